@@ -130,6 +130,7 @@ mod tests {
             device_uuid: device().uuid,
             memory_bytes: 0,
             kernels: 0,
+            limits: Default::default(),
             work: None,
             command: "/tmp/hold".into(),
         }

@@ -30,6 +30,7 @@ pub mod options;
 mod process;
 pub mod program;
 pub mod report;
+mod settings;
 pub mod shell;
 pub mod status;
 pub mod users;

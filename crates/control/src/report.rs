@@ -2,7 +2,7 @@
 //! added; readers give those that a daemon of an earlier version lacks a default.
 
 use crate::status::{self, Device};
-use channel::message::ClientWork;
+use channel::message::{ClientLimits, ClientWork};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -96,6 +96,9 @@ pub struct Client {
     pub memory_bytes: u64,
     /// Kernels that it launched.
     pub kernels: u64,
+    /// What it may have, and who said so.
+    #[serde(default)]
+    pub limits: Limits,
     /// What the device did for it, where it counts.
     #[serde(default)]
     pub work: Option<Work>,
@@ -117,9 +120,45 @@ impl Client {
             device_uuid: client.device_uuid.clone(),
             memory_bytes: client.memory_bytes,
             kernels: client.kernels,
+            limits: client.limits.into(),
             work: client.work.map(Work::from),
             pid_namespace,
             command: client.command.clone(),
+        }
+    }
+}
+
+/// What a client may have, and who set it: nobody, daemon, server, program or set (`openmps set`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Device memory, bytes; `None`: all.
+    pub memory_bytes: Option<u64>,
+    /// Who limited its memory.
+    pub memory_by: String,
+    /// SMs that its kernels may have.
+    pub sms: u32,
+    /// SMs of the device.
+    pub sms_of_device: u32,
+    /// Who set its SMs.
+    pub sms_by: String,
+    /// 0 normal, 1 below normal.
+    pub priority: u8,
+    /// Who set its priority.
+    pub priority_by: String,
+}
+
+impl From<ClientLimits> for Limits {
+    fn from(limits: ClientLimits) -> Limits {
+        let (memory_bytes, memory_by) = limits.memory.unzip();
+        Limits {
+            memory_bytes,
+            memory_by: memory_by.unwrap_or_default().word().to_owned(),
+            sms: limits.sms.0,
+            sms_of_device: limits.sms_of_device,
+            sms_by: limits.sms.1.word().to_owned(),
+            priority: limits.priority.0.number(),
+            priority_by: limits.priority.1.word().to_owned(),
         }
     }
 }

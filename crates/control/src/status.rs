@@ -1,6 +1,6 @@
 //! What a server says about itself, as the daemon keeps it and the commands print it.
 
-use channel::message::ClientWork;
+use channel::message::{ClientLimits, ClientWork};
 use serde::{Deserialize, Serialize};
 
 /// State of a server, by NVIDIA's words where it has them.
@@ -57,6 +57,8 @@ pub struct Client {
     pub memory_bytes: u64,
     /// Kernels that it has launched.
     pub kernels: u64,
+    /// What it may have.
+    pub limits: ClientLimits,
     /// What the device did for it, if the server's provider counts that.
     pub work: Option<ClientWork>,
     /// Its command line.

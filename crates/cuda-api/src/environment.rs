@@ -3,6 +3,8 @@
 //! Reading them is their readers' own; a value that a reader cannot use counts as not given, and
 //! `openmps doctor` finds it by what its row says.
 
+use crate::settings;
+
 /// One environment variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
@@ -29,6 +31,10 @@ pub enum Values {
     Number(u64),
     /// A size in bytes, with K, M or G behind it or nothing.
     Bytes,
+    /// A share of SMs.
+    Percentage,
+    /// Limits of memory: `DEVICE=SIZE,...`.
+    MemoryLimits,
     /// One of these words.
     OneOf(&'static [&'static str]),
 }
@@ -45,6 +51,8 @@ impl Values {
                 Self::Number(least) => number(text).is_some_and(|number| number >= least),
                 Self::Bytes => number(text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']))
                     .is_some_and(|number| number > 0),
+                Self::Percentage => settings::Percentage::parse(text).is_ok(),
+                Self::MemoryLimits => settings::parse_memory_limits(text).is_ok(),
                 Self::OneOf(words) => words.contains(&text),
             }
     }
@@ -57,6 +65,8 @@ impl core::fmt::Display for Values {
             Self::AbsolutePath => f.write_str("an absolute path"),
             Self::Number(least) => write!(f, "a whole number of at least {least}"),
             Self::Bytes => f.write_str("a number of bytes, or one with K, M or G"),
+            Self::Percentage => f.write_str(settings::Percentage::ALLOWED),
+            Self::MemoryLimits => f.write_str("a list as 0=1G,1=512MB"),
             Self::OneOf(words) => words.iter().enumerate().try_for_each(|(index, word)| {
                 let before = match index {
                     0 => "",
@@ -84,13 +94,23 @@ macro_rules! variables {
     };
 }
 
-use Values::{AbsolutePath, Any, Bytes, Number, OneOf};
+use Values::{AbsolutePath, Any, Bytes, MemoryLimits, Number, OneOf, Percentage};
 
 variables! {
     CUDA_MPS_PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY", "client, daemon, openmps", Any,
         "/tmp/nvidia-mps", "Directory of the daemon's sockets; client and daemon must agree.";
     CUDA_MPS_LOG_DIRECTORY = "CUDA_MPS_LOG_DIRECTORY", "daemon, openmps", Any,
         "/var/log/nvidia-mps", "Directory of control.log and server.log.";
+    CUDA_MPS_ACTIVE_THREAD_PERCENTAGE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "client, daemon",
+        Percentage, "100", "Share of a device's SMs that a program may have; the daemon's is for all \
+        programs, a program's own can only be less.";
+    CUDA_MPS_PINNED_DEVICE_MEM_LIMIT = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "client, daemon",
+        MemoryLimits, "all memory", "Device memory that a program may have, for each device by number \
+        or UUID (0=1G,1=512MB); the daemon's is for all programs, a program's own can only be less.";
+    CUDA_MPS_CLIENT_PRIORITY = "CUDA_MPS_CLIENT_PRIORITY", "client, daemon", OneOf(&["0", "1"]),
+        "0", "Priority of a program: 0 normal, 1 below normal.";
+    CUDA_DEVICE_MAX_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS", "client", Number(1),
+        "2", "Hardware queues that a program would like to have.";
     XDG_RUNTIME_DIR = "XDG_RUNTIME_DIR", "openmps", AbsolutePath,
         "/tmp/openmps-UID in its place", "Directory, if it is the user's own, that has the directory \
         of a daemon which openmps starts for that user alone (openmps in it).";
@@ -121,6 +141,9 @@ variables! {
     OPENMPS_REQUIRE = "OPENMPS_REQUIRE", "client", OneOf(&["0", "1"]),
         "0", "1 has a program that finds no daemon fail (CUDA_ERROR_MPS_CONNECTION_FAILED) instead of \
         running without sharing.";
+    CUDA_MPS_SM_PARTITION = "CUDA_MPS_SM_PARTITION", "client", Any,
+        "none", "Static partition that a program is in, by the name that sm_partition add printed; \
+        needed where the daemon has them (-S).";
     OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "openmps, NVML", AbsolutePath,
         "/tmp/nvidia-mps", "Where openmps and the NVML look for the system's daemon if \
         CUDA_MPS_PIPE_DIRECTORY says nothing.";
@@ -171,14 +194,10 @@ variables! {
 
 /// What variables of NVIDIA's MPS are about that nothing here honours yet: what programs have instead.
 const UNHONOURED: &[(&str, &str)] = &[
-    ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "programs have all SMs"),
     (
         "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING",
         "contexts have the SMs of their program",
     ),
-    ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "programs may have all device memory"),
-    ("CUDA_MPS_CLIENT_PRIORITY", "programs have normal priority"),
-    ("CUDA_MPS_SM_PARTITION", "there are no fixed partitions"),
     ("CUDA_MPS_PROTOCOL_VERSION", "commands are those of version 2"),
 ];
 
@@ -187,9 +206,7 @@ const UNHONOURED: &[(&str, &str)] = &[
 pub fn unhonoured(name: &str, value: &str) -> Option<&'static str> {
     let (name, holds) = UNHONOURED.iter().find(|row| row.0 == name)?;
     let same: &[&str] = match *name {
-        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => &["", "100", "100.0"],
         "CUDA_MPS_PROTOCOL_VERSION" => &["", "2"],
-        "CUDA_MPS_SM_PARTITION" | "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" => &[""],
         _ => &["", "0"],
     };
     (!same.contains(&value.trim())).then_some(*holds)
@@ -212,6 +229,8 @@ mod tests {
             (Number(0), "0", "-1"),
             (Bytes, "512M", "512MB"),
             (OneOf(&["0", "1", "auto"]), "auto", "2"),
+            (Percentage, "25", "0"),
+            (MemoryLimits, "0=1G", "1G"),
         ] {
             assert!(values.accept(good) && values.accept(""), "{values}: {good}");
             assert!(!values.accept(bad), "{values}: {bad}");
@@ -221,12 +240,9 @@ mod tests {
 
     #[test]
     fn what_is_not_honoured_is_known_and_what_asks_for_nothing_is_not_named() {
-        let percentage = |value| unhonoured("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", value);
-        assert_eq!(percentage("50"), Some("programs have all SMs"));
-        assert_eq!(
-            (percentage("100"), percentage(""), unhonoured("HOME", "/")),
-            (None, None, None)
-        );
+        let version = |value| unhonoured("CUDA_MPS_PROTOCOL_VERSION", value);
+        assert_eq!(version("3"), Some("commands are those of version 2"));
+        assert_eq!((version("2"), version(""), unhonoured("HOME", "/")), (None, None, None));
         assert!(unhonoured_names().all(|name| VARIABLES.iter().all(|row| row.name != name)));
     }
 }

@@ -29,6 +29,7 @@ mod linked;
 pub mod pointer;
 pub mod pool;
 pub mod resource;
+pub mod settings;
 pub mod stream_attributes;
 pub mod symbols;
 mod symbols_generated;

@@ -5,7 +5,7 @@
 //! functions are variables in form only: compilers emit them, no name of a program's reaches them,
 //! and no code writes to them.
 
-use crate::bytes::{bytes_at, string_at, u16_at, u32_at};
+use crate::bytes::{bytes_at, string_at, u16_at, u32_at, u64_at};
 use crate::cubin::{SECTION_HEADER_BYTES, section_table, sections};
 
 const SYMBOL_BYTES: usize = 24;
@@ -28,6 +28,20 @@ fn is_constant(name: &str) -> bool {
 /// True if a cubin has variables that could change, or cannot be read.
 pub fn cubin_has_state(cubin: &[u8]) -> bool {
     find_state(cubin).unwrap_or(true)
+}
+
+/// Bytes of the variables of a cubin, in global and in constant memory; 0 for what is no cubin, or
+/// is one that cannot be read.
+pub fn variable_bytes(image: &[u8]) -> u64 {
+    let (Some(table), Ok(all)) = (section_table(image), sections(image)) else { return 0 };
+    let bytes = |index: usize| {
+        let at = table.offset.checked_add(index.checked_mul(table.each)?)?;
+        // Sections that are all zeros have a size and nothing in the file.
+        u64_at(bytes_at(image, at, SECTION_HEADER_BYTES)?, 32)
+    };
+    let holds_state = |name: &str| STATE_SECTIONS.iter().any(|state| name.starts_with(state));
+    let of_variables = all.iter().enumerate().filter(|(_, section)| holds_state(section.name));
+    of_variables.filter_map(|(index, _)| bytes(index)).fold(0, u64::saturating_add)
 }
 
 fn find_state(cubin: &[u8]) -> Option<bool> {
@@ -188,6 +202,17 @@ mod tests {
             header(0, SECTION_SYMBOLS, symbols_at, symbols.len()),
         ];
         [file, strings, symbols, headers.concat()].concat()
+    }
+
+    #[test]
+    fn variables_of_cubins_have_a_size() {
+        assert_eq!(variable_bytes(&cubin(".text.k", Some(("k", 2)))), 0);
+        assert_eq!(variable_bytes(b"no cubin"), 0);
+        let mut image = cubin(".nv.global", Some(("table", 1)));
+        let second = image.len() - 3 * 64;
+        image[second + 32..second + 40].copy_from_slice(&4096u64.to_le_bytes());
+        image[second + 4..second + 8].copy_from_slice(&8u32.to_le_bytes());
+        assert_eq!(variable_bytes(&image), 4096);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Messages by which a client comes to its server.
 
-use super::{Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX};
+use super::{
+    Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, Settings,
+    Wishes,
+};
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
 
@@ -21,6 +24,8 @@ pub struct Hello {
     pub command_line: String,
     /// Version of its client library.
     pub library_version: String,
+    /// What it asks for by its variables.
+    pub wishes: Wishes,
 }
 
 impl Body for Hello {
@@ -28,13 +33,14 @@ impl Body for Hello {
         to.u32(self.pid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         to.text(&self.library_version, NAME_BYTES_MAX);
-        Ok(())
+        self.wishes.write(to)
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
             pid: from.u32()?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
             library_version: from.text(NAME_BYTES_MAX)?,
+            wishes: Wishes::read(from)?,
         })
     }
 }
@@ -227,6 +233,8 @@ pub struct Client {
     /// Which windows of addresses it gets, by number: those that it has already if it comes from
     /// another server. No two servers of a user give the same ones.
     pub window: u32,
+    /// What it is given.
+    pub settings: Settings,
 }
 
 impl Body for Client {
@@ -236,7 +244,7 @@ impl Body for Client {
         to.u32(self.gid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         to.u32(self.window);
-        Ok(())
+        self.settings.write(to)
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -245,6 +253,7 @@ impl Body for Client {
             gid: from.u32()?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
             window: from.u32()?,
+            settings: Settings::read(from)?,
         })
     }
 }

@@ -10,11 +10,12 @@
 //! | client | server | [`HostFd`](Message::HostFd), [`ImageFd`](Message::ImageFd) |
 //! | shell | daemon | [`Command`] |
 //! | daemon | shell | [`Reply`] |
-//! | daemon | server | [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
+//! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
 //! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect) |
 
 mod handshake;
 mod question;
+mod settings;
 mod shell;
 mod status;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use handshake::{
     WELCOME_WANTS_NOTES, Welcome, Window,
 };
 pub use question::{Answer, Answered, Ask, Question};
+pub use settings::{Change, ClientLimits, PARTITION_BYTES_MAX, SetBy, Settings, Wishes};
 pub use shell::{Command, Reply};
 pub use status::{ClientStatus, ClientWork, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus};
 
@@ -224,6 +226,8 @@ messages! {
     35 Ask(Ask), fds 0;
     /// What the server says to that.
     36 Answer(Answer), fds 0;
+    /// What clients of the server are given, unless they ask for less: for its log.
+    37 Settings(Settings), fds 0;
     /// End; true: at once, with clients; false: when the last client is gone.
     39 Shutdown(bool), fds 0;
     /// A client that the server was handed is gone, or was refused: its process id.

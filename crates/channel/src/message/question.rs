@@ -2,7 +2,7 @@
 //!
 //! A server answers some at once and others when the work is done, so answers come in any order.
 
-use super::{Body, ServerStatus};
+use super::{Body, Change, REASON_BYTES_MAX, ServerStatus};
 use crate::codec::{CodecError, Decoder, Encoder};
 
 /// A question.
@@ -15,13 +15,16 @@ pub struct Ask {
 }
 
 /// What the daemon can want of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
     /// How it is. Answered by [`Answered::Status`], in several parts if it has many clients.
     Status,
     /// The end of the session of the client that has this number there. Answered by
     /// [`Answered::Done`] when all that the client had on the device is gone.
     Terminate(u32),
+    /// Another share, memory or priority for the client that has this number there. Answered by
+    /// [`Answered::Done`], or [`Answered::Refused`].
+    Set(u32, Change),
 }
 
 /// An answer, or a part of one.
@@ -40,16 +43,23 @@ pub enum Answered {
     Status(ServerStatus),
     /// What came of a request: a CUresult.
     Done(u32),
+    /// It is not done; why.
+    Refused(String),
 }
 
 impl Body for Ask {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.u32(self.number);
-        match self.question {
+        match &self.question {
             Question::Status => to.u8(0),
             Question::Terminate(id) => {
                 to.u8(1);
-                to.u32(id);
+                to.u32(*id);
+            }
+            Question::Set(id, change) => {
+                to.u8(2);
+                to.u32(*id);
+                change.write(to)?;
             }
         }
         Ok(())
@@ -59,6 +69,7 @@ impl Body for Ask {
         let question = match from.u8()? {
             0 => Question::Status,
             1 => Question::Terminate(from.u32()?),
+            2 => Question::Set(from.u32()?, Change::read(from)?),
             found => return Err(CodecError::Value { what: "question", found: found.into() }),
         };
         Ok(Self { number, question })
@@ -77,6 +88,10 @@ impl Body for Answer {
                 to.u8(1);
                 to.u32(*result);
             }
+            Answered::Refused(reason) => {
+                to.u8(2);
+                to.text(reason, REASON_BYTES_MAX);
+            }
         }
         Ok(())
     }
@@ -85,6 +100,7 @@ impl Body for Answer {
         let answered = match from.u8()? {
             0 => Answered::Status(ServerStatus::read(from)?),
             1 => Answered::Done(from.u32()?),
+            2 => Answered::Refused(from.text(REASON_BYTES_MAX)?),
             found => return Err(CodecError::Value { what: "answer", found: found.into() }),
         };
         Ok(Self { number, answered })

@@ -1,6 +1,6 @@
 //! How a server is: its devices and clients.
 
-use super::{Body, COMMAND_LINE_BYTES_MAX, DEVICES_MAX, NAME_BYTES_MAX};
+use super::{Body, COMMAND_LINE_BYTES_MAX, ClientLimits, DEVICES_MAX, NAME_BYTES_MAX};
 use crate::codec::{CodecError, Decoder, Encoder};
 use crate::region::ServerState;
 use cuda_api::CUuuid;
@@ -37,6 +37,8 @@ pub struct ClientStatus {
     pub memory_bytes: u64,
     /// Kernels it launched.
     pub kernels: u64,
+    /// What it may have.
+    pub limits: ClientLimits,
     /// What the device did for it, if the provider counts that.
     pub work: Option<ClientWork>,
     /// Its command line.
@@ -150,6 +152,7 @@ impl Body for ClientStatus {
         to.raw(&self.device.bytes);
         to.u64(self.memory_bytes);
         to.u64(self.kernels);
+        self.limits.write(to)?;
         to.bool(self.work.is_some());
         if let Some(work) = &self.work {
             work.write(to)?;
@@ -165,6 +168,7 @@ impl Body for ClientStatus {
             device: CUuuid { bytes: from.array()? },
             memory_bytes: from.u64()?,
             kernels: from.u64()?,
+            limits: ClientLimits::read(from)?,
             work: if from.bool()? { Some(ClientWork::read(from)?) } else { None },
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
         })

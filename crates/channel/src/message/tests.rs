@@ -3,6 +3,7 @@
 use super::*;
 use crate::region::ServerState;
 use cuda_api::CUuuid;
+use cuda_api::settings::{MemoryLimit, Percentage, Priority};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -67,6 +68,11 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             device,
             memory_bytes: n.3,
             kernels: n.4,
+            limits: ClientLimits {
+                memory: Some((n.3, SetBy::Live)).filter(|_| n.0 % 2 == 0 && n.3 != u64::MAX),
+                sms: (n.1, SetBy::Program),
+                ..ClientLimits::default()
+            },
             work,
             command_line,
         },
@@ -80,10 +86,43 @@ fn status() -> impl Strategy<Value = ServerStatus> {
         .prop_map(|(state, more, devices, clients)| ServerStatus { state, more, devices, clients })
 }
 
+fn limit(number: u32) -> MemoryLimit {
+    MemoryLimit { device: format!("{}", number % 4), bytes: u64::from(number) << 20 }
+}
+
+fn wishes(number: u32) -> Wishes {
+    Wishes {
+        share: Percentage::from_thousandths(number % 200_000),
+        memory: vec![limit(number); number as usize % 3],
+        priority: Priority::from_number((number % 3) as u8),
+        partition: "GPU-0/x".repeat(number as usize % 2),
+        connections: number % 33,
+    }
+}
+
+fn settings(number: u32) -> Settings {
+    Settings {
+        share: (Percentage::of_parts(number), SetBy::Daemon),
+        memory: vec![(limit(number), SetBy::Server); number as usize % 3],
+        priority: (Priority::BelowNormal, SetBy::Program),
+        partition: (number % 2 == 0).then_some((number, number)),
+    }
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        any::<u32>().prop_map(|n| Change::Memory(Some(n.into()))),
+        Just(Change::Memory(None)),
+        any::<u32>().prop_map(|n| Change::Share(Percentage::of_parts(n))),
+        any::<u32>().prop_map(Change::Sms),
+        Just(Change::Priority(Priority::Normal)),
+    ]
+}
+
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (any::<u32>(), ".{0,80}", ".{0,20}").prop_map(|(pid, command_line, library_version)| {
-            Message::Hello(Hello { pid, command_line, library_version })
+            Message::Hello(Hello { pid, command_line, library_version, wishes: wishes(pid) })
         }),
         welcome().prop_map(Message::Welcome),
         (any::<u32>(), ".{0,80}")
@@ -98,16 +137,26 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(Message::Ready),
         ".{0,80}".prop_map(Message::Failed),
         (any::<[u32; 3]>(), ".{0,80}").prop_map(|([pid, uid, gid], command_line)| {
-            Message::Client(Client { pid, uid, gid, command_line, window: pid ^ gid })
+            let settings = settings(pid);
+            Message::Client(Client { pid, uid, gid, command_line, window: pid ^ gid, settings })
         }),
+        any::<u32>().prop_map(|number| Message::Settings(settings(number))),
         (
             any::<u32>(),
-            prop_oneof![Just(Question::Status), any::<u32>().prop_map(Question::Terminate)]
+            prop_oneof![
+                Just(Question::Status),
+                any::<u32>().prop_map(Question::Terminate),
+                (any::<u32>(), change()).prop_map(|(id, change)| Question::Set(id, change)),
+            ]
         )
             .prop_map(|(number, question)| Message::Ask(Ask { number, question })),
         (
             any::<u32>(),
-            prop_oneof![status().prop_map(Answered::Status), any::<u32>().prop_map(Answered::Done)]
+            prop_oneof![
+                status().prop_map(Answered::Status),
+                any::<u32>().prop_map(Answered::Done),
+                ".{0,80}".prop_map(Answered::Refused),
+            ]
         )
             .prop_map(|(number, answered)| Message::Answer(Answer { number, answered })),
         any::<bool>().prop_map(Message::Shutdown),

@@ -3,8 +3,8 @@
 //! No daemon is a normal thing: the program then runs without sharing. A daemon that is there and
 //! does not take this process is not: then cuInit fails, and one line says why.
 
-use super::{Connection, slow_start};
-use channel::message::{Hello, Message, MessageError};
+use super::{Connection, slow_start, wishes};
+use channel::message::{Hello, Message, MessageError, Wishes};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use channel::system;
@@ -68,7 +68,7 @@ pub(crate) fn attach() -> Result<Connection, AttachError> {
         .filter(|directory| !directory.is_empty())
         .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
     let path = directory.join(CONTROL_SOCKET);
-    attach_patiently(&path, WELCOME_TIMEOUT).map_err(|error| match error {
+    attach_patiently(&path, WELCOME_TIMEOUT, &wishes::of_process()).map_err(|error| match error {
         AttachError::Refused { code, text, .. } => {
             refused(code, format_args!("{}: {text}", path.display()))
         }
@@ -77,20 +77,24 @@ pub(crate) fn attach() -> Result<Connection, AttachError> {
 }
 
 /// Attaches, by another attempt where the other side ended in the middle of one.
-fn attach_patiently(path: &Path, timeout: Duration) -> Result<Connection, AttachError> {
+fn attach_patiently(
+    path: &Path,
+    timeout: Duration,
+    wishes: &Wishes,
+) -> Result<Connection, AttachError> {
     let mut pause = ATTEMPT_PAUSE;
     for _ in 1..ATTEMPTS_MAX {
-        match attach_to(path, timeout) {
+        match attach_to(path, timeout, wishes) {
             Err(AttachError::Refused { passing: true, .. }) => std::thread::sleep(pause),
             outcome => return outcome,
         }
         pause *= 2;
     }
-    attach_to(path, timeout)
+    attach_to(path, timeout, wishes)
 }
 
 /// Connects to a daemon's socket and waits to be handed to a server.
-fn attach_to(path: &Path, timeout: Duration) -> Result<Connection, AttachError> {
+fn attach_to(path: &Path, timeout: Duration, wishes: &Wishes) -> Result<Connection, AttachError> {
     // First of all, so that nothing that takes time comes between connecting and the first word.
     let (region, region_file) = Region::create().map_err(|error| {
         refused(system::result_of(&error), format_args!("no shared memory: {error}"))
@@ -110,6 +114,7 @@ fn attach_to(path: &Path, timeout: Duration) -> Result<Connection, AttachError> 
         pid: std::process::id(),
         command_line: command_line(),
         library_version: env!("CARGO_PKG_VERSION").to_owned(),
+        wishes: wishes.clone(),
     });
     socket.set_send_timeout(Some(CONNECT_TIMEOUT)).map_err(failed)?;
     socket.send(&hello, &[region_file.as_fd()]).map_err(|error| match error.kind() {
@@ -177,7 +182,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-{name}", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| attach_to(&path, Duration::from_secs(2)).err());
+            let client =
+                scope.spawn(|| attach_to(&path, Duration::from_secs(2), &Wishes::default()).err());
             loop {
                 if let Some(socket) = listener.accept().unwrap() {
                     let (hello, fds) = socket.receive().unwrap();
@@ -203,13 +209,13 @@ mod tests {
         let directory = std::env::temp_dir();
         let long = directory.join("x".repeat(200));
         for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {
-            let error = attach_to(path, Duration::ZERO).err();
+            let error = attach_to(path, Duration::ZERO, &Wishes::default()).err();
             assert!(matches!(error, Some(AttachError::NoDaemon)), "{}", path.display());
         }
         // What was left behind by a daemon that died.
         let stale = directory.join(format!("attach-{}-stale", std::process::id()));
         drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-        let error = attach_to(&stale, Duration::ZERO).err();
+        let error = attach_to(&stale, Duration::ZERO, &Wishes::default()).err();
         std::fs::remove_file(&stale).unwrap();
         assert!(matches!(error, Some(AttachError::NoDaemon)));
     }
@@ -248,8 +254,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-again", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client =
-                scope.spawn(|| attach_patiently(&path, Duration::from_secs(60)).err().unwrap());
+            let client = scope.spawn(|| {
+                attach_patiently(&path, Duration::from_secs(60), &Wishes::default()).err().unwrap()
+            });
             // Closed before the first word, after it, and then there is an answer.
             let mut connections = 0;
             while !client.is_finished() {
@@ -271,7 +278,8 @@ mod tests {
         });
         // If nobody ever answers, that is said.
         drop(listener);
-        let error = attach_patiently(&path, Duration::from_secs(60)).err().unwrap();
+        let error =
+            attach_patiently(&path, Duration::from_secs(60), &Wishes::default()).err().unwrap();
         assert!(matches!(error, AttachError::NoDaemon));
     }
 

@@ -52,7 +52,7 @@ pub(super) fn terminate_client(request: &Request<'_>) -> Result<String, Failure>
     };
     let server = find(request, server)?;
     let status = request.daemon.status(server.pid)?;
-    for id in clients_named(&status.clients, name)? {
+    for id in client_ids(&status.clients, name)? {
         let code = request.daemon.terminate_client(server.pid, id)?;
         if code != 0 {
             let error = cuda_api::error_row(code).map_or_else(
@@ -68,7 +68,7 @@ pub(super) fn terminate_client(request: &Request<'_>) -> Result<String, Failure>
 /// The numbers of the clients that a word names: `id:7` the one with that number in its server, a
 /// plain number the sessions of that process. A plain number that is no process here may be the
 /// number of a client whose process has none.
-fn clients_named(clients: &[Client], word: &str) -> Result<Vec<u32>, Failure> {
+pub(super) fn client_ids(clients: &[Client], word: &str) -> Result<Vec<u32>, Failure> {
     let ids = |of: &dyn Fn(&Client) -> bool| -> Vec<u32> {
         clients.iter().filter(|client| of(client)).map(|client| client.id).collect()
     };
@@ -134,6 +134,7 @@ mod tests {
             device_uuid: String::new(),
             memory_bytes: 0,
             kernels: 0,
+            limits: Default::default(),
             work: None,
             command: String::new(),
         }
@@ -148,7 +149,7 @@ mod tests {
             client(Some(524), 4),
             client(Some(524), 5),
         ];
-        let named = |word| clients_named(&clients, word).map_err(|Failure(text)| text);
+        let named = |word| client_ids(&clients, word).map_err(|Failure(text)| text);
         assert_eq!(named("524"), Ok(vec![4, 5]), "both sessions of a process");
         assert_eq!(named("id:4"), Ok(vec![4]));
         assert_eq!(named("1"), Ok(vec![1]), "no process 1 is a client");
@@ -160,7 +161,7 @@ mod tests {
             let hint = "Clients without a PID here are id:1, id:2.";
             assert_eq!(named(word), Err(format!("Invalid process {word}! {hint}\n1")));
         }
-        let known = clients_named(&clients[3..], "0").map_err(|Failure(text)| text);
+        let known = client_ids(&clients[3..], "0").map_err(|Failure(text)| text);
         assert_eq!(known, Err("Invalid process 0!\n1".into()));
     }
 }

@@ -5,6 +5,7 @@
 
 mod act;
 pub mod connection;
+mod limits;
 mod query;
 mod report;
 
@@ -130,26 +131,41 @@ commands! {
         "Print this list";
     "report" "" anyone Run(report::report),
         "Print daemon, servers and clients as JSON (openmps only)";
-    "set_default_active_thread_percentage" "<percentage>" owner NotSupported,
+    "set_default_active_thread_percentage" "<percentage>" owner
+        Run(limits::set_default_active_thread_percentage),
         "Set the share of SMs that clients of servers to come may use";
-    "get_default_active_thread_percentage" "" anyone Run(query::get_default_active_thread_percentage),
+    "get_default_active_thread_percentage" "" anyone
+        Run(limits::get_default_active_thread_percentage),
         "Print the share of SMs that clients of servers to come may use";
-    "set_active_thread_percentage" "<PID> <percentage>" owner NotSupported,
+    "set_active_thread_percentage" "<PID> <percentage>" owner
+        Run(limits::set_active_thread_percentage),
         "Set the share of SMs that clients to come of a server may use";
-    "get_active_thread_percentage" "<PID>" anyone Run(query::get_active_thread_percentage),
+    "get_active_thread_percentage" "<PID>" anyone
+        Run(limits::get_active_thread_percentage),
         "Print the share of SMs that clients to come of a server may use";
-    "set_default_device_pinned_mem_limit" "<device> <value>" owner NotSupported,
+    "set_default_device_pinned_mem_limit" "<device> <size>" owner
+        Run(limits::set_default_device_pinned_mem_limit),
         "Set the device memory of a client of servers to come";
-    "get_default_device_pinned_mem_limit" "<device>" anyone NotSupported,
+    "get_default_device_pinned_mem_limit" "<device>" anyone
+        Run(limits::get_default_device_pinned_mem_limit),
         "Print the device memory of a client of servers to come";
-    "set_device_pinned_mem_limit" "<PID> <device> <value>" owner NotSupported,
+    "set_device_pinned_mem_limit" "<PID> <device> <size>" owner
+        Run(limits::set_device_pinned_mem_limit),
         "Set the device memory of a client to come of a server";
-    "get_device_pinned_mem_limit" "<PID> <device>" anyone NotSupported,
+    "get_device_pinned_mem_limit" "<PID> <device>" anyone
+        Run(limits::get_device_pinned_mem_limit),
         "Print the device memory of a client to come of a server";
-    "set_default_client_priority" "[<priority>]" owner NotSupported,
+    "set_default_client_priority" "<priority>" owner
+        Run(limits::set_default_client_priority),
         "Set the priority of clients to come: 0 normal, 1 below normal";
-    "get_default_client_priority" "" anyone NotSupported,
+    "get_default_client_priority" "" anyone Run(limits::get_default_client_priority),
         "Print the priority of clients to come";
+    "sm_partition" "add|rm <device> <chunks|partition>" owner NotSupported,
+        "Make or remove a static partition of SMs";
+    "lspart" "" anyone NotSupported,
+        "Print the static partitions of SMs";
+    "set" "<client> <name>=<value>..." owner Run(limits::set),
+        "Change memory, sms or priority of a client that runs (openmps only)";
 }
 
 /// The commands, one a line; at the end the names of those that only NVIDIA's MPS has.

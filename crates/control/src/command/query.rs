@@ -26,20 +26,6 @@ pub(super) fn get_server_status(request: &Request<'_>) -> Result<String, Failure
     Ok(format!("{}\n", shown.word()))
 }
 
-/// The share of SMs that every client may use: none is limited.
-const ALL_SMS: &str = "100.0\n";
-
-pub(super) fn get_default_active_thread_percentage(
-    request: &Request<'_>,
-) -> Result<String, Failure> {
-    request.no_arguments("get_default_active_thread_percentage")?;
-    Ok(ALL_SMS.to_owned())
-}
-
-pub(super) fn get_active_thread_percentage(request: &Request<'_>) -> Result<String, Failure> {
-    one_server(request).map(|_| ALL_SMS.to_owned())
-}
-
 pub(super) fn get_client_list(request: &Request<'_>) -> Result<String, Failure> {
     let server = one_server(request)?;
     let status = request.daemon.status(server.pid)?;

@@ -99,6 +99,7 @@ impl Daemon {
             uid,
             gid,
             command: hello.command_line,
+            wishes: hello.wishes,
             socket,
             region,
             deadline: Instant::now() + Duration::from_secs(READY_S_MAX),
@@ -233,7 +234,14 @@ fn hand_over(state: &mut State, client: &WaitingClient) -> HandOver {
     state.windows = windows;
     let Some(window) = window else { return HandOver::Full };
     let Some(server) = state.server(server) else { return HandOver::Later };
-    let who = Client { pid, uid, gid: client.gid, command_line: client.command.clone(), window };
+    let who = Client {
+        pid,
+        uid,
+        gid: client.gid,
+        command_line: client.command.clone(),
+        window,
+        settings: server.settings.of_client(&client.wishes),
+    };
     // From here on the socket is the server's; non-blocking is a property of the connection's
     // open description, which client and daemon do not share with each other.
     let blocking = client.socket.set_nonblocking(false);

@@ -307,6 +307,8 @@ impl EventLoop {
             Message::Ready(_) => {
                 if matches!(server.phase, Phase::Starting { .. }) {
                     server.phase = Phase::Running;
+                    // Not before: a server that fails would leave it unread, and its own word with it.
+                    protocol::send_settings(server);
                     control.control(format!("NEW SERVER {pid}: Ready"));
                 }
             }

@@ -5,6 +5,7 @@ use super::Daemon;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
 use super::state::{END_S_MAX, Failures, Phase, READY_S_MAX, Server, State};
+use crate::settings::Settings;
 use cuda_api::CudaError;
 use std::ffi::OsStr;
 use std::io;
@@ -92,7 +93,7 @@ impl Daemon {
                 seconds: left.as_secs() + 1,
             });
         }
-        match self.spawn(uid, gid) {
+        match self.spawn(uid, gid, state.defaults.clone()) {
             Ok(mut server) => {
                 let pid = server.pid;
                 server.quarantine = quarantine.map(|process| (uid, process));
@@ -122,7 +123,7 @@ impl Daemon {
         Err(LaunchError::OtherUser { owner: name(self.owner), user: name(uid) })
     }
 
-    fn spawn(&self, uid: u32, gid: u32) -> io::Result<Server> {
+    fn spawn(&self, uid: u32, gid: u32, settings: Settings) -> io::Result<Server> {
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
         // Servers are only started under the state's lock, so no other child can catch it.
@@ -158,6 +159,7 @@ impl Daemon {
         let exit = pidfd(pid)?;
         let started = Instant::now();
         Ok(Server {
+            settings,
             pid,
             uid,
             socket: Arc::new(ours),

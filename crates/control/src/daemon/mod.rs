@@ -10,6 +10,7 @@
 mod admission;
 mod event_loop;
 mod lifecycle;
+mod limits;
 mod protocol;
 mod questions;
 mod start;
@@ -174,7 +175,7 @@ impl Daemon {
                 pid,
                 match answer {
                     Ok(Reply::Status(status)) => Ok(status),
-                    Ok(Reply::Done(_)) => Err(QueryError::Silent(pid)),
+                    Ok(Reply::Done(_) | Reply::Refused(_)) => Err(QueryError::Silent(pid)),
                     Err(error) => Err(error),
                 },
             ));
@@ -247,7 +248,7 @@ impl Daemon {
         let deadline = Instant::now() + Duration::from_secs(TERMINATE_S_MAX);
         match self.ask(server, Question::Terminate(id), deadline)? {
             Reply::Done(result) => Ok(result),
-            Reply::Status(_) => Err(QueryError::Silent(server)),
+            Reply::Status(_) | Reply::Refused(_) => Err(QueryError::Silent(server)),
         }
     }
 

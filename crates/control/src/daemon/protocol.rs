@@ -1,5 +1,6 @@
 //! The daemon's side of the protocol: what it sends. Every socket here is non-blocking.
 
+use super::state::{Phase, Server};
 use channel::message::{Ask, Message, Question, Refused};
 pub(super) use channel::socket::SeqPacket as Socket;
 use cuda_api::CudaError;
@@ -8,6 +9,14 @@ use std::os::fd::{AsFd, OwnedFd};
 
 pub(super) fn send_question(server: &Socket, number: u32, question: Question) -> io::Result<()> {
     server.send(&Message::Ask(Ask { number, question }), &[])
+}
+
+/// Tells a server that is ready what its clients are given, for its log: without it the log lacks a
+/// line. One that starts is told when it is ready.
+pub(super) fn send_settings(server: &Server) {
+    if !matches!(server.phase, Phase::Starting { .. }) {
+        let _ = server.socket.send(&Message::Settings(server.settings.of_server()), &[]);
+    }
 }
 
 pub(super) fn send_shutdown(server: &Socket, force: bool) -> io::Result<()> {

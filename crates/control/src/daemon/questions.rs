@@ -19,6 +19,8 @@ pub(crate) enum Reply {
     Status(Status),
     /// What came of a request: a CUresult.
     Done(u32),
+    /// It was refused; why.
+    Refused(String),
 }
 
 /// The open questions of one server.
@@ -57,6 +59,7 @@ impl Questions {
     pub fn take(&mut self, answer: Answer) {
         let Some(open) = self.open.get_mut(&answer.number) else { return };
         match answer.answered {
+            Answered::Refused(reason) => open.reply = Some(Reply::Refused(reason)),
             Answered::Done(result) => open.reply = Some(Reply::Done(result)),
             Answered::Status(part) => {
                 let whole = !part.more;
@@ -102,6 +105,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
         device_uuid: client.device.to_string(),
         memory_bytes: client.memory_bytes,
         kernels: client.kernels,
+        limits: client.limits,
         work: client.work,
         command: client.command_line,
     }));

@@ -7,6 +7,7 @@ use crate::BINARY_VERSION;
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
 use crate::log::Logs;
+use crate::settings::Settings;
 use channel::socket::Listener;
 use cuda_api::environment::{OPENMPS_IDLE_S, unhonoured};
 use rustix::event::EventfdFlags;
@@ -85,7 +86,9 @@ pub fn run(
         logs.control.control(complaint);
     }
     raise_descriptor_limit();
-    let warnings = warnings();
+    let (defaults, mistakes) = Settings::from_environment(|name| std::env::var(name).ok());
+    let mut warnings = warnings();
+    warnings.extend(mistakes);
     warnings.iter().for_each(|warning| logs.control.control(warning));
     let (log, log_writer) = occupied.make_log()?;
     let listeners = [
@@ -117,7 +120,7 @@ pub fn run(
         commands,
         idle_max: idle_max(),
         warnings,
-        state: Mutex::new(State::default()),
+        state: Mutex::new(State { defaults, ..State::default() }),
         changed: Condvar::new(),
         waker,
     });

@@ -4,7 +4,9 @@
 use super::protocol::Socket;
 use super::questions::Questions;
 use super::windows::Windows;
+use crate::settings::Settings;
 use crate::status::ServerState;
+use channel::message::Wishes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -42,6 +44,8 @@ pub(super) struct State {
     /// Users and processes that may have caused a fault: each gets a server of its own.
     pub suspects: BTreeSet<(u32, u32)>,
     pub stopping: Option<Stopping>,
+    /// What servers to come are given.
+    pub defaults: Settings,
     /// The files are gone and the lock is free.
     pub ended: bool,
 }
@@ -92,6 +96,8 @@ pub(super) struct Server {
     /// After this it is killed.
     pub kill_at: Option<Instant>,
     pub questions: Questions,
+    /// What its clients to come are given.
+    pub settings: Settings,
     /// Clients that it was handed and that are not gone.
     pub clients: usize,
     /// Since when it has none, if it had one.
@@ -142,6 +148,7 @@ pub(super) struct WaitingClient {
     pub uid: u32,
     pub gid: u32,
     pub command: String,
+    pub wishes: Wishes,
     pub socket: Socket,
     pub region: OwnedFd,
     pub deadline: Instant,

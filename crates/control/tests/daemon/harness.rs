@@ -51,6 +51,8 @@ pub struct Setting {
     /// Who runs the programs, if somebody else.
     pub uid: Option<u32>,
     pub pipe: PathBuf,
+    /// Variables of clients.
+    pub client_environment: Vec<(&'static str, &'static str)>,
 }
 
 impl Setting {
@@ -61,7 +63,7 @@ impl Setting {
     pub fn with_behaviour(behaviour: &'static str) -> Setting {
         let scratch = Scratch::new();
         let pipe = scratch.0.join("pipe");
-        Setting { scratch, behaviour, uid: None, pipe }
+        Setting { scratch, behaviour, uid: None, pipe, client_environment: Vec::new() }
     }
 
     pub fn logs(&self) -> PathBuf {
@@ -142,6 +144,7 @@ impl Setting {
     /// A client process of some user. Returns it when it has been welcomed.
     pub fn client(&self, uid: Option<u32>) -> Result<ClientProcess, String> {
         let mut command = self.program(stand_in::CLIENT);
+        command.envs(self.client_environment.iter().copied());
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
         }

@@ -15,6 +15,7 @@ pub(crate) use tests;
 
 mod harness;
 mod hostile;
+mod limits;
 mod namespaces;
 mod sessions;
 mod stand_in;
@@ -44,9 +45,15 @@ fn main() -> ExitCode {
         return status;
     }
     let filters: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let tests =
-        [sessions::TESTS, supervision::TESTS, hostile::TESTS, users::TESTS, namespaces::TESTS]
-            .concat();
+    let tests = [
+        sessions::TESTS,
+        supervision::TESTS,
+        hostile::TESTS,
+        users::TESTS,
+        namespaces::TESTS,
+        limits::TESTS,
+    ]
+    .concat();
     let wanted = |name: &str| {
         filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
     };

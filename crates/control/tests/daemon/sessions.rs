@@ -94,8 +94,6 @@ fn wrong_commands_say_why() {
     let _daemon = setting.start();
     for (line, text) in [
         ("bogus", "Unknown command \"bogus\"\n"),
-        ("lspart", "Unknown command \"lspart\"\n"),
-        ("sm_partition add x 1", "Unknown command \"sm_partition add x 1\"\n"),
         ("get_server", "Unknown command \"get_server\"\n"),
         ("get_servr_list", "Unknown command \"get_servr_list\"\nDid you mean get_server_list?\n"),
         ("get_active_thread_percentage 1", "Server 1 not found\n"),
@@ -261,7 +259,7 @@ fn start_errors_are_printed_by_the_starter() {
 fn commands_of_later_say_so() {
     let setting = Setting::new();
     let _daemon = setting.start();
-    for name in ["set_default_active_thread_percentage 50", "get_default_client_priority"] {
+    for name in ["lspart", "sm_partition add x 1"] {
         let (text, status) = setting.command(name);
         assert!(text.ends_with(" is not supported yet\n"), "{text}");
         assert_eq!(status, 1);
@@ -304,11 +302,11 @@ fn sessions_are_named_by_pid_and_by_id() {
 fn variables_that_do_nothing_are_told() {
     let setting = Setting::new();
     let mut start = setting.program(crate::stand_in::CONTROL);
-    start.arg("-d").env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50");
+    start.arg("-d").env("CUDA_MPS_PROTOCOL_VERSION", "3");
     start.env("CUDA_MPS_CLIENT_PRIORITY", "0");
     assert!(start.output().unwrap().status.success());
     let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
-    let told = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 is not supported yet: programs have all SMs";
+    let told = "CUDA_MPS_PROTOCOL_VERSION=3 is not supported yet: commands are those of version 2";
     assert!(setting.control_log().contains(told));
     let report: control::report::Report =
         serde_json::from_str(&setting.command("report").0).unwrap();

@@ -1,13 +1,14 @@
 //! The other programs that this one is, by the name it was started under.
 
 use channel::message::{
-    Answer, Answered, Ask, Client, ClientStatus, DeviceStatus, Hello, Message, Question, Refused,
-    ServerStatus, Welcome,
+    Answer, Answered, Ask, Change, Client, ClientLimits, ClientStatus, DeviceStatus, Hello,
+    Message, Question, Refused, ServerStatus, SetBy, Welcome, Wishes,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use control::daemon::Programs;
 use cuda_api::CUuuid;
+use cuda_api::settings::{Percentage, Priority, parse_memory_limits};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -51,10 +52,14 @@ impl Programs for StandIns {
     }
 }
 
+const UUID: CUuuid =
+    CUuuid { bytes: *b"\xd0\xa1\xcf\x3e\xb7\x7a\x11\xc2\x91\xd0\x85\x87\x1b\xc9\x4d\x2d" };
+
 struct Held {
     who: Client,
     socket: SeqPacket,
     id: u32,
+    limits: ClientLimits,
 }
 
 /// A server that welcomes everybody and does nothing for them.
@@ -117,7 +122,14 @@ fn server(arguments: &[String]) -> ExitCode {
                     ..Welcome::default()
                 };
                 let _ = socket.send(&Message::Welcome(welcome), &[]);
-                clients.push(Held { who, socket, id: last_id });
+                let settings = &who.settings;
+                let limits = ClientLimits {
+                    memory: settings.memory_of(0, &UUID.to_string()),
+                    sms: (settings.share.0.sms(132, 2), settings.share.1),
+                    sms_of_device: 132,
+                    priority: settings.priority,
+                };
+                clients.push(Held { who, socket, id: last_id, limits });
             }
             Ok((Message::Ask(Ask { number, question: Question::Status }), _)) => {
                 for part in status(&clients) {
@@ -147,6 +159,28 @@ fn server(arguments: &[String]) -> ExitCode {
                 let answer = Message::Answer(Answer { number, answered });
                 daemon.send(&answer, &[]).expect("to be heard");
             }
+            Ok((Message::Ask(Ask { number, question: Question::Set(id, change) }), _)) => {
+                let held = clients.iter_mut().find(|held| held.id == id);
+                let answered = match (held, change) {
+                    (None, _) => Answered::Refused(format!("there is no client {id}")),
+                    (Some(_), Change::Sms(133..)) => {
+                        Answered::Refused("the device has 132 SMs".to_owned())
+                    }
+                    (Some(held), change) => {
+                        let by = SetBy::Live;
+                        match change {
+                            Change::Memory(bytes) => held.limits.memory = bytes.map(|b| (b, by)),
+                            Change::Sms(sms) => held.limits.sms = (sms, by),
+                            Change::Share(share) => held.limits.sms = (share.sms(132, 2), by),
+                            Change::Priority(priority) => held.limits.priority = (priority, by),
+                        }
+                        Answered::Done(0)
+                    }
+                };
+                let answer = Message::Answer(Answer { number, answered });
+                daemon.send(&answer, &[]).expect("to be heard");
+            }
+            Ok((Message::Settings(_), _)) => {}
             Ok((Message::Shutdown(force), _)) => {
                 if behaviour == "stay" {
                     continue;
@@ -166,8 +200,7 @@ fn server(arguments: &[String]) -> ExitCode {
 }
 
 fn status(clients: &[Held]) -> Vec<ServerStatus> {
-    let uuid =
-        CUuuid { bytes: *b"\xd0\xa1\xcf\x3e\xb7\x7a\x11\xc2\x91\xd0\x85\x87\x1b\xc9\x4d\x2d" };
+    let uuid = UUID;
     let device = DeviceStatus {
         ordinal: 0,
         pci_bus_id: "0000:00:06.0".to_owned(),
@@ -181,6 +214,7 @@ fn status(clients: &[Held]) -> Vec<ServerStatus> {
         device: uuid,
         memory_bytes: 1 << 20,
         kernels: 7,
+        limits: held.limits,
         work: None,
         command_line: held.who.command_line.clone(),
     });
@@ -200,6 +234,18 @@ fn client() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// What the environment asks for, as the client library reads it.
+fn wishes() -> Wishes {
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    Wishes {
+        share: Percentage::parse(&variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")).ok(),
+        memory: parse_memory_limits(&variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")).unwrap(),
+        priority: Priority::parse(&variable("CUDA_MPS_CLIENT_PRIORITY")).ok(),
+        partition: variable("CUDA_MPS_SM_PARTITION"),
+        connections: 0,
+    }
+}
+
 /// Does what the client library does at its start. The connection is the client's life.
 pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
     let socket = SeqPacket::connect(&pipe_directory.join("control"), Duration::from_secs(10))
@@ -210,6 +256,7 @@ pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
         pid: std::process::id(),
         command_line: "/tmp/hold".to_owned(),
         library_version: "test".to_owned(),
+        wishes: wishes(),
     };
     socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
     match socket.receive() {

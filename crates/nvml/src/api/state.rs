@@ -61,7 +61,7 @@ struct FieldValue {
 functions! {
     fn nvmlDeviceGetMemoryInfo(handle: Handle, memory: *mut Memory) {
         let device = handle.device()?;
-        let (total, used) = (device.memory_bytes, device.used_bytes());
+        let (total, used) = device.memory_seen();
         memory.set(Memory { total, free: total - used, used })
     }
 
@@ -71,7 +71,7 @@ functions! {
         if version != (2 << 24 | size_of::<MemoryV2>() as c_uint) {
             return Err(Failure::ARGUMENT_VERSION_MISMATCH);
         }
-        let (total, used) = (device.memory_bytes, device.used_bytes());
+        let (total, used) = device.memory_seen();
         memory.set(MemoryV2 { version, total, reserved: 0, free: total - used, used })
     }
 

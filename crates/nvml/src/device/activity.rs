@@ -123,7 +123,7 @@ mod tests {
         let found = shares(&before, &after, Duration::from_millis(20), 3);
         let sample = |pid, percent| ProcessSample { pid, at_us: 3, percent };
         assert_eq!(found, [sample(7, 100), sample(8, 25)]);
-        let user = |busy_ns| User { pid: 3, memory_bytes: 1, busy_ns };
+        let user = |busy_ns| User { pid: 3, memory_bytes: 1, memory_limit: None, busy_ns };
         let mut activity = ProcessActivity::default();
         assert_eq!(activity.samples(|| vec![user(None)]), []);
         assert_eq!(activity.samples(|| vec![user(Some(0))]), [], "nothing to compare it with");

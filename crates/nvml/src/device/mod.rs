@@ -107,6 +107,15 @@ impl Device {
         users::used_bytes(self.shared_file.as_deref()).min(self.memory_bytes)
     }
 
+    /// Memory in all and in use as the calling process is to see it, bytes: of a client with a limit
+    /// its own, of others the device's.
+    pub(crate) fn memory_seen(&self) -> (u64, u64) {
+        let users = self.users();
+        let own = users.clients.iter().find(|user| user.pid == std::process::id());
+        let limited = own.and_then(|user| Some((user.memory_limit?, user.memory_bytes)));
+        seen((self.memory_bytes, self.used_bytes()), limited)
+    }
+
     /// In how much of the last moments a kernel ran, percent.
     pub(crate) fn busy_percent(&self) -> u32 {
         let mut activity = self.activity.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,6 +127,14 @@ impl Device {
     pub(crate) fn process_samples(&self) -> Vec<ProcessSample> {
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes.samples(|| self.users().clients).to_vec()
+    }
+}
+
+/// Total and used memory, given a client's limit and what it has.
+fn seen((total, used): (u64, u64), limited: Option<(u64, u64)>) -> (u64, u64) {
+    match limited {
+        Some((limit, has)) if limit < total => (limit, has.min(limit)),
+        _ => (total, used),
     }
 }
 
@@ -139,6 +156,14 @@ fn text(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limited_client_sees_its_limit() {
+        assert_eq!(seen((100, 60), None), (100, 60));
+        assert_eq!(seen((100, 60), Some((50, 20))), (50, 20));
+        assert_eq!(seen((100, 60), Some((50, 70))), (50, 50), "lowered under it");
+        assert_eq!(seen((100, 60), Some((200, 20))), (100, 60));
+    }
 
     #[test]
     fn addresses_are_read_in_every_spelling() {

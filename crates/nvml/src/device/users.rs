@@ -14,6 +14,8 @@ use std::path::Path;
 pub(crate) struct User {
     pub(crate) pid: u32,
     pub(crate) memory_bytes: u64,
+    /// Device memory that it may have, bytes, if that is limited.
+    pub(crate) memory_limit: Option<u64>,
     /// Time in which a kernel of it ran, ns, if somebody counts.
     pub(crate) busy_ns: Option<u64>,
 }
@@ -49,7 +51,8 @@ pub(super) fn used_bytes(file: Option<&Path>) -> u64 {
 /// A process that has no id here is in another namespace, and nobody one can point at.
 fn user(client: &Client) -> Option<User> {
     let busy_ns = client.work.map(|work| work.busy_ns);
-    Some(User { pid: client.pid?, memory_bytes: client.memory_bytes, busy_ns })
+    let memory_limit = client.limits.memory_bytes;
+    Some(User { pid: client.pid?, memory_bytes: client.memory_bytes, memory_limit, busy_ns })
 }
 
 /// The rows of processes that live.
@@ -67,7 +70,8 @@ fn rows(file: Option<&Path>) -> Vec<User> {
         // A lock may outlive its process in a child that it forked.
         let lives = Path::new("/proc").join(row.pid.to_string()).exists();
         if lives && row.memory_bytes > 0 && is_locked(&file, position) {
-            users.push(User { pid: row.pid, memory_bytes: row.memory_bytes, busy_ns: None });
+            let (pid, memory_bytes) = (row.pid, row.memory_bytes);
+            users.push(User { pid, memory_bytes, memory_limit: None, busy_ns: None });
         }
     }
     users
@@ -111,7 +115,10 @@ mod tests {
         };
         // SAFETY: `lock` is a valid flock that lives across the call.
         assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &lock) }, 0);
-        assert_eq!(rows(Some(&path)), [User { pid, memory_bytes: 7, busy_ns: None }]);
+        assert_eq!(
+            rows(Some(&path)),
+            [User { pid, memory_bytes: 7, memory_limit: None, busy_ns: None }]
+        );
         assert_eq!(used_bytes(Some(&path)), 7);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(used_bytes(Some(&path)), 0);
@@ -124,7 +131,10 @@ mod tests {
             let text = format!(r#"{{"pid":{pid},{rest},"work":{{"busy_ns":5}}}}"#);
             serde_json::from_str(&text).unwrap()
         };
-        assert_eq!(user(&client("9")), Some(User { pid: 9, memory_bytes: 4, busy_ns: Some(5) }));
+        assert_eq!(
+            user(&client("9")),
+            Some(User { pid: 9, memory_bytes: 4, memory_limit: None, busy_ns: Some(5) })
+        );
         assert_eq!(user(&client("null")), None);
     }
 }

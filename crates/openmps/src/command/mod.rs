@@ -9,4 +9,5 @@ pub(crate) mod down;
 pub(crate) mod ps;
 pub(crate) mod ptx;
 pub(crate) mod run;
+pub(crate) mod set;
 pub(crate) mod up;

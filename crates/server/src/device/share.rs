@@ -242,6 +242,20 @@ impl Share {
         answer.is_ok() && worked != 0
     }
 
+    /// Device memory that the provider has mapped for the share, bytes, if it counts that.
+    pub fn mapped_bytes(&self) -> Option<u64> {
+        self.device.usage_of(self.tenant?).map(|usage| usage.memory_bytes)
+    }
+
+    /// Device memory of the variables of a module that was just loaded, bytes: what has been mapped
+    /// since there were `before`, if the provider counts, else what its image says.
+    pub fn variable_bytes(&self, before: Option<u64>, image_says: u64) -> u64 {
+        match (before, self.mapped_bytes()) {
+            (Some(before), Some(now)) => now.saturating_sub(before),
+            _ => image_says,
+        }
+    }
+
     /// What the share has at the provider at present.
     pub fn leftovers(&self) -> Leftovers {
         self.counts.read()

@@ -5,8 +5,10 @@
 
 use crate::common::Common;
 use crate::device::Device;
-use crate::session::{self, End, Identity, Link, Stage};
-use channel::message::{Answer, Answered, Client, ClientStatus, ClientWork, Message, Refused};
+use crate::session::{self, End, Identity, Limits, Link, Stage};
+use channel::message::{
+    Answer, Answered, Change, Client, ClientStatus, ClientWork, Message, Refused, Settings,
+};
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
 use cuda_api::{CUuuid, CudaError, result_code};
@@ -134,14 +136,16 @@ impl Clients {
             );
         }
         self.last_id += 1;
-        let link = Arc::new(Link::new(Identity {
+        let limits = self.limits_of(&client.settings);
+        let identity = Identity {
             id: self.last_id,
             pid: client.pid,
             uid: client.uid,
             gid: client.gid,
             command: client.command_line,
             window: client.window,
-        }));
+        };
+        let link = Arc::new(Link::new(identity, limits));
         let name = link.name();
         log.line(format!("Client {name} connected"));
         log.line(format!("Creating worker thread for client {name}"));
@@ -162,6 +166,12 @@ impl Clients {
                 refuse(&socket, system::result_of(&error), &error.to_string());
             }
         }
+    }
+
+    fn limits_of(&self, settings: &Settings) -> Limits {
+        let device = &self.common.device;
+        let ordinal = device.ordinal() as u32;
+        Limits::new(settings, (ordinal, &device.info().uuid_text()), device.sm_count())
     }
 
     /// Adds the sockets to watch. Returns the clients they belong to.
@@ -192,6 +202,29 @@ impl Clients {
             entry.end(End::Terminated);
         }
         self.terminations.push(Termination { number, client, unknown });
+    }
+
+    /// Changes what a client may have. An error says why it has what it had.
+    pub(super) fn set(&mut self, id: u32, change: Change) -> Result<(), String> {
+        let entry = self.entries.iter().find(|e| e.link.identity.id == id && !e.gone);
+        let link = &entry.ok_or_else(|| format!("there is no client {id} any more"))?.link;
+        let name = link.name();
+        let text = match &change {
+            Change::Memory(None) => "Device memory limit removed".to_owned(),
+            Change::Memory(Some(bytes)) => format!("Device memory limit set to {bytes} bytes"),
+            Change::Share(share) => format!("Active Threads Percentage set to {share}"),
+            Change::Sms(sms) => format!("SMs set to {sms}"),
+            Change::Priority(priority) => format!("Priority set to {}", priority.number()),
+        };
+        match change {
+            Change::Memory(bytes) => link.limits.set_memory(bytes),
+            Change::Share(share) => link.limits.set_share(share),
+            Change::Sms(sms) => link.limits.set_sms(sms)?,
+            Change::Priority(priority) => link.limits.set_priority(priority),
+        }
+        link.ring();
+        self.common.log.line(format!("Client {name}: {text}"));
+        Ok(())
     }
 
     /// Ends all sessions.
@@ -346,8 +379,9 @@ impl Clients {
             id: entry.link.identity.id,
             uid: entry.link.identity.uid,
             device: uuid,
-            memory_bytes: entry.link.memory.used_bytes(),
+            memory_bytes: entry.link.limits.memory.used_bytes(),
             kernels: entry.link.counters.submitted.kernels.get(),
+            limits: entry.link.limits.report(),
             work: work(entry),
             command_line: entry.link.identity.command.clone(),
         };

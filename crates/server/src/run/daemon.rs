@@ -3,7 +3,7 @@
 use super::{Ending, Server};
 use crate::session::End;
 use channel::message::{
-    Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, ServerStatus,
+    Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, ServerStatus, Settings,
 };
 use channel::region::ServerState;
 use cuda_api::CUuuid;
@@ -25,7 +25,15 @@ impl Server {
                     self.clients.terminate(number, client);
                     self.settle();
                 }
+                Question::Set(client, change) => {
+                    let answered = match self.clients.set(client, change) {
+                        Ok(()) => Answered::Done(0),
+                        Err(reason) => Answered::Refused(reason),
+                    };
+                    self.tell(&Message::Answer(Answer { number, answered }));
+                }
             },
+            Message::Settings(settings) => self.say_settings(&settings),
             Message::Shutdown(force) => self.shut_down(force),
             Message::Move(()) => self.move_clients(),
             other => {
@@ -33,6 +41,18 @@ impl Server {
                 self.common.log.line(format!("The daemon sent {name}, which is not for servers"));
             }
         }
+    }
+
+    /// Says in the log what clients are given, in NVIDIA's words.
+    fn say_settings(&self, settings: &Settings) {
+        let log = &self.common.log;
+        log.line(format!("Active Threads Percentage set to {}", settings.share.0));
+        let (ordinal, info) = (self.common.device.ordinal(), self.common.device.info());
+        if let Some((bytes, _)) = settings.memory_of(ordinal as u32, &info.uuid_text()) {
+            let text = "Device pinned memory limit for device";
+            log.line(format!("{text} {ordinal} set to {bytes:#x} bytes"));
+        }
+        log.line(format!("Server Priority set to {}", settings.priority.0.number()));
     }
 
     fn shut_down(&mut self, force: bool) {

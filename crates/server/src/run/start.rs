@@ -56,8 +56,6 @@ pub(super) fn open(
     let version = env!("CARGO_PKG_VERSION");
     log.line(format!("CUDA MPS Server for Linux/Unix. Binary version: openmps {version}"));
     log.line(format!("CUDA version of the provider: {}", device.driver_version()));
-    log.line("Active Threads Percentage set to 100.0");
-    log.line("Server Priority set to 0");
     let sync_log = log.clone();
     device.sync().report_to(move |report| {
         let SyncReport { call, client, waited, took, others } = report;

@@ -159,6 +159,8 @@ impl Session {
         if may_print {
             loaded.flags |= MODULE_PRINTS;
         }
+        let image_bytes = ptx::module_state::variable_bytes(&image);
+        let before = self.share.mapped_bytes();
         let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
         let load = if shared { Module::load_shared } else { Module::load };
         let (module, BuildLog { info, error }) = load(
@@ -172,7 +174,11 @@ impl Session {
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();
         let kept = module.and_then(|module| {
-            let module = LoadedModule { module, may_print, globals: Vec::new(), placed, managed };
+            let charge =
+                self.memory.account.charge(self.share.variable_bytes(before, image_bytes))?;
+            let globals = Vec::new();
+            let module =
+                LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
             self.keep_module(word, module, &mut loaded)
         });
         (kept, loaded)

@@ -1,6 +1,6 @@
 //! What a session's thread and the server's main thread share of one client.
 
-use super::account::Account;
+use super::limits::Limits;
 use super::meter::ClientCounters;
 use channel::region::{Region, SessionEnd};
 use channel::ring::Doorbell;
@@ -92,8 +92,8 @@ pub struct Link {
     pub identity: Identity,
     end: AtomicU8,
     stage: AtomicU8,
-    /// Device memory that it holds.
-    pub memory: Arc<Account>,
+    /// What it may have.
+    pub limits: Limits,
     /// What it has submitted, and what became of that.
     pub counters: Arc<ClientCounters>,
     /// Its tenant, if the provider has tenants, once the session has one.
@@ -108,12 +108,12 @@ pub struct Link {
 
 impl Link {
     /// The link of a client that has just come.
-    pub fn new(identity: Identity) -> Self {
+    pub fn new(identity: Identity, limits: Limits) -> Self {
         Self {
             identity,
             end: AtomicU8::new(0),
             stage: AtomicU8::new(Stage::Starting as u8),
-            memory: Account::new(u64::MAX),
+            limits,
             counters: Arc::default(),
             tenant: OnceLock::new(),
             unknown_requests: AtomicU32::new(0),
@@ -215,11 +215,13 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::SmCount;
 
     #[test]
     fn the_first_reason_stays_unless_the_client_goes() {
         let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into(), window: 0 };
-        let link = Link::new(identity);
+        let sms = SmCount { all: 8, step: 1 };
+        let link = Link::new(identity, Limits::new(&Default::default(), (0, "GPU-"), sms));
         assert_eq!(link.ending(), None);
         link.end(End::Terminated);
         link.end(End::ServerEnds);

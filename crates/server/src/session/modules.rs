@@ -1,5 +1,6 @@
 //! A client's modules and functions.
 
+use super::account::Charge;
 use super::code::Placed;
 use super::handles::Table;
 use super::meter::KernelMeter;
@@ -26,6 +27,8 @@ pub struct LoadedModule {
     pub placed: Placed,
     /// The memory of variables that the client reaches too. Dropped after the module.
     pub managed: Option<ManagedVariables>,
+    /// What is charged for its variables.
+    pub _charge: Charge,
 }
 
 /// A function with the module that it is of.

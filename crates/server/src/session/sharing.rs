@@ -23,7 +23,9 @@ impl Session {
         let file = self.common.shared.open_memory([request.low, request.high], request.bytes)?;
         let physical = Rc::new(Physical::import(&self.share, &file)?);
         let (address, bytes) = (request.address.0, request.bytes);
-        self.memory.map((&physical, None), address, bytes, 0)?;
+        // Its maker may go: then it is this client alone who keeps it.
+        let charge = Rc::new(self.memory.account.charge(bytes)?);
+        self.memory.map((&physical, Some(charge)), address, bytes, 0)?;
         if let Err(error) = self.memory.set_access(address, bytes, vmm::ACCESS_READ_WRITE) {
             self.memory.unmap(address, bytes)?;
             return Err(error);

@@ -1,5 +1,6 @@
 //! The beginning of a session: windows, objects, the welcome.
 
+use super::account::Refusal;
 use super::arrays::Arrays;
 use super::callbacks::Callbacks;
 use super::crowd::Place;
@@ -152,6 +153,19 @@ fn open_region(socket: &SeqPacket, file: OwnedFd) -> Result<Region, StartError> 
     Ok(Region::open(file)?)
 }
 
+/// Has the log say when a client may have no more memory: unlike a device that is full, that is
+/// somebody's wish.
+fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
+    let (log, name) = (common.log.clone(), link.name());
+    link.limits.memory.tell_refusals(move |refusal| {
+        let Refusal { wanted_bytes, used_bytes, limit_bytes, count } = refusal;
+        log.line(format!(
+            "Client {name} is at its device memory limit of {limit_bytes} bytes: it has \
+             {used_bytes} and is refused {wanted_bytes} more ({count} times so far)"
+        ));
+    });
+}
+
 impl Session {
     /// Sets everything up and welcomes the client.
     fn open(
@@ -173,6 +187,7 @@ impl Session {
         }
         let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
         link.set_doorbell(consumer.doorbell(), region.clone());
+        tell_refusals(common, link);
         let mut session = Self {
             gate: Gate::new(&share, &link.counters),
             meter: Meter::new(&share),
@@ -186,7 +201,7 @@ impl Session {
             callbacks: Callbacks::new(&region),
             memory: Memory::new(
                 &share,
-                &link.memory,
+                &link.limits.memory,
                 lease.device(),
                 lease.host(),
                 region.clone(),

@@ -52,8 +52,7 @@ struct Mapped {
 /// A client's virtual memory. Fields are dropped in their order: mappings before what they need.
 pub struct VirtualMemory {
     mappings: BTreeMap<u64, Mapped>,
-    /// With what is charged for those that the client made: imported memory is on its maker's
-    /// account.
+    /// With what is charged for those that the client made: of imported memory, mappings are.
     memories: Table<(Rc<Physical>, Option<Rc<Charge>>)>,
     reservations: BTreeMap<u64, Reserved>,
 }
@@ -252,6 +251,12 @@ impl Session {
     pub(super) fn map_memory(&mut self, request: MapMemory) -> CUresult {
         let (physical, charge) = self.memory.virtual_memory.memories.get(request.memory)?;
         let (physical, charge) = (physical.clone(), charge.clone());
+        // What was imported may outlive its maker: then it is this client alone who keeps it.
+        let charge = match charge {
+            Some(charge) => charge,
+            None => Rc::new(self.memory.account.charge(request.bytes)?),
+        };
+        let charge = Some(charge);
         self.memory.map((&physical, charge), request.address.0, request.bytes, request.offset)
     }
 

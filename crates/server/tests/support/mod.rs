@@ -9,7 +9,7 @@ pub mod provider;
 
 pub use client::{Client, LEGACY, event, function, graph, module, stream};
 
-use channel::message::{Answer, Answered, Ask, Message, Question, ServerStatus};
+use channel::message::{Answer, Answered, Ask, Message, Question, ServerStatus, Settings};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use server::device::Driver;
@@ -52,6 +52,8 @@ pub struct Server {
     stop: Option<std::os::unix::net::UnixStream>,
     before: [usize; 7],
     next_pid: u32,
+    /// What clients to come are given.
+    pub settings: Settings,
     /// What the provider has may be left behind: its context is spoiled.
     pub spoiled: bool,
     _turn: MutexGuard<'static, ()>,
@@ -88,6 +90,7 @@ impl Server {
             stop: Some(stop),
             before,
             next_pid: 5_000_000,
+            settings: Settings::default(),
             spoiled: false,
             _turn: turn,
         }
@@ -115,6 +118,7 @@ impl Server {
             uid: 1000,
             gid: 1000,
             command_line: "./test".into(),
+            settings: self.settings.clone(),
         });
         let server = server.into_fd();
         self.daemon.send(&message, &[server.as_fd(), region.as_fd()]).expect("a hand-over");

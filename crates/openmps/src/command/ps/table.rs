@@ -40,7 +40,7 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
             client.id.to_string(),
             client.user.clone(),
             key.0.to_string(),
-            memory(client.memory_bytes),
+            of_limit(memory(client.memory_bytes), client.limits.memory_bytes.map(memory)),
             done.kernels,
             done.busy,
             done.sms,
@@ -142,6 +142,11 @@ fn difference(now: &Work, before: &Work) -> Work {
     }
 }
 
+/// What is had, of what may be had if that is limited.
+fn of_limit(has: String, limit: Option<String>) -> String {
+    limit.map_or(has.clone(), |limit| format!("{has} of {limit}"))
+}
+
 /// Bytes in the largest unit that leaves at least 1.
 fn memory(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -170,7 +175,7 @@ fn aligned(rows: &[[String; COLUMNS]]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::report::Server;
+    use control::report::{Limits, Server};
 
     fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
         Client {
@@ -182,6 +187,7 @@ mod tests {
             memory_bytes: 3 << 29,
             kernels,
             work,
+            limits: Limits::default(),
             pid_namespace: None,
             command: "./nbody\x1b[2J".into(),
         }

@@ -1,0 +1,87 @@
+//! What the program's variables ask for: a share of SMs, less memory, a priority.
+
+use channel::message::Wishes;
+use cuda_api::environment::{
+    CUDA_DEVICE_MAX_CONNECTIONS, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY,
+    CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, CUDA_MPS_SM_PARTITION,
+};
+use cuda_api::settings::{Percentage, Priority, Refused, parse_memory_limits};
+
+/// Most hardware queues that a program can ask for, as NVIDIA's driver has it.
+const CONNECTIONS_MAX: u32 = 32;
+
+/// Those of this process. A value that is none is as good as no value, and is said on standard error.
+pub(crate) fn of_process() -> Wishes {
+    let variable = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+    read(variable, |mistake| crate::stderr::say(format_args!("{mistake}")))
+}
+
+fn read(variable: impl Fn(&str) -> Option<String>, mut mistake: impl FnMut(String)) -> Wishes {
+    let text = |name| variable(name).filter(|value| !value.trim().is_empty());
+    let mut kept = |name: &str, error: Refused| mistake(format!("{name} is not taken: {error}"));
+    let mut wishes = Wishes::default();
+    if let Some(text) = text(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE) {
+        match Percentage::parse(&text) {
+            Ok(share) => wishes.share = Some(share),
+            Err(error) => kept(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, error),
+        }
+    }
+    if let Some(text) = text(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT) {
+        match parse_memory_limits(&text) {
+            Ok(limits) => wishes.memory = limits,
+            Err(error) => kept(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, error),
+        }
+    }
+    if let Some(text) = text(CUDA_MPS_CLIENT_PRIORITY) {
+        match Priority::parse(&text) {
+            Ok(priority) => wishes.priority = Some(priority),
+            Err(error) => kept(CUDA_MPS_CLIENT_PRIORITY, error),
+        }
+    }
+    wishes.partition = text(CUDA_MPS_SM_PARTITION).unwrap_or_default();
+    if let Some(text) = text(CUDA_DEVICE_MAX_CONNECTIONS) {
+        match text.trim().parse() {
+            Ok(number @ 1..=CONNECTIONS_MAX) => wishes.connections = number,
+            _ => {
+                let allowed = "a number of queues from 1 to 32";
+                kept(CUDA_DEVICE_MAX_CONNECTIONS, Refused { found: text, allowed });
+            }
+        }
+    }
+    wishes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_api::settings::MemoryLimit;
+
+    #[test]
+    fn variables_are_read_and_mistakes_are_said() {
+        let of = |name: &'static str, value: &'static str| {
+            let mut said = Vec::new();
+            let wishes = read(
+                |asked| (asked == name).then(|| value.to_owned()),
+                |mistake| said.push(mistake),
+            );
+            (wishes, said)
+        };
+        let (wishes, said) = of(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "25");
+        assert_eq!((wishes.share.map(Percentage::thousandths), said.len()), (Some(25_000), 0));
+        let (wishes, _) = of(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=1G");
+        assert_eq!(wishes.memory, [MemoryLimit { device: "0".into(), bytes: 1 << 30 }]);
+        assert_eq!(of(CUDA_MPS_CLIENT_PRIORITY, "1").0.priority, Some(Priority::BelowNormal));
+        assert_eq!(of(CUDA_DEVICE_MAX_CONNECTIONS, "8").0.connections, 8);
+        for (name, wrong, part) in [
+            (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "0", "more than 0 and at most 100"),
+            (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "1G", "DEVICE=SIZE"),
+            (CUDA_MPS_CLIENT_PRIORITY, "2", "0 (normal) or 1"),
+            (CUDA_DEVICE_MAX_CONNECTIONS, "33", "from 1 to 32"),
+        ] {
+            let (wishes, said) = of(name, wrong);
+            assert_eq!((wishes, said.len()), (Wishes::default(), 1), "{name}");
+            assert!(said[0].contains(name) && said[0].contains(part), "{}", said[0]);
+        }
+        assert_eq!(of(CUDA_MPS_CLIENT_PRIORITY, " "), (Wishes::default(), vec![]));
+    }
+}

@@ -1,0 +1,116 @@
+//! What clients are given, as the daemon keeps it: defaults for servers to come, each server's own,
+//! and changes for clients that run.
+
+use super::questions::Reply;
+use super::{Daemon, QueryError, protocol};
+use crate::settings::Settings;
+use channel::message::{Change, Question, SetBy};
+use cuda_api::settings::{Percentage, Priority};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// How long a server may take to change a client's limits: what runs may have to end first.
+const CHANGE_S_MAX: u64 = 10;
+
+/// Why a client's limits are as they were.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum ChangeError {
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Daemon {
+    /// Something of what servers to come are given.
+    pub(crate) fn defaults<R>(&self, look: impl FnOnce(&Settings) -> R) -> R {
+        look(&self.lock().defaults)
+    }
+
+    /// Something of what clients to come of a server are given.
+    pub(crate) fn settings_of<R>(
+        &self,
+        server: u32,
+        look: impl FnOnce(&Settings) -> R,
+    ) -> Result<R, QueryError> {
+        let mut state = self.lock();
+        state.server(server).map(|server| look(&server.settings)).ok_or(QueryError::Gone(server))
+    }
+
+    /// Sets the share of SMs of clients of servers to come.
+    pub(crate) fn set_default_share(&self, share: Percentage) {
+        self.lock().defaults.set_share(share, SetBy::Daemon);
+    }
+
+    /// Sets the priority of clients to come: of servers that run, too, as NVIDIA's MPS has no other
+    /// way to do that.
+    pub(crate) fn set_default_priority(&self, priority: Priority) {
+        let mut state = self.lock();
+        state.defaults.set_priority(priority, SetBy::Daemon);
+        for server in &mut state.servers {
+            server.settings.set_priority(priority, SetBy::Daemon);
+            protocol::send_settings(server);
+        }
+    }
+
+    /// Limits the memory of clients of servers to come.
+    pub(crate) fn set_default_memory(
+        &self,
+        device: &str,
+        bytes: u64,
+        text: &str,
+    ) -> Result<(), String> {
+        self.lock().defaults.set_memory(device, bytes, text, SetBy::Daemon)
+    }
+
+    /// Sets the share of SMs of clients to come of a server.
+    pub(crate) fn set_share(&self, server: u32, share: Percentage) -> Result<(), ChangeError> {
+        self.change_settings(server, |settings| {
+            settings.set_share(share, SetBy::Server);
+            Ok(())
+        })
+    }
+
+    /// Limits the memory of clients to come of a server.
+    pub(crate) fn set_memory(
+        &self,
+        server: u32,
+        device: &str,
+        bytes: u64,
+        text: &str,
+    ) -> Result<(), ChangeError> {
+        self.change_settings(server, |settings| {
+            settings.set_memory(device, bytes, text, SetBy::Server)
+        })
+    }
+
+    fn change_settings(
+        &self,
+        pid: u32,
+        change: impl FnOnce(&mut Settings) -> Result<(), String>,
+    ) -> Result<(), ChangeError> {
+        let mut state = self.lock();
+        let server = state.server(pid).ok_or(QueryError::Gone(pid))?;
+        change(&mut server.settings).map_err(ChangeError::Refused)?;
+        protocol::send_settings(server);
+        Ok(())
+    }
+
+    /// Changes what a client has that runs: the one that has this number in its server.
+    pub(crate) fn set_of_client(
+        &self,
+        server: u32,
+        id: u32,
+        change: Change,
+    ) -> Result<(), ChangeError> {
+        let deadline = Instant::now() + Duration::from_secs(CHANGE_S_MAX);
+        match self.ask(server, Question::Set(id, change), deadline)? {
+            Reply::Done(0) => Ok(()),
+            Reply::Done(code) => {
+                Err(ChangeError::Refused(format!("the server answered error {code}")))
+            }
+            Reply::Refused(reason) => Err(ChangeError::Refused(reason)),
+            Reply::Status(_) => Err(QueryError::Silent(server).into()),
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Commands and variables that limit clients, against what NVIDIA's shell prints.
+
+use crate::harness::{ClientProcess, Setting};
+use crate::stand_in::CONTROL;
+use control::report::{Limits, Report};
+
+crate::tests! {
+    each_command_prints_what_nvidias_does,
+    bad_values_are_refused_and_change_nothing,
+    defaults_are_for_servers_to_come,
+    variables_of_daemon_and_program,
+    a_program_that_runs_is_given_other_limits,
+    kubernetes_device_plugin_s_commands,
+}
+
+fn ok(text: impl Into<String>) -> (String, i32) {
+    (text.into(), 0)
+}
+
+fn report(setting: &Setting) -> Report {
+    serde_json::from_str(&setting.command("report").0).expect("a report")
+}
+
+fn limits(setting: &Setting, client: &ClientProcess) -> Limits {
+    let report = report(setting);
+    let mut clients = report.servers.iter().flat_map(|server| &server.clients);
+    clients.find(|row| row.pid == Some(client.pid())).expect("the client").limits.clone()
+}
+
+fn each_command_prints_what_nvidias_does() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let server = client.server;
+    for (line, text) in [
+        ("get_default_active_thread_percentage", "100.0\n"),
+        ("set_default_active_thread_percentage 40", "40.0\n"),
+        ("get_default_active_thread_percentage", "40.0\n"),
+        ("set_active_thread_percentage SERVER 55.5", "55.5\n"),
+        ("get_active_thread_percentage SERVER", "55.5\n"),
+        ("get_default_active_thread_percentage", "40.0\n"),
+        ("set_default_device_pinned_mem_limit 0 1G", ""),
+        ("get_default_device_pinned_mem_limit 0", "1G\n"),
+        ("get_default_device_pinned_mem_limit 1", ""),
+        ("set_default_device_pinned_mem_limit GPU-d0a1cf3e 20350M", ""),
+        ("get_default_device_pinned_mem_limit GPU-d0a1cf3e", "20350M\n"),
+        ("get_default_device_pinned_mem_limit 0", "1G\n"),
+        ("get_device_pinned_mem_limit SERVER 0", ""),
+        ("set_device_pinned_mem_limit SERVER 0 2G", ""),
+        ("get_device_pinned_mem_limit SERVER 0", "2G\n"),
+        ("get_default_client_priority", "0\n"),
+        ("set_default_client_priority 1", ""),
+        ("get_default_client_priority", "1\n"),
+    ] {
+        let line = line.replace("SERVER", &server.to_string());
+        assert_eq!(setting.command(&line), ok(text), "{line}");
+    }
+}
+
+fn bad_values_are_refused_and_change_nothing() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let server = client.server;
+    let before = (report(&setting), limits(&setting, &client));
+    for (line, part) in [
+        ("set_default_active_thread_percentage 150", "more than 0 and at most 100\n100.0\n"),
+        ("set_default_active_thread_percentage 0", "more than 0 and at most 100\n100.0\n"),
+        ("set_default_active_thread_percentage abc", "more than 0 and at most 100\n100.0\n"),
+        ("set_default_active_thread_percentage", "usage: "),
+        ("set_active_thread_percentage 1 50", "Server 1 not found\n"),
+        ("set_active_thread_percentage SERVER -5", "more than 0 and at most 100\n100.0\n"),
+        ("set_default_device_pinned_mem_limit 0 xyz", "with K, M or G"),
+        ("set_default_device_pinned_mem_limit 0 1", "with K, M or G"),
+        ("set_default_device_pinned_mem_limit gpu0 1G", "its number, or its UUID"),
+        ("set_default_device_pinned_mem_limit 0", "usage: "),
+        ("set_device_pinned_mem_limit 1 0 1G", "Server 1 not found\n"),
+        ("set_device_pinned_mem_limit SERVER 0 0G", "above 0"),
+        ("get_device_pinned_mem_limit 1 0", "Server 1 not found\n"),
+        ("set_default_client_priority 7", "Invalid priority value - must be 0 or 1!\n"),
+        ("set CLIENT", "usage: set"),
+        ("set CLIENT memory=1", "with K, M or G"),
+        ("set CLIENT sms=0", "above 0"),
+        ("set CLIENT sms=133", "the device has 132 SMs"),
+        ("set CLIENT priority=2", "0 (normal) or 1 (below normal)"),
+        ("set CLIENT colour=red", "cannot be set"),
+        ("set 1 sms=5", "Invalid process 1!"),
+        ("set CLIENT sms=5 server=1", "Server 1 not found"),
+    ] {
+        let line = line.replace("SERVER", &server.to_string());
+        let line = line.replace("CLIENT", &client.pid().to_string());
+        let (text, status) = setting.command(&line);
+        assert!(status == 1 && text.contains(part), "{line}: {status} {text}");
+    }
+    assert_eq!((report(&setting), limits(&setting, &client)), before);
+    assert_eq!(setting.command("get_default_active_thread_percentage"), ok("100.0\n"));
+    assert_eq!(setting.command("get_default_device_pinned_mem_limit 0"), ok(""));
+}
+
+fn defaults_are_for_servers_to_come() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let first = setting.client(None).unwrap();
+    setting.command("set_default_active_thread_percentage 25");
+    setting.command("set_default_device_pinned_mem_limit 0 3G");
+    let second = setting.client(None).unwrap();
+    let given = limits(&setting, &second);
+    assert_eq!((given.sms, given.sms_by.as_str(), given.memory_bytes), (132, "nobody", None));
+    let server = first.server;
+    setting.command(&format!("set_active_thread_percentage {server} 50"));
+    setting.command(&format!("set_device_pinned_mem_limit {server} 0 5G"));
+    let third = setting.client(None).unwrap();
+    let given = limits(&setting, &third);
+    assert_eq!((given.sms, given.sms_by.as_str()), (66, "server"));
+    assert_eq!((given.memory_bytes, given.memory_by.as_str()), (Some(5 << 30), "server"));
+    assert_eq!(limits(&setting, &first).sms, 132, "a client that is there stays as it is");
+    drop((first, second, third));
+    setting.command(&format!("shutdown_server {server} -f"));
+    let other = setting.client(None).unwrap();
+    assert_ne!(other.server, server);
+    let given = limits(&setting, &other);
+    assert_eq!((given.sms, given.sms_by.as_str()), (32, "daemon"));
+    assert_eq!((given.memory_bytes, given.memory_by.as_str()), (Some(3 << 30), "daemon"));
+}
+
+fn variables_of_daemon_and_program() {
+    let mut setting = Setting::new();
+    let mut start = setting.program(CONTROL);
+    start.arg("-d").env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50");
+    start.env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=2G,1=512MB");
+    start.env("CUDA_MPS_CLIENT_PRIORITY", "5");
+    assert!(start.output().unwrap().status.success());
+    let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
+    assert_eq!(setting.command("get_default_active_thread_percentage"), ok("50.0\n"));
+    assert_eq!(setting.command("get_default_device_pinned_mem_limit 1"), ok("512M\n"));
+    let told = "CUDA_MPS_CLIENT_PRIORITY is not taken: \"5\" is not 0 (normal) or 1 (below normal)";
+    assert!(setting.control_log().contains(told));
+    assert!(report(&setting).warnings.iter().any(|warning| warning == told));
+    let given = |setting: &Setting| limits(setting, &setting.client(None).unwrap());
+    let as_daemon = given(&setting);
+    assert_eq!((as_daemon.sms, as_daemon.sms_by.as_str()), (66, "daemon"));
+    setting.client_environment = vec![
+        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25"),
+        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "GPU-d0a1=1G"),
+        ("CUDA_MPS_CLIENT_PRIORITY", "1"),
+    ];
+    let less = given(&setting);
+    assert_eq!((less.sms, less.sms_by.as_str()), (32, "program"));
+    assert_eq!((less.memory_bytes, less.memory_by.as_str()), (Some(1 << 30), "program"));
+    assert_eq!((less.priority, less.priority_by.as_str()), (1, "program"));
+    setting.client_environment = vec![
+        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "75"),
+        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=9G"),
+    ];
+    let more = given(&setting);
+    assert_eq!((more.sms, more.sms_by.as_str()), (66, "daemon"), "a program can only have less");
+    assert_eq!((more.memory_bytes, more.memory_by.as_str()), (Some(2 << 30), "daemon"));
+}
+
+fn a_program_that_runs_is_given_other_limits() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let line = format!("set {} memory=1G sms=30% priority=1", client.pid());
+    assert_eq!(setting.command(&line), ok(""));
+    let given = limits(&setting, &client);
+    assert_eq!((given.memory_bytes, given.memory_by.as_str()), (Some(1 << 30), "set"));
+    assert_eq!((given.sms, given.sms_by.as_str()), (38, "set"));
+    assert_eq!((given.priority, given.priority_by.as_str()), (1, "set"));
+    assert_eq!(setting.command(&format!("set id:1 memory=none server={}", client.server)), ok(""));
+    assert_eq!(limits(&setting, &client).memory_bytes, None);
+}
+
+/// What NVIDIA's device plugin for Kubernetes and its DRA driver do with a daemon that they started:
+/// limits of memory and SMs by standard input, and a look whether it lives.
+fn kubernetes_device_plugin_s_commands() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let replicas = 4;
+    let script = [
+        format!("set_default_device_pinned_mem_limit 0 {}M", 20350 / replicas),
+        format!("set_default_active_thread_percentage {}", 100 / replicas),
+    ];
+    for line in script {
+        let outcome = setting.script(&format!("{line}\n"));
+        assert_eq!((outcome.status, outcome.errors.as_str()), (0, ""), "{line}");
+    }
+    let alive = setting.script("get_default_active_thread_percentage\n");
+    assert_eq!((alive.output.as_str(), alive.status), ("25.0\n", 0));
+    let log = setting.control_log();
+    for line in ["Cmd:set_default_device_pinned_mem_limit 0 5087M", "Accepting connection..."] {
+        assert!(log.contains(line), "{line}");
+    }
+    let given = limits(&setting, &setting.client(None).unwrap());
+    assert_eq!((given.memory_bytes, given.sms), (Some(5087 << 20), 32));
+    assert!(setting.control_log().contains("NEW SERVER"));
+}

@@ -132,6 +132,7 @@ mod tests {
             kernels: 0,
             limits: Default::default(),
             work: None,
+            scheduling: Default::default(),
             command: "/tmp/hold".into(),
         }
     }

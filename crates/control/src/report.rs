@@ -2,7 +2,7 @@
 //! added; readers give those that a daemon of an earlier version lacks a default.
 
 use crate::status::{self, Device};
-use channel::message::{ClientLimits, ClientWork};
+use channel::message::{ClientLimits, ClientScheduling, ClientWork};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -102,6 +102,9 @@ pub struct Client {
     /// What the device did for it, where it counts.
     #[serde(default)]
     pub work: Option<Work>,
+    /// How it is scheduled beside others.
+    #[serde(default)]
+    pub scheduling: Scheduling,
     /// Inode of its PID namespace: what tells containers apart.
     #[serde(default)]
     pub pid_namespace: Option<u64>,
@@ -122,6 +125,7 @@ impl Client {
             kernels: client.kernels,
             limits: client.limits.into(),
             work: client.work.map(Work::from),
+            scheduling: Scheduling::from(&client.scheduling),
             pid_namespace,
             command: client.command.clone(),
         }
@@ -159,6 +163,35 @@ impl From<ClientLimits> for Limits {
             sms_by: limits.sms.1.word().to_owned(),
             priority: limits.priority.0.number(),
             priority_by: limits.priority.1.word().to_owned(),
+        }
+    }
+}
+
+/// How a client is scheduled beside others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scheduling {
+    /// What is set for it: `class=batch weight=3`; empty for a server of an earlier version.
+    pub settings: String,
+    /// Its class: `latency`, `normal` or `batch`.
+    pub class: String,
+    /// For how long its work was held back at the gate, ns.
+    pub held_ns: u64,
+    /// How often it was held back.
+    pub holds: u64,
+    /// Device time that the gate has charged it, ns.
+    pub charged_ns: u64,
+}
+
+impl From<&ClientScheduling> for Scheduling {
+    fn from(of: &ClientScheduling) -> Scheduling {
+        let class = ::scheduling::ClientSettings::parse(&of.settings).unwrap_or_default().class;
+        Scheduling {
+            settings: of.settings.clone(),
+            class: class.to_string(),
+            held_ns: of.held_ns,
+            holds: of.holds,
+            charged_ns: of.charged_ns,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a server says about itself, as the daemon keeps it and the commands print it.
 
-use channel::message::{ClientLimits, ClientWork};
+use channel::message::{ClientLimits, ClientScheduling, ClientWork};
 use serde::{Deserialize, Serialize};
 
 /// State of a server, by NVIDIA's words where it has them.
@@ -61,6 +61,8 @@ pub struct Client {
     pub limits: ClientLimits,
     /// What the device did for it, if the server's provider counts that.
     pub work: Option<ClientWork>,
+    /// How it is scheduled.
+    pub scheduling: ClientScheduling,
     /// Its command line.
     pub command: String,
 }

@@ -108,7 +108,7 @@ variables! {
         MemoryLimits, "all memory", "Device memory that a program may have, for each device by number \
         or UUID (0=1G,1=512MB); the daemon's is for all programs, a program's own can only be less.";
     CUDA_MPS_CLIENT_PRIORITY = "CUDA_MPS_CLIENT_PRIORITY", "client, daemon", OneOf(&["0", "1"]),
-        "0", "Priority of a program: 0 normal, 1 below normal.";
+        "0", "Priority of a program: 0 normal, 1 below normal: class batch.";
     CUDA_DEVICE_MAX_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS", "client", Number(1),
         "2", "Hardware queues that a program would like to have.";
     XDG_RUNTIME_DIR = "XDG_RUNTIME_DIR", "openmps", AbsolutePath,
@@ -144,6 +144,16 @@ variables! {
     CUDA_MPS_SM_PARTITION = "CUDA_MPS_SM_PARTITION", "client", Any,
         "none", "Static partition that a program is in, by the name that sm_partition add printed; \
         needed where the daemon has them (-S).";
+    OPENMPS_CLASS = "OPENMPS_CLASS", "client", Any,
+        "normal; batch where that and a priority below normal come together",
+        "The program's class: latency (critical), normal or batch (best-effort); more settings may \
+        follow: weight=N, deadline=TIME, quota=TIME. The daemon's rules go before it.";
+    OPENMPS_CLASS_RULES = "OPENMPS_CLASS_RULES", "daemon", Any,
+        "none", "Which programs get which class, the first rule that fits: user:NAME batch; \
+        command:PATTERN latency; all normal.";
+    OPENMPS_SCHEDULING = "OPENMPS_SCHEDULING", "daemon, server", Any,
+        "preset=balanced", "What keeps classes apart: policy, pause, in-flight, priorities, slices, \
+        pieces, floor, elastic, preset; see docs/scheduling.md.";
     OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "openmps, NVML", AbsolutePath,
         "/tmp/nvidia-mps", "Where openmps and the NVML look for the system's daemon if \
         CUDA_MPS_PIPE_DIRECTORY says nothing.";

@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
 use crate::printed::Printed;
+use crate::scheduling::Scheduler;
 use crate::session::{Account, Crowd};
 use crate::shared::Shared;
 use crate::window::{Arena, Windows};
@@ -30,6 +31,8 @@ pub struct Common {
     pub images: Arc<Account>,
     /// The sessions at work.
     pub crowd: Arc<Crowd>,
+    /// Which of them may submit, and when.
+    pub scheduler: Arc<Scheduler>,
     /// What their kernels print, where the provider does not keep it apart.
     pub printed: Printed,
     /// Sessions that have ended and wait for an idle context.
@@ -70,6 +73,10 @@ impl Common {
         stream.set_nonblocking(true)?;
         // A provider with tenants says of each fault what it was.
         let kernel_log = if device.has_tenants() { KernelLog::none() } else { KernelLog::open() };
+        let (scheduler, wrong) = Scheduler::from_environment();
+        if let Some(wrong) = wrong {
+            log.line(wrong);
+        }
         let crowd = Arc::new(Crowd::of_machine(device.queues()));
         let common = Self {
             device,
@@ -79,6 +86,7 @@ impl Common {
             log,
             images: Account::new(image_bytes_max()),
             crowd,
+            scheduler,
             printed,
             lingering: AtomicU32::new(0),
             ending: AtomicBool::new(false),

@@ -18,6 +18,7 @@ pub mod kernel_log;
 pub mod log;
 pub mod printed;
 pub mod run;
+pub mod scheduling;
 pub mod session;
 pub mod shared;
 pub mod window;

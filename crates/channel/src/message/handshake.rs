@@ -1,8 +1,8 @@
 //! Messages by which a client comes to its server.
 
 use super::{
-    Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX, Settings,
-    Wishes,
+    Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX,
+    SCHEDULING_BYTES_MAX, Settings, Wishes,
 };
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
@@ -26,6 +26,9 @@ pub struct Hello {
     pub library_version: String,
     /// What it asks for by its variables.
     pub wishes: Wishes,
+    /// What its environment says of its scheduling (crate `scheduling`, settings of a client); empty
+    /// if nothing.
+    pub scheduling: String,
 }
 
 impl Body for Hello {
@@ -33,7 +36,9 @@ impl Body for Hello {
         to.u32(self.pid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         to.text(&self.library_version, NAME_BYTES_MAX);
-        self.wishes.write(to)
+        self.wishes.write(to)?;
+        to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
+        Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -41,6 +46,7 @@ impl Body for Hello {
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
             library_version: from.text(NAME_BYTES_MAX)?,
             wishes: Wishes::read(from)?,
+            scheduling: from.text(SCHEDULING_BYTES_MAX)?,
         })
     }
 }
@@ -235,6 +241,8 @@ pub struct Client {
     pub window: u32,
     /// What it is given.
     pub settings: Settings,
+    /// Its scheduling, as the daemon's rules or its environment say: settings of a client.
+    pub scheduling: String,
 }
 
 impl Body for Client {
@@ -244,7 +252,9 @@ impl Body for Client {
         to.u32(self.gid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         to.u32(self.window);
-        self.settings.write(to)
+        self.settings.write(to)?;
+        to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
+        Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -254,6 +264,7 @@ impl Body for Client {
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
             window: from.u32()?,
             settings: Settings::read(from)?,
+            scheduling: from.text(SCHEDULING_BYTES_MAX)?,
         })
     }
 }

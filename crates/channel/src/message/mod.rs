@@ -25,10 +25,12 @@ pub use handshake::{
     Client, DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Hello, Refused, WELCOME_HAS_TENANTS,
     WELCOME_WANTS_NOTES, Welcome, Window,
 };
-pub use question::{Answer, Answered, Ask, Question};
+pub use question::{Answer, Answered, Ask, Question, Schedule};
 pub use settings::{Change, ClientLimits, PARTITION_BYTES_MAX, SetBy, Settings, Wishes};
 pub use shell::{Command, Reply};
-pub use status::{ClientStatus, ClientWork, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus};
+pub use status::{
+    ClientScheduling, ClientStatus, ClientWork, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus,
+};
 
 use crate::PROTOCOL_VERSION;
 use crate::codec::{CodecError, Decoder, Encoder};
@@ -44,6 +46,8 @@ pub const FDS_MAX: usize = 4;
 
 /// Longest command line of a client that travels, bytes: enough to recognise it.
 pub const COMMAND_LINE_BYTES_MAX: usize = 1024;
+/// Longest text of settings of scheduling that travels, bytes.
+pub const SCHEDULING_BYTES_MAX: usize = 512;
 /// Longest command of a shell, bytes.
 pub const COMMAND_BYTES_MAX: usize = 4096;
 /// Longest piece of a reply to a shell, bytes; longer replies are several messages.

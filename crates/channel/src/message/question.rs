@@ -2,7 +2,7 @@
 //!
 //! A server answers some at once and others when the work is done, so answers come in any order.
 
-use super::{Body, Change, REASON_BYTES_MAX, ServerStatus};
+use super::{Body, Change, REASON_BYTES_MAX, SCHEDULING_BYTES_MAX, ServerStatus};
 use crate::codec::{CodecError, Decoder, Encoder};
 
 /// A question.
@@ -25,6 +25,18 @@ pub enum Question {
     /// Another share, memory or priority for the client that has this number there. Answered by
     /// [`Answered::Done`], or [`Answered::Refused`].
     Set(u32, Change),
+    /// Other settings of scheduling. Answered by [`Answered::Done`]; CUDA_ERROR_INVALID_VALUE for a
+    /// client that there is not, or a text that is no setting.
+    Schedule(Schedule),
+}
+
+/// A change of scheduling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The client's number, or 0 for the server's own settings.
+    pub client: u32,
+    /// What changes: the settings' text.
+    pub settings: String,
 }
 
 /// An answer, or a part of one.
@@ -61,6 +73,11 @@ impl Body for Ask {
                 to.u32(*id);
                 change.write(to)?;
             }
+            Question::Schedule(Schedule { client, settings }) => {
+                to.u8(3);
+                to.u32(*client);
+                to.text(settings, SCHEDULING_BYTES_MAX);
+            }
         }
         Ok(())
     }
@@ -70,6 +87,10 @@ impl Body for Ask {
             0 => Question::Status,
             1 => Question::Terminate(from.u32()?),
             2 => Question::Set(from.u32()?, Change::read(from)?),
+            3 => Question::Schedule(Schedule {
+                client: from.u32()?,
+                settings: from.text(SCHEDULING_BYTES_MAX)?,
+            }),
             found => return Err(CodecError::Value { what: "question", found: found.into() }),
         };
         Ok(Self { number, question })

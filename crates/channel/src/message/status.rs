@@ -1,6 +1,8 @@
 //! How a server is: its devices and clients.
 
-use super::{Body, COMMAND_LINE_BYTES_MAX, ClientLimits, DEVICES_MAX, NAME_BYTES_MAX};
+use super::{
+    Body, COMMAND_LINE_BYTES_MAX, ClientLimits, DEVICES_MAX, NAME_BYTES_MAX, SCHEDULING_BYTES_MAX,
+};
 use crate::codec::{CodecError, Decoder, Encoder};
 use crate::region::ServerState;
 use cuda_api::CUuuid;
@@ -41,8 +43,23 @@ pub struct ClientStatus {
     pub limits: ClientLimits,
     /// What the device did for it, if the provider counts that.
     pub work: Option<ClientWork>,
+    /// How it is scheduled.
+    pub scheduling: ClientScheduling,
     /// Its command line.
     pub command_line: String,
+}
+
+/// How a client is scheduled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientScheduling {
+    /// What is set for it, as text.
+    pub settings: String,
+    /// For how long its work was held at the gate, ns.
+    pub held_ns: u64,
+    /// How often it was held.
+    pub holds: u64,
+    /// Device time that the gate has charged it, ns: predictions, and times where they were taken.
+    pub charged_ns: u64,
 }
 
 /// What a device did for a client so far.
@@ -157,6 +174,7 @@ impl Body for ClientStatus {
         if let Some(work) = &self.work {
             work.write(to)?;
         }
+        self.scheduling.write(to)?;
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         Ok(())
     }
@@ -170,7 +188,26 @@ impl Body for ClientStatus {
             kernels: from.u64()?,
             limits: ClientLimits::read(from)?,
             work: if from.bool()? { Some(ClientWork::read(from)?) } else { None },
+            scheduling: ClientScheduling::read(from)?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+        })
+    }
+}
+
+impl Body for ClientScheduling {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.text(&self.settings, SCHEDULING_BYTES_MAX);
+        to.u64(self.held_ns);
+        to.u64(self.holds);
+        to.u64(self.charged_ns);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            settings: from.text(SCHEDULING_BYTES_MAX)?,
+            held_ns: from.u64()?,
+            holds: from.u64()?,
+            charged_ns: from.u64()?,
         })
     }
 }

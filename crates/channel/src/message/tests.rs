@@ -60,8 +60,14 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             warp_ns: n.7,
         })
     });
-    let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, ".{0,60}").prop_map(
-        |(n, device, work, command_line)| ClientStatus {
+    let scheduling = (".{0,60}", any::<[u64; 3]>()).prop_map(|(settings, n)| ClientScheduling {
+        settings,
+        held_ns: n[0],
+        holds: n[1],
+        charged_ns: n[2],
+    });
+    let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, scheduling, ".{0,60}")
+        .prop_map(|(n, device, work, scheduling, command_line)| ClientStatus {
             pid: n.0,
             id: n.1,
             uid: n.2,
@@ -74,9 +80,9 @@ fn status() -> impl Strategy<Value = ServerStatus> {
                 ..ClientLimits::default()
             },
             work,
+            scheduling,
             command_line,
-        },
-    );
+        });
     let state = prop_oneof![
         Just(ServerState::Starting),
         Just(ServerState::Running),
@@ -121,9 +127,12 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (any::<u32>(), ".{0,80}", ".{0,20}").prop_map(|(pid, command_line, library_version)| {
-            Message::Hello(Hello { pid, command_line, library_version, wishes: wishes(pid) })
-        }),
+        (any::<u32>(), ".{0,80}", ".{0,20}", ".{0,80}").prop_map(
+            |(pid, command_line, library_version, scheduling)| {
+                let wishes = wishes(pid);
+                Message::Hello(Hello { pid, command_line, library_version, wishes, scheduling })
+            }
+        ),
         welcome().prop_map(Message::Welcome),
         (any::<u32>(), ".{0,80}")
             .prop_map(|(result, reason)| Message::Refused(Refused { result, reason })),
@@ -136,17 +145,30 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(status, more, text)| Message::Reply(Reply { status, more, text })),
         any::<u32>().prop_map(Message::Ready),
         ".{0,80}".prop_map(Message::Failed),
-        (any::<[u32; 3]>(), ".{0,80}").prop_map(|([pid, uid, gid], command_line)| {
-            let settings = settings(pid);
-            Message::Client(Client { pid, uid, gid, command_line, window: pid ^ gid, settings })
-        }),
         any::<u32>().prop_map(|number| Message::Settings(settings(number))),
+        (any::<[u32; 3]>(), ".{0,80}", ".{0,80}").prop_map(
+            |([pid, uid, gid], command_line, scheduling)| {
+                let (window, settings) = (pid ^ gid, settings(pid));
+                Message::Client(Client {
+                    pid,
+                    uid,
+                    gid,
+                    command_line,
+                    window,
+                    settings,
+                    scheduling,
+                })
+            }
+        ),
         (
             any::<u32>(),
             prop_oneof![
                 Just(Question::Status),
                 any::<u32>().prop_map(Question::Terminate),
                 (any::<u32>(), change()).prop_map(|(id, change)| Question::Set(id, change)),
+                (any::<u32>(), ".{0,80}").prop_map(|(client, settings)| Question::Schedule(
+                    Schedule { client, settings }
+                ))
             ]
         )
             .prop_map(|(number, question)| Message::Ask(Ask { number, question })),

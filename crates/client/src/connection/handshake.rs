@@ -115,6 +115,7 @@ fn attach_to(path: &Path, timeout: Duration, wishes: &Wishes) -> Result<Connecti
         command_line: command_line(),
         library_version: env!("CARGO_PKG_VERSION").to_owned(),
         wishes: wishes.clone(),
+        scheduling: scheduling(),
     });
     socket.set_send_timeout(Some(CONNECT_TIMEOUT)).map_err(failed)?;
     socket.send(&hello, &[region_file.as_fd()]).map_err(|error| match error.kind() {
@@ -162,6 +163,12 @@ fn receive_answer(
     slow_start::say_no_answer(path, socket);
     socket.set_receive_timeout(Some(timeout - quiet)).map_err(ReceiveError::Io)?;
     socket.receive()
+}
+
+/// What the environment says of this program's scheduling: its class, and what policies want to know.
+fn scheduling() -> String {
+    let text = std::env::var(environment::OPENMPS_CLASS).unwrap_or_default();
+    channel::codec::cut(&text, channel::message::SCHEDULING_BYTES_MAX).to_owned()
 }
 
 /// This process' command line, words separated by spaces.

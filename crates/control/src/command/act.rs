@@ -136,6 +136,7 @@ mod tests {
             kernels: 0,
             limits: Default::default(),
             work: None,
+            scheduling: Default::default(),
             command: String::new(),
         }
     }

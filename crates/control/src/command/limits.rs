@@ -5,6 +5,7 @@ use super::query::{find, visible};
 use super::{Failure, Request};
 use channel::message::Change;
 use cuda_api::settings::{Percentage, Priority, parse_device, parse_size};
+use scheduling::ClientSettings;
 
 type Outcome = Result<String, Failure>;
 
@@ -110,28 +111,36 @@ pub(super) fn get_default_client_priority(request: &Request<'_>) -> Outcome {
 }
 
 const SET_USAGE: &str = "usage: set <client PID | id:ID> [server=PID] [memory=SIZE|none] \
-                         [sms=PERCENTAGE%|NUMBER] [priority=0|1]";
+                         [sms=PERCENTAGE%|NUMBER] [priority=0|1] [class=latency|normal|batch] \
+                         [weight=N] [deadline=TIME|none] [quota=TIME|none]";
 
 /// `set`: other limits for a client that runs.
 pub(super) fn set(request: &Request<'_>) -> Outcome {
     let [client, words @ ..] = request.arguments.as_slice() else { return Err(SET_USAGE.into()) };
     let mut server = None;
     let mut changes = Vec::new();
+    let mut scheduling = Vec::new();
     for word in words {
         match word.split_once('=') {
             Some(("server", pid)) => server = Some(pid),
+            Some(("class" | "weight" | "deadline" | "quota", _)) => scheduling.push(*word),
             Some((name, value)) => changes.push(change(name, value)?),
             None => return Err(SET_USAGE.into()),
         }
     }
-    if changes.is_empty() {
+    if changes.is_empty() && scheduling.is_empty() {
         return Err(SET_USAGE.into());
     }
+    let scheduling = scheduling.join(" ");
+    ClientSettings::default().change(&scheduling)?;
     let (server, ids) = named(request, client, server)?;
     // All or nothing would need a second round: each change is checked above, and again there.
     for id in ids {
         for change in &changes {
             request.daemon.set_of_client(server, id, change.clone())?;
+        }
+        if !scheduling.is_empty() {
+            request.daemon.schedule(server, id, &scheduling)?;
         }
     }
     Ok(String::new())

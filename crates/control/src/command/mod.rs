@@ -8,6 +8,7 @@ pub mod connection;
 mod limits;
 mod query;
 mod report;
+mod schedule;
 
 use crate::daemon::Daemon;
 use std::fmt::Write;
@@ -131,6 +132,10 @@ commands! {
         "Print this list";
     "report" "" anyone Run(report::report),
         "Print daemon, servers and clients as JSON (openmps only)";
+    "schedule" "[<setting>=<value> ...]" owner Run(schedule::schedule),
+        "Print or change how servers keep classes of clients apart (openmps only)";
+    "class_rules" "[<rules> | none]" owner Run(schedule::class_rules),
+        "Print or set which users and commands get which class (openmps only)";
     "set_default_active_thread_percentage" "<percentage>" owner
         Run(limits::set_default_active_thread_percentage),
         "Set the share of SMs that clients of servers to come may use";
@@ -165,7 +170,7 @@ commands! {
     "lspart" "" anyone NotSupported,
         "Print the static partitions of SMs";
     "set" "<client> <name>=<value>..." owner Run(limits::set),
-        "Change memory, sms or priority of a client that runs (openmps only)";
+        "Change memory, sms, priority or class of a running client (openmps only)";
 }
 
 /// The commands, one a line; at the end the names of those that only NVIDIA's MPS has.

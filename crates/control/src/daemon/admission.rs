@@ -94,10 +94,16 @@ impl Daemon {
             protocol::refuse(&socket, error.result(), error.to_string());
             return;
         }
+        let (scheduling, wrong) =
+            self.scheduling.of_client(uid, &hello.command_line, &hello.scheduling);
+        if let Some(wrong) = wrong {
+            self.logs.control.control(format!("{new}: {wrong}"));
+        }
         let client = WaitingClient {
             pid,
             uid,
             gid,
+            scheduling,
             command: hello.command_line,
             wishes: hello.wishes,
             socket,
@@ -241,6 +247,7 @@ fn hand_over(state: &mut State, client: &WaitingClient) -> HandOver {
         command_line: client.command.clone(),
         window,
         settings: server.settings.of_client(&client.wishes),
+        scheduling: client.scheduling.clone(),
     };
     // From here on the socket is the server's; non-blocking is a property of the connection's
     // open description, which client and daemon do not share with each other.

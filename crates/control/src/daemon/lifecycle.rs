@@ -138,6 +138,7 @@ impl Daemon {
                 cuda_api::environment::CUDA_MPS_LOG_DIRECTORY,
                 self.logs.directory.as_deref().unwrap_or("".as_ref()),
             )
+            .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
             .stdin(Stdio::null())
             .stdout(self.log_writer.try_clone()?)
             .stderr(self.log_writer.try_clone()?)

@@ -13,6 +13,7 @@ mod lifecycle;
 mod limits;
 mod protocol;
 mod questions;
+mod scheduling;
 mod start;
 mod state;
 mod windows;
@@ -28,6 +29,7 @@ use channel::message::Question;
 use channel::socket::{PeerCredentials, SeqPacket};
 use lifecycle::LaunchError;
 use questions::Reply;
+use scheduling::Scheduling;
 use state::{Phase, State, Stopping};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -77,6 +79,8 @@ pub struct Daemon {
     idle_max: Option<Duration>,
     /// What its owner has to know, a sentence each.
     warnings: Vec<String>,
+    /// What the operator has set for clients and servers.
+    scheduling: Scheduling,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

@@ -107,6 +107,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
         kernels: client.kernels,
         limits: client.limits,
         work: client.work,
+        scheduling: client.scheduling,
         command: client.command_line,
     }));
 }

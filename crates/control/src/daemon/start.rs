@@ -1,6 +1,7 @@
 //! Starting the daemon: in this process, or in the background.
 
 use super::event_loop::{EventLoop, Sources};
+use super::scheduling::Scheduling;
 use super::state::State;
 use super::{Commands, Daemon, Programs};
 use crate::BINARY_VERSION;
@@ -89,6 +90,8 @@ pub fn run(
     let (defaults, mistakes) = Settings::from_environment(|name| std::env::var(name).ok());
     let mut warnings = warnings();
     warnings.extend(mistakes);
+    let (scheduling, mut wrong) = Scheduling::from_environment();
+    warnings.append(&mut wrong);
     warnings.iter().for_each(|warning| logs.control.control(warning));
     let (log, log_writer) = occupied.make_log()?;
     let listeners = [
@@ -120,6 +123,7 @@ pub fn run(
         commands,
         idle_max: idle_max(),
         warnings,
+        scheduling,
         state: Mutex::new(State { defaults, ..State::default() }),
         changed: Condvar::new(),
         waker,

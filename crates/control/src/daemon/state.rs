@@ -149,6 +149,8 @@ pub(super) struct WaitingClient {
     pub gid: u32,
     pub command: String,
     pub wishes: Wishes,
+    /// Settings of its scheduling.
+    pub scheduling: String,
     pub socket: Socket,
     pub region: OwnedFd,
     pub deadline: Instant,

@@ -1,8 +1,8 @@
 //! The other programs that this one is, by the name it was started under.
 
 use channel::message::{
-    Answer, Answered, Ask, Change, Client, ClientLimits, ClientStatus, DeviceStatus, Hello,
-    Message, Question, Refused, ServerStatus, SetBy, Welcome, Wishes,
+    Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus,
+    DeviceStatus, Hello, Message, Question, Refused, ServerStatus, SetBy, Welcome, Wishes,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
@@ -216,6 +216,10 @@ fn status(clients: &[Held]) -> Vec<ServerStatus> {
         kernels: 7,
         limits: held.limits,
         work: None,
+        scheduling: ClientScheduling {
+            settings: held.who.scheduling.clone(),
+            ..Default::default()
+        },
         command_line: held.who.command_line.clone(),
     });
     ServerStatus::split(ServerState::Running, vec![device], rows.collect())
@@ -257,6 +261,7 @@ pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
         command_line: "/tmp/hold".to_owned(),
         library_version: "test".to_owned(),
         wishes: wishes(),
+        scheduling: std::env::var("STAND_IN_SCHEDULING").unwrap_or_default(),
     };
     socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
     match socket.receive() {

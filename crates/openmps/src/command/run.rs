@@ -4,7 +4,9 @@ use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use anyhow::Result;
-use cuda_api::environment::{CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_COMPILERS};
+use cuda_api::environment::{
+    CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_CLASS, OPENMPS_COMPILERS,
+};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -30,6 +32,7 @@ const NOWHERE: &str = "/proc/self/no-daemon";
 #[command(after_help = "Examples:
   openmps run -- ./simulation --steps 1000
   openmps run ./train & openmps run ./train & wait     two programs at the same time
+  openmps run --class batch -- ./train                 make way for latency-critical programs
   openmps run --no-daemon -- ./simulation              the same library, without sharing")]
 pub(crate) struct Arguments {
     /// Run without a daemon: calls go straight to the provider in the program's own process
@@ -38,6 +41,10 @@ pub(crate) struct Arguments {
     /// Do not say that a daemon was started
     #[arg(long, short)]
     quiet: bool,
+    /// How much the program is in a hurry: latency (its requests go before others' work), normal, or
+    /// batch (its work waits while latency-critical work is there)
+    #[arg(long, value_name = "CLASS", value_parser = class)]
+    class: Option<scheduling::Class>,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
@@ -60,6 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         // No daemon is started for a slip of the pen.
         return Ok(failed(program, &io::Error::from_raw_os_error(libc::ENOENT)));
     }
+    if let Some(class) = arguments.class {
+        command.env(OPENMPS_CLASS, class.word());
+    }
     if arguments.no_daemon {
         command.env(CUDA_MPS_PIPE_DIRECTORY, NOWHERE);
     } else {
@@ -79,6 +89,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     }
     Ok(failed(program, &command.exec()))
+}
+
+fn class(word: &str) -> Result<scheduling::Class, String> {
+    word.parse().map_err(|error: scheduling::class::UnknownClass| error.to_string())
 }
 
 /// Whether there is such a file, or one of that name on the search path. Whether it can be run is

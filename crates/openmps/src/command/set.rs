@@ -1,4 +1,4 @@
-//! `openmps set`: other limits for a program that runs.
+//! `openmps set`: other limits or another class for a program that runs, another policy for all.
 
 use crate::daemon;
 use crate::output;
@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 use control::directory::PipeDirectory;
 use control::shell::Shell;
 use cuda_api::settings::{Percentage, Priority, parse_size};
+use scheduling::{ClientSettings, Settings};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -20,11 +21,15 @@ use std::process::ExitCode;
   openmps set 18903 --sms 30%         30 % of the device's SMs, rounded down
   openmps set id:7 --sms 16           16 SMs, for the client that ps lists with ID 7
   openmps set 18903 --priority 1      below normal
+  openmps set 18903 --class batch     its work waits while latency-critical work is there
+  openmps set 18903 --weight 3        three parts of device time under policy weighted
+  openmps set --scheduling policy=weighted
+  openmps set --scheduling preset=latency,in-flight=100us
 `openmps ps` lists programs; --json has their limits, and who set them.")]
 pub(crate) struct Arguments {
     /// The program: its PID, or id: and the number that ps lists as its ID
-    #[arg(value_name = "PID|id:ID")]
-    client: String,
+    #[arg(value_name = "PID|id:ID", required_unless_present = "scheduling")]
+    client: Option<String>,
     /// Most device memory: a number with K, M or G; none: no limit
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<String>,
@@ -34,6 +39,22 @@ pub(crate) struct Arguments {
     /// Its priority: 0 (normal) or 1 (below normal)
     #[arg(long, value_name = "0|1", value_parser = priority)]
     priority: Option<String>,
+    /// Its class: latency (critical), normal or batch (best-effort)
+    #[arg(long, value_name = "CLASS", value_parser = scheduled("class"))]
+    class: Option<String>,
+    /// Its weight under policy weighted: 1 to 1000
+    #[arg(long, value_name = "NUMBER", value_parser = scheduled("weight"))]
+    weight: Option<String>,
+    /// Within which time a request of it should be done, under policy deadline; none: whenever
+    #[arg(long, value_name = "TIME", value_parser = scheduled("deadline"))]
+    deadline: Option<String>,
+    /// Device time that it may have in each second, under policy quota; none: any
+    #[arg(long, value_name = "TIME", value_parser = scheduled("quota"))]
+    quota: Option<String>,
+    /// How all servers keep classes apart, instead of a program's settings: see docs/scheduling.md
+    #[arg(long, value_name = "SETTINGS", value_parser = server_scheduling)]
+    #[arg(conflicts_with_all = ["client", "memory", "sms", "priority", "class", "weight", "deadline", "quota"])]
+    scheduling: Option<String>,
     /// Its server's PID, where several servers have a client of that ID
     #[arg(long, value_name = "PID")]
     server: Option<u32>,
@@ -64,10 +85,37 @@ fn priority(text: &str) -> Result<String, String> {
     }
 }
 
+/// Checks a setting of a client's scheduling.
+fn scheduled(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
+    move |value| match ClientSettings::parse(&format!("{name}={value}")) {
+        Ok(_) if !value.contains([' ', ',']) => Ok(value.to_owned()),
+        Ok(_) => Err("one value is allowed".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn server_scheduling(text: &str) -> Result<String, String> {
+    match Settings::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 impl Arguments {
     /// The daemon's command; `None` if nothing is to be changed.
     fn command(&self) -> Option<String> {
-        let values = [("memory", &self.memory), ("sms", &self.sms), ("priority", &self.priority)];
+        if let Some(settings) = &self.scheduling {
+            return Some(format!("schedule {settings}"));
+        }
+        let values = [
+            ("memory", &self.memory),
+            ("sms", &self.sms),
+            ("priority", &self.priority),
+            ("class", &self.class),
+            ("weight", &self.weight),
+            ("deadline", &self.deadline),
+            ("quota", &self.quota),
+        ];
         let mut words: Vec<String> = values
             .into_iter()
             .filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)))
@@ -76,17 +124,19 @@ impl Arguments {
             return None;
         }
         words.extend(self.server.map(|pid| format!("server={pid}")));
-        Some(format!("set {} {}", self.client, words.join(" ")))
+        Some(format!("set {} {}", self.client.as_ref()?, words.join(" ")))
     }
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some(command) = arguments.command() else {
-        bail!("nothing is to be set: say --memory, --sms or --priority");
+        bail!("nothing is to be set: say --memory, --sms, --priority or --class");
     };
-    if arguments.client.split_whitespace().count() != 1 {
-        bail!("{:?} is neither a PID nor id: and a number", arguments.client);
+    if let Some(client) = &arguments.client
+        && client.split_whitespace().count() != 1
+    {
+        bail!("{client:?} is neither a PID nor id: and a number");
     }
     let directory = daemon::pipe_directory();
     if daemon::ask(&directory)?.is_none() {
@@ -126,6 +176,9 @@ mod tests {
         let all = "id:7 --sms 30% --memory none --priority normal --server 9";
         assert_eq!(command(all), said("set id:7 memory=none sms=30% priority=0 server=9"));
         assert_eq!(command("42"), Ok(None));
+        assert_eq!(command("42 --class batch --weight 3"), said("set 42 class=batch weight=3"));
+        let schedule = command("--scheduling policy=fair,in-flight=1ms");
+        assert_eq!(schedule, said("schedule policy=fair,in-flight=1ms"));
     }
 
     #[test]
@@ -135,6 +188,10 @@ mod tests {
             ("42 --sms 0", "above 0"),
             ("42 --sms 101%", "up to 100%"),
             ("42 --priority 2", "0 (normal) or 1 (below normal)"),
+            ("42 --class urgent", "latency, normal or batch"),
+            ("42 --deadline 5", "5ms"),
+            ("--scheduling policy=best", "classes, weighted, fair, deadline and quota"),
+            ("42 --scheduling policy=fair", "cannot be used with"),
         ] {
             let text = command(line).unwrap_err();
             assert!(text.contains(part), "{line}: {text}");

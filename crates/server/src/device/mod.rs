@@ -63,6 +63,7 @@ pub use timing::{Started, Stopwatch, Timed};
 
 use channel::message::DEVICE_ATTRIBUTES;
 use code_cache::CodeCache;
+use cuda_api::attributes;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
 use std::ffi::c_int;
@@ -238,6 +239,12 @@ impl Device {
     /// Least and greatest priority of a stream; greater priorities are smaller numbers.
     pub fn stream_priorities(&self) -> (i32, i32) {
         self.stream_priorities
+    }
+
+    /// Number of its SMs.
+    pub fn sms(&self) -> u32 {
+        let count = self.info.attributes[attributes::MULTIPROCESSOR_COUNT as usize];
+        u32::try_from(count).unwrap_or(0)
     }
 
     /// The device's ordinal at the provider.

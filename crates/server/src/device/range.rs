@@ -17,6 +17,13 @@ impl CheckedRange {
         Self { address, bytes }
     }
 
+    /// Bytes of the range from `offset` on, which are in it: else those that are.
+    pub const fn part(self, offset: u64, bytes: u64) -> Self {
+        let offset = if offset < self.bytes { offset } else { self.bytes };
+        let rest = self.bytes - offset;
+        Self { address: self.address + offset, bytes: if bytes < rest { bytes } else { rest } }
+    }
+
     /// First address.
     pub const fn address(self) -> u64 {
         self.address

@@ -11,7 +11,9 @@ use channel::message::{
 };
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
+use cuda_api::settings::Priority;
 use cuda_api::{CUuuid, CudaError, result_code};
+use scheduling::{Class, ClientSettings};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -137,6 +139,14 @@ impl Clients {
         }
         self.last_id += 1;
         let limits = self.limits_of(&client.settings);
+        let mut scheduling = ClientSettings::default();
+        if let Err(error) = scheduling.change(&client.scheduling) {
+            log.line(format!("Scheduling of client {} is not used: {error}", client.pid));
+        }
+        if limits.priority() == Priority::BelowNormal && scheduling.class == Class::Normal {
+            scheduling.class = Class::Batch;
+        }
+        let member = self.common.scheduler.join(scheduling);
         let identity = Identity {
             id: self.last_id,
             pid: client.pid,
@@ -145,7 +155,7 @@ impl Clients {
             command: client.command_line,
             window: client.window,
         };
-        let link = Arc::new(Link::new(identity, limits));
+        let link = Arc::new(Link::new(identity, limits, member));
         let name = link.name();
         log.line(format!("Client {name} connected"));
         log.line(format!("Creating worker thread for client {name}"));
@@ -220,10 +230,33 @@ impl Clients {
             Change::Memory(bytes) => link.limits.set_memory(bytes),
             Change::Share(share) => link.limits.set_share(share),
             Change::Sms(sms) => link.limits.set_sms(sms)?,
-            Change::Priority(priority) => link.limits.set_priority(priority),
+            Change::Priority(priority) => {
+                link.limits.set_priority(priority);
+                let class = match (priority, link.scheduling.class()) {
+                    (_, Class::Latency) => Class::Latency,
+                    (Priority::BelowNormal, _) => Class::Batch,
+                    (Priority::Normal, _) => Class::Normal,
+                };
+                link.scheduling.change(class.word()).map_err(|error| error.to_string())?;
+            }
         }
         link.ring();
         self.common.log.line(format!("Client {name}: {text}"));
+        Ok(())
+    }
+
+    /// Changes settings of a client's scheduling, or of the server's if the number is 0.
+    pub(super) fn schedule(&self, client: u32, text: &str) -> Result<(), String> {
+        let whose = if client == 0 { "Scheduling".into() } else { format!("Client {client}") };
+        match client {
+            0 => self.common.scheduler.change(text).map_err(|error| error.to_string())?,
+            id => {
+                let found = self.entries.iter().find(|e| e.link.identity.id == id && !e.gone);
+                let link = &found.ok_or_else(|| format!("there is no client {id} any more"))?.link;
+                link.scheduling.change(text).map_err(|error| error.to_string())?;
+            }
+        }
+        self.common.log.line(format!("{whose}: {text}"));
         Ok(())
     }
 
@@ -383,6 +416,7 @@ impl Clients {
             kernels: entry.link.counters.submitted.kernels.get(),
             limits: entry.link.limits.report(),
             work: work(entry),
+            scheduling: entry.link.scheduling.status(),
             command_line: entry.link.identity.command.clone(),
         };
         self.entries.iter().map(status).collect()

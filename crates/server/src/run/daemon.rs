@@ -3,7 +3,8 @@
 use super::{Ending, Server};
 use crate::session::End;
 use channel::message::{
-    Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, ServerStatus, Settings,
+    Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, Schedule, ServerStatus,
+    Settings,
 };
 use channel::region::ServerState;
 use cuda_api::CUuuid;
@@ -27,6 +28,13 @@ impl Server {
                 }
                 Question::Set(client, change) => {
                     let answered = match self.clients.set(client, change) {
+                        Ok(()) => Answered::Done(0),
+                        Err(reason) => Answered::Refused(reason),
+                    };
+                    self.tell(&Message::Answer(Answer { number, answered }));
+                }
+                Question::Schedule(Schedule { client, settings }) => {
+                    let answered = match self.clients.schedule(client, &settings) {
                         Ok(()) => Answered::Done(0),
                         Err(reason) => Answered::Refused(reason),
                     };

@@ -23,7 +23,8 @@ impl Session {
 
     pub(super) fn add_condition(&mut self, request: GraphCondition) -> CUresult {
         let numbered = !self.share.device().has_tenants();
-        self.build(request.graph, |_, builder, _| {
+        self.build(request.graph, |_, builder, uses| {
+            uses.recording = None;
             if !numbered || request.flags & !ASSIGN_DEFAULT != 0 {
                 return Err(CudaError::INVALID_VALUE);
             }
@@ -37,6 +38,7 @@ impl Session {
     pub(super) fn add_conditional(&mut self, request: GraphConditional<'_>) -> CUresult {
         let count = request.bodies.len() as u32;
         self.build(request.graph, |session, builder, uses| {
+            uses.recording = None;
             let condition = session.condition(request.condition, uses)?;
             let bodies = builder.add_conditional(request.rule, condition, count)?;
             for (builder, word) in bodies.into_iter().zip(request.bodies) {

@@ -23,6 +23,9 @@ impl Session {
         let gate = &mut self.gate;
         let polled = self.streams.poll(|slot| gate.stream_idle(slot));
         let polled = polled.and_then(|_| self.meter.read());
+        if !self.streams.may_be_busy() {
+            self.gate.close();
+        }
         if let Err(error) = polled {
             self.note(error);
         } else if let Err(error) = self.share.tenant_error() {
@@ -115,6 +118,21 @@ impl Session {
         channel::wait::wake(signal);
     }
 
+    /// An error if the session is to end.
+    pub(super) fn check_end(&self) -> CUresult {
+        let Some(end) = self.link.ending() else {
+            return match self.is_on_trial() {
+                true => Err(CudaError::MPS_RPC_FAILURE),
+                false => Ok(()),
+            };
+        };
+        // Before the reply: the client knows then that it is the last one.
+        if let Some(told) = end.told() {
+            self.region.set_session_end(told);
+        }
+        Err(end.error())
+    }
+
     /// Waits until `done` says true, with short pauses in between. Ends with an error as soon as
     /// the session is to end.
     pub(super) fn wait_until(
@@ -123,16 +141,7 @@ impl Session {
     ) -> CUresult {
         let mut pause = PAUSE_MIN;
         while !done(self)? {
-            if let Some(end) = self.link.ending() {
-                // Before the reply: the client knows then that it is the last one.
-                if let Some(told) = end.told() {
-                    self.region.set_session_end(told);
-                }
-                return Err(end.error());
-            }
-            if self.is_on_trial() {
-                return Err(CudaError::MPS_RPC_FAILURE);
-            }
+            self.check_end()?;
             // Somebody may wait for a fence that is kept back, and this for what they do then.
             self.look();
             std::thread::sleep(pause);

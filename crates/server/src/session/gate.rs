@@ -1,12 +1,15 @@
-//! The gate: the one place between taking a launch from the ring and submitting it.
+//! Work in flight: what a session has submitted and does not know to be done.
 //!
-//! Every policy about *when* a client's work may go to the device belongs here. There is one at
-//! present: a client has a bounded number of kernels at the provider, so that its queue there
-//! has an end and its ring pushes back, as a GPU's own queue does. All else passes as it comes.
+//! A client has a bounded number of kernels at the provider, so that its queue there has an end and its
+//! ring pushes back, as a GPU's own queue does. While clients are kept apart by
+//! [`scheduling`](crate::scheduling), their work in flight is also counted by predicted time, and
+//! marked in small steps. Whether a client may submit at all is asked in
+//! [`admission`](super::admission).
 
 use super::meter::ClientCounters;
 use super::streams::{Slot, Streams};
 use crate::device::{Event, SHALLOW_KERNELS, Share};
+use crate::scheduling::Member;
 use cuda_api::CudaError;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -21,18 +24,24 @@ pub const KERNELS_IN_FLIGHT_MAX: u32 = 1024;
 /// back in steps smaller than the whole, at the price of an event for 256 launches.
 const KERNELS_PER_MARK: u32 = 256;
 
+/// Where work in flight is bounded by its time, a mark comes behind this part of the bound: what is
+/// done is seen soon, and short kernels cost no event each.
+const MARKS_IN_BOUND: u64 = 4;
+
 const _: () = assert!(KERNELS_PER_MARK < KERNELS_IN_FLIGHT_MAX);
 
 /// An event behind some kernels of one stream.
 struct Mark {
     event: Event,
     kernels: u32,
+    predicted_ns: u64,
 }
 
 /// What the gate keeps with each stream.
 #[derive(Default)]
 pub struct Load {
     unmarked: u32,
+    unmarked_ns: u64,
     marks: VecDeque<Mark>,
 }
 
@@ -42,13 +51,88 @@ pub struct Gate {
     counters: Arc<ClientCounters>,
     in_flight: u32,
     spare: Vec<Event>,
+    scheduling: Arc<Member>,
+    /// Predicted time that may be in flight, if that is bounded, ns.
+    bound_ns: Option<u64>,
+    /// The client is known to have work.
+    open: bool,
+    /// Time that the provider's threads had spent for the client when it was last charged, ns, where
+    /// the provider counts that.
+    charged_ns: Option<u64>,
 }
 
 impl Gate {
     /// Nothing is in flight.
-    pub fn new(share: &Rc<Share>, counters: &Arc<ClientCounters>) -> Self {
-        let (share, counters) = (share.clone(), counters.clone());
-        Self { share, counters, in_flight: 0, spare: Vec::new() }
+    pub fn new(
+        share: &Rc<Share>,
+        counters: &Arc<ClientCounters>,
+        scheduling: &Arc<Member>,
+    ) -> Self {
+        Self {
+            share: share.clone(),
+            counters: counters.clone(),
+            in_flight: 0,
+            spare: Vec::new(),
+            scheduling: scheduling.clone(),
+            bound_ns: None,
+            open: false,
+            charged_ns: None,
+        }
+    }
+
+    /// Work of the client has come: others may have to make way. Nothing while no client has to ask.
+    #[inline]
+    pub fn arrived(&mut self) {
+        if !self.open && !self.scheduling.is_free() {
+            self.open();
+        }
+    }
+
+    #[cold]
+    fn open(&mut self) {
+        self.open = true;
+        self.charged_ns = self.device_time();
+        self.scheduling.arrived();
+    }
+
+    /// True if the client is known to have work.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// All work of the client is done, and none has come.
+    pub fn close(&mut self) {
+        if std::mem::take(&mut self.open) {
+            self.charge(0);
+            self.scheduling.idle();
+        }
+    }
+
+    /// Bounds what is in flight from now on, or does not.
+    pub fn set_bound(&mut self, bound_ns: Option<u64>) {
+        self.bound_ns = bound_ns;
+    }
+
+    /// Time that the provider's threads have spent for the client, where it counts that.
+    fn device_time(&self) -> Option<u64> {
+        let usage = self.share.device().usage_of(self.share.tenant()?)?;
+        Some(usage.worker_ns)
+    }
+
+    /// Work that was predicted to take so long is done.
+    fn charge(&mut self, predicted_ns: u64) {
+        if !self.open {
+            return;
+        }
+        let spent = self.device_time();
+        let device_ns = match (spent, self.charged_ns) {
+            (Some(now), Some(before)) => now.saturating_sub(before),
+            _ => predicted_ns,
+        };
+        self.charged_ns = spent;
+        if (predicted_ns, device_ns) != (0, 0) {
+            self.scheduling.completed(predicted_ns, device_ns);
+        }
     }
 
     /// True if another kernel may be submitted at once. Few while a call is to be made that waits for
@@ -64,14 +148,27 @@ impl Gate {
         self.counters.in_flight.set(self.in_flight.into());
     }
 
-    /// Counts kernels that were submitted to a stream.
+    /// Counts kernels that were submitted to a stream, and what they are predicted to take if the
+    /// client had to ask.
     #[inline]
-    pub fn submitted(&mut self, slot: &mut Slot, kernels: u32) -> Result<(), CudaError> {
+    pub fn submitted(
+        &mut self,
+        slot: &mut Slot,
+        kernels: u32,
+        predicted_ns: Option<u64>,
+    ) -> Result<(), CudaError> {
         self.in_flight += kernels;
+        if let Some(ns) = predicted_ns {
+            self.scheduling.submitted(ns);
+            slot.load.unmarked_ns = slot.load.unmarked_ns.saturating_add(ns);
+        }
         self.publish();
         slot.load.unmarked += kernels;
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
-        if slot.load.unmarked >= KERNELS_PER_MARK { self.mark(slot) } else { Ok(()) }
+        let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
+        let is_due = slot.load.unmarked >= KERNELS_PER_MARK
+            || slot.load.unmarked_ns > 0 && slot.load.unmarked_ns >= step_ns;
+        if is_due { self.mark(slot) } else { Ok(()) }
     }
 
     /// Looks which kernels are done; true if there is room now. Marks are put behind all
@@ -79,7 +176,7 @@ impl Gate {
     pub fn make_room(&mut self, streams: &mut Streams) -> Result<bool, CudaError> {
         let mut result = Ok(());
         streams.busy_slots(|slot| {
-            if slot.load.unmarked > 0 && result.is_ok() {
+            if (slot.load.unmarked > 0 || slot.load.unmarked_ns > 0) && result.is_ok() {
                 result = self.mark(slot);
             }
             if result.is_ok() {
@@ -93,16 +190,20 @@ impl Gate {
     /// A stream was seen idle: all of its kernels are done.
     pub fn stream_idle(&mut self, slot: &mut Slot) {
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
+        let mut predicted_ns = std::mem::take(&mut slot.load.unmarked_ns);
         for mark in slot.load.marks.drain(..) {
             kernels += mark.kernels;
+            predicted_ns = predicted_ns.saturating_add(mark.predicted_ns);
             self.spare.push(mark.event);
         }
         self.in_flight = self.in_flight.saturating_sub(kernels);
+        self.charge(predicted_ns);
         self.publish();
     }
 
     /// Gives the events back. The streams must be gone.
     pub fn clear(&mut self) {
+        self.close();
         self.spare.clear();
         self.in_flight = 0;
         self.publish();
@@ -114,8 +215,9 @@ impl Gate {
             None => Event::for_order(&self.share)?,
         };
         slot.stream.record(&event)?;
-        slot.load.marks.push_back(Mark { event, kernels: slot.load.unmarked });
-        slot.load.unmarked = 0;
+        let Load { unmarked, unmarked_ns, marks } = &mut slot.load;
+        let (kernels, predicted_ns) = (std::mem::take(unmarked), std::mem::take(unmarked_ns));
+        marks.push_back(Mark { event, kernels, predicted_ns });
         Ok(())
     }
 
@@ -127,6 +229,7 @@ impl Gate {
             if let Some(mark) = marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);
                 self.spare.push(mark.event);
+                self.charge(mark.predicted_ns);
             }
         }
         Ok(())

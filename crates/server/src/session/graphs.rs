@@ -4,7 +4,9 @@
 //! before it does: a graph whose module is unloaded goes with it, and a graph that copies looks
 //! at its addresses again when memory was given back since it last did.
 
+use super::admission::predicted_ns;
 use super::boxes::Reach;
+use super::graph_pieces::{Node, Piece, Recording};
 use super::handles::Table;
 use super::memory::Memory;
 use super::meter::{KernelCounters, KernelMeter, Shape, ShapeCounters};
@@ -19,6 +21,7 @@ use channel::request::{
 };
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
+use scheduling::predict::UNKNOWN_NS;
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -51,6 +54,8 @@ pub(super) struct Uses {
     memory_version: u64,
     /// Handles of its bodies, until it is made ready.
     pub(super) bodies: Vec<u64>,
+    /// What it is put together of, if it may go in pieces.
+    pub(super) recording: Option<Recording>,
 }
 
 impl Uses {
@@ -61,6 +66,7 @@ impl Uses {
 
     /// Also what a body uses.
     pub(super) fn join(&mut self, body: Self) {
+        self.recording = None;
         self.kernels += body.kernels;
         self.counted.extend(body.counted);
         self.modules.extend(body.modules);
@@ -73,6 +79,17 @@ impl Uses {
     /// Addresses of device memory that it touches from now on.
     pub(super) fn touch_device(&mut self, address: u64, bytes: u64) {
         self.touched.push(Reach::Device(address, bytes));
+    }
+
+    /// Keeps what a node is made of, if the graph may go in pieces. A graph with a node that cannot
+    /// be kept will not.
+    fn record(&mut self, node: impl FnOnce() -> Option<Node>) {
+        if let Some(mut recording) = self.recording.take()
+            && let Some(node) = node()
+        {
+            recording.add(node);
+            self.recording = Some(recording);
+        }
     }
 
     fn check(&mut self, memory: &Memory) -> CUresult {
@@ -99,6 +116,8 @@ pub(super) enum Graph {
         uses: Uses,
         /// What is counted of its launches as a whole.
         meter: KernelMeter,
+        /// The same nodes in pieces, if it was cut.
+        pieces: Vec<Piece>,
     },
 }
 
@@ -139,7 +158,8 @@ impl Session {
     pub(super) fn begin_graph(&mut self, request: GraphBegin) -> CUresult {
         let handle = self.graphs.table.vacant(request.graph.0 as u64)?;
         let builder = GraphBuilder::new(&self.share)?;
-        let uses = Uses::of(&self.memory);
+        let mut uses = Uses::of(&self.memory);
+        uses.recording = self.link.scheduling.is_batch().then(Recording::default);
         self.graphs.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });
         Ok(())
     }
@@ -171,7 +191,10 @@ impl Session {
     }
 
     pub(super) fn add_empty(&mut self, request: GraphEmpty) -> CUresult {
-        self.build(request.graph, |_, builder, _| builder.add_empty())
+        self.build(request.graph, |_, builder, uses| {
+            uses.record(|| Some(Node::Empty));
+            builder.add_empty()
+        })
     }
 
     pub(super) fn add_kernel(&mut self, request: GraphKernel<'_>) -> CUresult {
@@ -183,6 +206,10 @@ impl Session {
             let table = session.share.device().table();
             let loaded = session.modules.loaded_mut(word)?;
             builder.add_kernel(&loaded.function, shape, launch.parameters)?;
+            uses.record(|| {
+                let function = loaded.function.clone();
+                Some(Node::Kernel { function, shape, parameters: launch.parameters.to_vec() })
+            });
             uses.kernels += 1;
             uses.counted.push(loaded.meter.counters(table, &loaded.function, &shape));
             uses.may_print |= loaded.may_print;
@@ -209,6 +236,10 @@ impl Session {
                 Ok(side)
             };
             let (from, to) = (end(&source)?, end(&destination)?);
+            uses.record(|| match extent.contains(&0) {
+                true => Some(Node::Empty),
+                false => Node::copy(&to, &from, extent),
+            });
             match extent.contains(&0) {
                 true => builder.add_empty(),
                 false => builder.add_copy(to, from, extent),
@@ -228,16 +259,25 @@ impl Session {
             let reach = Reach::Device(r.address.0, bytes);
             let range = reach.check(&session.memory)?;
             uses.touched.push(reach);
+            let (pitch, value) = (r.pitch.max(width), (r.value, r.element_bytes));
+            uses.record(|| match bytes {
+                0 => Some(Node::Empty),
+                _ => Some(Node::Fill { range, pitch, value, extent: [r.width, r.height] }),
+            });
             if bytes == 0 {
                 return builder.add_empty();
             }
-            let value = (r.value, r.element_bytes);
-            builder.add_fill(range, r.pitch.max(width), value, [r.width, r.height])
+            builder.add_fill(range, pitch, value, [r.width, r.height])
         })
     }
 
     pub(super) fn add_edges(&mut self, request: GraphEdges<'_>) -> CUresult {
-        self.build(request.graph, |_, builder, _| builder.add_edges(request.node, request.from))
+        self.build(request.graph, |_, builder, uses| {
+            if let Some(recording) = &mut uses.recording {
+                recording.add_edges(request.node, request.from);
+            }
+            builder.add_edges(request.node, request.from)
+        })
     }
 
     /// The nodes of a graph that could not be made ready are gone with it.
@@ -253,9 +293,17 @@ impl Session {
             CUgraphExec::NULL => builder.instantiate()?,
             old => self.replace(old, &builder)?,
         };
+        let pieces = match uses.recording.take() {
+            Some(recording) => {
+                let bound_ns = self.link.scheduling.piece_ns();
+                let times = uses.counted.iter().map(|kernel| predicted_ns(kernel.prediction()));
+                recording.pieces(&self.share, times, bound_ns)?
+            }
+            None => Vec::new(),
+        };
         let kernel = self.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
         let meter = KernelMeter::new(kernel);
-        self.graphs.table.put(handle, Graph::Ready { exec, uses, meter });
+        self.graphs.table.put(handle, Graph::Ready { exec, uses, meter, pieces });
         Ok(())
     }
 
@@ -276,11 +324,55 @@ impl Session {
         }
     }
 
+    /// Launches a graph piece by piece, each when the gate lets it through. False if it is not cut.
+    fn launch_pieces(&mut self, request: &GraphLaunch) -> Result<bool, CudaError> {
+        let word = request.graph.0 as u64;
+        let mut at = 0;
+        loop {
+            let Graph::Ready { pieces, .. } = self.graphs.table.get(word)? else {
+                return Err(CudaError::INVALID_HANDLE);
+            };
+            let Some(ns) = pieces.get(at).map(|piece| piece.predicted_ns) else {
+                return Ok(at > 0);
+            };
+            self.wait_for_room()?;
+            let free_sms = self.pass(ns)?;
+            self.streams.keep_free(request.stream.0 as u64, free_sms)?;
+            let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
+            let Graph::Ready { pieces, uses, .. } = self.graphs.table.get_mut(word)? else {
+                return Err(CudaError::INVALID_HANDLE);
+            };
+            uses.check(&self.memory)?;
+            if uses.may_print && !self.printing {
+                self.printing = self.common.printed.begin(&self.link);
+            }
+            let Some(piece) = pieces.get(at) else { return Err(CudaError::INVALID_HANDLE) };
+            piece.exec.launch(&slot.stream)?;
+            self.link.counters.launched(&slot.counters, piece.kernels.into());
+            self.gate.submitted(slot, piece.kernels, Some(ns))?;
+            at += 1;
+        }
+    }
+
     pub(super) fn launch_graph(&mut self, request: GraphLaunch) -> CUresult {
+        if self.link.scheduling.wants_pieces() && self.launch_pieces(&request)? {
+            if let Graph::Ready { uses, meter, .. } =
+                self.graphs.table.get_mut(request.graph.0 as u64)?
+            {
+                meter.submitted();
+                uses.counted.iter().for_each(|kernel| kernel.launches_in_graphs.add(1));
+            }
+            return Ok(());
+        }
         self.wait_for_room()?;
+        let predicted_ns = self.predict_graph(request.graph.0 as u64)?;
+        if let Some(ns) = predicted_ns {
+            let free_sms = self.pass(ns)?;
+            self.streams.keep_free(request.stream.0 as u64, free_sms)?;
+        }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let graph = self.graphs.table.get_mut(request.graph.0 as u64)?;
-        let Graph::Ready { exec, uses, meter } = graph else {
+        let Graph::Ready { exec, uses, meter, .. } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
         uses.check(&self.memory)?;
@@ -298,7 +390,22 @@ impl Session {
         meter.submitted();
         uses.counted.iter().for_each(|kernel| kernel.launches_in_graphs.add(1));
         self.link.counters.launched(&slot.counters, uses.kernels.into());
-        self.gate.submitted(slot, uses.kernels)
+        self.gate.submitted(slot, uses.kernels, predicted_ns)
+    }
+
+    /// What a graph's launch is predicted to take, ns; `None` if it need not ask.
+    fn predict_graph(&self, word: u64) -> Result<Option<u64>, CudaError> {
+        if self.link.scheduling.is_free() {
+            return Ok(None);
+        }
+        let Graph::Ready { uses, meter, .. } = self.graphs.table.get(word)? else {
+            return Err(CudaError::INVALID_HANDLE);
+        };
+        if let Some(known) = meter.prediction(&graph_shape(uses.kernels)) {
+            return Ok(Some(known.device_ns));
+        }
+        let kernels = uses.counted.iter().map(|kernel| predicted_ns(kernel.prediction()));
+        Ok(Some(kernels.sum::<u64>().max(UNKNOWN_NS)))
     }
 
     pub(super) fn destroy_graph(&mut self, request: GraphDestroy) -> CUresult {

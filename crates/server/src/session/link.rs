@@ -2,6 +2,7 @@
 
 use super::limits::Limits;
 use super::meter::ClientCounters;
+use crate::scheduling::Member;
 use channel::region::{Region, SessionEnd};
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
@@ -96,6 +97,8 @@ pub struct Link {
     pub limits: Limits,
     /// What it has submitted, and what became of that.
     pub counters: Arc<ClientCounters>,
+    /// Its place at the gate that all sessions share.
+    pub scheduling: Arc<Member>,
     /// Its tenant, if the provider has tenants, once the session has one.
     pub tenant: OnceLock<u64>,
     /// Requests that this server does not know.
@@ -108,8 +111,9 @@ pub struct Link {
 
 impl Link {
     /// The link of a client that has just come.
-    pub fn new(identity: Identity, limits: Limits) -> Self {
+    pub fn new(identity: Identity, limits: Limits, scheduling: Member) -> Self {
         Self {
+            scheduling: Arc::new(scheduling),
             identity,
             end: AtomicU8::new(0),
             stage: AtomicU8::new(Stage::Starting as u8),
@@ -216,12 +220,15 @@ impl Link {
 mod tests {
     use super::*;
     use crate::device::SmCount;
+    use crate::scheduling::Scheduler;
 
     #[test]
     fn the_first_reason_stays_unless_the_client_goes() {
         let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into(), window: 0 };
         let sms = SmCount { all: 8, step: 1 };
-        let link = Link::new(identity, Limits::new(&Default::default(), (0, "GPU-"), sms));
+        let limits = Limits::new(&Default::default(), (0, "GPU-"), sms);
+        let member = Scheduler::new(Default::default()).join(Default::default());
+        let link = Link::new(identity, limits, member);
         assert_eq!(link.ending(), None);
         link.end(End::Terminated);
         link.end(End::ServerEnds);

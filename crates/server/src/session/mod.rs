@@ -9,6 +9,7 @@
 //! told to end ([`Link`]).
 
 mod account;
+mod admission;
 mod arrays;
 mod boxes;
 mod callbacks;
@@ -22,6 +23,7 @@ mod fault;
 mod fences;
 mod gate;
 mod generic;
+mod graph_pieces;
 mod graphs;
 mod handles;
 mod image;
@@ -72,6 +74,7 @@ use memory::Memory;
 use meter::Meter;
 use modules::Modules;
 use retired::Retired;
+use scheduling::Class;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +86,9 @@ pub const EVENTS_MAX: usize = channel::limits::EVENTS_MAX as usize;
 /// How often a session looks at work that is under way while no request comes: a fault shows no
 /// later than that.
 const BUSY_PERIOD: Duration = Duration::from_millis(5);
+/// As [`BUSY_PERIOD`], while other clients may be held because of this one's work.
+const OPEN_LATENCY_PERIOD: Duration = Duration::from_micros(20);
+const OPEN_PERIOD: Duration = Duration::from_micros(200);
 /// How often a session without work looks whether what its client has given up can end.
 const RETIRED_PERIOD: Duration = Duration::from_millis(50);
 /// How long a session sleeps that has nothing to look after. Whoever has something for it rings.
@@ -134,6 +140,7 @@ impl Session {
             }
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
+                    self.gate.arrived();
                     self.dispatch(&record);
                     self.requests_until_look = self.requests_until_look.saturating_sub(1);
                     if self.requests_until_look == 0 {
@@ -169,7 +176,11 @@ impl Session {
             (false, false) => RETIRED_PERIOD,
             (false, true) => IDLE_PERIOD,
         };
-        let arrival = match self.next_look_at_fences() {
+        let open = self.gate.is_open().then(|| match self.link.scheduling.class() {
+            Class::Latency => OPEN_LATENCY_PERIOD,
+            _ => OPEN_PERIOD,
+        });
+        let arrival = match [self.next_look_at_fences(), open].into_iter().flatten().min() {
             Some(pause) => self.consumer.nap(pause)?,
             None => self.consumer.wait(period)?,
         };

@@ -4,10 +4,10 @@ use super::Session;
 use super::meter::Direction;
 use super::modules::{LoadedFunction, LoadedModule};
 use super::streams::{Presence, Streams, Work};
-use crate::device::{Event, LaunchShape};
+use crate::device::{CheckedRange, Event, LaunchShape};
 use channel::request::*;
 use cuda_api::constants::event_flags;
-use cuda_api::{CUresult, CudaError};
+use cuda_api::{CUresult, CUstream, CudaError};
 use std::time::Instant;
 
 /// Flags of an event that a client may ask for. One that other clients open too is nothing special
@@ -38,6 +38,11 @@ impl Session {
     pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
         let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
         self.wait_for_room()?;
+        let predicted_ns = self.predict_launch(request.function.0 as u64, &shape)?;
+        if let Some(ns) = predicted_ns {
+            let free_sms = self.pass(ns)?;
+            self.streams.keep_free(request.stream.0 as u64, free_sms)?;
+        }
         let LoadedFunction { function, may_print, meter, .. } =
             self.modules.loaded_mut(request.function.0 as u64)?;
         if *may_print && !self.printing {
@@ -57,7 +62,7 @@ impl Session {
         meter.submitted();
         slot.last_kernel = Some(request.function.0 as u64);
         self.link.counters.launched(&slot.counters, 1);
-        self.gate.submitted(slot, 1)
+        self.gate.submitted(slot, 1, predicted_ns)
     }
 
     /// Waits until another kernel may be submitted.
@@ -79,24 +84,48 @@ impl Session {
     pub(super) fn copy_in(&mut self, request: HostToDevice) -> CUresult {
         let to = self.memory.device_range(request.destination.0, request.bytes)?;
         let from = self.memory.host_range(request.source, request.bytes)?;
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        if request.bytes == 0 {
-            return Ok(());
-        }
-        slot.stream.copy_in(to, from)?;
-        self.link.counters.copied(&slot.counters, Direction::In, request.bytes);
-        Ok(())
+        self.copy(request.stream, (to, from), Direction::In)
     }
 
     pub(super) fn copy_out(&mut self, request: DeviceToHost) -> CUresult {
         let to = self.memory.host_range(request.destination, request.bytes)?;
         let from = self.memory.device_range(request.source.0, request.bytes)?;
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        if request.bytes == 0 {
-            return Ok(());
+        self.copy(request.stream, (to, from), Direction::Out)
+    }
+
+    /// Copies between host and device: in slices while the client is held to a bound, so that a long
+    /// copy does not hold up another client's short one.
+    fn copy(
+        &mut self,
+        stream: CUstream,
+        (to, from): (CheckedRange, CheckedRange),
+        direction: Direction,
+    ) -> CUresult {
+        let (bytes, word) = (to.bytes(), stream.0 as u64);
+        if bytes == 0 {
+            return self.streams.enter(word, Work::Ordered).map(drop);
         }
-        slot.stream.copy_out(to, from)?;
-        self.link.counters.copied(&slot.counters, Direction::Out, request.bytes);
+        let slice_bytes = self.link.scheduling.slice_bytes();
+        let mut done = 0;
+        while done < bytes {
+            let slice = slice_bytes.map_or(bytes, |slice| slice.min(bytes - done));
+            let predicted_ns = slice_bytes.map(|_| Self::predict_copy(slice));
+            if let Some(ns) = predicted_ns {
+                self.pass(ns)?;
+            }
+            let slot = self.streams.enter(word, Work::Ordered)?;
+            let (to, from) = (to.part(done, slice), from.part(done, slice));
+            match direction {
+                Direction::Out => slot.stream.copy_out(to, from)?,
+                _ => slot.stream.copy_in(to, from)?,
+            }
+            if predicted_ns.is_some() {
+                self.gate.submitted(slot, 0, predicted_ns)?;
+            }
+            done += slice;
+        }
+        let slot = self.streams.enter(word, Work::Mark)?;
+        self.link.counters.copied(&slot.counters, direction, bytes);
         Ok(())
     }
 

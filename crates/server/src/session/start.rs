@@ -189,12 +189,12 @@ impl Session {
         link.set_doorbell(consumer.doorbell(), region.clone());
         tell_refusals(common, link);
         let mut session = Self {
-            gate: Gate::new(&share, &link.counters),
+            gate: Gate::new(&share, &link.counters, &link.scheduling),
             meter: Meter::new(&share),
             graphs: Graphs::new(),
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
-            streams: Streams::new(&share, &region, &link.counters),
+            streams: Streams::new(&share, &region, &link.counters, &link.scheduling),
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
             retired: Retired::new(&share),

@@ -11,6 +11,7 @@ use super::handles::Table;
 use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
 use crate::device::{Event, Share, Stream};
+use crate::scheduling::Member;
 use channel::region::{Region, STREAM_SLOTS};
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::{Handle, HandleKind};
@@ -36,6 +37,9 @@ pub enum Work {
 pub struct Slot {
     /// The stream at the provider.
     pub stream: Stream,
+    made: Made,
+    /// The stream that it had while it left other SMs free, or none.
+    other: Option<(u32, Stream)>,
     /// What the gate keeps of it.
     pub load: Load,
     /// What was submitted to it.
@@ -54,6 +58,16 @@ pub struct Slot {
     pub(super) kept: Option<Kept>,
     /// How long the last fence was kept back until the stream's work was done.
     pub(super) last_wait: Duration,
+}
+
+/// How a stream was made at the provider, and what the client wants of it.
+#[derive(Clone, Debug)]
+struct Made {
+    wanted: i32,
+    priority: i32,
+    sms: Option<Range<u32>>,
+    /// SMs that its blocks keep off.
+    free_sms: u32,
 }
 
 /// Where a stream is in its life.
@@ -78,11 +92,19 @@ pub struct Streams {
     slots: usize,
     region: Region,
     counters: Arc<ClientCounters>,
+    scheduling: Arc<Member>,
+    /// The provider has no stream that leaves SMs free.
+    no_floor: bool,
 }
 
 impl Streams {
     /// The legacy stream is made at its first use. `region` has the completion words.
-    pub fn new(share: &Rc<Share>, region: &Region, counters: &Arc<ClientCounters>) -> Self {
+    pub fn new(
+        share: &Rc<Share>,
+        region: &Region,
+        counters: &Arc<ClientCounters>,
+        scheduling: &Arc<Member>,
+    ) -> Self {
         let slots = STREAM_SLOTS as usize;
         Self {
             share: share.clone(),
@@ -93,6 +115,8 @@ impl Streams {
             slots,
             region: region.clone(),
             counters: counters.clone(),
+            scheduling: scheduling.clone(),
+            no_floor: false,
         }
     }
 
@@ -122,11 +146,63 @@ impl Streams {
             return Err(CudaError::OUT_OF_MEMORY);
         }
         let blocking = flags & stream_flags::NON_BLOCKING == 0;
-        let stream = match sms {
-            None => Stream::new(&self.share, priority)?,
-            Some(sms) => Stream::on_sms(&self.share, priority, sms)?,
+        self.add(handle, (priority, sms), blocking.then(Blocking::default))
+    }
+
+    /// The priority that a stream has for which the client wants one.
+    fn priority_of(&self, wanted: i32) -> i32 {
+        if !self.scheduling.has_priorities() {
+            return wanted;
+        }
+        let (least, greatest) = self.share.device().stream_priorities();
+        self.scheduling.class().stream_priority(wanted, least, greatest)
+    }
+
+    fn make(&self, made: &Made) -> Result<Stream, CudaError> {
+        match (&made.sms, made.free_sms) {
+            (Some(sms), _) => Stream::on_sms(&self.share, made.priority, sms.clone()),
+            (None, 0) => Stream::new(&self.share, made.priority),
+            (None, free) => {
+                let sms = self.share.device().sms().saturating_sub(free);
+                Stream::on_sms(&self.share, made.priority, 0..sms)
+            }
+        }
+    }
+
+    /// From its next work on, a stream's blocks keep off so many SMs, if the provider can do that:
+    /// its next work waits for what it has now. Not for a stream whose SMs the client has chosen.
+    pub fn keep_free(&mut self, word: u64, free_sms: u32) -> Result<(), CudaError> {
+        let word = resolve(word);
+        if word == LEGACY.to_word() {
+            self.legacy()?;
+        }
+        let slot = self.table.get(word)?;
+        if slot.made.free_sms == free_sms || slot.made.sms.is_some() || self.no_floor {
+            return Ok(());
+        }
+        let made = Made { free_sms, ..slot.made.clone() };
+        let kept = slot.other.as_ref().is_some_and(|(free, _)| *free == free_sms);
+        let fresh = if kept { None } else { Some(self.make(&made)) };
+        if let Some(Err(_)) = fresh {
+            // A device that is not parted, or not in such parts.
+            self.no_floor = true;
+            return Ok(());
+        }
+        let share = self.share.clone();
+        let slot = self.table.get_mut(word)?;
+        let next = match (slot.other.take(), fresh) {
+            (_, Some(Ok(stream))) => stream,
+            (Some((_, stream)), _) => stream,
+            (None, _) => return Ok(()),
         };
-        self.add(handle, stream, blocking.then(Blocking::default));
+        if slot.busy {
+            let event = Event::for_order(&share)?;
+            slot.stream.record(&event)?;
+            next.wait(&event)?;
+        }
+        let before = std::mem::replace(&mut slot.stream, next);
+        slot.other = Some((slot.made.free_sms, before));
+        slot.made = made;
         Ok(())
     }
 
@@ -136,9 +212,17 @@ impl Streams {
         self.leaving.len() < self.slots
     }
 
-    fn add(&mut self, handle: Handle, stream: Stream, blocking: Option<Blocking>) {
+    fn add(
+        &mut self,
+        handle: Handle,
+        (wanted, sms): (i32, Option<Range<u32>>),
+        blocking: Option<Blocking>,
+    ) -> Result<(), CudaError> {
+        let made = Made { wanted, priority: self.priority_of(wanted), sms, free_sms: 0 };
         let slot = Slot {
-            stream,
+            stream: self.make(&made)?,
+            made,
+            other: None,
             load: Load::default(),
             counters: self.counters.stream(handle.to_word()),
             last_kernel: None,
@@ -152,6 +236,7 @@ impl Streams {
             last_wait: Duration::ZERO,
         };
         self.table.put(handle, slot);
+        Ok(())
     }
 
     /// Destroys a stream for the client. Its work goes on, and the legacy stream still waits
@@ -232,18 +317,27 @@ impl Streams {
     }
 
     fn set_busy(&mut self, word: u64) -> Result<(), CudaError> {
-        let slot = self.table.get_mut(word)?;
-        if !slot.busy {
-            slot.busy = true;
-            self.busy.push(word);
+        let slot = self.table.get(word)?;
+        if slot.busy {
+            return Ok(());
         }
+        // A stream without work can be another one: its client's class may have changed.
+        let priority = self.priority_of(slot.made.wanted);
+        if priority != slot.made.priority {
+            let made = Made { priority, ..slot.made.clone() };
+            let stream = self.make(&made)?;
+            let slot = self.table.get_mut(word)?;
+            (slot.stream, slot.made, slot.other) = (stream, made, None);
+        }
+        self.table.get_mut(word)?.busy = true;
+        self.busy.push(word);
         Ok(())
     }
 
     fn legacy(&mut self) -> Result<(), CudaError> {
         match self.table.get(LEGACY.to_word()) {
             Ok(_) => {}
-            Err(_) => self.add(LEGACY, Stream::new(&self.share, 0)?, None),
+            Err(_) => self.add(LEGACY, (0, None), None)?,
         }
         Ok(())
     }

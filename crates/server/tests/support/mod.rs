@@ -54,6 +54,8 @@ pub struct Server {
     next_pid: u32,
     /// What clients to come are given.
     pub settings: Settings,
+    /// Settings of scheduling of the next client.
+    pub scheduling: String,
     /// What the provider has may be left behind: its context is spoiled.
     pub spoiled: bool,
     _turn: MutexGuard<'static, ()>,
@@ -91,6 +93,7 @@ impl Server {
             before,
             next_pid: 5_000_000,
             settings: Settings::default(),
+            scheduling: String::new(),
             spoiled: false,
             _turn: turn,
         }
@@ -119,6 +122,7 @@ impl Server {
             gid: 1000,
             command_line: "./test".into(),
             settings: self.settings.clone(),
+            scheduling: std::mem::take(&mut self.scheduling),
         });
         let server = server.into_fd();
         self.daemon.send(&message, &[server.as_fd(), region.as_fd()]).expect("a hand-over");

@@ -63,6 +63,8 @@ struct World {
     registrations: HashSet<u64>,
     used_bytes: u64,
     notes: Vec<(u64, u32)>,
+    /// Priorities that streams were made with, in their order.
+    priorities: Vec<c_int>,
     gates: HashSet<u32>,
     tenants: HashMap<u64, Option<CudaError>>,
     ended: HashSet<u64>,
@@ -84,6 +86,11 @@ fn world() -> MutexGuard<'static, World> {
 /// Numbers noted by kernels of tenant `tenant` (0 without tenants), in their order.
 pub fn notes(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
     world().notes.iter().map(|(_, n)| *n).filter(|n| wanted(*n)).collect()
+}
+
+/// Priorities that streams were made with, in their order.
+pub fn priorities_made() -> Vec<c_int> {
+    world().priorities.clone()
 }
 
 /// Lets `hold` kernels of that gate end.
@@ -435,10 +442,11 @@ provide! {
         Ok(())
     }
 
-    cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, _p: c_int) {
+    cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int) {
         assert_eq!(flags, 1, "a server makes non-blocking streams only");
         let mut world = world();
         let id = world.number();
+        world.priorities.push(priority);
         world.streams.insert(id, Queue { tenant: TENANT.get(), ops: VecDeque::new() });
         *stream = CUstream(id);
         Ok(())

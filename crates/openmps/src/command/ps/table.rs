@@ -4,9 +4,9 @@ use control::report::{Client, Report, Work, lanes_active};
 use std::collections::HashMap;
 use std::time::Duration;
 
-const COLUMNS: usize = 11;
+const COLUMNS: usize = 12;
 /// Columns of words begin below each other; those of numbers end below each other.
-const WORDS: [usize; 2] = [2, COLUMNS - 1];
+const WORDS: [usize; 3] = [2, 3, COLUMNS - 1];
 
 /// Lines of text.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
             client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
             client.id.to_string(),
             client.user.clone(),
+            class(client),
             key.0.to_string(),
             of_limit(memory(client.memory_bytes), client.limits.memory_bytes.map(memory)),
             done.kernels,
@@ -53,8 +54,8 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
     if head {
         let kernels = if stretch.is_some() { "KERNELS/S" } else { "KERNELS" };
         let names = [
-            "PID", "ID", "USER", "SERVER", "MEMORY", kernels, "BUSY", "SMS", "WARPS", "LANES",
-            "COMMAND",
+            "PID", "ID", "USER", "CLASS", "SERVER", "MEMORY", kernels, "BUSY", "SMS", "WARPS",
+            "LANES", "COMMAND",
         ];
         rows.insert(0, names.map(str::to_owned));
     }
@@ -78,6 +79,14 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
         lines.push(format!("{nobody} the daemon in {}", report.pipe_directory.display()));
     }
     Table { lines, head }
+}
+
+/// A client's class; a dash where its server says nothing of it.
+fn class(client: &Client) -> String {
+    match client.scheduling.class.as_str() {
+        "" => "-".to_owned(),
+        class => control::log::printable(class),
+    }
 }
 
 /// All clients, by their server's PID and their number in it.
@@ -175,7 +184,7 @@ fn aligned(rows: &[[String; COLUMNS]]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::report::{Limits, Server};
+    use control::report::{Limits, Scheduling, Server};
 
     fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
         Client {
@@ -188,6 +197,7 @@ mod tests {
             kernels,
             work,
             limits: Limits::default(),
+            scheduling: Scheduling { class: "batch".into(), ..Default::default() },
             pid_namespace: None,
             command: "./nbody\x1b[2J".into(),
         }
@@ -234,9 +244,9 @@ mod tests {
         let outside = Client { pid: None, ..client(5, 123_456_789, None) };
         let report = report(vec![client(4, 12, work(2)), outside]);
         let expected = [
-            "PID  ID  USER  SERVER   MEMORY    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
-            "524   4  ann      529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
-            "  -   5  ann      529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
+            "PID  ID  USER  CLASS  SERVER   MEMORY    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
+            "524   4  ann   batch     529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
+            "  -   5  ann   batch     529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(
             table(&report, None, 0),
@@ -251,10 +261,10 @@ mod tests {
         let now = report(vec![client(4, 62, work(3)), client(5, 8, work(1)), client(6, 9, idle)]);
         let stretch = Stretch { before: &before, elapsed: Duration::from_secs(2) };
         let expected = [
-            "PID  ID  USER  SERVER   MEMORY  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
-            "524   4  ann      529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "525   5  ann      529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "526   6  ann      529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
+            "PID  ID  USER  CLASS  SERVER   MEMORY  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
+            "524   4  ann   batch     529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "525   5  ann   batch     529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "526   6  ann   batch     529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(table(&now, Some(stretch), 0).lines, expected);
     }

@@ -1,0 +1,141 @@
+//! Scheduling as the operator sets it: rules for clients, and settings for servers, those to come too.
+
+use super::limits::ChangeError;
+use super::state::Phase;
+use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
+use crate::users;
+use channel::message::{Question, Schedule};
+use scheduling::rules::{RuleError, Rules};
+use scheduling::settings::SettingError;
+use scheduling::{ClientSettings, Settings};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What the operator has set.
+#[derive(Debug, Default)]
+struct Operator {
+    rules: Rules,
+    rules_text: String,
+    settings: Settings,
+}
+
+/// The scheduling that a daemon gives to clients and servers.
+#[derive(Debug, Default)]
+pub(super) struct Scheduling(Mutex<Operator>);
+
+impl Scheduling {
+    /// As the daemon's environment says. Returns a sentence for each variable that is wrong, which
+    /// then counts as not given.
+    pub fn from_environment() -> (Self, Vec<String>) {
+        let value = |name| std::env::var(name).unwrap_or_default();
+        let (mut operator, mut warnings) = (Operator::default(), Vec::new());
+        let name = cuda_api::environment::OPENMPS_CLASS_RULES;
+        let text = value(name);
+        match Rules::parse(&text) {
+            Ok(rules) => (operator.rules, operator.rules_text) = (rules, text),
+            Err(error) => warnings.push(format!("{name} is not used: {error}")),
+        }
+        let name = cuda_api::environment::OPENMPS_SCHEDULING;
+        match Settings::parse(&value(name)) {
+            Ok(settings) => operator.settings = settings,
+            Err(error) => warnings.push(format!("{name} is not used: {error}")),
+        }
+        (Self(Mutex::new(operator)), warnings)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Operator> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client's settings: what it asks for, and over that what the first rule says that fits it.
+    /// The second is a sentence about what it asked for in vain.
+    pub fn of_client(&self, uid: u32, command: &str, asked: &str) -> (String, Option<String>) {
+        let mut settings = ClientSettings::default();
+        let wrong = settings.change(asked).err();
+        let wrong = wrong.map(|error| format!("asks for scheduling {asked:?}, not used: {error}"));
+        let operator = self.lock();
+        if let Some(rule) = operator.rules.settings_of(&users::name(uid), uid, command) {
+            // Rules were checked when they were set.
+            let _ = settings.change(rule);
+        }
+        (settings.to_string(), wrong)
+    }
+
+    /// What servers are started with.
+    pub fn of_servers(&self) -> String {
+        self.lock().settings.to_string()
+    }
+}
+
+impl Daemon {
+    /// The rules for clients to come.
+    pub(crate) fn class_rules(&self) -> String {
+        self.scheduling.lock().rules_text.clone()
+    }
+
+    /// Sets other rules for clients to come.
+    pub(crate) fn set_class_rules(&self, text: &str) -> Result<(), RuleError> {
+        let rules = Rules::parse(text)?;
+        let mut operator = self.scheduling.lock();
+        (operator.rules, operator.rules_text) = (rules, text.to_owned());
+        Ok(())
+    }
+
+    /// The settings of servers.
+    pub(crate) fn server_scheduling(&self) -> String {
+        self.scheduling.of_servers()
+    }
+
+    /// Changes settings of all servers, those to come too. Returns the servers that did not take
+    /// them, and why.
+    pub(crate) fn set_server_scheduling(
+        &self,
+        text: &str,
+    ) -> Result<Vec<ChangeError>, SettingError> {
+        let settings = {
+            let mut operator = self.scheduling.lock();
+            operator.settings.change(text)?;
+            operator.settings.to_string()
+        };
+        let running: Vec<u32> = {
+            let state = self.lock();
+            let running =
+                state.servers.iter().filter(|s| !matches!(s.phase, Phase::Starting { .. }));
+            running.map(|server| server.pid).collect()
+        };
+        let asked = running.into_iter().map(|pid| self.schedule(pid, 0, &settings));
+        Ok(asked.filter_map(Result::err).collect())
+    }
+
+    /// Changes settings of a server's client, or with number 0 the server's own.
+    pub(crate) fn schedule(&self, server: u32, client: u32, text: &str) -> Result<(), ChangeError> {
+        let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
+        let change = Schedule { client, settings: text.to_owned() };
+        match self.ask(server, Question::Schedule(change), deadline)? {
+            Reply::Done(_) => Ok(()),
+            Reply::Refused(reason) => Err(ChangeError::Refused(reason)),
+            Reply::Status(_) => Err(QueryError::Silent(server).into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_goes_before_what_a_client_asks_for() {
+        let operator = Operator {
+            rules: Rules::parse("command:train batch weight=2").unwrap(),
+            ..Operator::default()
+        };
+        let scheduling = Scheduling(Mutex::new(operator));
+        let of = |command, asked| scheduling.of_client(0, command, asked);
+        assert_eq!(of("serve", ""), ("class=normal".into(), None));
+        assert_eq!(of("serve", "latency deadline=5ms").0, "class=latency deadline=5ms");
+        assert_eq!(of("train", "latency").0, "class=batch weight=2");
+        let (settings, wrong) = of("serve", "urgent");
+        assert_eq!(settings, "class=normal");
+        assert!(wrong.unwrap().contains("latency, normal or batch"));
+    }
+}

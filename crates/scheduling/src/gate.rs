@@ -1,0 +1,397 @@
+//! The gate: accounts of clients, and the verdict whether one of them may submit now.
+
+use crate::class::Class;
+use crate::client::ClientSettings;
+use crate::policy::{Admission, Policy};
+use crate::settings::Settings;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// For how long after its last work a client counts as one that may come back at any moment, ns.
+pub const PRESENCE_NS: u64 = 1_000_000_000;
+
+/// A client at the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u32);
+
+/// What the gate and its policies know of a client.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    /// What is set for it.
+    pub settings: ClientSettings,
+    /// Since when it has work that is not done, ns.
+    pub open_since: Option<u64>,
+    /// When it was last seen to have work, ns.
+    pub seen_ns: Option<u64>,
+    /// Since when its next piece of work is held, ns.
+    pub held_since: Option<u64>,
+    /// Predicted time of what it has in flight, ns.
+    pub in_flight_ns: u64,
+    /// Device time that it was charged, ns.
+    pub used_ns: u64,
+    /// For how long its work was held in all, ns.
+    pub held_ns: u64,
+    /// How often it was held.
+    pub holds: u64,
+    /// Policy `weighted`, `fair`: its virtual clock.
+    pub virtual_time: u128,
+    /// Policy `deadline`: when its open work is due, ns.
+    pub due_ns: u64,
+    /// Policy `quota`: the second in which `window_used_ns` counts.
+    pub window: u64,
+    /// Policy `quota`: device time used of it, ns.
+    pub window_used_ns: u64,
+}
+
+/// All accounts.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    all: BTreeMap<ClientId, Account>,
+    open: BTreeSet<ClientId>,
+    latency_open: u32,
+    /// When latency-critical work was last there, ns.
+    latency_seen_ns: Option<u64>,
+    /// Policy `weighted`, `fair`: the virtual clock of those that have work.
+    pub virtual_now: u128,
+}
+
+impl Accounts {
+    /// A client's account.
+    pub fn get(&self, who: ClientId) -> Option<&Account> {
+        self.all.get(&who)
+    }
+
+    /// A client's account.
+    pub fn get_mut(&mut self, who: ClientId) -> Option<&mut Account> {
+        self.all.get_mut(&who)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (ClientId, &Account)> {
+        self.all.iter().map(|(id, account)| (*id, account))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Other clients that have work.
+    pub fn open_others(&self, who: ClientId) -> impl Iterator<Item = (ClientId, &Account)> {
+        let others = self.open.iter().filter(move |id| **id != who);
+        others.filter_map(|id| Some((*id, self.all.get(id)?)))
+    }
+
+    /// Other clients that have work, or had some lately.
+    pub fn present_others(
+        &self,
+        who: ClientId,
+        now: u64,
+    ) -> impl Iterator<Item = (ClientId, &Account)> {
+        let lately = move |account: &Account| {
+            account.seen_ns.is_some_and(|seen| now.saturating_sub(seen) < PRESENCE_NS)
+        };
+        self.iter().filter(move |(id, account)| {
+            *id != who && (account.open_since.is_some() || lately(account))
+        })
+    }
+
+    /// True if a latency-critical client has work.
+    pub fn latency_is_open(&self) -> bool {
+        self.latency_open > 0
+    }
+
+    /// True if a latency-critical client has work, or had some lately.
+    pub fn latency_is_present(&self, now: u64) -> bool {
+        let lately = |seen: u64| now.saturating_sub(seen) < PRESENCE_NS;
+        self.latency_open > 0 || self.latency_seen_ns.is_some_and(lately)
+    }
+}
+
+/// Why a client's work is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// It has as much in flight as it may have.
+    InFlight,
+    /// The policy has others go first.
+    Policy,
+}
+
+/// Whether a client may submit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Now, leaving so many SMs free.
+    Go {
+        /// SMs that its blocks must keep off.
+        free_sms: u32,
+    },
+    /// Not now.
+    Wait {
+        /// Why.
+        hold: Hold,
+        /// When it may at the latest, ns, if that is known.
+        until: Option<u64>,
+    },
+}
+
+/// The gate's state.
+#[derive(Debug)]
+pub struct Core {
+    settings: Settings,
+    policy: Box<dyn Policy>,
+    accounts: Accounts,
+    last_id: u32,
+}
+
+impl Core {
+    /// A gate without clients.
+    pub fn new(settings: Settings) -> Self {
+        let policy = settings.make_policy();
+        Self { settings, policy, accounts: Accounts::default(), last_id: 0 }
+    }
+
+    /// What is set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The accounts.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Sets other settings. What policies remember of clients stays.
+    pub fn set(&mut self, settings: Settings) {
+        self.policy = settings.make_policy();
+        self.settings = settings;
+    }
+
+    /// A client comes.
+    pub fn join(&mut self, settings: ClientSettings) -> ClientId {
+        self.last_id = self.last_id.wrapping_add(1);
+        let id = ClientId(self.last_id);
+        let account = Account {
+            settings,
+            due_ns: u64::MAX,
+            virtual_time: self.accounts.virtual_now,
+            ..Account::default()
+        };
+        self.accounts.all.insert(id, account);
+        id
+    }
+
+    /// A client goes.
+    pub fn leave(&mut self, who: ClientId) {
+        self.close(who, None);
+        self.accounts.all.remove(&who);
+    }
+
+    /// Sets what is set for a client.
+    pub fn set_client(&mut self, who: ClientId, settings: ClientSettings, now: u64) {
+        // What is counted by class is counted anew.
+        let is_open = self.accounts.open.contains(&who);
+        self.close(who, None);
+        if let Some(account) = self.accounts.get_mut(who) {
+            account.settings = settings;
+        }
+        if is_open {
+            self.arrived(who, now);
+        }
+    }
+
+    /// True if no client has to ask: the policy would let all of them through.
+    pub fn is_free(&self) -> bool {
+        self.policy.is_free(&self.accounts)
+    }
+
+    /// Work of a client has come.
+    pub fn arrived(&mut self, who: ClientId, now: u64) {
+        let Some(account) = self.accounts.all.get_mut(&who) else { return };
+        account.seen_ns = Some(now);
+        if account.open_since.is_some() {
+            return;
+        }
+        account.open_since = Some(now);
+        let latency = account.settings.class == Class::Latency;
+        self.accounts.open.insert(who);
+        if latency {
+            self.accounts.latency_open += 1;
+            self.accounts.latency_seen_ns = Some(now);
+        }
+        self.policy.arrived(who, &mut self.accounts, now);
+    }
+
+    /// All work of a client is done, and none has come.
+    pub fn idle(&mut self, who: ClientId, now: u64) {
+        self.close(who, Some(now));
+    }
+
+    fn close(&mut self, who: ClientId, now: Option<u64>) {
+        let Some(account) = self.accounts.all.get_mut(&who) else { return };
+        account.held_since = None;
+        account.in_flight_ns = 0;
+        if now.is_some() {
+            account.seen_ns = now;
+        }
+        if account.open_since.take().is_none() {
+            return;
+        }
+        self.accounts.open.remove(&who);
+        if account.settings.class == Class::Latency {
+            self.accounts.latency_open = self.accounts.latency_open.saturating_sub(1);
+            self.accounts.latency_seen_ns = self.accounts.latency_seen_ns.max(now);
+        }
+    }
+
+    /// Whether what a client has in flight is bounded now.
+    pub fn is_bounded(&self, who: ClientId, now: u64) -> bool {
+        self.policy.is_bounded(who, &self.accounts, now)
+    }
+
+    /// Whether a client may submit a piece of work that is predicted to take so long.
+    pub fn ask(&mut self, who: ClientId, predicted_ns: u64, now: u64) -> Verdict {
+        self.arrived(who, now);
+        let bounded = self.is_bounded(who, now);
+        let verdict = self.judge(who, predicted_ns, bounded, now);
+        let Some(account) = self.accounts.all.get_mut(&who) else { return verdict };
+        match verdict {
+            Verdict::Wait { .. } => {
+                if account.held_since.is_none() {
+                    account.held_since = Some(now);
+                    account.holds += 1;
+                }
+            }
+            Verdict::Go { .. } => {
+                let since = account.held_since.take();
+                account.held_ns += since.map_or(0, |since| now.saturating_sub(since));
+            }
+        }
+        verdict
+    }
+
+    fn judge(&self, who: ClientId, predicted_ns: u64, bounded: bool, now: u64) -> Verdict {
+        let Some(account) = self.accounts.get(who) else { return Verdict::Go { free_sms: 0 } };
+        match self.policy.admit(who, &self.accounts, &self.settings, now) {
+            Admission::Go => {}
+            Admission::Hold => return Verdict::Wait { hold: Hold::Policy, until: None },
+            Admission::HoldUntil(at) => {
+                return Verdict::Wait { hold: Hold::Policy, until: Some(at) };
+            }
+        }
+        if let Some(most) = self.settings.in_flight_ns
+            && bounded
+            && account.in_flight_ns > 0
+            && account.in_flight_ns.saturating_add(predicted_ns) > most
+        {
+            return Verdict::Wait { hold: Hold::InFlight, until: None };
+        }
+        let kept = !self.settings.elastic || self.accounts.latency_is_open();
+        let free_sms = if bounded && kept { self.settings.floor_sms } else { 0 };
+        Verdict::Go { free_sms }
+    }
+
+    /// A client has submitted a piece of work.
+    pub fn submitted(&mut self, who: ClientId, predicted_ns: u64, now: u64) {
+        let Some(account) = self.accounts.all.get_mut(&who) else { return };
+        account.in_flight_ns = account.in_flight_ns.saturating_add(predicted_ns);
+        account.used_ns = account.used_ns.saturating_add(predicted_ns);
+        let charged = i64::try_from(predicted_ns).unwrap_or(i64::MAX);
+        self.policy.charged(account, charged, now);
+    }
+
+    /// A piece of a client's work that was predicted to take so long is done, and took so long.
+    pub fn completed(&mut self, who: ClientId, predicted_ns: u64, device_ns: u64, now: u64) {
+        let Some(account) = self.accounts.all.get_mut(&who) else { return };
+        account.in_flight_ns = account.in_flight_ns.saturating_sub(predicted_ns);
+        let more = i64::try_from(device_ns).unwrap_or(i64::MAX)
+            - i64::try_from(predicted_ns).unwrap_or(i64::MAX);
+        account.used_ns = account.used_ns.saturating_add_signed(more);
+        self.policy.charged(account, more, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GO: Verdict = Verdict::Go { free_sms: 0 };
+
+    fn core(settings: &str, clients: &[&str]) -> (Core, Vec<ClientId>) {
+        let mut core = Core::new(Settings::parse(settings).unwrap());
+        let join = |text: &&str| core.join(ClientSettings::parse(text).unwrap());
+        let ids = clients.iter().map(join).collect();
+        (core, ids)
+    }
+
+    #[test]
+    fn batch_is_paused_while_latency_work_is_there_and_bounded_while_it_may_come() {
+        let (mut core, ids) = core("in-flight=100us pause-max=5ms", &["latency", "batch"]);
+        let (latency, batch) = (ids[0], ids[1]);
+        assert!(!core.is_free());
+        // Nobody critical was seen yet: batch is free.
+        for _ in 0..10 {
+            assert_eq!(core.ask(batch, 90_000, 0), GO);
+            core.submitted(batch, 90_000, 0);
+        }
+        core.arrived(latency, 10);
+        let held = |until| Verdict::Wait { hold: Hold::Policy, until: Some(until) };
+        assert_eq!(core.ask(batch, 1, 20), held(5_000_020));
+        assert_eq!(core.ask(batch, 1, 30), held(5_000_020));
+        assert_eq!(core.ask(latency, 1_000_000, 30), GO);
+        core.idle(latency, 40);
+        let full = Verdict::Wait { hold: Hold::InFlight, until: None };
+        assert_eq!(core.ask(batch, 1, 50), full);
+        for _ in 0..10 {
+            core.completed(batch, 90_000, 90_000, 60);
+        }
+        assert_eq!(core.ask(batch, 500_000, 70), GO, "one kernel may always be in flight");
+        core.submitted(batch, 500_000, 70);
+        assert_eq!(core.ask(batch, 1, 80), full);
+        let account = core.accounts().get(batch).unwrap();
+        assert_eq!((account.holds, account.held_ns), (2, 50));
+        // A second later nobody critical is near.
+        assert_eq!(core.ask(batch, 1, 40 + PRESENCE_NS), GO);
+    }
+
+    #[test]
+    fn a_pause_has_an_end() {
+        let (mut core, ids) = core("pause-max=5ms", &["latency", "batch"]);
+        core.arrived(ids[0], 0);
+        assert!(matches!(core.ask(ids[1], 1, 0), Verdict::Wait { .. }));
+        assert_eq!(core.ask(ids[1], 1, 5_000_000), GO);
+    }
+
+    #[test]
+    fn mechanisms_are_off_one_by_one() {
+        let (mut core, ids) =
+            core("pause=off in-flight=none floor=16 elastic=on", &["latency", "batch"]);
+        core.arrived(ids[0], 0);
+        assert_eq!(core.ask(ids[1], 1, 0), Verdict::Go { free_sms: 16 });
+        core.idle(ids[0], 1);
+        assert_eq!(core.ask(ids[1], 1, 2), GO, "an elastic floor goes with the work");
+        core.set(Settings::parse("pause=off in-flight=none floor=16").unwrap());
+        assert_eq!(core.ask(ids[1], 1, 3), Verdict::Go { free_sms: 16 });
+        core.set(Settings::parse("preset=off").unwrap());
+        core.arrived(ids[0], 4);
+        assert_eq!(core.ask(ids[1], 1, 5), GO);
+    }
+
+    #[test]
+    fn a_class_changes_while_work_is_there() {
+        let (mut core, ids) = core("", &["latency", "batch", "normal"]);
+        core.arrived(ids[0], 0);
+        assert!(matches!(core.ask(ids[1], 1, 0), Verdict::Wait { .. }));
+        core.set_client(ids[0], ClientSettings::default(), 1);
+        assert!(core.is_free());
+        assert_eq!(core.ask(ids[1], 1, 2), GO);
+        core.set_client(ids[2], ClientSettings::parse("latency").unwrap(), 3);
+        core.arrived(ids[2], 3);
+        assert!(matches!(core.ask(ids[1], 1, 4), Verdict::Wait { .. }));
+        core.leave(ids[2]);
+        assert_eq!(core.ask(ids[1], 1, 5), GO, "a client that goes leaves no work behind");
+    }
+}

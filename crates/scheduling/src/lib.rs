@@ -1,0 +1,28 @@
+//! Scheduling: which client's work may go to the device, and when.
+//!
+//! Nothing here knows a device, a thread or a clock: times are nanoseconds that the caller says. So
+//! the same gate and policies run in the server and in the model of a device, and are tested on
+//! recorded arrivals.
+//!
+//! * [`class`], [`client`]: what is set for a client; [`rules`]: for whom it is set by the operator.
+//! * [`settings`]: which mechanisms are on, and which policy decides.
+//! * [`policy`]: the policies; [`gate`]: the state that they decide over.
+//! * [`predict`]: what is assumed of work that was not timed; [`pieces`]: where a graph is cut.
+
+#![forbid(unsafe_code)]
+
+pub mod class;
+pub mod client;
+pub mod gate;
+pub mod pieces;
+pub mod policy;
+pub mod predict;
+pub mod rules;
+pub mod settings;
+pub mod units;
+
+pub use class::Class;
+pub use client::ClientSettings;
+pub use gate::{ClientId, Core, Hold, Verdict};
+pub use policy::Policy;
+pub use settings::Settings;

@@ -1,0 +1,50 @@
+//! Strict classes: work of latency-critical clients pauses that of others.
+
+use super::{Admission, Policy};
+use crate::class::Class;
+use crate::gate::{Accounts, ClientId};
+use crate::settings::{Pause, Settings};
+
+/// The policy of that name.
+#[derive(Clone, Copy, Debug)]
+pub struct Classes;
+
+impl Policy for Classes {
+    fn name(&self) -> &'static str {
+        "classes"
+    }
+
+    fn admit(
+        &self,
+        who: ClientId,
+        accounts: &Accounts,
+        settings: &Settings,
+        now: u64,
+    ) -> Admission {
+        let Some(account) = accounts.get(who) else { return Admission::Go };
+        let class = account.settings.class;
+        let can_be_paused = match settings.pause {
+            Pause::Off => false,
+            Pause::Batch => class == Class::Batch,
+            Pause::Others => class != Class::Latency,
+        };
+        if !can_be_paused || !accounts.latency_is_open() {
+            return Admission::Go;
+        }
+        match (settings.pause_max_ns, account.held_since) {
+            (Some(most), Some(since)) if now.saturating_sub(since) >= most => Admission::Go,
+            (Some(most), since) => Admission::HoldUntil(since.unwrap_or(now).saturating_add(most)),
+            (None, _) => Admission::Hold,
+        }
+    }
+
+    fn is_bounded(&self, who: ClientId, accounts: &Accounts, now: u64) -> bool {
+        let class = accounts.get(who).map(|account| account.settings.class);
+        class.is_some_and(|class| class == Class::Batch) && accounts.latency_is_present(now)
+    }
+
+    fn is_free(&self, accounts: &Accounts) -> bool {
+        let has = |of: fn(Class) -> bool| accounts.iter().any(|(_, a)| of(a.settings.class));
+        !has(|class| class == Class::Latency) || !has(|class| class != Class::Latency)
+    }
+}

@@ -1,0 +1,279 @@
+//! Settings of a server's scheduling: which mechanisms are on, with which bounds, and the policy.
+
+use crate::policy::{self, Policy, UnknownPolicy};
+use crate::units::{bytes, bytes_text, duration_ns, duration_text};
+use std::fmt;
+
+/// Longest text of settings, bytes.
+pub const TEXT_BYTES_MAX: usize = 512;
+/// Most SMs that a floor can have.
+const FLOOR_SMS_MAX: u32 = 1024;
+
+/// Whom work of latency-critical clients pauses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// No client.
+    Off,
+    /// Clients of class batch.
+    Batch,
+    /// All clients that are not latency-critical.
+    Others,
+}
+
+/// Which mechanisms are on, each by itself, and the policy that decides. Text:
+/// `policy=classes pause=batch in-flight=200us priorities=on slices=4M pieces=on floor=16 elastic=on`,
+/// in any order; what is missing stays as it is. `preset=NAME` sets all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Names of the policies, all of which must let a client through.
+    pub policy: Vec<String>,
+    /// Whom latency-critical work pauses.
+    pub pause: Pause,
+    /// After which time a paused client may submit a piece of work all the same, ns.
+    pub pause_max_ns: Option<u64>,
+    /// Predicted time of the work that a client may have in flight while others are to be served, ns;
+    /// one kernel may always be.
+    pub in_flight_ns: Option<u64>,
+    /// Streams get the device's priorities by their clients' classes.
+    pub priorities: bool,
+    /// Copies of clients that are held to a bound go in slices of so many bytes.
+    pub slice_bytes: Option<u64>,
+    /// Graphs of such clients go in pieces.
+    pub pieces: bool,
+    /// SMs that such clients leave free; 0: none.
+    pub floor_sms: u32,
+    /// The floor is kept only while latency-critical work is there.
+    pub elastic: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            policy: vec!["classes".to_owned()],
+            pause: Pause::Batch,
+            pause_max_ns: Some(100_000_000),
+            in_flight_ns: Some(200_000),
+            priorities: true,
+            slice_bytes: Some(4 << 20),
+            pieces: true,
+            floor_sms: 0,
+            elastic: false,
+        }
+    }
+}
+
+/// Named sets of settings: the one knob between latency and throughput, and each mechanism alone.
+pub const PRESETS: &[(&str, &str)] = &[
+    ("off", "pause=off in-flight=none priorities=off slices=none pieces=off floor=0 elastic=off"),
+    ("priorities", "preset=off priorities=on"),
+    ("in-flight", "preset=off in-flight=200us"),
+    ("pause", "preset=off pause=batch pieces=on in-flight=200us"),
+    ("floor", "preset=off priorities=on floor=16"),
+    ("elastic", "preset=off priorities=on floor=16 elastic=on in-flight=200us pieces=on"),
+    ("latency", "preset=balanced in-flight=50us slices=1M"),
+    (
+        "balanced",
+        "pause=batch in-flight=200us priorities=on slices=4M pieces=on floor=0 elastic=off",
+    ),
+    ("throughput", "preset=balanced in-flight=1ms slices=16M"),
+];
+
+/// Why a text is no setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// There is no such setting.
+    #[error(
+        "{0:?} is no setting of scheduling: there are policy, pause, pause-max, in-flight, priorities, \
+         slices, pieces, floor, elastic and preset"
+    )]
+    Unknown(String),
+    /// The value is not one of those that are allowed.
+    #[error("{name}={value:?}: {allowed}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What may be given.
+        allowed: String,
+    },
+    /// There is no such policy.
+    #[error("{0}")]
+    Policy(#[from] UnknownPolicy),
+    /// The text is too long.
+    #[error("settings of scheduling are at most {TEXT_BYTES_MAX} bytes long")]
+    TooLong,
+}
+
+impl Settings {
+    /// Changes what a text says. Nothing changes if it is wrong.
+    ///
+    /// # Errors
+    /// What is wrong with the text, with what is allowed.
+    pub fn change(&mut self, text: &str) -> Result<(), SettingError> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(SettingError::TooLong);
+        }
+        let mut changed = self.clone();
+        for word in text.split([' ', ',']).filter(|word| !word.is_empty()) {
+            let Some((name, value)) = word.split_once('=') else {
+                return Err(SettingError::Unknown(word.to_owned()));
+            };
+            changed.change_one(name, value)?;
+        }
+        *self = changed;
+        Ok(())
+    }
+
+    fn change_one(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let wrong = |name, allowed: &str| {
+            let allowed = format!("say {allowed}");
+            SettingError::Value { name, value: value.to_owned(), allowed }
+        };
+        let switch = |name| match value {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(wrong(name, "on or off")),
+        };
+        let time = |name| match value {
+            "none" => Ok(None),
+            _ => match duration_ns(value) {
+                Some(ns) if ns > 0 => Ok(Some(ns)),
+                _ => Err(wrong(name, "a time such as 200us, or none")),
+            },
+        };
+        match name {
+            "policy" => {
+                let names: Vec<String> = value.split('+').map(str::to_owned).collect();
+                policy::of_names(&names)?;
+                self.policy = names;
+            }
+            "pause" => {
+                self.pause = match value {
+                    "off" => Pause::Off,
+                    "batch" => Pause::Batch,
+                    "others" => Pause::Others,
+                    _ => return Err(wrong("pause", "off, batch or others")),
+                }
+            }
+            "pause-max" => self.pause_max_ns = time("pause-max")?,
+            "in-flight" => self.in_flight_ns = time("in-flight")?,
+            "priorities" => self.priorities = switch("priorities")?,
+            "slices" => {
+                self.slice_bytes = match value {
+                    "none" => None,
+                    _ => match bytes(value) {
+                        Some(size) if size >= 4096 => Some(size),
+                        _ => return Err(wrong("slices", "bytes such as 4M, at least 4K, or none")),
+                    },
+                }
+            }
+            "pieces" => self.pieces = switch("pieces")?,
+            "floor" => {
+                let sms = value.parse().ok().filter(|sms| *sms <= FLOOR_SMS_MAX);
+                self.floor_sms =
+                    sms.ok_or_else(|| wrong("floor", "a number of SMs, 0 for none"))?;
+            }
+            "elastic" => self.elastic = switch("elastic")?,
+            "preset" => {
+                let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == value) else {
+                    let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
+                    return Err(wrong("preset", &names.join(", ")));
+                };
+                self.change(text)?;
+            }
+            other => return Err(SettingError::Unknown(other.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// The settings of a text, over the defaults.
+    ///
+    /// # Errors
+    /// As [`Settings::change`].
+    pub fn parse(text: &str) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        settings.change(text)?;
+        Ok(settings)
+    }
+
+    /// The policy that they name.
+    pub fn make_policy(&self) -> Box<dyn Policy> {
+        // The names were checked when they were set.
+        policy::of_names(&self.policy).unwrap_or_else(|_| Box::new(policy::Classes))
+    }
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let switch = |on| if on { "on" } else { "off" };
+        let time = |ns: Option<u64>| ns.map_or_else(|| "none".to_owned(), duration_text);
+        let pause = match self.pause {
+            Pause::Off => "off",
+            Pause::Batch => "batch",
+            Pause::Others => "others",
+        };
+        let slices = self.slice_bytes.map_or_else(|| "none".to_owned(), bytes_text);
+        write!(
+            f,
+            "policy={} pause={pause} pause-max={} in-flight={} priorities={} slices={slices} \
+             pieces={} floor={} elastic={}",
+            self.policy.join("+"),
+            time(self.pause_max_ns),
+            time(self.in_flight_ns),
+            switch(self.priorities),
+            switch(self.pieces),
+            self.floor_sms,
+            switch(self.elastic),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_as_they_are_written() {
+        let mut texts = vec![
+            "policy=classes+quota pause=others pause-max=none in-flight=75us priorities=off \
+             slices=none pieces=off floor=24 elastic=on"
+                .to_owned(),
+        ];
+        for (name, _) in PRESETS {
+            texts.push(Settings::parse(&format!("preset={name}")).unwrap().to_string());
+        }
+        for text in texts {
+            assert_eq!(Settings::parse(&text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_preset_of_one_mechanism_has_only_that() {
+        let of = |name: &str| Settings::parse(&format!("preset={name}")).unwrap();
+        assert!(of("priorities").priorities && of("priorities").in_flight_ns.is_none());
+        assert!(!of("in-flight").priorities && of("in-flight").pause == Pause::Off);
+        assert_eq!(of("floor").floor_sms, 16);
+        assert!(of("latency").in_flight_ns < of("throughput").in_flight_ns);
+    }
+
+    #[test]
+    fn wrong_settings_are_refused_and_change_nothing() {
+        for (text, part) in [
+            ("pause=on", "off, batch or others"),
+            ("in-flight=5", "200us"),
+            ("priorities=1", "on or off"),
+            ("slices=7", "at least 4K"),
+            ("policy=best", "classes"),
+            ("policy=classes+best", "best"),
+            ("preset=x", "balanced"),
+            ("speed=1", "in-flight"),
+            ("pause", "in-flight"),
+        ] {
+            let mut settings = Settings::default();
+            let error = settings.change(&format!("floor=8 {text}")).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+            assert_eq!(settings, Settings::default());
+        }
+    }
+}

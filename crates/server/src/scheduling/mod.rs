@@ -1,0 +1,260 @@
+//! Scheduling in the server: the gate that all sessions share, and a session's place at it.
+//!
+//! What is decided, and by which policy, is crate `scheduling`'s; here are its clock, its lock, and the
+//! waiting. While no client has to ask (all of one class under strict classes), a session reads one
+//! flag a launch and nothing else.
+
+use channel::message::ClientScheduling;
+use cuda_api::environment::OPENMPS_SCHEDULING;
+use scheduling::{Class, ClientId, ClientSettings, Core, Settings, Verdict};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Predicted time of two pieces of a graph where nothing else is set, ns.
+const PIECE_NS: u64 = 200_000;
+
+/// The gate of a server.
+#[derive(Debug)]
+pub struct Scheduler {
+    core: Mutex<Core>,
+    changed: Condvar,
+    /// Counts the moments at which a client that is held should ask again.
+    epoch: AtomicU64,
+    /// No client has to ask.
+    free: AtomicBool,
+    priorities: AtomicBool,
+    started: Instant,
+}
+
+impl Scheduler {
+    /// A gate without clients.
+    pub fn new(settings: Settings) -> Arc<Self> {
+        let priorities = AtomicBool::new(settings.priorities);
+        Arc::new(Self {
+            core: Mutex::new(Core::new(settings)),
+            changed: Condvar::new(),
+            epoch: AtomicU64::new(0),
+            free: AtomicBool::new(true),
+            priorities,
+            started: Instant::now(),
+        })
+    }
+
+    /// A gate with the settings of the environment, which the daemon has checked; and a sentence if
+    /// they are wrong all the same.
+    pub fn from_environment() -> (Arc<Self>, Option<String>) {
+        let text = std::env::var(OPENMPS_SCHEDULING).unwrap_or_default();
+        match Settings::parse(&text) {
+            Ok(settings) => (Self::new(settings), None),
+            Err(error) => {
+                let wrong = format!("{OPENMPS_SCHEDULING} is not used: {error}");
+                (Self::new(Settings::default()), Some(wrong))
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// True if no client has to ask.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.free.load(Ordering::Relaxed)
+    }
+
+    /// After a change of clients or settings.
+    fn update(&self, core: MutexGuard<'_, Core>) {
+        self.free.store(core.is_free(), Ordering::Relaxed);
+        self.priorities.store(core.settings().priorities, Ordering::Relaxed);
+        drop(core);
+        self.ring();
+    }
+
+    /// Has those that are held ask again.
+    fn ring(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// Changes what is set.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn change(&self, text: &str) -> Result<(), scheduling::settings::SettingError> {
+        let mut core = self.lock();
+        let mut settings = core.settings().clone();
+        settings.change(text)?;
+        core.set(settings);
+        self.update(core);
+        Ok(())
+    }
+
+    /// A client comes, with settings as the daemon says them.
+    pub fn join(self: &Arc<Self>, settings: ClientSettings) -> Member {
+        let mut core = self.lock();
+        let id = core.join(settings);
+        self.update(core);
+        Member { scheduler: self.clone(), id, class: AtomicU8::new(settings.class as u8) }
+    }
+}
+
+/// What the gate says to a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Whether it may submit.
+    pub verdict: Verdict,
+    /// If not: after which time it may at the latest, if that is known.
+    pub until: Option<Duration>,
+    /// Predicted time of what it may have in flight, if that is bounded, ns.
+    pub bound_ns: Option<u64>,
+    /// Until when the answer holds: [`Member::wait`].
+    pub epoch: u64,
+}
+
+/// A client's place at the gate, which it leaves when dropped.
+#[derive(Debug)]
+pub struct Member {
+    scheduler: Arc<Scheduler>,
+    id: ClientId,
+    class: AtomicU8,
+}
+
+impl Member {
+    /// Its class.
+    #[inline]
+    pub fn class(&self) -> Class {
+        let class = self.class.load(Ordering::Relaxed);
+        Class::ALL.into_iter().find(|of| *of as u8 == class).unwrap_or_default()
+    }
+
+    /// True if it is of class batch.
+    pub fn is_batch(&self) -> bool {
+        self.class() == Class::Batch
+    }
+
+    /// Predicted time of a piece of a graph, ns.
+    pub fn piece_ns(&self) -> u64 {
+        let bound_ns = self.scheduler.lock().settings().in_flight_ns;
+        bound_ns.unwrap_or(PIECE_NS) / 2
+    }
+
+    /// True if no client has to ask.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.scheduler.is_free()
+    }
+
+    /// Changes what is set for the client.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn change(&self, text: &str) -> Result<(), scheduling::client::ClientSettingError> {
+        let mut core = self.scheduler.lock();
+        let mut settings = core.accounts().get(self.id).map(|a| a.settings).unwrap_or_default();
+        settings.change(text)?;
+        self.class.store(settings.class as u8, Ordering::Relaxed);
+        core.set_client(self.id, settings, self.scheduler.now_ns());
+        self.scheduler.update(core);
+        Ok(())
+    }
+
+    /// Work of the client has come.
+    pub fn arrived(&self) {
+        self.scheduler.lock().arrived(self.id, self.scheduler.now_ns());
+    }
+
+    /// All work of the client is done, and none has come.
+    pub fn idle(&self) {
+        self.scheduler.lock().idle(self.id, self.scheduler.now_ns());
+        self.scheduler.ring();
+    }
+
+    /// Whether a piece of work may be submitted that is predicted to take so long.
+    pub fn ask(&self, predicted_ns: u64) -> Answer {
+        let epoch = self.scheduler.epoch.load(Ordering::Acquire);
+        let now = self.scheduler.now_ns();
+        let mut core = self.scheduler.lock();
+        let verdict = core.ask(self.id, predicted_ns, now);
+        let bound_ns = core.settings().in_flight_ns.filter(|_| core.is_bounded(self.id, now));
+        let until = match verdict {
+            Verdict::Wait { until: Some(until), .. } => {
+                Some(Duration::from_nanos(until.saturating_sub(now)))
+            }
+            _ => None,
+        };
+        Answer { verdict, until, bound_ns, epoch }
+    }
+
+    /// Whether streams have the device's priorities by their clients' classes.
+    #[inline]
+    pub fn has_priorities(&self) -> bool {
+        self.scheduler.priorities.load(Ordering::Relaxed)
+    }
+
+    /// How the client's copies are sliced now, bytes of a slice; `None`: they are not.
+    pub fn slice_bytes(&self) -> Option<u64> {
+        if self.is_free() {
+            return None;
+        }
+        let core = self.scheduler.lock();
+        let bounded = core.is_bounded(self.id, self.scheduler.now_ns());
+        core.settings().slice_bytes.filter(|_| bounded)
+    }
+
+    /// Whether the client's graphs go in pieces now.
+    pub fn wants_pieces(&self) -> bool {
+        if self.is_free() {
+            return false;
+        }
+        let core = self.scheduler.lock();
+        core.settings().pieces && core.is_bounded(self.id, self.scheduler.now_ns())
+    }
+
+    /// Waits until an answer of that epoch may have become another one, or for so long.
+    pub fn wait(&self, epoch: u64, most: Duration) {
+        let core = self.scheduler.lock();
+        let same = |_: &mut Core| self.scheduler.epoch.load(Ordering::Acquire) == epoch;
+        drop(self.scheduler.changed.wait_timeout_while(core, most, same));
+    }
+
+    /// A piece of work was submitted.
+    pub fn submitted(&self, predicted_ns: u64) {
+        self.scheduler.lock().submitted(self.id, predicted_ns, self.scheduler.now_ns());
+    }
+
+    /// A piece of work is done that was predicted to take so long, and took so long.
+    pub fn completed(&self, predicted_ns: u64, device_ns: u64) {
+        let now = self.scheduler.now_ns();
+        self.scheduler.lock().completed(self.id, predicted_ns, device_ns, now);
+        self.scheduler.ring();
+    }
+
+    /// How the client is scheduled.
+    pub fn status(&self) -> ClientScheduling {
+        let core = self.scheduler.lock();
+        let Some(account) = core.accounts().get(self.id) else {
+            return ClientScheduling::default();
+        };
+        let since = account.held_since.map_or(0, |s| self.scheduler.now_ns().saturating_sub(s));
+        ClientScheduling {
+            settings: account.settings.to_string(),
+            held_ns: account.held_ns + since,
+            holds: account.holds,
+            charged_ns: account.used_ns,
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut core = self.scheduler.lock();
+        core.leave(self.id);
+        self.scheduler.update(core);
+    }
+}

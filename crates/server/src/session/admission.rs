@@ -1,0 +1,101 @@
+//! Admission: before a session submits work it asks the gate that all sessions share, and waits.
+
+use super::Session;
+use super::meter::{Prediction, Shape};
+use crate::device::LaunchShape;
+use crate::scheduling::Answer;
+use cuda_api::{CUresult, CudaError};
+use scheduling::predict::{COPY_NS_PER_MIB, UNKNOWN_NS};
+use scheduling::{Hold, Verdict};
+use std::time::{Duration, Instant};
+
+/// Pauses between two looks at what is in flight, while that is all that is waited for.
+const LOOK_PAUSE: Duration = Duration::from_micros(5);
+/// For so long a session that waits for its own work looks again and again before it sleeps.
+const LOOK_MAX: Duration = Duration::from_micros(100);
+/// Longest sleep of a session that is held: a fault, or the session's end, shows no later.
+const HELD_MAX: Duration = Duration::from_millis(1);
+
+impl Session {
+    /// What a launch is predicted to take, ns; `None` if it need not ask.
+    #[inline]
+    pub(super) fn predict_launch(
+        &self,
+        function: u64,
+        shape: &LaunchShape,
+    ) -> Result<Option<u64>, CudaError> {
+        if self.link.scheduling.is_free() {
+            return Ok(None);
+        }
+        let meter = &self.modules.loaded(function)?.meter;
+        Ok(Some(predicted_ns(meter.prediction(&Shape::of(shape)))))
+    }
+
+    /// What a copy of so many bytes between host and device is predicted to take, ns.
+    pub(super) fn predict_copy(bytes: u64) -> u64 {
+        (bytes >> 10).saturating_mul(COPY_NS_PER_MIB) >> 10
+    }
+
+    /// Waits until work may be submitted that is predicted to take so long. Returns how many SMs it
+    /// must leave free.
+    pub(super) fn pass(&mut self, predicted_ns: u64) -> Result<u32, CudaError> {
+        self.gate.arrived();
+        let mut since = None;
+        loop {
+            let answer = self.link.scheduling.ask(predicted_ns);
+            self.gate.set_bound(answer.bound_ns);
+            match answer.verdict {
+                Verdict::Go { free_sms } => {
+                    if let Some(since) = since {
+                        let counters = &self.link.counters;
+                        counters.limits_hit.add(1);
+                        counters.throttled_ns.add(Instant::elapsed(&since).as_nanos() as u64);
+                    }
+                    return Ok(free_sms);
+                }
+                Verdict::Wait { hold, .. } => {
+                    let since = *since.get_or_insert_with(Instant::now);
+                    self.stay(hold, answer, since)?;
+                }
+            }
+        }
+    }
+
+    /// Waits a while, and looks what has become of the client's work meanwhile.
+    fn stay(&mut self, hold: Hold, answer: Answer, since: Instant) -> CUresult {
+        self.check_end()?;
+        // An error of the work is the fault's to report, not this request's.
+        let _ = self.gate.make_room(&mut self.streams);
+        let waited = since.elapsed();
+        match hold {
+            Hold::InFlight if waited < LOOK_MAX => {
+                if !self.share.work() {
+                    std::thread::sleep(LOOK_PAUSE);
+                }
+            }
+            Hold::InFlight => {
+                if !self.share.work() {
+                    std::thread::sleep(LOOK_PAUSE * 4);
+                }
+            }
+            Hold::Policy => {
+                let most = answer.until.unwrap_or(HELD_MAX).min(HELD_MAX);
+                if !self.share.work() {
+                    self.link.scheduling.wait(answer.epoch, most);
+                }
+            }
+        }
+        if waited >= HELD_MAX {
+            self.look();
+        }
+        match self.sticky {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+/// What work is predicted to take of which that is known.
+pub(super) fn predicted_ns(known: Option<Prediction>) -> u64 {
+    known.map_or(UNKNOWN_NS, |prediction| prediction.device_ns.max(1))
+}

@@ -1,0 +1,107 @@
+//! Pieces of a graph: the same nodes as several graphs of the provider, launched one after the other.
+//!
+//! Between two pieces a client can be made to wait. So a graph of a client of class batch is kept in
+//! pieces too, each of about as much predicted time as the client may have in flight. Graphs with
+//! conditional nodes or copies of arrays are not cut, nor are those whose nodes are not in an order of their edges.
+
+use crate::device::{BoxSide, CheckedRange, Function, GraphBuilder, GraphExec, LaunchShape, Share};
+use cuda_api::CudaError;
+use scheduling::pieces;
+use std::rc::Rc;
+
+/// What a node is made of.
+pub(super) enum Node {
+    Empty,
+    Kernel { function: Function, shape: LaunchShape, parameters: Vec<u8> },
+    Copy { to: BoxSide<'static>, from: BoxSide<'static>, extent: [u64; 3] },
+    Fill { range: CheckedRange, pitch: u64, value: (u32, u32), extent: [u64; 2] },
+}
+
+impl Node {
+    /// A copy; `None` if it is one of an array.
+    pub fn copy(to: &BoxSide<'_>, from: &BoxSide<'_>, extent: [u64; 3]) -> Option<Self> {
+        let memory = |side: &BoxSide<'_>| match *side {
+            BoxSide::Memory { range, pitch, rows, host } => {
+                Some(BoxSide::Memory { range, pitch, rows, host })
+            }
+            BoxSide::Array { .. } => None,
+        };
+        Some(Self::Copy { to: memory(to)?, from: memory(from)?, extent })
+    }
+}
+
+/// A piece.
+pub(super) struct Piece {
+    pub exec: GraphExec,
+    pub kernels: u32,
+    pub predicted_ns: u64,
+}
+
+/// What a graph is put together of, in the order of its nodes' numbers.
+#[derive(Default)]
+pub(super) struct Recording {
+    nodes: Vec<Node>,
+    edges: Vec<(u32, u32)>,
+}
+
+impl Recording {
+    /// The next node.
+    pub fn add(&mut self, node: Node) {
+        self.nodes.push(node);
+    }
+
+    /// A node waits for others.
+    pub fn add_edges(&mut self, node: u32, from: &[u64]) {
+        self.edges.extend(from.iter().map(|from| (u32::try_from(*from).unwrap_or(u32::MAX), node)));
+    }
+
+    /// The pieces, of about `bound_ns` each; `kernels` are predicted times of its kernels, in order.
+    /// None if the graph cannot be cut, or is short enough as it is.
+    pub fn pieces(
+        self,
+        share: &Rc<Share>,
+        kernels: impl Iterator<Item = u64>,
+        bound_ns: u64,
+    ) -> Result<Vec<Piece>, CudaError> {
+        let mut kernels = kernels;
+        let time_of = |node: &Node| match node {
+            Node::Kernel { .. } => kernels.next().unwrap_or(0),
+            _ => 0,
+        };
+        let times: Vec<u64> = self.nodes.iter().map(time_of).collect();
+        let ranges = pieces::cut(&times, bound_ns);
+        if ranges.len() < 2 || !pieces::is_ordered(self.edges.iter().copied()) {
+            return Ok(Vec::new());
+        }
+        let mut edges = self.edges;
+        edges.sort_unstable_by_key(|(_, to)| *to);
+        let mut made = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let mut builder = GraphBuilder::new(share)?;
+            let mut count = 0;
+            for node in &self.nodes[range.clone()] {
+                match node {
+                    Node::Empty => builder.add_empty()?,
+                    Node::Kernel { function, shape, parameters } => {
+                        count += 1;
+                        builder.add_kernel(function, *shape, parameters)?;
+                    }
+                    Node::Copy { to, from, extent } => builder.add_copy(*to, *from, *extent)?,
+                    Node::Fill { range, pitch, value, extent } => {
+                        builder.add_fill(*range, *pitch, *value, *extent)?;
+                    }
+                }
+            }
+            let first = edges.partition_point(|(_, to)| (*to as usize) < range.start);
+            let inside = edges[first..].iter().take_while(|(_, to)| (*to as usize) < range.end);
+            // Edges from earlier pieces are kept by the order of the pieces.
+            for (from, to) in inside.filter(|(from, _)| *from as usize >= range.start) {
+                let (from, to) = (*from as usize - range.start, *to as usize - range.start);
+                builder.add_edges(to as u32, &[from as u64])?;
+            }
+            let predicted_ns = times[range].iter().sum();
+            made.push(Piece { exec: builder.instantiate()?, kernels: count, predicted_ns });
+        }
+        Ok(made)
+    }
+}

@@ -1,0 +1,182 @@
+//! Classes of clients at the gate: who is made to wait for whom, with kernels that run until told to end.
+
+mod support;
+
+use channel::message::{Question, Schedule};
+use channel::request::*;
+use cuda_api::CUdeviceptr;
+use support::*;
+
+const MIB: u64 = 1 << 20;
+
+fn u32_bytes(value: u32) -> [u8; 4] {
+    value.to_le_bytes()
+}
+
+/// A client of some settings, with the test provider's kernels loaded.
+fn client(server: &mut Server, settings: &str) -> Client {
+    server.scheduling = settings.to_owned();
+    let mut client = server.connect();
+    client.load();
+    client
+}
+
+fn change(server: &Server, client: u32, settings: &str, result: u32) {
+    server.ask(77, Question::Schedule(Schedule { client, settings: settings.to_owned() }));
+    assert_eq!(server.receive(), done(77, result));
+}
+
+/// Waits until a client is held at the gate for the nth time.
+fn wait_until_held(server: &Server, index: usize, holds: u64) {
+    wait_until("the client is held", || server.status().clients[index].scheduling.holds >= holds);
+}
+
+#[test]
+fn batch_work_stays_in_the_ring_while_latency_work_is_there() {
+    let mut server = Server::start(true);
+    let mut critical = client(&mut server, "class=latency");
+    let mut batch = client(&mut server, "class=batch");
+    change(&server, 0, "pause-max=none", 0);
+    critical.launch("hold", LEGACY, &u32_bytes(9001));
+    critical.settle();
+    batch.launch("note", LEGACY, &u32_bytes(9002));
+    wait_until_held(&server, 1, 1);
+    assert_eq!(provider::notes(|n| n == 9002), []);
+    provider::open_gate(9001);
+    wait_until("the batch kernel has run", || provider::notes(|n| n == 9002) == [9002]);
+    assert_eq!(server.status().clients[0].scheduling.holds, 0);
+    // Without a pause it runs beside the other one.
+    change(&server, 0, "pause=off", 0);
+    critical.launch("hold", LEGACY, &u32_bytes(9003));
+    critical.settle();
+    batch.launch("note", LEGACY, &u32_bytes(9004));
+    wait_until("the batch kernel has run", || provider::notes(|n| n == 9004) == [9004]);
+    provider::open_gate(9003);
+}
+
+#[test]
+fn a_paused_client_goes_on_when_its_class_changes_or_the_pause_is_over() {
+    let mut server = Server::start(true);
+    let mut critical = client(&mut server, "class=latency");
+    let mut batch = client(&mut server, "class=batch");
+    change(&server, 0, "pause-max=none", 0);
+    critical.launch("hold", LEGACY, &u32_bytes(9011));
+    critical.settle();
+    batch.launch("note", LEGACY, &u32_bytes(9012));
+    wait_until_held(&server, 1, 1);
+    change(&server, batch.welcome.client_id, "class=normal", 0);
+    wait_until("it is no batch any more", || provider::notes(|n| n == 9012) == [9012]);
+    assert_eq!(server.status().clients[1].scheduling.settings, "class=normal");
+    change(&server, batch.welcome.client_id, "class=batch", 0);
+    batch.launch("note", LEGACY, &u32_bytes(9013));
+    wait_until_held(&server, 1, 2);
+    change(&server, 0, "pause-max=1ms", 0);
+    wait_until("the pause has an end", || provider::notes(|n| n == 9013) == [9013]);
+    provider::open_gate(9011);
+    change(&server, 0, "speed=9", 1);
+    change(&server, 4711, "class=batch", 1);
+}
+
+#[test]
+fn a_paused_client_can_end_and_so_can_the_one_that_it_waits_for() {
+    let mut server = Server::start(true);
+    let mut critical = client(&mut server, "class=latency");
+    let mut batch = client(&mut server, "class=batch");
+    let mut other = client(&mut server, "class=batch");
+    change(&server, 0, "pause-max=none", 0);
+    critical.launch("hold", LEGACY, &u32_bytes(9021));
+    critical.settle();
+    batch.launch("note", LEGACY, &u32_bytes(9022));
+    other.launch("note", LEGACY, &u32_bytes(9023));
+    wait_until_held(&server, 1, 1);
+    wait_until_held(&server, 2, 1);
+    drop(batch);
+    server.wait_for_clients(2);
+    drop(critical);
+    wait_until("the other goes on", || provider::notes(|n| n == 9023) == [9023]);
+    assert_eq!(provider::notes(|n| n == 9022), []);
+}
+
+#[test]
+fn work_in_flight_is_bounded_by_its_predicted_time() {
+    let mut server = Server::start(true);
+    let mut critical = client(&mut server, "class=latency");
+    let mut batch = client(&mut server, "class=batch");
+    // A kernel of which nothing is known counts as 20 us.
+    change(&server, 0, "in-flight=60us", 0);
+    critical.launch("note", LEGACY, &u32_bytes(9031));
+    critical.synchronize(LEGACY);
+    batch.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
+    batch.launch("hold", stream(1), &u32_bytes(9032));
+    for _ in 0..9 {
+        batch.launch("note", LEGACY, &u32_bytes(9033));
+    }
+    for n in 0..9 {
+        batch.launch("note", stream(1), &u32_bytes(9040 + n));
+    }
+    batch.launch("note", LEGACY, &u32_bytes(9034));
+    // The kernel that holds its stream up and two behind it are in flight, and no more.
+    wait_until("three are in flight", || server.status().clients[1].kernels == 12);
+    let held_ns = || server.status().clients[1].scheduling.held_ns;
+    let before = held_ns();
+    wait_until("the next one is held", || held_ns() > before + 1_000_000);
+    assert_eq!(server.status().clients[1].kernels, 12);
+    assert_eq!(provider::notes(|n| n == 9034), []);
+    provider::open_gate(9032);
+    wait_until("all run in their order", || provider::notes(|n| n == 9034) == [9034]);
+    assert_eq!(provider::notes(|n| (9040..9049).contains(&n)), (9040..9049).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_long_copy_goes_in_slices_and_copies_everything() {
+    let mut server = Server::start(true);
+    let mut critical = client(&mut server, "class=latency");
+    let mut batch = client(&mut server, "class=batch");
+    change(&server, 0, "slices=64K", 0);
+    critical.launch("note", LEGACY, &u32_bytes(9051));
+    critical.synchronize(LEGACY);
+    batch.chunk(0, 4 * MIB).unwrap();
+    batch.pin(0, 2 * MIB).unwrap();
+    let host = batch.welcome.host_window.address;
+    let device = CUdeviceptr(batch.address(0));
+    let pattern: Vec<u8> = (0..MIB + 100).map(|i| (i % 251) as u8).collect();
+    // SAFETY: this test's server is in this process, and has pinned the memory there.
+    unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), host as *mut u8, pattern.len()) };
+    let bytes = pattern.len() as u64;
+    batch.post(&HostToDevice {
+        destination: device,
+        source: HostReference::Mapped(host),
+        bytes,
+        stream: LEGACY,
+    });
+    batch.synchronize(LEGACY);
+    assert_eq!(batch.error(), Ok(()));
+    // SAFETY: the test provider's device memory is memory of this process.
+    let copied = unsafe { std::slice::from_raw_parts(device.0 as *const u8, pattern.len()) };
+    assert!(copied == pattern, "all slices are there");
+    // 42 us a MiB: as the slices were charged, one by one.
+    let charged = server.status().clients[1].scheduling.charged_ns;
+    assert!((16 * 2_000..=17 * 3_000).contains(&charged), "{charged}");
+}
+
+#[test]
+fn a_stream_without_work_gets_the_priority_of_its_clients_new_class() {
+    let mut server = Server::start(true);
+    let mut batch = client(&mut server, "class=batch");
+    batch.launch("note", LEGACY, &u32_bytes(9061));
+    batch.synchronize(LEGACY);
+    let made = provider::priorities_made();
+    assert_eq!(made.last(), Some(&0), "batch has the least priority");
+    change(&server, batch.welcome.client_id, "class=latency", 0);
+    wait_until("its stream is seen idle", || {
+        batch.launch("note", LEGACY, &u32_bytes(9062));
+        batch.synchronize(LEGACY);
+        provider::priorities_made().last() < Some(&-2)
+    });
+    change(&server, 0, "priorities=off", 0);
+    wait_until("its stream has the priority that it asked for", || {
+        batch.launch("note", LEGACY, &u32_bytes(9063));
+        batch.synchronize(LEGACY);
+        provider::priorities_made().last() == Some(&0)
+    });
+}

@@ -12,10 +12,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub(crate) enum Rank {
     /// Making a connection, for the first time or in place of one that is lost.
     Connecting,
+    /// Loading a library of another device.
+    Libraries,
     /// Looking a function up by its name.
     Finding,
     /// Memory, arrays, host functions: one of them at a time.
     Objects,
+    /// What a device's server knows of other devices.
+    Peers,
     /// The one call that is in flight.
     Calls,
     /// Staging.

@@ -40,8 +40,8 @@ pub(crate) fn cuKernelSetCacheConfig(
     config: c_uint,
     device: CUdevice,
 ) -> CUresult {
-    super::device::device(device)?;
-    cuFuncSetCacheConfig(CUfunction(kernel.0), config)
+    let here = mode::client_on(device)?.function_here(CUfunction(kernel.0))?;
+    cuFuncSetCacheConfig(here, config)
 }
 
 pub(crate) fn cuCtxSetCacheConfig(config: c_uint) -> CUresult {

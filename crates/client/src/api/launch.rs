@@ -37,6 +37,7 @@ fn launch(
     extra: Out<*mut c_void>,
 ) -> CUresult {
     let client = client_for(stream)?;
+    let function = client.function_here(function)?;
     // A thread's own stream is made here if need be, which must not happen under the lock; a
     // stream of the program's is looked up under the lock that the launch takes anyway.
     let literal = match stream {
@@ -120,7 +121,9 @@ pub(crate) fn cuLaunchCooperativeKernel(
         block: [block_x, block_y, block_z],
         shared_bytes,
     };
-    check_cooperative(client_for(stream)?, function, &geometry)?;
+    let client = client_for(stream)?;
+    let function = client.function_here(function)?;
+    check_cooperative(client, function, &geometry)?;
     launch(function, &geometry, stream, default, LAUNCH_COOPERATIVE, kernel_params, Out::null())
 }
 
@@ -134,6 +137,7 @@ fn captured(
     extra: Out<*mut c_void>,
 ) -> Result<bool, CudaError> {
     let client = client_for(config.stream)?;
+    let function = client.function_here(function)?;
     let (graphs, per_thread) = (ClientGraphs(client), default == DefaultStream::PerThread);
     graph::capture_launch(graphs, per_thread, function, config, kernel_params, extra)
 }
@@ -148,6 +152,7 @@ pub(crate) fn cuLaunchKernelEx(
     let config = config.get()?;
     let events = events_of(&config)?;
     let client = client_for(config.stream)?;
+    let function = client.function_here(function)?;
     events.iter().try_for_each(|event| client.state().events.lookup(event.0).map(|_| ()))?;
     if !graphs().capturing() || !captured(default, function, &config, kernel_params, extra)? {
         let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
@@ -167,7 +172,7 @@ fn about_clusters(
 ) -> Result<CountClusters, CudaError> {
     let config = config.get()?;
     let flags = launch_flags(&config)?;
-    let handle = client.state().function(function.0)?.0;
+    let handle = client.state().function(client.function_here(function)?.0)?.0;
     Ok(CountClusters {
         function: wire_function(handle),
         grid_x: config.gridDimX,

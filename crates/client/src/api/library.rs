@@ -6,7 +6,7 @@ use crate::boundary::{In, Out};
 use crate::module::jit_options::JitOptions;
 use crate::program::mode;
 use crate::program::modules::module_handle;
-use crate::program::submission::function_handle;
+use crate::program::submission::{function_handle, wire_function};
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{
@@ -59,7 +59,7 @@ pub(crate) fn cuLibraryLoadFromFile(
 pub(crate) fn cuLibraryUnload(library: CUlibrary) -> CUresult {
     let client = mode::client_of(library.0)?;
     let handle = module_handle(client, library.0, HandleKind::Library)?;
-    client.unload(handle)
+    client.unload_library(handle)
 }
 
 pub(crate) fn cuLibraryGetKernel(
@@ -99,7 +99,8 @@ pub(crate) fn cuLibraryEnumerateKernels(
 
 pub(crate) fn cuLibraryGetModule(module: Out<CUmodule>, library: CUlibrary) -> CUresult {
     let (client, _) = mode::enter()?;
-    let handle = module_handle(client, library.0, HandleKind::Library)?;
+    let home = mode::client_of(library.0)?;
+    let handle = client.library_here(module_handle(home, library.0, HandleKind::Library)?)?;
     module.set(CUmodule(Handle { kind: HandleKind::Module, ..handle }.to_word() as usize))
 }
 
@@ -110,7 +111,8 @@ pub(crate) fn cuLibraryGetGlobal(
     name: In<c_char>,
 ) -> CUresult {
     let (client, _) = mode::enter()?;
-    let handle = module_handle(client, library.0, HandleKind::Library)?;
+    let home = mode::client_of(library.0)?;
+    let handle = client.library_here(module_handle(home, library.0, HandleKind::Library)?)?;
     client.find_global(handle, false, name.text()?, pointer, bytes)
 }
 
@@ -133,9 +135,10 @@ fn kernel_handle(kernel: CUkernel) -> Result<Handle, CudaError> {
 }
 
 pub(crate) fn cuKernelGetFunction(function: Out<CUfunction>, kernel: CUkernel) -> CUresult {
-    mode::enter()?;
-    let handle = kernel_handle(kernel)?;
-    function.set(CUfunction(Handle { kind: HandleKind::Function, ..handle }.to_word() as usize))
+    let (client, _) = mode::enter()?;
+    kernel_handle(kernel)?;
+    let here = client.function_here(CUfunction(kernel.0))?;
+    function.set(wire_function(function_handle(here.0)?))
 }
 
 pub(crate) fn cuKernelGetLibrary(library: Out<CUlibrary>, kernel: CUkernel) -> CUresult {
@@ -166,7 +169,8 @@ pub(crate) fn cuKernelGetAttribute(
     value: Out<c_int>,
     attribute: c_uint,
     kernel: CUkernel,
-    _device: CUdevice,
+    device: CUdevice,
 ) -> CUresult {
-    super::function::cuFuncGetAttribute(value, attribute, CUfunction(kernel.0))
+    let here = mode::client_on(device)?.function_here(CUfunction(kernel.0))?;
+    super::function::cuFuncGetAttribute(value, attribute, here)
 }

@@ -35,6 +35,7 @@ pub(crate) fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     flags: c_uint,
 ) -> CUresult {
     let (client, _) = mode::enter()?;
+    let function = client.function_here(function)?;
     blocks.required()?;
     blocks.set(blocks_per_sm(client, function, block_size, shared_bytes, flags)?)
 }
@@ -68,6 +69,7 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     flags: c_uint,
 ) -> CUresult {
     let (client, _) = mode::enter()?;
+    let function = client.function_here(function)?;
     min_grid_size.required()?;
     block_size.required()?;
     let device = client.description();

@@ -83,8 +83,9 @@ pub(crate) fn cuStreamWaitEvent(
         return Err(CudaError::INVALID_VALUE);
     }
     let stream = client.stream(stream, default)?;
+    let owner = mode::client_of(event.0)?;
     let (handle, recorded) = {
-        let state = client.state();
+        let state = owner.state();
         (state.events.decode(event.0)?, state.events.lookup(event.0)?.recorded.is_some())
     };
     if graphs().watches_events()
@@ -92,7 +93,10 @@ pub(crate) fn cuStreamWaitEvent(
     {
         return Ok(());
     }
-    client.wait_event(handle, stream)
+    match owner.device == client.device {
+        true => client.wait_event(handle, stream),
+        false => client.wait_event_of(owner, handle, stream),
+    }
 }
 
 /// What a stream is: priority, flags and context. Default streams are blocking ones of the

@@ -134,7 +134,7 @@ fn attach_to(path: &Path, timeout: Duration, wishes: &Wishes) -> Result<Connecti
         Err(ReceiveError::Closed) => return Err(closed()),
         Err(error) => return Err(failed(error)),
     };
-    Ok(Connection::new(region, socket, welcome))
+    Ok(Connection::new((region, region_file), socket, welcome))
 }
 
 /// Connects to a daemon. If it takes no connection for a while, standard error says so.

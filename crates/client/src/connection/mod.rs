@@ -21,7 +21,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::{CUresult, CudaError};
 use staging::Staging;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// What every call gets when the server is gone.
 pub(crate) const SERVER_GONE: CudaError = CudaError::MPS_RPC_FAILURE;
@@ -48,6 +48,8 @@ pub(crate) struct Mark {
 /// One connection to one server.
 pub(crate) struct Connection {
     region: Region,
+    /// Its file: for other devices' servers, which wait for this one's completion words.
+    region_file: OwnedFd,
     socket: SeqPacket,
     server: ServerName,
     welcome: Welcome,
@@ -61,13 +63,18 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection to a server that has said welcome.
-    pub(crate) fn new(region: Region, socket: SeqPacket, welcome: Welcome) -> Self {
+    pub(crate) fn new(
+        (region, region_file): (Region, OwnedFd),
+        socket: SeqPacket,
+        welcome: Welcome,
+    ) -> Self {
         let policy = SpinPolicy::of_process();
         let server = ServerName { pid: welcome.server_pid, log_path: welcome.log_path.clone() };
         Self {
             calls: Lock::new(Rank::Calls, ReplyReader::new(region.clone(), policy)),
             staging: Lock::new(Rank::Staging, Staging::new(STAGING_BYTES as u32)),
             region,
+            region_file,
             socket,
             server,
             welcome,
@@ -81,6 +88,11 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn region(&self) -> &Region {
         &self.region
+    }
+
+    /// The region's file.
+    pub(crate) fn region_file(&self) -> BorrowedFd<'_> {
+        self.region_file.as_fd()
     }
 
     /// What the server said at the handshake.
@@ -106,9 +118,12 @@ impl Connection {
     /// In a forked child: closes its copy of the socket, whose end must be the parent's alone. The
     /// number stays taken in this value, which is never dropped there.
     pub(crate) fn close_in_child(&self) {
-        // SAFETY: the descriptor belongs to the parent's session, whose owner is never used or
+        // SAFETY: the descriptors belong to the parent's session, whose owner is never used or
         // dropped in the child.
-        unsafe { libc::close(self.socket.as_fd().as_raw_fd()) };
+        unsafe {
+            libc::close(self.socket.as_fd().as_raw_fd());
+            libc::close(self.region_file.as_raw_fd());
+        }
     }
 
     /// True if the server will answer. Makes a system call: for waits that take long already.

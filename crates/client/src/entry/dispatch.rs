@@ -54,8 +54,9 @@ macro_rules! implement {
     }};
     (call cuKernelSetAttribute [] ($attribute:expr, $value:expr, $kernel:expr, $device:expr)) => {{
         let (attribute, value, kernel, device) = ($attribute, $value, $kernel, $device);
-        api::set_attribute(CUfunction(kernel.0), attribute, value, || generic!(
-            call cuKernelSetAttribute, DefaultStream::Legacy, attribute, value, kernel, device))
+        let function = mode::client_on(device)?.function_here(CUfunction(kernel.0))?;
+        api::set_attribute(function, attribute, value, || generic!(
+            call cuFuncSetAttribute, DefaultStream::Legacy, function, attribute, value))
     }};
 
     (post $name:ident [] ($($argument:expr),*)) => {

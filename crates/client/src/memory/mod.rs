@@ -160,6 +160,20 @@ impl Memory {
         id
     }
 
+    /// Every piece of host memory that servers map: pinned, managed and registered, with a new
+    /// descriptor each. CUDA_ERROR_OUT_OF_MEMORY if the process can have no more of them.
+    pub(crate) fn host_pieces(&self) -> Result<Vec<(u64, u64, OwnedFd)>, CudaError> {
+        let chunks = self.host_chunks.iter();
+        let chunks = chunks.map(|(address, (mapping, file))| (*address, mapping.bytes(), file));
+        let registered = self.registered.values().filter_map(|r| r.exchanged.as_ref());
+        let registered = registered.map(|e| (e.window, e.pages.bytes, &e.file));
+        let copy = |(address, bytes, file): (u64, u64, &KeptFile)| {
+            let file = file.try_clone().map_err(|_| CudaError::OUT_OF_MEMORY)?;
+            Ok((address, bytes, file))
+        };
+        chunks.chain(registered).map(copy).collect()
+    }
+
     /// Notes a module's variable.
     pub(crate) fn add_global(&mut self, address: u64, global: Global) {
         self.globals.insert(address, global);

@@ -31,7 +31,7 @@ pub(crate) struct Exchanged {
     pub(crate) window: u64,
     // Held for the life of the registration: the mapping in the window, and the file.
     pub(crate) _mapping: Mapping,
-    pub(crate) _file: KeptFile,
+    pub(crate) file: KeptFile,
 }
 
 /// Where an address of registered memory is.

@@ -5,6 +5,7 @@ use crate::connection::Mark;
 use crate::memory::{DeviceTag, Memory};
 use channel::request::{ChunkCreate, ChunkRelease, MemoryNote};
 use cuda_api::extension::memory_note;
+use std::os::fd::AsFd;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
 
 /// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
@@ -72,6 +73,7 @@ impl Client {
             &ChunkCreate { device: WIRE_DEVICE, address: chunk, bytes: chunk_bytes },
             &ChunkRelease { address: chunk },
         )?;
+        self.show_chunk(address, chunk_bytes, file.as_fd())?;
         memory.chunk_files.insert(address, file);
         memory.heap.add_chunk(address, chunk_bytes);
         memory.heap.allocate(bytes, tag).ok_or(CudaError::OUT_OF_MEMORY)
@@ -90,6 +92,7 @@ impl Client {
         // Whatever uses it was posted before; no work outstanding costs nothing here. If the
         // wait fails the memory is of no use to anyone: the error is what there is to say.
         self.wait_for_everything()?;
+        self.wait_for_users_of(address)?;
         let mut memory = self.memory();
         // Another thread may have freed it meanwhile.
         if !is_allocation(&mut memory) {
@@ -104,6 +107,7 @@ impl Client {
     /// Gives chunks without an allocation back to the server, but `keep` of them.
     pub(crate) fn release_chunks(&self, memory: &mut Memory, keep: usize) {
         for address in memory.heap.take_empty_chunks(keep) {
+            self.hide_chunk(address);
             memory.chunk_files.remove(&address);
             // A server that does not answer has no memory of this client's either.
             let _ = self.call(&ChunkRelease { address: CUdeviceptr(address) });

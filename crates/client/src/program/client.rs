@@ -5,6 +5,7 @@
 use super::Program;
 use super::arrays::Arrays;
 use super::host_functions::HostFunctions;
+use super::peers::Peers;
 use super::submission::Submission;
 use crate::connection::Connection;
 use crate::context::table::Contexts;
@@ -14,8 +15,10 @@ use crate::memory::kept_file::close_all_in_child;
 use channel::memfd::Reservation;
 use channel::message::{Device, WELCOME_WANTS_NOTES};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use cuda_api::handle::Handle;
 use cuda_api::{CUdevice, CUresult};
+use std::collections::HashMap;
 use std::io;
 
 /// What the program has on one device.
@@ -32,6 +35,12 @@ pub(crate) struct Client {
     pub(crate) host_functions: HostFunctions,
     /// Held while a function is looked up by its name; taken before all others.
     pub(crate) finding: Lock<()>,
+    /// What libraries of other devices are here, by the indices and generations of their handles.
+    pub(crate) libraries: Lock<HashMap<(u32, u32), Handle>>,
+    /// Memory and events of other devices that this one's server knows.
+    pub(crate) peers: Lock<Peers>,
+    /// Devices that reach all memory of this one, a bit each.
+    pub(crate) readers: AtomicU32,
     /// True once a module was loaded whose kernels may print.
     pub(crate) prints: AtomicBool,
     /// True if a failed assertion was shown.
@@ -61,6 +70,9 @@ impl Client {
             arrays: Lock::new(Rank::Objects, Arrays::new(device)),
             host_functions: HostFunctions::new(),
             finding: Lock::new(Rank::Finding, ()),
+            libraries: Lock::new(Rank::Libraries, HashMap::new()),
+            peers: Lock::new(Rank::Peers, Peers::default()),
+            readers: AtomicU32::new(0),
             prints: AtomicBool::new(false),
             asserted: AtomicBool::new(false),
         })

@@ -20,6 +20,7 @@ pub(crate) mod mem_ops;
 pub(crate) mod mode;
 pub(crate) mod modules;
 pub(crate) mod occupancy;
+pub(crate) mod peers;
 mod pinned;
 mod process;
 mod registered;

@@ -1,12 +1,16 @@
 //! Modules and functions: what modules and libraries have in common.
 
 use crate::boundary::{In, Out};
+use crate::handles::{device_of, device_of_word};
 use crate::memory::Global;
+use crate::memory::fd_numbers::out_of_the_way;
 use crate::module::image_length::Image;
 use crate::module::jit_options::JitOptions;
 use crate::module::kernel_params::Layout;
 use crate::program::Client;
-use crate::program::submission::{Function, Module, wire_function, wire_module};
+use crate::program::submission::{
+    Function, Module, ModuleSource, function_handle, wire_function, wire_module,
+};
 use channel::memfd::sealed_image;
 use channel::request::{
     GetFunction, GetGlobal, ListFunctions, LoadModule, MODULE_PRINTS, SYMBOL_BYTES_MAX,
@@ -15,11 +19,12 @@ use channel::request::{
 use core::ffi::c_char;
 use core::sync::atomic::Ordering;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::{CUdeviceptr, CUresult, CudaError};
+use cuda_api::{CUdeviceptr, CUfunction, CUresult, CudaError};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Instant;
 
 impl Client {
@@ -30,20 +35,35 @@ impl Client {
         context: u64,
         options: &JitOptions,
     ) -> Result<Handle, CudaError> {
-        let start = Instant::now();
         let file = sealed_image(image).map_err(|_| CudaError::OUT_OF_MEMORY)?;
-        let module = Module { context, functions: BTreeMap::new() };
+        let source = ModuleSource {
+            image: out_of_the_way(file),
+            image_bytes: image.len() as u64,
+            options: options.scalars.clone(),
+        };
+        self.load_source(Arc::new(source), context, options)
+    }
+
+    /// Loads what a module of another device was loaded from, or an image.
+    pub(crate) fn load_source(
+        &self,
+        source: Arc<ModuleSource>,
+        context: u64,
+        options: &JitOptions,
+    ) -> Result<Handle, CudaError> {
+        let start = Instant::now();
+        let module = Module { context, functions: BTreeMap::new(), source: Arc::clone(&source) };
         let handle = self.state().modules.insert(module)?;
         let (info_log_bytes, error_log_bytes) = options.log_bytes();
         let request = LoadModule {
             module: wire_module(handle),
-            image_bytes: image.len() as u64,
+            image_bytes: source.image_bytes,
             flags: 0,
             info_log_bytes,
             error_log_bytes,
-            options: options.scalars.clone(),
+            options: source.options.clone(),
         };
-        let answer = self.call_load(file.as_fd(), &request);
+        let answer = self.call_load(source.image.as_fd(), &request);
         let loaded = answer.as_ref().ok().and_then(|(_, loaded, _)| loaded.as_ref());
         options.answer(loaded, start.elapsed());
         if loaded.is_some_and(|loaded| loaded.flags & MODULE_PRINTS != 0) {
@@ -64,6 +84,52 @@ impl Client {
             }
         }
         Ok(handle)
+    }
+
+    /// The module that a library is on this device. One that was loaded on another device is loaded
+    /// here when it is first asked for.
+    pub(crate) fn library_here(&self, library: Handle) -> Result<Handle, CudaError> {
+        if device_of(library) == self.device {
+            return Ok(library);
+        }
+        let home = self.program.client_at(device_of(library) as usize);
+        let home = home.map_err(|_| CudaError::INVALID_HANDLE)?;
+        let source = {
+            let state = home.state();
+            let module = state.modules.get(library).ok_or(CudaError::INVALID_HANDLE)?;
+            if !module.is_library() {
+                return Err(CudaError::INVALID_HANDLE);
+            }
+            Arc::clone(&module.source)
+        };
+        let mut libraries = self.libraries.lock();
+        if let Some(here) = libraries.get(&(library.index, library.generation)) {
+            return Ok(*here);
+        }
+        let here = self.load_source(source, 0, &JitOptions::none())?;
+        libraries.insert((library.index, library.generation), here);
+        Ok(here)
+    }
+
+    /// The function that a kernel of a library is on this device.
+    pub(crate) fn function_here(&self, function: CUfunction) -> Result<CUfunction, CudaError> {
+        match device_of_word(function.0 as u64) == Some(self.device) {
+            true => Ok(function),
+            false => self.function_from_elsewhere(function),
+        }
+    }
+
+    #[cold]
+    fn function_from_elsewhere(&self, function: CUfunction) -> Result<CUfunction, CudaError> {
+        let handle = function_handle(function.0)?;
+        let home = self.program.client_at(device_of(handle) as usize);
+        let (module, name) = {
+            let state = home.map_err(|_| CudaError::INVALID_HANDLE)?.state();
+            let (_, known) = state.function(function.0)?;
+            (known.module, known.name.clone())
+        };
+        let here = self.find_function(self.library_here(module)?, &name)?;
+        Ok(wire_function(here))
     }
 
     /// Loads the image at an address that the program passed.
@@ -94,6 +160,16 @@ impl Client {
         // A text ends with a NUL, as one in memory would; anything else does not mind one.
         bytes.push(0);
         self.load_image(&bytes, context, options)
+    }
+
+    /// Unloads a library on all devices.
+    pub(crate) fn unload_library(&self, library: Handle) -> CUresult {
+        self.unload(library)?;
+        for other in self.program.clients().filter(|other| other.device != self.device) {
+            let here = other.libraries.lock().remove(&(library.index, library.generation));
+            here.map_or(Ok(()), |here| other.unload(here))?;
+        }
+        Ok(())
     }
 
     /// Unloads a module with its functions and variables.

@@ -49,6 +49,7 @@ impl Client {
             .map_err(|_| CudaError::OUT_OF_MEMORY)?;
         let request = HostMap { address, bytes: chunk_bytes, flags: CHUNK_FLAGS };
         self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
+        self.show_host(address, chunk_bytes, file.as_fd())?;
         memory.host_chunks.insert(address, (mapping, file));
         memory.host.add_chunk(address, chunk_bytes);
         memory.host.allocate(bytes, tag).ok_or(CudaError::OUT_OF_MEMORY)
@@ -63,7 +64,7 @@ impl Client {
         if !starts_here(&mut self.memory()) {
             return Err(CudaError::INVALID_VALUE);
         }
-        self.wait_for_everything()?;
+        self.wait_for_all_devices()?;
         let mut memory = self.memory();
         // Another thread may have freed it meanwhile.
         if !starts_here(&mut memory) {
@@ -97,6 +98,7 @@ impl Client {
         for address in memory.host.take_empty_chunks(keep) {
             // The server first: it must not copy into addresses that stand for nothing here. A
             // server that does not answer has no such mapping any more.
+            self.hide_host(address);
             let _ = self.call(&HostUnmap { address });
             memory.host_chunks.remove(&address);
         }

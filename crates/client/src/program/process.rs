@@ -90,6 +90,11 @@ impl Program {
         found.map_or_else(|| self.first_client(), Ok)
     }
 
+    /// True if a device can reach another one's memory.
+    pub(crate) fn can_access(&self, from: CUdevice, to: CUdevice) -> bool {
+        from != to && (from as usize) < self.devices.len() && (to as usize) < self.devices.len()
+    }
+
     /// True if the program has something on more than one device.
     #[inline(always)]
     pub(crate) fn has_several(&self) -> bool {
@@ -146,6 +151,9 @@ impl Program {
         let several = self.clients().next().is_some();
         let client = place.get_or_init(|| client);
         self.several.store(several, Ordering::Release);
+        if several {
+            client.learn_peers()?;
+        }
         Ok(client)
     }
 }

@@ -82,7 +82,8 @@ impl Client {
             self.call(&HostUnmap { address: window })?;
             return Ok(None);
         }
-        Ok(Some(Exchanged { pages, window, _mapping: mapping, _file: file }))
+        self.show_host(window, pages.bytes, file.as_fd())?;
+        Ok(Some(Exchanged { pages, window, _mapping: mapping, file }))
     }
 
     /// Takes a registration back, when nothing uses it any more.
@@ -91,7 +92,7 @@ impl Client {
         if !self.memory().registered.contains_key(&address) {
             return Err(CudaError::HOST_MEMORY_NOT_REGISTERED);
         }
-        self.wait_for_everything()?;
+        self.wait_for_all_devices()?;
         let mut memory = self.memory();
         let registered =
             memory.registered.remove(&address).ok_or(CudaError::HOST_MEMORY_NOT_REGISTERED)?;
@@ -104,6 +105,7 @@ impl Client {
     fn put_back(&self, memory: &mut Memory, registered: Registered) {
         let Some(exchanged) = registered.exchanged else { return };
         // A server that does not answer has no such mapping any more.
+        self.hide_host(exchanged.window);
         let _ = self.call(&HostUnmap { address: exchanged.window });
         let (pages, window) = (exchanged.pages, exchanged.window);
         // The program may have unmapped them meanwhile.

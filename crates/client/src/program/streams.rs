@@ -4,11 +4,13 @@
 //! first uses it and destroyed when the thread ends.
 
 use crate::context::table::current_green;
+use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::mode;
 use crate::program::submission::wire_stream;
 use crate::stream::table::{LEGACY, Stream};
 use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify};
+use channel::message::DEVICES_MAX;
 use core::cell::Cell;
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
@@ -32,23 +34,22 @@ pub(crate) fn at_stream_end(told: fn(u64)) {
     let _ = STREAM_ENDS.set(told);
 }
 
-/// A thread's hidden stream; its end is the stream's.
-struct Hidden(Cell<u64>);
+/// A thread's hidden streams, one a device; its end is theirs.
+struct Hidden([Cell<u64>; DEVICES_MAX]);
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        let word = self.0.get();
-        // In a forked child the parent's streams are none of our business: there is no state.
-        if word != 0
-            && let Ok(client) = mode::client_of(word as usize)
-        {
-            let _ = client.destroy_stream(CUstream(word as usize));
+        for word in self.0.iter().map(Cell::get).filter(|word| *word != 0) {
+            // In a forked child the parent's streams are none of our business: there is no state.
+            if let Ok(client) = mode::client_of(word as usize) {
+                let _ = client.destroy_stream(CUstream(word as usize));
+            }
         }
     }
 }
 
 thread_local! {
-    static HIDDEN: Hidden = const { Hidden(Cell::new(0)) };
+    static HIDDEN: Hidden = const { Hidden([const { Cell::new(0) }; DEVICES_MAX]) };
 }
 
 impl Client {
@@ -71,10 +72,21 @@ impl Client {
     /// The legacy default stream; in a green context its own default stream.
     #[inline(always)]
     fn legacy_stream(&self) -> Result<Handle, CudaError> {
-        let context = self.contexts().current()?;
+        let context = self.context_here()?;
         match current_green() {
             0 => Ok(LEGACY),
             green => self.green_stream(context, green),
+        }
+    }
+
+    /// The current context, which is of this device. CUDA_ERROR_INVALID_HANDLE if it is another
+    /// one's: what was passed beside a default stream is not of that stream's device.
+    #[inline(always)]
+    fn context_here(&self) -> Result<u64, CudaError> {
+        let context = self.contexts().current()?;
+        match device_of_word(context) == Some(self.device) {
+            true => Ok(context),
+            false => Err(CudaError::INVALID_HANDLE),
         }
     }
 
@@ -98,12 +110,14 @@ impl Client {
 
     /// The calling thread's own stream. CUDA_ERROR_INVALID_HANDLE in a green context.
     fn thread_stream(&self) -> Result<Handle, CudaError> {
-        let context = self.contexts().current()?;
+        let context = self.context_here()?;
         if current_green() != 0 {
             return Err(CudaError::INVALID_HANDLE);
         }
-        let word =
-            HIDDEN.try_with(|hidden| hidden.0.get()).map_err(|_| CudaError::DEINITIALIZED)?;
+        let device = self.device as usize;
+        let word = HIDDEN
+            .try_with(|hidden| hidden.0[device].get())
+            .map_err(|_| CudaError::DEINITIALIZED)?;
         if word != 0 {
             // It is gone if the context was reset.
             if let Ok(handle) = self.state().streams.lookup(CUstream(word as usize)) {
@@ -116,7 +130,7 @@ impl Client {
             flags: stream_flags::DEFAULT,
             priority: self.priority_range().0.min(0),
         })?;
-        let _ = HIDDEN.try_with(|hidden| hidden.0.set(handle.to_word()));
+        let _ = HIDDEN.try_with(|hidden| hidden.0[device].set(handle.to_word()));
         Ok(handle)
     }
 

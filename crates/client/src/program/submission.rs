@@ -10,7 +10,8 @@ use crate::connection::{Connection, Mark};
 use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
 use crate::stream::table::{LEGACY, Streams};
 use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
-use channel::request::{FUNCTION_ATTRIBUTES, Fence, LaunchKernel, Request};
+use crate::memory::kept_file::KeptFile;
+use channel::request::{FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};
 use channel::ring::{Producer, PushError};
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
@@ -18,6 +19,7 @@ use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::sync::Arc;
 
 /// An event.
 pub(crate) struct Event {
@@ -40,6 +42,16 @@ pub(crate) struct Module {
     pub(crate) context: u64,
     /// Its functions by name.
     pub(crate) functions: BTreeMap<CString, Handle>,
+    /// What it was loaded from: another device, or another server, loads it from the same.
+    pub(crate) source: Arc<ModuleSource>,
+}
+
+/// What a module is loaded from.
+pub(crate) struct ModuleSource {
+    /// The sealed image; its pages are those that servers map.
+    pub(crate) image: KeptFile,
+    pub(crate) image_bytes: u64,
+    pub(crate) options: Vec<JitOption>,
 }
 
 impl Module {

@@ -22,9 +22,9 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 /// A client of a program of its own that is attached to a server of its own.
 fn attach() -> (&'static Client, server::Handle) {
     let (ours, theirs) = SeqPacket::pair().unwrap();
-    let (region, _file) = Region::create().unwrap();
+    let (region, file) = Region::create().unwrap();
     let server = server::start(region.clone(), theirs);
-    let connection = Connection::new(region, ours, server::welcome());
+    let connection = Connection::new((region, file), ours, server::welcome());
     let program = Program::of_first(connection).unwrap();
     (program.client_at(0).unwrap(), server)
 }

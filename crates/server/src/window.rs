@@ -69,6 +69,21 @@ impl Windows {
         Some(Lease { windows: self.clone(), index })
     }
 
+    /// Takes the pair of windows of which one has this address, for memory of another device; `None`
+    /// if it is taken, or no window has it.
+    pub fn take_at(&self, address: u64) -> Option<Lease> {
+        let number = |base: u64, bytes: u64| {
+            let number = address.checked_sub(base)? / bytes;
+            (number < CLIENTS_MAX as u64).then_some(number as u32)
+        };
+        // Host windows come after all device windows.
+        let number = match address < HOST_BASE {
+            true => number(DEVICE_BASE, DEVICE_BYTES),
+            false => number(HOST_BASE, HOST_BYTES),
+        };
+        self.take(number?)
+    }
+
     /// Number of pairs taken.
     pub fn taken(&self) -> u32 {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).count_ones()
@@ -174,6 +189,17 @@ mod tests {
         assert_eq!(windows.take(WINDOW_ANY).map(|l| l.device()), Some(freed));
         drop(leases);
         assert_eq!(windows.taken(), 0);
+        for (address, number) in [
+            (DEVICE_BASE + 3 * DEVICE_BYTES + 5, Some(3)),
+            (HOST_BASE + 4 * HOST_BYTES, Some(4)),
+            (DEVICE_BASE - 1, None),
+            (ARENA_BASE + 1, None),
+        ] {
+            let base = number.map(|n| DEVICE_BASE + n * DEVICE_BYTES);
+            assert_eq!(windows.take_at(address).map(|lease| lease.device().base), base);
+        }
+        let _own = windows.take(3).unwrap();
+        assert!(windows.take_at(DEVICE_BASE + 3 * DEVICE_BYTES).is_none(), "another client's");
     }
 
     #[test]

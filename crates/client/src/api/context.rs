@@ -52,6 +52,7 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> CUresult {
 /// left to go to.
 fn end_what_belongs_to(client: &'static Client, context: CUcontext) {
     let _ = client.synchronize_all();
+    client.contexts().forget_peers(context.0 as u64);
     client.end_objects_of(context.0 as u64);
 }
 
@@ -228,29 +229,50 @@ pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int
     Ok(())
 }
 
-/// The persisting part of the cache is the server's: there is nothing of this client's to reset.
-/// No device reaches another one's memory here, and a context has none of its own device.
+/// Has the current context's device reach all memory of the peer context's.
 pub(crate) fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) -> CUresult {
     let (client, context) = mode::enter()?;
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let own = client.contexts().with(CUcontext(context as usize), |c| c.device)?;
-    match peer.is_null() || client.contexts().with(peer, |c| c.device)? == own {
-        true => Err(CudaError::INVALID_CONTEXT),
-        false => Err(CudaError::PEER_ACCESS_UNSUPPORTED),
+    let device = peer_device(client, peer)?;
+    if device == client.device {
+        return Err(CudaError::INVALID_CONTEXT);
     }
+    if !client.can_access(device) {
+        return Err(CudaError::PEER_ACCESS_UNSUPPORTED);
+    }
+    if !client.contexts().add_peer(context, peer) {
+        return Err(CudaError::PEER_ACCESS_ALREADY_ENABLED);
+    }
+    let enabled = client.program.client_on(device)?.set_reader(client.device, true);
+    if enabled.is_err() {
+        client.contexts().remove_peer(context, peer);
+    }
+    enabled
 }
 
 pub(crate) fn cuCtxDisablePeerAccess(peer: CUcontext) -> CUresult {
-    let (client, _) = mode::enter()?;
-    if peer.is_null() {
-        return Err(CudaError::INVALID_CONTEXT);
+    let (client, context) = mode::enter()?;
+    let device = peer_device(client, peer)?;
+    if !client.contexts().remove_peer(context, peer) {
+        return Err(CudaError::PEER_ACCESS_NOT_ENABLED);
     }
-    client.contexts().with(peer, |_| ())?;
-    Err(CudaError::PEER_ACCESS_NOT_ENABLED)
+    // Another pair of contexts of these devices, or a pool, may still want it.
+    match client.contexts().has_peers(client.device, device) {
+        true => Ok(()),
+        false => client.program.client_on(device)?.set_reader(client.device, false),
+    }
 }
 
+fn peer_device(client: &Client, peer: CUcontext) -> Result<CUdevice, CudaError> {
+    match peer.is_null() {
+        true => Err(CudaError::INVALID_CONTEXT),
+        false => client.contexts().with(peer, |context| context.device),
+    }
+}
+
+/// The persisting part of the cache is the server's: there is nothing of this client's to reset.
 pub(crate) fn cuCtxResetPersistingL2Cache() -> CUresult {
     mode::enter().map(|_| ())
 }

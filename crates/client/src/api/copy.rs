@@ -1,6 +1,7 @@
 //! Copies of bytes (the manual's "Memory Management", cuMemcpy...). Those of boxes are in
 //! [`super::copy3d`], what moves the bytes in [`crate::program::transfer`].
 
+use super::peer_copy::Elsewhere;
 use crate::boundary::{In, Out};
 use crate::memory::address::Side;
 use crate::program::Client;
@@ -11,7 +12,8 @@ use core::ffi::c_void;
 use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;
 use cuda_api::{
-    CUcontext, CUdeviceptr, CUmemcpyAttributes, CUresult, CUstream, CudaError, Word, number,
+    CUcontext, CUdevice, CUdeviceptr, CUmemcpyAttributes, CUresult, CUstream, CudaError, Word,
+    number,
 };
 use graph::{CopyEnd, CopyNode, NodeKind};
 
@@ -38,6 +40,13 @@ pub(super) enum Named {
 }
 
 impl Named {
+    /// The end of a copy that this is.
+    fn end(self) -> CopyEnd {
+        let (Self::Device(address) | Self::Any(address)) = self;
+        let (memory_type, device) = (memory_type::UNIFIED, CUdeviceptr(address));
+        CopyEnd { memory_type, device, ..CopyEnd::default() }
+    }
+
     /// What `bytes` bytes from there on are, and where for server and device.
     /// CUDA_ERROR_INVALID_VALUE if they reach out of what they begin in, or are not the device's
     /// where they must be.
@@ -46,7 +55,7 @@ impl Named {
         if address == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        match (self, client.memory().end(address, bytes)?) {
+        match (self, client.end(address, bytes)?) {
             (Self::Device(_), (Side::Pageable, _)) => Err(CudaError::INVALID_VALUE),
             (_, end) => Ok(end),
         }
@@ -76,11 +85,25 @@ fn copy(
             }
         }
     }
-    let (to, destination) = to.find(client, bytes)?;
-    let (from, source) = from.find(client, bytes)?;
+    let devices = Elsewhere::of(client, [&to.end(), &from.end()]);
+    devices.wait_before(stream)?;
+    let found = to.find(client, bytes).and_then(|to| Ok((to, from.find(client, bytes)?)));
+    let ((to, destination), (from, source)) = match found {
+        Ok(found) => found,
+        Err(error) if devices.may_go_through_host(error) => {
+            let (destination, source) = (to.end(), from.end());
+            let node = CopyNode { destination, source, extent: [bytes as usize, 1, 1] };
+            return devices.copy_through_host(client, stream, &node);
+        }
+        Err(error) => return Err(error),
+    };
     match (to, from) {
         (Side::Device, Side::Device) => {
-            post_device_to_device(client, destination, source, bytes, stream)
+            post_device_to_device(client, destination, source, bytes, stream)?;
+            match devices.waits_behind(stream) {
+                true => client.synchronize(stream),
+                false => Ok(()),
+            }
         }
         (Side::Device, side) => {
             client.copy_to_device(destination, source, side, bytes, stream)?;
@@ -114,9 +137,7 @@ fn copy(
 fn as_node(client: &Client, to: Named, from: Named, bytes: u64) -> Result<NodeKind, CudaError> {
     let end = |named: Named| {
         named.find(client, bytes)?;
-        let (Named::Device(address) | Named::Any(address)) = named;
-        let (memory_type, device) = (memory_type::UNIFIED, CUdeviceptr(address));
-        Ok(CopyEnd { memory_type, device, ..CopyEnd::default() })
+        Ok::<_, CudaError>(named.end())
     };
     let (destination, source) = (end(to)?, end(from)?);
     let extent = [bytes as usize, 1, 1];
@@ -186,7 +207,8 @@ copies! {
     cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2(CUdeviceptr => device, CUdeviceptr => device), InStream;
 }
 
-/// All contexts of a process share one set of addresses, so it does not matter which is said.
+/// All contexts of a process share one set of addresses, so it does not matter which is said. The
+/// copy comes after all that was issued to either device, and before all that is issued later.
 pub(crate) fn cuMemcpyPeer(
     default: DefaultStream,
     destination: CUdeviceptr,
@@ -195,8 +217,16 @@ pub(crate) fn cuMemcpyPeer(
     source_context: CUcontext,
     bytes: usize,
 ) -> CUresult {
-    check_peers(destination_context, source_context)?;
-    cuMemcpyDtoD_v2(default, destination, source, bytes)
+    let devices = check_peers(destination_context, source_context)?;
+    let (client, _) = mode::enter()?;
+    devices
+        .iter()
+        .try_for_each(|device| client.program.client_on(*device)?.wait_for_everything())?;
+    cuMemcpyDtoD_v2(default, destination, source, bytes)?;
+    match devices.iter().all(|device| *device == client.device) {
+        true => Ok(()),
+        false => client.synchronize(client.stream(CUstream::NULL, default)?),
+    }
 }
 
 pub(crate) fn cuMemcpyPeerAsync(
@@ -212,12 +242,14 @@ pub(crate) fn cuMemcpyPeerAsync(
     cuMemcpyDtoDAsync_v2(default, destination, source, bytes, stream)
 }
 
-pub(super) fn check_peers(one: CUcontext, other: CUcontext) -> CUresult {
+/// The devices of both contexts of a peer copy. CUDA_ERROR_INVALID_CONTEXT for what is none.
+pub(super) fn check_peers(one: CUcontext, other: CUcontext) -> Result<[CUdevice; 2], CudaError> {
     let (client, _) = mode::enter()?;
-    [one, other].into_iter().try_for_each(|context| match context.is_null() {
+    let device = |context: CUcontext| match context.is_null() {
         true => Err(CudaError::INVALID_CONTEXT),
-        false => client.contexts().with(context, |_| ()),
-    })
+        false => client.contexts().with(context, |context| context.device),
+    };
+    Ok([device(one)?, device(other)?])
 }
 
 /// Copies each of a batch in turn: a stream promises more order than a batch asks for. Where the

@@ -2,14 +2,17 @@
 //! end with distances of its own between rows and between slices, or in an array.
 
 use super::copy::{Ends, check_peers};
+use super::peer_copy::Elsewhere;
 use crate::boundary::In;
 use crate::graph::host_copy::HostCopy;
+use crate::program::Client;
 use crate::program::copy3d::{Reached, Resolved};
 use crate::program::mode;
 use crate::program::streams::DefaultStream;
 use crate::program::submission::wire_stream;
 use channel::request::{BoxCopy, CopyBox};
-use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream};
+use cuda_api::handle::Handle;
+use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream, CudaError};
 use graph::{CopyNode, NodeKind};
 
 /// Copies a box.
@@ -21,17 +24,37 @@ pub(super) fn copy(
 ) -> CUresult {
     let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
-    let resolved = Resolved::new(client, node)?;
+    let devices = Elsewhere::of(client, [&node.destination, &node.source]);
+    let resolved = match Resolved::new(client, node) {
+        Err(error) if !devices.may_go_through_host(error) => return Err(error),
+        resolved => resolved,
+    };
     match ends {
         Ends::WithCall => client.check_not_capturing(stream)?,
         Ends::InStream if client.captured(stream, || Ok(NodeKind::Copy(*node)))? => return Ok(()),
         Ends::InStream => {}
     }
-    let Some(Resolved { destination, source, extent }) = resolved else {
-        return Ok(());
+    devices.wait_before(stream)?;
+    let waits = match resolved {
+        Ok(Some(resolved)) => post(client, stream, &resolved)?,
+        Ok(None) => return Ok(()),
+        Err(_) => return devices.copy_through_host(client, stream, node),
     };
-    // Pageable memory is the program's again once it is staged; what the device itself reads or
-    // writes must be waited for.
+    match ends == Ends::WithCall && waits || devices.waits_behind(stream) {
+        true => client.synchronize(stream),
+        false => Ok(()),
+    }
+}
+
+/// Posts a copy whose ends this device reaches; true if what it copies is not the program's again
+/// yet: pageable memory is once it is staged, what the device itself reads or writes must be waited
+/// for.
+pub(super) fn post(
+    client: &'static Client,
+    stream: Handle,
+    resolved: &Resolved,
+) -> Result<bool, CudaError> {
+    let Resolved { destination, source, extent } = *resolved;
     let mut waits = false;
     match (destination.reached(), source.reached()) {
         (Reached::ByDevice, Reached::Here(from)) => {
@@ -51,15 +74,12 @@ pub(super) fn copy(
             Reached::ByBoth(destination) | Reached::Here(destination),
             Reached::ByBoth(source) | Reached::Here(source),
         ) => {
-            // Nobody but this thread copies: in its place in the stream.
+            // Only this thread copies: in its place in the stream.
             client.synchronize(stream)?;
             HostCopy { destination, source, extent, _shadow: None }.run();
         }
     }
-    match ends == Ends::WithCall && waits {
-        true => client.synchronize(stream),
-        false => Ok(()),
-    }
+    Ok(waits)
 }
 
 fn copy_2d(

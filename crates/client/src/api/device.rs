@@ -85,11 +85,10 @@ fn pci_address(text: &str) -> Option<(u32, u32, u32, u32)> {
     parts.next().is_none().then_some((domain, bus, device, function))
 }
 
-/// Devices of one server can be different ones; none reaches another's memory here.
 pub(crate) fn cuDeviceCanAccessPeer(can: Out<c_int>, d: CUdevice, peer: CUdevice) -> CUresult {
     device(d)?;
     device(peer)?;
-    can.set(0)
+    can.set(mode::program()?.can_access(d, peer).into())
 }
 
 pub(crate) fn cuDeviceComputeCapability(

@@ -35,8 +35,7 @@ fn post<const N: usize>(
     all[..N].copy_from_slice(&words);
     all[N] = wire_stream(stream).to_word();
     client.state().push_words_in(stream, opcode, &all[..=N])?;
-    let seen_by_host =
-        ends == Ends::WithCall && client.memory().side(fill.dst.0, 1)? == Side::Pinned;
+    let seen_by_host = ends == Ends::WithCall && client.end(fill.dst.0, 1)?.0 == Side::Pinned;
     if seen_by_host { client.synchronize(stream) } else { Ok(()) }
 }
 

@@ -25,6 +25,7 @@ mod memory;
 mod memset;
 mod module;
 mod occupancy;
+mod peer_copy;
 mod pointer;
 mod pool;
 mod pool_share;

@@ -209,5 +209,5 @@ pub(crate) fn cuPointerSetAttribute(
     if value.is_null() || number != attribute::SYNC_MEMOPS {
         return Err(CudaError::INVALID_VALUE);
     }
-    client.memory().check_device_range(pointer.0, 0)
+    client.check_device_range(pointer.0, 0)
 }

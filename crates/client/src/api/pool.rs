@@ -98,23 +98,31 @@ pub(crate) fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     mode::client_of(pool.0)?.memory().pools.destroy(pool)
 }
 
-/// A pool's own device has access, which cannot be taken away; no other reaches it.
+/// A pool's own device has access, which cannot be taken away. Another device gets access to all
+/// memory of the pool's, or loses it.
 pub(crate) fn cuMemPoolSetAccess(
     pool: CUmemoryPool,
     descriptions: In<CUmemAccessDesc>,
     count: usize,
 ) -> CUresult {
-    let device = mode::client_of(pool.0)?.memory().pools.get(pool)?.device();
+    let client = mode::client_of(pool.0)?;
+    client.memory().pools.get(pool)?;
     if count > DESCRIPTIONS_MAX {
         return Err(CudaError::INVALID_VALUE);
     }
     for index in 0..count {
         let CUmemAccessDesc { location, flags } = descriptions.at(index)?;
-        let own = location == CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device };
-        match own && flags == vmm::ACCESS_READ_WRITE {
-            true => {}
-            false if own => return Err(CudaError::INVALID_VALUE),
-            false => return Err(CudaError::INVALID_DEVICE),
+        let (own, device) = (client.device, location.id);
+        let of_device = location.kind == vmm::LOCATION_DEVICE;
+        match flags {
+            _ if !of_device => return Err(CudaError::INVALID_DEVICE),
+            vmm::ACCESS_READ_WRITE if device == own => {}
+            _ if device == own => return Err(CudaError::INVALID_VALUE),
+            _ if !client.program.can_access(device, own) => return Err(CudaError::INVALID_DEVICE),
+            vmm::ACCESS_READ_WRITE => client.set_reader(device, true)?,
+            vmm::ACCESS_NONE if client.contexts().has_peers(device, own) => {}
+            vmm::ACCESS_NONE => client.set_reader(device, false)?,
+            _ => return Err(CudaError::INVALID_VALUE),
         }
     }
     Ok(())
@@ -125,10 +133,12 @@ pub(crate) fn cuMemPoolGetAccess(
     pool: CUmemoryPool,
     location: Out<CUmemLocation>,
 ) -> CUresult {
-    let device = mode::client_of(pool.0)?.memory().pools.get(pool)?.device();
+    let client = mode::client_of(pool.0)?;
+    client.memory().pools.get(pool)?;
     let location = location.as_in().get()?;
-    let own = location == CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device };
-    flags.set(if own { vmm::ACCESS_READ_WRITE } else { vmm::ACCESS_NONE })
+    let reaches = location.kind == vmm::LOCATION_DEVICE
+        && (location.id == client.device || client.is_read_by(location.id));
+    flags.set(if reaches { vmm::ACCESS_READ_WRITE } else { vmm::ACCESS_NONE })
 }
 
 /// Allocates from a pool, or from the current one of the stream's device. No bytes at all are NULL,

@@ -11,6 +11,9 @@ use cuda_api::{
 };
 use std::os::fd::{BorrowedFd, IntoRawFd};
 
+/// Descriptions of access taken from one call: more than there are devices.
+const DESCRIPTIONS_MAX: usize = 1024;
+
 /// CUDA_ERROR_INVALID_VALUE for no whole number of what memory is mapped in.
 fn check_size(bytes: usize) -> Result<u64, CudaError> {
     match bytes > 0 && (bytes as u64).is_multiple_of(CHUNK_ALIGNMENT) {
@@ -112,18 +115,28 @@ pub(crate) fn cuMemSetAccess(
 ) -> CUresult {
     let client = mode::client_at(pointer.0)?;
     let bytes = check_size(bytes)?;
-    // One device is at a place, so more than one description says something about another one.
-    if count != 1 {
+    if count == 0 || count > DESCRIPTIONS_MAX {
         return Err(CudaError::INVALID_VALUE);
     }
-    let description = descriptions.get()?;
-    device_of(description.location)?;
-    match description.flags {
-        vmm::ACCESS_NONE | vmm::ACCESS_READ | vmm::ACCESS_READ_WRITE => {
-            client.set_access(pointer.0, bytes, description.flags)
+    // All are checked before the first is obeyed.
+    for index in 0..count {
+        let description = descriptions.at(index)?;
+        device_of(description.location)?;
+        if !matches!(
+            description.flags,
+            vmm::ACCESS_NONE | vmm::ACCESS_READ | vmm::ACCESS_READ_WRITE
+        ) {
+            return Err(CudaError::INVALID_VALUE);
         }
-        _ => Err(CudaError::INVALID_VALUE),
     }
+    for index in 0..count {
+        let CUmemAccessDesc { location, flags } = descriptions.at(index)?;
+        match location.id == client.device {
+            true => client.set_access(pointer.0, bytes, flags)?,
+            false => client.set_access_of(location.id, pointer.0, bytes, flags)?,
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn cuMemGetAccess(
@@ -133,8 +146,8 @@ pub(crate) fn cuMemGetAccess(
 ) -> CUresult {
     let client = mode::client_at(pointer.0)?;
     flags.required()?;
-    device_of(location.get()?)?;
-    flags.set(client.memory().access(pointer.0)?.into())
+    let device = device_of(location.get()?)?;
+    flags.set(client.access_of(device, pointer.0)?.into())
 }
 
 /// What devices map memory in is the same everywhere, so the least is the recommended one.

@@ -6,7 +6,7 @@
 //! kept per thread, as a stack.
 
 use crate::context::current;
-use crate::handles::{Table, generation_on};
+use crate::handles::{Table, device_of_word, generation_on};
 use crate::lock::{Guard, Lock, Rank};
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +14,7 @@ use cuda_api::constants::ctx_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::limits::Limits;
 use cuda_api::{CUcontext, CUdevice, CUgreenCtx, CUresult, CudaError};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Primary contexts take the first indices.
@@ -56,6 +57,8 @@ struct Inner {
     primaries: Vec<Primary>,
     created: Table<Context>,
     greens: Table<Green>,
+    /// Contexts, and those whose memory they reach.
+    peers: BTreeSet<(u64, u64)>,
     next_id: u64,
 }
 
@@ -105,6 +108,7 @@ impl Contexts {
                         CONTEXTS_MAX - DEVICES_MAX,
                     ),
                     greens: Table::new(HandleKind::GreenContext, 0, CONTEXTS_MAX),
+                    peers: BTreeSet::new(),
                     next_id: u64::from(DEVICES_MAX) + 1,
                 },
             ),
@@ -220,6 +224,28 @@ impl Contexts {
             current::pop();
         }
         Ok(())
+    }
+
+    /// Has a context reach a peer's memory; false if it does already.
+    pub(crate) fn add_peer(&self, context: u64, peer: CUcontext) -> bool {
+        self.lock().peers.insert((context, peer.0 as u64))
+    }
+
+    /// Takes that back; false if it does not.
+    pub(crate) fn remove_peer(&self, context: u64, peer: CUcontext) -> bool {
+        self.lock().peers.remove(&(context, peer.0 as u64))
+    }
+
+    /// True if a context of a device reaches the memory of one of another device.
+    pub(crate) fn has_peers(&self, device: CUdevice, peer: CUdevice) -> bool {
+        let devices = (Some(device), Some(peer));
+        let mut peers = self.lock().peers.clone().into_iter();
+        peers.any(|(context, peer)| (device_of_word(context), device_of_word(peer)) == devices)
+    }
+
+    /// Forgets what a context reaches, and who reaches it: it is gone.
+    pub(crate) fn forget_peers(&self, context: u64) {
+        self.lock().peers.retain(|(one, other)| *one != context && *other != context);
     }
 
     /// Checks that a word is that of a context that [`Self::create`] made.

@@ -83,11 +83,6 @@ impl Pool {
         }
     }
 
-    /// The device whose memory it is.
-    pub(crate) fn device(&self) -> CUdevice {
-        self.device
-    }
-
     /// How it is shared.
     pub(crate) fn sharing(&self) -> Sharing {
         self.sharing

@@ -18,6 +18,9 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+/// Handles of physical memory that stand for other devices' memory at this one's server.
+pub(crate) const PEER_MEMORIES_MAX: u32 = 1024;
+
 /// Physical memory.
 pub(crate) struct PhysicalMemory {
     pub(crate) device: CUdevice,
@@ -43,6 +46,8 @@ pub(crate) enum Source {
 pub(crate) struct Mapping {
     /// Where its addresses end.
     pub(crate) end: u64,
+    /// Where in the physical memory it begins.
+    pub(crate) offset: u64,
     pub(crate) source: Source,
     pub(crate) access: u32,
     pub(crate) id: u64,
@@ -71,7 +76,7 @@ impl VirtualMemory {
     pub(crate) const fn new(device: CUdevice) -> Self {
         Self {
             reservations: BTreeMap::new(),
-            memories: Table::on(HandleKind::Memory, device, 0, MEMORIES_MAX),
+            memories: Table::on(HandleKind::Memory, device, 0, MEMORIES_MAX - PEER_MEMORIES_MAX),
             mappings: BTreeMap::new(),
         }
     }
@@ -108,6 +113,24 @@ impl VirtualMemory {
             next = mapping.end;
         }
         if next == end && bytes > 0 { Ok(starts) } else { Err(CudaError::INVALID_VALUE) }
+    }
+
+    /// The reservation in which an address lies: where it begins, and its length.
+    pub(crate) fn reservation_of(&self, address: u64) -> Result<(u64, u64), CudaError> {
+        let before = self.reservations.range(..=address).next_back();
+        let found = before.filter(|(_, reservation)| reservation.contains(address, 1));
+        let found = found.map(|(start, reservation)| (*start, reservation.bytes()));
+        found.ok_or(CudaError::INVALID_VALUE)
+    }
+
+    /// The mapping that starts at an address: its length, where in its physical memory it begins, and
+    /// a new descriptor of that.
+    pub(crate) fn piece(&self, start: u64) -> Result<(u64, u64, OwnedFd), CudaError> {
+        let mapping = self.mappings.get(&start).ok_or(CudaError::INVALID_VALUE)?;
+        let Source::Memory(handle) = mapping.source else { return Err(CudaError::INVALID_VALUE) };
+        let memory = self.memories.get(handle).ok_or(CudaError::INVALID_VALUE)?;
+        let file = memory.file.try_clone().map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        Ok((mapping.end - start, mapping.offset, file))
     }
 
     /// Physical memory that the program still has a handle of.

@@ -5,8 +5,8 @@ use crate::connection::Mark;
 use crate::memory::{DeviceTag, Memory};
 use channel::request::{ChunkCreate, ChunkRelease, MemoryNote};
 use cuda_api::extension::memory_note;
-use std::os::fd::AsFd;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
+use std::os::fd::AsFd;
 
 /// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
 /// does not ask the server each time.

@@ -71,7 +71,7 @@ impl Client {
             host_functions: HostFunctions::new(),
             finding: Lock::new(Rank::Finding, ()),
             libraries: Lock::new(Rank::Libraries, HashMap::new()),
-            peers: Lock::new(Rank::Peers, Peers::default()),
+            peers: Lock::new(Rank::Peers, Peers::new(device)),
             readers: AtomicU32::new(0),
             prints: AtomicBool::new(false),
             asserted: AtomicBool::new(false),

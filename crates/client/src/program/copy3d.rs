@@ -122,7 +122,7 @@ fn end(client: &Client, end: &CopyEnd, extent: [u64; 3]) -> Result<End, CudaErro
     let (offset, pitch, rows, bytes) = reach(end, extent).ok_or(invalid)?;
     let address = base.checked_add(offset).filter(|_| base != 0).ok_or(invalid)?;
     address.checked_add(bytes).ok_or(invalid)?;
-    let (side, address) = client.memory().end(address, bytes)?;
+    let (side, address) = client.end(address, bytes)?;
     // A device pointer must be one.
     if end.memory_type == memory_type::DEVICE && side == Side::Pageable {
         return Err(invalid);

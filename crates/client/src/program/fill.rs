@@ -12,7 +12,7 @@ pub(crate) fn check_fill(client: &Client, fill: &FillNode) -> CUresult {
     let bytes = rows_bytes(fill.pitch, element, fill.width, fill.height);
     match bytes.filter(|_| aligned).ok_or(CudaError::INVALID_VALUE)? {
         0 => Ok(()),
-        bytes => client.memory().check_device_range(fill.dst.0, bytes),
+        bytes => client.check_device_range(fill.dst.0, bytes),
     }
 }
 

@@ -91,7 +91,7 @@ impl Travels for CUstream {
 
 impl Travels for CUdeviceptr {
     fn encode(self, client: &Client, _: DefaultStream, words: &mut Words) -> CUresult {
-        client.memory().check_device_range(self.0, 0)?;
+        client.check_device_range(self.0, 0)?;
         words.push(self.0)
     }
 }

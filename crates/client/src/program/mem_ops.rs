@@ -47,7 +47,7 @@ impl MemOperation {
         {
             return Err(CudaError::NOT_SUPPORTED);
         }
-        client.memory().check_device_range(address.0, bytes)?;
+        client.check_device_range(address.0, bytes)?;
         let value = if bytes == 4 { value & u64::from(u32::MAX) } else { value };
         Ok(Self { row, words: [address.0, value, flags.into()] })
     }

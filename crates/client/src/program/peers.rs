@@ -9,14 +9,17 @@
 use super::Client;
 use super::submission::wire_stream;
 use crate::connection::Connection;
+use crate::handles::Table;
 use crate::memory::Memory;
 use crate::memory::address::{Place, Side};
+use crate::memory::virtual_memory::PEER_MEMORIES_MAX;
+use channel::limits::MEMORIES_MAX;
 use channel::message::Message;
 use channel::region::{COMPLETION_OFFSET, COMPLETION_WORD_STRIDE, REGION_BYTES};
 use channel::request::{AdoptChunk, ChunkRelease, HostMap, HostUnmap};
 use core::sync::atomic::Ordering;
 use cuda_api::constants::{host_flags, stream_value};
-use cuda_api::handle::Handle;
+use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError, Word, number};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,7 +28,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 const HOST_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
 
 /// What a device's server knows of the program's other devices.
-#[derive(Default)]
 pub(crate) struct Peers {
     /// Imported chunks by address, with their device.
     chunks: BTreeMap<u64, CUdevice>,
@@ -37,6 +39,8 @@ pub(crate) struct Peers {
     pub(super) mappings: BTreeMap<u64, PeerMapping>,
     /// Reservations of other clients that are made here too: address to length.
     pub(super) reservations: BTreeMap<u64, u64>,
+    /// Handles of physical memory of other devices at this server.
+    pub(super) memories: Table<()>,
 }
 
 /// Virtual memory of another device.
@@ -48,9 +52,21 @@ pub(super) struct PeerMapping {
 }
 
 impl Peers {
-    /// Forgets all: the server that knew it is gone.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    /// Nothing, for a device's server.
+    pub(super) fn new(device: CUdevice) -> Self {
+        Self {
+            chunks: BTreeMap::new(),
+            host: BTreeSet::new(),
+            regions: HashMap::new(),
+            mappings: BTreeMap::new(),
+            reservations: BTreeMap::new(),
+            memories: Table::on(
+                HandleKind::Memory,
+                device,
+                MEMORIES_MAX - PEER_MEMORIES_MAX,
+                PEER_MEMORIES_MAX,
+            ),
+        }
     }
 }
 
@@ -176,7 +192,7 @@ impl Client {
         let bit = 1 << reader;
         if !reads {
             self.readers.fetch_and(!bit, Ordering::AcqRel);
-            return Ok(());
+            return self.program.client_on(reader)?.forget_chunks_of(self.device);
         }
         let reader = self.program.client_on(reader)?;
         self.readers.fetch_or(bit, Ordering::AcqRel);
@@ -186,9 +202,23 @@ impl Client {
         })
     }
 
+    /// Gives back all chunks of another device that were imported, when nothing uses them any more.
+    fn forget_chunks_of(&self, device: CUdevice) -> CUresult {
+        self.wait_for_everything()?;
+        let mut peers = self.peers.lock();
+        let chunks = peers.chunks.iter().filter(|(_, of)| **of == device);
+        let chunks: Vec<u64> = chunks.map(|(address, _)| *address).collect();
+        for chunk in chunks {
+            self.call(&ChunkRelease { address: CUdeviceptr(chunk) })?;
+            peers.chunks.remove(&chunk);
+        }
+        Ok(())
+    }
+
     /// True if a device reaches all memory of this one.
     pub(crate) fn is_read_by(&self, device: CUdevice) -> bool {
-        self.readers.load(Ordering::Acquire) & 1 << device != 0
+        u32::try_from(device)
+            .is_ok_and(|device| self.readers.load(Ordering::Acquire) >> device & 1 != 0)
     }
 
     /// Shows a chunk that was just made to those that reach all memory of this device.
@@ -293,11 +323,11 @@ impl Client {
             if found.is_shared() {
                 return Err(CudaError::NOT_SUPPORTED);
             }
-            match found.recorded {
-                None => return Ok(()),
-                Some(mark) if state.passed(mark) => return Ok(()),
-                Some(mark) => mark,
+            let Some(mark) = found.recorded else { return Ok(()) };
+            if state.passed(mark) {
+                return Ok(());
             }
+            mark
         };
         let region = self.region_of(other.connection())?;
         let word = region + COMPLETION_OFFSET + u64::from(mark.slot) * COMPLETION_WORD_STRIDE;

@@ -7,10 +7,10 @@
 use crate::handles::Table;
 
 use crate::connection::{Connection, Mark};
+use crate::memory::kept_file::KeptFile;
 use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
 use crate::stream::table::{LEGACY, Streams};
 use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
-use crate::memory::kept_file::KeptFile;
 use channel::request::{FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};
 use channel::ring::{Producer, PushError};
 use core::ffi::c_uint;

@@ -217,14 +217,17 @@ fn staged(slice: u32, width: u64, height: u64) -> BoxEnd {
 
 /// A part of a box: rows of one of its slices, or a part of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
+pub(crate) struct Piece {
     /// Where it begins in the box: bytes of a row, rows, slices.
-    offset: [u64; 3],
-    extent: Extent,
+    pub(crate) offset: [u64; 3],
+    pub(crate) extent: Extent,
 }
 
 /// Parts of a box, each of at most `bytes_max` bytes.
-fn pieces([width, height, depth]: [u64; 3], bytes_max: u64) -> impl Iterator<Item = Piece> {
+pub(crate) fn pieces(
+    [width, height, depth]: [u64; 3],
+    bytes_max: u64,
+) -> impl Iterator<Item = Piece> {
     let width_max = width.min(bytes_max);
     let rows_max = (bytes_max / width).max(1);
     let starts = |length: u64, step: u64| (0..length).step_by(step as usize);

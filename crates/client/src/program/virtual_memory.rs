@@ -2,6 +2,7 @@
 
 use super::Client;
 use super::allocate::WIRE_DEVICE;
+use super::peers::PeerMapping;
 use crate::memory::Memory;
 use crate::memory::virtual_memory::{Mapping, PhysicalMemory, Source};
 use channel::memfd::Reservation;
@@ -12,8 +13,8 @@ use channel::request::{
 };
 use cuda_api::constants::vmm;
 use cuda_api::handle::Handle;
-use cuda_api::{CUdeviceptr, CUresult, CudaError};
-use std::os::fd::{AsFd, OwnedFd};
+use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 impl Client {
     /// Reserves addresses, here and on the device.
@@ -45,6 +46,7 @@ impl Client {
         if reservations.get(&address).is_none_or(|reservation| reservation.bytes() != bytes) {
             return Err(CudaError::INVALID_VALUE);
         }
+        self.hide_reservation(address);
         self.call(&FreeAddresses { address: CUdeviceptr(address), bytes })?;
         reservations.remove(&address);
         Ok(())
@@ -133,7 +135,7 @@ impl Client {
         let (_, physical) = memory.virtual_memory.held(word)?;
         physical.mappings += 1;
         let (source, access) = (Source::Memory(handle), vmm::ACCESS_NONE);
-        let mapping = Mapping { end, source, access, id, visible: (address, bytes) };
+        let mapping = Mapping { end, offset, source, access, id, visible: (address, bytes) };
         memory.virtual_memory.mappings.insert(address, mapping);
         Ok(())
     }
@@ -142,6 +144,7 @@ impl Client {
     pub(crate) fn unmap_physical(&self, address: u64, bytes: u64) -> CUresult {
         let mut memory = self.memory();
         let starts = memory.virtual_memory.filling(address, bytes)?;
+        self.hide_mappings(&starts)?;
         self.call(&UnmapMemory { address: CUdeviceptr(address), bytes })?;
         for start in starts {
             let mapping = memory.virtual_memory.mappings.remove(&start);
@@ -165,6 +168,135 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// Sets what another device may do with the mappings that fill a range.
+    pub(crate) fn set_access_of(
+        &self,
+        reader: CUdevice,
+        address: u64,
+        bytes: u64,
+        access: u32,
+    ) -> CUresult {
+        if !self.program.can_access(reader, self.device) {
+            return Err(CudaError::INVALID_DEVICE);
+        }
+        let reader = self.program.client_on(reader)?;
+        let (reservation, pieces) = {
+            let memory = self.memory();
+            let starts = memory.virtual_memory.filling(address, bytes)?;
+            let (base, whole) = memory.virtual_memory.reservation_of(address)?;
+            let mut pieces = Vec::with_capacity(starts.len());
+            for start in starts {
+                pieces.push((start, memory.virtual_memory.piece(start)?));
+            }
+            ((base, whole), pieces)
+        };
+        for (start, (bytes, offset, file)) in pieces {
+            reader.map_peer(reservation, start, bytes, offset, file.as_fd(), access)?;
+        }
+        Ok(())
+    }
+
+    /// Maps a piece of another device's virtual memory at its address, with that access.
+    fn map_peer(
+        &self,
+        (base, whole): (u64, u64),
+        start: u64,
+        bytes: u64,
+        offset: u64,
+        file: BorrowedFd<'_>,
+        access: u32,
+    ) -> CUresult {
+        let address = CUdeviceptr(start);
+        let known = self.peers.lock().mappings.contains_key(&start);
+        if !known && access == vmm::ACCESS_NONE {
+            return Ok(());
+        }
+        if !known {
+            self.reserve_peer(base, whole)?;
+            let memory = self.peers.lock().memories.insert(())?;
+            let word = memory.to_word();
+            let forget = |error| {
+                self.peers.lock().memories.remove(memory);
+                Err(error)
+            };
+            let import = ImportMemory { memory: word };
+            if let Err(error) = self.call_with(Message::HostFd(()), file, &import) {
+                return forget(error);
+            }
+            let map = MapMemory { address, bytes, offset, memory: word };
+            if let Err(error) = self.call(&map) {
+                let _ = self.call(&ReleaseMemory { memory: word });
+                return forget(error);
+            }
+            let mapping = PeerMapping { bytes, memory, access: vmm::ACCESS_NONE };
+            self.peers.lock().mappings.insert(start, mapping);
+        }
+        self.call(&SetAccess { address, bytes, access })?;
+        if let Some(mapping) = self.peers.lock().mappings.get_mut(&start) {
+            mapping.access = access;
+        }
+        Ok(())
+    }
+
+    /// Reserves addresses of another device's server here too. CUDA_ERROR_OUT_OF_MEMORY if they are
+    /// another program's at this server.
+    fn reserve_peer(&self, base: u64, bytes: u64) -> CUresult {
+        let mut peers = self.peers.lock();
+        if peers.reservations.contains_key(&base) {
+            return Ok(());
+        }
+        let wanted = CUdeviceptr(base);
+        let got = self.call(&ReserveAddresses { wanted, bytes, alignment: 0 })?.address;
+        if got != wanted {
+            self.call(&FreeAddresses { address: got, bytes })?;
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        peers.reservations.insert(base, bytes);
+        Ok(())
+    }
+
+    /// Takes mappings of this device away from the others.
+    fn hide_mappings(&self, starts: &[u64]) -> CUresult {
+        if !self.program.has_several() {
+            return Ok(());
+        }
+        for other in self.others() {
+            for start in starts {
+                let Some(mapping) = other.peers.lock().mappings.remove(start) else { continue };
+                let address = CUdeviceptr(*start);
+                other.call(&UnmapMemory { address, bytes: mapping.bytes })?;
+                other.call(&ReleaseMemory { memory: mapping.memory.to_word() })?;
+                other.peers.lock().memories.remove(mapping.memory);
+            }
+        }
+        Ok(())
+    }
+
+    fn hide_reservation(&self, base: u64) {
+        if !self.program.has_several() {
+            return;
+        }
+        for other in self.others() {
+            let mut peers = other.peers.lock();
+            if let Some(bytes) = peers.reservations.remove(&base) {
+                let _ = other.call(&FreeAddresses { address: CUdeviceptr(base), bytes });
+            }
+        }
+    }
+
+    /// What a device may do at an address of this one's virtual memory.
+    pub(crate) fn access_of(&self, device: CUdevice, address: u64) -> Result<u32, CudaError> {
+        let own = self.memory().access(address)?;
+        if device == self.device {
+            return Ok(own);
+        }
+        let reader = self.program.client_at(device as usize)?;
+        let peers = reader.peers.lock();
+        let found = peers.mappings.range(..=address).next_back();
+        let found = found.filter(|(start, mapping)| address - **start < mapping.bytes);
+        Ok(found.map_or(vmm::ACCESS_NONE, |(_, mapping)| mapping.access))
     }
 
     /// Opens `bytes` bytes at `offset` of a chunk of another client's; where they are here. What
@@ -201,6 +333,7 @@ impl Client {
         let mut memory = self.memory();
         let mapping = Mapping {
             end: base + chunk_bytes,
+            offset: 0,
             source: Source::Opened { token, opened: 1 },
             access: vmm::ACCESS_READ_WRITE,
             id: memory.new_id(),

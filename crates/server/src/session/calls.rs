@@ -72,7 +72,7 @@ impl Session {
         file: &OwnedFd,
     ) -> Result<(), CudaError> {
         check_device(request.device)?;
-        self.memory.adopt_chunk(request.address.0, request.bytes, file)
+        self.memory.adopt_chunk(&self.common.windows, request.address.0, request.bytes, file)
     }
 
     pub(super) fn release_chunk(&mut self, request: ChunkRelease) -> Result<(), CudaError> {
@@ -89,7 +89,7 @@ impl Session {
 
     pub(super) fn map_host(&mut self, request: HostMap, file: &OwnedFd) -> Result<(), CudaError> {
         self.retired.vacate(request.address, request.bytes);
-        self.memory.map_host(request.address, request.bytes, file)
+        self.memory.map_host(&self.common.windows, request.address, request.bytes, file)
     }
 
     pub(super) fn unmap_host(&mut self, request: HostUnmap) -> Result<(), CudaError> {

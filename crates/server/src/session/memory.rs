@@ -5,13 +5,14 @@
 //! memory away has seen all of the client's streams idle before.
 
 use super::account::{Account, Charge};
+use super::peer_windows::PeerWindow;
 use super::ranges::{Backing, Ranges};
 use super::virtual_memory::VirtualMemory;
 use crate::device::{
     CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
     Share, Stream, new_chunk, old_chunk,
 };
-use crate::window::Window;
+use crate::window::{Window, Windows};
 use channel::memfd::{self, Mapping};
 use channel::message;
 use channel::region::{REGION_BYTES, Region};
@@ -44,13 +45,15 @@ pub struct Memory {
     pub(super) share: Rc<Share>,
     pub(super) ranges: Ranges,
     pub(super) account: Arc<Account>,
-    chunks: BTreeMap<u64, (DeviceMapping, Charge)>,
+    /// With what is charged for those of this device: others are on their own servers' accounts.
+    chunks: BTreeMap<u64, (DeviceMapping, Option<Charge>)>,
     pub(super) virtual_memory: VirtualMemory,
     /// By their addresses, with their lengths.
     host: BTreeMap<u64, (u64, HostPiece)>,
     managed: ManagedRoom,
     device_window: (Window, Reservation),
     host_window: Arc<memfd::Reservation>,
+    pub(super) peer_windows: Vec<PeerWindow>,
     region_registration: HostRegistration,
     region: Region,
 }
@@ -77,6 +80,7 @@ impl Memory {
             ranges: Ranges::default(),
             account: account.clone(),
             chunks: BTreeMap::new(),
+            peer_windows: Vec::new(),
             virtual_memory: VirtualMemory::new(),
             host: BTreeMap::new(),
             managed: ManagedRoom::new(share, &host_window, part.managed())?,
@@ -100,12 +104,15 @@ impl Memory {
         bytes: u64,
         stream: Option<&Stream>,
     ) -> Result<OwnedFd, CudaError> {
+        if !self.device_window.0.contains(address, bytes) {
+            return Err(CudaError::INVALID_VALUE);
+        }
         self.check_chunk(address, bytes)?;
         let charge = self.account.charge(bytes)?;
         self.ranges.add(address, bytes, Backing::Chunk)?;
         match new_chunk(&self.share, address, bytes, stream) {
             Ok((chunk, fd)) => {
-                self.chunks.insert(address, (chunk, charge));
+                self.chunks.insert(address, (chunk, Some(charge)));
                 Ok(fd)
             }
             Err(error) => {
@@ -117,9 +124,22 @@ impl Memory {
 
     /// Takes in a chunk that an earlier server made for the client: the fd stands for it. What is
     /// in it stays.
-    pub fn adopt_chunk(&mut self, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
+    pub fn adopt_chunk(
+        &mut self,
+        windows: &Windows,
+        address: u64,
+        bytes: u64,
+        fd: &OwnedFd,
+    ) -> CUresult {
+        let charge = match self.device_window.0.contains(address, bytes) {
+            true => Some(self.account.charge(bytes)?),
+            // Memory of another device.
+            false => {
+                self.reserve_peer(windows, address, bytes)?;
+                None
+            }
+        };
         self.check_chunk(address, bytes)?;
-        let charge = self.account.charge(bytes)?;
         self.ranges.add(address, bytes, Backing::Chunk)?;
         match old_chunk(&self.share, address, bytes, fd) {
             Ok(chunk) => {
@@ -136,11 +156,7 @@ impl Memory {
     /// Whether a chunk may be at that place.
     fn check_chunk(&self, address: u64, bytes: u64) -> CUresult {
         let whole = |value: u64| value.is_multiple_of(CHUNK_GRANULARITY_BYTES);
-        if !whole(address)
-            || !whole(bytes)
-            || bytes == 0
-            || !self.device_window.0.contains(address, bytes)
-        {
+        if !whole(address) || !whole(bytes) || bytes == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
         match self.chunks.len() < CHUNKS_MAX {
@@ -157,16 +173,23 @@ impl Memory {
     }
 
     /// Maps a client's file at the client's address and registers it with the provider.
-    pub fn map_host(&mut self, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
+    pub fn map_host(
+        &mut self,
+        windows: &Windows,
+        address: u64,
+        bytes: u64,
+        fd: &OwnedFd,
+    ) -> CUresult {
         let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
-        if !self.host_window.contains(address, bytes) || end > self.managed.part().address {
-            return Err(CudaError::INVALID_VALUE);
-        }
+        let window = match self.host_window.contains(address, bytes) {
+            true if end > self.managed.part().address => return Err(CudaError::INVALID_VALUE),
+            true => Arc::clone(&self.host_window),
+            false => self.peer_host_window(windows, address, bytes)?,
+        };
         if self.host.len() >= HOST_PIECES_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
-        let mapping =
-            self.host_window.map(fd, address, bytes).map_err(|_| CudaError::INVALID_VALUE)?;
+        let mapping = window.map(fd, address, bytes).map_err(|_| CudaError::INVALID_VALUE)?;
         // SAFETY: the mapping covers the range and is kept beside the registration, which is
         // dropped first.
         let registration = unsafe { HostRegistration::new(&self.share, address, bytes)? };

@@ -33,6 +33,7 @@ mod memory;
 mod meter;
 mod modules;
 mod order;
+mod peer_windows;
 mod posts;
 mod printing;
 mod ranges;

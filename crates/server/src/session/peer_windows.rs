@@ -1,0 +1,74 @@
+//! Windows of a process' connections to other devices, of which this device maps memory.
+//!
+//! The daemon gives out windows so that no two connections of its servers have the same ones; a
+//! process that uses several devices may have its memory of one mapped, at its own address, on the
+//! others. A window is taken here when memory of it first comes, until the session ends.
+
+use super::memory::Memory;
+use crate::device::Reservation;
+use crate::window::{Lease, Windows};
+use channel::memfd;
+use channel::message;
+use cuda_api::CudaError;
+use std::sync::Arc;
+
+/// Windows of one other connection. Fields are dropped in their order.
+pub(super) struct PeerWindow {
+    _device: Reservation,
+    host: Arc<memfd::Reservation>,
+    lease: Lease,
+}
+
+impl Memory {
+    /// Makes sure that a range of another connection's device window is reserved for this client.
+    /// CUDA_ERROR_INVALID_VALUE if it is in no window, or in another client's.
+    pub(super) fn reserve_peer(
+        &mut self,
+        windows: &Windows,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(), CudaError> {
+        let window = self.peer_window(windows, address)?;
+        match window.lease.device().contains(address, bytes) {
+            true => Ok(()),
+            false => Err(CudaError::INVALID_VALUE),
+        }
+    }
+
+    /// The reserved host window of another connection that a range lies in, before the part in which
+    /// that server places managed variables.
+    pub(super) fn peer_host_window(
+        &mut self,
+        windows: &Windows,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Arc<memfd::Reservation>, CudaError> {
+        let window = self.peer_window(windows, address)?;
+        let whole = window.lease.host();
+        let managed = message::Window { address: whole.base, bytes: whole.bytes }.managed();
+        let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
+        match whole.contains(address, bytes) && end <= managed.address {
+            true => Ok(Arc::clone(&window.host)),
+            false => Err(CudaError::INVALID_VALUE),
+        }
+    }
+
+    fn peer_window(&mut self, windows: &Windows, address: u64) -> Result<&PeerWindow, CudaError> {
+        let has = |peer: &PeerWindow| {
+            peer.lease.device().contains(address, 1) || peer.lease.host().contains(address, 1)
+        };
+        if let Some(index) = self.peer_windows.iter().position(has) {
+            return Ok(&self.peer_windows[index]);
+        }
+        let lease = windows.take_at(address).ok_or(CudaError::INVALID_VALUE)?;
+        let (device, host) = (lease.device(), lease.host());
+        let peer = PeerWindow {
+            _device: Reservation::at(&self.share, device.base, device.bytes)?,
+            host: memfd::Reservation::at(host.base, host.bytes)
+                .map_err(|_| CudaError::OUT_OF_MEMORY)?,
+            lease,
+        };
+        self.peer_windows.push(peer);
+        self.peer_windows.last().ok_or(CudaError::UNKNOWN)
+    }
+}

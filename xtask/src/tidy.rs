@@ -96,6 +96,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("stream", &["connection", "handles"]),
             layer("module", &["boundary"]),
             layer("memory", &["connection", "handles"]),
+            layer("replay", &["connection"]),
             layer(
                 "program",
                 &[
@@ -106,6 +107,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "lock",
                     "memory",
                     "module",
+                    "replay",
                     "stderr",
                     "stream",
                 ],

@@ -27,6 +27,7 @@ mod lock;
 mod memory;
 mod module;
 mod program;
+mod replay;
 mod stderr;
 mod stream;
 #[cfg(test)]

@@ -157,6 +157,11 @@ variables! {
     OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "openmps, NVML", AbsolutePath,
         "/tmp/nvidia-mps", "Where openmps and the NVML look for the system's daemon if \
         CUDA_MPS_PIPE_DIRECTORY says nothing.";
+    OPENMPS_REPLAY = "OPENMPS_REPLAY", "client", OneOf(&["auto", "always", "never"]),
+        "auto", "What becomes of work that was under way when a server was lost: auto repeats what gives \
+        the same result and else has one call fail with CUDA_ERROR_MPS_RPC_FAILURE; always repeats all \
+        since the program last waited, which says that this gives the same result; never has a call \
+        fail always.";
     OPENMPS_TRACE = "OPENMPS_TRACE", "client", OneOf(&["summary", "unsupported", "errors", "calls"]),
         "off", "summary lists on standard error, when a program ends, the functions that it called in \
         vain; unsupported writes a line at the first call of each of them; errors also one for each \

@@ -121,6 +121,22 @@ pub trait RingMemory {
     }
 }
 
+/// The record that was pushed at a position of the ring, read back by whoever pushed it: opcode and
+/// payload. `None` if there is none, which its own writer only sees if the place was written again,
+/// or the peer wrote to it.
+pub fn stored_record<M: RingMemory>(memory: &M, position: u64) -> Option<(u16, Vec<u64>)> {
+    let word = memory.word(position / 8);
+    let (bytes, opcode) = (u64::from(word as u32), (word >> 32) as u16);
+    let fits = (RECORD_HEADER_BYTES..=M::RECORD_BYTES_MAX).contains(&bytes)
+        && bytes.is_multiple_of(8)
+        && bytes <= M::RING_BYTES - (position & (M::RING_BYTES - 1));
+    if !fits || opcode == PAD {
+        return None;
+    }
+    let first = position / 8 + 1;
+    Some((opcode, (first..first + bytes / 8 - 1).map(|index| memory.word(index)).collect()))
+}
+
 impl Region {
     #[inline(always)]
     const fn position_offset(which: Position) -> u64 {

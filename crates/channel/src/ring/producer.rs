@@ -51,6 +51,8 @@ pub struct Producer<M = Region> {
     /// The last tail seen: reading the shared one takes its line away from the server.
     tail_seen: u64,
     policy: SpinPolicy,
+    /// Where the last record begins.
+    last: u64,
 }
 
 impl<M: RingMemory> Producer<M> {
@@ -60,7 +62,7 @@ impl<M: RingMemory> Producer<M> {
             assert!(M::RING_BYTES.is_power_of_two());
             assert!(2 * M::RECORD_BYTES_MAX <= M::RING_BYTES / 2);
         }
-        Self { memory, head: 0, tail_seen: 0, policy }
+        Self { memory, head: 0, tail_seen: 0, policy, last: 0 }
     }
 
     /// The memory.
@@ -71,6 +73,11 @@ impl<M: RingMemory> Producer<M> {
     /// Bytes pushed so far.
     pub const fn head(&self) -> u64 {
         self.head
+    }
+
+    /// Where the record that was pushed last begins: see [`stored_record`](super::stored_record).
+    pub const fn last_position(&self) -> u64 {
+        self.last
     }
 
     /// Pushes a request. It makes no system call unless the server sleeps or the ring is full;
@@ -114,6 +121,7 @@ impl<M: RingMemory> Producer<M> {
         }
         let bytes = RECORD_HEADER_BYTES + 8 * payload.words() as u64;
         self.reserve(bytes, alive)?;
+        self.last = self.head;
         let index = self.head / 8;
         self.memory.set_word(index, header(bytes, opcode));
         let mut sink = RingSink { memory: &self.memory, index: index + 1, end: index + bytes / 8 };

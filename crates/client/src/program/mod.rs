@@ -24,6 +24,7 @@ pub(crate) mod peers;
 mod pinned;
 mod process;
 mod registered;
+pub(crate) mod replay;
 mod staged_reads;
 mod stream_ordered;
 pub(crate) mod streams;

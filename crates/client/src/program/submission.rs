@@ -4,11 +4,14 @@
 //! Nothing here allocates or makes a system call in the steady state. Whoever holds the lock
 //! takes no other one.
 
+use super::replay;
 use crate::handles::Table;
+use crate::replay::sort::Policy;
 
 use crate::connection::{Connection, Mark};
 use crate::memory::kept_file::KeptFile;
 use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
+use crate::replay::journal::Journal;
 use crate::stream::table::{LEGACY, Streams};
 use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
 use channel::request::{FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};
@@ -104,6 +107,7 @@ impl Occupancy {
 /// The tables and the ring.
 pub(crate) struct Submission {
     ring: Producer,
+    pub(super) journal: Journal,
     connection: &'static Connection,
     pub(crate) streams: Streams,
     pub(crate) events: Table<Event>,
@@ -148,10 +152,33 @@ fn push_error(error: PushError, connection: &Connection) -> CudaError {
     }
 }
 
+/// Has streams say how far they are, by fences, and the journal forget what is done: before more of
+/// the ring is written.
+#[cold]
+fn journal_is_due(
+    ring: &mut Producer,
+    journal: &mut Journal,
+    streams: &mut Streams,
+    connection: &Connection,
+) -> CUresult {
+    for mark in streams.unfenced() {
+        let stream = wire_stream(streams.handle_in(mark.slot));
+        ring.push_request(&Fence { stream, value: mark.value as u32 }, &|| connection.is_alive())
+            .map_err(|error| push_error(error, connection))?;
+        streams.fenced(mark);
+    }
+    let keeps_waited = replay::policy() == Policy::Always;
+    journal.look_through(ring.head(), connection.region(), |mark| {
+        streams.passed(mark, connection.region()) && (!keeps_waited || streams.was_waited_for(mark))
+    });
+    Ok(())
+}
+
 impl Submission {
     pub(crate) fn new(device: CUdevice, connection: &'static Connection) -> Self {
         Self {
             ring: connection.producer(),
+            journal: Journal::new(),
             connection,
             streams: Streams::new(device),
             events: Table::on(HandleKind::Event, device, 0, EVENTS_MAX),
@@ -167,6 +194,7 @@ impl Submission {
     #[inline(always)]
     pub(crate) fn push<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
         let connection = self.connection;
+        self.look_through_journal()?;
         self.ring
             .push_request(request, &|| connection.is_alive())
             .map_err(|error| push_error(error, connection))
@@ -176,6 +204,7 @@ impl Submission {
     #[inline(always)]
     pub(crate) fn push_words(&mut self, opcode: u16, words: &[u64]) -> CUresult {
         let connection = self.connection;
+        self.look_through_journal()?;
         self.ring
             .push(opcode, words, &[], &|| connection.is_alive())
             .map_err(|error| push_error(error, connection))
@@ -202,13 +231,17 @@ impl Submission {
             None => self.streams.lookup(stream)?,
         };
         let mut request = prepare(function, &mut self.params)?;
+        if self.journal.is_due(self.ring.head()) {
+            journal_is_due(&mut self.ring, &mut self.journal, &mut self.streams, self.connection)?;
+        }
         request.function = wire_function(handle);
         request.stream = wire_stream(stream);
         let connection = self.connection;
         self.ring
             .push_request(&request, &|| connection.is_alive())
             .map_err(|error| push_error(error, connection))?;
-        self.streams.issue(stream.index);
+        let mark = self.streams.issue(stream.index);
+        self.journal.note(self.ring.last_position(), mark);
         self.launched = true;
         Ok(())
     }
@@ -223,7 +256,7 @@ impl Submission {
     ) -> Result<Mark, CudaError> {
         self.check_stream(stream)?;
         self.push(request)?;
-        Ok(self.streams.issue(stream.index))
+        Ok(self.issue(stream))
     }
 
     /// As [`Self::push_in`] for a generic row's request.
@@ -236,7 +269,31 @@ impl Submission {
     ) -> Result<Mark, CudaError> {
         self.check_stream(stream)?;
         self.push_words(opcode, words)?;
-        Ok(self.streams.issue(stream.index))
+        Ok(self.issue(stream))
+    }
+
+    /// Counts the operation that was pushed last.
+    #[inline(always)]
+    fn issue(&mut self, stream: Handle) -> Mark {
+        let mark = self.streams.issue(stream.index);
+        self.note(mark);
+        mark
+    }
+
+    /// Notes what was pushed last in the journal.
+    #[inline(always)]
+    pub(super) fn note(&mut self, mark: Mark) {
+        self.journal.note(self.ring.last_position(), mark);
+    }
+
+    #[inline(always)]
+    fn look_through_journal(&mut self) -> CUresult {
+        match self.journal.is_due(self.ring.head()) {
+            false => Ok(()),
+            true => {
+                journal_is_due(&mut self.ring, &mut self.journal, &mut self.streams, self.connection)
+            }
+        }
     }
 
     #[inline(always)]

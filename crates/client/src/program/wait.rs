@@ -2,7 +2,9 @@
 
 use crate::connection::Mark;
 use crate::program::Client;
+use crate::program::replay;
 use crate::program::submission::wire_stream;
+use crate::replay::sort::Policy;
 use crate::stream::table::LEGACY;
 use channel::request::{Notify, PrintfDrain};
 use channel::wait::{SpinPolicy, wait_until_reached};
@@ -33,6 +35,7 @@ impl Client {
         let expected = {
             let mut state = self.state();
             if state.passed(mark) {
+                state.streams.waited_for(mark);
                 return Ok(());
             }
             state.fence(mark)?;
@@ -59,8 +62,12 @@ impl Client {
             },
             || self.connection().health_of_wait(),
         )?;
-        if !waited.is_zero() {
-            self.state().streams.waited(mark.slot, waited);
+        if !waited.is_zero() || replay::policy() == Policy::Always {
+            let mut state = self.state();
+            if !waited.is_zero() {
+                state.streams.waited(mark.slot, waited);
+            }
+            state.streams.waited_for(mark);
         }
         Ok(())
     }
@@ -128,6 +135,9 @@ impl Client {
         let mut state = self.state();
         let last = state.fence_all_of(stream)?;
         let idle = state.passed(last);
+        if idle {
+            state.streams.waited_for(last);
+        }
         drop(state);
         match idle {
             true => self.report_error().map(|()| true),

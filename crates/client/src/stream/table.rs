@@ -48,6 +48,10 @@ struct Progress {
     fenced: u64,
     /// Operations known to have passed.
     completed: u64,
+    /// Operations that the program has waited for.
+    waited: u64,
+    /// Operations up to here were lost with their server.
+    lost: u64,
     /// How long the last wait for one took that outlasted spinning.
     last_wait: Duration,
     blocking: bool,
@@ -60,6 +64,8 @@ impl Progress {
             issued: 0,
             fenced: 0,
             completed: 0,
+            waited: 0,
+            lost: 0,
             last_wait: Duration::ZERO,
             blocking: false,
         }
@@ -233,6 +239,60 @@ impl Streams {
         if let Some(progress) = self.progress.get_mut(slot as usize) {
             progress.last_wait = duration;
         }
+    }
+
+    /// The program has waited for an operation.
+    pub(crate) fn waited_for(&mut self, mark: Mark) {
+        if let Some(progress) = self.progress.get_mut(mark.slot as usize) {
+            progress.waited = progress.waited.max(mark.value);
+        }
+    }
+
+    /// True if the program has waited for an operation, or for one behind it in its stream.
+    pub(crate) fn was_waited_for(&self, mark: Mark) -> bool {
+        self.progress.get(mark.slot as usize).is_some_and(|progress| progress.waited >= mark.value)
+    }
+
+    /// True if the slot's stream, which may be gone, takes turns with the legacy default stream.
+    pub(crate) fn is_blocking(&self, slot: u32) -> bool {
+        self.progress.get(slot as usize).is_some_and(|progress| progress.blocking)
+    }
+
+    /// The last operations of streams with some that no fence covers.
+    pub(crate) fn unfenced(&self) -> Vec<Mark> {
+        let slots = self.progress.iter().enumerate().filter(|(_, p)| p.fenced < p.issued);
+        slots.map(|(slot, p)| Mark { slot: slot as u32, value: p.issued }).collect()
+    }
+
+    /// With a new server: no fence is underway, and what has passed is known.
+    pub(crate) fn forget_fences(&mut self) {
+        for progress in &mut self.progress {
+            progress.fenced = progress.completed;
+        }
+        self.blocking_covered = 0;
+    }
+
+    /// How far each slot's stream is known to have come.
+    pub(crate) fn completed(&self) -> impl Iterator<Item = Mark> {
+        let all = self.progress.iter().enumerate();
+        all.map(|(slot, progress)| Mark { slot: slot as u32, value: progress.completed })
+    }
+
+    /// Everything that is outstanding is lost: it counts as passed, with nothing done. Where each
+    /// stream is then.
+    pub(crate) fn lose_all(&mut self) -> Vec<Mark> {
+        for progress in &mut self.progress {
+            if progress.completed < progress.issued {
+                progress.lost = progress.issued;
+            }
+            (progress.completed, progress.fenced) = (progress.issued, progress.issued);
+        }
+        self.completed().collect()
+    }
+
+    /// True if an operation was lost with its server, or one behind it was.
+    pub(crate) fn was_lost(&self, mark: Mark) -> bool {
+        self.progress.get(mark.slot as usize).is_some_and(|progress| progress.lost >= mark.value)
     }
 
     /// The last operation of a slot's stream.

@@ -1,0 +1,298 @@
+//! Work in flight across servers: read back from the ring of the old one, sorted, posted to the new.
+
+use super::Client;
+use super::submission::{Submission, function_handle, wire_event, wire_stream};
+use crate::connection::{Mark, SERVER_GONE};
+use crate::memory::Surroundings;
+use crate::replay::effects::{self, Effects, Provenance};
+use crate::replay::journal::{Posted, taken_of};
+use crate::replay::sort::{Access, Operation, Policy, Verdict, sort};
+use channel::payload::Payload;
+use channel::region::Region;
+use channel::request::{
+    CreateEvent, CreateStream, DestroyEvent, DestroyStream, DeviceToHost, Fence, GraphLaunch,
+    HostFunc, HostReference, HostToDevice, LaunchKernel, RecordEvent, Request, WaitEvent,
+};
+use core::ops::Range;
+use cuda_api::constants::{event_flags, stream_flags};
+use cuda_api::environment::OPENMPS_REPLAY;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUresult, CUstream, CudaError, number};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::OnceLock;
+
+/// What OPENMPS_REPLAY says.
+pub(crate) fn policy() -> Policy {
+    static POLICY: OnceLock<Policy> = OnceLock::new();
+    *POLICY.get_or_init(|| {
+        let text = std::env::var(OPENMPS_REPLAY).ok();
+        text.and_then(|text| Policy::parse(&text)).unwrap_or_default()
+    })
+}
+
+/// What was posted to a server that is lost and is not known to be done.
+pub(crate) struct InFlight {
+    posted: Vec<Posted>,
+    /// By index: known to be done, and waited for by the program.
+    known: Vec<(bool, bool)>,
+    complete: bool,
+}
+
+/// What became of work in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// So many operations were posted again; nothing is lost.
+    Repeated(usize),
+    /// Work is lost; the program is told once.
+    Lost,
+}
+
+impl Submission {
+    /// Reads back what is in flight: `old` is the region of the lost connection, which nothing
+    /// writes any more.
+    pub(crate) fn take_in_flight(&mut self, old: &Region) -> InFlight {
+        let (posted, complete) = self.journal.take(old, taken_of(old));
+        let mut known = Vec::with_capacity(posted.len());
+        for operation in &posted {
+            let done = self.streams.passed(operation.mark, old);
+            known.push((done, self.streams.was_waited_for(operation.mark)));
+        }
+        InFlight { posted, known, complete }
+    }
+
+    /// Posts operations once more, in a ring that is new, with their streams and events, which the
+    /// program may have destroyed meanwhile. Fences follow.
+    fn post_again(&mut self, operations: &[&Posted]) -> CUresult {
+        let mut streams = BTreeSet::new();
+        let mut events = BTreeSet::new();
+        for posted in operations {
+            let stream = self.streams.handle_in(posted.mark.slot);
+            if posted.mark.slot != 0 && self.streams.get(stream).is_none() {
+                streams.insert((posted.mark.slot, stream.to_word()));
+            }
+            if let Some(event) = event_of(posted)
+                && let Some(handle) = Handle::from_word(event)
+                && self.events.get(handle).is_none()
+            {
+                events.insert(event);
+            }
+        }
+        for (slot, word) in &streams {
+            let flags = match self.streams.is_blocking(*slot) {
+                true => stream_flags::DEFAULT,
+                false => stream_flags::NON_BLOCKING,
+            };
+            self.push(&CreateStream { stream: CUstream(*word as usize), flags, priority: 0 })?;
+        }
+        let of_word = |word: &u64| Handle::from_word(*word).map(wire_event);
+        for event in events.iter().filter_map(of_word) {
+            self.push(&CreateEvent { event, flags: event_flags::DISABLE_TIMING })?;
+        }
+        for posted in operations {
+            self.push_words(posted.opcode, &posted.words)?;
+            self.note(posted.mark);
+        }
+        self.fence_all()?;
+        for (_, word) in &streams {
+            self.push(&DestroyStream { stream: CUstream(*word as usize) })?;
+        }
+        for event in events.iter().filter_map(of_word) {
+            self.push(&DestroyEvent { event })?;
+        }
+        Ok(())
+    }
+
+    /// Puts a fence behind all that was posted to each stream.
+    fn fence_all(&mut self) -> CUresult {
+        for mark in self.streams.unfenced() {
+            let stream = self.streams.handle_in(mark.slot);
+            self.push(&Fence { stream: wire_stream(stream), value: mark.value as u32 })?;
+            self.streams.fenced(mark);
+        }
+        Ok(())
+    }
+}
+
+/// The event that an operation records or waits for.
+fn event_of(posted: &Posted) -> Option<u64> {
+    match posted.opcode {
+        RecordEvent::OPCODE => {
+            RecordEvent::from_words(&posted.words).ok().map(|request| request.event.0 as u64)
+        }
+        WaitEvent::OPCODE => {
+            WaitEvent::from_words(&posted.words).ok().map(|request| request.event.0 as u64)
+        }
+        _ => None,
+    }
+}
+
+impl Client {
+    /// Goes on with what was in flight, on a connection to which all that the program has was
+    /// declared. Nobody else posts meanwhile.
+    ///
+    /// # Errors
+    /// The new server is lost too, in which case `in_flight` is noted in its journal as far as it
+    /// was posted.
+    pub(crate) fn replay(&self, in_flight: &InFlight) -> Result<Outcome, CudaError> {
+        let mut effects = EffectsOfModules::default();
+        let operations: Vec<Operation> = in_flight
+            .posted
+            .iter()
+            .zip(&in_flight.known)
+            .map(|(posted, (done, waited))| Operation {
+                taken: posted.taken,
+                done: *done,
+                waited: *waited,
+                access: self.access_of(posted, &mut effects),
+            })
+            .collect();
+        let again = match sort(&operations, in_flight.complete, policy()) {
+            Verdict::Repeat(which) => {
+                which.iter().map(|index| &in_flight.posted[*index]).collect::<Vec<_>>()
+            }
+            Verdict::Tell => {
+                let region = self.connection().region();
+                let mut state = self.state();
+                for mark in state.streams.lose_all() {
+                    if let Some(word) = region.completion_word(mark.slot) {
+                        word.store(mark.value as u32);
+                    }
+                }
+                region.note_async_error(SERVER_GONE);
+                return Ok(Outcome::Lost);
+            }
+        };
+        self.state().post_again(&again)?;
+        Ok(Outcome::Repeated(again.len()))
+    }
+
+    /// What an operation does with memory.
+    fn access_of(&self, posted: &Posted, effects: &mut EffectsOfModules) -> Access {
+        let words = &posted.words[..];
+        let opaque = Access { opaque: true, ..Access::default() };
+        match posted.opcode {
+            LaunchKernel::OPCODE => match LaunchKernel::from_words(words) {
+                Ok(launch) => self.access_of_launch(&launch, effects).unwrap_or(opaque),
+                Err(_) => opaque,
+            },
+            HostToDevice::OPCODE => match HostToDevice::from_words(words) {
+                Ok(copy) => Access {
+                    reads: host_range(copy.source, copy.bytes),
+                    writes: vec![range(copy.destination.0, copy.bytes)],
+                    ..Access::default()
+                },
+                Err(_) => opaque,
+            },
+            DeviceToHost::OPCODE => match DeviceToHost::from_words(words) {
+                Ok(copy) => Access {
+                    reads: vec![range(copy.source.0, copy.bytes)],
+                    writes: host_range(copy.destination, copy.bytes),
+                    ..Access::default()
+                },
+                Err(_) => opaque,
+            },
+            RecordEvent::OPCODE | WaitEvent::OPCODE => Access::default(),
+            HostFunc::OPCODE | GraphLaunch::OPCODE => opaque,
+            row => generic_access(row, words).unwrap_or(opaque),
+        }
+    }
+
+    fn access_of_launch(
+        &self,
+        launch: &LaunchKernel<'_>,
+        known: &mut EffectsOfModules,
+    ) -> Option<Access> {
+        let effects = self.effects_of(launch.function.0, known)?;
+        if effects.opaque {
+            return None;
+        }
+        let mut access = Access::default();
+        for read in &effects.reads {
+            access.reads_variables |= read.variable;
+            access.reads.extend(self.places(read, launch.parameters)?);
+        }
+        for write in &effects.writes {
+            access.writes_variables |= write.variable;
+            access.writes.extend(self.places(write, launch.parameters)?);
+        }
+        Some(access)
+    }
+
+    /// The effects of a kernel by what its launch calls it; `None` if they are not known.
+    fn effects_of<'k>(&self, function: usize, known: &'k mut EffectsOfModules) -> Option<&'k Effects> {
+        let (module, name, source) = {
+            let state = self.state();
+            let (_, function) = state.function(function_handle(function).ok()?.to_word() as usize).ok()?;
+            let module = function.module;
+            let source = state.modules.get(module)?.source.clone();
+            (module, function.name.to_string_lossy().into_owned(), source)
+        };
+        let of_module = known.0.entry(module).or_insert_with(|| {
+            source.bytes().map(|image| effects::of_image(&image)).unwrap_or_default()
+        });
+        of_module.get(&name)
+    }
+
+    /// The allocations that an access may touch, by the values of a launch's parameters; `None` if
+    /// that is not known.
+    fn places(&self, access: &Provenance, parameters: &[u8]) -> Option<Vec<Range<u64>>> {
+        let mut places = Vec::new();
+        let mut outside = false;
+        for offset in &access.parameters {
+            let bytes = parameters.get(*offset as usize..*offset as usize + 8)?;
+            let value = u64::from_le_bytes(bytes.try_into().ok()?);
+            match self.memory().surroundings(value) {
+                Surroundings::Allocation(range) => places.push(range),
+                // Whoever goes there faults, alone: nothing is read or written.
+                Surroundings::Nothing => outside = true,
+                Surroundings::Unknown => {}
+            }
+        }
+        match places.is_empty() && !outside && !access.variable {
+            true => None,
+            false => Some(places),
+        }
+    }
+}
+
+/// Effects of kernels by module: found out once a replay.
+#[derive(Default)]
+struct EffectsOfModules(HashMap<Handle, HashMap<String, Effects>>);
+
+fn range(address: u64, bytes: u64) -> Range<u64> {
+    address..address.saturating_add(bytes)
+}
+
+/// The host side of a copy. A slice of staging is that copy's alone.
+fn host_range(reference: HostReference, bytes: u64) -> Vec<Range<u64>> {
+    match reference {
+        HostReference::Staging(_) => Vec::new(),
+        HostReference::Mapped(address) => vec![range(address, bytes)],
+    }
+}
+
+/// Copies and fills that travel as their rows.
+fn generic_access(row: u16, words: &[u64]) -> Option<Access> {
+    let word = |index: usize| words.get(index).copied();
+    let writes = |range| Some(Access { writes: vec![range], ..Access::default() });
+    // Destination, pitch, value, width, height.
+    let rows = |element: u64| {
+        let (start, pitch, width, height) = (word(0)?, word(1)?, word(3)?, word(4)?);
+        let bytes = height.saturating_sub(1).checked_mul(pitch)?.checked_add(width * element)?;
+        writes(range(start, bytes))
+    };
+    match row {
+        number::cuMemsetD8Async => writes(range(word(0)?, word(2)?)),
+        number::cuMemsetD16Async => writes(range(word(0)?, word(2)?.checked_mul(2)?)),
+        number::cuMemsetD32Async => writes(range(word(0)?, word(2)?.checked_mul(4)?)),
+        number::cuMemsetD2D8Async => rows(1),
+        number::cuMemsetD2D16Async => rows(2),
+        number::cuMemsetD2D32Async => rows(4),
+        number::cuMemcpyDtoDAsync_v2 => Some(Access {
+            reads: vec![range(word(1)?, word(2)?)],
+            writes: vec![range(word(0)?, word(2)?)],
+            ..Access::default()
+        }),
+        _ => None,
+    }
+}

@@ -3,7 +3,8 @@
 use super::registered::Spot;
 use super::virtual_memory::Found;
 use super::{DeviceTag, HostTag, Memory};
-use cuda_api::{CUdevice, CudaError};
+use core::ops::Range;
+use cuda_api::{CUdevice, CUmemoryPool, CudaError};
 
 /// What is at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,20 @@ pub(crate) enum Place {
     /// The program's own memory, or nothing.
     Pageable,
 }
+
+/// What a kernel that got an address may reach through it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Surroundings {
+    /// The memory that was given out together.
+    Allocation(Range<u64>),
+    /// Nothing of this process: an access faults.
+    Nothing,
+    /// That is not known.
+    Unknown,
+}
+
+/// Programs, their libraries and stacks lie from here up, and below lies what servers give out.
+const PROGRAMS: u64 = 0x5500_0000_0000;
 
 /// Which side of a copy an address can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +94,29 @@ impl Memory {
                 Ok(Place::Global { start, bytes: global.bytes })
             }
             _ => Ok(Place::Pageable),
+        }
+    }
+
+    /// What a kernel may reach through an address.
+    pub(crate) fn surroundings(&self, address: u64) -> Surroundings {
+        if self.is_device(address) {
+            // Memory of a pool may have been given out anew since a kernel got it.
+            let of_pool = |tag: &DeviceTag| tag.pool != CUmemoryPool::NULL;
+            let range = match self.heap.find(address) {
+                Some(block) if !of_pool(&block.tag) => Some((block.address, block.bytes)),
+                _ => self.heap.chunk_of(address),
+            };
+            return match range {
+                Some((start, bytes)) => Surroundings::Allocation(start..start + bytes),
+                None => Surroundings::Unknown,
+            };
+        }
+        match self.place(address) {
+            Ok(Place::Pinned { start, bytes, .. } | Place::Global { start, bytes }) => {
+                Surroundings::Allocation(start..start + bytes)
+            }
+            Ok(Place::Pageable) if address < PROGRAMS => Surroundings::Nothing,
+            _ => Surroundings::Unknown,
         }
     }
 

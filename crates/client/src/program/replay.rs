@@ -2,8 +2,8 @@
 
 use super::Client;
 use super::submission::{Submission, function_handle, wire_event, wire_stream};
-use crate::connection::{Mark, SERVER_GONE};
-use crate::memory::Surroundings;
+use crate::connection::SERVER_GONE;
+use crate::memory::address::Surroundings;
 use crate::replay::effects::{self, Effects, Provenance};
 use crate::replay::journal::{Posted, taken_of};
 use crate::replay::sort::{Access, Operation, Policy, Verdict, sort};
@@ -16,7 +16,7 @@ use channel::request::{
 use core::ops::Range;
 use cuda_api::constants::{event_flags, stream_flags};
 use cuda_api::environment::OPENMPS_REPLAY;
-use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, number};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -143,7 +143,7 @@ impl Client {
                 taken: posted.taken,
                 done: *done,
                 waited: *waited,
-                access: self.access_of(posted, &mut effects),
+                access: self.accesses(posted, &mut effects),
             })
             .collect();
         let again = match sort(&operations, in_flight.complete, policy()) {
@@ -167,7 +167,7 @@ impl Client {
     }
 
     /// What an operation does with memory.
-    fn access_of(&self, posted: &Posted, effects: &mut EffectsOfModules) -> Access {
+    fn accesses(&self, posted: &Posted, effects: &mut EffectsOfModules) -> Access {
         let words = &posted.words[..];
         let opaque = Access { opaque: true, ..Access::default() };
         match posted.opcode {
@@ -219,10 +219,15 @@ impl Client {
     }
 
     /// The effects of a kernel by what its launch calls it; `None` if they are not known.
-    fn effects_of<'k>(&self, function: usize, known: &'k mut EffectsOfModules) -> Option<&'k Effects> {
+    fn effects_of<'k>(
+        &self,
+        function: usize,
+        known: &'k mut EffectsOfModules,
+    ) -> Option<&'k Effects> {
         let (module, name, source) = {
             let state = self.state();
-            let (_, function) = state.function(function_handle(function).ok()?.to_word() as usize).ok()?;
+            let (_, function) =
+                state.function(function_handle(function).ok()?.to_word() as usize).ok()?;
             let module = function.module;
             let source = state.modules.get(module)?.source.clone();
             (module, function.name.to_string_lossy().into_owned(), source)

@@ -22,6 +22,7 @@ use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// An event.
@@ -55,6 +56,16 @@ pub(crate) struct ModuleSource {
     pub(crate) image: KeptFile,
     pub(crate) image_bytes: u64,
     pub(crate) options: Vec<JitOption>,
+}
+
+impl ModuleSource {
+    /// The image's bytes; `None` if they cannot be read.
+    pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; usize::try_from(self.image_bytes).ok()?];
+        let file = std::fs::File::from(self.image.as_fd().try_clone_to_owned().ok()?);
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).ok()?;
+        Some(bytes)
+    }
 }
 
 impl Module {
@@ -290,9 +301,12 @@ impl Submission {
     fn look_through_journal(&mut self) -> CUresult {
         match self.journal.is_due(self.ring.head()) {
             false => Ok(()),
-            true => {
-                journal_is_due(&mut self.ring, &mut self.journal, &mut self.streams, self.connection)
-            }
+            true => journal_is_due(
+                &mut self.ring,
+                &mut self.journal,
+                &mut self.streams,
+                self.connection,
+            ),
         }
     }
 

@@ -7,7 +7,7 @@
 
 use ptx::ast::{
     AddressBase, Function, Instruction, LocalId, Modifier, Module, Opcode, Operand, Parameter,
-    RegisterId, ScalarType, Statement, StateSpace, SymbolRef,
+    RegisterId, ScalarType, StateSpace, Statement, SymbolRef,
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -194,7 +194,9 @@ impl Analysis<'_> {
         for source in sources {
             from.join(&self.value(source));
         }
-        if i.opcode == Opcode::Cvta && matches!(i.space(), Some(StateSpace::Local | StateSpace::Shared)) {
+        if i.opcode == Opcode::Cvta
+            && matches!(i.space(), Some(StateSpace::Local | StateSpace::Shared))
+        {
             from = Provenance { private: true, ..Provenance::default() };
         }
         self.define(Some(result), &from);
@@ -380,7 +382,10 @@ mod tests {
             ".param .u64 a",
             "ld.param.u64 %rd1, [a]; atom.global.add.u32 %r1, [%rd1], 1; ld.global.u32 %r2, [counter];",
         );
-        assert_eq!((offsets(&effects.reads)[0].as_slice(), offsets(&effects.writes)), ([0].as_slice(), vec![vec![0]]));
+        assert_eq!(
+            (offsets(&effects.reads)[0].as_slice(), offsets(&effects.writes)),
+            ([0].as_slice(), vec![vec![0]])
+        );
         assert!(effects.reads.iter().any(|access| access.variable) && !effects.opaque);
     }
 

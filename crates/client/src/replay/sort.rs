@@ -152,7 +152,11 @@ mod tests {
         let in_place = taken(&[a.clone()], &[a.clone()]);
         assert_eq!(sort(std::slice::from_ref(&in_place), true, Policy::Auto), Verdict::Tell);
         let over = taken(&[], &[5..6]);
-        assert_eq!(sort(&[add, over], true, Policy::Auto), Verdict::Tell, "it reads what is written later");
+        assert_eq!(
+            sort(&[add, over], true, Policy::Auto),
+            Verdict::Tell,
+            "it reads what is written later"
+        );
         let told = sort(&[in_place], true, Policy::Always);
         assert_eq!(told, Verdict::Repeat(vec![0]));
     }

@@ -11,7 +11,7 @@
 //! | shell | daemon | [`Command`] |
 //! | daemon | shell | [`Reply`] |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace) |
 
 mod handshake;
 mod question;
@@ -243,6 +243,8 @@ messages! {
     /// A process that may have caused the server's fault, where several may have: each of them goes
     /// on at a server of its own.
     43 Suspect(u32), fds 0;
+    /// The server asks for another one in its place, to which its clients can go; why.
+    45 Replace(String), fds 0;
     /// The clients shall go on at another server: finish what is under way, then tell them to.
     44 Move(()), fds 0;
 }

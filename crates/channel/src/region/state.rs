@@ -36,6 +36,8 @@ pub enum SessionEnd {
     /// The server ends for a reason that is not this client's: another program's fault, an
     /// upgrade. The client shall attach again and go on with another server; no error is set.
     Moved = 6,
+    /// As [`SessionEnd::Moved`], and all that the server took from the ring is done.
+    HandedOver = 7,
 }
 
 impl SessionEnd {
@@ -46,8 +48,13 @@ impl SessionEnd {
             Self::DaemonGone | Self::ClientBroken | Self::SessionFailed => {
                 Some(CudaError::MPS_RPC_FAILURE)
             }
-            Self::Moved => None,
+            Self::Moved | Self::HandedOver => None,
         }
+    }
+
+    /// True if the client is to attach again.
+    pub const fn is_move(self) -> bool {
+        self.error().is_none()
     }
 }
 
@@ -76,6 +83,7 @@ impl Region {
             4 => Some(SessionEnd::ClientBroken),
             5 => Some(SessionEnd::SessionFailed),
             6 => Some(SessionEnd::Moved),
+            7 => Some(SessionEnd::HandedOver),
             _ => None,
         }
     }

@@ -215,7 +215,7 @@ impl fmt::Display for HowItEnded<'_> {
                 "the server (PID {pid}) ended this program's session: what came over shared memory \
                  was no request"
             ),
-            Some(SessionEnd::Moved) => {
+            Some(SessionEnd::Moved | SessionEnd::HandedOver) => {
                 write!(f, "the server (PID {pid}) ended, and this program found no other one")
             }
             Some(SessionEnd::SessionFailed) => {

@@ -8,7 +8,7 @@ use crate::replay::effects::{self, Effects, Provenance};
 use crate::replay::journal::{Posted, taken_of};
 use crate::replay::sort::{Access, Operation, Policy, Verdict, sort};
 use channel::payload::Payload;
-use channel::region::Region;
+use channel::region::{Region, SessionEnd};
 use channel::request::{
     CreateEvent, CreateStream, DestroyEvent, DestroyStream, DeviceToHost, Fence, GraphLaunch,
     HostFunc, HostReference, HostToDevice, LaunchKernel, RecordEvent, Request, WaitEvent,
@@ -53,8 +53,11 @@ impl Submission {
     pub(crate) fn take_in_flight(&mut self, old: &Region) -> InFlight {
         let (posted, complete) = self.journal.take(old, taken_of(old));
         let mut known = Vec::with_capacity(posted.len());
+        // A server that ends as planned finishes what it has taken, fence or not.
+        let finished = old.session_end() == Some(SessionEnd::HandedOver);
+        let complete = complete || finished;
         for operation in &posted {
-            let done = self.streams.passed(operation.mark, old);
+            let done = self.streams.passed(operation.mark, old) || finished && operation.taken;
             known.push((done, self.streams.was_waited_for(operation.mark)));
         }
         InFlight { posted, known, complete }

@@ -311,6 +311,7 @@ impl EventLoop {
                     protocol::send_settings(server);
                     control.control(format!("NEW SERVER {pid}: Ready"));
                 }
+                self.daemon.finish_replacing(state, pid);
             }
             Message::Failed(reason) => {
                 control.control(format!("Server {pid} failed: {reason}"));
@@ -345,6 +346,11 @@ impl EventLoop {
                 }
                 let (uid, gid) = (server.uid, server.gid);
                 self.daemon.replace(state, uid, gid);
+            }
+            Message::Replace(reason) => {
+                control
+                    .control(format!("Server {pid} asks for another one in its place: {reason}"));
+                self.daemon.begin_replacing(state, pid);
             }
             Message::Suspect(process) => {
                 let uid = server.uid;

@@ -176,6 +176,7 @@ impl Daemon {
             idle_since: None,
             fault: false,
             gid,
+            replaces: None,
             quarantine: None,
             quarantined: None,
         })
@@ -236,6 +237,42 @@ impl Daemon {
         if state.server_for(uid).is_none() {
             // If it cannot be, the first client that comes hears why.
             let _ = self.launch(state, uid, gid);
+        }
+    }
+
+    /// Starts a server in place of another one, which serves on until that is ready.
+    pub(super) fn begin_replacing(&self, state: &mut State, old: u32) {
+        let Some(server) = state.server(old).filter(|server| server.phase == Phase::Running) else {
+            return;
+        };
+        let (uid, gid) = (server.uid, server.gid);
+        let quarantine = server.quarantine.map(|(_, process)| process);
+        if state.servers.iter().any(|server| server.replaces == Some(old)) {
+            return;
+        }
+        match self.launch_for(state, uid, gid, quarantine) {
+            Ok(new) => {
+                if let Some(server) = state.server(new) {
+                    server.replaces = Some(old);
+                }
+            }
+            Err(error) => {
+                self.logs.control.control(format!("Server {old} stays: {error}"));
+            }
+        }
+    }
+
+    /// A server is ready: if it takes another one's place, that one's clients come to it.
+    pub(super) fn finish_replacing(&self, state: &mut State, new: u32) {
+        let old = state.server(new).and_then(|server| server.replaces.take());
+        let Some(server) = old.and_then(|old| state.server(old)) else { return };
+        if server.phase == Phase::Running {
+            let old = server.pid;
+            self.logs.control.control(format!("Server {old} hands its clients to server {new}"));
+            server.phase = Phase::Draining;
+            if protocol::send_move(&server.socket).is_err() {
+                server.kill_at = Some(Instant::now());
+            }
         }
     }
 

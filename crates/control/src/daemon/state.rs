@@ -104,6 +104,8 @@ pub(super) struct Server {
     pub idle_since: Option<Instant>,
     /// Its context is spoiled.
     pub fault: bool,
+    /// The server whose place it takes when it is ready.
+    pub replaces: Option<u32>,
     /// The user and process for which alone it is there.
     pub quarantine: Option<(u32, u32)>,
     /// Since when the process in quarantine is there.

@@ -50,7 +50,7 @@ impl Entry {
     /// True if the session still has to be made to end: it may wait within the provider.
     fn is_late(&self) -> bool {
         // Who goes elsewhere finishes what is under way, however long that takes.
-        let waits_for_work = self.link.ending() == Some(End::Moved);
+        let waits_for_work = self.link.ending() == Some(End::HandedOver);
         self.asked.is_some()
             && !waits_for_work
             && !self.link.ends()
@@ -301,7 +301,7 @@ impl Clients {
 
     /// True if the clients were told to go on elsewhere.
     fn is_moving(&self) -> bool {
-        self.links().any(|link| link.ending() == Some(End::Moved))
+        self.links().any(|link| link.ending() == Some(End::HandedOver))
     }
 
     /// What is shared with the sessions.
@@ -325,10 +325,15 @@ impl Clients {
     pub(super) fn settle(&mut self) -> Vec<Message> {
         self.ended.retain(|thread| !thread.is_finished());
         let mut messages: Vec<Message> = self.refused.drain(..).map(Message::ClientGone).collect();
+        // What is stuck ends with the process, which ends as soon as the others have gone.
+        let moving = self.is_moving() && self.all_inactive();
         let entries = &self.entries;
         self.terminations.retain(|&Termination { number, client, unknown }| {
-            let lives =
-                |e: &Entry| e.link.identity.id == client && e.link.stage() != Stage::Inactive;
+            let lives = |e: &Entry| {
+                e.link.identity.id == client
+                    && e.link.stage() != Stage::Inactive
+                    && !(moving && e.link.is_stuck())
+            };
             if !unknown && entries.iter().any(lives) {
                 return true;
             }
@@ -386,9 +391,14 @@ impl Clients {
         self.entries.is_empty()
     }
 
-    /// True if no session lives.
+    /// True if no session lives, but for those whose work only the end of the process ends.
     pub(super) fn all_inactive(&self) -> bool {
-        self.entries.iter().all(|e| e.link.stage() == Stage::Inactive)
+        self.entries.iter().all(|e| e.link.stage() == Stage::Inactive || e.link.is_stuck())
+    }
+
+    /// Clients whose work only the end of the process ends, by their names.
+    pub(super) fn stuck(&self) -> Vec<String> {
+        self.links().filter(|link| link.is_stuck()).map(Link::name).collect()
     }
 
     /// How the clients are.

@@ -84,7 +84,7 @@ impl Server {
         self.common.log.line("The clients go on at another server");
         if matches!(self.ending, Ending::No | Ending::WhenIdle) {
             self.ending = Ending::Moving;
-            self.clients.end_all(End::Moved);
+            self.clients.end_all(End::HandedOver);
         }
     }
 

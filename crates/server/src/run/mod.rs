@@ -46,6 +46,8 @@ pub enum Exit {
     Clean,
     /// It could not start.
     StartFailed,
+    /// Its clients go on at another server.
+    Replaced,
     /// A fault has spoiled the shared context, and its clients know what becomes of them.
     Fault,
 }
@@ -54,7 +56,7 @@ impl Exit {
     /// The process' exit status.
     pub const fn status(self) -> u8 {
         match self {
-            Self::Clean => 0,
+            Self::Clean | Self::Replaced => 0,
             Self::StartFailed | Self::Fault => 1,
         }
     }
@@ -75,7 +77,14 @@ pub fn run(control: SeqPacket, options: Options) -> Exit {
     match start::load_provider(&log) {
         Ok(driver) => {
             let printed = start::take_over_output(&driver, &log);
-            serve(driver, printed, control, options)
+            let exit = serve(driver, printed, control, options);
+            if matches!(exit, Exit::Fault | Exit::Replaced) {
+                // Nothing of the provider's may wait for work that does not end, or for a context
+                // that is of no use.
+                // SAFETY: ends the process without running anything more of it.
+                unsafe { libc::_exit(exit.status().into()) };
+            }
+            exit
         }
         Err(reason) => fail(&control, &log, &reason),
     }
@@ -127,6 +136,8 @@ struct Server {
     daemon_gone: bool,
     /// What was done about a fault of the context.
     trial: Trial,
+    /// The daemon knows that another server is to take this one's place.
+    asked_for_replacement: bool,
     /// Descriptors that are given up for those of the daemon's next message.
     spare: Vec<SeqPacket>,
 }
@@ -143,6 +154,7 @@ impl Server {
             ending: Ending::No,
             daemon_gone: false,
             trial: Trial::None,
+            asked_for_replacement: false,
             spare: Vec::new(),
         }
     }
@@ -162,6 +174,9 @@ impl Server {
             return Exit::Fault;
         }
         self.common.set_ending();
+        if self.ending == Ending::Moving {
+            return Exit::Replaced;
+        }
         let all_ended = self.clients.join_ended(FORCED_END_MAX);
         if all_ended && self.clients.all_inactive() {
             self.common.device.unload_unused(0);
@@ -248,9 +263,24 @@ impl Server {
     fn settle(&mut self) {
         // First: whoever hears of a fault may start anew at once.
         self.try_fault();
+        self.ask_for_replacement();
         for message in self.clients.settle() {
             self.tell(&message);
         }
+    }
+
+    /// Has the daemon start another server in place of this one if work here has no end.
+    fn ask_for_replacement(&mut self) {
+        let stuck = self.clients.stuck();
+        if stuck.is_empty() || self.asked_for_replacement {
+            return;
+        }
+        self.asked_for_replacement = true;
+        let stuck = stuck.join(", ");
+        let reason =
+            format!("work of client {stuck} does not end, and only the server's end ends it");
+        self.common.log.line(&reason);
+        self.tell(&Message::Replace(reason));
     }
 
     /// Takes one message from the daemon.

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 /// Where the provider can end work, it does not wait at all.
 const DRAIN_PERIOD: Duration = Duration::from_secs(10);
 
+/// How long work may go on of a client that was terminated, and of one that is gone, before the
+/// server is replaced to end it, where nothing else can.
+const TERMINATED_PATIENCE: Duration = Duration::from_millis(50);
+const GONE_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long a session that has ended waits for an idle context before it destroys what makes others
 /// wait, how often it looks, and how many sessions do so at a time.
 const LINGER_MAX: Duration = Duration::from_secs(30);
@@ -28,7 +33,7 @@ impl Session {
         if let (End::Guilty, Some(fault)) = (reason, self.common.fault()) {
             self.region.set_sticky_error(fault);
         }
-        if reason == End::Moved && !self.is_on_trial() {
+        if reason == End::HandedOver && !self.is_on_trial() {
             self.finish_work();
         }
         match reason.told() {
@@ -62,6 +67,9 @@ impl Session {
             if self.link.ending() == Some(End::ClientGone) {
                 return;
             }
+            if self.common.fault().is_some() {
+                return;
+            }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LINGER_PAUSE);
         }
@@ -71,6 +79,19 @@ impl Session {
     /// only be waited for, however long it takes: its memory must not go before.
     fn drain(&mut self) -> bool {
         let mut said = false;
+        let patience = match self.link.ending() {
+            Some(End::Terminated) => TERMINATED_PATIENCE,
+            _ => GONE_PATIENCE,
+        };
+        match self.wait_gone(patience) {
+            Ok(true) => return true,
+            Ok(false) => {
+                // Only the end of this process ends it: the others go on at the next server.
+                self.link.set_stuck();
+                self.common.wake_main();
+            }
+            Err(_) => return false,
+        }
         loop {
             match self.wait_gone(DRAIN_PERIOD) {
                 Ok(true) => return true,

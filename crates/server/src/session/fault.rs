@@ -6,7 +6,7 @@
 //! of its client was under way, the main thread decides whose the fault was (`run/trial.rs`), and all
 //! others go on at another server.
 
-use super::{Plea, Session};
+use super::{End, Plea, Session};
 use cuda_api::{CUresult, CudaError};
 use std::time::{Duration, Instant};
 
@@ -120,7 +120,8 @@ impl Session {
 
     /// An error if the session is to end.
     pub(super) fn check_end(&self) -> CUresult {
-        let Some(end) = self.link.ending() else {
+        // Who is handed over is served to the end of what was taken from its ring.
+        let Some(end) = self.link.ending().filter(|end| *end != End::HandedOver) else {
             return match self.is_on_trial() {
                 true => Err(CudaError::MPS_RPC_FAILURE),
                 false => Ok(()),

@@ -45,6 +45,8 @@ pub enum End {
     Moved = 6,
     /// The client caused the fault that ends the server.
     Guilty = 7,
+    /// The client goes on at another server when what was taken from its ring is done.
+    HandedOver = 8,
 }
 
 /// What a session says of its client's part in a fault of the shared context.
@@ -66,6 +68,7 @@ impl End {
             Self::Broken => Some(SessionEnd::ClientBroken),
             Self::DaemonGone => Some(SessionEnd::DaemonGone),
             Self::Moved => Some(SessionEnd::Moved),
+            Self::HandedOver => Some(SessionEnd::HandedOver),
         }
     }
 
@@ -107,6 +110,7 @@ pub struct Link {
     region: OnceLock<Region>,
     ends: AtomicBool,
     plea: OnceLock<Plea>,
+    stuck: AtomicBool,
 }
 
 impl Link {
@@ -125,6 +129,7 @@ impl Link {
             region: OnceLock::new(),
             ends: AtomicBool::new(false),
             plea: OnceLock::new(),
+            stuck: AtomicBool::new(false),
         }
     }
 
@@ -149,6 +154,7 @@ impl Link {
             5 => Some(End::DaemonGone),
             6 => Some(End::Moved),
             7 => Some(End::Guilty),
+            8 => Some(End::HandedOver),
             _ => None,
         }
     }
@@ -175,6 +181,16 @@ impl Link {
     /// True after [`Link::set_ends`].
     pub fn ends(&self) -> bool {
         self.ends.load(Ordering::Acquire)
+    }
+
+    /// Work of the client, which has ended or was told to, does not end, and nothing here can end it.
+    pub fn set_stuck(&self) {
+        self.stuck.store(true, Ordering::Release);
+    }
+
+    /// True after [`Link::set_stuck`].
+    pub fn is_stuck(&self) -> bool {
+        self.stuck.load(Ordering::Acquire)
     }
 
     /// Says what part the client may have had in the shared context's fault. The first word stays.

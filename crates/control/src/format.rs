@@ -119,6 +119,7 @@ mod tests {
             pci: "0000:00:06.0".into(),
             uuid: "GPU-d0a1cf3e-b77a-11c2-91d0-85871bc94d2d".into(),
             name: "NVIDIA H200".into(),
+            counts: Default::default(),
         }
     }
 
@@ -129,8 +130,9 @@ mod tests {
             uid: 0,
             device_uuid: device().uuid,
             memory_bytes: 0,
-            kernels: 0,
             limits: Default::default(),
+            submitted: Default::default(),
+            counts: Default::default(),
             work: None,
             scheduling: Default::default(),
             command: "/tmp/hold".into(),

@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+pub mod counts;
 pub mod daemon;
 pub mod directory;
 pub mod error;
@@ -33,6 +34,7 @@ pub mod report;
 mod settings;
 pub mod shell;
 pub mod status;
+pub mod trace;
 pub mod users;
 
 /// The version number of NVIDIA's interface that this one follows, as its `-v` prints it.

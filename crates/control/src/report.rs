@@ -2,7 +2,7 @@
 //! added; readers give those that a daemon of an earlier version lacks a default.
 
 use crate::status::{self, Device};
-use channel::message::{ClientLimits, ClientScheduling, ClientWork};
+use channel::message::{ClientLimits, ClientScheduling, ClientWork, SubmittedCounts};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -99,7 +99,13 @@ pub struct Client {
     /// What it may have, and who said so.
     #[serde(default)]
     pub limits: Limits,
-    /// What the device did for it, where it counts.
+    /// Its copies.
+    #[serde(default)]
+    pub copies: Copies,
+    /// What became of its requests.
+    #[serde(default)]
+    pub requests: Requests,
+    /// What the device did for it, where it counts or was sampled.
     #[serde(default)]
     pub work: Option<Work>,
     /// How it is scheduled beside others.
@@ -122,8 +128,16 @@ impl Client {
             user,
             device_uuid: client.device_uuid.clone(),
             memory_bytes: client.memory_bytes,
-            kernels: client.kernels,
             limits: client.limits.into(),
+            kernels: client.submitted.kernels,
+            copies: client.submitted.into(),
+            requests: Requests {
+                waits: client.counts.waits,
+                in_flight: client.counts.in_flight,
+                throttled_ns: client.counts.throttled_ns,
+                limits_hit: client.counts.limits_hit,
+                streams: client.counts.streams,
+            },
             work: client.work.map(Work::from),
             scheduling: Scheduling::from(&client.scheduling),
             pid_namespace,
@@ -196,6 +210,47 @@ impl From<&ClientScheduling> for Scheduling {
     }
 }
 
+/// What a client has copied so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Copies {
+    /// Copies and fills.
+    pub copies: u64,
+    /// Bytes copied from host memory to the device.
+    pub bytes_in: u64,
+    /// Bytes copied from the device to host memory.
+    pub bytes_out: u64,
+    /// Bytes copied or filled on the device.
+    pub bytes_within: u64,
+}
+
+impl From<SubmittedCounts> for Copies {
+    fn from(submitted: SubmittedCounts) -> Self {
+        Self {
+            copies: submitted.copies,
+            bytes_in: submitted.bytes_in,
+            bytes_out: submitted.bytes_out,
+            bytes_within: submitted.bytes_within,
+        }
+    }
+}
+
+/// What became of a client's requests so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Requests {
+    /// Points that the program waits for, or may.
+    pub waits: u64,
+    /// Kernels that are submitted and not known to be done, now.
+    pub in_flight: u64,
+    /// Time for which its work was held back, ns.
+    pub throttled_ns: u64,
+    /// How often it met a limit.
+    pub limits_hit: u64,
+    /// Its streams, now.
+    pub streams: u64,
+}
+
 /// What the device did for a client so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -218,6 +273,10 @@ pub struct Work {
     pub sm_active_ns: u64,
     /// Time during which warps were resident, ns, summed over warps.
     pub warp_ns: u64,
+    /// From the start of each of its kernels to the end, ns; kernels that overlap count each.
+    pub device_ns: u64,
+    /// Times are estimated from a sample of launches; what cannot be is 0.
+    pub sampled: bool,
 }
 
 impl From<ClientWork> for Work {
@@ -232,6 +291,8 @@ impl From<ClientWork> for Work {
             global_bytes: work.global_bytes,
             sm_active_ns: work.sm_active_ns,
             warp_ns: work.warp_ns,
+            device_ns: work.device_ns,
+            sampled: work.sampled,
         }
     }
 }

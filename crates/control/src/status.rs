@@ -1,6 +1,6 @@
 //! What a server says about itself, as the daemon keeps it and the commands print it.
 
-use channel::message::{ClientLimits, ClientScheduling, ClientWork};
+use channel::message::{self, ClientLimits, ClientScheduling, ClientWork};
 use serde::{Deserialize, Serialize};
 
 /// State of a server, by NVIDIA's words where it has them.
@@ -39,6 +39,49 @@ pub struct Device {
     pub uuid: String,
     /// Name of the product.
     pub name: String,
+    /// What it is and did.
+    #[serde(default)]
+    pub counts: DeviceCounts,
+}
+
+/// What a device is and did so far. Differences of two readings give ratios.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceCounts {
+    /// Its SMs.
+    pub sms: u32,
+    /// Largest number of resident warps of an SM.
+    pub warps_per_sm: u32,
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+    /// What of it is free, bytes.
+    pub memory_free_bytes: u64,
+    /// Time that it counts, ns.
+    pub elapsed_ns: u64,
+    /// Time in which at least one kernel ran, ns.
+    pub busy_ns: u64,
+    /// Sum over SMs of the time in which they had a block, ns.
+    pub sm_active_ns: u64,
+    /// Sum over resident warps of the time in which they were, ns.
+    pub warp_ns: u64,
+    /// The last three are estimated from a sample of launches.
+    pub sampled: bool,
+}
+
+impl From<message::DeviceCounts> for DeviceCounts {
+    fn from(counts: message::DeviceCounts) -> Self {
+        Self {
+            sms: counts.sms,
+            warps_per_sm: counts.warps_per_sm,
+            memory_bytes: counts.memory_bytes,
+            memory_free_bytes: counts.memory_free_bytes,
+            elapsed_ns: counts.elapsed_ns,
+            busy_ns: counts.busy_ns,
+            sm_active_ns: counts.sm_active_ns,
+            warp_ns: counts.warp_ns,
+            sampled: counts.sampled,
+        }
+    }
 }
 
 /// A client of a server.
@@ -55,10 +98,12 @@ pub struct Client {
     pub device_uuid: String,
     /// Device memory that it holds, bytes.
     pub memory_bytes: u64,
-    /// Kernels that it has launched.
-    pub kernels: u64,
     /// What it may have.
     pub limits: ClientLimits,
+    /// What it has submitted.
+    pub submitted: message::SubmittedCounts,
+    /// What became of that.
+    pub counts: message::ClientCounts,
     /// What the device did for it, if the server's provider counts that.
     pub work: Option<ClientWork>,
     /// How it is scheduled.

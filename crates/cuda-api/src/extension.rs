@@ -34,6 +34,119 @@ pub struct TenantUsage {
     /// Sum over its resident warps of the time they were resident, ns: over the time that passed and
     /// the warps that the device has room for it is the tenant's occupancy.
     pub warp_ns: u64,
+    /// From the start of each of its kernels to the end, ns; kernels that overlap count each.
+    pub kernel_ns: u64,
+}
+
+/// Longest name of a kernel in [`KernelUsage`], bytes, with a NUL; longer ones are cut.
+pub const USAGE_NAME_BYTES: usize = 1024;
+
+/// What a tenant's kernels of one name did so far.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelUsage {
+    /// Launches that ended.
+    pub launches: u64,
+    /// Blocks that ended.
+    pub blocks: u64,
+    /// From the start of each launch to its end, ns; launches that overlap count each.
+    pub kernel_ns: u64,
+    /// Time that threads spent in its blocks, ns, summed over threads.
+    pub worker_ns: u64,
+    /// SM * ns in which a launch had a block there.
+    pub sm_active_ns: u64,
+    /// Warp * ns in which warps were resident.
+    pub warp_ns: u64,
+    /// Instructions, once a warp.
+    pub warp_instructions: u64,
+    /// Instructions, once a thread that took part.
+    pub thread_instructions: u64,
+    /// Bytes read from and written to global memory.
+    pub global_bytes: u64,
+    /// Its name, NUL-terminated.
+    pub name: [u8; USAGE_NAME_BYTES],
+}
+
+impl Default for KernelUsage {
+    fn default() -> Self {
+        Self {
+            launches: 0,
+            blocks: 0,
+            kernel_ns: 0,
+            worker_ns: 0,
+            sm_active_ns: 0,
+            warp_ns: 0,
+            warp_instructions: 0,
+            thread_instructions: 0,
+            global_bytes: 0,
+            name: [0; USAGE_NAME_BYTES],
+        }
+    }
+}
+
+/// What a [`TraceRecord`] tells of.
+pub mod trace_kind {
+    /// A launch.
+    pub const KERNEL: u32 = 1;
+    /// A copy from host memory to the device.
+    pub const COPY_IN: u32 = 2;
+    /// A copy from the device to host memory.
+    pub const COPY_OUT: u32 = 3;
+    /// A copy on the device.
+    pub const COPY_WITHIN: u32 = 4;
+    /// A fill.
+    pub const FILL: u32 = 5;
+    /// The time in which a launch had blocks on one SM.
+    pub const ON_SM: u32 = 6;
+}
+
+/// Longest name of a kernel in a [`TraceRecord`], bytes, with a NUL; longer ones are cut.
+pub const TRACE_NAME_BYTES: usize = 256;
+
+/// A piece of work that a tenant had done, or a part of one. Times are of CLOCK_MONOTONIC.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceRecord {
+    /// One of [`trace_kind`].
+    pub kind: u32,
+    /// The SM, of [`trace_kind::ON_SM`].
+    pub sm: u32,
+    /// The stream, as cuStreamGetId says it; 0 of what has none.
+    pub stream: u64,
+    /// Number of the launch, unique on the device; 0 of what is none.
+    pub launch: u64,
+    /// When it was submitted, ns; 0 if nobody looked.
+    pub submitted_ns: u64,
+    /// When it began, ns.
+    pub start_ns: u64,
+    /// When it ended, ns.
+    pub end_ns: u64,
+    /// Bytes of a copy or fill.
+    pub bytes: u64,
+    /// Blocks of a launch.
+    pub grid: [u32; 3],
+    /// Threads of its blocks.
+    pub block: [u32; 3],
+    /// The kernel's name, NUL-terminated.
+    pub name: [u8; TRACE_NAME_BYTES],
+}
+
+impl Default for TraceRecord {
+    fn default() -> Self {
+        Self {
+            kind: 0,
+            sm: 0,
+            stream: 0,
+            launch: 0,
+            submitted_ns: 0,
+            start_ns: 0,
+            end_ns: 0,
+            bytes: 0,
+            grid: [0; 3],
+            block: [0; 3],
+            name: [0; TRACE_NAME_BYTES],
+        }
+    }
 }
 
 /// What a device did since it was made. Differences of two readings give ratios.
@@ -288,6 +401,18 @@ extension! {
     tenant_memory = openmpsTenantMemory(tenant: u64, address: u64, bytes: u64, note: c_uint);
     /// Reads the tenant's counters.
     tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
+    /// Reads what the tenant's kernels did, by name: at most `capacity` rows, their number into
+    /// `written`; with a capacity of 0, how many there are.
+    tenant_kernels = openmpsTenantKernels(
+        tenant: u64, rows: *mut KernelUsage, capacity: usize, written: *mut usize);
+    /// Begins to keep a [`TraceRecord`] of each piece of the tenant's work that ends (`on` is not 0),
+    /// or ends it and drops what was kept.
+    tenant_trace = openmpsTenantTrace(tenant: u64, on: c_uint);
+    /// Takes the oldest records: at most `capacity`, their number into `written`, and into `lost` the
+    /// number of those since the last call for which there was no room.
+    tenant_trace_take = openmpsTenantTraceTake(
+        tenant: u64, records: *mut TraceRecord, capacity: usize, written: *mut usize,
+        lost: *mut u64);
     /// Reads a device's counters.
     device_activity = openmpsDeviceActivity(device: c_int, activity: *mut DeviceActivity);
     /// Describes a device. May be called before cuInit, and initialises nothing.

@@ -7,6 +7,7 @@ use crate::printed::Printed;
 use crate::scheduling::Scheduler;
 use crate::session::{Account, Crowd};
 use crate::shared::Shared;
+use crate::trace_log::TraceLog;
 use crate::window::{Arena, Windows};
 use cuda_api::CudaError;
 use std::io::{ErrorKind, Read, Write};
@@ -33,6 +34,8 @@ pub struct Common {
     pub crowd: Arc<Crowd>,
     /// Which of them may submit, and when.
     pub scheduler: Arc<Scheduler>,
+    /// What their work was, while somebody asks.
+    pub trace: TraceLog,
     /// What their kernels print, where the provider does not keep it apart.
     pub printed: Printed,
     /// Sessions that have ended and wait for an idle context.
@@ -87,6 +90,7 @@ impl Common {
             images: Account::new(image_bytes_max()),
             crowd,
             scheduler,
+            trace: TraceLog::default(),
             printed,
             lingering: AtomicU32::new(0),
             ending: AtomicBool::new(false),

@@ -21,6 +21,7 @@ pub mod run;
 pub mod scheduling;
 pub mod session;
 pub mod shared;
+mod trace_log;
 pub mod window;
 
 pub use common::{Common, Wakeups};

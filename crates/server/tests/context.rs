@@ -57,7 +57,7 @@ fn memory_that_a_client_gives_up_is_unregistered_when_the_context_is_idle() {
     let (mut busy, mut client) = (server.connect(), server.connect());
     busy.load();
     busy.launch("hold", LEGACY, &8100u32.to_le_bytes());
-    wait_until("the kernel", || server.status().clients[0].kernels == 1);
+    wait_until("the kernel", || server.status().clients[0].submitted.kernels == 1);
     let before = count(REGISTRATIONS);
     client.pin(0, 1 << 20).expect("pinned memory");
     let address = client.welcome.host_window.address;
@@ -77,7 +77,7 @@ fn a_clients_end_waits_for_an_idle_context_with_what_would_disturb_others() {
     let (mut busy, mut client) = (server.connect(), server.connect());
     busy.load();
     busy.launch("hold", LEGACY, &8200u32.to_le_bytes());
-    wait_until("the kernel", || server.status().clients[0].kernels == 1);
+    wait_until("the kernel", || server.status().clients[0].submitted.kernels == 1);
     client.chunk(0, 2 << 20).expect("memory");
     let (physical, registrations) = (count(PHYSICAL), count(REGISTRATIONS));
     drop(client);

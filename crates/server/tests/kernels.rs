@@ -75,7 +75,7 @@ fn a_kernel_computes_in_the_clients_window() {
     let mut b = client(&mut server, VECTOR_ADD, "vector_add");
     add_vectors(&mut a);
     add_vectors(&mut b);
-    assert_eq!(server.status().clients[1].kernels, 1);
+    assert_eq!(server.status().clients[1].submitted.kernels, 1);
 }
 
 #[test]
@@ -446,7 +446,7 @@ fn a_graph_runs_at_each_launch_and_can_be_replaced() {
     assert_eq!(client.read(MIB, 64), [3, 0, 0, 0].repeat(16));
     // As floats three units of the smallest are doubled.
     assert_eq!(client.read(2 * MIB, 64), [6, 0, 0, 0].repeat(16));
-    assert_eq!(server.status().clients[0].kernels, 2);
+    assert_eq!(server.status().clients[0].submitted.kernels, 2);
     // Of the same form and of another one; the one that was replaced is gone.
     fill_and_copy(&mut client, 1, 4);
     assert_eq!(instantiate(&mut client, 1, graph(0)), Ok(()));

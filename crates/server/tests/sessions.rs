@@ -124,7 +124,7 @@ fn kernels_are_found_described_and_launched() {
     parameters.extend([u32_bytes(4), u32_bytes(2)].concat());
     client.launch("add", LEGACY, &parameters);
     assert_eq!(client.read(0, 16), [3, 1, 1, 1].repeat(4));
-    assert_eq!(server.status().clients[0].kernels, 1);
+    assert_eq!(server.status().clients[0].submitted.kernels, 1);
     // Too few bytes of parameters, no blocks.
     client.launch("add", LEGACY, &parameters[..12]);
     assert_eq!(client.error(), Err(CudaError::INVALID_VALUE));
@@ -442,10 +442,10 @@ fn work_in_flight_has_a_bound() {
         client.launch("note", LEGACY, &u32_bytes(5010));
     }
     let most = u64::from(server::session::KERNELS_IN_FLIGHT_MAX);
-    wait_until("the gate", || server.status().clients[0].kernels == most);
+    wait_until("the gate", || server.status().clients[0].submitted.kernels == most);
     provider::open_gate(501);
     client.synchronize(LEGACY);
-    assert_eq!(server.status().clients[0].kernels, most + 101);
+    assert_eq!(server.status().clients[0].submitted.kernels, most + 101);
     assert_eq!(provider::notes(|n| n == 5010).len() as u64, most + 100);
 }
 

@@ -13,6 +13,7 @@
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
 //! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace) |
 
+mod counts;
 mod handshake;
 mod question;
 mod settings;
@@ -20,7 +21,12 @@ mod shell;
 mod status;
 #[cfg(test)]
 mod tests;
+mod trace;
 
+pub use counts::{
+    ClientCounts, CountsPart, ExactCounts, KERNEL_NAME_BYTES_MAX, KERNEL_ROWS_MAX, ShapeCounts,
+    StreamCounts, SubmittedCounts,
+};
 pub use handshake::{
     Client, DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Hello, Refused, WELCOME_HAS_TENANTS,
     WELCOME_WANTS_NOTES, Welcome, Window,
@@ -29,7 +35,12 @@ pub use question::{Answer, Answered, Ask, Question, Schedule};
 pub use settings::{Change, ClientLimits, PARTITION_BYTES_MAX, SetBy, Settings, Wishes};
 pub use shell::{Command, Reply};
 pub use status::{
-    ClientScheduling, ClientStatus, ClientWork, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus,
+    ClientScheduling, ClientStatus, ClientWork, DeviceCounts, DeviceStatus, STATUS_CLIENTS_MAX,
+    ServerStatus,
+};
+pub use trace::{
+    TRACE_CLIENTS_MAX, TRACE_NAMES_MAX, TRACE_RECORDS_MAX, TraceClient, TraceEntry, TracePart,
+    trace_kind,
 };
 
 use crate::PROTOCOL_VERSION;

@@ -2,7 +2,9 @@
 //!
 //! A server answers some at once and others when the work is done, so answers come in any order.
 
-use super::{Body, Change, REASON_BYTES_MAX, SCHEDULING_BYTES_MAX, ServerStatus};
+use super::{
+    Body, Change, CountsPart, REASON_BYTES_MAX, SCHEDULING_BYTES_MAX, ServerStatus, TracePart,
+};
 use crate::codec::{CodecError, Decoder, Encoder};
 
 /// A question.
@@ -28,6 +30,12 @@ pub enum Question {
     /// Other settings of scheduling. Answered by [`Answered::Done`]; CUDA_ERROR_INVALID_VALUE for a
     /// client that there is not, or a text that is no setting.
     Schedule(Schedule),
+    /// What is counted by kernel and stream, of the client that has this number there; 0: of all.
+    /// Answered by [`Answered::Counts`], in several parts.
+    Counts(u32),
+    /// What work was done since the record that has this number; 0: from now on. Work is recorded as
+    /// long as this is asked again and again. Answered by [`Answered::Trace`], in several parts.
+    Trace(u64),
 }
 
 /// A change of scheduling.
@@ -57,6 +65,10 @@ pub enum Answered {
     Done(u32),
     /// It is not done; why.
     Refused(String),
+    /// What is counted by kernel and stream.
+    Counts(CountsPart),
+    /// What work was done.
+    Trace(TracePart),
 }
 
 impl Body for Ask {
@@ -78,6 +90,14 @@ impl Body for Ask {
                 to.u32(*client);
                 to.text(settings, SCHEDULING_BYTES_MAX);
             }
+            Question::Counts(id) => {
+                to.u8(4);
+                to.u32(*id);
+            }
+            Question::Trace(from) => {
+                to.u8(5);
+                to.u64(*from);
+            }
         }
         Ok(())
     }
@@ -91,6 +111,8 @@ impl Body for Ask {
                 client: from.u32()?,
                 settings: from.text(SCHEDULING_BYTES_MAX)?,
             }),
+            4 => Question::Counts(from.u32()?),
+            5 => Question::Trace(from.u64()?),
             found => return Err(CodecError::Value { what: "question", found: found.into() }),
         };
         Ok(Self { number, question })
@@ -113,6 +135,14 @@ impl Body for Answer {
                 to.u8(2);
                 to.text(reason, REASON_BYTES_MAX);
             }
+            Answered::Counts(part) => {
+                to.u8(3);
+                part.write(to)?;
+            }
+            Answered::Trace(part) => {
+                to.u8(4);
+                part.write(to)?;
+            }
         }
         Ok(())
     }
@@ -122,6 +152,8 @@ impl Body for Answer {
             0 => Answered::Status(ServerStatus::read(from)?),
             1 => Answered::Done(from.u32()?),
             2 => Answered::Refused(from.text(REASON_BYTES_MAX)?),
+            3 => Answered::Counts(CountsPart::read(from)?),
+            4 => Answered::Trace(TracePart::read(from)?),
             found => return Err(CodecError::Value { what: "answer", found: found.into() }),
         };
         Ok(Self { number, answered })

@@ -1,7 +1,9 @@
 //! How a server is: its devices and clients.
 
+use super::counts::numbers;
 use super::{
-    Body, COMMAND_LINE_BYTES_MAX, ClientLimits, DEVICES_MAX, NAME_BYTES_MAX, SCHEDULING_BYTES_MAX,
+    Body, COMMAND_LINE_BYTES_MAX, ClientCounts, ClientLimits, DEVICES_MAX, NAME_BYTES_MAX,
+    SCHEDULING_BYTES_MAX, SubmittedCounts,
 };
 use crate::codec::{CodecError, Decoder, Encoder};
 use crate::region::ServerState;
@@ -22,6 +24,32 @@ pub struct DeviceStatus {
     pub uuid: CUuuid,
     /// Its name.
     pub name: String,
+    /// What it did.
+    pub counts: DeviceCounts,
+}
+
+numbers! {
+    /// What a device is and did so far. Differences of two readings give ratios.
+    pub struct DeviceCounts {
+        /// Its SMs.
+        pub sms: u32,
+        /// Largest number of resident warps of an SM.
+        pub warps_per_sm: u32,
+        /// Its memory, bytes.
+        pub memory_bytes: u64,
+        /// What of it is free, bytes.
+        pub memory_free_bytes: u64,
+        /// Time since the server has started, or the device was made, ns.
+        pub elapsed_ns: u64,
+        /// Time in which at least one kernel ran, ns.
+        pub busy_ns: u64,
+        /// Sum over SMs of the time in which they had a block, ns.
+        pub sm_active_ns: u64,
+        /// Sum over resident warps of the time in which they were, ns.
+        pub warp_ns: u64,
+        /// The last three are estimated from a sample of launches.
+        pub sampled: bool,
+    }
 }
 
 /// A client of a server.
@@ -37,10 +65,12 @@ pub struct ClientStatus {
     pub device: CUuuid,
     /// Device memory it has, bytes.
     pub memory_bytes: u64,
-    /// Kernels it launched.
-    pub kernels: u64,
     /// What it may have.
     pub limits: ClientLimits,
+    /// What it has submitted.
+    pub submitted: SubmittedCounts,
+    /// What became of that.
+    pub counts: ClientCounts,
     /// What the device did for it, if the provider counts that.
     pub work: Option<ClientWork>,
     /// How it is scheduled.
@@ -81,6 +111,10 @@ pub struct ClientWork {
     pub sm_active_ns: u64,
     /// Sum over its resident warps of the time they were resident, ns.
     pub warp_ns: u64,
+    /// From the start of each of its kernels to the end, ns; kernels that overlap count each.
+    pub device_ns: u64,
+    /// Times are estimated from a sample of launches; other numbers that follow from none are 0.
+    pub sampled: bool,
 }
 
 /// How a server is.
@@ -149,7 +183,7 @@ impl Body for DeviceStatus {
         to.text(&self.pci_bus_id, NAME_BYTES_MAX);
         to.raw(&self.uuid.bytes);
         to.text(&self.name, NAME_BYTES_MAX);
-        Ok(())
+        self.counts.write(to)
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -157,6 +191,7 @@ impl Body for DeviceStatus {
             pci_bus_id: from.text(NAME_BYTES_MAX)?,
             uuid: CUuuid { bytes: from.array()? },
             name: from.text(NAME_BYTES_MAX)?,
+            counts: DeviceCounts::read(from)?,
         })
     }
 }
@@ -168,8 +203,9 @@ impl Body for ClientStatus {
         to.u32(self.uid);
         to.raw(&self.device.bytes);
         to.u64(self.memory_bytes);
-        to.u64(self.kernels);
         self.limits.write(to)?;
+        self.submitted.write(to)?;
+        self.counts.write(to)?;
         to.bool(self.work.is_some());
         if let Some(work) = &self.work {
             work.write(to)?;
@@ -185,8 +221,9 @@ impl Body for ClientStatus {
             uid: from.u32()?,
             device: CUuuid { bytes: from.array()? },
             memory_bytes: from.u64()?,
-            kernels: from.u64()?,
             limits: ClientLimits::read(from)?,
+            submitted: SubmittedCounts::read(from)?,
+            counts: ClientCounts::read(from)?,
             work: if from.bool()? { Some(ClientWork::read(from)?) } else { None },
             scheduling: ClientScheduling::read(from)?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
@@ -222,6 +259,8 @@ impl Body for ClientWork {
         to.u64(self.global_bytes);
         to.u64(self.sm_active_ns);
         to.u64(self.warp_ns);
+        to.u64(self.device_ns);
+        to.bool(self.sampled);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -234,6 +273,8 @@ impl Body for ClientWork {
             global_bytes: from.u64()?,
             sm_active_ns: from.u64()?,
             warp_ns: from.u64()?,
+            device_ns: from.u64()?,
+            sampled: from.bool()?,
         })
     }
 }

@@ -46,7 +46,11 @@ fn welcome() -> impl Strategy<Value = Welcome> {
 
 fn status() -> impl Strategy<Value = ServerStatus> {
     let device = (any::<u32>(), ".{0,20}", uuid(), ".{0,20}").prop_map(
-        |(ordinal, pci_bus_id, uuid, name)| DeviceStatus { ordinal, pci_bus_id, uuid, name },
+        |(ordinal, pci_bus_id, uuid, name)| {
+            let counts =
+                DeviceCounts { sms: ordinal, sampled: ordinal % 2 == 0, ..Default::default() };
+            DeviceStatus { ordinal, pci_bus_id, uuid, name, counts }
+        },
     );
     let work = any::<Option<(u64, u64, u64, u64, u64, u64, u64, u64)>>().prop_map(|work| {
         work.map(|n| ClientWork {
@@ -58,6 +62,8 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             global_bytes: n.5,
             sm_active_ns: n.6,
             warp_ns: n.7,
+            device_ns: n.0,
+            sampled: n.1 % 2 == 0,
         })
     });
     let scheduling = (".{0,60}", any::<[u64; 3]>()).prop_map(|(settings, n)| ClientScheduling {
@@ -73,12 +79,13 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             uid: n.2,
             device,
             memory_bytes: n.3,
-            kernels: n.4,
             limits: ClientLimits {
                 memory: Some((n.3, SetBy::Live)).filter(|_| n.0 % 2 == 0 && n.3 != u64::MAX),
                 sms: (n.1, SetBy::Program),
                 ..ClientLimits::default()
             },
+            submitted: SubmittedCounts { kernels: n.4, ..Default::default() },
+            counts: ClientCounts { waits: n.3, ..Default::default() },
             work,
             scheduling,
             command_line,
@@ -125,6 +132,31 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
+fn counts() -> impl Strategy<Value = CountsPart> {
+    (any::<(u32, u64, u64)>(), any::<bool>(), ".{0,30}").prop_map(|((client, a, b), more, name)| {
+        let shape = ShapeCounts { launches: a, grid_x: client, ..Default::default() };
+        let exact = ExactCounts { launches: b, ..Default::default() };
+        let stream = StreamCounts { slot: client, bytes_in: a, ..Default::default() };
+        CountsPart {
+            more,
+            client,
+            shapes: vec![(name.clone(), shape)],
+            exact: vec![(name, exact)],
+            streams: vec![stream],
+        }
+    })
+}
+
+fn trace() -> impl Strategy<Value = TracePart> {
+    (any::<(u32, u64, u64)>(), any::<bool>(), ".{0,30}").prop_map(|((client, a, b), more, name)| {
+        let mut part = TracePart { more, next: a, lost: b, ..TracePart::default() };
+        let command_line = name.clone();
+        part.clients.push(TraceClient { client, pid: client, command_line });
+        part.add(&TraceEntry { kind: 1, client, launch: b, ..Default::default() }, &name);
+        part
+    })
+}
+
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (any::<u32>(), ".{0,80}", ".{0,20}", ".{0,80}").prop_map(
@@ -168,7 +200,9 @@ fn message() -> impl Strategy<Value = Message> {
                 (any::<u32>(), change()).prop_map(|(id, change)| Question::Set(id, change)),
                 (any::<u32>(), ".{0,80}").prop_map(|(client, settings)| Question::Schedule(
                     Schedule { client, settings }
-                ))
+                )),
+                any::<u32>().prop_map(Question::Counts),
+                any::<u64>().prop_map(Question::Trace),
             ]
         )
             .prop_map(|(number, question)| Message::Ask(Ask { number, question })),
@@ -178,6 +212,8 @@ fn message() -> impl Strategy<Value = Message> {
                 status().prop_map(Answered::Status),
                 any::<u32>().prop_map(Answered::Done),
                 ".{0,80}".prop_map(Answered::Refused),
+                counts().prop_map(Answered::Counts),
+                trace().prop_map(Answered::Trace),
             ]
         )
             .prop_map(|(number, answered)| Message::Answer(Answer { number, answered })),
@@ -285,6 +321,27 @@ fn the_largest_messages_fit() {
         Message::Welcome(too_many).encode(),
         Err(MessageError::Body { error: CodecError::Length { found: 17, max: 16 }, .. })
     ));
+}
+
+#[test]
+fn the_largest_parts_fit() {
+    let name = |n: usize| format!("{n:0>width$}", width = KERNEL_NAME_BYTES_MAX);
+    let shapes = (0..2 * KERNEL_ROWS_MAX).map(|n| (name(n), ShapeCounts::default())).collect();
+    let exact = (0..KERNEL_ROWS_MAX).map(|n| (name(n), ExactCounts::default())).collect();
+    let streams = vec![StreamCounts::default(); 600];
+    let parts = CountsPart::split(1, shapes, exact, streams);
+    assert_eq!(parts.len(), 2 + 1 + 3);
+    for part in parts {
+        let answered = Answered::Counts(part);
+        assert!(Message::Answer(Answer { number: 1, answered }).encode().is_ok());
+    }
+    let command_line = "x".repeat(COMMAND_LINE_BYTES_MAX);
+    let clients = vec![TraceClient { client: 1, pid: 1, command_line }; TRACE_CLIENTS_MAX];
+    let mut part = TracePart { clients, ..TracePart::default() };
+    let added = (0..1000).filter(|n| part.add(&TraceEntry::default(), &name(n % 48))).count();
+    assert_eq!((added, part.names.len()), (TRACE_RECORDS_MAX, TRACE_NAMES_MAX));
+    let answered = Answered::Trace(part);
+    assert!(Message::Answer(Answer { number: 1, answered }).encode().is_ok());
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod act;
 pub mod connection;
 mod limits;
+mod observe;
 mod query;
 mod report;
 mod schedule;
@@ -136,6 +137,10 @@ commands! {
         "Print or change how servers keep classes of clients apart (openmps only)";
     "class_rules" "[<rules> | none]" owner Run(schedule::class_rules),
         "Print or set which users and commands get which class (openmps only)";
+    "counts" "[<PID>]" anyone Run(observe::counts),
+        "Print what clients did by kernel and stream, as JSON (openmps only)";
+    "trace" "[<PID>[:<from>] ...]" anyone Run(observe::trace),
+        "Print what work was done since a record, as JSON (openmps only)";
     "set_default_active_thread_percentage" "<percentage>" owner
         Run(limits::set_default_active_thread_percentage),
         "Set the share of SMs that clients of servers to come may use";
@@ -205,7 +210,7 @@ fn unknown(line: &str, name: &str) -> Failure {
 
 /// Whether a line and its output go to the log. Programs that watch ask for reports all the time.
 pub(crate) fn is_logged(line: &str) -> bool {
-    line.split_whitespace().next() != Some("report")
+    !matches!(line.split_whitespace().next(), Some("report" | "counts" | "trace"))
 }
 
 /// Carries out one line for the user of `peer`.

@@ -110,7 +110,7 @@ impl Daemon {
                 Err(ChangeError::Refused(format!("the server answered error {code}")))
             }
             Reply::Refused(reason) => Err(ChangeError::Refused(reason)),
-            Reply::Status(_) => Err(QueryError::Silent(server).into()),
+            _ => Err(QueryError::Silent(server).into()),
         }
     }
 }

@@ -25,7 +25,7 @@ pub use start::{
 use crate::directory::PipeDirectory;
 use crate::log::Logs;
 use crate::status::{ServerState, Status};
-use channel::message::Question;
+use channel::message::{CountsPart, Question, TracePart};
 use channel::socket::{PeerCredentials, SeqPacket};
 use lifecycle::LaunchError;
 use questions::Reply;
@@ -179,12 +179,30 @@ impl Daemon {
                 pid,
                 match answer {
                     Ok(Reply::Status(status)) => Ok(status),
-                    Ok(Reply::Done(_) | Reply::Refused(_)) => Err(QueryError::Silent(pid)),
+                    Ok(_) => Err(QueryError::Silent(pid)),
                     Err(error) => Err(error),
                 },
             ));
         }
         answers
+    }
+
+    /// What one server has counted by kernel and stream.
+    pub(crate) fn counts(&self, pid: u32) -> Result<Vec<CountsPart>, QueryError> {
+        let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
+        match self.ask(pid, Question::Counts(0), deadline)? {
+            Reply::Counts(parts) => Ok(parts),
+            _ => Err(QueryError::Silent(pid)),
+        }
+    }
+
+    /// What one server has recorded since the record of that number; 0: from now on.
+    pub(crate) fn trace(&self, pid: u32, from: u64) -> Result<Vec<TracePart>, QueryError> {
+        let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
+        match self.ask(pid, Question::Trace(from), deadline)? {
+            Reply::Trace(parts) => Ok(parts),
+            _ => Err(QueryError::Silent(pid)),
+        }
     }
 
     /// Asks a server and waits for its answer until `deadline`.
@@ -252,7 +270,7 @@ impl Daemon {
         let deadline = Instant::now() + Duration::from_secs(TERMINATE_S_MAX);
         match self.ask(server, Question::Terminate(id), deadline)? {
             Reply::Done(result) => Ok(result),
-            Reply::Status(_) | Reply::Refused(_) => Err(QueryError::Silent(server)),
+            _ => Err(QueryError::Silent(server)),
         }
     }
 

@@ -5,12 +5,14 @@
 //! by the askers that wait.
 
 use crate::status::{Client, Device, ServerState, Status};
-use channel::message::{Answer, Answered, ServerStatus};
+use channel::message::{Answer, Answered, CountsPart, ServerStatus, TracePart};
 use channel::region;
 use std::collections::BTreeMap;
 
 /// Clients of one server that are reported. A server takes fewer; a broken one could go on for ever.
 const REPORTED_CLIENTS_MAX: usize = 4096;
+/// Messages of one answer that are kept, of 64 KiB at most.
+const PARTS_MAX: usize = 4096;
 
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,10 @@ pub(crate) enum Reply {
     Done(u32),
     /// It was refused; why.
     Refused(String),
+    /// What is counted by kernel and stream.
+    Counts(Vec<CountsPart>),
+    /// What work was done.
+    Trace(Vec<TracePart>),
 }
 
 /// The open questions of one server.
@@ -34,6 +40,8 @@ pub(super) struct Questions {
 struct Open {
     /// Parts of an answer that is not whole yet.
     partial: Option<Status>,
+    counts: Vec<CountsPart>,
+    trace: Vec<TracePart>,
     reply: Option<Reply>,
 }
 
@@ -61,6 +69,24 @@ impl Questions {
         match answer.answered {
             Answered::Refused(reason) => open.reply = Some(Reply::Refused(reason)),
             Answered::Done(result) => open.reply = Some(Reply::Done(result)),
+            Answered::Counts(part) => {
+                let whole = !part.more;
+                if open.counts.len() < PARTS_MAX {
+                    open.counts.push(part);
+                }
+                if whole {
+                    open.reply = Some(Reply::Counts(std::mem::take(&mut open.counts)));
+                }
+            }
+            Answered::Trace(part) => {
+                let whole = !part.more;
+                if open.trace.len() < PARTS_MAX {
+                    open.trace.push(part);
+                }
+                if whole {
+                    open.reply = Some(Reply::Trace(std::mem::take(&mut open.trace)));
+                }
+            }
             Answered::Status(part) => {
                 let whole = !part.more;
                 add(&mut open.partial, part);
@@ -94,6 +120,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
                 pci: device.pci_bus_id,
                 uuid: device.uuid.to_string(),
                 name: device.name,
+                counts: device.counts.into(),
             })
             .collect();
     }
@@ -104,8 +131,9 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
         uid: client.uid,
         device_uuid: client.device.to_string(),
         memory_bytes: client.memory_bytes,
-        kernels: client.kernels,
         limits: client.limits,
+        submitted: client.submitted,
+        counts: client.counts,
         work: client.work,
         scheduling: client.scheduling,
         command: client.command_line,

@@ -2,7 +2,8 @@
 
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus,
-    DeviceStatus, Hello, Message, Question, Refused, ServerStatus, SetBy, Welcome, Wishes,
+    DeviceStatus, Hello, Message, Question, Refused, ServerStatus, SetBy, SubmittedCounts, Welcome,
+    Wishes,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
@@ -206,6 +207,7 @@ fn status(clients: &[Held]) -> Vec<ServerStatus> {
         pci_bus_id: "0000:00:06.0".to_owned(),
         uuid,
         name: "NVIDIA H200".to_owned(),
+        counts: Default::default(),
     };
     let rows = clients.iter().map(|held| ClientStatus {
         pid: held.who.pid,
@@ -213,8 +215,9 @@ fn status(clients: &[Held]) -> Vec<ServerStatus> {
         uid: held.who.uid,
         device: uuid,
         memory_bytes: 1 << 20,
-        kernels: 7,
         limits: held.limits,
+        submitted: SubmittedCounts { kernels: 7, ..Default::default() },
+        counts: Default::default(),
         work: None,
         scheduling: ClientScheduling {
             settings: held.who.scheduling.clone(),

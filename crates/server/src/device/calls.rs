@@ -62,7 +62,7 @@ calls! {
         cuTexObjectDestroy cuSurfObjectCreate cuSurfObjectDestroy cuTensorMapEncodeTiled
         cuTensorMapEncodeIm2col cuTensorMapReplaceAddress;
     Nothing:
-        cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamQuery cuStreamWaitEvent
+        cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamGetId cuStreamQuery cuStreamWaitEvent
         cuStreamWriteValue32_v2 cuStreamWriteValue64_v2 cuStreamWaitValue32_v2
         cuStreamWaitValue64_v2 cuLaunchHostFunc cuEventCreate cuEventRecord cuEventQuery
         cuEventElapsedTime cuEventDestroy_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2

@@ -319,7 +319,7 @@ fn read_info(t: &DriverTable, ordinal: CUdevice) -> Result<DeviceInfo, DeviceErr
 }
 
 /// The text before the first NUL.
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

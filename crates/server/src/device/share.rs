@@ -2,7 +2,7 @@
 
 use super::green::GreenContexts;
 use super::{ContextCall, Device, InFlight};
-use cuda_api::extension::{PlaceManaged, TenantUsage};
+use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
 use cuda_api::{CUgreenCtx, CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
@@ -256,6 +256,38 @@ impl Share {
         }
     }
 
+    /// Has the provider record the share's work, or not any more.
+    pub fn set_trace(&self, on: bool) -> CUresult {
+        match (self.device.extension(), self.tenant) {
+            // SAFETY: takes values.
+            (Some(extension), Some(tenant)) => unsafe {
+                (extension.tenant_trace)(tenant, u32::from(on))
+            },
+            _ => Err(CudaError::NOT_SUPPORTED),
+        }
+    }
+
+    /// Takes at most so many records of the share's work, oldest first.
+    pub fn take_trace(&self, most: usize) -> Vec<TraceRecord> {
+        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
+            return Vec::new();
+        };
+        let mut records = vec![TraceRecord::default(); most];
+        let (mut written, mut lost) = (0, 0);
+        // SAFETY: the records are written up to the length that goes with them, the locals too.
+        let answer = unsafe {
+            (extension.tenant_trace_take)(
+                tenant,
+                records.as_mut_ptr(),
+                records.len(),
+                &mut written,
+                &mut lost,
+            )
+        };
+        records.truncate(if answer.is_ok() { written } else { 0 });
+        records
+    }
+
     /// What the share has at the provider at present.
     pub fn leftovers(&self) -> Leftovers {
         self.counts.read()
@@ -270,6 +302,38 @@ impl Device {
         // SAFETY: the local is written.
         unsafe { (self.extension()?.tenant_usage)(tenant, &mut usage) }.ok()?;
         Some(usage)
+    }
+
+    /// What the provider has counted of a tenant's kernels; nothing if it does not count. May be
+    /// asked from any thread.
+    pub fn kernels_of(&self, tenant: u64) -> Vec<KernelUsage> {
+        let Some(extension) = self.extension() else { return Vec::new() };
+        let mut count = 0;
+        // SAFETY: the local is written; a capacity of 0 wants no rows.
+        if unsafe { (extension.tenant_kernels)(tenant, std::ptr::null_mut(), 0, &mut count) }
+            .is_err()
+        {
+            return Vec::new();
+        }
+        let mut rows = vec![KernelUsage::default(); count];
+        if rows.is_empty() {
+            return rows;
+        }
+        // SAFETY: the rows are written up to their number, the local too.
+        let answer = unsafe {
+            (extension.tenant_kernels)(tenant, rows.as_mut_ptr(), rows.len(), &mut count)
+        };
+        rows.truncate(if answer.is_ok() { count } else { 0 });
+        rows
+    }
+
+    /// What the provider has counted of the device; `None` if it does not count. May be asked from any
+    /// thread.
+    pub fn activity(&self) -> Option<DeviceActivity> {
+        let mut activity = DeviceActivity::default();
+        // SAFETY: the local is written.
+        unsafe { (self.extension()?.device_activity)(self.ordinal(), &mut activity) }.ok()?;
+        Some(activity)
     }
 
     /// Ends everything of a tenant that runs or waits, as [`Share::end_work`] does, for a session

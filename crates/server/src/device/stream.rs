@@ -76,6 +76,14 @@ impl Stream {
         self.raw
     }
 
+    /// The provider's number of it, unique as long as it lives.
+    pub fn number(&self) -> Result<u64, CudaError> {
+        let mut number = 0;
+        // SAFETY: the stream is alive; the local is written.
+        unsafe { self.share.device().table().cuStreamGetId(self.raw, &mut number)? };
+        Ok(number)
+    }
+
     /// True if all that was submitted is done.
     pub fn is_idle(&self) -> Result<bool, CudaError> {
         // SAFETY: the stream is alive.

@@ -15,6 +15,8 @@ use std::rc::Rc;
 
 /// Most timed pieces of work that were not read yet: events are some hundred bytes at the provider.
 const PENDING_MAX: usize = 64;
+/// As [`PENDING_MAX`], while all work is timed.
+const PENDING_MANY_MAX: usize = 4096;
 
 /// How long a piece of work took.
 #[derive(Debug)]
@@ -40,6 +42,7 @@ pub struct Stopwatch<T> {
     share: Rc<Share>,
     spare: Vec<Event>,
     pending: VecDeque<Pending<T>>,
+    pending_max: usize,
 }
 
 /// Behind this event comes the work that is timed.
@@ -48,7 +51,18 @@ pub struct Started(Event);
 impl<T> Stopwatch<T> {
     /// Nothing is timed yet.
     pub fn new(share: &Rc<Share>) -> Self {
-        Self { share: share.clone(), spare: Vec::new(), pending: VecDeque::new() }
+        Self {
+            share: share.clone(),
+            spare: Vec::new(),
+            pending: VecDeque::new(),
+            pending_max: PENDING_MAX,
+        }
+    }
+
+    /// Whether all work is to be timed, or a sample.
+    pub fn set_many(&mut self, many: bool) {
+        self.pending_max = if many { PENDING_MANY_MAX } else { PENDING_MAX };
+        self.spare.truncate(2 * self.pending_max);
     }
 
     fn event(&mut self) -> Result<Event, CudaError> {
@@ -58,7 +72,7 @@ impl<T> Stopwatch<T> {
     /// To be called right before a piece of work is submitted to a stream. `None` if it cannot be
     /// timed: too much is, or the provider has no event for it. No error of the client's.
     pub fn start(&mut self, stream: &Stream) -> Option<Started> {
-        if self.pending.len() >= PENDING_MAX {
+        if self.pending.len() >= self.pending_max {
             return None;
         }
         let event = self.event().ok()?;
@@ -87,7 +101,8 @@ impl<T> Stopwatch<T> {
     }
 
     /// Reads the times of what is done. The error is that of the work.
-    pub fn read(&mut self, mut each: impl FnMut(Timed<T>)) -> CUresult {
+    /// `each` is also given the event before the work.
+    pub fn read(&mut self, mut each: impl FnMut(Timed<T>, &Event)) -> CUresult {
         let mut at = 0;
         while let Some(pending) = self.pending.get(at) {
             if !pending.end.is_done()? {
@@ -97,7 +112,8 @@ impl<T> Stopwatch<T> {
             }
             let Some(Pending { of, start, end, is_clean }) = self.pending.remove(at) else { break };
             if let Ok(ms) = start.elapsed_ms(&end) {
-                each(Timed { of, device_ns: (f64::from(ms) * 1e6).max(0.0) as u64, is_clean });
+                let device_ns = (f64::from(ms) * 1e6).max(0.0) as u64;
+                each(Timed { of, device_ns, is_clean }, &start);
             }
             self.spare.extend([start, end]);
         }

@@ -3,11 +3,13 @@
 //! A client is listed from when the daemon hands it over until its process is gone, whether its
 //! session still lives or not.
 
+use super::counts;
 use crate::common::Common;
 use crate::device::Device;
 use crate::session::{self, End, Identity, Limits, Link, Stage};
 use channel::message::{
-    Answer, Answered, Change, Client, ClientStatus, ClientWork, Message, Refused, Settings,
+    Answer, Answered, Change, Client, ClientStatus, ClientWork, DeviceCounts, Message, Refused,
+    Settings,
 };
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
@@ -69,6 +71,9 @@ pub(super) struct Clients {
     terminations: Vec<Termination>,
     /// Processes that were refused, of which the daemon has not heard yet.
     refused: Vec<u32>,
+    /// What was done for clients that are gone.
+    past: ClientWork,
+    since: Instant,
 }
 
 /// One termination that the daemon asked for.
@@ -91,6 +96,8 @@ impl Clients {
             last_id: 0,
             terminations: Vec::new(),
             refused: Vec::new(),
+            past: ClientWork::default(),
+            since: Instant::now(),
         }
     }
 
@@ -350,6 +357,7 @@ impl Clients {
                 continue;
             }
             let mut entry = self.entries.remove(index);
+            counts::add(&mut self.past, &counts::work(&entry.link, &self.common.device));
             // The thread may have something left to destroy.
             self.ended.extend(entry.thread.take());
             let (name, pid) = (entry.link.name(), entry.link.identity.pid);
@@ -401,32 +409,27 @@ impl Clients {
         self.links().filter(|link| link.is_stuck()).map(Link::name).collect()
     }
 
+    /// What the device is and did, for all clients that there are and were.
+    pub(super) fn device_counts(&self, device: &Device) -> DeviceCounts {
+        let mut sum = self.past;
+        self.links().for_each(|link| counts::add(&mut sum, &counts::work(link, device)));
+        counts::device(device, &sum, self.since.elapsed())
+    }
+
     /// How the clients are.
     pub(super) fn status(&self, device: &Device) -> Vec<ClientStatus> {
         let uuid = CUuuid { bytes: device.info().uuid };
-        let work = |entry: &Entry| {
-            let usage = device.usage_of(*entry.link.tenant.get()?)?;
-            Some(ClientWork {
-                busy_ns: usage.busy_ns,
-                worker_ns: usage.worker_ns,
-                blocks: usage.blocks,
-                warp_instructions: usage.warp_instructions,
-                thread_instructions: usage.thread_instructions,
-                global_bytes: usage.global_bytes,
-                sm_active_ns: usage.sm_active_ns,
-                warp_ns: usage.warp_ns,
-            })
-        };
         let status = |entry: &Entry| ClientStatus {
             pid: entry.link.identity.pid,
             id: entry.link.identity.id,
             uid: entry.link.identity.uid,
             device: uuid,
             memory_bytes: entry.link.limits.memory.used_bytes(),
-            kernels: entry.link.counters.submitted.kernels.get(),
             limits: entry.link.limits.report(),
-            work: work(entry),
             scheduling: entry.link.scheduling.status(),
+            submitted: counts::submitted(&entry.link.counters.submitted),
+            counts: counts::requests(&entry.link.counters),
+            work: Some(counts::work(&entry.link, device)),
             command_line: entry.link.identity.command.clone(),
         };
         self.entries.iter().map(status).collect()

@@ -22,6 +22,8 @@ impl Server {
             }
             Message::Ask(Ask { number, question }) => match question {
                 Question::Status => self.report(number),
+                Question::Counts(client) => self.tell_counts(number, client),
+                Question::Trace(from) => self.tell_trace(number, from),
                 Question::Terminate(client) => {
                     self.clients.terminate(number, client);
                     self.settle();
@@ -97,6 +99,7 @@ impl Server {
             pci_bus_id: info.pci_bus_id.clone(),
             uuid,
             name: info.name.clone(),
+            counts: self.clients.device_counts(&self.common.device),
         };
         let clients: Vec<ClientStatus> = self.clients.status(&self.common.device);
         let state = match self.common.fault() {

@@ -4,6 +4,7 @@
 //! It never waits for a session: a session that ends wakes it.
 
 mod clients;
+mod counts;
 mod daemon;
 mod start;
 mod trial;

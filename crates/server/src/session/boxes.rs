@@ -4,6 +4,7 @@ use super::Session;
 use super::arrays::Arrays;
 use super::memory::Memory;
 use super::meter::Direction;
+use super::posts::subject_of_copy;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
 use crate::device::{BoxSide, CheckedRange};
@@ -91,7 +92,6 @@ impl Session {
         if extent.contains(&0) {
             return Ok(());
         }
-        slot.stream.copy_box(to, from, extent)?;
         let is_host = |end| matches!(end, &BoxEnd::Host { .. });
         let direction = match (is_host(&source), is_host(&destination)) {
             (true, false) => Direction::In,
@@ -99,6 +99,11 @@ impl Session {
             _ => Direction::Within,
         };
         let bytes = extent.iter().fold(1u64, |bytes, extent| bytes.saturating_mul(*extent));
+        let subject = || subject_of_copy(self.link.identity.id, slot, direction, bytes);
+        let timing = self.meter.begin(&slot.stream, None, subject);
+        let copied = slot.stream.copy_box(to, from, extent);
+        self.meter.end(timing, &slot.stream, copied.is_ok());
+        copied?;
         self.link.counters.copied(&slot.counters, direction, bytes);
         Ok(())
     }

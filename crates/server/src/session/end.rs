@@ -160,6 +160,9 @@ impl Session {
 
     /// Destroys what waits for nothing.
     fn clear_at_once(&mut self) {
+        // The last of its work is told of too.
+        let _ = self.meter.read();
+        self.follow_trace();
         self.graphs.clear();
         self.common.shared.forget_client(self.link.identity.id);
         self.events.clear();

@@ -7,6 +7,7 @@
 //! others go on at another server.
 
 use super::{End, Plea, Session};
+use channel::message::TraceClient;
 use cuda_api::{CUresult, CudaError};
 use std::time::{Duration, Instant};
 
@@ -26,12 +27,25 @@ impl Session {
         if !self.streams.may_be_busy() {
             self.gate.close();
         }
+        self.follow_trace();
         if let Err(error) = polled {
             self.note(error);
         } else if let Err(error) = self.share.tenant_error() {
             self.fault(error);
         } else if let Some(error) = self.common.fault() {
             self.stand_trial(error);
+        }
+    }
+
+    /// Records the client's work if somebody asks for it.
+    pub(super) fn follow_trace(&mut self) {
+        let identity = &self.link.identity;
+        if self.meter.follow(&self.common.trace, &mut self.streams, identity.id) {
+            self.common.trace.introduce(TraceClient {
+                client: identity.id,
+                pid: identity.pid,
+                command_line: identity.command.clone(),
+            });
         }
     }
 

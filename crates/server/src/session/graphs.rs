@@ -9,12 +9,13 @@ use super::boxes::Reach;
 use super::graph_pieces::{Node, Piece, Recording};
 use super::handles::Table;
 use super::memory::Memory;
-use super::meter::{KernelCounters, KernelMeter, Shape, ShapeCounters};
+use super::meter::{KernelCounters, KernelMeter, Shape, ShapeCounters, Subject};
 use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
 use super::{Session, boxes};
 use crate::device::{GraphBuilder, GraphExec};
+use channel::message::{TraceEntry, trace_kind};
 use channel::request::{
     BoxCopy, BoxEnd, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
     GraphInstantiate, GraphKernel, GraphLaunch, HostReference,
@@ -32,11 +33,6 @@ pub const NODES_MAX: usize = 262_144;
 
 /// The name under which launches of graphs are counted as a whole.
 const GRAPHS: &CStr = c"(graphs)";
-
-/// What stands for the shape of a graph's launch: how many kernels it has.
-fn graph_shape(kernels: u32) -> Shape {
-    Shape { grid: [kernels, 1, 1], block: [1, 1, 1], shared_bytes: u32::MAX }
-}
 
 /// What a graph's nodes use.
 #[derive(Default)]
@@ -379,13 +375,21 @@ impl Session {
         if uses.may_print && !self.printing {
             self.printing = self.common.printed.begin(&self.link);
         }
-        let shape = graph_shape(uses.kernels);
+        let shape = Shape::of_graph(uses.kernels);
         let timed = meter.due(shape).filter(|_| !self.place.shares_queues());
-        let timing = timed.and_then(|of| self.meter.begin(&slot.stream, of));
+        let subject = || Subject {
+            entry: TraceEntry {
+                kind: trace_kind::GRAPH,
+                client: self.link.identity.id,
+                stream: slot.index(),
+                grid_x: uses.kernels,
+                ..TraceEntry::default()
+            },
+            name: format!("graph of {} kernels", uses.kernels),
+        };
+        let timing = self.meter.begin(&slot.stream, timed, subject);
         let launched = exec.launch(&slot.stream);
-        if let Some(timing) = timing {
-            self.meter.end(timing, &slot.stream, launched.is_ok());
-        }
+        self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
         meter.submitted();
         uses.counted.iter().for_each(|kernel| kernel.launches_in_graphs.add(1));
@@ -401,7 +405,7 @@ impl Session {
         let Graph::Ready { uses, meter, .. } = self.graphs.table.get(word)? else {
             return Err(CudaError::INVALID_HANDLE);
         };
-        if let Some(known) = meter.prediction(&graph_shape(uses.kernels)) {
+        if let Some(known) = meter.prediction(&Shape::of_graph(uses.kernels)) {
             return Ok(Some(known.device_ns));
         }
         let kernels = uses.counted.iter().map(|kernel| predicted_ns(kernel.prediction()));

@@ -56,6 +56,11 @@ impl<T> Table<T> {
         }
     }
 
+    /// All objects.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter_map(|place| place.as_ref().map(|(_, object)| object))
+    }
+
     /// As [`Table::get`], to change it.
     #[inline]
     pub fn get_mut(&mut self, word: u64) -> Result<&mut T, CudaError> {

@@ -1,10 +1,11 @@
 //! Requests without a reply: launches, copies, fences, streams and events.
 
 use super::Session;
-use super::meter::Direction;
+use super::meter::{Direction, Subject};
 use super::modules::{LoadedFunction, LoadedModule};
-use super::streams::{Presence, Streams, Work};
+use super::streams::{Presence, Slot, Streams, Work};
 use crate::device::{CheckedRange, Event, LaunchShape};
+use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;
 use cuda_api::constants::event_flags;
 use cuda_api::{CUresult, CUstream, CudaError};
@@ -34,6 +35,40 @@ pub(super) fn launch_shape(
     })
 }
 
+/// What a trace says of a launch.
+fn subject_of_launch(client: u32, slot: &Slot, shape: &LaunchShape, name: String) -> Subject {
+    let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (shape.grid, shape.block);
+    let entry = TraceEntry {
+        kind: trace_kind::KERNEL,
+        client,
+        stream: slot.index(),
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        ..TraceEntry::default()
+    };
+    Subject { entry, name }
+}
+
+/// What a trace says of a copy.
+pub(super) fn subject_of_copy(
+    client: u32,
+    slot: &Slot,
+    direction: Direction,
+    bytes: u64,
+) -> Subject {
+    let kind = match direction {
+        Direction::In => trace_kind::COPY_IN,
+        Direction::Out => trace_kind::COPY_OUT,
+        Direction::Within => trace_kind::COPY_WITHIN,
+    };
+    let entry = TraceEntry { kind, client, stream: slot.index(), bytes, ..TraceEntry::default() };
+    Subject { entry, name: String::new() }
+}
+
 impl Session {
     pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
         let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
@@ -53,11 +88,13 @@ impl Session {
         let timed = meter
             .before(self.share.device().table(), function, &shape)
             .filter(|_| !self.place.shares_queues());
-        let timing = timed.and_then(|of| self.meter.begin(&slot.stream, of));
+        let subject = || {
+            let name = meter.kernel().name.to_string_lossy().into_owned();
+            subject_of_launch(self.link.identity.id, slot, &shape, name)
+        };
+        let timing = self.meter.begin(&slot.stream, timed, subject);
         let launched = slot.stream.launch(function, shape, request.parameters);
-        if let Some(timing) = timing {
-            self.meter.end(timing, &slot.stream, launched.is_ok());
-        }
+        self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
         meter.submitted();
         slot.last_kernel = Some(request.function.0 as u64);
@@ -115,10 +152,14 @@ impl Session {
             }
             let slot = self.streams.enter(word, Work::Ordered)?;
             let (to, from) = (to.part(done, slice), from.part(done, slice));
-            match direction {
-                Direction::Out => slot.stream.copy_out(to, from)?,
-                _ => slot.stream.copy_in(to, from)?,
-            }
+            let subject = || subject_of_copy(self.link.identity.id, slot, direction, slice);
+            let timing = self.meter.begin(&slot.stream, None, subject);
+            let copied = match direction {
+                Direction::Out => slot.stream.copy_out(to, from),
+                _ => slot.stream.copy_in(to, from),
+            };
+            self.meter.end(timing, &slot.stream, copied.is_ok());
+            copied?;
             if predicted_ns.is_some() {
                 self.gate.submitted(slot, 0, predicted_ns)?;
             }

@@ -293,6 +293,19 @@ impl Streams {
         Ok(slot)
     }
 
+    /// The provider's numbers of the streams that are or may be at work, and their slots.
+    pub fn numbers(&mut self) -> Vec<(u64, u32)> {
+        let mut numbers = Vec::new();
+        let mut add = |slot: &Slot| {
+            if let Ok(number) = slot.stream.number() {
+                numbers.push((number, slot.index()));
+            }
+        };
+        self.table.iter().for_each(&mut add);
+        self.leaving.iter().for_each(&mut add);
+        numbers
+    }
+
     /// What was submitted to a stream, if there is such a one.
     pub fn counters(&self, word: u64) -> Option<&Submitted> {
         self.table.get(resolve(word)).ok().map(|slot| &*slot.counters)
@@ -451,6 +464,11 @@ impl Streams {
 }
 
 impl Slot {
+    /// Its place among the client's streams.
+    pub fn index(&self) -> u32 {
+        Handle::from_word(self.word).map_or(0, |handle| handle.index)
+    }
+
     fn finish_join(&mut self, event: Event) {
         self.join = Some(event);
         if let Some(blocking) = &mut self.blocking {

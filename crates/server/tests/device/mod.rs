@@ -31,7 +31,8 @@ cuda_api::linked_symbols! {
     cuStreamWriteValue32_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
-    openmpsDeviceDescribe openmpsDeviceCodeStore
+    openmpsDeviceDescribe openmpsDeviceCodeStore openmpsTenantKernels openmpsTenantTrace openmpsTenantTraceTake
+    cuStreamGetId cuOccupancyMaxActiveBlocksPerMultiprocessor
 }
 
 /// The provider that the environment names; the software GPU if it names none.

@@ -722,6 +722,26 @@ pub fn extension() -> &'static Extension {
     unsafe extern "C" fn usage(_: u64, _: *mut cuda_api::extension::TenantUsage) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
+    unsafe extern "C" fn kernels(
+        _: u64,
+        _: *mut cuda_api::extension::KernelUsage,
+        _: usize,
+        _: *mut usize,
+    ) -> CUresult {
+        Err(CudaError::NOT_SUPPORTED)
+    }
+    unsafe extern "C" fn trace(_: u64, _: c_uint) -> CUresult {
+        Err(CudaError::NOT_SUPPORTED)
+    }
+    unsafe extern "C" fn trace_take(
+        _: u64,
+        _: *mut cuda_api::extension::TraceRecord,
+        _: usize,
+        _: *mut usize,
+        _: *mut u64,
+    ) -> CUresult {
+        Err(CudaError::NOT_SUPPORTED)
+    }
     unsafe extern "C" fn activity(
         _: c_int,
         _: *mut cuda_api::extension::DeviceActivity,
@@ -749,6 +769,9 @@ pub fn extension() -> &'static Extension {
         tenant_place_managed: place_managed,
         tenant_memory: memory,
         tenant_usage: usage,
+        tenant_kernels: kernels,
+        tenant_trace: trace,
+        tenant_trace_take: trace_take,
         device_activity: activity,
         device_describe: describe,
         device_code_store: code_store,

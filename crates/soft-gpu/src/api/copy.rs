@@ -65,8 +65,14 @@ impl Driver {
     /// Checks one end of a copy of a box of `bytes` bytes in all; true in the second place if it
     /// is pageable memory.
     fn side(&self, tenant: &Tenant, end: &End, bytes: u64) -> Result<(Side, bool)> {
-        let side =
-            |device| Side { address: end.address, pitch: end.pitch, slice: end.slice, device };
+        let host = matches!(end.place, Place::Host);
+        let side = |device| Side {
+            address: end.address,
+            pitch: end.pitch,
+            slice: end.slice,
+            device,
+            host,
+        };
         if end.address == 0 {
             return Err(Error::INVALID_VALUE);
         }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
 use cuda_api::extension::{
-    CodeStore, DeviceActivity, DeviceDescription, PlaceManaged, TenantUsage, standard,
+    CodeStore, DeviceActivity, DeviceDescription, KernelUsage, PlaceManaged, TenantUsage,
+    TraceRecord, USAGE_NAME_BYTES, standard,
 };
 use cuda_api::pointer::{FromProgram, Out};
 
@@ -58,6 +59,9 @@ macro_rules! extension {
             tenant_place_managed: openmpsTenantPlaceManaged,
             tenant_memory: openmpsTenantMemory,
             tenant_usage: openmpsTenantUsage,
+            tenant_kernels: openmpsTenantKernels,
+            tenant_trace: openmpsTenantTrace,
+            tenant_trace_take: openmpsTenantTraceTake,
             device_activity: openmpsDeviceActivity,
             device_describe: openmpsDeviceDescribe,
             device_code_store: openmpsDeviceCodeStore,
@@ -166,7 +170,60 @@ extension! {
             global_bytes: used.counters.global_bytes,
             sm_active_ns: used.sm_ns,
             warp_ns: used.warp_ns,
+            kernel_ns: used.kernel_ns,
         })
+    }
+
+    fn openmpsTenantKernels(
+        tenant: u64, rows: *mut KernelUsage, capacity: usize, written: *mut usize,
+    ) {
+        let driver = driver()?;
+        written.required()?;
+        let kernels = driver.device.kernel_totals_of(&*driver.tenant_of(tenant)?);
+        if capacity == 0 {
+            return written.set(kernels.len());
+        }
+        let count = kernels.len().min(capacity);
+        for (index, row) in kernels.iter().take(count).enumerate() {
+            let totals = &row.totals;
+            rows.set_at(index, KernelUsage {
+                launches: totals.launches,
+                blocks: totals.blocks,
+                kernel_ns: totals.span_ns,
+                worker_ns: totals.worker_ns,
+                sm_active_ns: totals.sm_ns,
+                warp_ns: totals.warp_ns,
+                warp_instructions: totals.warp_instructions,
+                thread_instructions: totals.thread_instructions,
+                global_bytes: totals.global_bytes,
+                name: {
+                    let name = row.kernel.as_bytes();
+                    text(&name[..name.len().min(USAGE_NAME_BYTES - 1)])
+                },
+            })?;
+        }
+        written.set(count)
+    }
+
+    fn openmpsTenantTrace(tenant: u64, on: c_uint) {
+        let driver = driver()?;
+        driver.device.set_trace(&*driver.tenant_of(tenant)?, on != 0);
+        Ok(())
+    }
+
+    fn openmpsTenantTraceTake(
+        tenant: u64, records: *mut TraceRecord, capacity: usize, written: *mut usize,
+        lost: *mut u64,
+    ) {
+        let driver = driver()?;
+        written.required()?;
+        lost.required()?;
+        let (taken, gone) = driver.device.take_trace(&*driver.tenant_of(tenant)?, capacity);
+        for (index, record) in taken.iter().enumerate() {
+            records.set_at(index, *record)?;
+        }
+        lost.set(gone)?;
+        written.set(taken.len())
     }
 
     fn openmpsDeviceActivity(device: c_int, activity: *mut DeviceActivity) {

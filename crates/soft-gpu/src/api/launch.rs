@@ -186,6 +186,7 @@ impl Prepared {
             need: self.need,
             priority: self.request.priority,
             followers: children.map(|children| children as Arc<dyn Followers>),
+            submitted_ns: 0,
         }))
     }
 }

@@ -25,6 +25,8 @@ pub struct Usage {
     pub sm_ns: u64,
     /// Sum over its resident warps of the time in which they were, ns.
     pub warp_ns: u64,
+    /// From the start of each kernel to its end, ns; kernels that overlap count each.
+    pub kernel_ns: u64,
 }
 
 /// Keeps a tenant's [`Usage`], but for memory, which is counted where it is given out.
@@ -60,6 +62,11 @@ impl Account {
         if self.running == 0 {
             self.done.busy_ns += now_ns.saturating_sub(self.since_ns);
         }
+    }
+
+    /// A kernel was so long in execution.
+    pub(super) fn spanned(&mut self, span_ns: u64) {
+        self.done.kernel_ns += span_ns;
     }
 
     /// A worker was at its blocks for so long, `finished` of which have ended.

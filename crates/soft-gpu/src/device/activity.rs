@@ -141,6 +141,11 @@ impl Resident {
         self.warps -= u64::from(warps);
     }
 
+    /// Blocks on an SM.
+    pub(super) fn blocks_on(&self, sm: u32) -> u32 {
+        self.on_sm.get(sm as usize).copied().unwrap_or(0)
+    }
+
     /// Counts from 0 again, for other blocks; none of these is left.
     pub(super) fn begin_anew(&mut self) {
         debug_assert!(self.blocks == 0 && self.on_sm.iter().all(|blocks| *blocks == 0));

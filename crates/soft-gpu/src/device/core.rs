@@ -22,6 +22,7 @@ use super::profile::Profile;
 use super::slab::{Key, Slab};
 use super::stream::{Group, Op, Stream};
 use super::tenant::{Tenant, TenantId};
+use super::trace::Trace;
 use super::turn::TurnState;
 use crate::error::Error;
 use simt::kernel::{BlockRun, Control, MemoryView};
@@ -76,6 +77,7 @@ pub(super) struct Core {
     pub(super) ticker: Option<Thread>,
     pub(super) activity: Activity,
     pub(super) profile: Profile,
+    pub(super) trace: Trace,
     pub(super) turn: TurnState,
     pub(super) after: Box<After>,
     /// Launches so far: their order, and `%gridid`.

@@ -38,6 +38,8 @@ pub struct KernelOp {
     pub priority: Option<i32>,
     /// What its threads may ask to be done when it has ended.
     pub followers: Option<Arc<dyn Followers>>,
+    /// When it came to its stream, ns; 0 while nothing is traced.
+    pub submitted_ns: u64,
 }
 
 /// Work that a grid brings about.
@@ -114,6 +116,8 @@ pub(super) struct GridRoom {
     waiting: VecDeque<Block>,
     resident: Resident,
     totals: KernelTotals,
+    /// Since when it has had blocks on each SM, ns; kept while something is traced.
+    on_sm_since: Vec<u64>,
 }
 
 impl GridRoom {
@@ -122,6 +126,7 @@ impl GridRoom {
         debug_assert!(self.waiting.is_empty());
         self.resident.begin_anew();
         self.totals = KernelTotals::default();
+        self.on_sm_since.clear();
     }
 }
 
@@ -129,6 +134,16 @@ impl Grid {
     /// True if a worker could take a block of it.
     pub(super) fn has_waiting(&self) -> bool {
         !self.room.waiting.is_empty()
+    }
+
+    /// Number of the launch.
+    pub(super) fn arrival(&self) -> u64 {
+        self.arrival
+    }
+
+    /// When it began, ns.
+    pub(super) fn started_ns(&self) -> u64 {
+        self.started_ns
     }
 
     /// Blocks, or clusters, that have a place.
@@ -309,9 +324,16 @@ impl Core {
         let blocks = (grid.op.blocks_together(), most.min(grid.total - grid.next));
         let open = |sm: &u32| !claimed.is_some_and(|claimed| claimed[*sm as usize]);
         let fits = |on_sm: &SmUse| fits(on_sm, &need);
+        let traced = self.trace.is_on();
+        let on_sm_since = &mut grid.room.on_sm_since;
         let placed = |places: Places| {
             for sm in places.iter() {
                 counted.iter_mut().for_each(|resident| resident.came(sm, need.warps));
+                if traced && counted[2].blocks_on(sm) == 1 {
+                    let places = on_sm_since.len().max(sm as usize + 1);
+                    on_sm_since.resize(places, 0);
+                    on_sm_since[sm as usize] = now;
+                }
             }
             grid.room.waiting.push_back(Block { places, index: grid.next, run: None });
             grid.next += 1;
@@ -531,6 +553,12 @@ impl Core {
             for sm in blocks.iter().flat_map(|block| block.places.iter()) {
                 self.sms[sm as usize].give(&need);
                 counted.iter_mut().for_each(|resident| resident.left(sm, need.warps));
+                if self.trace.is_on()
+                    && counted[2].blocks_on(sm) == 0
+                    && let Some(since) = grid.room.on_sm_since.get(sm as usize)
+                {
+                    self.trace.on_sm(grid.tenant.id, grid.arrival, sm, *since, now);
+                }
             }
             blocks.clear();
         }
@@ -544,10 +572,14 @@ impl Core {
 
     fn end_grid(&mut self, key: Key<Grid>, now: u64) {
         let Some(grid) = self.grids.remove(key) else { return };
+        let span_ns = now.saturating_sub(grid.started_ns);
         if let Some(account) = self.accounts.get_mut(grid.tenant.account) {
             account.kernel_ended(now, !grid.killed);
+            account.spanned(span_ns);
         }
-        let span_ns = now.saturating_sub(grid.started_ns);
+        if self.trace.is_on() {
+            self.trace.kernel(&grid, now);
+        }
         let Resident { sm_ns, warp_ns, .. } = grid.room.resident;
         let totals = KernelTotals { launches: 1, span_ns, sm_ns, warp_ns, ..grid.room.totals };
         let stream = grid.stream;

@@ -30,6 +30,7 @@ pub mod slab;
 pub mod stream;
 pub mod tenant;
 mod ticker;
+pub mod trace;
 pub mod transfer;
 pub mod turn;
 pub mod values;
@@ -143,6 +144,7 @@ impl Device {
             ticker: None,
             activity,
             profile: Default::default(),
+            trace: Default::default(),
             turn: TurnState::new(file),
             after: Box::default(),
             arrivals: 0,

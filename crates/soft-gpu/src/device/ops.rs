@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::account::Account;
+use super::clock::now_ns;
 use super::core::{Core, Parker};
 use super::event::EventPoint;
 use super::grid::SmMask;
@@ -175,6 +176,10 @@ impl Device {
                 let seq = stream.submitted;
                 stream.head = Head::TransferRunning;
                 let tenant = stream.tenant.clone();
+                let mut transfer = transfer;
+                if core.trace.is_on() {
+                    transfer.begins(now_ns());
+                }
                 drop(core);
                 self.transfer_inline(key, &tenant, transfer);
                 return Ok(seq);

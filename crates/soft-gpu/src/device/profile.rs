@@ -133,6 +133,11 @@ impl Profile {
         row
     }
 
+    fn rows_of(&self, tenant: TenantId) -> Vec<KernelRow> {
+        let rows = self.rows.iter().filter(|(of, _)| *of == tenant);
+        rows.map(|(_, row)| row.clone()).collect()
+    }
+
     fn rows(&self) -> Vec<KernelRow> {
         self.rows.iter().map(|(_, row)| row.clone()).collect()
     }
@@ -144,6 +149,11 @@ impl Device {
         let mut rows = self.lock().profile.rows();
         rows.sort_by_cached_key(|row| (Reverse(row.totals.worker_ns), row.kernel.clone()));
         rows
+    }
+
+    /// What each kernel of a tenant did so far.
+    pub fn kernel_totals_of(&self, tenant: &Tenant) -> Vec<KernelRow> {
+        self.lock().profile.rows_of(tenant.id)
     }
 
     /// Writes the table that OPENMPS_SOFT_PROFILE asks for, or says why it cannot.

@@ -200,7 +200,14 @@ impl Core {
 
     /// Appends an operation; returns its number, or `None` if the stream is gone. The caller runs
     /// [`Core::start_ready`] before it lets the lock go.
-    pub(super) fn push(&mut self, key: Key<Stream>, op: Op) -> Option<u64> {
+    pub(super) fn push(&mut self, key: Key<Stream>, mut op: Op) -> Option<u64> {
+        if self.trace.is_on() {
+            match &mut op {
+                Op::Kernel(kernel) => kernel.submitted_ns = now_ns(),
+                Op::Transfer(transfer) => transfer.times.submitted_ns = now_ns(),
+                _ => {}
+            }
+        }
         let stream = self.streams.get_mut(key)?;
         stream.submitted += 1;
         if let Op::Record(point) = &op {

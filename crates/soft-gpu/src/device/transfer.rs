@@ -6,6 +6,7 @@
 
 use super::limits;
 use super::tenant::Space;
+use cuda_api::extension::trace_kind;
 use simt::runtime::init_tracking::WrittenBytes;
 
 /// Bytes moved in one step, so that the end of a client, an unmapping or another stream waits a
@@ -28,14 +29,16 @@ pub struct Side {
     pub pitch: u64,
     /// Bytes from one slice to the next.
     pub slice: u64,
-    /// True for device memory, which is checked.
+    /// True for memory of the device's, registered host memory included, which is checked.
     pub device: bool,
+    /// True for what the program calls host memory.
+    pub host: bool,
 }
 
 impl Side {
     /// A side of a copy that is one run of bytes.
     pub fn linear(address: u64, device: bool) -> Self {
-        Self { address, pitch: 0, slice: 0, device }
+        Self { address, pitch: 0, slice: 0, device, host: !device }
     }
 
     fn row(&self, y: u64, z: u64) -> u64 {
@@ -98,6 +101,15 @@ pub struct Transfer {
     row: u64,
     /// Bytes of that row already done.
     done: u64,
+    /// For the trace.
+    pub(super) times: Times,
+}
+
+/// When a transfer came to its stream and when it began, ns; 0 while nothing is traced.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    pub(super) submitted_ns: u64,
+    pub(super) started_ns: u64,
 }
 
 /// What one step came to.
@@ -121,12 +133,31 @@ pub enum Progress {
 impl Transfer {
     /// A copy from its start.
     pub fn copy(copy: Copy) -> Self {
-        Self { work: Work::Copy(copy), row: 0, done: 0 }
+        Self { work: Work::Copy(copy), row: 0, done: 0, times: Times::default() }
     }
 
     /// A fill from its start.
     pub fn fill(fill: Fill) -> Self {
-        Self { work: Work::Fill(fill), row: 0, done: 0 }
+        Self { work: Work::Fill(fill), row: 0, done: 0, times: Times::default() }
+    }
+
+    /// What a trace calls it.
+    pub(super) fn trace_kind(&self) -> u32 {
+        match &self.work {
+            Work::Fill(_) => trace_kind::FILL,
+            Work::Copy(copy) => match (copy.src.host, copy.dst.host) {
+                (true, false) => trace_kind::COPY_IN,
+                (false, true) => trace_kind::COPY_OUT,
+                _ => trace_kind::COPY_WITHIN,
+            },
+        }
+    }
+
+    /// It begins.
+    pub(super) fn begins(&mut self, now: u64) {
+        let times = &mut self.times;
+        times.started_ns = if times.started_ns == 0 { now } else { times.started_ns };
+        times.submitted_ns = if times.submitted_ns == 0 { now } else { times.submitted_ns };
     }
 
     /// All bytes that will be written.
@@ -336,8 +367,20 @@ mod tests {
         let dst = vec![0u8; 256];
         let space = space_of(&dst);
         let copy = Copy {
-            dst: Side { address: dst.as_ptr() as u64, pitch: 10, slice: 60, device: true },
-            src: Side { address: src.as_ptr() as u64, pitch: 7, slice: 50, device: false },
+            dst: Side {
+                address: dst.as_ptr() as u64,
+                pitch: 10,
+                slice: 60,
+                device: true,
+                host: false,
+            },
+            src: Side {
+                address: src.as_ptr() as u64,
+                pitch: 7,
+                slice: 50,
+                device: false,
+                host: true,
+            },
             width: 5,
             height: 4,
             depth: 3,
@@ -464,7 +507,7 @@ mod tests {
     fn all_that_is_written_is_noted_and_nothing_else() {
         let account = WrittenBytes::default();
         account.track(4096, 4096);
-        let side = |address| Side { address, pitch: 16, slice: 64, device: true };
+        let side = |address| Side { address, pitch: 16, slice: 64, device: true, host: false };
         let (dst, src) = (side(4096), side(0));
         let copy = Copy { dst, src, width: 8, height: 2, depth: 3, staged: None };
         Transfer::copy(copy).note_written(&account);

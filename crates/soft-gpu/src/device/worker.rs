@@ -206,7 +206,7 @@ impl Core {
         if !matches!(stream.head, Head::TransferQueued(_)) {
             return None;
         }
-        let Head::TransferQueued(transfer) =
+        let Head::TransferQueued(mut transfer) =
             std::mem::replace(&mut stream.head, Head::TransferRunning)
         else {
             return None;
@@ -214,6 +214,9 @@ impl Core {
         let tenant = stream.tenant.clone();
         let desk = self.slots_free.pop()?;
         let since_ns = now_ns();
+        if self.trace.is_on() {
+            transfer.begins(since_ns);
+        }
         let running = Running { tenant: tenant.id, grid: None, since_ns };
         self.slots[desk.slot].running = Some(running);
         let work = Work::Transfer { stream: key, transfer };
@@ -293,6 +296,9 @@ impl Core {
                 self.poison(tenant, Error::ILLEGAL_ADDRESS, text);
             }
             Progress::Done | Progress::More => {}
+        }
+        if self.trace.is_on() {
+            self.trace.transfer(tenant.id, key, &transfer, now_ns());
         }
         self.complete_head(key);
         self.after.drop_op(Op::Transfer(transfer));

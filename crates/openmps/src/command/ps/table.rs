@@ -195,6 +195,8 @@ mod tests {
             device_uuid: String::new(),
             memory_bytes: 3 << 29,
             kernels,
+            copies: Default::default(),
+            requests: Default::default(),
             work,
             limits: Limits::default(),
             scheduling: Scheduling { class: "batch".into(), ..Default::default() },

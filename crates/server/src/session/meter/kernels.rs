@@ -31,6 +31,16 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// What stands for the shape of a graph's launch: how many kernels it has.
+    pub fn of_graph(kernels: u32) -> Self {
+        Self { grid: [kernels, 1, 1], block: [1, 1, 1], shared_bytes: u32::MAX }
+    }
+
+    /// True of what [`Shape::of_graph`] makes.
+    pub fn is_graph(&self) -> bool {
+        self.shared_bytes == u32::MAX
+    }
+
     /// Of a launch.
     pub fn of(launch: &LaunchShape) -> Self {
         Self { grid: launch.grid, block: launch.block, shared_bytes: launch.shared_bytes }
@@ -38,6 +48,9 @@ impl Shape {
 
     /// Blocks of the grid.
     pub fn blocks(&self) -> u64 {
+        if self.is_graph() {
+            return 0;
+        }
         self.grid.iter().map(|extent| u64::from(*extent)).fold(1, u64::saturating_mul)
     }
 
@@ -223,7 +236,6 @@ impl KernelMeter {
     }
 
     /// What all of its name count.
-    #[cfg(test)]
     pub fn kernel(&self) -> &Arc<KernelCounters> {
         &self.kernel
     }

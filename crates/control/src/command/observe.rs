@@ -1,0 +1,58 @@
+//! `counts` and `trace`: what clients do in detail, as JSON, for programs that show it.
+
+use super::query::{find, visible};
+use super::{Failure, Request};
+use crate::counts::ClientCounts;
+use crate::daemon::QueryError;
+use crate::trace::Trace;
+
+/// `counts`: of all clients of the servers that are seen, or of one server's.
+pub(super) fn counts(request: &Request<'_>) -> Result<String, Failure> {
+    let servers = match request.arguments.as_slice() {
+        [] => visible(request),
+        [pid] => vec![find(request, pid)?],
+        _ => return Err("usage: counts [<server PID>]".into()),
+    };
+    let mut clients = Vec::new();
+    for server in servers {
+        let sms = match request.daemon.status(server.pid) {
+            Ok(status) => status.devices.first().map_or(0, |device| device.counts.sms),
+            Err(QueryError::Gone(_) | QueryError::NotReady(_)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        match request.daemon.counts(server.pid) {
+            Ok(parts) => clients.extend(ClientCounts::of(server.pid, sms, &parts)),
+            Err(QueryError::Gone(_) | QueryError::NotReady(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(format!("{}\n", serde_json::to_string(&clients)?))
+}
+
+/// `trace`: what was done since a place in each server's records: `PID:NEXT`, or `PID` from now on.
+/// Without arguments, from now on, of all servers that are seen.
+pub(super) fn trace(request: &Request<'_>) -> Result<String, Failure> {
+    let mut places = Vec::new();
+    for word in &request.arguments {
+        let (pid, from) = word.split_once(':').unwrap_or((word, "0"));
+        let from = from.parse::<u64>().map_err(|_| format!("{word:?}: PID:NUMBER is wanted"))?;
+        match find(request, pid) {
+            Ok(server) => places.push((server.pid, from)),
+            // It has ended: nothing more comes of it.
+            Err(_) if request.arguments.len() > 1 => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if request.arguments.is_empty() {
+        places.extend(visible(request).iter().map(|server| (server.pid, 0)));
+    }
+    let mut traces = Vec::new();
+    for (pid, from) in places {
+        match request.daemon.trace(pid, from) {
+            Ok(parts) => traces.push(Trace::of(pid, parts)),
+            Err(QueryError::Gone(_) | QueryError::NotReady(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(format!("{}\n", serde_json::to_string(&traces)?))
+}

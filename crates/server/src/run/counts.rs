@@ -1,0 +1,211 @@
+//! What is counted of clients, as the daemon is told it.
+//!
+//! Where the provider counts, its numbers are told. Elsewhere times are estimated: launches times the
+//! mean of those that were timed, and from a launch's shape how many SMs and warps it had.
+
+use super::Server;
+use crate::device::{Device, text};
+use crate::session::{ClientCounters, Link, ShapeCounters, Submitted};
+use channel::message::{
+    Answer, Answered, ClientCounts, ClientWork, CountsPart, DeviceCounts, ExactCounts, Message,
+    ShapeCounts, StreamCounts, SubmittedCounts,
+};
+use cuda_api::attributes::{MAX_THREADS_PER_MULTIPROCESSOR, MULTIPROCESSOR_COUNT};
+use cuda_api::handle::Handle;
+use std::time::Duration;
+
+/// Lanes of a warp.
+const WARP_LANES: u64 = 32;
+
+pub(super) fn submitted(counters: &Submitted) -> SubmittedCounts {
+    SubmittedCounts {
+        kernels: counters.kernels.get(),
+        copies: counters.copies.get(),
+        bytes_in: counters.bytes_in.get(),
+        bytes_out: counters.bytes_out.get(),
+        bytes_within: counters.bytes_within.get(),
+    }
+}
+
+pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
+    ClientCounts {
+        waits: counters.waits.get(),
+        in_flight: counters.in_flight.get(),
+        throttled_ns: counters.throttled_ns.get(),
+        limits_hit: counters.limits_hit.get(),
+        streams: counters.streams().len() as u64,
+    }
+}
+
+/// What the device did for a client.
+pub(super) fn work(link: &Link, device: &Device) -> ClientWork {
+    let usage = link.tenant.get().and_then(|tenant| device.usage_of(*tenant));
+    let Some(usage) = usage else { return estimate(&link.counters, device) };
+    ClientWork {
+        busy_ns: usage.busy_ns,
+        worker_ns: usage.worker_ns,
+        blocks: usage.blocks,
+        warp_instructions: usage.warp_instructions,
+        thread_instructions: usage.thread_instructions,
+        global_bytes: usage.global_bytes,
+        sm_active_ns: usage.sm_active_ns,
+        warp_ns: usage.warp_ns,
+        device_ns: usage.kernel_ns,
+        sampled: false,
+    }
+}
+
+fn attribute(device: &Device, which: u32) -> u64 {
+    let value = device.info().attributes.get(which as usize).copied().unwrap_or(0);
+    u64::try_from(value).unwrap_or(0)
+}
+
+fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
+    let sms = attribute(device, MULTIPROCESSOR_COUNT);
+    let mut work = ClientWork { sampled: true, ..ClientWork::default() };
+    for kernel in counters.kernels() {
+        for shape in kernel.shapes() {
+            work.blocks += shape.blocks();
+            let Some(mean_ns) = shape.mean_ns() else { continue };
+            let device_ns = (mean_ns * shape.launches.get() as f64) as u64;
+            let blocks = shape.shape.blocks();
+            let room = sms * u64::from(shape.blocks_per_sm.max(1));
+            let warps = shape.shape.threads_a_block().div_ceil(WARP_LANES);
+            work.device_ns += device_ns;
+            work.sm_active_ns += device_ns.saturating_mul(blocks.min(sms));
+            work.warp_ns += device_ns.saturating_mul(blocks.min(room) * warps);
+        }
+    }
+    // Kernels of several streams may overlap: then this is too much, which readers see by the time
+    // that has passed.
+    work.busy_ns = work.device_ns;
+    work
+}
+
+/// Adds what a client did.
+pub(super) fn add(sum: &mut ClientWork, work: &ClientWork) {
+    sum.busy_ns += work.busy_ns;
+    sum.device_ns += work.device_ns;
+    sum.sm_active_ns += work.sm_active_ns;
+    sum.warp_ns += work.warp_ns;
+}
+
+/// What the device is and did; `sum` is what was done for all clients in the time that passed.
+pub(super) fn device(device: &Device, sum: &ClientWork, elapsed: Duration) -> DeviceCounts {
+    let sms = attribute(device, MULTIPROCESSOR_COUNT);
+    let warps_per_sm = attribute(device, MAX_THREADS_PER_MULTIPROCESSOR) / WARP_LANES;
+    let (free, total) = device.memory_info().unwrap_or((0, device.info().memory_bytes));
+    let elapsed_ns = elapsed.as_nanos() as u64;
+    let counts = DeviceCounts {
+        sms: sms as u32,
+        warps_per_sm: warps_per_sm as u32,
+        memory_bytes: total,
+        memory_free_bytes: free,
+        elapsed_ns,
+        busy_ns: sum.busy_ns.min(elapsed_ns),
+        sm_active_ns: sum.sm_active_ns.min(elapsed_ns.saturating_mul(sms)),
+        warp_ns: sum.warp_ns.min(elapsed_ns.saturating_mul(sms * warps_per_sm)),
+        sampled: true,
+    };
+    match device.activity() {
+        None => counts,
+        Some(activity) => DeviceCounts {
+            elapsed_ns: activity.elapsed_ns,
+            busy_ns: activity.kernel_ns,
+            sm_active_ns: activity.sm_active_ns,
+            warp_ns: activity.warp_ns,
+            sms: activity.sms,
+            warps_per_sm: activity.warps_per_sm,
+            sampled: false,
+            ..counts
+        },
+    }
+}
+
+fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters) -> ShapeCounts {
+    let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) =
+        (shape.shape.grid, shape.shape.block);
+    let (registers, shared_bytes, local_bytes) = kernel;
+    ShapeCounts {
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        dynamic_shared_bytes: shape.shape.shared_bytes,
+        blocks_per_sm: shape.blocks_per_sm,
+        registers,
+        shared_bytes,
+        local_bytes,
+        launches: shape.launches.get(),
+        launches_in_graphs: shape.launches_in_graphs.get(),
+        blocks: shape.blocks(),
+        threads: shape.threads(),
+        samples: shape.samples(),
+        mean_ns: shape.mean_ns().unwrap_or(0.0) as u64,
+    }
+}
+
+fn stream_counts(slot: u32, counters: &Submitted) -> StreamCounts {
+    let SubmittedCounts { kernels, copies, bytes_in, bytes_out, bytes_within } =
+        submitted(counters);
+    StreamCounts { slot, kernels, copies, bytes_in, bytes_out, bytes_within }
+}
+
+/// A client's counts by kernel and stream.
+fn parts(link: &Link, device: &Device) -> Vec<CountsPart> {
+    let mut shapes = Vec::new();
+    for kernel in link.counters.kernels() {
+        let name = kernel.name.to_string_lossy();
+        let resources = (kernel.registers, kernel.shared_bytes, kernel.local_bytes);
+        let rows = kernel.shapes();
+        shapes.extend(
+            rows.iter().map(|row| (name.clone().into_owned(), shape_counts(resources, row))),
+        );
+    }
+    let exact = link.tenant.get().map(|tenant| device.kernels_of(*tenant)).unwrap_or_default();
+    let exact = exact.iter().map(|row| {
+        let counts = ExactCounts {
+            launches: row.launches,
+            blocks: row.blocks,
+            device_ns: row.kernel_ns,
+            worker_ns: row.worker_ns,
+            sm_active_ns: row.sm_active_ns,
+            warp_ns: row.warp_ns,
+            warp_instructions: row.warp_instructions,
+            thread_instructions: row.thread_instructions,
+            global_bytes: row.global_bytes,
+        };
+        (text(&row.name), counts)
+    });
+    let slot = |word| Handle::from_word(word).map_or(0, |handle| handle.index);
+    let streams = link.counters.streams();
+    let mut rows: Vec<StreamCounts> =
+        streams.iter().map(|(word, counters)| stream_counts(slot(*word), counters)).collect();
+    rows.push(stream_counts(StreamCounts::PAST_STREAMS, link.counters.past_streams()));
+    CountsPart::split(link.identity.id, shapes, exact.collect(), rows)
+}
+
+impl Server {
+    /// Tells the daemon what is counted by kernel and stream, of one client or of all (0).
+    pub(super) fn tell_counts(&mut self, number: u32, client: u32) {
+        let device = self.common.device.clone();
+        let links = self.clients.links();
+        let wanted = links.filter(|link| client == 0 || link.identity.id == client);
+        let all: Vec<CountsPart> = wanted.flat_map(|link| parts(link, &device)).collect();
+        // The last one says that it is the last.
+        for part in all.into_iter().chain([CountsPart::default()]) {
+            self.tell(&Message::Answer(Answer { number, answered: Answered::Counts(part) }));
+        }
+    }
+
+    /// Tells the daemon what was recorded from a number on, and has sessions record.
+    pub(super) fn tell_trace(&mut self, number: u32, from: u64) {
+        let parts = self.common.trace.read(from);
+        self.clients.ring_all();
+        for part in parts {
+            self.tell(&Message::Answer(Answer { number, answered: Answered::Trace(part) }));
+        }
+    }
+}

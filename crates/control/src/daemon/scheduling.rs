@@ -114,7 +114,7 @@ impl Daemon {
         match self.ask(server, Question::Schedule(change), deadline)? {
             Reply::Done(_) => Ok(()),
             Reply::Refused(reason) => Err(ChangeError::Refused(reason)),
-            Reply::Status(_) => Err(QueryError::Silent(server).into()),
+            _ => Err(QueryError::Silent(server).into()),
         }
     }
 }

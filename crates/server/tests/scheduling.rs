@@ -116,11 +116,11 @@ fn work_in_flight_is_bounded_by_its_predicted_time() {
     }
     batch.launch("note", LEGACY, &u32_bytes(9034));
     // The kernel that holds its stream up and two behind it are in flight, and no more.
-    wait_until("three are in flight", || server.status().clients[1].kernels == 12);
+    wait_until("three are in flight", || server.status().clients[1].submitted.kernels == 12);
     let held_ns = || server.status().clients[1].scheduling.held_ns;
     let before = held_ns();
     wait_until("the next one is held", || held_ns() > before + 1_000_000);
-    assert_eq!(server.status().clients[1].kernels, 12);
+    assert_eq!(server.status().clients[1].submitted.kernels, 12);
     assert_eq!(provider::notes(|n| n == 9034), []);
     provider::open_gate(9032);
     wait_until("all run in their order", || provider::notes(|n| n == 9034) == [9034]);

@@ -109,6 +109,7 @@ fn main() -> Result<()> {
         pid: std::process::id(),
         command_line: words.join(" "),
         library_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Hello::default()
     });
     converse(corpus, &pipe.join("control"), &hello)?;
     for text in ["get_server_list", "report", "help", "nothing"] {

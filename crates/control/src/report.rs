@@ -38,6 +38,9 @@ pub struct Report {
     /// What about its environment and its limits is not as its owner may think, a sentence each.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// The devices that it serves; none while it does not know them.
+    #[serde(default)]
+    pub devices: Vec<Device>,
     /// Its servers, oldest first.
     pub servers: Vec<Server>,
 }

@@ -1,6 +1,6 @@
 //! What a server says about itself, as the daemon keeps it and the commands print it.
 
-use channel::message::{self, ClientLimits, ClientScheduling, ClientWork};
+use channel::message::{self, ClientLimits, ClientScheduling, ClientWork, Devices};
 use serde::{Deserialize, Serialize};
 
 /// State of a server, by NVIDIA's words where it has them.
@@ -81,6 +81,21 @@ impl From<message::DeviceCounts> for DeviceCounts {
             warp_ns: counts.warp_ns,
             sampled: counts.sampled,
         }
+    }
+}
+
+impl Device {
+    /// The devices that a daemon serves.
+    pub fn list(devices: &Devices) -> Vec<Self> {
+        let all = (0..).zip(&devices.devices);
+        all.map(|(ordinal, device)| Self {
+            ordinal,
+            pci: device.pci_bus_id.clone(),
+            uuid: device.uuid.to_string(),
+            name: device.name.clone(),
+            counts: DeviceCounts::default(),
+        })
+        .collect()
     }
 }
 

@@ -34,6 +34,7 @@ pub mod stream_attributes;
 pub mod symbols;
 mod symbols_generated;
 mod types;
+pub mod visible;
 mod word;
 
 pub mod attributes;

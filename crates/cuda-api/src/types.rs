@@ -90,7 +90,7 @@ pub const CU_STREAM_LEGACY: CUstream = CUstream(1);
 pub const CU_STREAM_PER_THREAD: CUstream = CUstream(2);
 
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CUuuid {
     pub bytes: [u8; 16],
 }
@@ -103,6 +103,19 @@ impl core::fmt::Display for CUuuid {
             let dash = if matches!(index, 0 | 4 | 6 | 8 | 10) { "-" } else { "" };
             write!(f, "{dash}{byte:02x}")
         })
+    }
+}
+
+impl CUuuid {
+    /// Reads what [`Display`](core::fmt::Display) writes; `None` for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut digits = text.strip_prefix("GPU-")?.bytes().filter(|byte| *byte != b'-');
+        let mut uuid = Self::default();
+        for byte in &mut uuid.bytes {
+            let mut digit = || char::from(digits.next()?).to_digit(16);
+            *byte = (digit()? << 4 | digit()?) as u8;
+        }
+        (alloc::string::ToString::to_string(&uuid).eq_ignore_ascii_case(text)).then_some(uuid)
     }
 }
 

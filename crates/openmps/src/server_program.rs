@@ -1,7 +1,10 @@
 //! nvidia-cuda-mps-server: a server, started by the control daemon and by nobody else.
 
+use anyhow::Context;
 use channel::socket::SeqPacket;
+use control::daemon::{CONTROL_FD, DESCRIBE, DEVICE};
 use control::directory::DEFAULT_PIPE_DIRECTORY;
+use cuda_api::CUuuid;
 use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY};
 use server::log::Log;
 use server::{Exit, Options};
@@ -9,9 +12,6 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// The option by which the daemon says which descriptor leads to it.
-const CONTROL_FD: &str = "--control-fd";
 
 /// Runs the program. `arguments` are those after its name.
 pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
@@ -21,13 +21,9 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
             println!("openmps server {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        [option, number] if option == CONTROL_FD => match serve(number) {
-            Ok(exit) => ExitCode::from(exit.status()),
-            Err(error) => {
-                eprintln!("nvidia-cuda-mps-server: {error:#}");
-                ExitCode::FAILURE
-            }
-        },
+        [CONTROL_FD, number, DESCRIBE] => finish(describe(number)),
+        [CONTROL_FD, number] => finish(serve(number, None)),
+        [CONTROL_FD, number, DEVICE, uuid] => finish(serve(number, Some(uuid))),
         _ => {
             eprintln!(
                 "nvidia-cuda-mps-server: servers are started by the control daemon, \
@@ -38,10 +34,35 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     }
 }
 
-fn serve(number: &str) -> anyhow::Result<Exit> {
-    use anyhow::Context;
+fn finish(result: anyhow::Result<Exit>) -> ExitCode {
+    match result {
+        Ok(exit) => ExitCode::from(exit.status()),
+        Err(error) => {
+            eprintln!("nvidia-cuda-mps-server: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The connection to the daemon.
+fn control_socket(number: &str) -> anyhow::Result<SeqPacket> {
     let fd: RawFd = number.parse().with_context(|| format!("{CONTROL_FD} {number}"))?;
-    let control = SeqPacket::inherit(fd).with_context(|| format!("{CONTROL_FD} {number}"))?;
+    SeqPacket::inherit(fd).with_context(|| format!("{CONTROL_FD} {number}"))
+}
+
+/// Tells the daemon the provider's devices.
+fn describe(number: &str) -> anyhow::Result<Exit> {
+    let control = control_socket(number)?;
+    crate::driver_locks::be_patient();
+    Ok(server::describe(&control, &Log::new(std::io::stderr())))
+}
+
+/// Serves a device, by its UUID.
+fn serve(number: &str, device: Option<&str>) -> anyhow::Result<Exit> {
+    let control = control_socket(number)?;
+    let device = device.map(|text| {
+        CUuuid::parse(text).with_context(|| format!("{DEVICE} {text}: not the UUID of a device"))
+    });
     control::daemon::raise_descriptor_limit();
     crate::driver_locks::be_patient();
     let options = Options {
@@ -50,6 +71,7 @@ fn serve(number: &str) -> anyhow::Result<Exit> {
         pipe_directory: std::env::var_os(CUDA_MPS_PIPE_DIRECTORY)
             .map_or_else(|| PathBuf::from(DEFAULT_PIPE_DIRECTORY), PathBuf::from),
         stop: Some(stop_signals().context("watching for signals")?),
+        device: device.transpose()?,
     };
     Ok(server::run(control, options))
 }

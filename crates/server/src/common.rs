@@ -81,10 +81,11 @@ impl Common {
             log.line(wrong);
         }
         let crowd = Arc::new(Crowd::of_machine(device.queues()));
+        let arena = Arena::new(device.part());
         let common = Self {
             device,
             windows: Windows::default(),
-            arena: Arena::default(),
+            arena,
             shared: Shared::default(),
             log,
             images: Account::new(image_bytes_max()),

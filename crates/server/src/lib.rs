@@ -25,4 +25,4 @@ mod trace_log;
 pub mod window;
 
 pub use common::{Common, Wakeups};
-pub use run::{Exit, Options, run};
+pub use run::{Exit, Options, describe, run};

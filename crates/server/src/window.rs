@@ -117,17 +117,45 @@ impl Drop for Lease {
     }
 }
 
+/// Which share of the arena a server gives out first. A process that uses several devices has
+/// reservations at several servers, and memory of one device is mapped at its address in another
+/// device's server: where servers begin at different places, they seldom want the same ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The device's ordinal.
+    pub ordinal: u32,
+    /// Number of devices.
+    pub of: u32,
+}
+
+impl Part {
+    /// All addresses: there is one device.
+    pub const ALL: Self = Self { ordinal: 0, of: 1 };
+
+    /// Where the part of `length` begins.
+    fn of(self, length: u64) -> u64 {
+        u64::from(self.ordinal.min(self.of)) * (length / u64::from(self.of.max(1))) % length
+    }
+}
+
 /// Addresses of which all clients' reservations are made (cuMemAddressReserve): a program may want
 /// more of them than a window has, for memory that it maps later or never.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Arena {
     /// Start to length.
     taken: Arc<Mutex<BTreeMap<u64, u64>>>,
+    /// Where the search for a free place begins.
+    first: u64,
 }
 
 impl Arena {
+    /// The arena of the server of a device.
+    pub fn new(part: Part) -> Self {
+        Self { taken: Arc::default(), first: ARENA_BASE + part.of(ARENA_BYTES) }
+    }
+
     /// Takes `bytes` bytes at a multiple of `alignment`, a power of two: at `wanted` if that is
-    /// in the arena and free, else at the lowest place. `None` if there is no room.
+    /// in the arena and free, else at the first place from where this server begins. `None` if there is no room.
     pub fn take(&self, wanted: u64, bytes: u64, alignment: u64) -> Option<ArenaLease> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let free = |address: u64| {
@@ -137,12 +165,14 @@ impl Arena {
             (address >= ARENA_BASE && address.is_multiple_of(alignment) && !meets)
                 .then_some(address)
         };
-        let lowest = || {
-            let ends = taken.iter().map(|(start, length)| start + length);
-            let mut starts = std::iter::once(ARENA_BASE).chain(ends);
+        let from = |first: u64| {
+            let ends = taken.range(first..).map(|(start, length)| start + length);
+            let before = taken.range(..first).next_back().map(|(start, length)| start + length);
+            let mut starts =
+                std::iter::once(first).chain(before).chain(ends).filter(|start| *start >= first);
             starts.find_map(|start| free(start.checked_next_multiple_of(alignment)?))
         };
-        let address = free(wanted).or_else(lowest)?;
+        let address = free(wanted).or_else(|| from(self.first)).or_else(|| from(ARENA_BASE))?;
         taken.insert(address, bytes);
         Some(ArenaLease { arena: self.clone(), address })
     }
@@ -205,7 +235,7 @@ mod tests {
     #[test]
     fn ranges_of_the_arena_are_disjoint_and_come_back() {
         const MIB: u64 = 1 << 20;
-        let arena = Arena::default();
+        let arena = Arena::new(Part::ALL);
         let first = arena.take(0, 2 * MIB, 2 * MIB).unwrap();
         assert_eq!(first.address(), ARENA_BASE);
         let second = arena.take(ARENA_BASE, 4 * MIB, 4 * MIB).unwrap();
@@ -219,6 +249,28 @@ mod tests {
         let rest = arena.take(0, ARENA_BYTES - 4 * MIB, MIB).unwrap();
         assert_eq!(rest.address(), ARENA_BASE + 4 * MIB);
         assert!(arena.take(0, MIB, MIB).is_none(), "all is taken");
+    }
+
+    #[test]
+    fn arenas_of_two_devices_begin_at_different_places() {
+        let arena = Arena::new(Part { ordinal: 1, of: 2 });
+        let middle = ARENA_BASE + ARENA_BYTES / 2;
+        let lease = arena.take(0, 1 << 21, 1 << 21).unwrap();
+        assert_eq!(lease.address(), middle);
+        let next = arena.take(0, 1 << 21, 1 << 21).unwrap();
+        assert_eq!(next.address(), middle + (1 << 21));
+        let large = arena.take(0, ARENA_BYTES / 2, 1 << 21).unwrap();
+        assert_eq!(large.address(), ARENA_BASE, "behind its own part there is no room");
+    }
+
+    #[test]
+    fn parts_begin_where_the_one_before_ends() {
+        let starts = |of| (0..of).map(|ordinal| Part { ordinal, of }.of(128)).collect::<Vec<u64>>();
+        assert_eq!(starts(1), [0]);
+        assert_eq!(starts(4), [0, 32, 64, 96]);
+        assert_eq!(starts(3), [0, 42, 84]);
+        assert_eq!(starts(16).last(), Some(&120));
+        assert_eq!(Part { ordinal: 9, of: 0 }.of(128), 0);
     }
 
     #[test]

@@ -320,6 +320,7 @@ fn a_provider_that_does_not_start_is_reported() {
     let table = Box::leak(Box::new(unsafe { cuda_api::DriverTable::resolve(|_| None) }));
     let (daemon, control) = channel::socket::SeqPacket::pair().unwrap();
     let options = server::Options {
+        device: None,
         log: server::log::Log::none(),
         pipe_directory: "/tmp/test".into(),
         stop: None,

@@ -1,18 +1,11 @@
 //! Messages by which a client comes to its server.
 
 use super::{
-    Body, COMMAND_LINE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, REASON_BYTES_MAX,
-    SCHEDULING_BYTES_MAX, Settings, Wishes,
+    Body, COMMAND_LINE_BYTES_MAX, DEVICES_MAX, Device, NAME_BYTES_MAX, PATH_BYTES_MAX,
+    REASON_BYTES_MAX, SCHEDULING_BYTES_MAX, Settings, Wishes,
 };
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
-
-/// Devices that a server can show: CUDA machines have 16 at most.
-pub const DEVICES_MAX: usize = 16;
-/// Attributes of a device that travel: those below CU_DEVICE_ATTRIBUTE_MAX of CUDA 13.0.
-pub const DEVICE_ATTRIBUTES: usize = 151;
-/// Longest PCI bus id with its NUL, bytes: what cuDeviceGetPCIBusId writes at most is 13.
-const PCI_BYTES_MAX: usize = 32;
 
 /// A client introduces itself to the daemon. Nothing of it is believed: who the client is comes
 /// from its socket's credentials.
@@ -29,6 +22,8 @@ pub struct Hello {
     /// What its environment says of its scheduling (crate `scheduling`, settings of a client); empty
     /// if nothing.
     pub scheduling: String,
+    /// The device whose server it wants; all zeros: the daemon's first.
+    pub device: CUuuid,
 }
 
 impl Body for Hello {
@@ -38,6 +33,7 @@ impl Body for Hello {
         to.text(&self.library_version, NAME_BYTES_MAX);
         self.wishes.write(to)?;
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
+        to.raw(&self.device.bytes);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -47,6 +43,7 @@ impl Body for Hello {
             library_version: from.text(NAME_BYTES_MAX)?,
             wishes: Wishes::read(from)?,
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
+            device: CUuuid { bytes: from.array()? },
         })
     }
 }
@@ -115,7 +112,7 @@ pub struct Welcome {
     pub flags: u32,
     /// Where the server's log is; empty if nowhere.
     pub log_path: String,
-    /// The devices, by ordinal.
+    /// The device that the server serves: one. Its ordinal is its place in [`Devices`](super::Devices).
     pub devices: Vec<Device>,
 }
 
@@ -145,62 +142,6 @@ impl Body for Welcome {
             log_path: from.text(PATH_BYTES_MAX)?,
             devices: from.list(DEVICES_MAX, Device::read)?,
         })
-    }
-}
-
-/// A device as its server sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Device {
-    /// Its name.
-    pub name: String,
-    /// Its UUID.
-    pub uuid: CUuuid,
-    /// Its memory, bytes.
-    pub memory_bytes: u64,
-    /// Its PCI bus id, as cuDeviceGetPCIBusId writes it.
-    pub pci_bus_id: String,
-    /// Its attributes by CUdevice_attribute; those that the provider does not know are 0.
-    pub attributes: [i32; DEVICE_ATTRIBUTES],
-    /// Most of the smallest groups that its SMs can be parted into; 0 if it does not part them.
-    pub sm_groups: u32,
-}
-
-impl Default for Device {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            uuid: CUuuid::default(),
-            memory_bytes: 0,
-            pci_bus_id: String::new(),
-            attributes: [0; DEVICE_ATTRIBUTES],
-            sm_groups: 0,
-        }
-    }
-}
-
-impl Body for Device {
-    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
-        to.text(&self.name, NAME_BYTES_MAX);
-        to.raw(&self.uuid.bytes);
-        to.u64(self.memory_bytes);
-        to.text(&self.pci_bus_id, PCI_BYTES_MAX);
-        self.attributes.iter().for_each(|value| to.i32(*value));
-        to.u32(self.sm_groups);
-        Ok(())
-    }
-    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        let mut device = Self {
-            name: from.text(NAME_BYTES_MAX)?,
-            uuid: CUuuid { bytes: from.array()? },
-            memory_bytes: from.u64()?,
-            pci_bus_id: from.text(PCI_BYTES_MAX)?,
-            ..Self::default()
-        };
-        for value in &mut device.attributes {
-            *value = from.i32()?;
-        }
-        device.sm_groups = from.u32()?;
-        Ok(device)
     }
 }
 

@@ -5,15 +5,18 @@
 //!
 //! | from | to | messages |
 //! | --- | --- | --- |
-//! | client | daemon | [`Hello`] |
+//! | client | daemon | [`Hello`], [`Describe`](Message::Describe) |
+//! | daemon | client | [`Devices`] |
 //! | server or daemon | client | [`Welcome`], [`Refused`], [`ChunkFd`](Message::ChunkFd), [`ManagedFd`](Message::ManagedFd) |
 //! | client | server | [`HostFd`](Message::HostFd), [`ImageFd`](Message::ImageFd) |
 //! | shell | daemon | [`Command`] |
 //! | daemon | shell | [`Reply`] |
+//! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
 //! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace) |
 
 mod counts;
+mod devices;
 mod handshake;
 mod question;
 mod settings;
@@ -27,9 +30,9 @@ pub use counts::{
     ClientCounts, CountsPart, ExactCounts, KERNEL_NAME_BYTES_MAX, KERNEL_ROWS_MAX, ShapeCounts,
     StreamCounts, SubmittedCounts,
 };
+pub use devices::{DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Devices, PEER_ATTRIBUTES, Peer};
 pub use handshake::{
-    Client, DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Hello, Refused, WELCOME_HAS_TENANTS,
-    WELCOME_WANTS_NOTES, Welcome, Window,
+    Client, Hello, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
 };
 pub use question::{Answer, Answered, Ask, Question, Schedule};
 pub use settings::{Change, ClientLimits, PARTITION_BYTES_MAX, SetBy, Settings, Wishes};
@@ -225,6 +228,10 @@ messages! {
     6 ChunkFd(u64), fds 1;
     /// The memory of a loaded module's managed variables. With it: the memory's file.
     7 ManagedFd(()), fds 1;
+    /// A client asks for the daemon's devices; the connection ends with the answer.
+    8 Describe(()), fds 0;
+    /// The daemon's devices.
+    9 Devices(Devices), fds 0;
 
     /// A command of the shell.
     16 Command(Command), fds 0;

@@ -13,8 +13,11 @@ fn uuid() -> impl Strategy<Value = CUuuid> {
 
 fn device() -> impl Strategy<Value = Device> {
     let attributes = vec(any::<i32>(), DEVICE_ATTRIBUTES);
-    (".{0,40}", uuid(), any::<u64>(), "[0-9a-f:.]{0,13}", attributes, any::<u32>()).prop_map(
-        |(name, uuid, memory_bytes, pci_bus_id, attributes, sm_groups)| Device {
+    let peers = vec(any::<[i32; PEER_ATTRIBUTES]>(), 0..3);
+    let numbers = (any::<u64>(), any::<u32>());
+    (".{0,40}", uuid(), numbers, "[0-9a-f:.]{0,13}", attributes, peers).prop_map(
+        |(name, uuid, (memory_bytes, sm_groups), pci_bus_id, attributes, peers)| Device {
+            peers: peers.into_iter().map(|attributes| Peer { attributes }).collect(),
             name,
             uuid,
             memory_bytes,
@@ -159,12 +162,23 @@ fn trace() -> impl Strategy<Value = TracePart> {
 
 fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (any::<u32>(), ".{0,80}", ".{0,20}", ".{0,80}").prop_map(
-            |(pid, command_line, library_version, scheduling)| {
+        (any::<u32>(), ".{0,80}", ".{0,20}", ".{0,80}", uuid()).prop_map(
+            |(pid, command_line, library_version, scheduling, device)| {
                 let wishes = wishes(pid);
-                Message::Hello(Hello { pid, command_line, library_version, wishes, scheduling })
+                Message::Hello(Hello {
+                    pid,
+                    command_line,
+                    library_version,
+                    wishes,
+                    scheduling,
+                    device,
+                })
             }
         ),
+        Just(Message::Describe(())),
+        (any::<i32>(), vec(device(), 0..=3)).prop_map(|(driver_version, devices)| {
+            Message::Devices(Devices { driver_version, devices })
+        }),
         welcome().prop_map(Message::Welcome),
         (any::<u32>(), ".{0,80}")
             .prop_map(|(result, reason)| Message::Refused(Refused { result, reason })),
@@ -297,8 +311,12 @@ fn a_claim_of_many_items_takes_no_memory() {
 #[test]
 fn the_largest_messages_fit() {
     let text = "x".repeat(100_000);
-    let device = Device { name: text.clone(), pci_bus_id: text.clone(), ..Device::default() };
+    let peers = vec![Peer::default(); DEVICES_MAX];
+    let device =
+        Device { name: text.clone(), pci_bus_id: text.clone(), peers, ..Device::default() };
     let devices = vec![device; DEVICES_MAX];
+    let all = Devices { driver_version: 0, devices: devices.clone() };
+    assert!(Message::Devices(all).encode().is_ok());
     let welcome = Welcome { devices, ..Welcome::default() };
     assert!(Message::Welcome(welcome.clone()).encode().is_ok());
 
@@ -362,4 +380,22 @@ fn a_long_reply_is_several_messages() {
     assert_eq!(pieces.iter().map(|p| p.text.as_str()).collect::<String>(), text);
     assert!(pieces.iter().all(|p| p.status == 3));
     assert_eq!(Reply::split(0, ""), [Reply::default()]);
+}
+
+#[test]
+fn a_device_is_found_by_its_uuid_and_no_uuid_is_the_first() {
+    let device = |byte| Device { uuid: CUuuid { bytes: [byte; 16] }, ..Device::default() };
+    let all = Devices { driver_version: 0, devices: vec![device(1), device(2)] };
+    assert_eq!(all.find(CUuuid::default()), Some(0));
+    assert_eq!(all.find(CUuuid { bytes: [2; 16] }), Some(1));
+    assert_eq!(all.find(CUuuid { bytes: [3; 16] }), None);
+    assert_eq!(Devices::default().find(CUuuid::default()), None);
+}
+
+#[test]
+fn attributes_of_a_pair_are_numbered_from_1() {
+    let peer = Peer { attributes: [7, 1, 0, 0, 9] };
+    assert!(peer.can_access());
+    let answers: Vec<Option<i32>> = (0..=6).map(|number| peer.attribute(number)).collect();
+    assert_eq!(answers, [None, Some(7), Some(1), Some(0), Some(0), Some(9), None]);
 }

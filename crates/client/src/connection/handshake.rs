@@ -10,7 +10,7 @@ use channel::socket::{ReceiveError, SeqPacket};
 use channel::system;
 use core::fmt;
 use core::time::Duration;
-use cuda_api::{CudaError, environment};
+use cuda_api::{CUuuid, CudaError, environment};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -116,6 +116,8 @@ fn attach_to(path: &Path, timeout: Duration, wishes: &Wishes) -> Result<Connecti
         library_version: env!("CARGO_PKG_VERSION").to_owned(),
         wishes: wishes.clone(),
         scheduling: scheduling(),
+        // The daemon's first.
+        device: CUuuid::default(),
     });
     socket.set_send_timeout(Some(CONNECT_TIMEOUT)).map_err(failed)?;
     socket.send(&hello, &[region_file.as_fd()]).map_err(|error| match error.kind() {

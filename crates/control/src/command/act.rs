@@ -4,17 +4,21 @@ use super::query::find;
 use super::{Failure, Request};
 use crate::status::{Client, ID_PREFIX};
 use crate::users;
+use channel::message::Devices;
+use cuda_api::CUuuid;
 use std::time::Duration;
 
 /// Longest `quit -t`: a week. Longer than any job waits for; and it keeps deadlines in range.
 const QUIT_SECONDS_MAX: u64 = 7 * 24 * 3600;
+const START_SERVER_USAGE: &str = "usage: start_server -uid <user id> [-device <ordinal or UUID>]";
 
 pub(super) fn start_server(request: &Request<'_>) -> Result<String, Failure> {
-    let uid = match request.arguments.as_slice() {
-        ["-uid", uid] => uid,
+    let (uid, device) = match request.arguments.as_slice() {
+        ["-uid", uid] => (uid, None),
+        ["-uid", uid, "-device", device] => (uid, Some(*device)),
         [] | ["-uid"] => return Err("A user id (UID) is required to start a new server".into()),
         [.., "-mlopart"] => return Err("start_server -mlopart is not supported yet".into()),
-        _ => return Err("usage: start_server -uid <user id>".into()),
+        _ => return Err(START_SERVER_USAGE.into()),
     };
     let Ok(uid) = uid.parse::<u32>() else {
         return Err(Failure(format!("{uid:?} is not a user id")));
@@ -30,8 +34,24 @@ pub(super) fn start_server(request: &Request<'_>) -> Result<String, Failure> {
             )));
         }
     };
-    request.daemon.start_server(uid, gid)?;
+    let devices = request.daemon.devices()?;
+    let named = devices_named(&devices, device)?;
+    request.daemon.start_servers(uid, gid, &named)?;
     Ok(String::new())
+}
+
+/// The UUIDs of the devices that a word names: an ordinal, a UUID or its beginning; no word names
+/// all.
+fn devices_named(devices: &Devices, word: Option<&str>) -> Result<Vec<CUuuid>, Failure> {
+    let uuids: Vec<CUuuid> = devices.devices.iter().map(|device| device.uuid).collect();
+    let Some(word) = word else { return Ok(uuids) };
+    match cuda_api::visible::device_named(word, &uuids) {
+        Some(place) => Ok(vec![uuids[place]]),
+        None => Err(Failure(format!(
+            "{word:?} names none of the {} devices; device_query lists them",
+            uuids.len()
+        ))),
+    }
 }
 
 pub(super) fn shutdown_server(request: &Request<'_>) -> Result<String, Failure> {

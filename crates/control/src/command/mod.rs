@@ -113,8 +113,8 @@ commands! {
         "Print the PIDs of all servers";
     "get_server_status" "<PID>" anyone Run(query::get_server_status),
         "Print the state of a server";
-    "start_server" "-uid <user id>" owner Run(act::start_server),
-        "Start the server of a user before a client comes";
+    "start_server" "-uid <user id> [-device <device>]" owner Run(act::start_server),
+        "Start a user's servers before a client comes: of all devices, or of one";
     "shutdown_server" "<PID> [-f]" owner Run(act::shutdown_server),
         "End a server when its clients are gone; -f: now";
     "get_client_list" "<PID>" anyone Run(query::get_client_list),

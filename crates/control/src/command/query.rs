@@ -1,5 +1,4 @@
-//! Commands that ask: lists, states, tables. They change nothing, but for device_query, which
-//! starts a server where there is none, since only a server knows the devices.
+//! Commands that ask: lists, states, tables. They change nothing.
 
 use super::{Failure, Request};
 use crate::daemon::{QueryError, ServerSummary};
@@ -47,6 +46,7 @@ pub(super) fn get_device_client_list(request: &Request<'_>) -> Result<String, Fa
         }
         clients.extend(status.clients);
     }
+    devices.sort_by_key(|device| device.ordinal);
     finish(format::device_clients(&devices, &clients), &silent)
 }
 
@@ -71,15 +71,12 @@ pub(super) fn device_query(request: &Request<'_>) -> Result<String, Failure> {
         [pid] => vec![find(request, pid)?],
         _ => return Err("usage: device_query [<server PID>] [--csv]".into()),
     };
-    if words.is_empty() && servers.is_empty() {
-        request.daemon.start_server(request.uid, request.gid)?;
-    }
-    let servers = if servers.is_empty() { visible(request) } else { servers };
-    let (statuses, silent) = statuses(request, &servers);
     let mut text = String::new();
-    if let (true, Some((_, status))) = (words.is_empty(), statuses.first()) {
-        let _ = write!(text, "Default\n{}", format::devices(&status.devices, csv));
+    if words.is_empty() {
+        let devices = Device::list(&*request.daemon.devices()?);
+        let _ = write!(text, "Default\n{}", format::devices(&devices, csv));
     }
+    let (statuses, silent) = statuses(request, &servers);
     for (pid, status) in &statuses {
         let gap = if text.is_empty() { "" } else { "\n" };
         let _ = write!(text, "{gap}Server {pid}\n{}", format::devices(&status.devices, csv));

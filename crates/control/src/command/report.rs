@@ -3,6 +3,7 @@
 use super::query::{pid_namespace, visible};
 use super::{Failure, Request};
 use crate::report::{Client, Report, Server};
+use crate::status::Device;
 use crate::users;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 
@@ -50,6 +51,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         descriptors_max: daemon.descriptors_max(),
         visible_devices: std::env::var(CUDA_VISIBLE_DEVICES).ok(),
         warnings: daemon.warnings().to_vec(),
+        devices: daemon.known_devices().map_or_else(Vec::new, |devices| Device::list(&devices)),
         servers,
     };
     Ok(format!("{}\n", serde_json::to_string(&report)?))

@@ -1,14 +1,15 @@
 //! Connections from their first word on: a client goes to its server, a shell to a thread of its
 //! own, anything else out.
 
+use super::devices::Asking;
 use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
-use super::state::{Phase, READY_S_MAX, State, WAITING_MAX, WaitingClient};
+use super::state::{ClientProcess, Phase, READY_S_MAX, State, WAITING_MAX, WaitingClient};
 use super::{CommandConnection, Daemon};
 use channel::limits::WINDOWS_MAX;
 use channel::message::{Client, Hello, Message};
 use channel::socket::{PeerCredentials, ReceiveError};
-use cuda_api::CudaError;
+use cuda_api::{CUuuid, CudaError};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,6 +48,10 @@ impl Silent {
                 if let Ok([region]) = <[OwnedFd; 1]>::try_from(fds) {
                     daemon.admit(self.socket, peer, hello, region);
                 }
+            }
+            Ok((Message::Describe(()), _)) => {
+                let asking = Asking { pid: peer.pid, uid: peer.uid, socket: self.socket };
+                daemon.describe_to(asking, peer.gid);
             }
             Ok((Message::Command(command), _)) => {
                 let owner = self.privileged && (peer.uid == 0 || peer.uid == daemon.owner);
@@ -89,7 +94,7 @@ impl Daemon {
         let mut state = self.lock();
         let state = &mut *state;
         let new = format!("NEW CLIENT {pid} from user {uid}");
-        if let Err(error) = self.may_wait(state, uid) {
+        if let Err(error) = self.may_wait(state, uid, gid) {
             self.logs.control.control(format!("{new}: refused, {error}"));
             protocol::refuse(&socket, error.result(), error.to_string());
             return;
@@ -106,12 +111,24 @@ impl Daemon {
             scheduling,
             command: hello.command_line,
             wishes: hello.wishes,
+            device: hello.device,
             socket,
             region,
             deadline: Instant::now() + Duration::from_secs(READY_S_MAX),
         };
-        if state.server_for_process(uid, pid).is_some_and(|s| s.phase == Phase::Running) {
-            match hand_over(state, &client) {
+        let process = match state.device_named(client.device) {
+            Some(Ok(device)) => Some(ClientProcess { uid, pid, device }),
+            None => None,
+            Some(Err(error)) => {
+                self.logs.control.control(format!("{new}: refused, {error}"));
+                protocol::refuse(&client.socket, error.result(), error.to_string());
+                return;
+            }
+        };
+        let server = process.and_then(|process| state.server_for_process(process));
+        let phase = server.map(|server| server.phase);
+        if let (Some(process), Some(Phase::Running)) = (process, phase) {
+            match hand_over(state, process, &client) {
                 HandOver::Done => {
                     self.logs.control.control(format!("{new}: Server already exists"));
                 }
@@ -124,8 +141,8 @@ impl Daemon {
         self.logs
             .control
             .control(format!("{new}: Server is not ready, push client to pending list"));
-        if state.server_for_process(uid, pid).is_none()
-            && let Err(error) = self.launch_for_process(state, (uid, gid), pid)
+        if phase.is_none()
+            && let Err(error) = self.launch_for_process(state, process, gid)
             && !error.is_worth_waiting()
         {
             self.logs.control.control(format!("{new}: refused, {error}"));
@@ -135,31 +152,34 @@ impl Daemon {
         self.push_waiting(state, client);
     }
 
-    fn may_wait(&self, state: &State, uid: u32) -> Result<(), LaunchError> {
+    pub(super) fn may_wait(&self, state: &State, uid: u32, gid: u32) -> Result<(), LaunchError> {
         if state.stopping.is_some() {
             return Err(LaunchError::Stopping);
         }
-        self.check_user(uid)
+        self.check_user(uid, gid)
     }
 
     fn push_waiting(&self, state: &mut State, client: WaitingClient) {
         if state.waiting.len() >= WAITING_MAX {
-            let reason = format!("{WAITING_MAX} clients wait already");
-            protocol::refuse(&client.socket, CudaError::MPS_MAX_CONNECTIONS_REACHED, reason);
+            let error = LaunchError::Crowded;
+            protocol::refuse(&client.socket, error.result(), error.to_string());
             return;
         }
         state.waiting.push(client);
     }
 
-    /// Starts the server that a process needs: its user's, or one for it alone.
+    /// Starts the server that a process needs: its user's, or one for it alone. As long as the devices
+    /// are not known, these are found out first.
     fn launch_for_process(
         &self,
         state: &mut State,
-        (uid, gid): (u32, u32),
-        pid: u32,
-    ) -> Result<u32, LaunchError> {
-        let alone = state.suspects.contains(&(uid, pid)).then_some(pid);
-        self.launch_for(state, uid, gid, alone)
+        process: Option<ClientProcess>,
+        gid: u32,
+    ) -> Result<(), LaunchError> {
+        let Some(process) = process else { return self.find_devices(state) };
+        let ClientProcess { uid, pid, device } = process;
+        let alone = state.suspects.contains(&process).then_some(pid);
+        self.launch_for(state, uid, gid, device, alone).map(|_| ())
     }
 
     fn refuse_full(&self, client: &WaitingClient) {
@@ -176,10 +196,19 @@ impl Daemon {
         let mut left = Vec::new();
         for client in std::mem::take(&mut state.waiting) {
             let (pid, uid) = (client.pid, client.uid);
-            let ready = state.server_for_process(uid, pid).map(|s| s.phase == Phase::Running);
-            let outcome = ready.map(|ready| match ready {
-                true => hand_over(state, &client),
-                false => HandOver::Later,
+            let process = match state.device_named(client.device) {
+                Some(Ok(device)) => Some(ClientProcess { uid, pid, device }),
+                None => None,
+                Some(Err(error)) => {
+                    self.refuse_one(pid, uid, &client.socket, &error);
+                    continue;
+                }
+            };
+            let outcome = process.and_then(|process| {
+                match state.server_for_process(process)?.phase == Phase::Running {
+                    true => Some(hand_over(state, process, &client)),
+                    false => Some(HandOver::Later),
+                }
             });
             match outcome {
                 Some(HandOver::Done) => self
@@ -193,9 +222,9 @@ impl Daemon {
                     protocol::refuse(&client.socket, CudaError::MPS_SERVER_NOT_READY, reason);
                 }
                 Some(HandOver::Later) => left.push(client),
-                // The server that it waited for was shut down meanwhile.
-                None => match self.launch_for_process(state, (uid, client.gid), pid) {
-                    Ok(_) => left.push(client),
+                // The devices were not known, or the server that it waited for was shut down.
+                None => match self.launch_for_process(state, process, client.gid) {
+                    Ok(()) => left.push(client),
                     Err(error) if error.is_worth_waiting() => left.push(client),
                     Err(error) => {
                         protocol::refuse(&client.socket, error.result(), error.to_string());
@@ -207,15 +236,36 @@ impl Daemon {
     }
 
     /// Sends away the waiting clients of a user whose server did not start.
-    pub(super) fn refuse_waiting(&self, state: &mut State, uid: u32, error: &LaunchError) {
-        state.waiting.retain(|client| {
-            if client.uid == uid {
-                let pid = client.pid;
-                self.logs.control.control(format!("Client {pid} of user {uid} refused: {error}"));
-                protocol::refuse(&client.socket, error.result(), error.to_string());
+    pub(super) fn refuse_waiting(
+        &self,
+        state: &mut State,
+        uid: u32,
+        device: CUuuid,
+        error: &LaunchError,
+    ) {
+        for client in std::mem::take(&mut state.waiting) {
+            let wanted = state.device_named(client.device);
+            if client.uid == uid && wanted == Some(Ok(device)) {
+                self.refuse_one(client.pid, uid, &client.socket, error);
+            } else {
+                state.waiting.push(client);
             }
-            client.uid != uid
-        });
+        }
+    }
+
+    /// Sends away all who wait: the devices are not known.
+    pub(super) fn refuse_all(&self, state: &mut State, error: &LaunchError) {
+        for client in std::mem::take(&mut state.waiting) {
+            self.refuse_one(client.pid, client.uid, &client.socket, error);
+        }
+        for asking in std::mem::take(&mut state.inventory.waiting) {
+            self.refuse_one(asking.pid, asking.uid, &asking.socket, error);
+        }
+    }
+
+    pub(super) fn refuse_one(&self, pid: u32, uid: u32, socket: &Socket, error: &LaunchError) {
+        self.logs.control.control(format!("Client {pid} of user {uid} refused: {error}"));
+        protocol::refuse(socket, error.result(), error.to_string());
     }
 }
 
@@ -230,13 +280,13 @@ enum HandOver {
 }
 
 /// Hands a client to its server, which is ready.
-fn hand_over(state: &mut State, client: &WaitingClient) -> HandOver {
-    let (uid, pid) = (client.uid, client.pid);
-    let Some(server) = state.server_for_process(uid, pid).map(|server| server.pid) else {
+fn hand_over(state: &mut State, process: ClientProcess, client: &WaitingClient) -> HandOver {
+    let ClientProcess { uid, pid, .. } = process;
+    let Some(server) = state.server_for_process(process).map(|server| server.pid) else {
         return HandOver::Later;
     };
     let mut windows = std::mem::take(&mut state.windows);
-    let window = windows.choose(uid, pid, |server| state.serves(server));
+    let window = windows.choose(process, |server| state.serves(server));
     state.windows = windows;
     let Some(window) = window else { return HandOver::Full };
     let Some(server) = state.server(server) else { return HandOver::Later };
@@ -263,6 +313,6 @@ fn hand_over(state: &mut State, client: &WaitingClient) -> HandOver {
         server.quarantined = Some(Instant::now());
     }
     let server = server.pid;
-    state.windows.give(uid, pid, window, server);
+    state.windows.give(process, window, server);
     HandOver::Done
 }

@@ -3,7 +3,7 @@
 use super::Daemon;
 use super::admission::{SILENT_MAX, Silent};
 use super::protocol::{self, Socket};
-use super::state::{Phase, State};
+use super::state::{ClientProcess, Phase, State};
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
@@ -57,6 +57,8 @@ impl EventLoop {
 
     /// Runs until the daemon is to end and its servers have.
     pub fn run(mut self) {
+        // Why it fails is in the log, and those who come are told.
+        let _ = self.daemon.find_devices(&mut self.daemon.lock());
         loop {
             self.turn();
             let daemon = self.daemon.clone();
@@ -64,7 +66,8 @@ impl EventLoop {
             let now = Instant::now();
             self.advance(&mut state, now);
             daemon.changed.notify_all();
-            if state.stopping.is_some() && state.servers.is_empty() {
+            let idle = state.servers.is_empty() && !state.inventory.is_asked();
+            if state.stopping.is_some() && idle {
                 break;
             }
         }
@@ -195,10 +198,8 @@ impl EventLoop {
             }
             stopping.forced |= force;
             state.stopping = Some(stopping);
-            for client in std::mem::take(&mut state.waiting) {
-                let error = super::lifecycle::LaunchError::Stopping;
-                protocol::refuse(&client.socket, error.result(), error.to_string());
-            }
+            state.inventory.stop();
+            self.daemon.refuse_all(state, &super::lifecycle::LaunchError::Stopping);
         }
         self.daemon.end_idle(state, now);
         self.daemon.end_quarantines(state, now);
@@ -344,8 +345,8 @@ impl EventLoop {
                 if server.phase == Phase::Running {
                     server.phase = Phase::Draining;
                 }
-                let (uid, gid) = (server.uid, server.gid);
-                self.daemon.replace(state, uid, gid);
+                let (uid, gid, device) = (server.uid, server.gid, server.device);
+                self.daemon.replace(state, uid, gid, device);
             }
             Message::Replace(reason) => {
                 control
@@ -353,12 +354,12 @@ impl EventLoop {
                 self.daemon.begin_replacing(state, pid);
             }
             Message::Suspect(process) => {
-                let uid = server.uid;
+                let (uid, device) = (server.uid, server.device);
                 control.control(format!(
                     "Process {process} of user {uid} may have caused the fault of server {pid}: it \
                      gets a server of its own"
                 ));
-                state.suspects.insert((uid, process));
+                state.suspects.insert(ClientProcess { uid, pid: process, device });
             }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }

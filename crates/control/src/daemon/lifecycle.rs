@@ -4,14 +4,14 @@
 use super::Daemon;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
-use super::state::{END_S_MAX, Failures, Phase, READY_S_MAX, Server, State};
+use super::state::{ClientProcess, END_S_MAX, Failures, Phase, READY_S_MAX, Server, State};
 use crate::settings::Settings;
-use cuda_api::CudaError;
+use cuda_api::{CUuuid, CudaError};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -32,6 +32,10 @@ pub(crate) enum LaunchError {
          have: run the program as a user of that namespace, or start the daemon outside of it"
     )]
     Unmapped { uid: u32, gid: u32 },
+    #[error("this daemon serves no device {0}")]
+    NoSuchDevice(CUuuid),
+    #[error("{max} clients wait already", max = super::state::WAITING_MAX)]
+    Crowded,
     #[error("the daemon is shutting down")]
     Stopping,
     #[error(
@@ -52,6 +56,8 @@ impl LaunchError {
             | LaunchError::Unmapped { .. }
             | LaunchError::Spawn(_)
             | LaunchError::Ended(_) => CudaError::MPS_CONNECTION_FAILED,
+            LaunchError::NoSuchDevice(_) => CudaError::INVALID_DEVICE,
+            LaunchError::Crowded => CudaError::MPS_MAX_CONNECTIONS_REACHED,
             LaunchError::Stopping | LaunchError::BackOff { .. } => CudaError::MPS_SERVER_NOT_READY,
         }
     }
@@ -62,10 +68,26 @@ impl LaunchError {
     }
 }
 
+impl State {
+    /// What a line of the log says of a device behind the rest, where there are several.
+    fn suffix_of(&self, device: CUuuid) -> String {
+        let devices = self.inventory.devices().filter(|devices| devices.devices.len() > 1);
+        let ordinal = devices.and_then(|devices| devices.find(device));
+        ordinal.map_or_else(String::new, |ordinal| format!(" on device {ordinal} ({device})"))
+    }
+}
+
 impl Daemon {
-    /// Starts a server for a user who has none. Returns its PID; it is not ready yet.
-    pub(super) fn launch(&self, state: &mut State, uid: u32, gid: u32) -> Result<u32, LaunchError> {
-        self.launch_for(state, uid, gid, None)
+    /// Starts a server of a device for a user who has none there. Returns its PID; it is not ready
+    /// yet.
+    pub(super) fn launch(
+        &self,
+        state: &mut State,
+        uid: u32,
+        gid: u32,
+        device: CUuuid,
+    ) -> Result<u32, LaunchError> {
+        self.launch_for(state, uid, gid, device, None)
     }
 
     /// Starts a server for a user, or for one process of the user's alone.
@@ -74,63 +96,59 @@ impl Daemon {
         state: &mut State,
         uid: u32,
         gid: u32,
+        device: CUuuid,
         quarantine: Option<u32>,
     ) -> Result<u32, LaunchError> {
         if state.stopping.is_some() {
             return Err(LaunchError::Stopping);
         }
-        self.check_user(uid)?;
-        if uid != self.owner && !crate::users::are_mapped(uid, gid) {
-            return Err(LaunchError::Unmapped { uid, gid });
+        self.check_user(uid, gid)?;
+        if let Some(failures) = state.failures.get(&(uid, device)) {
+            failures.may_start(Instant::now())?;
         }
-        let now = Instant::now();
-        if let Some(failures) = state.failures.get(&uid)
-            && let Some(left) = failures.until.checked_duration_since(now)
-        {
-            return Err(LaunchError::BackOff {
-                count: failures.count,
-                reason: failures.reason.clone(),
-                seconds: left.as_secs() + 1,
-            });
-        }
-        match self.spawn(uid, gid, state.defaults.clone()) {
+        match self.spawn(uid, gid, device, state.defaults.clone()) {
             Ok(mut server) => {
                 let pid = server.pid;
-                server.quarantine = quarantine.map(|process| (uid, process));
+                server.quarantine = quarantine.map(|pid| ClientProcess { uid, pid, device });
                 let whom = match quarantine {
                     None => format!("user {uid}"),
                     Some(process) => format!("process {process} of user {uid} alone"),
                 };
-                self.logs.control.control(format!("Starting new server {pid} for {whom}"));
+                let on = state.suffix_of(device);
+                self.logs.control.control(format!("Starting new server {pid} for {whom}{on}"));
                 state.servers.push(server);
                 self.wake();
                 Ok(pid)
             }
             Err(error) => {
                 self.logs.control.control(format!("No server for user {uid}: {error}"));
-                self.count_failure(state, uid, Duration::ZERO, error.to_string());
+                let failed = (uid, device);
+                self.count_failure(state, failed, Duration::ZERO, error.to_string());
                 Err(LaunchError::Spawn(error.to_string()))
             }
         }
     }
 
     /// Whether this daemon may serve the user at all: root's serves everyone, another its owner.
-    pub(super) fn check_user(&self, uid: u32) -> Result<(), LaunchError> {
-        if self.owner == 0 || uid == self.owner {
+    pub(super) fn check_user(&self, uid: u32, gid: u32) -> Result<(), LaunchError> {
+        if uid == self.owner {
             return Ok(());
+        }
+        if self.owner == 0 {
+            let mapped = crate::users::are_mapped(uid, gid);
+            return if mapped { Ok(()) } else { Err(LaunchError::Unmapped { uid, gid }) };
         }
         let name = crate::users::name;
         Err(LaunchError::OtherUser { owner: name(self.owner), user: name(uid) })
     }
 
-    fn spawn(&self, uid: u32, gid: u32, settings: Settings) -> io::Result<Server> {
-        let (ours, theirs) = Socket::pair()?;
-        ours.set_nonblocking(true)?;
-        // Servers are only started under the state's lock, so no other child can catch it.
-        rustix::io::fcntl_setfd(&theirs, rustix::io::FdFlags::empty())?;
+    /// A server's command as the daemon's own user, to which `theirs` leads. To be started under the
+    /// state's lock, so that no other child can catch the descriptor.
+    pub(super) fn server_command(&self, theirs: &Socket) -> io::Result<Command> {
+        rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
         let mut command = self.programs.server();
         command
-            .arg("--control-fd")
+            .arg(super::CONTROL_FD)
             .arg(theirs.as_raw_fd().to_string())
             .env(cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
             // Where its log is, which clients are told: not always where the variable said.
@@ -143,6 +161,14 @@ impl Daemon {
             .stdout(self.log_writer.try_clone()?)
             .stderr(self.log_writer.try_clone()?)
             .current_dir("/");
+        Ok(command)
+    }
+
+    fn spawn(&self, uid: u32, gid: u32, device: CUuuid, settings: Settings) -> io::Result<Server> {
+        let (ours, theirs) = Socket::pair()?;
+        ours.set_nonblocking(true)?;
+        let mut command = self.server_command(&theirs)?;
+        command.arg(super::DEVICE).arg(device.to_string());
         if uid != self.owner {
             // Only root gets here. The library drops supplementary groups too. The user can read
             // the environment of the server, so there is nothing in it that is only root's.
@@ -163,6 +189,7 @@ impl Daemon {
             settings,
             pid,
             uid,
+            device,
             socket: Arc::new(ours),
             mute: false,
             exit: Arc::new(exit),
@@ -217,26 +244,27 @@ impl Daemon {
             Phase::Running | Phase::Draining => server.started.elapsed(),
         };
         if expected {
-            state.failures.remove(&server.uid);
+            state.failures.remove(&(server.uid, server.device));
             return;
         }
         let reason = server.failure.unwrap_or_else(|| format!("server {pid} {}", ending(status)));
         if server.phase == Phase::Running && server.clients > 0 {
             // They will come.
-            self.replace(state, server.uid, server.gid);
+            self.replace(state, server.uid, server.gid, server.device);
         }
         if matches!(server.phase, Phase::Starting { .. }) {
             let error = LaunchError::Ended(reason.clone());
-            self.refuse_waiting(state, server.uid, &error);
+            self.refuse_waiting(state, server.uid, server.device, &error);
         }
-        self.count_failure(state, server.uid, served, reason);
+        self.count_failure(state, (server.uid, server.device), served, reason);
     }
 
-    /// Starts the next server of a user, whose clients are about to come, unless there is one.
-    pub(super) fn replace(&self, state: &mut State, uid: u32, gid: u32) {
-        if state.server_for(uid).is_none() {
+    /// Starts the next server of a user on a device, whose clients are about to come, unless there is
+    /// one.
+    pub(super) fn replace(&self, state: &mut State, uid: u32, gid: u32, device: CUuuid) {
+        if state.server_for(uid, device).is_none() {
             // If it cannot be, the first client that comes hears why.
-            let _ = self.launch(state, uid, gid);
+            let _ = self.launch(state, uid, gid, device);
         }
     }
 
@@ -245,12 +273,12 @@ impl Daemon {
         let Some(server) = state.server(old).filter(|server| server.phase == Phase::Running) else {
             return;
         };
-        let (uid, gid) = (server.uid, server.gid);
-        let quarantine = server.quarantine.map(|(_, process)| process);
+        let (uid, gid, device) = (server.uid, server.gid, server.device);
+        let quarantine = server.quarantine.map(|process| process.pid);
         if state.servers.iter().any(|server| server.replaces == Some(old)) {
             return;
         }
-        match self.launch_for(state, uid, gid, quarantine) {
+        match self.launch_for(state, uid, gid, device, quarantine) {
             Ok(new) => {
                 if let Some(server) = state.server(new) {
                     server.replaces = Some(old);
@@ -276,17 +304,23 @@ impl Daemon {
         }
     }
 
-    fn count_failure(&self, state: &mut State, uid: u32, served: Duration, reason: String) {
+    fn count_failure(
+        &self,
+        state: &mut State,
+        failed: (u32, CUuuid),
+        served: Duration,
+        reason: String,
+    ) {
         let now = Instant::now();
-        let failures = Failures::after(state.failures.get(&uid), served, now, reason);
+        let failures = Failures::after(state.failures.get(&failed), served, now, reason);
         let pause_s = (failures.until - now).as_secs();
         if pause_s > 0 {
             self.logs.control.control(format!(
-                "Servers of user {uid} failed {} times, no new one for {pause_s} s",
-                failures.count
+                "Servers of user {} failed {} times, no new one for {pause_s} s",
+                failed.0, failures.count
             ));
         }
-        state.failures.insert(uid, failures);
+        state.failures.insert(failed, failures);
     }
 
     /// When a server is to end for want of clients, if nothing happens before: one of another user
@@ -330,16 +364,16 @@ impl Daemon {
             }
             self.logs.control.control(format!(
                 "Process {} has done nothing wrong at server {}: it goes on among the others",
-                process.1, server.pid
+                process.pid, server.pid
             ));
             server.phase = Phase::Draining;
             if protocol::send_move(&server.socket).is_err() {
                 server.kill_at = Some(now);
             }
-            replaced.push((server.uid, server.gid));
+            replaced.push((server.uid, server.gid, server.device));
         }
-        for (uid, gid) in replaced {
-            self.replace(state, uid, gid);
+        for (uid, gid, device) in replaced {
+            self.replace(state, uid, gid, device);
         }
     }
 
@@ -371,14 +405,14 @@ fn is_for_servers(name: &OsStr) -> bool {
 }
 
 /// A descriptor that becomes readable when a process ends.
-fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+pub(super) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed())
         .ok_or_else(|| io::Error::other("process id 0"))?;
     Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
 }
 
 /// `exited with status 1`, `was killed by signal 9`.
-fn ending(status: ExitStatus) -> String {
+pub(super) fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with status {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),

@@ -8,6 +8,7 @@
 //! * The daemon is never between a client and its server: it hands the client's socket over.
 
 mod admission;
+mod devices;
 mod event_loop;
 mod lifecycle;
 mod limits;
@@ -27,6 +28,7 @@ use crate::log::Logs;
 use crate::status::{ServerState, Status};
 use channel::message::{CountsPart, Question, TracePart};
 use channel::socket::{PeerCredentials, SeqPacket};
+use cuda_api::CUuuid;
 use lifecycle::LaunchError;
 use questions::Reply;
 use scheduling::Scheduling;
@@ -34,9 +36,16 @@ use state::{Phase, State, Stopping};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thiserror::Error;
+
+/// Option of a server: the descriptor that leads to the daemon comes behind it.
+pub const CONTROL_FD: &str = "--control-fd";
+/// Option of a server: the UUID of the device that it serves comes behind it.
+pub const DEVICE: &str = "--device";
+/// Option of a server: it describes the devices and ends.
+pub const DESCRIBE: &str = "--describe";
 
 /// How long a server may take to answer a question. It answers from memory.
 const ANSWER_S_MAX: u64 = 3;
@@ -45,7 +54,8 @@ const TERMINATE_S_MAX: u64 = 30;
 
 /// The programs that the daemon starts. The caller knows what they are; this crate does not.
 pub trait Programs: Send + Sync {
-    /// A server: `--control-fd N` and its identity are added here.
+    /// A server: [`CONTROL_FD`] and its identity are added here, and [`DEVICE`] with the UUID of the
+    /// device that it serves, or [`DESCRIBE`].
     fn server(&self) -> Command;
     /// The daemon again, for the background: its options are added here.
     fn daemon(&self) -> Command;
@@ -85,6 +95,7 @@ pub struct Daemon {
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.
     waker: OwnedFd,
+    this: Weak<Daemon>,
 }
 
 /// One server in a list.
@@ -232,26 +243,38 @@ impl Daemon {
         (state, reply)
     }
 
-    /// Starts a user's server unless it runs, and waits until it is ready.
-    pub(crate) fn start_server(&self, uid: u32, gid: u32) -> Result<u32, LaunchError> {
+    /// Starts a user's servers of these devices unless they run, and waits until they are ready.
+    pub(crate) fn start_servers(
+        &self,
+        uid: u32,
+        gid: u32,
+        devices: &[CUuuid],
+    ) -> Result<(), LaunchError> {
         let mut state = self.lock();
-        let pid = match state.server_for(uid) {
-            Some(server) => server.pid,
-            None => self.launch(&mut state, uid, gid)?,
-        };
-        let (state, ready) =
-            self.wait_until(state, None, |state| match state.server(pid).map(|s| s.phase) {
-                Some(Phase::Starting { .. }) => None,
-                Some(_) => Some(true),
-                None => Some(false),
+        let mut started = Vec::with_capacity(devices.len());
+        for &device in devices {
+            started.push(match state.server_for(uid, device) {
+                Some(server) => server.pid,
+                None => self.launch(&mut state, uid, gid, device)?,
             });
-        match ready {
-            Some(true) => Ok(pid),
-            _ => {
-                let reason = state.failures.get(&uid).map(|failures| failures.reason.clone());
-                Err(LaunchError::Ended(reason.unwrap_or_else(|| "it was shut down".to_owned())))
+        }
+        for (pid, device) in started.into_iter().zip(devices) {
+            let ready;
+            (state, ready) =
+                self.wait_until(state, None, |state| match state.server(pid).map(|s| s.phase) {
+                    Some(Phase::Starting { .. }) => None,
+                    Some(_) => Some(true),
+                    None => Some(false),
+                });
+            if ready != Some(true) {
+                let failures = state.failures.get(&(uid, *device));
+                let reason = failures.map(|failures| failures.reason.clone());
+                return Err(LaunchError::Ended(
+                    reason.unwrap_or_else(|| "it was shut down".to_owned()),
+                ));
             }
         }
+        Ok(())
     }
 
     /// Tells a server to end when its clients are gone, or now.

@@ -1,7 +1,7 @@
 //! The daemon's side of the protocol: what it sends. Every socket here is non-blocking.
 
 use super::state::{Phase, Server};
-use channel::message::{Ask, Message, Question, Refused};
+use channel::message::{Ask, Devices, Message, Question, Refused};
 pub(super) use channel::socket::SeqPacket as Socket;
 use cuda_api::CudaError;
 use std::io;
@@ -36,6 +36,12 @@ pub(super) fn send_client(
     region: &OwnedFd,
 ) -> io::Result<()> {
     server.send(&Message::Client(client), &[socket.as_fd(), region.as_fd()])
+}
+
+/// Tells a client the devices.
+pub(super) fn send_devices(client: &Socket, devices: &Devices) {
+    // A client that does not read the answer does not get it.
+    let _ = client.send(&Message::Devices(devices.clone()), &[]);
 }
 
 /// Says no to a client. One that does not read the answer does not get it.

@@ -114,7 +114,8 @@ pub fn run(
 
     let waker = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(system("making an eventfd"))?;
-    let daemon = Arc::new(Daemon {
+    let daemon = Arc::new_cyclic(|this| Daemon {
+        this: this.clone(),
         owner: rustix::process::geteuid().as_raw(),
         directory,
         logs,

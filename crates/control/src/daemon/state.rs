@@ -1,12 +1,15 @@
 //! What the daemon knows: servers, clients that wait, failures, the way to its end. Plain data
 //! with its rules; nothing here waits or does input and output, but for what ends a process.
 
+use super::devices::Inventory;
+use super::lifecycle::LaunchError;
 use super::protocol::Socket;
 use super::questions::Questions;
 use super::windows::Windows;
 use crate::settings::Settings;
 use crate::status::ServerState;
 use channel::message::Wishes;
+use cuda_api::CUuuid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -39,10 +42,12 @@ pub(super) struct State {
     /// Oldest first.
     pub servers: Vec<Server>,
     pub waiting: Vec<WaitingClient>,
-    pub failures: BTreeMap<u32, Failures>,
+    /// By user and device.
+    pub failures: BTreeMap<(u32, CUuuid), Failures>,
+    pub inventory: Inventory,
     pub windows: Windows,
-    /// Users and processes that may have caused a fault: each gets a server of its own.
-    pub suspects: BTreeSet<(u32, u32)>,
+    /// Processes that may have caused a fault: each gets a server of its own.
+    pub suspects: BTreeSet<ClientProcess>,
     pub stopping: Option<Stopping>,
     /// What servers to come are given.
     pub defaults: Settings,
@@ -55,21 +60,23 @@ impl State {
         self.servers.iter_mut().find(|server| server.pid == pid)
     }
 
-    /// The server that takes new clients of a user, ready or not.
-    pub fn server_for(&mut self, uid: u32) -> Option<&mut Server> {
+    /// The server that takes new clients of a user on a device, ready or not.
+    pub fn server_for(&mut self, uid: u32, device: CUuuid) -> Option<&mut Server> {
         self.servers.iter_mut().find(|server| {
-            server.uid == uid && server.takes_clients() && server.quarantine.is_none()
+            (server.uid, server.device) == (uid, device)
+                && server.takes_clients()
+                && server.quarantine.is_none()
         })
     }
 
     /// The server for a process: that of its user, but for one that may have caused a fault.
-    pub fn server_for_process(&mut self, uid: u32, pid: u32) -> Option<&mut Server> {
-        if !self.suspects.contains(&(uid, pid)) {
-            return self.server_for(uid);
+    pub fn server_for_process(&mut self, process: ClientProcess) -> Option<&mut Server> {
+        if !self.suspects.contains(&process) {
+            return self.server_for(process.uid, process.device);
         }
         self.servers
             .iter_mut()
-            .find(|server| server.takes_clients() && server.quarantine == Some((uid, pid)))
+            .find(|server| server.takes_clients() && server.quarantine == Some(process))
     }
 
     /// True if a server still takes clients.
@@ -78,11 +85,21 @@ impl State {
     }
 }
 
+/// A process as a client on one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClientProcess {
+    pub uid: u32,
+    pub pid: u32,
+    pub device: CUuuid,
+}
+
 /// A server process.
 pub(super) struct Server {
     pub pid: u32,
     pub uid: u32,
     pub gid: u32,
+    /// The device that it serves.
+    pub device: CUuuid,
     pub socket: Arc<Socket>,
     /// It closed its socket, so there is nothing to hear.
     pub mute: bool,
@@ -106,8 +123,8 @@ pub(super) struct Server {
     pub fault: bool,
     /// The server whose place it takes when it is ready.
     pub replaces: Option<u32>,
-    /// The user and process for which alone it is there.
-    pub quarantine: Option<(u32, u32)>,
+    /// The process for which alone it is there.
+    pub quarantine: Option<ClientProcess>,
     /// Since when the process in quarantine is there.
     pub quarantined: Option<Instant>,
 }
@@ -153,6 +170,8 @@ pub(super) struct WaitingClient {
     pub wishes: Wishes,
     /// Settings of its scheduling.
     pub scheduling: String,
+    /// The device that it named; all zeros: the first.
+    pub device: CUuuid,
     pub socket: Socket,
     pub region: OwnedFd,
     pub deadline: Instant,
@@ -188,6 +207,18 @@ impl Failures {
         let doublings = count.saturating_sub(FAILURES_FREE).min(16);
         let pause_s = ((1u64 << doublings) - 1).min(BACK_OFF_S_MAX);
         Failures { count, until: now + Duration::from_secs(pause_s), reason }
+    }
+
+    /// Whether the pause after them is over.
+    pub fn may_start(&self, now: Instant) -> Result<(), LaunchError> {
+        match self.until.checked_duration_since(now) {
+            None => Ok(()),
+            Some(left) => Err(LaunchError::BackOff {
+                count: self.count,
+                reason: self.reason.clone(),
+                seconds: left.as_secs() + 1,
+            }),
+        }
     }
 }
 

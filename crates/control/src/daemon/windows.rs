@@ -2,8 +2,10 @@
 //!
 //! A client's addresses are its own for life, whichever server it is at. So the daemon gives them
 //! out, and keeps those of clients whose server has ended or is about to: they come again, and get
-//! what they had. Plain data; that a process lives is asked of its descriptor.
+//! what they had. A process on several devices is a client of each one's server, and its windows there
+//! are different ones, so that memory of one device has its address at the other servers too. Plain data; that a process lives is asked of its descriptor.
 
+use super::state::ClientProcess as Process;
 use channel::limits::WINDOWS_MAX;
 use channel::socket::{Interest, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -13,8 +15,7 @@ use std::time::Duration;
 /// A client's windows.
 #[derive(Debug)]
 struct Holder {
-    uid: u32,
-    pid: u32,
+    process: Process,
     index: u32,
     /// The server that it was handed to last.
     server: u32,
@@ -39,30 +40,34 @@ pub(super) struct Windows {
 impl Windows {
     /// The number of the windows for a process that goes to a server: those that it had at one that
     /// takes no more clients, or others that no client of the user has; `None` if there are none.
-    pub fn choose(&mut self, uid: u32, pid: u32, serves: impl Fn(u32) -> bool) -> Option<u32> {
-        let left = |h: &&Holder| (h.uid, h.pid) == (uid, pid) && !serves(h.server);
+    pub fn choose(&mut self, process: Process, serves: impl Fn(u32) -> bool) -> Option<u32> {
+        let left = |h: &&Holder| h.process == process && !serves(h.server);
         if let Some(holder) = self.holders.iter().find(left) {
             return Some(holder.index);
         }
         self.holders.retain(|holder| serves(holder.server) || !holder.has_ended());
-        let taken = |index| self.holders.iter().any(|h| (h.uid, h.index) == (uid, index));
+        let taken =
+            |index| self.holders.iter().any(|h| (h.process.uid, h.index) == (process.uid, index));
         (0..WINDOWS_MAX).find(|index| !taken(*index))
     }
 
     /// The process has the windows that were chosen for it, at that server.
-    pub fn give(&mut self, uid: u32, pid: u32, index: u32, server: u32) {
-        if let Some(holder) = self.holders.iter_mut().find(|h| (h.uid, h.index) == (uid, index)) {
+    pub fn give(&mut self, process: Process, index: u32, server: u32) {
+        let known = |h: &&mut Holder| (h.process.uid, h.index) == (process.uid, index);
+        if let Some(holder) = self.holders.iter_mut().find(known) {
             holder.server = server;
             return;
         }
-        let exit = Pid::from_raw(pid.cast_signed())
+        let exit = Pid::from_raw(process.pid.cast_signed())
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        self.holders.push(Holder { uid, pid, index, server, exit });
+        self.holders.push(Holder { process, index, server, exit });
     }
 
     /// A server says that a client of its is gone.
     pub fn gone(&mut self, pid: u32, server: u32) {
-        if let Some(at) = self.holders.iter().position(|h| (h.pid, h.server) == (pid, server)) {
+        if let Some(at) =
+            self.holders.iter().position(|h| (h.process.pid, h.server) == (pid, server))
+        {
             self.holders.remove(at);
         }
     }
@@ -71,6 +76,7 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_api::CUuuid;
 
     fn take(
         windows: &mut Windows,
@@ -78,8 +84,21 @@ mod tests {
         server: u32,
         serves: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let index = windows.choose(uid, pid, serves)?;
-        windows.give(uid, pid, index, server);
+        take_on(windows, process(uid, pid, 0), server, serves)
+    }
+
+    fn process(uid: u32, pid: u32, device: u8) -> Process {
+        Process { uid, pid, device: CUuuid { bytes: [device; 16] } }
+    }
+
+    fn take_on(
+        windows: &mut Windows,
+        process: Process,
+        server: u32,
+        serves: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let index = windows.choose(process, serves)?;
+        windows.give(process, index, server);
         Some(index)
     }
 
@@ -93,13 +112,29 @@ mod tests {
         assert_eq!(take(windows, (8, me), 9, |_| true), Some(0), "another user's are others");
         // Server 1 ends. A newcomer at server 2 gets others, as this process lives.
         assert_eq!(take(windows, (7, 1), 2, serves), Some(2));
-        assert_eq!(windows.choose(7, me, serves), Some(0), "it was not handed over yet");
+        assert_eq!(
+            windows.choose(process(7, me, 0), serves),
+            Some(0),
+            "it was not handed over yet"
+        );
         assert_eq!(take(windows, (7, me), 2, serves), Some(0));
         assert_eq!(take(windows, (7, me), 2, serves), Some(1));
         // What is gone is free.
         windows.gone(me, 1);
         windows.gone(me, 2);
         assert_eq!(take(windows, (7, me), 2, |_| true), Some(0));
+    }
+
+    #[test]
+    fn a_process_has_other_windows_on_each_device_and_gets_them_back_there() {
+        let me = std::process::id();
+        let windows = &mut Windows::default();
+        let (first, second) = (process(7, me, 1), process(7, me, 2));
+        assert_eq!(take_on(windows, first, 1, |_| true), Some(0));
+        assert_eq!(take_on(windows, second, 2, |_| true), Some(1));
+        // Both servers end, and the process comes to the second device first.
+        assert_eq!(take_on(windows, second, 4, |server| server > 2), Some(1));
+        assert_eq!(take_on(windows, first, 3, |server| server > 2), Some(0));
     }
 
     #[test]

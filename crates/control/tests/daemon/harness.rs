@@ -1,6 +1,6 @@
 //! A daemon in a directory of its own, and what one does with it.
 
-use crate::stand_in::{self, BEHAVIOUR, CONTROL};
+use crate::stand_in::{self, BEHAVIOUR, CONTROL, DEVICES};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,8 @@ pub struct Outcome {
 pub struct Setting {
     pub scratch: Scratch,
     pub behaviour: &'static str,
+    /// How many devices there are.
+    pub devices: u8,
     /// Who runs the programs, if somebody else.
     pub uid: Option<u32>,
     pub pipe: PathBuf,
@@ -63,7 +65,7 @@ impl Setting {
     pub fn with_behaviour(behaviour: &'static str) -> Setting {
         let scratch = Scratch::new();
         let pipe = scratch.0.join("pipe");
-        Setting { scratch, behaviour, uid: None, pipe, client_environment: Vec::new() }
+        Setting { scratch, behaviour, devices: 1, uid: None, pipe, client_environment: Vec::new() }
     }
 
     pub fn logs(&self) -> PathBuf {
@@ -86,6 +88,7 @@ impl Setting {
             .env("CUDA_MPS_LOG_DIRECTORY", self.logs())
             .env("PIPE", &self.pipe)
             .env(BEHAVIOUR, self.behaviour)
+            .env(DEVICES, self.devices.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

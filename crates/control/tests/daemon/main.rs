@@ -13,6 +13,7 @@ macro_rules! tests {
 }
 pub(crate) use tests;
 
+mod devices;
 mod harness;
 mod hostile;
 mod limits;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     }
     let filters: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let tests = [
+        devices::TESTS,
         sessions::TESTS,
         supervision::TESTS,
         hostile::TESTS,

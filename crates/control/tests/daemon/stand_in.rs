@@ -1,13 +1,13 @@
 //! The other programs that this one is, by the name it was started under.
 
 use channel::message::{
-    Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus,
-    DeviceStatus, Hello, Message, Question, Refused, ServerStatus, SetBy, SubmittedCounts, Welcome,
-    Wishes,
+    Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
+    DeviceStatus, Devices, Hello, Message, Question, Refused, ServerStatus, SetBy, SubmittedCounts,
+    Welcome, Wishes,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
-use control::daemon::Programs;
+use control::daemon::{CONTROL_FD, DESCRIBE, DEVICE, Programs};
 use cuda_api::CUuuid;
 use cuda_api::settings::{Percentage, Priority, parse_memory_limits};
 use std::io::{Read, Write};
@@ -22,6 +22,8 @@ pub const CLIENT: &str = "stand-in-client";
 const SERVER: &str = "stand-in-server";
 /// How the server misbehaves: a word of this variable.
 pub const BEHAVIOUR: &str = "STAND_IN_BEHAVIOUR";
+/// How many devices there are: a number, 1 if nothing is said.
+pub const DEVICES: &str = "STAND_IN_DEVICES";
 
 /// Runs as what the name says; `None` if it says nothing.
 pub fn run() -> Option<ExitCode> {
@@ -53,8 +55,46 @@ impl Programs for StandIns {
     }
 }
 
-const UUID: CUuuid =
-    CUuuid { bytes: *b"\xd0\xa1\xcf\x3e\xb7\x7a\x11\xc2\x91\xd0\x85\x87\x1b\xc9\x4d\x2d" };
+/// The devices' UUIDs: as many as the variable says.
+fn uuids() -> Vec<CUuuid> {
+    let count = std::env::var(DEVICES).map_or(1, |count| count.parse().expect("a number"));
+    (0..count).map(uuid).collect()
+}
+
+/// The UUID of the device with this ordinal.
+pub fn uuid(ordinal: u8) -> CUuuid {
+    let mut bytes = *b"\xd0\xa1\xcf\x3e\xb7\x7a\x11\xc2\x91\xd0\x85\x87\x1b\xc9\x4d\x2d";
+    bytes[15] += ordinal;
+    CUuuid { bytes }
+}
+
+fn pci_bus_id(ordinal: usize) -> String {
+    format!("0000:00:{:02x}.0", ordinal + 6)
+}
+
+/// Describes the devices and ends.
+fn describe(daemon: &SeqPacket, behaviour: &str) -> ExitCode {
+    match behaviour {
+        "no devices" => {
+            let _ = daemon.send(&Message::Failed("cuInit answered no".to_owned()), &[]);
+            return ExitCode::from(1);
+        }
+        "describes for ever" => {
+            let _ = daemon.receive();
+        }
+        "describes nothing" => return ExitCode::from(3),
+        _ => {}
+    }
+    let devices = uuids().into_iter().enumerate().map(|(ordinal, uuid)| Device {
+        name: "NVIDIA H200".to_owned(),
+        uuid,
+        pci_bus_id: pci_bus_id(ordinal),
+        ..Device::default()
+    });
+    let devices = Devices { driver_version: 13000, devices: devices.collect() };
+    daemon.send(&Message::Devices(devices), &[]).expect("to be heard");
+    ExitCode::SUCCESS
+}
 
 struct Held {
     who: Client,
@@ -66,13 +106,23 @@ struct Held {
 /// A server that welcomes everybody and does nothing for them.
 fn server(arguments: &[String]) -> ExitCode {
     let behaviour = std::env::var(BEHAVIOUR).unwrap_or_default();
-    eprintln!("Startup");
-    let ["--control-fd", number] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]
+    let [CONTROL_FD, number, ref what @ ..] =
+        arguments.iter().map(String::as_str).collect::<Vec<_>>()[..]
     else {
         eprintln!("wrong arguments: {arguments:?}");
         return ExitCode::from(2);
     };
     let daemon = SeqPacket::inherit(number.parse().expect("a number")).expect("a socket");
+    let place = match what {
+        [DESCRIBE] => return describe(&daemon, &behaviour),
+        [DEVICE, uuid] => uuids().iter().position(|own| own.to_string() == *uuid),
+        _ => None,
+    };
+    let Some(ordinal) = place else {
+        eprintln!("wrong arguments: {arguments:?}");
+        return ExitCode::from(2);
+    };
+    eprintln!("Startup");
     match behaviour.as_str() {
         "crash" => return ExitCode::from(3),
         "fail" => {
@@ -125,7 +175,7 @@ fn server(arguments: &[String]) -> ExitCode {
                 let _ = socket.send(&Message::Welcome(welcome), &[]);
                 let settings = &who.settings;
                 let limits = ClientLimits {
-                    memory: settings.memory_of(0, &UUID.to_string()),
+                    memory: settings.memory_of(ordinal as u32, &uuids()[ordinal].to_string()),
                     sms: (settings.share.0.sms(132, 2), settings.share.1),
                     sms_of_device: 132,
                     priority: settings.priority,
@@ -133,7 +183,7 @@ fn server(arguments: &[String]) -> ExitCode {
                 clients.push(Held { who, socket, id: last_id, limits });
             }
             Ok((Message::Ask(Ask { number, question: Question::Status }), _)) => {
-                for part in status(&clients) {
+                for part in status(&clients, ordinal) {
                     let answered = Answered::Status(part);
                     let answer = Message::Answer(Answer { number, answered });
                     daemon.send(&answer, &[]).expect("to be heard");
@@ -200,11 +250,11 @@ fn server(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn status(clients: &[Held]) -> Vec<ServerStatus> {
-    let uuid = UUID;
+fn status(clients: &[Held], ordinal: usize) -> Vec<ServerStatus> {
+    let uuid = uuids()[ordinal];
     let device = DeviceStatus {
-        ordinal: 0,
-        pci_bus_id: "0000:00:06.0".to_owned(),
+        ordinal: ordinal as u32,
+        pci_bus_id: pci_bus_id(ordinal),
         uuid,
         name: "NVIDIA H200".to_owned(),
         counts: Default::default(),
@@ -255,11 +305,17 @@ fn wishes() -> Wishes {
 
 /// Does what the client library does at its start. The connection is the client's life.
 pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
+    attach_to(pipe_directory, CUuuid::default())
+}
+
+/// Attaches to a device's server.
+pub fn attach_to(pipe_directory: &Path, device: CUuuid) -> Result<(Welcome, SeqPacket), Refused> {
     let socket = SeqPacket::connect(&pipe_directory.join("control"), Duration::from_secs(10))
         .expect("connect");
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
     let region = rustix::fs::memfd_create("region", flags).expect("a memfd");
     let hello = Hello {
+        device,
         pid: std::process::id(),
         command_line: "/tmp/hold".to_owned(),
         library_version: "test".to_owned(),
@@ -269,6 +325,18 @@ pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
     socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
     match socket.receive() {
         Ok((Message::Welcome(welcome), _)) => Ok((welcome, socket)),
+        Ok((Message::Refused(refused), _)) => Err(refused),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks for the devices.
+pub fn describe_to_client(pipe_directory: &Path) -> Result<Devices, Refused> {
+    let socket = SeqPacket::connect(&pipe_directory.join("control"), Duration::from_secs(10))
+        .expect("connect");
+    socket.send(&Message::Describe(()), &[]).expect("to be heard");
+    match socket.receive() {
+        Ok((Message::Devices(devices), _)) => Ok(devices),
         Ok((Message::Refused(refused), _)) => Err(refused),
         other => panic!("{other:?}"),
     }

@@ -41,6 +41,7 @@ calls! {
     Nothing:
         cuInit cuDriverGetVersion cuCtxSetCurrent cuDevicePrimaryCtxRetain
         cuDevicePrimaryCtxRelease_v2 cuCtxGetStreamPriorityRange cuDeviceGetName cuDeviceGetUuid
+        cuDeviceGetCount cuDeviceGetP2PAttribute
         cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute
         cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc
         cuGreenCtxStreamCreate cuGreenCtxDestroy;

@@ -28,6 +28,7 @@ pub mod calls;
 mod code_cache;
 mod context_sync;
 mod copy_box;
+mod describe;
 mod function;
 mod graph;
 mod green;
@@ -47,6 +48,7 @@ pub use array::{Array, ImageObject, MipmappedArray, Shown};
 pub use code_cache::UNUSED_BYTES_MAX;
 pub use context_sync::{ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport};
 pub use copy_box::BoxSide;
+pub use describe::{DeviceInfo, describe_all};
 pub use function::Function;
 pub use graph::{Condition, GraphBuilder, GraphExec};
 pub use host::HostRegistration;
@@ -61,12 +63,11 @@ pub use stream::{Event, HostCallback, LaunchShape, RawEvent, Stream};
 pub use tensor::TensorMapKind;
 pub use timing::{Started, Stopwatch, Timed};
 
-use channel::message::DEVICE_ATTRIBUTES;
+use crate::window::Part;
 use code_cache::CodeCache;
 use cuda_api::attributes;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
-use std::ffi::c_int;
 use std::sync::OnceLock;
 
 /// Hardware queues that a server asks NVIDIA's driver for: as many as it gives. Streams with work
@@ -74,11 +75,6 @@ use std::sync::OnceLock;
 /// kernel of its stream, holds up whatever is behind it. With fewer queues one client's wait would
 /// be other clients' wait, and two clients could wait for each other for ever.
 pub const HARDWARE_QUEUES: usize = 32;
-
-/// Longest name of a device asked for, bytes.
-const NAME_BYTES_MAX: usize = 256;
-/// Longest PCI bus id, bytes: `00000000:00:00.0` and room to spare.
-const PCI_BUS_ID_BYTES_MAX: usize = 32;
 
 /// A provider's functions.
 #[derive(Clone, Copy)]
@@ -89,36 +85,12 @@ pub struct Driver {
     pub extension: Option<&'static Extension>,
 }
 
-/// What does not change about a device.
-#[derive(Clone, Debug)]
-pub struct DeviceInfo {
-    /// Its name.
-    pub name: String,
-    /// Its UUID.
-    pub uuid: [u8; 16],
-    /// Its memory, bytes.
-    pub memory_bytes: u64,
-    /// Its place on the PCI bus, as cuDeviceGetPCIBusId says it.
-    pub pci_bus_id: String,
-    /// Its attributes by CUdevice_attribute; 0 where the provider knows none.
-    pub attributes: [i32; DEVICE_ATTRIBUTES],
-    /// Most of the smallest groups that its SMs can be parted into; 0 if it does not part them.
-    pub sm_groups: u32,
-}
-
-impl DeviceInfo {
-    /// The UUID as NVIDIA's tools write it: `GPU-` and five groups of hexadecimal digits.
-    pub fn uuid_text(&self) -> String {
-        cuda_api::CUuuid { bytes: self.uuid }.to_string()
-    }
-}
-
 /// The device that a server serves, with the context that its clients share.
-///
-/// At present a server serves the provider's device 0: a stream of the wire has no device.
 pub struct Device {
     driver: Driver,
     ordinal: CUdevice,
+    /// Which of how many devices it is.
+    part: Part,
     context: CUcontext,
     info: DeviceInfo,
     driver_version: i32,
@@ -130,7 +102,7 @@ pub struct Device {
 }
 
 /// A step of the start that failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{function} answered {error}")]
 pub struct DeviceError {
     /// The provider's function.
@@ -144,16 +116,18 @@ fn step(function: &'static str, result: CUresult) -> Result<(), DeviceError> {
 }
 
 impl Device {
-    /// Initialises the provider and makes the shared context, which is current on this thread
-    /// afterwards.
-    pub fn open(mut driver: Driver) -> Result<Self, DeviceError> {
+    /// Initialises the provider and makes the shared context on the device with this UUID, or on the
+    /// provider's first device. The context is current on this thread afterwards.
+    pub fn open(mut driver: Driver, uuid: Option<CUuuid>) -> Result<Self, DeviceError> {
         let t = driver.table;
-        let ordinal: CUdevice = 0;
-        let (mut version, mut context) = (0, CUcontext::NULL);
-        // SAFETY: cuInit takes a value; the others write to the locals they are given.
+        let version = describe::initialise(t)?;
+        let ordinal = match uuid {
+            Some(uuid) => describe::ordinal_of(t, uuid)?,
+            None => 0,
+        };
+        let mut context = CUcontext::NULL;
+        // SAFETY: the local is written; the context is the one that was just retained.
         unsafe {
-            step("cuInit", t.cuInit(0))?;
-            step("cuDriverGetVersion", t.cuDriverGetVersion(&mut version))?;
             step("cuDevicePrimaryCtxRetain", t.cuDevicePrimaryCtxRetain(&mut context, ordinal))?;
             step("cuCtxSetCurrent", t.cuCtxSetCurrent(context))?;
         }
@@ -170,8 +144,9 @@ impl Device {
         Ok(Self {
             driver,
             ordinal,
+            part: Part { ordinal: ordinal as u32, of: describe::device_count(t)? as u32 },
             context,
-            info: read_info(t, ordinal)?,
+            info: DeviceInfo::read(t, ordinal)?,
             driver_version: version,
             stream_priorities: (least, greatest),
             counts_conditions: OnceLock::new(),
@@ -252,6 +227,11 @@ impl Device {
         self.ordinal
     }
 
+    /// Which share of the arena its server gives out first.
+    pub fn part(&self) -> Part {
+        self.part
+    }
+
     /// True if the provider isolates clients from each other's faults.
     pub fn has_tenants(&self) -> bool {
         self.driver.extension.is_some()
@@ -280,64 +260,8 @@ impl Device {
     }
 }
 
-fn read_info(t: &DriverTable, ordinal: CUdevice) -> Result<DeviceInfo, DeviceError> {
-    let mut name = [0u8; NAME_BYTES_MAX];
-    let mut pci = [0u8; PCI_BUS_ID_BYTES_MAX];
-    let mut uuid = CUuuid::default();
-    let mut bytes = 0usize;
-    // SAFETY: each function writes to the local it is given, buffers up to the length that goes
-    // with them.
-    unsafe {
-        step(
-            "cuDeviceGetName",
-            t.cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, ordinal),
-        )?;
-        step("cuDeviceGetUuid", t.cuDeviceGetUuid_v2(&mut uuid, ordinal))
-            .or_else(|_| step("cuDeviceGetUuid", t.cuDeviceGetUuid(&mut uuid, ordinal)))?;
-        step("cuDeviceTotalMem", t.cuDeviceTotalMem_v2(&mut bytes, ordinal))?;
-        step(
-            "cuDeviceGetPCIBusId",
-            t.cuDeviceGetPCIBusId(pci.as_mut_ptr().cast(), pci.len() as c_int, ordinal),
-        )?;
-    }
-    let mut attributes = [0; DEVICE_ATTRIBUTES];
-    for (number, value) in attributes.iter_mut().enumerate() {
-        let mut answer = 0;
-        // SAFETY: the local is written.
-        if unsafe { t.cuDeviceGetAttribute(&mut answer, number as u32, ordinal) }.is_ok() {
-            *value = answer;
-        }
-    }
-    Ok(DeviceInfo {
-        name: text(&name),
-        uuid: uuid.bytes,
-        memory_bytes: bytes as u64,
-        pci_bus_id: text(&pci),
-        attributes,
-        sm_groups: green::groups_of_sms(t, ordinal).unwrap_or(0),
-    })
-}
-
 /// The text before the first NUL.
 pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_uuid_is_written_in_five_groups() {
-        let info = DeviceInfo {
-            name: String::new(),
-            uuid: *b"0123456789abcdef",
-            memory_bytes: 0,
-            pci_bus_id: String::new(),
-            attributes: [0; DEVICE_ATTRIBUTES],
-            sm_groups: 0,
-        };
-        assert_eq!(info.uuid_text(), "GPU-30313233-3435-3637-3839-616263646566");
-    }
 }

@@ -95,7 +95,7 @@ impl Server {
         let info = self.common.device.info();
         let uuid = CUuuid { bytes: info.uuid };
         let device = DeviceStatus {
-            ordinal: 0,
+            ordinal: self.common.device.ordinal() as u32,
             pci_bus_id: info.pci_bus_id.clone(),
             uuid,
             name: info.name.clone(),

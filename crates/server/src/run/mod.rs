@@ -10,13 +10,14 @@ mod start;
 mod trial;
 
 use crate::common::{Common, Wakeups};
-use crate::device::Driver;
+use crate::device::{Driver, describe_all};
 use crate::log::{Log, Role};
 use crate::printed::Printed;
 use crate::session::End;
 use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
+use cuda_api::CUuuid;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -38,6 +39,8 @@ pub struct Options {
     pub pipe_directory: PathBuf,
     /// Becomes readable when the process is asked to end (SIGTERM).
     pub stop: Option<OwnedFd>,
+    /// The device that it serves; `None`: the provider's first.
+    pub device: Option<CUuuid>,
 }
 
 /// How a server ended.
@@ -75,8 +78,9 @@ pub fn run(control: SeqPacket, options: Options) -> Exit {
     );
     log.line_as(Role::Other, "Initializing server process");
     start::prepare_environment(&log);
-    match start::load_provider(&log) {
-        Ok(driver) => {
+    match start::load_provider() {
+        Ok((driver, path)) => {
+            log.line(format!("Provider is {}", path.display()));
             let printed = start::take_over_output(&driver, &log);
             let exit = serve(driver, printed, control, options);
             if matches!(exit, Exit::Fault | Exit::Replaced) {
@@ -91,6 +95,23 @@ pub fn run(control: SeqPacket, options: Options) -> Exit {
     }
 }
 
+/// Describes the provider's devices to the daemon, and ends. To be called as [`run`] is. It makes no
+/// context, so nothing of a device is taken.
+pub fn describe(control: &SeqPacket, log: &Log) -> Exit {
+    start::prepare_environment(log);
+    let described = start::load_provider().and_then(|(driver, _)| {
+        describe_all(driver.table).map_err(|error| start::why_no_device(&error))
+    });
+    let devices = match described {
+        Ok(devices) => devices,
+        Err(reason) => return fail(control, log, &reason),
+    };
+    match control.send(&Message::Devices(devices), &[]) {
+        Ok(()) => Exit::Clean,
+        Err(error) => fail(control, log, &format!("the devices cannot be told: {error}")),
+    }
+}
+
 /// Runs a server on a provider that is loaded already, in a process that does something else too:
 /// its standard output stays as it is.
 pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
@@ -98,7 +119,7 @@ pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
 }
 
 fn serve(driver: Driver, printed: Printed, control: SeqPacket, options: Options) -> Exit {
-    match start::open(driver, printed, options.log.clone()) {
+    match start::open(driver, printed, options.log.clone(), options.device) {
         Ok((common, wakeups)) => Server::new(common, wakeups, control, options).run(),
         Err(reason) => fail(&control, &options.log, &reason),
     }

@@ -1,10 +1,12 @@
 //! The start of a server: environment, provider, context.
 
 use crate::common::{Common, Wakeups};
-use crate::device::{Device, Driver, HARDWARE_QUEUES, SyncReport};
+use crate::device::{Device, DeviceError, Driver, HARDWARE_QUEUES, SyncReport};
 use crate::log::Log;
 use crate::printed::Printed;
+use cuda_api::CUuuid;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Sets what NVIDIA's driver reads from the environment.
@@ -22,12 +24,11 @@ pub(super) fn prepare_environment(log: &Log) {
     }
 }
 
-/// Loads the provider that the environment asks for. It stays loaded for good.
-pub(super) fn load_provider(log: &Log) -> Result<Driver, String> {
+/// Loads the provider that the environment asks for; its file too. It stays loaded for good.
+pub(super) fn load_provider() -> Result<(Driver, &'static Path), String> {
     let provider = provider::load().map_err(|error| error.to_string())?;
     let provider = Box::leak(Box::new(provider));
-    log.line(format!("Provider is {}", provider.path().display()));
-    Ok(Driver { table: provider.table(), extension: provider.extension() })
+    Ok((Driver { table: provider.table(), extension: provider.extension() }, provider.path()))
 }
 
 /// Takes the standard output over if the provider would write there what clients' kernels print.
@@ -41,18 +42,24 @@ pub(super) fn take_over_output(driver: &Driver, log: &Log) -> Printed {
     })
 }
 
+/// Why there is no device, with what of the environment may be the reason.
+pub(super) fn why_no_device(error: &DeviceError) -> String {
+    match provider::wants_a_device() {
+        true => error.to_string(),
+        false => format!("{error}, as {CUDA_VISIBLE_DEVICES} of the daemon names no device"),
+    }
+}
+
 /// Makes the shared context.
 pub(super) fn open(
     driver: Driver,
     printed: Printed,
     log: Log,
+    uuid: Option<CUuuid>,
 ) -> Result<(Arc<Common>, Wakeups), String> {
-    let device = Device::open(driver).map_err(|error| match provider::wants_a_device() {
-        true => error.to_string(),
-        false => format!("{error}, as {CUDA_VISIBLE_DEVICES} of the daemon names no device"),
-    })?;
-    let info = device.info();
-    log.line(format!("Creating server context on device 0 ({})", info.name));
+    let device = Device::open(driver, uuid).map_err(|error| why_no_device(&error))?;
+    let (ordinal, info) = (device.ordinal(), device.info());
+    log.line(format!("Creating server context on device {ordinal} ({})", info.name));
     let version = env!("CARGO_PKG_VERSION");
     log.line(format!("CUDA MPS Server for Linux/Unix. Binary version: openmps {version}"));
     log.line(format!("CUDA version of the provider: {}", device.driver_version()));

@@ -24,9 +24,9 @@ use channel::ring::Consumer;
 use channel::socket::SeqPacket;
 use channel::system;
 use channel::wait::SpinPolicy;
+use cuda_api::CudaError;
 use cuda_api::extension::memory_note;
 use cuda_api::handle::HandleKind;
-use cuda_api::{CUuuid, CudaError};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -249,14 +249,7 @@ impl Session {
             priority_greatest: greatest,
             flags: self.flags(),
             log_path: self.common.log.path().to_owned(),
-            devices: vec![message::Device {
-                name: info.name.clone(),
-                uuid: CUuuid { bytes: info.uuid },
-                memory_bytes: info.memory_bytes,
-                pci_bus_id: info.pci_bus_id.clone(),
-                attributes: info.attributes,
-                sm_groups: info.sm_groups,
-            }],
+            devices: vec![message::Device::from(info.clone())],
         };
         self.region.set_server_state(ServerState::Running);
         self.link.set_stage(Stage::Active);

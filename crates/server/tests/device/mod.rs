@@ -11,7 +11,7 @@ use server::device::Driver;
 use std::sync::OnceLock;
 
 cuda_api::linked_symbols! {
-    cuCtxGetStreamPriorityRange cuCtxSetCurrent cuDeviceGetAttribute cuDeviceGetName
+    cuCtxGetStreamPriorityRange cuCtxSetCurrent cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetName
     cuDeviceGetPCIBusId cuDeviceGetUuid cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2
     cuDevicePrimaryCtxRetain cuDeviceTotalMem_v2 cuDriverGetVersion cuEventCreate
     cuEventDestroy_v2 cuEventElapsedTime cuEventQuery cuEventRecord cuFuncGetAttribute

@@ -77,6 +77,7 @@ impl Server {
         let (stop, stopped) = std::os::unix::net::UnixStream::pair().expect("a pair of sockets");
         let log = Memory::default();
         let options = Options {
+            device: None,
             log: Log::new(log.clone()),
             pipe_directory: "/tmp/test".into(),
             stop: Some(stopped.into()),

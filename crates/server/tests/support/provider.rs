@@ -330,6 +330,10 @@ provide! {
         (*least, *greatest) = (0, -5);
         Ok(())
     }
+    cuDeviceGetCount(count: *mut c_int) {
+        *count = 1;
+        Ok(())
+    }
     cuDeviceGetName(name: *mut c_char, _len: c_int, _d: CUdevice) {
         std::ptr::copy(c"Test device".as_ptr(), name, 12);
         Ok(())

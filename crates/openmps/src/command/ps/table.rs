@@ -219,6 +219,7 @@ mod tests {
     fn report(clients: Vec<Client>) -> Report {
         let state = "ACTIVE".to_owned();
         Report {
+            devices: vec![],
             version: "0".into(),
             pid: 1,
             uid: 0,

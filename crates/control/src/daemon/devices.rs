@@ -1,0 +1,200 @@
+//! The devices that the daemon serves: described by a process of its own, which initialises the
+//! provider and ends, so that nobody need have a server to ask what there is.
+//!
+//! A thread waits for that process; it ends with it. What was found holds for the daemon's life.
+
+use super::Daemon;
+use super::lifecycle::LaunchError;
+use super::protocol::{self, Socket};
+use super::state::{Failures, READY_S_MAX, State};
+use channel::message::{Devices, Message};
+use channel::socket::ReceiveError;
+use cuda_api::CUuuid;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Child;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is known of the devices.
+#[derive(Default)]
+pub(super) struct Inventory {
+    devices: Option<Arc<Devices>>,
+    /// The process that finds out, readable when it has ended.
+    asked: Option<Arc<OwnedFd>>,
+    /// Why the last one did not.
+    failures: Option<Failures>,
+    /// Clients that wait for the answer.
+    pub waiting: Vec<Asking>,
+}
+
+/// A client that wants to know the devices.
+pub(super) struct Asking {
+    pub pid: u32,
+    pub uid: u32,
+    pub socket: Socket,
+}
+
+impl Inventory {
+    /// The devices, if they are known.
+    pub fn devices(&self) -> Option<&Arc<Devices>> {
+        self.devices.as_ref()
+    }
+
+    /// A process is finding out.
+    pub fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Ends the process that finds out.
+    pub fn stop(&self) {
+        if let Some(process) = &self.asked {
+            // One that has ended needs no end.
+            let _ = rustix::process::pidfd_send_signal(process, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+impl State {
+    /// The UUID of the device that a client names, or of the first one. `None`: not known yet.
+    pub fn device_named(&self, named: CUuuid) -> Option<Result<CUuuid, LaunchError>> {
+        let devices = self.inventory.devices()?;
+        let found = devices.find(named).map(|place| devices.devices[place].uuid);
+        Some(found.ok_or(LaunchError::NoSuchDevice(named)))
+    }
+}
+
+impl Daemon {
+    /// Has the devices described, unless they are known or that is under way.
+    pub(super) fn find_devices(&self, state: &mut State) -> Result<(), LaunchError> {
+        if state.inventory.devices.is_some() || state.inventory.is_asked() {
+            return Ok(());
+        }
+        if state.stopping.is_some() {
+            return Err(LaunchError::Stopping);
+        }
+        if let Some(failures) = &state.inventory.failures {
+            failures.may_start(Instant::now())?;
+        }
+        let described = self.this.upgrade().ok_or(LaunchError::Stopping).and_then(|daemon| {
+            let (child, socket, exit) =
+                self.spawn_describer().map_err(|error| LaunchError::Spawn(error.to_string()))?;
+            std::thread::Builder::new()
+                .name("devices".to_owned())
+                .spawn(move || daemon.hear_devices(child, &socket))
+                .map_err(|error| LaunchError::Spawn(error.to_string()))?;
+            Ok(exit)
+        });
+        match described {
+            Ok(exit) => {
+                state.inventory.asked = Some(Arc::new(exit));
+                Ok(())
+            }
+            Err(error) => {
+                self.count_description_failure(state, error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn_describer(&self) -> io::Result<(Child, Socket, OwnedFd)> {
+        let (ours, theirs) = Socket::pair()?;
+        ours.set_receive_timeout(Some(Duration::from_secs(READY_S_MAX)))?;
+        let mut command = self.server_command(&theirs)?;
+        let child = command.arg(super::DESCRIBE).spawn()?;
+        let exit = super::lifecycle::pidfd(child.id())?;
+        Ok((child, ours, exit))
+    }
+
+    /// Waits for what the process says, and for its end.
+    fn hear_devices(&self, mut child: Child, socket: &Socket) {
+        let said = socket.receive();
+        if matches!(said, Err(ReceiveError::TimedOut)) {
+            let _ = child.kill();
+        }
+        let status = child.wait();
+        let mut state = self.lock();
+        let state = &mut *state;
+        state.inventory.asked = None;
+        match said {
+            Ok((Message::Devices(devices), _)) => {
+                for (ordinal, device) in devices.devices.iter().enumerate() {
+                    let (name, uuid) = (&device.name, device.uuid);
+                    self.logs.control.control(format!("Device {ordinal}: {name} (uuid {uuid})"));
+                }
+                state.inventory.failures = None;
+                state.inventory.devices = Some(Arc::new(devices));
+            }
+            // It was told to end.
+            _ if state.stopping.is_some() => {}
+            other => {
+                let reason = match (other, status) {
+                    (Ok((Message::Failed(reason), _)), _) => reason,
+                    (Err(ReceiveError::TimedOut), _) => format!("no answer after {READY_S_MAX} s"),
+                    (Ok((other, _)), _) => format!("unexpected {}", other.name()),
+                    (Err(ReceiveError::Closed), Ok(status)) => super::lifecycle::ending(status),
+                    (Err(error), _) => error.to_string(),
+                };
+                self.logs.control.control(format!("The devices cannot be described: {reason}"));
+                self.count_description_failure(state, reason.clone());
+                self.refuse_all(state, &LaunchError::Ended(reason));
+            }
+        }
+        self.answer_asking(state);
+        self.changed.notify_all();
+        self.wake();
+    }
+
+    fn count_description_failure(&self, state: &mut State, reason: String) {
+        let previous = state.inventory.failures.as_ref();
+        let failures = Failures::after(previous, Duration::ZERO, Instant::now(), reason);
+        state.inventory.failures = Some(failures);
+    }
+
+    /// A client wants to know the devices.
+    pub(super) fn describe_to(&self, asking: Asking, gid: u32) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        let may = self.may_wait(state, asking.uid, gid).and_then(|()| self.find_devices(state));
+        match may {
+            Err(error) => self.refuse_one(asking.pid, asking.uid, &asking.socket, &error),
+            Ok(()) if state.inventory.waiting.len() >= super::state::WAITING_MAX => {
+                let error = LaunchError::Crowded;
+                protocol::refuse(&asking.socket, error.result(), error.to_string());
+            }
+            Ok(()) => {
+                state.inventory.waiting.push(asking);
+                self.answer_asking(state);
+            }
+        }
+    }
+
+    /// Tells the devices to those who wait for them, once they are known.
+    fn answer_asking(&self, state: &mut State) {
+        if let Some(devices) = state.inventory.devices.clone() {
+            for asking in std::mem::take(&mut state.inventory.waiting) {
+                protocol::send_devices(&asking.socket, &devices);
+            }
+        }
+    }
+
+    /// The devices; waits until they are known.
+    pub(crate) fn devices(&self) -> Result<Arc<Devices>, LaunchError> {
+        let mut state = self.lock();
+        self.find_devices(&mut state)?;
+        let (state, found) = self.wait_until(state, None, |state| {
+            let known = state.inventory.devices.clone().map(Ok);
+            known.or_else(|| (!state.inventory.is_asked()).then_some(Err(())))
+        });
+        let reason = state.inventory.failures.as_ref().map(|failures| failures.reason.clone());
+        match found {
+            Some(Ok(devices)) => Ok(devices),
+            _ => Err(reason.map_or(LaunchError::Stopping, LaunchError::Ended)),
+        }
+    }
+
+    /// The devices, if they are known.
+    pub(crate) fn known_devices(&self) -> Option<Arc<Devices>> {
+        self.lock().inventory.devices.clone()
+    }
+}

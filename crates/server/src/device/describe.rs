@@ -1,0 +1,173 @@
+//! Devices as a provider describes them, without a context on any.
+
+use super::{DeviceError, green, step, text};
+use channel::message::{self, DEVICE_ATTRIBUTES, DEVICES_MAX, Devices, PEER_ATTRIBUTES, Peer};
+use cuda_api::{CUdevice, CUuuid, CudaError, DriverTable};
+use std::ffi::c_int;
+
+/// Longest name of a device asked for, bytes.
+const NAME_BYTES_MAX: usize = 256;
+/// Longest PCI bus id, bytes: `00000000:00:00.0` and room to spare.
+const PCI_BUS_ID_BYTES_MAX: usize = 32;
+
+/// What does not change about a device.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+    /// Its place on the PCI bus, as cuDeviceGetPCIBusId says it.
+    pub pci_bus_id: String,
+    /// Its attributes by CUdevice_attribute; 0 where the provider knows none.
+    pub attributes: [i32; DEVICE_ATTRIBUTES],
+    /// Most of the smallest groups that its SMs can be parted into; 0 if it does not part them.
+    pub sm_groups: u32,
+}
+
+impl DeviceInfo {
+    /// The UUID as NVIDIA's tools write it: `GPU-` and five groups of hexadecimal digits.
+    pub fn uuid_text(&self) -> String {
+        cuda_api::CUuuid { bytes: self.uuid }.to_string()
+    }
+
+    /// Asks a provider that is initialised.
+    pub(super) fn read(t: &DriverTable, ordinal: CUdevice) -> Result<Self, DeviceError> {
+        let mut name = [0u8; NAME_BYTES_MAX];
+        let mut pci = [0u8; PCI_BUS_ID_BYTES_MAX];
+        let uuid = uuid_of(t, ordinal)?;
+        let mut bytes = 0usize;
+        // SAFETY: each function writes to the local it is given, buffers up to the length that goes
+        // with them.
+        unsafe {
+            step(
+                "cuDeviceGetName",
+                t.cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, ordinal),
+            )?;
+            step("cuDeviceTotalMem", t.cuDeviceTotalMem_v2(&mut bytes, ordinal))?;
+            step(
+                "cuDeviceGetPCIBusId",
+                t.cuDeviceGetPCIBusId(pci.as_mut_ptr().cast(), pci.len() as c_int, ordinal),
+            )?;
+        }
+        let mut attributes = [0; DEVICE_ATTRIBUTES];
+        for (number, value) in attributes.iter_mut().enumerate() {
+            let mut answer = 0;
+            // SAFETY: the local is written.
+            if unsafe { t.cuDeviceGetAttribute(&mut answer, number as u32, ordinal) }.is_ok() {
+                *value = answer;
+            }
+        }
+        Ok(Self {
+            name: text(&name),
+            uuid: uuid.bytes,
+            memory_bytes: bytes as u64,
+            pci_bus_id: text(&pci),
+            attributes,
+            sm_groups: green::groups_of_sms(t, ordinal).unwrap_or(0),
+        })
+    }
+}
+
+impl From<DeviceInfo> for message::Device {
+    fn from(info: DeviceInfo) -> Self {
+        Self {
+            name: info.name,
+            uuid: CUuuid { bytes: info.uuid },
+            memory_bytes: info.memory_bytes,
+            pci_bus_id: info.pci_bus_id,
+            attributes: info.attributes,
+            sm_groups: info.sm_groups,
+            peers: Vec::new(),
+        }
+    }
+}
+
+/// Describes all devices of a provider, and what each can do with the others. Makes no context.
+pub fn describe_all(t: &DriverTable) -> Result<Devices, DeviceError> {
+    let driver_version = initialise(t)?;
+    let count = device_count(t)?.min(DEVICES_MAX as CUdevice);
+    let mut devices = Vec::new();
+    for ordinal in 0..count {
+        let mut device = message::Device::from(DeviceInfo::read(t, ordinal)?);
+        device.peers = (0..count).map(|other| peer(t, ordinal, other)).collect();
+        devices.push(device);
+    }
+    Ok(Devices { driver_version, devices })
+}
+
+/// Initialises a provider. Returns its CUDA version.
+pub(super) fn initialise(t: &DriverTable) -> Result<c_int, DeviceError> {
+    let mut version = 0;
+    // SAFETY: cuInit takes a value, the other one writes to the local.
+    unsafe {
+        step("cuInit", t.cuInit(0))?;
+        step("cuDriverGetVersion", t.cuDriverGetVersion(&mut version))?;
+    }
+    Ok(version)
+}
+
+/// The device with this UUID.
+pub(super) fn ordinal_of(t: &DriverTable, wanted: CUuuid) -> Result<CUdevice, DeviceError> {
+    for ordinal in 0..device_count(t)? {
+        if uuid_of(t, ordinal)? == wanted {
+            return Ok(ordinal);
+        }
+    }
+    step("the search for the device's UUID", Err(CudaError::INVALID_DEVICE)).map(|()| 0)
+}
+
+pub(super) fn device_count(t: &DriverTable) -> Result<CUdevice, DeviceError> {
+    let mut count = 0;
+    // SAFETY: the local is written.
+    step("cuDeviceGetCount", unsafe { t.cuDeviceGetCount(&mut count) })?;
+    Ok(count)
+}
+
+fn uuid_of(t: &DriverTable, ordinal: CUdevice) -> Result<CUuuid, DeviceError> {
+    let mut uuid = CUuuid::default();
+    // SAFETY: the local is written.
+    unsafe {
+        step("cuDeviceGetUuid", t.cuDeviceGetUuid_v2(&mut uuid, ordinal))
+            .or_else(|_| step("cuDeviceGetUuid", t.cuDeviceGetUuid(&mut uuid, ordinal)))?;
+    }
+    Ok(uuid)
+}
+
+/// What a device can do with another one's memory; zeros for itself, and where the provider does
+/// not say.
+fn peer(t: &DriverTable, from: CUdevice, to: CUdevice) -> Peer {
+    let mut peer = Peer::default();
+    if from == to {
+        return peer;
+    }
+    for (place, value) in peer.attributes.iter_mut().enumerate().take(PEER_ATTRIBUTES) {
+        let mut answer = 0;
+        // SAFETY: the local is written.
+        let asked = unsafe { t.cuDeviceGetP2PAttribute(&mut answer, place as u32 + 1, from, to) };
+        if asked.is_ok() {
+            *value = answer;
+        }
+    }
+    peer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_in_five_groups() {
+        let info = DeviceInfo {
+            name: String::new(),
+            uuid: *b"0123456789abcdef",
+            memory_bytes: 0,
+            pci_bus_id: String::new(),
+            attributes: [0; DEVICE_ATTRIBUTES],
+            sm_groups: 0,
+        };
+        assert_eq!(info.uuid_text(), "GPU-30313233-3435-3637-3839-616263646566");
+    }
+}

@@ -25,6 +25,7 @@ impl Client {
     /// Destroys an event. Who waits for it in a stream still does.
     pub(crate) fn destroy_event(&self, handle: Handle) -> CUresult {
         let mut state = self.state();
+        state.check_open()?;
         state.events.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
         state.push(&DestroyEvent { event: wire_event(handle) })
     }

@@ -63,16 +63,20 @@ fn failed(text: impl fmt::Display) -> AttachError {
 }
 
 /// Attaches to the server of the daemon that the environment names.
-pub(crate) fn attach() -> Result<Connection, AttachError> {
+///
+/// The region is given to `prepare` before its server sees it.
+pub(crate) fn attach(prepare: &dyn Fn(&Region)) -> Result<Connection, AttachError> {
     let directory = std::env::var_os(environment::CUDA_MPS_PIPE_DIRECTORY)
         .filter(|directory| !directory.is_empty())
         .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
     let path = directory.join(CONTROL_SOCKET);
-    attach_patiently(&path, WELCOME_TIMEOUT, &wishes::of_process()).map_err(|error| match error {
-        AttachError::Refused { code, text, .. } => {
-            refused(code, format_args!("{}: {text}", path.display()))
+    attach_patiently(&path, WELCOME_TIMEOUT, &wishes::of_process(), prepare).map_err(|error| {
+        match error {
+            AttachError::Refused { code, text, .. } => {
+                refused(code, format_args!("{}: {text}", path.display()))
+            }
+            AttachError::NoDaemon => error,
         }
-        AttachError::NoDaemon => error,
     })
 }
 
@@ -81,24 +85,31 @@ fn attach_patiently(
     path: &Path,
     timeout: Duration,
     wishes: &Wishes,
+    prepare: &dyn Fn(&Region),
 ) -> Result<Connection, AttachError> {
     let mut pause = ATTEMPT_PAUSE;
     for _ in 1..ATTEMPTS_MAX {
-        match attach_to(path, timeout, wishes) {
+        match attach_to(path, timeout, wishes, prepare) {
             Err(AttachError::Refused { passing: true, .. }) => std::thread::sleep(pause),
             outcome => return outcome,
         }
         pause *= 2;
     }
-    attach_to(path, timeout, wishes)
+    attach_to(path, timeout, wishes, prepare)
 }
 
 /// Connects to a daemon's socket and waits to be handed to a server.
-fn attach_to(path: &Path, timeout: Duration, wishes: &Wishes) -> Result<Connection, AttachError> {
+fn attach_to(
+    path: &Path,
+    timeout: Duration,
+    wishes: &Wishes,
+    prepare: &dyn Fn(&Region),
+) -> Result<Connection, AttachError> {
     // First of all, so that nothing that takes time comes between connecting and the first word.
     let (region, region_file) = Region::create().map_err(|error| {
         refused(system::result_of(&error), format_args!("no shared memory: {error}"))
     })?;
+    prepare(&region);
     let socket = connect(path).map_err(|error| {
         use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
         // Something listens there whose messages are no datagrams.
@@ -191,8 +202,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-{name}", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client =
-                scope.spawn(|| attach_to(&path, Duration::from_secs(2), &Wishes::default()).err());
+            let client = scope.spawn(|| {
+                attach_to(&path, Duration::from_secs(2), &Wishes::default(), &|_| ()).err()
+            });
             loop {
                 if let Some(socket) = listener.accept().unwrap() {
                     let (hello, fds) = socket.receive().unwrap();
@@ -218,13 +230,13 @@ mod tests {
         let directory = std::env::temp_dir();
         let long = directory.join("x".repeat(200));
         for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {
-            let error = attach_to(path, Duration::ZERO, &Wishes::default()).err();
+            let error = attach_to(path, Duration::ZERO, &Wishes::default(), &|_| ()).err();
             assert!(matches!(error, Some(AttachError::NoDaemon)), "{}", path.display());
         }
         // What was left behind by a daemon that died.
         let stale = directory.join(format!("attach-{}-stale", std::process::id()));
         drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-        let error = attach_to(&stale, Duration::ZERO, &Wishes::default()).err();
+        let error = attach_to(&stale, Duration::ZERO, &Wishes::default(), &|_| ()).err();
         std::fs::remove_file(&stale).unwrap();
         assert!(matches!(error, Some(AttachError::NoDaemon)));
     }
@@ -264,7 +276,9 @@ mod tests {
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
-                attach_patiently(&path, Duration::from_secs(60), &Wishes::default()).err().unwrap()
+                attach_patiently(&path, Duration::from_secs(60), &Wishes::default(), &|_| ())
+                    .err()
+                    .unwrap()
             });
             // Closed before the first word, after it, and then there is an answer.
             let mut connections = 0;
@@ -287,8 +301,9 @@ mod tests {
         });
         // If nobody ever answers, that is said.
         drop(listener);
-        let error =
-            attach_patiently(&path, Duration::from_secs(60), &Wishes::default()).err().unwrap();
+        let error = attach_patiently(&path, Duration::from_secs(60), &Wishes::default(), &|_| ())
+            .err()
+            .unwrap();
         assert!(matches!(error, AttachError::NoDaemon));
     }
 

@@ -17,8 +17,9 @@ use channel::reply::ReplyReader;
 use channel::ring::Producer;
 use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
+use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use cuda_api::{CUresult, CudaError};
 use staging::Staging;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -45,6 +46,46 @@ pub(crate) struct Mark {
     pub(crate) value: u64,
 }
 
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Life {
+    /// The server is told what the program owns, by the one thread that puts the connection in the
+    /// place of a lost one.
+    Preparing,
+    /// All threads use it.
+    Live,
+    /// The server is gone, or talks nonsense.
+    Lost,
+}
+
+thread_local! {
+    /// True in the thread that prepares a connection, while it does.
+    static PREPARES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True if this thread is the one that prepares a connection.
+pub(crate) fn prepares_here() -> bool {
+    PREPARES.get()
+}
+
+/// While it lives, this thread uses connections that others must not use yet.
+pub(crate) struct Preparing(());
+
+impl Preparing {
+    /// Begins; one at a time in a thread.
+    pub(crate) fn begin() -> Self {
+        PREPARES.set(true);
+        Self(())
+    }
+}
+
+impl Drop for Preparing {
+    fn drop(&mut self) {
+        PREPARES.set(false);
+    }
+}
+
 /// One connection to one server.
 pub(crate) struct Connection {
     region: Region,
@@ -56,7 +97,8 @@ pub(crate) struct Connection {
     policy: SpinPolicy,
     calls: Lock<ReplyReader>,
     pub(crate) staging: Lock<Staging>,
-    dead: AtomicBool,
+    /// A [`Life`].
+    life: AtomicU8,
     /// True once the end was said on standard error.
     said: AtomicBool,
 }
@@ -79,7 +121,7 @@ impl Connection {
             server,
             welcome,
             policy,
-            dead: AtomicBool::new(false),
+            life: AtomicU8::new(Life::Live as u8),
             said: AtomicBool::new(false),
         }
     }
@@ -128,7 +170,7 @@ impl Connection {
 
     /// True if the server will answer. Makes a system call: for waits that take long already.
     pub(crate) fn is_alive(&self) -> bool {
-        if self.dead.load(Ordering::Acquire) {
+        if self.life() == Life::Lost {
             return false;
         }
         if self.region.server_state() == ServerState::Ended || self.socket.is_hung_up() {
@@ -138,31 +180,70 @@ impl Connection {
         true
     }
 
-    /// The server is gone, or talks nonsense: from now on every call fails.
+    #[inline(always)]
+    fn life(&self) -> Life {
+        match self.life.load(Ordering::Acquire) {
+            0 => Life::Preparing,
+            1 => Life::Live,
+            _ => Life::Lost,
+        }
+    }
+
+    /// Only the thread that prepares the connection uses it until [`Self::go_live`].
+    pub(crate) fn prepare(&self) {
+        self.life.store(Life::Preparing as u8, Ordering::Release);
+    }
+
+    /// All threads may use the connection.
+    pub(crate) fn go_live(&self) {
+        let (preparing, live) = (Life::Preparing as u8, Life::Live as u8);
+        // It may have been lost meanwhile.
+        let _ = self.life.compare_exchange(preparing, live, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// The server is gone, or talks nonsense: the connection is of no use any more.
     pub(crate) fn give_up(&self) {
-        self.dead.store(true, Ordering::Release);
+        self.life.store(Life::Lost as u8, Ordering::Release);
+    }
+
+    /// No other connection can take the place of this one: from now on every call fails, and standard
+    /// error says why.
+    pub(crate) fn give_up_for_good(&self) {
+        self.give_up();
         // What the server itself gave as the reason stays.
         self.region.set_sticky_error(SERVER_GONE);
         self.say_end();
+    }
+
+    /// True if the server is gone and left no error that is the program's: another connection may take
+    /// the place of this one. Makes a system call.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.region.sticky_error().is_ok() && !self.is_alive()
     }
 
     /// The error after which every call fails, if there is one. No system call while there is none.
     #[inline(always)]
     pub(crate) fn health(&self) -> CUresult {
         match (self.region.sticky_error(), self.region.server_state()) {
-            (Ok(()), ServerState::Starting | ServerState::Running) => Ok(()),
+            (Ok(()), ServerState::Starting | ServerState::Running) if self.life() == Life::Live => {
+                Ok(())
+            }
             (error, _) => self.failed(error),
         }
     }
 
     #[cold]
     fn failed(&self, error: CUresult) -> CUresult {
+        let ended = self.region.server_state() == ServerState::Ended;
         // A fault is the program's own affair; an end is not.
-        if self.region.session_end().is_some() || self.region.server_state() == ServerState::Ended {
+        if error.is_err() && (self.region.session_end().is_some() || ended) {
             self.say_end();
         }
         error?;
-        Err(SERVER_GONE)
+        match self.life() == Life::Preparing && prepares_here() && !ended {
+            true => Ok(()),
+            false => Err(SERVER_GONE),
+        }
     }
 
     /// As [`Self::health`], and looks whether the server is there.

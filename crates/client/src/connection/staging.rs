@@ -94,6 +94,16 @@ impl Staging {
         }
     }
 
+    /// Takes all slices out, for the staging of a region in which they have the same places. A slice
+    /// whose copy was not posted is free there: the thread that has it begins its copy again.
+    pub(crate) fn take_all(&mut self) -> Self {
+        let mut taken = core::mem::replace(self, Self::new(self.bytes));
+        for slice in &mut taken.slices {
+            slice.until.get_or_insert(Mark { slot: 0, value: 0 });
+        }
+        taken
+    }
+
     /// Slices in use.
     pub(crate) fn in_use(&self) -> usize {
         self.slices.len()

@@ -8,6 +8,7 @@
 use super::trace;
 use crate::api;
 use crate::boundary::{FromProgram, guard};
+use crate::program::SERVER_GONE;
 use crate::program::forwarded::generic;
 use crate::program::mode;
 use crate::program::streams::DefaultStream;
@@ -73,6 +74,16 @@ macro_rules! implement {
     };
 }
 
+/// True if a call failed because its server is gone, another server has taken that one's place since
+/// there were so many recoveries, and nothing of the call was carried out. Launches of several parts
+/// may have been posted in part: for them the caller is told.
+#[inline(always)]
+fn is_worth_repeating(name: &str, result: CUresult, recoveries: u32) -> bool {
+    result == Err(SERVER_GONE)
+        && !matches!(name, "cuGraphLaunch" | "cuLaunchKernelEx")
+        && mode::recovered_since(recoveries)
+}
+
 /// A call of the program's failed.
 #[cold]
 fn failed(name: &'static str, error: CudaError) {
@@ -90,7 +101,13 @@ macro_rules! entry_point {
                 // SAFETY: the argument is the program's, passed by cuda.h's signature.
                 let $param = unsafe { FromProgram::believe($param) };
             )*
-            let result = guard(|| implement!($policy $name $default ($($param),*)));
+            let result = loop {
+                let recoveries = mode::recoveries();
+                let result = guard(|| implement!($policy $name $default ($($param),*)));
+                if !is_worth_repeating(stringify!($name), result, recoveries) {
+                    break result;
+                }
+            };
             if let Err(error) = result {
                 failed(stringify!($entry), error);
             }

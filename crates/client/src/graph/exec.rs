@@ -13,7 +13,7 @@ use crate::program::fill::check_fill;
 use crate::program::host_functions::HostFunction;
 use crate::program::launch::launch_flags;
 use crate::program::mem_ops::{MemOperation, check_mem_ops, post_mem_ops};
-use crate::program::submission::{Event, wire_event, wire_function, wire_stream};
+use crate::program::submission::{Event, GraphRecords, wire_event, wire_function, wire_stream};
 use channel::request::{
     BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
     GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
@@ -338,17 +338,21 @@ fn build(
     here: &[usize],
     old: Option<ServerGraph>,
 ) -> Result<ServerGraph, CudaError> {
-    let handle = client.state().graphs.insert(())?;
+    let handle = client.state().graphs.insert(GraphRecords::default())?;
     // Destroyed at the server too should something fail.
     let made = ServerGraph { client, handle };
     let graph = wire_graph(handle);
-    post(client, &GraphBegin { graph })?;
+    let records = &mut GraphRecords::default();
+    post(client, records, &GraphBegin { graph })?;
     let mut bodies = Vec::new();
-    post_graph(client, graph, items, here, &mut bodies)?;
+    post_graph(client, records, graph, items, here, &mut bodies)?;
     let replaces = old.as_ref().map_or(CUgraphExec::NULL, |old| wire_graph(old.handle));
     client.call(&GraphInstantiate { graph, replaces })?;
     // The server has let go of what was replaced, and of bodies as graphs of their own.
     let mut state = client.state();
+    if let Some(kept) = state.graphs.get_mut(handle) {
+        *kept = core::mem::take(records);
+    }
     for gone in old.iter().chain(&bodies) {
         state.graphs.remove(gone.handle);
     }
@@ -359,6 +363,7 @@ fn build(
 /// Posts the items `here` as a graph's nodes, with their edges and bodies.
 fn post_graph(
     client: &'static Client,
+    records: &mut GraphRecords,
     graph: CUgraphExec,
     items: &[Item<'_>],
     here: &[usize],
@@ -367,9 +372,9 @@ fn post_graph(
     for index in here {
         match &items[*index].doing {
             Doing::Device(Work::Conditional(node, inside)) => {
-                post_conditional(client, graph, node, inside, bodies)?;
+                post_conditional(client, records, graph, node, inside, bodies)?;
             }
-            Doing::Device(work) => post_node(client, graph, work)?,
+            Doing::Device(work) => post_node(client, records, graph, work)?,
             Doing::Here(_) => {}
         }
     }
@@ -380,7 +385,7 @@ fn post_graph(
             .filter_map(|d| here.binary_search(d).ok().map(|number| number as u64))
             .collect();
         for from in from.chunks(GRAPH_EDGES_MAX) {
-            post(client, &GraphEdges { graph, node: node as u32, from })?;
+            post(client, records, &GraphEdges { graph, node: node as u32, from })?;
         }
     }
     Ok(())
@@ -389,6 +394,7 @@ fn post_graph(
 /// Posts a conditional node and the graphs that it chooses from.
 fn post_conditional(
     client: &'static Client,
+    records: &mut GraphRecords,
     graph: CUgraphExec,
     node: &ConditionalNode,
     inside: &[Vec<Item<'_>>],
@@ -396,32 +402,39 @@ fn post_conditional(
 ) -> CUresult {
     let first = bodies.len();
     for _ in inside {
-        let handle = client.state().graphs.insert(())?;
+        let handle = client.state().graphs.insert(GraphRecords::default())?;
         bodies.push(ServerGraph { client, handle });
     }
     let handles: Vec<u64> = bodies[first..].iter().map(|body| body.handle.to_word()).collect();
     let (rule, condition) = (node.rule.number(), node.condition);
-    post(client, &GraphConditional { graph, rule, condition, bodies: &handles })?;
+    post(client, records, &GraphConditional { graph, rule, condition, bodies: &handles })?;
     for (items, handle) in inside.iter().zip(handles) {
         let all: Vec<usize> = (0..items.len()).collect();
-        post_graph(client, CUgraphExec(handle as usize), items, &all, bodies)?;
+        post_graph(client, records, CUgraphExec(handle as usize), items, &all, bodies)?;
     }
     Ok(())
 }
 
-fn post<'a>(client: &Client, request: &impl Request<'a>) -> CUresult {
+/// Posts a request of which a graph is made, and notes it.
+fn post<'a, R: Request<'a>>(client: &Client, records: &mut GraphRecords, request: &R) -> CUresult {
+    records.0.push((R::OPCODE, request.to_words()));
     client.state().push(request)
 }
 
-fn post_node(client: &Client, graph: CUgraphExec, work: &Work<'_>) -> CUresult {
+fn post_node(
+    client: &Client,
+    records: &mut GraphRecords,
+    graph: CUgraphExec,
+    work: &Work<'_>,
+) -> CUresult {
     match work {
         // Posted with its bodies.
         Work::Conditional(..) => Ok(()),
-        Work::Nothing => post(client, &GraphEmpty { graph }),
+        Work::Nothing => post(client, records, &GraphEmpty { graph }),
         Work::Condition(NumberedCondition { number: condition, default }) => {
             let flags = if default.is_some() { graph_conditional::ASSIGN_DEFAULT } else { 0 };
             let (condition, default) = (*condition, default.unwrap_or(0));
-            post(client, &GraphCondition { graph, condition, default, flags })
+            post(client, records, &GraphCondition { graph, condition, default, flags })
         }
         Work::Kernel(node) => {
             let flags = launch_flags(&node.config())?;
@@ -435,9 +448,9 @@ fn post_node(client: &Client, graph: CUgraphExec, work: &Work<'_>) -> CUresult {
                 flags,
                 parameters: &node.parameters.bytes,
             };
-            post(client, &GraphKernel { graph, launch })
+            post(client, records, &GraphKernel { graph, launch })
         }
-        Work::Copy(copy) => post(client, &GraphCopy { graph, copy: *copy }),
+        Work::Copy(copy) => post(client, records, &GraphCopy { graph, copy: *copy }),
         Work::Fill(node) => {
             let request = GraphFill {
                 graph,
@@ -448,7 +461,7 @@ fn post_node(client: &Client, graph: CUgraphExec, work: &Work<'_>) -> CUresult {
                 width: node.width as u64,
                 height: node.height as u64,
             };
-            post(client, &request)
+            post(client, records, &request)
         }
     }
 }

@@ -23,7 +23,7 @@ use heap::{CHUNK_ALIGNMENT, Heap};
 use kept_file::KeptFile;
 use pools::Pools;
 use registered::Registered;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use virtual_memory::VirtualMemory;
@@ -72,11 +72,14 @@ pub(crate) struct HostTag {
 }
 
 /// A module's variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Global {
     pub(crate) bytes: u64,
     /// The module's handle word.
     pub(crate) module: u64,
+    /// What the program asked for it by, and whether as one of those that host and device share.
+    pub(crate) name: Vec<u8>,
+    pub(crate) managed: bool,
 }
 
 /// The memory of a module's managed variables.
@@ -172,6 +175,64 @@ impl Memory {
             Ok((address, bytes, file))
         };
         chunks.chain(registered).map(copy).collect()
+    }
+
+    /// Every chunk of device memory, with a new descriptor each.
+    pub(crate) fn chunks_to_declare(&self) -> Result<Vec<(u64, u64, OwnedFd)>, CudaError> {
+        let declare = |(address, file): (&u64, &KeptFile)| {
+            let (start, bytes) = self.heap.chunk_of(*address).ok_or(CudaError::UNKNOWN)?;
+            let file = file.try_clone().map_err(|_| CudaError::OUT_OF_MEMORY)?;
+            Ok((start, bytes, file))
+        };
+        self.chunk_files.iter().map(declare).collect()
+    }
+
+    /// Where a module's managed variables are.
+    pub(crate) fn managed_of(&self, module: u64) -> Option<u64> {
+        let mut all = self.managed.iter();
+        all.find(|(_, variables)| variables.module == module).map(|(address, _)| *address)
+    }
+
+    /// Puts another file, of another server, in the place of a module's managed variables, which keep
+    /// their values. False if there are none at that address.
+    pub(crate) fn move_managed(&mut self, address: u64, file: OwnedFd) -> Result<bool, CudaError> {
+        let Some(old) = self.managed.remove(&address) else { return Ok(false) };
+        let length = old.bytes as usize;
+        let mut values = vec![0_u8; length];
+        // SAFETY: the mapping is that long and stays while it is read; the program may write to it
+        // meanwhile, as it may to memory that a copy reads.
+        unsafe {
+            core::ptr::copy_nonoverlapping(address as *const u8, values.as_mut_ptr(), length);
+        }
+        let ManagedVariables { bytes, module, tag, _mapping, _file } = old;
+        drop((_mapping, _file));
+        let mapping =
+            self.host_window.map(&file, address, bytes).map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        // SAFETY: the new mapping is at the same address, and as long.
+        unsafe {
+            core::ptr::copy_nonoverlapping(values.as_ptr(), address as *mut u8, length);
+        }
+        let moved = ManagedVariables { bytes, module, tag, _mapping: mapping, _file: file.into() };
+        self.managed.insert(address, moved);
+        Ok(true)
+    }
+
+    /// Modules of which the program knows variables of the device's, by their handles' words.
+    pub(crate) fn modules_with_globals(&self) -> BTreeSet<u64> {
+        let globals = self.globals.values().filter(|global| !global.managed);
+        globals.map(|global| global.module).collect()
+    }
+
+    /// The variables of a module that the program knows: address, name, whether host and device share
+    /// it.
+    pub(crate) fn globals_of(&self, module: u64) -> Vec<(u64, Vec<u8>, bool)> {
+        let globals = self.globals.iter().filter(|(_, global)| global.module == module);
+        globals.map(|(address, g)| (*address, g.name.clone(), g.managed)).collect()
+    }
+
+    /// Forgets a variable that is not at that address any more.
+    pub(crate) fn forget_global(&mut self, address: u64) {
+        self.globals.remove(&address);
     }
 
     /// Notes a module's variable.

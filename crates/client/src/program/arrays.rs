@@ -3,6 +3,7 @@
 //! Arrays are numbered here. An object's handle is the provider's own, since kernels take it as a
 //! parameter; it is only looked up.
 
+use super::recover::Losses;
 use crate::handles::Table;
 use crate::lock::Guard;
 use crate::program::Client;
@@ -139,6 +140,7 @@ impl Client {
         if arrays.arrays.lookup(array.0)?.is_level {
             return Err(CudaError::INVALID_HANDLE);
         }
+        self.state().check_open()?;
         arrays.arrays.remove(handle);
         // Under the lock: the place may be used again for what is posted behind.
         self.state().push(&DestroyArray { array })
@@ -197,6 +199,7 @@ impl Client {
     pub(crate) fn destroy_mipmapped_array(&self, mipmapped: CUmipmappedArray) -> CUresult {
         let mut arrays = self.arrays();
         let handle = arrays.mipmapped.decode(mipmapped.0)?;
+        self.state().check_open()?;
         let whole = arrays.mipmapped.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
         for level in whole.levels.into_iter().flatten() {
             arrays.arrays.remove(level);
@@ -240,6 +243,7 @@ impl Client {
             return Ok(());
         }
         let mut arrays = self.arrays();
+        self.state().check_open()?;
         arrays.objects.remove(&(kind, handle)).ok_or(CudaError::INVALID_VALUE)?;
         match kind {
             ObjectKind::Texture => self.state().push(&DestroyTexture { texture: handle }),
@@ -270,5 +274,50 @@ impl Client {
         for handle in arrays {
             let _ = self.destroy_array(wire_array(handle));
         }
+    }
+
+    /// Tells another server of arrays, whose contents are lost, and of objects, which are lost if they
+    /// have another handle now.
+    pub(super) fn declare_arrays(&self, losses: &mut Losses) -> CUresult {
+        let (arrays, mipmapped, objects) = {
+            let all = self.arrays();
+            let arrays = all.arrays.iter().filter(|(_, array)| !array.is_level);
+            let arrays: Vec<_> = arrays.map(|(handle, a)| (handle, a.descriptor)).collect();
+            let mipmapped = all.mipmapped.iter();
+            let mipmapped: Vec<_> =
+                mipmapped.map(|(handle, m)| (handle, m.descriptor, m.levels.clone())).collect();
+            let mut objects = Vec::new();
+            for ((kind, handle), object) in &all.objects {
+                objects.push((*kind, *handle, all.resource(&object.resource)?, *object));
+            }
+            (arrays, mipmapped, objects)
+        };
+        losses.arrays += (arrays.len() + mipmapped.len()) as u32;
+        for (handle, descriptor) in arrays {
+            self.call(&CreateArray::new(wire_array(handle), &descriptor))?;
+        }
+        for (handle, descriptor, levels) in mipmapped {
+            let mipmapped = wire_mipmapped(handle);
+            let count = levels.len() as u32;
+            self.call(&CreateMipmappedArray::new(mipmapped, &descriptor, count))?;
+            for (level, array) in levels.into_iter().enumerate() {
+                if let Some(array) = array.map(wire_array) {
+                    self.call(&NameLevel { mipmapped, level: level as u32, array })?;
+                }
+            }
+        }
+        for (kind, handle, resource, object) in objects {
+            let made = match object.texture {
+                Some(texture) => {
+                    self.call(&CreateTexture { resource, texture, view: object.view })?
+                }
+                None => self.call(&CreateSurface { resource })?,
+            };
+            if made != [handle] {
+                losses.objects += 1;
+                self.arrays().objects.remove(&(kind, handle));
+            }
+        }
+        Ok(())
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Client {
     pub(crate) device: CUdevice,
     /// Made by Box; connections that were replaced are never freed, since other threads may still
     /// look at them.
-    connection: AtomicPtr<Connection>,
+    pub(super) connection: AtomicPtr<Connection>,
     state: Lock<Submission>,
     memory: Lock<Memory>,
     pub(crate) arrays: Lock<Arrays>,

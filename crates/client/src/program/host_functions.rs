@@ -152,9 +152,9 @@ impl Client {
     }
 
     /// The thread's whole life.
-    fn run_host_functions(&self) {
-        let signal = self.connection().region().host_call_signal();
+    fn run_host_functions(&'static self) {
         loop {
+            let signal = self.connection().region().host_call_signal();
             let mut queue = self.host_functions.queue.lock();
             while queue.pending.is_empty() {
                 queue = queue.wait(&self.host_functions.posted);
@@ -171,8 +171,13 @@ impl Client {
                 if sleep(signal, seen, Some(LIVENESS_PERIOD)) == Woken::TimedOut {
                     match self.connection().health_of_wait() {
                         Ok(()) => self.forget_refused_host_functions(),
-                        // Streams do not get anywhere any more: what is queued is never run.
-                        Err(_) => self.abandon_host_functions(),
+                        Err(_) => {
+                            self.program.recover_lost();
+                            // Streams do not get anywhere any more: what is queued is never run.
+                            if self.health().is_err() {
+                                self.abandon_host_functions();
+                            }
+                        }
                     }
                 }
                 continue;

@@ -23,6 +23,7 @@ pub(crate) mod occupancy;
 pub(crate) mod peers;
 mod pinned;
 mod process;
+mod recover;
 mod registered;
 pub(crate) mod replay;
 mod staged_reads;
@@ -33,5 +34,6 @@ pub(crate) mod transfer;
 mod virtual_memory;
 mod wait;
 
+pub(crate) use crate::connection::SERVER_GONE;
 pub(crate) use client::Client;
 pub(crate) use process::Program;

@@ -6,9 +6,12 @@
 
 use super::{Client, Program};
 use crate::connection::handshake::{self, AttachError};
+use crate::connection::{Connection, SERVER_GONE};
 use crate::context::current;
 use crate::handles::device_of_word;
 use crate::stderr::say;
+use channel::message::Device;
+use channel::region::Region;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use cuda_api::{CUdevice, CUresult, CudaError, environment, result_code, result_from_code};
 use provider::Provider;
@@ -30,12 +33,14 @@ static PROGRAM: AtomicPtr<Program> = AtomicPtr::new(core::ptr::null_mut());
 static REFUSAL: AtomicU32 = AtomicU32::new(0);
 /// True once cuInit has succeeded.
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
+/// See [`recoveries`].
+static RECOVERIES: AtomicU32 = AtomicU32::new(0);
 
 /// Finds out how this process is to run. Says on standard error why, if it cannot.
 pub(crate) fn decide() -> Mode {
-    match handshake::attach() {
+    match handshake::attach(&|_| ()) {
         Ok(connection) => {
-            let program = Program::of_first(connection);
+            let program = Program::of_first(connection, Box::new(connect));
             // The reservation of its addresses is part of being taken.
             match program {
                 Ok(program) => {
@@ -62,6 +67,17 @@ pub(crate) fn decide() -> Mode {
             Mode::Refused(code)
         }
     }
+}
+
+/// Another connection, in the place of one that is lost.
+fn connect(_: &Device, prepare: &dyn Fn(&Region)) -> Result<Connection, CudaError> {
+    handshake::attach(prepare).map_err(|error| match error {
+        AttachError::NoDaemon => CudaError::MPS_CONNECTION_FAILED,
+        AttachError::Refused { code, text, .. } => {
+            say(format_args!("refused: {text}"));
+            code
+        }
+    })
 }
 
 /// Whether this process is to fail where it finds no daemon.
@@ -100,7 +116,7 @@ pub(crate) fn enter() -> Result<(&'static Client, u64), CudaError> {
     let context = program.contexts().current()?;
     let device = device_of_word(context).ok_or(CudaError::INVALID_CONTEXT)?;
     let client = program.client_at(device as usize).map_err(|_| CudaError::INVALID_CONTEXT)?;
-    client.health()?;
+    healthy(client)?;
     Ok((client, context))
 }
 
@@ -116,7 +132,7 @@ pub(crate) fn client_of(word: usize) -> Result<&'static Client, CudaError> {
         }
         None => current_or_first(program)?,
     };
-    client.health()?;
+    healthy(client)?;
     Ok(client)
 }
 
@@ -125,13 +141,52 @@ pub(crate) fn client_of(word: usize) -> Result<&'static Client, CudaError> {
 #[inline(always)]
 pub(crate) fn client() -> Result<&'static Client, CudaError> {
     let client = current_or_first(program()?)?;
-    client.health()?;
+    healthy(client)?;
     Ok(client)
 }
 
 /// As [`client`], after an error that does not go away too.
 pub(crate) fn any_client() -> Result<&'static Client, CudaError> {
     current_or_first(program()?)
+}
+
+/// The error after which every call fails, if there is one. A connection that is lost is replaced
+/// first: calls begin here, where the thread holds no lock.
+#[inline(always)]
+fn healthy(client: &'static Client) -> CUresult {
+    match client.health() {
+        Ok(()) => Ok(()),
+        Err(error) => recovered(client, error),
+    }
+}
+
+#[cold]
+fn recovered(client: &'static Client, error: CudaError) -> CUresult {
+    if error == SERVER_GONE {
+        client.program.recover_lost();
+    }
+    client.health()
+}
+
+/// How often a lost connection was replaced, or was found to be lost for good.
+#[inline(always)]
+pub(crate) fn recoveries() -> u32 {
+    RECOVERIES.load(Ordering::Acquire)
+}
+
+/// Counts a connection that was replaced, or was found to be lost for good.
+pub(super) fn count_recovery() {
+    RECOVERIES.fetch_add(1, Ordering::AcqRel);
+}
+
+/// A call failed because its server is gone: true if another one has taken its place since there were
+/// so many recoveries, so that the call is worth to be made again. The thread holds no lock.
+#[cold]
+pub(crate) fn recovered_since(recoveries_seen: u32) -> bool {
+    if let Some(program) = program_even_before_init() {
+        program.recover_lost();
+    }
+    recoveries() != recoveries_seen
 }
 
 #[inline(always)]
@@ -150,14 +205,14 @@ pub(crate) fn client_at(address: u64) -> Result<&'static Client, CudaError> {
         true => program.knower_of(address)?,
         false => program.first_client()?,
     };
-    client.health()?;
+    healthy(client)?;
     Ok(client)
 }
 
 /// The client of a device, connected now if it is the first time.
 pub(crate) fn client_on(device: CUdevice) -> Result<&'static Client, CudaError> {
     let client = program()?.client_on(device)?;
-    client.health()?;
+    healthy(client)?;
     Ok(client)
 }
 

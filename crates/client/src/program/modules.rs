@@ -176,6 +176,7 @@ impl Client {
     pub(crate) fn unload(&self, handle: Handle) -> CUresult {
         let mut memory = self.memory();
         let mut state = self.state();
+        state.check_open()?;
         let module = state.modules.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
         for function in module.functions.into_values() {
             state.functions.remove(function);
@@ -270,7 +271,8 @@ impl Client {
         }
         let (module, name) = (wire_module(module), name.to_bytes());
         let info = self.call(&GetGlobal { module, managed, name })?;
-        let global = Global { bytes: info.bytes, module: module.0 as u64 };
+        let name = name.to_vec();
+        let global = Global { bytes: info.bytes, module: module.0 as u64, name, managed };
         self.memory().add_global(info.address.0, global);
         pointer.set_if_wanted(info.address);
         bytes.set_if_wanted(info.bytes as usize);

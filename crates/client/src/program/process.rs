@@ -5,13 +5,16 @@ use crate::connection::Connection;
 use crate::context::table::Contexts;
 use crate::lock::{Lock, Rank};
 use channel::message::Device;
+use channel::region::Region;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::{CUdevice, CudaError};
 use std::sync::OnceLock;
 
-/// Makes a connection for a device.
-pub(crate) type Connect = dyn Fn(&Device) -> Result<Connection, CudaError> + Send + Sync;
+/// Makes a connection for a device. The region is given to the second argument before a server sees
+/// it.
+pub(crate) type Connect =
+    dyn Fn(&Device, &dyn Fn(&Region)) -> Result<Connection, CudaError> + Send + Sync;
 
 /// All that an attached process has.
 pub(crate) struct Program {
@@ -21,8 +24,8 @@ pub(crate) struct Program {
     /// By ordinal; filled when the program first has something to do there.
     clients: Box<[OnceLock<Client>]>,
     /// Held while a connection is made.
-    connecting: Lock<()>,
-    connect: Box<Connect>,
+    pub(super) connecting: Lock<()>,
+    pub(super) connect: Box<Connect>,
     /// True once there is more than one client.
     several: AtomicBool,
 }
@@ -42,16 +45,18 @@ impl Program {
     }
 
     /// A process whose one connection says which devices there are.
-    pub(crate) fn of_first(connection: Connection) -> Result<&'static Self, CudaError> {
+    pub(crate) fn of_first(
+        connection: Connection,
+        connect: Box<Connect>,
+    ) -> Result<&'static Self, CudaError> {
         let welcome = connection.welcome();
-        let none = |_: &Device| Err(CudaError::INVALID_DEVICE);
         let mut devices = welcome.devices.clone();
         let uuids: Vec<String> = devices.iter().map(|device| device.uuid.to_string()).collect();
         // The numbers are those of the daemon's devices, which its own list may have chosen and ordered.
         if provider::visible_devices(&uuids).is_empty() {
             devices.clear();
         }
-        let program = Self::new(devices, welcome.driver_version, Box::new(none));
+        let program = Self::new(devices, welcome.driver_version, connect);
         let program: &'static Self = Box::leak(Box::new(program));
         if !program.devices.is_empty() {
             program.put(0, connection)?;
@@ -131,7 +136,7 @@ impl Program {
         if let Ok(client) = self.client_at(ordinal) {
             return Ok(client);
         }
-        let connection = (self.connect)(found)?;
+        let connection = (self.connect)(found, &|_| ())?;
         self.put(ordinal, connection)
     }
 

@@ -3,7 +3,7 @@
 
 use super::Client;
 use super::transfer::{Extent, HostRows, NOTHING};
-use crate::connection::Mark;
+use crate::connection::{Mark, SERVER_GONE};
 use channel::region::{Caching, Region};
 use channel::request::Request;
 use cuda_api::CUresult;
@@ -76,6 +76,8 @@ impl<'a> Arrivals<'a> {
     fn receive_oldest(&mut self) -> CUresult {
         let Some(arrival) = self.underway.pop_front() else { return Ok(()) };
         let waited = self.client.wait_for(arrival.mark);
+        let lost = self.client.state().streams.was_lost(arrival.mark);
+        let waited = waited.and(if lost { Err(SERVER_GONE) } else { Ok(()) });
         if waited.is_ok() {
             for row in 0..arrival.extent.height {
                 read_slice(

@@ -8,7 +8,7 @@ use super::replay;
 use crate::handles::Table;
 use crate::replay::sort::Policy;
 
-use crate::connection::{Connection, Mark};
+use crate::connection::{Connection, Mark, SERVER_GONE, prepares_here};
 use crate::memory::kept_file::KeptFile;
 use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
 use crate::replay::journal::Journal;
@@ -115,17 +115,24 @@ impl Occupancy {
     }
 }
 
+/// The requests that a graph was made by, in their order: opcodes and payloads. Another server makes
+/// it of the same.
+#[derive(Default)]
+pub(crate) struct GraphRecords(pub(crate) Vec<(u16, Vec<u64>)>);
+
 /// The tables and the ring.
 pub(crate) struct Submission {
     ring: Producer,
     pub(super) journal: Journal,
     connection: &'static Connection,
+    /// True while a connection is prepared: only the thread that does it pushes.
+    closed: bool,
     pub(crate) streams: Streams,
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<Module>,
     pub(crate) functions: Table<Function>,
-    /// Graphs that the server has.
-    pub(crate) graphs: Table<()>,
+    /// Graphs that the server has, by what made them.
+    pub(crate) graphs: Table<GraphRecords>,
     /// Where a launch's parameters are put together.
     pub(crate) params: Box<[u8; PARAM_BYTES_MAX]>,
     /// True if kernels ran since device printf was drained.
@@ -191,6 +198,7 @@ impl Submission {
             ring: connection.producer(),
             journal: Journal::new(),
             connection,
+            closed: false,
             streams: Streams::new(device),
             events: Table::on(HandleKind::Event, device, 0, EVENTS_MAX),
             modules: Table::on(HandleKind::Module, device, 0, MODULES_MAX),
@@ -201,9 +209,35 @@ impl Submission {
         }
     }
 
+    /// Fails while a connection is prepared in place of a lost one, but in the thread that does it.
+    #[inline(always)]
+    pub(crate) fn check_open(&self) -> CUresult {
+        match self.closed && !prepares_here() {
+            false => Ok(()),
+            true => Err(SERVER_GONE),
+        }
+    }
+
+    /// The connection of the ring.
+    pub(crate) fn connection(&self) -> &'static Connection {
+        self.connection
+    }
+
+    /// Lets only the thread that prepares a connection push, or all threads again.
+    pub(super) fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    /// Puts another connection's ring in the place of this one.
+    pub(super) fn replace_ring(&mut self, connection: &'static Connection) {
+        self.ring = connection.producer();
+        self.connection = connection;
+    }
+
     /// Writes a request into the ring.
     #[inline(always)]
     pub(crate) fn push<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
+        self.check_open()?;
         let connection = self.connection;
         self.look_through_journal()?;
         self.ring
@@ -214,6 +248,7 @@ impl Submission {
     /// Writes a generic row's request into the ring.
     #[inline(always)]
     pub(crate) fn push_words(&mut self, opcode: u16, words: &[u64]) -> CUresult {
+        self.check_open()?;
         let connection = self.connection;
         self.look_through_journal()?;
         self.ring
@@ -235,6 +270,7 @@ impl Submission {
             &'p mut [u8; PARAM_BYTES_MAX],
         ) -> Result<LaunchKernel<'p>, CudaError>,
     ) -> CUresult {
+        self.check_open()?;
         let handle = function_handle(function)?;
         let function = self.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
         let stream = match literal {

@@ -8,7 +8,7 @@ use super::Client;
 use super::copy3d::{End, Rows};
 use super::staged_reads::Arrivals;
 use super::submission::wire_stream;
-use crate::connection::Mark;
+use crate::connection::{Connection, Mark, SERVER_GONE};
 use crate::memory::address::Side;
 use channel::region::Region;
 use channel::request::{
@@ -70,14 +70,22 @@ impl Client {
     /// Posts a copy that uses a slice, which is free when it has passed.
     fn post_with_slice<'a>(
         &self,
+        connection: &'static Connection,
         slice: u32,
         stream: Handle,
         request: &impl Request<'a>,
     ) -> Result<Mark, CudaError> {
-        let posted = self.state().push_in(stream, request);
+        let posted = {
+            let mut state = self.state();
+            // The slice is one of that connection's region.
+            match core::ptr::eq(state.connection(), connection) {
+                true => state.push_in(stream, request),
+                false => return Err(SERVER_GONE),
+            }
+        };
         // Whatever came of it, nobody else will say when the slice is free.
         let mark = posted.as_ref().copied().unwrap_or(Mark { slot: stream.index, value: NOTHING });
-        self.connection().staging.lock().posted(slice, mark);
+        connection.staging.lock().posted(slice, mark);
         posted
     }
 
@@ -104,19 +112,20 @@ impl Client {
             };
             return self.state().push_in(stream, &request).map(|_| ());
         }
+        let connection = self.connection();
         let slice_max = self.slice_bytes_max(bytes);
         let mut done = 0;
         while done < bytes {
             let now = slice_max.min(bytes - done);
             let slice = self.take_slice(now)?;
-            write_slice(self.connection().region(), slice, source + done, now);
+            write_slice(connection.region(), slice, source + done, now);
             let request = HostToDevice {
                 destination: CUdeviceptr(destination + done),
                 source: HostReference::Staging(slice),
                 bytes: now,
                 stream: wire,
             };
-            self.post_with_slice(slice, stream, &request)?;
+            self.post_with_slice(connection, slice, stream, &request)?;
             done += now;
         }
         Ok(())
@@ -167,17 +176,18 @@ impl Client {
         extent: [u64; 3],
         stream: Handle,
     ) -> CUresult {
+        let connection = self.connection();
         for Piece { offset, extent: Extent { width, height } } in self.pieces(extent) {
             let slice = self.take_slice(width * height)?;
             let [x, y, z] = offset;
             for row in 0..height {
                 let in_slice = slice + (row * width) as u32;
-                write_slice(self.connection().region(), in_slice, from.at([x, y + row, z]), width);
+                write_slice(connection.region(), in_slice, from.at([x, y + row, z]), width);
             }
             let source = staged(slice, width, height);
             let copy = BoxCopy { destination: to.wire(offset), source, extent: [width, height, 1] };
             let request = CopyBox { stream: wire_stream(stream), copy };
-            self.post_with_slice(slice, stream, &request)?;
+            self.post_with_slice(connection, slice, stream, &request)?;
         }
         Ok(())
     }

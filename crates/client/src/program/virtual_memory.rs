@@ -366,4 +366,48 @@ impl Client {
         };
         self.free_addresses(base, bytes)
     }
+
+    /// Tells another server of reservations, physical memory and mappings. What other processes'
+    /// memory was opened is lost: how much.
+    pub(super) fn declare_virtual_memory(&self) -> Result<u32, CudaError> {
+        let (reservations, memories, mappings) = {
+            let memory = self.memory();
+            let all = &memory.virtual_memory;
+            let reservations = all.reservations.iter();
+            let reservations: Vec<(u64, u64)> =
+                reservations.map(|(address, r)| (*address, r.bytes())).collect();
+            let copy = |(handle, memory): (Handle, &PhysicalMemory)| {
+                let file = memory.file.try_clone().map_err(|_| CudaError::OUT_OF_MEMORY)?;
+                Ok::<_, CudaError>((handle, file))
+            };
+            let memories = all.memories.iter().map(copy).collect::<Result<Vec<_>, _>>()?;
+            let mappings =
+                all.mappings.iter().map(|(start, m)| (*start, m.end, m.offset, m.source, m.access));
+            (reservations, memories, mappings.collect::<Vec<_>>())
+        };
+        for (address, bytes) in reservations {
+            let wanted = CUdeviceptr(address);
+            let got = self.call(&ReserveAddresses { wanted, bytes, alignment: 0 })?.address;
+            if got != wanted {
+                return Err(CudaError::OUT_OF_MEMORY);
+            }
+        }
+        for (handle, file) in &memories {
+            let request = ImportMemory { memory: handle.to_word() };
+            self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
+        }
+        let mut lost = 0;
+        for (start, end, offset, source, access) in mappings {
+            let (address, bytes) = (CUdeviceptr(start), end - start);
+            let Source::Memory(memory) = source else {
+                lost += 1;
+                continue;
+            };
+            self.call(&MapMemory { address, bytes, offset, memory: memory.to_word() })?;
+            if access != vmm::ACCESS_NONE {
+                self.call(&SetAccess { address, bytes, access })?;
+            }
+        }
+        Ok(lost)
+    }
 }

@@ -12,7 +12,7 @@ use crate::program::mode;
 use crate::program::{Client, Program};
 use channel::region::Region;
 use channel::socket::SeqPacket;
-use cuda_api::CUcontext;
+use cuda_api::{CUcontext, CudaError};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +25,9 @@ fn attach() -> (&'static Client, server::Handle) {
     let (region, file) = Region::create().unwrap();
     let server = server::start(region.clone(), theirs);
     let connection = Connection::new((region, file), ours, server::welcome());
-    let program = Program::of_first(connection).unwrap();
+    let program =
+        Program::of_first(connection, Box::new(|_, _| Err(CudaError::MPS_CONNECTION_FAILED)))
+            .unwrap();
     (program.client_at(0).unwrap(), server)
 }
 

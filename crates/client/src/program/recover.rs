@@ -1,0 +1,396 @@
+//! Recovery: another connection in the place of a lost one, and all that the program owns declared to
+//! its server.
+//!
+//! The daemon gives another server, with the same windows of addresses. Chunks are imported at their
+//! addresses by the descriptors that the client holds, so that their content is what it was; modules
+//! are loaded from the images that were kept; handles are the client's own numbers and stay. Then
+//! work in flight is sorted and posted again ([`super::replay`]), or the program is told that it is
+//! lost. Programs that had nothing in flight see nothing but a pause.
+//!
+//! While a connection is prepared, no other thread posts: the short lock is closed to them, and
+//! calls fail with [`SERVER_GONE`], upon which the entry points wait here and begin again.
+
+use super::Client;
+use super::Program;
+use super::allocate::WIRE_DEVICE;
+use super::mode;
+use super::peers::Peers;
+use super::replay::{InFlight, Outcome};
+use super::submission::{wire_event, wire_function, wire_module, wire_stream};
+use crate::connection::{Connection, Preparing, SERVER_GONE};
+use crate::module::kernel_params::Layout;
+use crate::stderr::say;
+use channel::message::Message;
+use channel::region::{Region, STAGING_BYTES};
+use channel::request::{
+    AdoptChunk, CreateEvent, CreateGreenStream, CreateStream, FUNCTION_ATTRIBUTES, GetFunction,
+    GetGlobal, GraphInstantiate, HostMap, LoadModule,
+};
+use core::fmt;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use cuda_api::constants::{event_flags, function_attribute, host_flags};
+use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CudaError, Word, number};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Servers that are tried one after the other, should each be lost before all is declared.
+const ATTEMPTS_MAX: u32 = 8;
+/// Pause before the second attempt, doubled before each further one: in all 6 s, in which a daemon
+/// starts a server.
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(25);
+/// All host memory is registered so that all contexts and the device reach it.
+const HOST_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
+
+/// What a new server could not be given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Losses {
+    /// Modules whose variables the program uses.
+    pub(super) variables: u32,
+    /// Arrays, whose content was the old server's alone.
+    pub(super) arrays: u32,
+    /// Texture and surface objects that have another handle now.
+    pub(super) objects: u32,
+    /// Memory and events of other processes, and what they opened of this one.
+    pub(super) shared: u32,
+}
+
+impl Losses {
+    fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.variables, "modules' variables"),
+            (self.arrays, "arrays' contents"),
+            (self.objects, "texture or surface objects"),
+            (self.shared, "things shared with other processes"),
+        ];
+        let named = counts.into_iter().filter(|(count, _)| *count > 0);
+        let named: Vec<String> = named.map(|(count, what)| format!("{count} {what}")).collect();
+        f.write_str(&named.join(", "))
+    }
+}
+
+impl Program {
+    /// Puts other connections in the place of those that are lost. The thread holds no lock.
+    pub(crate) fn recover_lost(&'static self) {
+        let _one_at_a_time = self.connecting.lock();
+        for client in self.clients().filter(|client| client.connection().is_lost()) {
+            client.recover();
+            mode::count_recovery();
+        }
+    }
+}
+
+impl Client {
+    /// Puts another connection in the place of the lost one; if none is to be had, every call fails
+    /// from now on.
+    fn recover(&'static self) {
+        let _here = Preparing::begin();
+        let mut in_flight = None;
+        let mut pause = ATTEMPT_PAUSE;
+        for attempt in 0..ATTEMPTS_MAX {
+            if attempt > 0 {
+                std::thread::sleep(pause);
+                pause *= 2;
+            }
+            match self.move_to_another(&mut in_flight) {
+                Ok(losses) => {
+                    let connection = self.connection();
+                    if !losses.is_empty() {
+                        say(format_args!(
+                            "another server has taken the place of the one that was lost; with that \
+                             one went {losses}"
+                        ));
+                        connection.region().note_async_error(SERVER_GONE);
+                    }
+                    self.state().set_closed(false);
+                    connection.go_live();
+                    return;
+                }
+                // There is no server, or it was lost in the middle of this: another one may come.
+                Err(SERVER_GONE | CudaError::MPS_CONNECTION_FAILED) => {}
+                Err(error) => {
+                    say(format_args!(
+                        "another server does not take what this program has: {error}"
+                    ));
+                    break;
+                }
+            }
+        }
+        self.connection().give_up_for_good();
+        self.state().set_closed(false);
+    }
+
+    /// Connects, declares and goes on with what was in flight.
+    fn move_to_another(
+        &'static self,
+        in_flight: &mut Option<InFlight>,
+    ) -> Result<Losses, CudaError> {
+        let old = self.connection();
+        let passed = {
+            let mut state = self.state();
+            state.set_closed(true);
+            // What was posted again to a server that is lost too is in the first list as well.
+            let taken = state.take_in_flight(old.region());
+            in_flight.get_or_insert(taken);
+            state.streams.forget_fences();
+            state.streams.completed().collect::<Vec<_>>()
+        };
+        let prepare = |region: &Region| {
+            for mark in &passed {
+                if let Some(word) = region.completion_word(mark.slot) {
+                    word.store(mark.value as u32);
+                }
+            }
+            copy_staging(old.region(), region);
+        };
+        let new = (self.program.connect)(self.description(), &prepare)?;
+        let (had, has) = (old.welcome(), new.welcome());
+        if (had.window, had.host_window) != (has.window, has.host_window) {
+            // Another program has the addresses: nothing of this one's fits.
+            return Err(CudaError::MPS_SERVER_NOT_READY);
+        }
+        new.prepare();
+        *new.staging.lock() = old.staging.lock().take_all();
+        let new: &'static Connection = Box::leak(Box::new(new));
+        self.state().replace_ring(new);
+        self.set_connection(new);
+        let mut losses = Losses::default();
+        self.declare_memory(&mut losses)?;
+        self.declare_modules(&mut losses)?;
+        self.declare_streams()?;
+        self.declare_events(&mut losses)?;
+        self.declare_arrays(&mut losses)?;
+        self.declare_graphs()?;
+        self.declare_peers()?;
+        if let Some(in_flight) = in_flight
+            && self.replay(in_flight)? == Outcome::Lost
+        {
+            say(format_args!(
+                "the server (PID {}) was lost with work that cannot be repeated; the program is told \
+                 once, and goes on at another server",
+                had.server_pid
+            ));
+        }
+        self.release_waiters_for(old);
+        Ok(losses)
+    }
+
+    /// Device memory, host memory, virtual memory.
+    fn declare_memory(&self, losses: &mut Losses) -> CUresult {
+        let (chunks, pieces) = {
+            let memory = self.memory();
+            (memory.chunks_to_declare()?, memory.host_pieces()?)
+        };
+        for (address, bytes, file) in chunks {
+            let address = CUdeviceptr(address);
+            let request = AdoptChunk { device: WIRE_DEVICE, address, bytes };
+            self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
+        }
+        for (address, bytes, file) in pieces {
+            let request = HostMap { address, bytes, flags: HOST_FLAGS };
+            self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
+        }
+        losses.shared += self.declare_virtual_memory()?;
+        Ok(())
+    }
+
+    /// Modules from their images, and functions with the attributes that the program set.
+    fn declare_modules(&self, losses: &mut Losses) -> CUresult {
+        let mut modules: Vec<_> = {
+            let state = self.state();
+            let all = state.modules.iter();
+            all.map(|(handle, module)| (handle, Arc::clone(&module.source), 0)).collect()
+        };
+        // Managed variables are placed in the order of loading: the first are at the lowest address.
+        {
+            let memory = self.memory();
+            for (handle, _, address) in &mut modules {
+                *address = memory.managed_of(wire_module(*handle).0 as u64).unwrap_or(u64::MAX);
+            }
+        }
+        modules.sort_by_key(|(_, _, address)| *address);
+        for (handle, source, managed_at) in &modules {
+            let module = wire_module(*handle);
+            let request = LoadModule {
+                module,
+                image_bytes: source.image_bytes,
+                flags: 0,
+                info_log_bytes: 0,
+                error_log_bytes: 0,
+                options: source.options.clone(),
+            };
+            let (result, loaded, file) = self.call_load(source.image.as_fd(), &request)?;
+            result?;
+            if let (Some(loaded), Some(file)) = (loaded, file)
+                && (loaded.managed.0 != *managed_at
+                    || !self.memory().move_managed(*managed_at, file)?)
+            {
+                losses.variables += 1;
+            }
+        }
+        self.declare_functions()?;
+        // Variables that the program knows by address: what it and kernels wrote there is gone.
+        let known = self.memory().modules_with_globals();
+        for module in known {
+            losses.variables += 1;
+            let names = self.memory().globals_of(module);
+            for (address, name, managed) in names {
+                let module = cuda_api::CUmodule(module as usize);
+                let info = self.call(&GetGlobal { module, managed, name: &name })?;
+                if info.address.0 != address {
+                    self.memory().forget_global(address);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn declare_functions(&self) -> CUresult {
+        let functions: Vec<_> = {
+            let state = self.state();
+            let all = state.functions.iter();
+            all.map(|(handle, f)| (handle, f.module, f.name.clone(), f.attributes)).collect()
+        };
+        for (handle, module, name, attributes) in functions {
+            let function = wire_function(handle);
+            let module = wire_module(module);
+            let request = GetFunction { function, module, name: name.to_bytes() };
+            let info = self.call(&request)?;
+            for attribute in settable() {
+                let (wanted, found) = (attributes[attribute], info.attributes[attribute]);
+                if wanted == found {
+                    continue;
+                }
+                let words = [function.to_word(), attribute as u64, wanted.to_word()];
+                self.call_row(
+                    |state| state.push_words(number::cuFuncSetAttribute, &words),
+                    |_| Ok(()),
+                )?;
+            }
+            let mut state = self.state();
+            if let Some(known) = state.functions.get_mut(handle) {
+                let params = info.parameters.iter().map(|p| (p.offset_bytes, p.size_bytes));
+                known.layout = Layout::new(params).ok_or(CudaError::UNKNOWN)?;
+                let cache = known.cache;
+                if cache != 0 {
+                    let words = [function.to_word(), cache.into()];
+                    state.push_words(number::cuFuncSetCacheConfig, &words)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn declare_streams(&self) -> CUresult {
+        let streams: Vec<_> =
+            self.state().streams.iter().map(|(handle, stream)| (handle, *stream)).collect();
+        for (handle, stream) in streams {
+            let (flags, priority) = (stream.flags, stream.priority);
+            let sms = match stream.green {
+                0 => None,
+                green => self.contexts().with_green(green, |green| green.sms.clone()).ok(),
+            };
+            let stream = wire_stream(handle);
+            let mut state = self.state();
+            match sms {
+                None => state.push(&CreateStream { stream, flags, priority })?,
+                Some(sms) => {
+                    let (sm_first, sms) = (sms.start, sms.end - sms.start);
+                    state.push(&CreateGreenStream { stream, flags, priority, sm_first, sms })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn declare_events(&self, losses: &mut Losses) -> CUresult {
+        let mut state = self.state();
+        let events: Vec<_> =
+            state.events.iter().map(|(handle, event)| (handle, event.flags)).collect();
+        for (handle, flags) in events {
+            losses.shared += u32::from(flags & event_flags::INTERPROCESS != 0);
+            let flags = flags & !event_flags::INTERPROCESS;
+            state.push(&CreateEvent { event: wire_event(handle), flags })?;
+        }
+        Ok(())
+    }
+
+    /// Graphs, of the requests that made them.
+    fn declare_graphs(&self) -> CUresult {
+        let graphs: Vec<_> = {
+            let mut state = self.state();
+            let handles: Vec<_> = state.graphs.iter().map(|(handle, _)| handle).collect();
+            let take = |handle| state.graphs.get_mut(handle).map(|g| (handle, g.0.clone()));
+            handles.into_iter().filter_map(take).collect()
+        };
+        for (handle, records) in graphs.into_iter().filter(|(_, records)| !records.is_empty()) {
+            {
+                let mut state = self.state();
+                for (opcode, words) in &records {
+                    state.push_words(*opcode, words)?;
+                }
+            }
+            let graph = CUgraphExec(handle.to_word() as usize);
+            self.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL })?;
+        }
+        Ok(())
+    }
+
+    /// What of other devices the lost server knew.
+    fn declare_peers(&self) -> CUresult {
+        *self.peers.lock() = Peers::new(self.device);
+        match self.program.has_several() {
+            true => self.learn_peers(),
+            false => Ok(()),
+        }
+    }
+
+    /// Lets other devices go on that wait for completion words of a lost connection, when the work has
+    /// been done that they wait for.
+    fn release_waiters_for(&self, old: &Connection) {
+        if !self.program.has_several() {
+            return;
+        }
+        // If the new server is lost too, the next one's work ends the wait.
+        let waited = self.wait_for_everything();
+        let ends: Vec<_> = self.state().streams.completed().collect();
+        for mark in ends.into_iter().filter(|_| waited.is_ok()) {
+            if let Some(word) = old.region().completion_word(mark.slot) {
+                word.store(mark.value as u32);
+            }
+        }
+    }
+
+    fn set_connection(&self, connection: &'static Connection) {
+        let pointer = core::ptr::from_ref(connection).cast_mut();
+        self.connection.store(pointer, Ordering::Release);
+    }
+}
+
+/// Attributes of functions that a program sets.
+fn settable() -> impl Iterator<Item = usize> {
+    use function_attribute::*;
+    let all = [
+        NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+        MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        PREFERRED_SHARED_MEMORY_CARVEOUT,
+        REQUIRED_CLUSTER_WIDTH,
+        REQUIRED_CLUSTER_HEIGHT,
+        REQUIRED_CLUSTER_DEPTH,
+        CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+    ];
+    all.into_iter().map(|attribute| attribute as usize).filter(|a| *a < FUNCTION_ATTRIBUTES)
+}
+
+/// Copies all staging: slices of copies in flight keep their places.
+fn copy_staging(from: &Region, to: &Region) {
+    let mut bytes = vec![0_u8; STAGING_BYTES as usize];
+    let copied = from.read_staging(0, &mut bytes).and_then(|()| to.write_staging(0, &bytes));
+    debug_assert!(copied.is_ok(), "all of staging");
+}

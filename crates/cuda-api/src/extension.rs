@@ -399,6 +399,12 @@ extension! {
     /// Says what became of the tenant's memory, which it deals out by itself: see [`memory_note`].
     /// NOT_SUPPORTED if nobody looks for mistakes.
     tenant_memory = openmpsTenantMemory(tenant: u64, address: u64, bytes: u64, note: c_uint);
+    /// Has blocks of the tenant's placed on these SMs only, each named once, whatever their streams
+    /// say; no SMs (0, NULL) are all. Its launches to come are so much less urgent than their
+    /// streams say (0: as those say). Blocks that run stay where they are until they end. For any
+    /// thread, at any time.
+    tenant_limit = openmpsTenantLimit(
+        tenant: u64, sms: *const c_uint, count: usize, less_urgent: c_int);
     /// Reads the tenant's counters.
     tenant_usage = openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage);
     /// Reads what the tenant's kernels did, by name: at most `capacity` rows, their number into

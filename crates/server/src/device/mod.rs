@@ -56,7 +56,7 @@ pub use linking::link;
 pub use managed::{ManagedRoom, ManagedVariables};
 pub use memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk};
 pub use module::{BuildLog, IMAGE_PADDING_BYTES, JitOption, Module};
-pub use partition::SmCount;
+pub use partition::{SmCount, SmLease, SmPlaces};
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
 pub use stream::{Event, HostCallback, LaunchShape, RawEvent, Stream};

@@ -1,10 +1,14 @@
 //! Partition of the device's SMs: which of them a client's kernels may have.
 //!
 //! The mechanism for shares, static partitions and whatever else gives a client some SMs: a number
-//! of SMs is turned into the device's own ranges, and the provider keeps kernels there.
+//! of SMs is turned into a range of the device's own ([`SmPlaces`]), and the provider keeps kernels
+//! there: one with tenants for all that the tenant launches, others by the streams' green contexts.
 
-use super::Device;
+use super::{Device, Share};
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
+use cuda_api::{CUresult, CudaError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// SMs of a device, as far as parts of them go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +19,81 @@ pub struct SmCount {
     pub step: u32,
 }
 
+/// How many clients each SM was given to. Clients with a share of a device get neighbouring SMs, where
+/// the fewest others are: a share is a cap, so SMs may be given out several times.
+#[derive(Debug)]
+pub struct SmPlaces {
+    count: SmCount,
+    clients: Mutex<Vec<u32>>,
+}
+
+/// A client's SMs, until this is dropped.
+#[derive(Debug)]
+pub struct SmLease {
+    places: Arc<SmPlaces>,
+    sms: Range<u32>,
+}
+
+impl SmPlaces {
+    /// Nothing is given out.
+    pub fn new(count: SmCount) -> Arc<Self> {
+        Arc::new(Self { count, clients: Mutex::new(vec![0; count.all as usize]) })
+    }
+
+    /// So many SMs, at most all: those that the fewest clients have, the lowest of these.
+    pub fn take(self: &Arc<Self>, sms: u32) -> SmLease {
+        let sms = sms.clamp(1, self.count.all);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let load = |first: u32| {
+            let of = &clients[first as usize..(first + sms) as usize];
+            (of.iter().copied().max().unwrap_or(0), of.iter().map(|n| u64::from(*n)).sum::<u64>())
+        };
+        let starts = (0..=self.count.all - sms).step_by(self.count.step.max(1) as usize);
+        let first = starts.min_by_key(|first| load(*first)).unwrap_or(0);
+        let taken = first..first + sms;
+        clients[first as usize..(first + sms) as usize].iter_mut().for_each(|n| *n += 1);
+        SmLease { places: self.clone(), sms: taken }
+    }
+
+    /// Just these SMs; CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION if the device has not all of them.
+    pub fn take_these(self: &Arc<Self>, sms: Range<u32>) -> Result<SmLease, CudaError> {
+        if sms.is_empty() || sms.end > self.count.all {
+            return Err(CudaError::INVALID_RESOURCE_CONFIGURATION);
+        }
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        clients[sms.start as usize..sms.end as usize].iter_mut().for_each(|n| *n += 1);
+        Ok(SmLease { places: self.clone(), sms })
+    }
+}
+
+impl SmLease {
+    /// The SMs, by number.
+    pub fn sms(&self) -> Range<u32> {
+        self.sms.clone()
+    }
+
+    /// True if these are all of the device.
+    pub fn is_all(&self) -> bool {
+        self.sms == (0..self.places.count.all)
+    }
+
+    /// Those that a client means which numbers its own from 0: of its share, as far as they are in it;
+    /// all of the share if none is.
+    pub fn within(&self, own: Range<u32>) -> Range<u32> {
+        let first = self.sms.start.saturating_add(own.start);
+        let end = self.sms.start.saturating_add(own.end).min(self.sms.end);
+        if first < end { first..end } else { self.sms() }
+    }
+}
+
+impl Drop for SmLease {
+    fn drop(&mut self) {
+        let mut clients = self.places.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.sms.start as usize..self.sms.end as usize;
+        clients[own].iter_mut().for_each(|n| *n = n.saturating_sub(1));
+    }
+}
+
 impl Device {
     /// How many SMs there are, and in what steps they can be given out: by twos from compute
     /// capability 7.0 on, where two SMs share what launches blocks; one by one on the software GPU.
@@ -23,5 +102,56 @@ impl Device {
         let all = number(MULTIPROCESSOR_COUNT).max(1) as u32;
         let by_twos = !self.has_tenants() && number(COMPUTE_CAPABILITY_MAJOR) >= 7;
         SmCount { all, step: if by_twos { 2 } else { 1 } }
+    }
+}
+
+impl Share {
+    /// Keeps all kernels of the share on those SMs (`None`: on any), and makes them `less_urgent` than
+    /// their streams say. CUDA_ERROR_NOT_SUPPORTED if the provider has no tenants: then streams on
+    /// those SMs do it ([`Stream::on_sms`](super::Stream::on_sms)).
+    pub fn limit(&self, sms: Option<Range<u32>>, less_urgent: i32) -> CUresult {
+        let (Some(extension), Some(tenant)) = (self.device().extension(), self.tenant()) else {
+            return Err(CudaError::NOT_SUPPORTED);
+        };
+        let sms: Vec<u32> = sms.into_iter().flatten().collect();
+        // SAFETY: the list has as many numbers as is said, and is read during the call.
+        unsafe { (extension.tenant_limit)(tenant, sms.as_ptr(), sms.len(), less_urgent) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_spread_over_the_sms() {
+        let places = SmPlaces::new(SmCount { all: 8, step: 1 });
+        let leases: Vec<SmLease> = (0..4).map(|_| places.take(2)).collect();
+        let ranges: Vec<Range<u32>> = leases.iter().map(SmLease::sms).collect();
+        assert_eq!(ranges, [0..2, 2..4, 4..6, 6..8]);
+        let all = places.take(8);
+        assert!(all.is_all() && !leases[0].is_all());
+        drop(leases);
+        let one = places.take(3);
+        assert_eq!((one.sms(), places.take(99).sms()), (0..3, 0..8));
+        assert_eq!(places.take(4).sms(), 3..7, "beside the other one");
+    }
+
+    #[test]
+    fn shares_begin_at_whole_steps() {
+        let places = SmPlaces::new(SmCount { all: 132, step: 2 });
+        let (first, second) = (places.take(33), places.take(32));
+        assert_eq!((first.sms(), second.sms()), (0..33, 34..66));
+        let invalid = CudaError::INVALID_RESOURCE_CONFIGURATION;
+        assert_eq!(places.take_these(130..134).err(), Some(invalid));
+        assert_eq!(places.take_these(8..16).unwrap().sms(), 8..16);
+    }
+
+    #[test]
+    fn a_client_s_own_numbers_begin_at_its_share() {
+        let places = SmPlaces::new(SmCount { all: 8, step: 1 });
+        let (_first, second) = (places.take(4), places.take(4));
+        assert_eq!((second.within(0..2), second.within(2..9)), (4..6, 6..8));
+        assert_eq!(second.within(6..8), 4..8, "a share that has shrunk");
     }
 }

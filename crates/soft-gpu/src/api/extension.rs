@@ -58,6 +58,7 @@ macro_rules! extension {
             tenant_work: openmpsTenantWork,
             tenant_place_managed: openmpsTenantPlaceManaged,
             tenant_memory: openmpsTenantMemory,
+            tenant_limit: openmpsTenantLimit,
             tenant_usage: openmpsTenantUsage,
             tenant_kernels: openmpsTenantKernels,
             tenant_trace: openmpsTenantTrace,
@@ -154,6 +155,26 @@ extension! {
         let driver = driver()?;
         let tenant = driver.tenant_of(tenant)?;
         driver.device.note_memory(&tenant, address, bytes, note)
+    }
+
+    fn openmpsTenantLimit(
+        tenant: u64, sms: *const c_uint, count: usize, less_urgent: c_int,
+    ) {
+        let driver = driver()?;
+        let tenant = driver.tenant_of(tenant)?;
+        let all = driver.device.settings.sms;
+        if count > all as usize || less_urgent < 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let mut own = (0..count).map(|index| sms.at(index)).collect::<Result<Vec<u32>>>()?;
+        own.sort_unstable();
+        own.dedup();
+        if own.len() != count || own.last().is_some_and(|last| *last >= all) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let own = (!own.is_empty()).then(|| own.into());
+        driver.device.limit_tenant(&tenant, own, less_urgent);
+        Ok(())
     }
 
     fn openmpsTenantUsage(tenant: u64, usage: *mut TenantUsage) {

@@ -4,6 +4,7 @@
 //! anyway. The device's own are in [`super::activity`], those of each kernel in [`super::profile`].
 
 use super::activity::Resident;
+use super::grid::SmMask;
 use simt::kernel::Counters;
 
 /// Work done for a tenant so far.
@@ -43,6 +44,10 @@ pub(super) struct Account {
     /// those of the tenant that has had the least. One that had no kernels begins level with those
     /// that had: what it did not use is not saved up.
     pub(super) share_ns: u64,
+    /// SMs on which its blocks may be placed, whatever their streams say.
+    pub(super) sms: SmMask,
+    /// Added to the priority of its grids: above 0 they are less urgent.
+    pub(super) priority: i32,
 }
 
 impl Account {

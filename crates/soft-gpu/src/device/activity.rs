@@ -113,6 +113,13 @@ impl Resident {
         self.warp_ns += elapsed * self.warps;
     }
 
+    /// SMs that have a block.
+    #[cfg(test)]
+    pub(super) fn occupied(&self) -> Vec<u32> {
+        let sms = self.on_sm.iter().enumerate().filter(|(_, blocks)| **blocks > 0);
+        sms.map(|(sm, _)| sm as u32).collect()
+    }
+
     /// A block of `warps` warps came to an SM.
     #[inline]
     pub(super) fn came(&mut self, sm: u32, warps: u32) {

@@ -187,14 +187,16 @@ impl Core {
         let (last, of_stream) =
             self.streams.get(stream).map_or((None, 0), |s| (s.last, s.priority));
         let pace_ns = last.filter(|last| last.kernel == identity(&op)).map_or(0, |l| l.pace_ns);
+        let mut less_urgent = 0;
         if let Some(account) = self.accounts.get_mut(tenant.account) {
             account.kernel_started(now, self.level_ns);
+            less_urgent = account.priority;
         }
         let total = op.launch.starts();
         let mut room = self.rooms.pop().unwrap_or_default();
         room.begin_anew();
         let grid = Grid {
-            priority: op.priority.unwrap_or(of_stream),
+            priority: op.priority.unwrap_or(of_stream).saturating_add(less_urgent),
             op,
             stream,
             tenant,
@@ -225,18 +227,18 @@ impl Core {
 
     /// Gives places to blocks: the front grid takes all that it can, what is left over goes to
     /// the next one.
-    fn place_blocks(&mut self, now: u64) {
+    pub(super) fn place_blocks(&mut self, now: u64) {
         // SMs that an earlier grid still waits for are not for later ones.
         let mut claimed: Option<Vec<bool>> = None;
         let mut at = 0;
         while let Some(&key) = self.pending.get(at) {
             self.place_blocks_of(key, claimed.as_deref(), now);
             let unplaced = |grid: &&Grid| grid.next < grid.total;
-            let Some(grid) = self.grids.get(key).filter(unplaced) else {
+            if self.grids.get(key).filter(unplaced).is_none() {
                 self.pending.remove(at);
                 continue;
-            };
-            match &grid.sms {
+            }
+            match self.mask_of(key) {
                 None => break,
                 Some(mask) => {
                     let claimed = claimed.get_or_insert_with(|| vec![false; self.sms.len()]);
@@ -247,6 +249,35 @@ impl Core {
         }
     }
 
+    /// SMs on which a grid's blocks may be placed: those of its stream that are its tenant's, and its
+    /// tenant's if those are none.
+    fn mask_of(&self, key: Key<Grid>) -> SmMask {
+        let grid = self.grids.get(key)?;
+        let of_tenant = self.accounts.get(grid.tenant.account).and_then(|a| a.sms.clone());
+        match (grid.sms.clone(), of_tenant) {
+            (mask, None) | (None, mask) => mask,
+            (Some(of_stream), Some(of_tenant)) => {
+                let both = of_stream.iter().filter(|sm| of_tenant.contains(sm));
+                let both: Arc<[u32]> = both.copied().collect();
+                Some(if both.is_empty() { of_tenant } else { both })
+            }
+        }
+    }
+
+    /// True if a cooperative grid waits for room that there will never be: its tenant has been given
+    /// fewer SMs since the launch was found to fit.
+    fn is_too_large_for_share(&self, grid: &Grid) -> bool {
+        let account = self.accounts.get(grid.tenant.account);
+        let Some(sms) = account.and_then(|account| account.sms.as_ref()) else { return false };
+        let mut sm = SmUse::default();
+        let mut of_sm = 0;
+        while sm.fits(&grid.op.need, self.capability) {
+            sm.take(&grid.op.need);
+            of_sm += 1;
+        }
+        grid.op.launch.workspace != 0 && grid.total > of_sm * sms.len() as u64
+    }
+
     /// Gives places to a grid's blocks as long as there are some. A worker's worth of blocks needs
     /// none where less urgent ones are, which give way: what they have on the SM is saved, as
     /// hardware does it.
@@ -254,6 +285,9 @@ impl Core {
         let capability = self.capability;
         self.place_where(key, claimed, u64::MAX, now, |on_sm, need| on_sm.fits(need, capability));
         let Some(grid) = self.grids.get(key) else { return };
+        if grid.next < grid.total && self.is_too_large_for_share(grid) {
+            return self.place_where(key, claimed, u64::MAX, now, |_, _| true);
+        }
         let most = self.on_top(grid);
         let less_urgent = |other: &Grid| other.priority > grid.priority && other.placed() > 0;
         if most > 0
@@ -315,6 +349,7 @@ impl Core {
         fits: impl Fn(&SmUse, &BlockNeed) -> bool,
     ) {
         let clock_ns = self.activity.clock_ns(now);
+        let mask = self.mask_of(key);
         let Some(grid) = self.grids.get_mut(key) else { return };
         let Some(account) = self.accounts.get_mut(grid.tenant.account) else { return };
         let mut counted =
@@ -339,7 +374,7 @@ impl Core {
             grid.next += 1;
         };
         let sms = &mut self.sms;
-        match &grid.sms {
+        match &mask {
             Some(mask) => {
                 let open = mask.iter().copied().filter(open);
                 places::fill(sms, open, &need, blocks, fits, placed);
@@ -519,7 +554,12 @@ impl Core {
         // stays what it is.
         let heirs = self.pending.first() == Some(&key);
         let Some(grid) = self.grids.get_mut(key) else { return };
-        let heirs = heirs || grid.in_slices;
+        // Unless these are on SMs that are not the tenant's any more.
+        let of_tenant = self.accounts.get(grid.tenant.account).and_then(|a| a.sms.as_ref());
+        let stay = of_tenant.is_none_or(|sms| {
+            blocks.iter().all(|block| block.places.iter().all(|sm| sms.contains(&sm)))
+        });
+        let heirs = stay && (heirs || grid.in_slices);
         let need = grid.op.need;
         grid.left += blocks.len() as u64;
         let ended = grid.left == grid.total;

@@ -190,6 +190,19 @@ impl Device {
         Usage { memory_bytes, ..usage }
     }
 
+    /// Has a tenant's blocks placed on those SMs only from now on, and its grids to come be so much
+    /// less urgent. Blocks that have their places keep them until they end.
+    pub fn limit_tenant(&self, tenant: &Tenant, sms: grid::SmMask, less_urgent: i32) {
+        let now = clock::now_ns();
+        let mut core = self.lock();
+        if let Some(account) = core.accounts.get_mut(tenant.account) {
+            account.sms = sms;
+            account.priority = less_urgent;
+        }
+        core.place_blocks(now);
+        core.wake_workers();
+    }
+
     /// Writes a line to stderr if OPENMPS_SOFT_LOG asks for it.
     pub fn log(&self, line: &str) {
         if self.settings.log {

@@ -5,6 +5,7 @@ use crate::device::host::HostCall;
 use crate::device::profile::KernelRow;
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
+use crate::device::tenant::Tenant;
 use simt::kernel::{Fault, FaultKind};
 use std::time::{Duration, Instant};
 
@@ -271,4 +272,128 @@ fn ending_a_tenant_ends_endless_kernels_and_wakes_who_waits() {
     device.enqueue(stream, launch(16, 1024, count(&counter))).unwrap();
     device.synchronize_stream(stream).unwrap();
     assert_eq!(counter.load(Ordering::Relaxed), 16);
+}
+
+/// SMs on which a tenant has blocks.
+fn occupied(device: &TestDevice, tenant: &Tenant) -> Vec<u32> {
+    device.lock().accounts.get(tenant.account).unwrap().resident.occupied()
+}
+
+fn stream_on(device: &TestDevice, tenant: &Arc<Tenant>, sms: Option<&[u32]>) -> Key<Stream> {
+    let group = device.group(1, tenant).unwrap();
+    let spec = StreamSpec { non_blocking: true, sms: sms.map(Arc::from), ..Default::default() };
+    device.create_stream(group, tenant, spec).unwrap()
+}
+
+/// Fills what the stream's blocks may have of the device with some that wait; the SMs that they
+/// are on.
+fn filled(device: &TestDevice, tenant: &Arc<Tenant>, stream: Key<Stream>) -> Vec<u32> {
+    let flag = Arc::new(AtomicU32::new(0));
+    let last = device.enqueue(stream, launch(400, 256, spin_until(&flag))).unwrap();
+    let sms = occupied(device, tenant);
+    flag.store(1, Ordering::Release);
+    device.wait_stream(stream, last).unwrap();
+    sms
+}
+
+#[test]
+fn a_tenant_s_blocks_stay_on_its_sms_whatever_their_stream_says() {
+    let device = TestDevice::new();
+    let [mine, theirs] = [(); 2].map(|()| device.create_tenant().unwrap());
+    let all = stream_on(&device, &mine, None);
+    assert_eq!(filled(&device, &mine, all), (0..8).collect::<Vec<_>>());
+    device.limit_tenant(&mine, Some([1, 2].into()), 0);
+    assert_eq!(filled(&device, &mine, all), [1, 2]);
+    let some = stream_on(&device, &mine, Some(&[0, 1]));
+    assert_eq!(filled(&device, &mine, some), [1], "what both have");
+    device.limit_tenant(&theirs, Some([3].into()), 0);
+    let elsewhere = stream_on(&device, &theirs, Some(&[0, 1]));
+    assert_eq!(filled(&device, &theirs, elsewhere), [3], "the tenant's, if they have none");
+    device.limit_tenant(&mine, None, 0);
+    assert_eq!(filled(&device, &mine, all), (0..8).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_share_changes_under_a_running_grid() {
+    let device = TestDevice::new();
+    let tenant = device.create_tenant().unwrap();
+    let stream = stream_on(&device, &tenant, None);
+    // Each block waits until so many may end.
+    let (may_end, ended) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (gate, counter) = (may_end.clone(), ended.clone());
+    let body = move |worker: &mut Worker<'_>, _, _| {
+        while counter.load(Ordering::Acquire) >= gate.load(Ordering::Acquire) {
+            if worker.control.yield_requested() {
+                return Outcome::Yielded;
+            }
+            std::hint::spin_loop();
+        }
+        counter.fetch_add(1, Ordering::AcqRel);
+        Outcome::Finished
+    };
+    let last = device.enqueue(stream, launch(4000, 1024, body)).unwrap();
+    assert_eq!(occupied(&device, &tenant), (0..8).collect::<Vec<_>>());
+    device.limit_tenant(&tenant, Some([0].into()), 0);
+    assert_eq!(occupied(&device, &tenant), (0..8).collect::<Vec<_>>(), "blocks stay until they end");
+    may_end.store(1000, Ordering::Release);
+    let wait = |what: &dyn Fn() -> bool| {
+        while !what() {
+            std::thread::yield_now();
+        }
+    };
+    wait(&|| occupied(&device, &tenant) == [0]);
+    device.limit_tenant(&tenant, None, 0);
+    assert_eq!(occupied(&device, &tenant), (0..8).collect::<Vec<_>>(), "at once");
+    may_end.store(u32::MAX, Ordering::Release);
+    device.wait_stream(stream, last).unwrap();
+    assert_eq!(device.usage(&tenant).blocks, 4000);
+    assert!(device.lock().sms.iter().all(|sm| sm.is_empty()));
+}
+
+#[test]
+fn a_cooperative_grid_that_the_share_has_no_room_for_runs_all_the_same() {
+    let device = TestDevice::new();
+    let tenant = device.create_tenant().unwrap();
+    let stream = stream_on(&device, &tenant, None);
+    device.limit_tenant(&tenant, Some([2].into()), 0);
+    let there = Arc::new(AtomicU32::new(0));
+    let counter = there.clone();
+    // All of them have to be there at once: two for each SM of the device.
+    let came = std::sync::Mutex::new(std::collections::HashSet::new());
+    let body = move |_: &mut Worker<'_>, _, index: u64| {
+        if came.lock().unwrap().insert(index) {
+            counter.fetch_add(1, Ordering::AcqRel);
+        }
+        match counter.load(Ordering::Acquire) {
+            8 => Outcome::Finished,
+            _ => Outcome::Yielded,
+        }
+    };
+    let mut op = launch(8, 1024, body);
+    if let Op::Kernel(kernel) = &mut op {
+        Arc::get_mut(&mut kernel.launch).unwrap().workspace = 1;
+    }
+    let last = device.enqueue(stream, op).unwrap();
+    assert_eq!(occupied(&device, &tenant), [2]);
+    device.wait_stream(stream, last).unwrap();
+}
+
+#[test]
+fn a_tenant_of_low_priority_is_behind_all_streams_of_others() {
+    let device = TestDevice::new();
+    let [mine, theirs] = [(); 2].map(|()| device.create_tenant().unwrap());
+    device.limit_tenant(&mine, None, 6);
+    let group = device.group(1, &mine).unwrap();
+    let spec = StreamSpec { non_blocking: true, priority: -5, ..Default::default() };
+    let urgent = device.create_stream(group, &mine, spec).unwrap();
+    let never = Arc::new(AtomicU32::new(0));
+    let last = device.enqueue(urgent, launch(200, 1024, spin_until(&never))).unwrap();
+    // Only a grid that is more urgent gets places on top of those at once.
+    let done = Arc::new(AtomicU32::new(0));
+    let plain = stream_on(&device, &theirs, None);
+    let first = device.enqueue(plain, launch(4, 1024, count(&done))).unwrap();
+    assert!(!occupied(&device, &theirs).is_empty() || done.load(Ordering::Acquire) > 0);
+    device.wait_stream(plain, first).unwrap();
+    never.store(1, Ordering::Release);
+    device.wait_stream(urgent, last).unwrap();
 }

@@ -1,6 +1,6 @@
 //! What all sessions of a server share, and how they call its main thread.
 
-use crate::device::Device;
+use crate::device::{Device, SmPlaces};
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
 use crate::printed::Printed;
@@ -20,6 +20,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Common {
     /// The device that all share.
     pub device: Arc<Device>,
+    /// Which client has which of the device's SMs.
+    pub places: Arc<SmPlaces>,
     /// The clients' windows.
     pub windows: Windows,
     /// Where their reservations are made.
@@ -82,8 +84,10 @@ impl Common {
         }
         let crowd = Arc::new(Crowd::of_machine(device.queues()));
         let arena = Arena::new(device.part());
+        let places = SmPlaces::new(device.sm_count());
         let common = Self {
             device,
+            places,
             windows: Windows::default(),
             arena,
             shared: Shared::default(),

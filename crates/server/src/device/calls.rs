@@ -44,7 +44,7 @@ calls! {
         cuDeviceGetCount cuDeviceGetP2PAttribute
         cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute
         cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc
-        cuGreenCtxStreamCreate cuGreenCtxDestroy;
+        cuGreenCtxStreamCreate cuGreenCtxDestroy cuCtxFromGreenCtx;
     Nothing:
         cuModuleGetFunction cuModuleGetFunctionCount cuModuleEnumerateFunctions
         cuModuleGetGlobal_v2 cuFuncGetName cuFuncGetAttribute cuFuncSetAttribute
@@ -72,7 +72,8 @@ calls! {
     Nothing:
         cuGraphCreate cuGraphDestroy cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode
         cuGraphAddMemsetNode cuGraphAddEmptyNode cuGraphAddNode_v2 cuGraphAddDependencies
-        cuGraphKernelNodeSetAttribute cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
+        cuGraphKernelNodeSetAttribute cuGraphKernelNodeGetParams_v2
+        cuGraphKernelNodeSetParams_v2 cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
         cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecDestroy;
 }
 

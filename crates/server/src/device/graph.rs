@@ -5,9 +5,9 @@ use super::{CheckedRange, Function, LaunchShape, Share, Stream};
 use cuda_api::constants::graph_node;
 use cuda_api::{
     CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
-    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUgraph, CUgraphExec,
-    CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel,
-    CUlaunchAttributeValue, CUresult, CudaError, DriverTable,
+    CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo,
+    CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel, CUlaunchAttributeValue, CUresult,
+    CudaError, DriverTable,
 };
 use std::cell::Cell;
 use std::ptr;
@@ -84,6 +84,8 @@ pub struct GraphBuilder {
     graph: Rc<RawGraph>,
     depth: u32,
     nodes: Vec<CUgraphNode>,
+    /// Those of them that launch.
+    kernels: Vec<CUgraphNode>,
 }
 
 impl GraphBuilder {
@@ -94,7 +96,7 @@ impl GraphBuilder {
         unsafe { share.device().table().cuGraphCreate(&mut raw, 0)? };
         made(&share.counts.graphs);
         let graph = RawGraph::new(share, raw, None);
-        Ok(Self { share: share.clone(), graph, depth: 0, nodes: Vec::new() })
+        Ok(Self { share: share.clone(), graph, depth: 0, nodes: Vec::new(), kernels: Vec::new() })
     }
 
     /// Number of nodes.
@@ -151,7 +153,7 @@ impl GraphBuilder {
                     extra,
                 },
                 kern: CUkernel::NULL,
-                ctx: CUcontext::NULL,
+                ctx: self.share.graph_context.get(),
             };
             // SAFETY: graph and function are alive; the parameters and the list that they lead to
             // are only read, during the call; the local is written.
@@ -168,6 +170,27 @@ impl GraphBuilder {
             unsafe { t.cuGraphKernelNodeSetAttribute(node, attribute.id, &value)? };
         }
         self.nodes.push(node);
+        self.kernels.push(node);
+        Ok(())
+    }
+
+    /// Has all its kernels run where the share's graphs now do ([`Share::set_graph_sms`]); those of
+    /// bodies stay where they are.
+    pub fn move_kernels(&self) -> CUresult {
+        let device = self.share.device();
+        let context = self.share.graph_context.get();
+        let context = if context.is_null() { device.context() } else { context };
+        for node in &self.kernels {
+            // SAFETY: the structure is plain data, for which zeros are valid.
+            let mut params: CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
+            // SAFETY: the node is alive and a kernel's; the local is written, and what it leads to
+            // is the node's own until that changes: the second call copies first.
+            unsafe {
+                device.table().cuGraphKernelNodeGetParams_v2(*node, &mut params)?;
+                params.ctx = context;
+                device.table().cuGraphKernelNodeSetParams_v2(*node, &params)?;
+            }
+        }
         Ok(())
     }
 
@@ -253,7 +276,8 @@ impl GraphBuilder {
         let body = |raw: &CUgraph| {
             let whole = Some(self.graph.clone());
             let graph = RawGraph::new(&self.share, *raw, whole);
-            Self { share: self.share.clone(), graph, depth: self.depth + 1, nodes: Vec::new() }
+            let (nodes, kernels) = (Vec::new(), Vec::new());
+            Self { share: self.share.clone(), graph, depth: self.depth + 1, nodes, kernels }
         };
         Ok(bodies.iter().map(body).collect())
     }

@@ -6,7 +6,7 @@
 
 use super::{Device, Share};
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
-use cuda_api::{CUresult, CudaError};
+use cuda_api::{CUcontext, CUresult, CudaError};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -38,6 +38,11 @@ impl SmPlaces {
     /// Nothing is given out.
     pub fn new(count: SmCount) -> Arc<Self> {
         Arc::new(Self { count, clients: Mutex::new(vec![0; count.all as usize]) })
+    }
+
+    /// How many SMs there are.
+    pub fn count(&self) -> SmCount {
+        self.count
     }
 
     /// So many SMs, at most all: those that the fewest clients have, the lowest of these.
@@ -77,20 +82,18 @@ impl SmLease {
         self.sms == (0..self.places.count.all)
     }
 
-    /// Those that a client means which numbers its own from 0: of its share, as far as they are in it;
-    /// all of the share if none is.
-    pub fn within(&self, own: Range<u32>) -> Range<u32> {
-        let first = self.sms.start.saturating_add(own.start);
-        let end = self.sms.start.saturating_add(own.end).min(self.sms.end);
-        if first < end { first..end } else { self.sms() }
+    /// Gives the SMs back before it is dropped, so that it can be taken anew where they are.
+    pub fn give_back(&mut self) {
+        let mut clients = self.places.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.sms.start as usize..self.sms.end as usize;
+        clients[own].iter_mut().for_each(|n| *n = n.saturating_sub(1));
+        self.sms = 0..0;
     }
 }
 
 impl Drop for SmLease {
     fn drop(&mut self) {
-        let mut clients = self.places.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = self.sms.start as usize..self.sms.end as usize;
-        clients[own].iter_mut().for_each(|n| *n = n.saturating_sub(1));
+        self.give_back();
     }
 }
 
@@ -103,19 +106,30 @@ impl Device {
         let by_twos = !self.has_tenants() && number(COMPUTE_CAPABILITY_MAJOR) >= 7;
         SmCount { all, step: if by_twos { 2 } else { 1 } }
     }
-}
 
-impl Share {
-    /// Keeps all kernels of the share on those SMs (`None`: on any), and makes them `less_urgent` than
+    /// Keeps all kernels of a tenant on those SMs (`None`: on any), and makes them `less_urgent` than
     /// their streams say. CUDA_ERROR_NOT_SUPPORTED if the provider has no tenants: then streams on
-    /// those SMs do it ([`Stream::on_sms`](super::Stream::on_sms)).
-    pub fn limit(&self, sms: Option<Range<u32>>, less_urgent: i32) -> CUresult {
-        let (Some(extension), Some(tenant)) = (self.device().extension(), self.tenant()) else {
-            return Err(CudaError::NOT_SUPPORTED);
-        };
+    /// those SMs do it ([`Stream::on_sms`](super::Stream::on_sms)). For any thread.
+    pub fn limit_tenant(&self, tenant: u64, sms: Option<Range<u32>>, less_urgent: i32) -> CUresult {
+        let extension = self.extension().ok_or(CudaError::NOT_SUPPORTED)?;
         let sms: Vec<u32> = sms.into_iter().flatten().collect();
         // SAFETY: the list has as many numbers as is said, and is read during the call.
         unsafe { (extension.tenant_limit)(tenant, sms.as_ptr(), sms.len(), less_urgent) }
+    }
+}
+
+impl Share {
+    /// Has kernels of graphs that are put together from now on run on those SMs (`None`: on any),
+    /// where the provider has no tenants.
+    pub fn set_graph_sms(&self, sms: Option<Range<u32>>) -> CUresult {
+        let mut context = CUcontext::NULL;
+        if let Some(sms) = sms {
+            let green = self.green_context(sms)?;
+            // SAFETY: the local is written; the share keeps the green context for its life.
+            unsafe { self.device().table().cuCtxFromGreenCtx(&mut context, green)? };
+        }
+        self.graph_context.set(context);
+        Ok(())
     }
 }
 
@@ -145,13 +159,5 @@ mod tests {
         let invalid = CudaError::INVALID_RESOURCE_CONFIGURATION;
         assert_eq!(places.take_these(130..134).err(), Some(invalid));
         assert_eq!(places.take_these(8..16).unwrap().sms(), 8..16);
-    }
-
-    #[test]
-    fn a_client_s_own_numbers_begin_at_its_share() {
-        let places = SmPlaces::new(SmCount { all: 8, step: 1 });
-        let (_first, second) = (places.take(4), places.take(4));
-        assert_eq!((second.within(0..2), second.within(2..9)), (4..6, 6..8));
-        assert_eq!(second.within(6..8), 4..8, "a share that has shrunk");
     }
 }

@@ -188,7 +188,8 @@ impl Clients {
     fn limits_of(&self, settings: &Settings) -> Limits {
         let device = &self.common.device;
         let ordinal = device.ordinal() as u32;
-        Limits::new(settings, (ordinal, &device.info().uuid_text()), device.sm_count())
+        let uuid = device.info().uuid_text();
+        Limits::new(settings, (ordinal, &uuid), &self.common.places)
     }
 
     /// Adds the sockets to watch. Returns the clients they belong to.
@@ -247,6 +248,8 @@ impl Clients {
                 link.scheduling.change(class.word()).map_err(|error| error.to_string())?;
             }
         }
+        // Where the session has to do it, it does when it looks up.
+        let _ = link.put_into_effect(&self.common.device);
         link.ring();
         self.common.log.line(format!("Client {name}: {text}"));
         Ok(())

@@ -21,6 +21,7 @@ impl Session {
         if self.sticky.is_some() {
             return;
         }
+        self.heed_limits();
         let gate = &mut self.gate;
         let polled = self.streams.poll(|slot| gate.stream_idle(slot));
         let polled = polled.and_then(|_| self.meter.read());

@@ -114,6 +114,10 @@ pub(super) enum Graph {
         meter: KernelMeter,
         /// The same nodes in pieces, if it was cut.
         pieces: Vec<Piece>,
+        /// What it was made of, to be made anew for other SMs, where the provider has no tenants.
+        source: Option<GraphBuilder>,
+        /// State of the client's limits in which it was made.
+        limits_version: u32,
     },
 }
 
@@ -299,7 +303,10 @@ impl Session {
         };
         let kernel = self.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
         let meter = KernelMeter::new(kernel);
-        self.graphs.table.put(handle, Graph::Ready { exec, uses, meter, pieces });
+        let source = (!self.share.is_tenant()).then_some(builder);
+        let limits_version = self.limits_version;
+        let ready = Graph::Ready { exec, uses, meter, pieces, source, limits_version };
+        self.graphs.table.put(handle, ready);
         Ok(())
     }
 
@@ -368,9 +375,16 @@ impl Session {
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let graph = self.graphs.table.get_mut(request.graph.0 as u64)?;
-        let Graph::Ready { exec, uses, meter, .. } = graph else {
+        let Graph::Ready { exec, uses, meter, source, limits_version, .. } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
+        if let Some(source) = source
+            && *limits_version != self.limits_version
+        {
+            source.move_kernels()?;
+            *exec = source.instantiate()?;
+        }
+        *limits_version = self.limits_version;
         uses.check(&self.memory)?;
         if uses.may_print && !self.printing {
             self.printing = self.common.printed.begin(&self.link);

@@ -79,6 +79,11 @@ impl<T> Table<T> {
         place.map(|(_, object)| object).ok_or(CudaError::INVALID_HANDLE)
     }
 
+    /// All objects, to change them.
+    pub fn each_mut(&mut self, each: impl FnMut(&mut T)) {
+        self.places.iter_mut().flatten().map(|(_, object)| object).for_each(each);
+    }
+
     /// Drops objects for which `keep` says false.
     pub fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.retain_named(|_, object| keep(object));

@@ -4,9 +4,10 @@
 //! has to act on when it looks up from its ring.
 
 use super::account::Account;
-use crate::device::SmCount;
+use crate::device::{SmCount, SmLease, SmPlaces};
 use channel::message::{ClientLimits, SetBy, Settings};
 use cuda_api::settings::{Percentage, Priority};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,30 +15,79 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Limits {
     /// Its device memory.
     pub memory: Arc<Account>,
-    sms: SmCount,
+    places: Arc<SmPlaces>,
     now: Mutex<Now>,
     /// Grows with each change of what a session has to act on.
     version: AtomicU32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Now {
     memory_by: Option<SetBy>,
-    sms: (u32, SetBy),
+    /// SMs that it was given, which SMs these are, and by whom.
+    sms: (u32, SmLease, SetBy),
     priority: (Priority, SetBy),
+}
+
+/// On what terms a client's kernels run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Its SMs, if they are not all.
+    pub sms: Option<Range<u32>>,
+    /// SMs of the device.
+    pub sms_of_device: u32,
+    /// Its priority.
+    pub priority: Priority,
+}
+
+impl Terms {
+    /// The device's SMs that a client means which numbers its own from 0: as far as they are in its
+    /// share, which may have changed; all of that if none is.
+    pub fn within(&self, own: Range<u32>) -> Range<u32> {
+        let share = self.sms.clone().unwrap_or(0..self.sms_of_device);
+        let first = share.start.saturating_add(own.start);
+        let end = share.start.saturating_add(own.end).min(share.end);
+        if first < end { first..end } else { share }
+    }
+
+    /// The provider's priority of a stream for which the client asks one, where streams are all that
+    /// has any: those of clients below normal are behind all others, so these leave the last one.
+    pub fn stream_priority(&self, asked: i32, least: i32, greatest: i32) -> i32 {
+        match self.priority {
+            _ if least <= greatest => asked,
+            Priority::BelowNormal => least,
+            Priority::Normal => asked.min(least - 1),
+        }
+    }
+
+    /// By how much launches are less urgent than their streams say, where a client has a priority.
+    pub fn less_urgent(&self, least: i32, greatest: i32) -> i32 {
+        match self.priority {
+            Priority::Normal => 0,
+            Priority::BelowNormal => least.saturating_sub(greatest).saturating_add(1),
+        }
+    }
 }
 
 impl Limits {
     /// Those of a client that has come, on the device with that number and UUID.
-    pub fn new(settings: &Settings, (ordinal, uuid): (u32, &str), sms: SmCount) -> Self {
+    pub fn new(settings: &Settings, (ordinal, uuid): (u32, &str), places: &Arc<SmPlaces>) -> Self {
         let memory = settings.memory_of(ordinal, uuid);
         let (share, by) = settings.share;
+        let sms = share.sms(places.count().all, places.count().step);
+        let lease = match settings.partition {
+            Some((first, end)) => {
+                places.take_these(first..end).unwrap_or_else(|_| places.take(sms))
+            }
+            None => places.take(sms),
+        };
+        let sms = lease.sms().len() as u32;
         Self {
             memory: Account::new(memory.map_or(u64::MAX, |(bytes, _)| bytes)),
-            sms,
+            places: places.clone(),
             now: Mutex::new(Now {
                 memory_by: memory.map(|(_, by)| by),
-                sms: (share.sms(sms.all, sms.step), by),
+                sms: (sms, lease, by),
                 priority: settings.priority,
             }),
             version: AtomicU32::new(1),
@@ -50,11 +100,11 @@ impl Limits {
 
     /// As a report has them.
     pub fn report(&self) -> ClientLimits {
-        let now = *self.now();
+        let now = self.now();
         ClientLimits {
             memory: now.memory_by.map(|by| (self.memory.limit_bytes(), by)),
-            sms: now.sms,
-            sms_of_device: self.sms.all,
+            sms: (now.sms.0, now.sms.2),
+            sms_of_device: self.places.count().all,
             priority: now.priority,
         }
     }
@@ -64,14 +114,19 @@ impl Limits {
         self.now().sms.0
     }
 
-    /// True if that is less than all of the device.
-    pub fn has_share(&self) -> bool {
-        self.sms() < self.sms.all
-    }
-
     /// Its priority.
     pub fn priority(&self) -> Priority {
         self.now().priority.0
+    }
+
+    /// On what terms its kernels run.
+    pub fn terms(&self) -> Terms {
+        let now = self.now();
+        Terms {
+            sms: (!now.sms.1.is_all()).then(|| now.sms.1.sms()),
+            sms_of_device: self.places.count().all,
+            priority: now.priority.0,
+        }
     }
 
     /// Changes with everything that a session has to act on.
@@ -87,19 +142,27 @@ impl Limits {
 
     /// Another share of SMs.
     pub fn set_share(&self, share: Percentage) {
-        self.now().sms = (share.sms(self.sms.all, self.sms.step), SetBy::Live);
+        let count = self.places.count();
+        self.give(share.sms(count.all, count.step));
+    }
+
+    fn give(&self, sms: u32) {
+        let mut now = self.now();
+        // The old ones are free for the new ones.
+        now.sms.1.give_back();
+        now.sms = (sms, self.places.take(sms), SetBy::Live);
+        drop(now);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Another number of SMs: rounded up to a whole step, as an affinity is. An error says what is
     /// allowed.
     pub fn set_sms(&self, sms: u32) -> Result<(), String> {
-        let SmCount { all, step } = self.sms;
+        let SmCount { all, step } = self.places.count();
         if sms == 0 || sms > all {
             return Err(format!("the device has {all} SMs: a number from 1 to {all} is allowed"));
         }
-        self.now().sms = (sms.next_multiple_of(step.max(1)).min(all), SetBy::Live);
-        self.version.fetch_add(1, Ordering::AcqRel);
+        self.give(sms.next_multiple_of(step.max(1)).min(all));
         Ok(())
     }
 
@@ -121,12 +184,15 @@ mod tests {
             share: (Percentage::parse("25").unwrap(), SetBy::Daemon),
             ..Settings::default()
         };
-        let limits = Limits::new(&settings, device, SmCount { all: 132, step: 2 });
+        let places = SmPlaces::new(SmCount { all: 132, step: 2 });
+        let limits = Limits::new(&settings, device, &places);
         assert_eq!((limits.report().sms, limits.report().memory), ((32, SetBy::Daemon), None));
         let version = limits.version();
         limits.set_memory(Some(1 << 30));
         assert_eq!(limits.version(), version, "a session has nothing to do");
+        assert_eq!(limits.terms().sms, Some(0..32));
         limits.set_sms(5).unwrap();
+        assert_eq!(limits.terms().sms, Some(0..6));
         assert_eq!(limits.report().sms, (6, SetBy::Live));
         assert_eq!(limits.report().memory, Some((1 << 30, SetBy::Live)));
         assert!(limits.version() > version);
@@ -135,5 +201,24 @@ mod tests {
         }
         limits.set_memory(None);
         assert_eq!(limits.report().memory, None);
+    }
+
+    #[test]
+    fn terms_are_about_the_device_s_own_numbers() {
+        let terms = |sms| Terms { sms, sms_of_device: 8, priority: Priority::Normal };
+        assert_eq!(terms(None).within(2..4), 2..4);
+        assert_eq!(terms(Some(4..8)).within(2..9), 6..8);
+        assert_eq!(terms(Some(4..6)).within(3..4), 4..6, "a share that has shrunk");
+    }
+
+    #[test]
+    fn clients_below_normal_are_behind_all_streams_of_others() {
+        let of = |priority| Terms { sms: None, sms_of_device: 8, priority };
+        let (normal, below) = (of(Priority::Normal), of(Priority::BelowNormal));
+        for asked in -5..=0 {
+            assert!(below.stream_priority(asked, 0, -5) > normal.stream_priority(0, 0, -5));
+        }
+        assert_eq!((normal.stream_priority(-3, 0, -5), normal.stream_priority(0, 0, 0)), (-3, 0));
+        assert_eq!((normal.less_urgent(0, -5), below.less_urgent(0, -5)), (0, 6));
     }
 }

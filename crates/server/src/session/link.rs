@@ -235,14 +235,14 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::SmCount;
+    use crate::device::{SmCount, SmPlaces};
     use crate::scheduling::Scheduler;
 
     #[test]
     fn the_first_reason_stays_unless_the_client_goes() {
         let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into(), window: 0 };
-        let sms = SmCount { all: 8, step: 1 };
-        let limits = Limits::new(&Default::default(), (0, "GPU-"), sms);
+        let places = SmPlaces::new(SmCount { all: 8, step: 1 });
+        let limits = Limits::new(&Default::default(), (0, "GPU-"), &places);
         let member = Scheduler::new(Default::default()).join(Default::default());
         let link = Link::new(identity, limits, member);
         assert_eq!(link.ending(), None);

@@ -38,6 +38,7 @@ mod posts;
 mod printing;
 mod ranges;
 mod retired;
+mod shares;
 mod sharing;
 mod start;
 mod streams;
@@ -48,7 +49,7 @@ pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS_MAX, NODES_MAX};
-pub use limits::Limits;
+pub use limits::{Limits, Terms};
 pub use link::{End, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
 pub use meter::{ClientCounters, KernelCounters, Prediction, Shape, ShapeCounters, Submitted};
@@ -128,6 +129,8 @@ struct Session {
     /// Results of a generic call: kept to use its room again.
     results: Vec<u64>,
     requests_until_look: u32,
+    /// State of the client's limits in which they were last put into effect.
+    limits_version: u32,
 }
 
 impl Session {

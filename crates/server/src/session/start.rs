@@ -25,6 +25,7 @@ use channel::socket::SeqPacket;
 use channel::system;
 use channel::wait::SpinPolicy;
 use cuda_api::CudaError;
+use cuda_api::attributes::MULTIPROCESSOR_COUNT;
 use cuda_api::extension::memory_note;
 use cuda_api::handle::HandleKind;
 use std::any::Any;
@@ -33,6 +34,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+
+/// The attribute of the number of SMs.
+const SMS: usize = MULTIPROCESSOR_COUNT as usize;
 
 /// Why a client is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -185,6 +189,7 @@ impl Session {
             // A session is opened once.
             let _ = link.tenant.set(tenant);
         }
+        link.put_into_effect(&common.device)?;
         let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
         link.set_doorbell(consumer.doorbell(), region.clone());
         tell_refusals(common, link);
@@ -194,7 +199,13 @@ impl Session {
             graphs: Graphs::new(),
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
-            streams: Streams::new(&share, &region, &link.counters, &link.scheduling),
+            streams: Streams::new(
+                &share,
+                link.limits.terms(),
+                &region,
+                &link.counters,
+                &link.scheduling,
+            ),
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
             retired: Retired::new(&share),
@@ -219,7 +230,13 @@ impl Session {
             place: Place::new(&common.crowd),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,
+            limits_version: link.limits.version(),
         };
+        let of_graphs = match session.share.is_tenant() {
+            true => Ok(()),
+            false => session.share.set_graph_sms(link.limits.terms().sms),
+        };
+        session.say_unkept(of_graphs);
         session.welcome(&lease)?;
         session.lease = Some(lease);
         Ok(session)
@@ -238,6 +255,8 @@ impl Session {
         let device = &self.common.device;
         let info = device.info();
         let (least, greatest) = device.stream_priorities();
+        let (mut attributes, sms) = (info.attributes, self.link.limits.sms());
+        attributes[SMS] = sms as i32;
         let window = |w: Window| message::Window { address: w.base, bytes: w.bytes };
         let welcome = Welcome {
             client_id: self.link.identity.id,
@@ -249,7 +268,12 @@ impl Session {
             priority_greatest: greatest,
             flags: self.flags(),
             log_path: self.common.log.path().to_owned(),
-            devices: vec![message::Device::from(info.clone())],
+            devices: vec![message::Device {
+                attributes,
+                // Of a share they are those of its size.
+                sm_groups: if sms < info.attributes[SMS] as u32 { 0 } else { info.sm_groups },
+                ..message::Device::from(info.clone())
+            }],
         };
         self.region.set_server_state(ServerState::Running);
         self.link.set_stage(Stage::Active);

@@ -8,6 +8,7 @@
 use super::fences::Kept;
 use super::gate::Load;
 use super::handles::Table;
+use super::limits::Terms;
 use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
 use crate::device::{Event, Share, Stream};
@@ -90,6 +91,9 @@ pub struct Streams {
     /// Streams that the client has destroyed and whose work goes on.
     leaving: Vec<Slot>,
     slots: usize,
+    terms: Terms,
+    /// Why streams are not on the client's SMs, if they cannot be.
+    unkept: Option<CudaError>,
     region: Region,
     counters: Arc<ClientCounters>,
     scheduling: Arc<Member>,
@@ -101,6 +105,7 @@ impl Streams {
     /// The legacy stream is made at its first use. `region` has the completion words.
     pub fn new(
         share: &Rc<Share>,
+        terms: Terms,
         region: &Region,
         counters: &Arc<ClientCounters>,
         scheduling: &Arc<Member>,
@@ -113,6 +118,8 @@ impl Streams {
             busy: Vec::new(),
             leaving: Vec::new(),
             slots,
+            terms,
+            unkept: None,
             region: region.clone(),
             counters: counters.clone(),
             scheduling: scheduling.clone(),
@@ -151,22 +158,75 @@ impl Streams {
 
     /// The priority that a stream has for which the client wants one.
     fn priority_of(&self, wanted: i32) -> i32 {
-        if !self.scheduling.has_priorities() {
-            return wanted;
-        }
         let (least, greatest) = self.share.device().stream_priorities();
-        self.scheduling.class().stream_priority(wanted, least, greatest)
+        let of_class = match self.scheduling.has_priorities() {
+            true => self.scheduling.class().stream_priority(wanted, least, greatest),
+            false => wanted,
+        };
+        // A tenant has its client's priority itself.
+        match self.share.is_tenant() {
+            true => of_class,
+            false => self.terms.stream_priority(of_class, least, greatest),
+        }
     }
 
-    fn make(&self, made: &Made) -> Result<Stream, CudaError> {
-        match (&made.sms, made.free_sms) {
-            (Some(sms), _) => Stream::on_sms(&self.share, made.priority, sms.clone()),
-            (None, 0) => Stream::new(&self.share, made.priority),
-            (None, free) => {
-                let sms = self.share.device().sms().saturating_sub(free);
-                Stream::on_sms(&self.share, made.priority, 0..sms)
+    /// A stream of the provider's, on the client's terms.
+    fn make(&mut self, made: &Made) -> Result<Stream, CudaError> {
+        if let Some(own) = &made.sms {
+            match Stream::on_sms(&self.share, made.priority, self.terms.within(own.clone())) {
+                // A share need not have whole groups of the device's.
+                Err(CudaError::INVALID_RESOURCE_CONFIGURATION) if self.terms.sms.is_some() => {}
+                stream => return stream,
             }
         }
+        let all = self.share.device().sms();
+        if made.free_sms > 0 {
+            let share = self.terms.sms.clone().unwrap_or(0..all);
+            let end = share.end.min(all.saturating_sub(made.free_sms)).max(share.start + 1);
+            return Stream::on_sms(&self.share, made.priority, share.start..end);
+        }
+        // A tenant has its share itself.
+        let wanted = !self.share.is_tenant() && self.unkept.is_none();
+        if let Some(sms) = self.terms.sms.clone().filter(|_| wanted) {
+            match Stream::on_sms(&self.share, made.priority, sms) {
+                Ok(stream) => return Ok(stream),
+                Err(error) => self.unkept = Some(error),
+            }
+        }
+        Stream::new(&self.share, made.priority)
+    }
+
+    /// Why the client's share of SMs is not kept, if it is not.
+    pub fn unkept(&self) -> Option<CudaError> {
+        self.unkept
+    }
+
+    /// Goes on with other streams of the provider's, on other terms: each begins when the one before
+    /// it has done its work.
+    pub fn set_terms(&mut self, terms: Terms) -> Result<(), CudaError> {
+        self.terms = terms;
+        self.unkept = None;
+        if self.share.is_tenant() {
+            return Ok(());
+        }
+        let mut words = Vec::new();
+        self.table.each_mut(|slot| words.push(slot.word));
+        for word in words {
+            let before = self.table.get(word)?.made.clone();
+            let made = Made { priority: self.priority_of(before.wanted), free_sms: 0, ..before };
+            let stream = self.make(&made)?;
+            let slot = self.table.get_mut(word)?;
+            if slot.busy {
+                let event = Event::for_order(&self.share)?;
+                slot.stream.record(&event)?;
+                stream.wait(&event)?;
+            }
+            // The old one ends with its work.
+            slot.stream = stream;
+            slot.made = made;
+            slot.other = None;
+        }
+        Ok(())
     }
 
     /// From its next work on, a stream's blocks keep off so many SMs, if the provider can do that:

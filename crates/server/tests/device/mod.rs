@@ -19,7 +19,7 @@ cuda_api::linked_symbols! {
     cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode cuGraphAddMemsetNode cuGraphAddNode_v2 cuGraphCreate cuGraphDestroy
     cuGraphExecDestroy cuGraphExecUpdate_v2 cuGraphInstantiateWithFlags
     cuGraphKernelNodeSetAttribute cuGraphLaunch cuInit cuLaunchCooperativeKernel cuLaunchHostFunc
-    cuLaunchKernel cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle
+    cuLaunchKernel cuLaunchKernelEx cuMemAddressFree cuMemAddressReserve cuMemCreate cuMemExportToShareableHandle
     cuMemImportFromShareableHandle cuMemGetInfo_v2 cuMemHostGetDevicePointer_v2 cuMemHostRegister_v2 cuMemHostUnregister cuMemMap
     cuMemRelease cuMemSetAccess cuMemUnmap cuMemcpy3DAsync_v2 cuMemcpyDtoDAsync_v2
     cuArray3DCreate_v2 cuArrayDestroy cuArrayGetMemoryRequirements cuMipmappedArrayCreate
@@ -29,6 +29,9 @@ cuda_api::linked_symbols! {
     cuModuleGetGlobal_v2 cuPointerGetAttribute cuModuleLoadDataEx cuModuleUnload cuStreamCreateWithPriority
     cuStreamDestroy_v2 cuStreamQuery cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32_v2
     cuStreamWriteValue32_v2
+    cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate
+    cuGreenCtxDestroy cuGreenCtxStreamCreate cuCtxFromGreenCtx cuGraphKernelNodeGetParams_v2
+    cuGraphKernelNodeSetParams_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
     openmpsTenantLimit openmpsDeviceDescribe openmpsDeviceCodeStore openmpsTenantKernels openmpsTenantTrace openmpsTenantTraceTake

@@ -723,6 +723,9 @@ pub fn extension() -> &'static Extension {
     unsafe extern "C" fn memory(_: u64, _: u64, _: u64, _: u32) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
+    unsafe extern "C" fn limit(_: u64, _: *const c_uint, _: usize, _: c_int) -> CUresult {
+        Ok(())
+    }
     unsafe extern "C" fn usage(_: u64, _: *mut cuda_api::extension::TenantUsage) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
@@ -772,6 +775,7 @@ pub fn extension() -> &'static Extension {
         tenant_work: work,
         tenant_place_managed: place_managed,
         tenant_memory: memory,
+        tenant_limit: limit,
         tenant_usage: usage,
         tenant_kernels: kernels,
         tenant_trace: trace,

@@ -334,7 +334,11 @@ fn a_share_changes_under_a_running_grid() {
     let last = device.enqueue(stream, launch(4000, 1024, body)).unwrap();
     assert_eq!(occupied(&device, &tenant), (0..8).collect::<Vec<_>>());
     device.limit_tenant(&tenant, Some([0].into()), 0);
-    assert_eq!(occupied(&device, &tenant), (0..8).collect::<Vec<_>>(), "blocks stay until they end");
+    assert_eq!(
+        occupied(&device, &tenant),
+        (0..8).collect::<Vec<_>>(),
+        "blocks stay until they end"
+    );
     may_end.store(1000, Ordering::Release);
     let wait = |what: &dyn Fn() -> bool| {
         while !what() {

@@ -1,0 +1,175 @@
+//! Shares of SMs on a real provider: a client's blocks are on its SMs only, by every way of launching,
+//! and on others when that is changed.
+
+mod device;
+mod support;
+
+use channel::message::{Change, Message, Question, SetBy};
+use channel::request::*;
+use cuda_api::attributes::MULTIPROCESSOR_COUNT;
+use cuda_api::settings::{Percentage, Priority};
+use cuda_api::{CUgraphExec, CUstream};
+use device::{driver, start_with_tenants};
+use server::device::Driver;
+use support::*;
+
+const MIB: u64 = 1 << 20;
+/// Writes 1 to the word of the SM that its block is on.
+const WHERE: &str = ".version 8.0\n.target sm_80\n.address_size 64\n\
+    .visible .entry where(.param .u64 p) {\n\
+    .reg .b64 %p, %o; .reg .b32 %s;\n\
+    ld.param.u64 %p, [p]; mov.u32 %s, %smid; mul.wide.u32 %o, %s, 4; add.u64 %p, %p, %o;\n\
+    mov.u32 %s, 1; st.global.u32 [%p], %s; ret; }\n";
+/// Blocks that fill all of the device, whatever it is.
+const BLOCKS: u32 = 1024;
+
+/// A client with the kernel and memory.
+fn client(server: &mut Server) -> Client {
+    let mut client = server.connect();
+    client.load_image(module(0), WHERE.as_bytes()).0.expect("a module");
+    let request = GetFunction { function: function(0), module: module(0), name: b"where" };
+    client.call(&request).expect("a kernel");
+    client.chunk(0, 4 * MIB).expect("memory");
+    client
+}
+
+fn clear(client: &mut Client) {
+    client.write(0, &[0; 1024]);
+}
+
+/// The SMs that have written since.
+fn written(client: &mut Client) -> Vec<usize> {
+    let words = client.read(0, 1024);
+    let words = words.chunks(4).enumerate().filter(|(_, word)| word[0] == 1);
+    words.map(|(sm, _)| sm).collect()
+}
+
+fn launch(parameters: &[u8], stream: CUstream, blocks: u32, flags: u32) -> LaunchKernel<'_> {
+    LaunchKernel {
+        function: function(0),
+        stream,
+        grid: [blocks, 1, 1],
+        block: [1024, 1, 1],
+        shared_bytes: 0,
+        flags,
+        parameters,
+    }
+}
+
+/// The SMs of a launch in a stream.
+fn sms(client: &mut Client, stream: CUstream) -> Vec<usize> {
+    clear(client);
+    let parameters = client.address(0).to_le_bytes();
+    client.post(&launch(&parameters, stream, BLOCKS, 0));
+    client.synchronize(stream);
+    written(client)
+}
+
+fn sms_of_graph(client: &mut Client, place: u32) -> Vec<usize> {
+    clear(client);
+    client.post(&GraphLaunch { graph: graph(place), stream: LEGACY });
+    client.synchronize(LEGACY);
+    written(client)
+}
+
+fn make_graph(client: &mut Client, place: u32) {
+    let parameters = client.address(0).to_le_bytes();
+    client.post(&GraphBegin { graph: graph(place) });
+    let launch = launch(&parameters, LEGACY, BLOCKS, 0);
+    client.post(&GraphKernel { graph: graph(place), launch });
+    let (graph, replaces) = (graph(place), CUgraphExec::NULL);
+    client.call(&GraphInstantiate { graph, replaces }).expect("a graph");
+}
+
+fn share(server: &mut Server, percentage: &str) {
+    server.settings.share = (Percentage::parse(percentage).unwrap(), SetBy::Server);
+}
+
+fn set(server: &Server, client: &Client, change: Change) {
+    server.ask(9, Question::Set(client.welcome.client_id, change));
+    let answer = loop {
+        match server.receive() {
+            Message::ClientGone(_) => {}
+            answer => break answer,
+        }
+    };
+    assert_eq!(answer, done(9, 0));
+}
+
+fn told(client: &Client) -> i32 {
+    client.welcome.devices[0].attributes[MULTIPROCESSOR_COUNT as usize]
+}
+
+#[test]
+fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
+    let Some(mut server) = start_with_tenants() else { return };
+    let all = told(&client(&mut server));
+    if all != 8 {
+        return eprintln!("left out: the device has {all} SMs, not 8");
+    }
+    share(&mut server, "25");
+    let (mut one, mut two) = (client(&mut server), client(&mut server));
+    assert_eq!((told(&one), told(&two)), (2, 2));
+    let (first, second) = (sms(&mut one, LEGACY), sms(&mut two, LEGACY));
+    assert_eq!((first.len(), second.len()), (2, 2), "{first:?} {second:?}");
+    assert!(first.iter().all(|sm| !second.contains(sm)), "{first:?} {second:?}: others are free");
+    one.post(&CreateStream { stream: stream(1), flags: 1, priority: -1 });
+    assert_eq!(sms(&mut one, stream(1)), first);
+    make_graph(&mut one, 0);
+    assert_eq!(sms_of_graph(&mut one, 0), first);
+    // A green context of its own is on the share's SMs.
+    let green = CreateGreenStream { stream: stream(2), flags: 1, priority: 0, sm_first: 1, sms: 1 };
+    one.post(&green);
+    let of_green = sms(&mut one, stream(2));
+    assert!(!of_green.is_empty() && of_green.iter().all(|sm| first.contains(sm)), "{of_green:?}");
+    clear(&mut one);
+    let parameters = one.address(0).to_le_bytes();
+    one.post(&launch(&parameters, LEGACY, 4, channel::request::LAUNCH_COOPERATIVE));
+    one.synchronize(LEGACY);
+    assert_eq!((written(&mut one), one.error()), (first.clone(), Ok(())));
+    // Its account says so too.
+    let work = server.status().clients[1].work.expect("the provider counts");
+    assert!(work.sm_active_ns <= 2 * work.busy_ns, "{work:?}");
+
+    // While it runs, what it was told stays.
+    set(&server, &one, Change::Share(Percentage::parse("50").unwrap()));
+    assert_eq!((sms(&mut one, LEGACY).len(), sms(&mut one, stream(1)).len()), (4, 4));
+    assert_eq!(sms_of_graph(&mut one, 0).len(), 4);
+    set(&server, &one, Change::Sms(1));
+    assert_eq!((sms(&mut one, LEGACY).len(), sms_of_graph(&mut one, 0).len()), (1, 1));
+    assert_eq!(sms(&mut one, stream(2)).len(), 1, "none of its own is left: the share's");
+    set(&server, &one, Change::Share(Percentage::ALL));
+    assert_eq!(sms(&mut one, LEGACY).len(), 8);
+    let limits = server.status().clients[1].limits;
+    assert_eq!((limits.sms, limits.sms_of_device), ((8, SetBy::Live), 8));
+    assert_eq!(sms(&mut two, LEGACY), second, "the other one's are as they were");
+}
+
+#[test]
+fn streams_have_the_share_where_there_are_no_tenants() {
+    let mut server = Server::start_on(Driver { extension: None, ..driver() });
+    let all = told(&client(&mut server)) as u32;
+    share(&mut server, "50");
+    server.settings.priority = (Priority::BelowNormal, SetBy::Server);
+    let mut client = client(&mut server);
+    let step = if all == 8 { 2 } else { 8 };
+    let half = client.welcome.devices[0].attributes[MULTIPROCESSOR_COUNT as usize] as usize;
+    assert_eq!(half as u32, all / 2 / 2 * 2);
+    assert!(sms(&mut client, LEGACY).len() <= half);
+    client.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
+    assert_eq!(sms(&mut client, stream(1)).len(), half);
+    // What was submitted before a change comes before what is submitted after it.
+    let parameters = client.address(0).to_le_bytes();
+    for turn in 0..20 {
+        client.post(&launch(&parameters, stream(1), BLOCKS, 0));
+        set(&server, &client, Change::Sms(if turn % 2 == 0 { step } else { 2 * step }));
+    }
+    let used = sms(&mut client, stream(1));
+    assert_eq!((used.len() as u32, client.error()), (2 * step, Ok(())));
+    make_graph(&mut client, 0);
+    assert!(!sms_of_graph(&mut client, 0).is_empty());
+    set(&server, &client, Change::Share(Percentage::ALL));
+    assert_eq!(sms(&mut client, stream(1)).len() as u32, all);
+    assert!(!sms_of_graph(&mut client, 0).is_empty());
+    assert!(!server.log().contains("is not kept"), "{}", server.log());
+}

@@ -4,7 +4,7 @@
 mod device;
 mod support;
 
-use channel::message::{Change, Message, Question, SetBy};
+use channel::message::{Change, ClientStatus, Message, Question, SetBy};
 use channel::request::*;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
 use cuda_api::settings::{Percentage, Priority};
@@ -100,6 +100,11 @@ fn told(client: &Client) -> i32 {
     client.welcome.devices[0].attributes[MULTIPROCESSOR_COUNT as usize]
 }
 
+fn status(server: &Server, client: &Client) -> ClientStatus {
+    let clients = server.status().clients;
+    clients.into_iter().find(|row| row.id == client.welcome.client_id).expect("the client")
+}
+
 #[test]
 fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
     let Some(mut server) = start_with_tenants() else { return };
@@ -128,7 +133,7 @@ fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
     one.synchronize(LEGACY);
     assert_eq!((written(&mut one), one.error()), (first.clone(), Ok(())));
     // Its account says so too.
-    let work = server.status().clients[1].work.expect("the provider counts");
+    let work = status(&server, &one).work.expect("the provider counts");
     assert!(work.sm_active_ns <= 2 * work.busy_ns, "{work:?}");
 
     // While it runs, what it was told stays.
@@ -140,7 +145,7 @@ fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
     assert_eq!(sms(&mut one, stream(2)).len(), 1, "none of its own is left: the share's");
     set(&server, &one, Change::Share(Percentage::ALL));
     assert_eq!(sms(&mut one, LEGACY).len(), 8);
-    let limits = server.status().clients[1].limits;
+    let limits = status(&server, &one).limits;
     assert_eq!((limits.sms, limits.sms_of_device), ((8, SetBy::Live), 8));
     assert_eq!(sms(&mut two, LEGACY), second, "the other one's are as they were");
 }

@@ -94,22 +94,27 @@ pub struct Wishes {
 
 impl Body for Wishes {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
-        to.u32(self.share.map_or(0, Percentage::thousandths));
+        to.bool(self.share.is_some());
+        if let Some(share) = self.share {
+            to.u32(share.thousandths());
+        }
         to.list(&self.memory, MEMORY_LIMITS_MAX, |to, limit| {
             write_limit(to, limit);
             Ok(())
         })?;
-        to.u8(self.priority.map_or(u8::MAX, Priority::number));
+        to.bool(self.priority.is_some());
+        if let Some(priority) = self.priority {
+            to.u8(priority.number());
+        }
         to.text(&self.partition, PARTITION_BYTES_MAX);
         to.u32(self.connections);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
-            // What is no share is none: a client's message is never a reason to lose the client.
-            share: Percentage::from_thousandths(from.u32()?),
+            share: if from.bool()? { Some(read_share(from)?) } else { None },
             memory: from.list(MEMORY_LIMITS_MAX, read_limit)?,
-            priority: Priority::from_number(from.u8()?),
+            priority: if from.bool()? { Some(read_priority(from)?) } else { None },
             partition: from.text(PARTITION_BYTES_MAX)?,
             connections: from.u32()?,
         })
@@ -171,9 +176,10 @@ impl Body for Settings {
         to.u8(self.priority.0.number());
         to.u8(self.priority.1 as u8);
         to.bool(self.partition.is_some());
-        let (first, end) = self.partition.unwrap_or_default();
-        to.u32(first);
-        to.u32(end);
+        if let Some((first, end)) = self.partition {
+            to.u32(first);
+            to.u32(end);
+        }
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -181,9 +187,8 @@ impl Body for Settings {
         let memory =
             from.list(2 * MEMORY_LIMITS_MAX, |from| Ok((read_limit(from)?, SetBy::read(from)?)))?;
         let priority = (read_priority(from)?, SetBy::read(from)?);
-        let has_partition = from.bool()?;
-        let range = (from.u32()?, from.u32()?);
-        Ok(Self { share, memory, priority, partition: has_partition.then_some(range) })
+        let partition = if from.bool()? { Some((from.u32()?, from.u32()?)) } else { None };
+        Ok(Self { share, memory, priority, partition })
     }
 }
 
@@ -203,10 +208,11 @@ pub enum Change {
 impl Body for Change {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         match self {
-            Self::Memory(bytes) => {
+            Self::Memory(Some(bytes)) => {
                 to.u8(0);
-                to.u64(bytes.unwrap_or(u64::MAX));
+                to.u64(*bytes);
             }
+            Self::Memory(None) => to.u8(4),
             Self::Share(share) => {
                 to.u8(1);
                 to.u32(share.thousandths());
@@ -224,7 +230,8 @@ impl Body for Change {
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(match from.u8()? {
-            0 => Self::Memory(Some(from.u64()?).filter(|bytes| *bytes != u64::MAX)),
+            0 => Self::Memory(Some(from.u64()?)),
+            4 => Self::Memory(None),
             1 => Self::Share(read_share(from)?),
             2 => Self::Sms(from.u32()?),
             3 => Self::Priority(read_priority(from)?),
@@ -248,9 +255,11 @@ pub struct ClientLimits {
 
 impl Body for ClientLimits {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
-        let (bytes, by) = self.memory.unwrap_or((u64::MAX, SetBy::Nobody));
-        to.u64(bytes);
-        to.u8(by as u8);
+        to.bool(self.memory.is_some());
+        if let Some((bytes, by)) = self.memory {
+            to.u64(bytes);
+            to.u8(by as u8);
+        }
         to.u32(self.sms.0);
         to.u8(self.sms.1 as u8);
         to.u32(self.sms_of_device);
@@ -259,9 +268,9 @@ impl Body for ClientLimits {
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        let memory = (from.u64()?, SetBy::read(from)?);
+        let memory = if from.bool()? { Some((from.u64()?, SetBy::read(from)?)) } else { None };
         Ok(Self {
-            memory: Some(memory).filter(|(bytes, _)| *bytes != u64::MAX),
+            memory,
             sms: (from.u32()?, SetBy::read(from)?),
             sms_of_device: from.u32()?,
             priority: (read_priority(from)?, SetBy::read(from)?),

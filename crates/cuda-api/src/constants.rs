@@ -351,3 +351,17 @@ pub mod graph_memory {
     pub const RESERVED_CURRENT: u32 = 2;
     pub const RESERVED_HIGH: u32 = 3;
 }
+
+/// CUdevice_P2PAttribute.
+pub mod p2p_attribute {
+    /// A relative value of how fast the link between the devices is; 0 is the fastest.
+    pub const PERFORMANCE_RANK: u32 = 1;
+    /// One reaches the other's memory.
+    pub const ACCESS_SUPPORTED: u32 = 2;
+    /// Atomic operations over the link are atomic.
+    pub const NATIVE_ATOMIC_SUPPORTED: u32 = 3;
+    /// CUDA arrays are reached over the link.
+    pub const CUDA_ARRAY_ACCESS_SUPPORTED: u32 = 4;
+    /// Some atomic operations over the link are atomic, and not all.
+    pub const ONLY_PARTIAL_NATIVE_ATOMIC: u32 = 5;
+}

@@ -176,13 +176,17 @@ variables! {
         "8.0, and what later devices take is taken too",
         "Compute capability of the software GPU: its SMs are then as on such a device, and images \
         for later ones are refused as there.";
+    OPENMPS_SOFT_DEVICES = "OPENMPS_SOFT_DEVICES", "software GPU", Number(1),
+        "1", "Devices that the software GPU shows, 1 to 16, each with its SMs and memory.";
+    OPENMPS_SOFT_PEER = "OPENMPS_SOFT_PEER", "software GPU", OneOf(&["0", "1"]),
+        "1", "0 keeps the software GPU's devices from each other's memory.";
     OPENMPS_SOFT_SMS = "OPENMPS_SOFT_SMS", "software GPU", Number(1),
-        "8, or the number of cores if more", "Virtual SMs of the software GPU.";
+        "8, or the number of cores if more", "Virtual SMs of a device of the software GPU.";
     OPENMPS_SOFT_THREADS = "OPENMPS_SOFT_THREADS", "software GPU", Number(1),
         "the number of cores", "Threads that work the virtual SMs.";
     OPENMPS_SOFT_MEMORY = "OPENMPS_SOFT_MEMORY", "software GPU", Bytes,
-        "half of the machine's memory",
-        "Memory of the software GPU: bytes, or a number with K, M or G.";
+        "half of the machine's memory, shared by its devices",
+        "Memory of a device of the software GPU: bytes, or a number with K, M or G.";
     OPENMPS_SOFT_DIR = "OPENMPS_SOFT_DIR", "software GPU", Any,
         "/dev/shm, then /tmp",
         "Directory of the lock files by which processes take turns at the software GPU.";

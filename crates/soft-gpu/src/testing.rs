@@ -165,6 +165,8 @@ impl TestDevice {
 
     pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings {
+            devices: vec![0],
+            peer_access: true,
             capability: Capability::parse("8.0").unwrap(),
             strict: false,
             sms: 8,

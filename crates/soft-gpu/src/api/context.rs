@@ -1,8 +1,9 @@
 //! Contexts.
 //!
 //! A context here is a name for what was made in it: streams, allocations and modules carry its
-//! number and go with it. All contexts of a process share the device and its errors.
+//! number and go with it. All contexts of a process share its errors.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +13,7 @@ use cuda_api::*;
 
 use super::graph::key_number;
 use super::green::Green;
-use super::{Driver, driver, exports, thread};
+use super::{Driver, devices, driver, exports, thread};
 use crate::device::grid::SmMask;
 use crate::device::limits;
 use crate::error::{Error, Result};
@@ -25,6 +26,8 @@ const API_VERSION: u32 = 3020;
 pub(crate) struct Context {
     pub(crate) handle: usize,
     number: AtomicU64,
+    /// The device that it is on.
+    pub(crate) device: u32,
     pub(crate) primary: bool,
     flags: AtomicU32,
     active: AtomicBool,
@@ -36,9 +39,16 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    fn new(handle: usize, number: u64, primary: bool, flags: u32, active: bool) -> Self {
+    fn new(
+        (handle, device): (usize, u32),
+        number: u64,
+        primary: bool,
+        flags: u32,
+        active: bool,
+    ) -> Self {
         Self {
             handle,
+            device,
             number: AtomicU64::new(number),
             primary,
             flags: AtomicU32::new(flags),
@@ -54,7 +64,8 @@ impl Context {
     pub(super) fn of_green(handle: usize, primary: &Self, green: Green) -> Self {
         let flags = primary.flags.load(Ordering::Relaxed);
         let green = Some(green);
-        Self { green, ..Self::new(handle, primary.number(), false, flags, true) }
+        let place = (handle, primary.device);
+        Self { green, ..Self::new(place, primary.number(), false, flags, true) }
     }
 
     /// What programs know it by: a green context's number is the primary one's.
@@ -109,28 +120,28 @@ pub(crate) struct Primary {
 
 impl Driver {
     /// The primary context's handle; making it does not retain it.
-    pub(crate) fn primary(&self) -> Result<Arc<Context>> {
-        let mut primary = self.lock_primary();
-        self.primary_of(&mut primary)
+    pub(crate) fn primary(&self, device: u32) -> Result<Arc<Context>> {
+        let mut primary = self.lock_primary(device)?;
+        self.primary_of(&mut primary, device)
     }
 
-    fn primary_of(&self, primary: &mut Primary) -> Result<Arc<Context>> {
+    fn primary_of(&self, primary: &mut Primary, device: u32) -> Result<Arc<Context>> {
         if let Some(context) = &primary.context {
             return Ok(context.clone());
         }
         let number = self.next_number();
-        let (_, context) = self
-            .contexts
-            .insert_with(|handle| Context::new(handle, number, true, primary.flags, false))?;
+        let (_, context) = self.contexts.insert_with(|handle| {
+            Context::new((handle, device), number, true, primary.flags, false)
+        })?;
         primary.context = Some(context.clone());
         Ok(context)
     }
 
     /// The primary context, retained once more.
-    pub(super) fn retain_primary(&self) -> Result<Arc<Context>> {
+    pub(super) fn retain_primary(&self, device: u32) -> Result<Arc<Context>> {
         self.working_tenant()?;
-        let mut primary = self.lock_primary();
-        let made = self.primary_of(&mut primary)?;
+        let mut primary = self.lock_primary(device)?;
+        let made = self.primary_of(&mut primary, device)?;
         primary.retained = primary.retained.saturating_add(1);
         if !made.active.load(Ordering::Acquire) {
             made.number.store(self.next_number(), Ordering::Release);
@@ -153,6 +164,7 @@ impl Driver {
     fn clear_context(&self, context: &Context) {
         context.active.store(false, Ordering::Release);
         export_tables::forget_context(CUcontext(context.handle));
+        self.forget_peers(context);
         self.device.destroy_groups(context.number());
         self.streams.remove_all(|s| s.context == context.number());
         self.events.remove_all(|e| e.context == context.number());
@@ -170,8 +182,28 @@ impl Driver {
         self.flush_printf(self.device.default_tenant());
     }
 
-    pub(super) fn check_device(&self, device: CUdevice) -> Result {
-        if device == 0 { Ok(()) } else { Err(Error::INVALID_DEVICE) }
+    fn peers(&self) -> MutexGuard<'_, HashSet<(u64, u64)>> {
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a context's access to others, and theirs to it.
+    fn forget_peers(&self, context: &Context) {
+        let number = context.number();
+        let gone: Vec<(u64, u64)> =
+            self.peers().extract_if(|(from, of)| number == *from || number == *of).collect();
+        for (from, of) in gone {
+            let device = |wanted: u64| {
+                let all = self.contexts.all();
+                all.iter().find(|other| other.number() == wanted).map(|other| other.device)
+            };
+            let device = |wanted| match wanted == number {
+                true => Some(context.device),
+                false => device(wanted),
+            };
+            if let (Some(from), Some(of)) = (device(from), device(of)) {
+                self.device.disable_peer(from, of);
+            }
+        }
     }
 
     /// Waits for the work of a context that is about to be destroyed, as an H200's driver does,
@@ -194,9 +226,9 @@ impl Driver {
 exports! {
     fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) {
         let driver = driver()?;
-        driver.check_device(device)?;
+        let device = devices::check(device)?;
         context.required()?;
-        context.set(CUcontext(driver.retain_primary()?.handle))
+        context.set(CUcontext(driver.retain_primary(device)?.handle))
     }
 
     fn cuDevicePrimaryCtxRelease(device: CUdevice) {
@@ -217,8 +249,7 @@ exports! {
 
     fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int) {
         let driver = driver()?;
-        driver.check_device(device)?;
-        let primary = driver.lock_primary();
+        let primary = driver.lock_primary(devices::check(device)?)?;
         let is_active = match &primary.context {
             Some(context) => context.active.load(Ordering::Acquire),
             None => false,
@@ -269,8 +300,8 @@ exports! {
             return Err(Error::INVALID_CONTEXT);
         }
         driver.finish_context(&found);
-        driver.contexts.remove(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
         driver.clear_context(&found);
+        driver.contexts.remove(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
         if thread::top()?.is_some_and(|top| top.handle == found.handle) {
             thread::pop()?;
         }
@@ -305,18 +336,16 @@ exports! {
 
     fn cuCtxGetDevice(device: *mut CUdevice) {
         driver()?;
-        thread::top()?.ok_or(Error::INVALID_CONTEXT)?;
-        device.set(0)
+        device.set(thread::top()?.ok_or(Error::INVALID_CONTEXT)?.device as CUdevice)
     }
 
     fn cuCtxGetDevice_v2(device: *mut CUdevice, context: CUcontext) {
         let driver = driver()?;
-        if context.is_null() {
-            thread::top()?.ok_or(Error::INVALID_CONTEXT)?;
-        } else {
-            driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
-        }
-        device.set(0)
+        let found = match context.is_null() {
+            true => thread::top()?.ok_or(Error::INVALID_CONTEXT)?,
+            false => driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?,
+        };
+        device.set(found.device as CUdevice)
     }
 
     fn cuCtxGetApiVersion(context: CUcontext, version: *mut c_uint) {
@@ -428,18 +457,37 @@ exports! {
         thread::current().map(|_| ())
     }
 
-    fn cuCtxEnablePeerAccess(peer: CUcontext, _flags: c_uint) {
+    fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) {
         let driver = driver()?;
-        thread::current()?;
-        // The only device is no peer of itself.
-        driver.contexts.get(peer.0).map_err(|_| Error::INVALID_CONTEXT)?;
-        Err(Error::INVALID_DEVICE)
+        let context = thread::current()?;
+        let peer = driver.contexts.get(peer.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        peer.require_active().map_err(|_| Error::INVALID_CONTEXT)?;
+        if flags != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        // A device is no peer of itself.
+        if peer.device == context.device {
+            return Err(Error::INVALID_DEVICE);
+        }
+        let pair = (context.number(), peer.number());
+        let mut peers = driver.peers();
+        if peers.contains(&pair) {
+            return Err(Error::PEER_ACCESS_ALREADY_ENABLED);
+        }
+        driver.device.enable_peer(context.device, peer.device)?;
+        peers.insert(pair);
+        Ok(())
     }
 
     fn cuCtxDisablePeerAccess(peer: CUcontext) {
         let driver = driver()?;
-        driver.contexts.get(peer.0).map_err(|_| Error::INVALID_CONTEXT)?;
-        Err(Error::PEER_ACCESS_NOT_ENABLED)
+        let context = thread::current()?;
+        let peer = driver.contexts.get(peer.0).map_err(|_| Error::INVALID_CONTEXT)?;
+        if !driver.peers().remove(&(context.number(), peer.number())) {
+            return Err(Error::PEER_ACCESS_NOT_ENABLED);
+        }
+        driver.device.disable_peer(context.device, peer.device);
+        Ok(())
     }
 }
 
@@ -454,20 +502,19 @@ fn checked_flags(flags: u32) -> Result<u32> {
 
 fn create(flags: u32, device: CUdevice) -> Result<CUcontext> {
     let driver = driver()?;
-    driver.check_device(device)?;
+    let device = devices::check(device)?;
     let flags = checked_flags(flags)?;
     driver.working_tenant()?;
     let number = driver.next_number();
-    let (handle, context) =
-        driver.contexts.insert_with(|handle| Context::new(handle, number, false, flags, true))?;
+    let make = |handle| Context::new((handle, device), number, false, flags, true);
+    let (handle, context) = driver.contexts.insert_with(make)?;
     thread::push(context)?;
     Ok(CUcontext(handle))
 }
 
 pub(super) fn release_primary(device: CUdevice) -> Result {
     let driver = driver()?;
-    driver.check_device(device)?;
-    let mut primary = driver.lock_primary();
+    let mut primary = driver.lock_primary(devices::check(device)?)?;
     if primary.retained == 0 {
         return Err(Error::INVALID_CONTEXT);
     }
@@ -482,10 +529,10 @@ pub(super) fn release_primary(device: CUdevice) -> Result {
 
 fn reset_primary(device: CUdevice) -> Result {
     let driver = driver()?;
-    driver.check_device(device)?;
-    let context = driver.lock_primary().context.clone();
+    let device = devices::check(device)?;
+    let context = driver.lock_primary(device)?.context.clone();
     context.iter().for_each(|context| driver.finish_context(context));
-    let mut primary = driver.lock_primary();
+    let mut primary = driver.lock_primary(device)?;
     primary.retained = 0;
     if let Some(context) = primary.context.clone() {
         driver.clear_context(&context);
@@ -495,9 +542,8 @@ fn reset_primary(device: CUdevice) -> Result {
 
 fn set_primary_flags(device: CUdevice, flags: u32) -> Result {
     let driver = driver()?;
-    driver.check_device(device)?;
     let flags = checked_flags(flags)?;
-    let mut primary = driver.lock_primary();
+    let mut primary = driver.lock_primary(devices::check(device)?)?;
     primary.flags = flags;
     if let Some(context) = &primary.context {
         context.flags.store(flags, Ordering::Relaxed);

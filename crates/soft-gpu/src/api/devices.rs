@@ -1,24 +1,22 @@
-//! Devices: there is one.
+//! Devices: those that the process sees, in the order of its list.
 
+use cuda_api::attributes::PCI_BUS_ID;
+use cuda_api::constants::p2p_attribute;
 use cuda_api::*;
 
-use super::{driver, exports};
+use super::{Driver, driver, exports};
 use crate::device::{attributes, identity};
 use crate::error::{Error, Result};
-
-/// Where the device says it is on the PCI bus, which it is not.
-pub(super) const PCI_BUS_ID: &str = "0000:00:00.0";
 
 exports! {
     fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) {
         driver()?;
         check(ordinal)?;
-        device.set(0)
+        device.set(ordinal)
     }
 
     fn cuDeviceGetCount(count: *mut c_int) {
-        driver()?;
-        count.set(1)
+        count.set(driver()?.device.count() as c_int)
     }
 
     fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice) {
@@ -29,61 +27,70 @@ exports! {
     }
 
     fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) {
-        driver()?;
-        check(device)?;
-        uuid.set(CUuuid { bytes: identity::uuid() })
+        uuid.set(CUuuid { bytes: identity::uuid(driver()?.device_number(device)?) })
     }
 
     fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice) {
-        driver()?;
-        check(device)?;
-        uuid.set(CUuuid { bytes: identity::uuid() })
+        uuid.set(CUuuid { bytes: identity::uuid(driver()?.device_number(device)?) })
     }
 
     fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice) {
         let driver = driver()?;
-        check(device)?;
-        value.set(attributes::attribute(&driver.device.settings, attribute)?)
+        let number = driver.device_number(device)?;
+        value.set(match attribute {
+            PCI_BUS_ID => number as c_int,
+            other => attributes::attribute(&driver.device.settings, other)?,
+        })
     }
 
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) {
         let driver = driver()?;
-        check(device)?;
-        bytes.set(driver.device.memory.info().1 as usize)
+        bytes.set(driver.device.memory.info(check(device)?).1 as usize)
     }
 
     fn cuDeviceGetPCIBusId(pci_bus_id: *mut c_char, len: c_int, device: CUdevice) {
-        driver()?;
-        check(device)?;
+        let id = identity::pci_bus_id(driver()?.device_number(device)?);
         let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
-        pci_bus_id.set_text(bytes, PCI_BUS_ID.as_bytes())
+        pci_bus_id.set_text(bytes, id.as_bytes())
     }
 
     fn cuDeviceGetByPCIBusId(device: *mut CUdevice, pci_bus_id: *const c_char) {
-        driver()?;
+        let driver = driver()?;
         let wanted = pci_bus_id.text()?.to_str().map_err(|_| Error::INVALID_VALUE)?;
+        let wanted = wanted.to_ascii_lowercase();
         // Domain and function may be left out.
-        if ![PCI_BUS_ID, "0000:00:00", "00:00.0", "00:00"].contains(&wanted) {
-            return Err(Error::INVALID_DEVICE);
-        }
-        device.set(0)
+        let is_at = |number: &u32| {
+            let id = identity::pci_bus_id(*number);
+            let (whole, short) = (id.trim_end_matches(".0"), &id[5..]);
+            [&id, whole, short, short.trim_end_matches(".0")].contains(&wanted.as_str())
+        };
+        let found = driver.device.settings.devices.iter().position(is_at);
+        device.set(found.ok_or(Error::INVALID_DEVICE)? as CUdevice)
     }
 
     fn cuDeviceCanAccessPeer(can_access: *mut c_int, device: CUdevice, peer: CUdevice) {
-        driver()?;
-        check(device)?;
-        check(peer)?;
-        can_access.set(0)
+        let driver = driver()?;
+        let (from, of) = (check(device)?, check(peer)?);
+        can_access.set(driver.device.can_access_peer(from, of).into())
     }
 
     fn cuDeviceGetP2PAttribute(
-        _value: *mut c_int, _attribute: c_uint, device: CUdevice, peer: CUdevice,
+        value: *mut c_int, attribute: c_uint, device: CUdevice, peer: CUdevice,
     ) {
-        driver()?;
-        check(device)?;
-        check(peer)?;
+        let driver = driver()?;
+        let (from, of) = (check(device)?, check(peer)?);
         // The manual: a device is no peer of itself.
-        Err(Error::INVALID_DEVICE)
+        if from == of {
+            return Err(Error::INVALID_DEVICE);
+        }
+        let access = driver.device.can_access_peer(from, of);
+        value.set(match attribute {
+            p2p_attribute::PERFORMANCE_RANK | p2p_attribute::ONLY_PARTIAL_NATIVE_ATOMIC => 0,
+            p2p_attribute::ACCESS_SUPPORTED
+            | p2p_attribute::NATIVE_ATOMIC_SUPPORTED
+            | p2p_attribute::CUDA_ARRAY_ACCESS_SUPPORTED => access.into(),
+            _ => return Err(Error::INVALID_VALUE),
+        })
     }
 
     fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, device: CUdevice) {
@@ -94,7 +101,16 @@ exports! {
     }
 }
 
-/// INVALID_DEVICE for any device but the one there is.
-pub(crate) fn check(device: CUdevice) -> Result {
-    if device == 0 { Ok(()) } else { Err(Error::INVALID_DEVICE) }
+impl Driver {
+    /// The number on this machine of a device.
+    pub(super) fn device_number(&self, device: CUdevice) -> Result<u32> {
+        let place = check(device)? as usize;
+        self.device.settings.devices.get(place).copied().ok_or(Error::INVALID_DEVICE)
+    }
+}
+
+/// The ordinal of a device; INVALID_DEVICE for one that the process does not see.
+pub(crate) fn check(device: CUdevice) -> Result<u32> {
+    let count = driver()?.device.count();
+    u32::try_from(device).ok().filter(|device| *device < count).ok_or(Error::INVALID_DEVICE)
 }

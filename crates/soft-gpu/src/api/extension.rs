@@ -13,7 +13,8 @@ use cuda_api::extension::{
 use cuda_api::pointer::{FromProgram, Out};
 
 use super::{Driver, devices, driver, entry, thread};
-use crate::device::settings::Settings;
+use crate::device::memory::device_directory;
+use crate::device::settings::{Settings, installed_devices};
 use crate::device::tenant::{Tenant, TenantId};
 use crate::device::turn::TurnFile;
 use crate::device::{attributes, identity};
@@ -75,7 +76,8 @@ extension! {
         let driver = driver()?;
         driver.check_tenants()?;
         tenant.required()?;
-        tenant.set(driver.device.create_tenant()?.id.0)
+        let device = thread::top()?.map_or(0, |context| context.device);
+        tenant.set(driver.device.create_tenant_on(device)?.id.0)
     }
 
     fn openmpsTenantBind(tenant: u64) {
@@ -105,7 +107,7 @@ extension! {
     fn openmpsTenantEnd(tenant: u64) {
         let driver = driver()?;
         let tenant = driver.tenant_of(tenant)?;
-        if tenant.id == driver.device.default_tenant().id {
+        if driver.device.is_default(&tenant) {
             return Err(Error::INVALID_VALUE);
         }
         driver.device.end_tenant(&tenant);
@@ -262,28 +264,29 @@ extension! {
     }
 
     fn openmpsDeviceDescribe(device: c_int, description: *mut DeviceDescription) {
-        devices::check(device)?;
+        let number = number_of(device)?;
         let settings = Settings::from_environment();
-        let number = |which| attributes::attribute(&settings, which).map(|value| value as u32);
+        let attribute = |which| attributes::attribute(&settings, which).map(|value| value as u32);
         let meeting_place = TurnFile::open(&settings.turn_dirs).ok();
-        let directory = meeting_place.as_ref().map(|file| file.dir().as_os_str().as_bytes());
+        let directory = meeting_place.map(|file| device_directory(file.dir(), number));
+        let directory = directory.as_ref().map(|directory| directory.as_os_str().as_bytes());
         description.set(DeviceDescription {
             name: text(identity::name(&settings).as_bytes()),
-            pci_bus_id: text(devices::PCI_BUS_ID.as_bytes()),
+            pci_bus_id: text(identity::pci_bus_id(number).as_bytes()),
             shared_directory: text(directory.unwrap_or_default()),
-            uuid: identity::uuid(),
+            uuid: identity::uuid(number),
             memory_bytes: settings.memory_bytes,
             compute_major: settings.capability.major as i32,
             compute_minor: settings.capability.minor as i32,
             sms: settings.sms,
-            clock_khz: number(CLOCK_RATE)?,
-            memory_clock_khz: number(MEMORY_CLOCK_RATE)?,
-            memory_bus_bits: number(GLOBAL_MEMORY_BUS_WIDTH)?,
+            clock_khz: attribute(CLOCK_RATE)?,
+            memory_clock_khz: attribute(MEMORY_CLOCK_RATE)?,
+            memory_bus_bits: attribute(GLOBAL_MEMORY_BUS_WIDTH)?,
         })
     }
 
     fn openmpsDeviceCodeStore(device: c_int, store: *mut CodeStore) {
-        devices::check(device)?;
+        number_of(device)?;
         let found = Settings::from_environment().code_store.map(|place| place.open());
         let directory = found.as_ref().map(|found| found.directory().as_os_str().as_bytes());
         let usage = found.as_ref().map(|found| found.usage());
@@ -297,6 +300,12 @@ extension! {
             bytes_max: found.as_ref().map_or(0, |found| found.bytes_max()),
         })
     }
+}
+
+/// The number of a device on this machine, whether this process is to see it or not.
+fn number_of(device: c_int) -> Result<u32> {
+    let number = u32::try_from(device).ok();
+    number.filter(|number| *number < installed_devices()).ok_or(Error::INVALID_DEVICE)
 }
 
 /// A NUL-terminated text; empty if it is too long.

@@ -247,12 +247,12 @@ impl Function {
 impl Driver {
     /// The function of a handle, in whose place that of a library's kernel may come.
     pub(crate) fn function(&self, handle: CUfunction) -> Result<Arc<Function>> {
-        self.functions.get_either(handle.0, HandleKind::Kernel)
+        self.function_here(self.functions.get_either(handle.0, HandleKind::Kernel)?)
     }
 
     /// The function that a kernel's handle stands for.
     pub(crate) fn kernel(&self, handle: CUkernel) -> Result<Arc<Function>> {
-        self.functions.get_either(handle.0, HandleKind::Kernel)
+        self.function_here(self.functions.get_either(handle.0, HandleKind::Kernel)?)
     }
 }
 

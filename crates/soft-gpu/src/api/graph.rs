@@ -100,7 +100,7 @@ impl Backend for SoftGraphs {
     }
 
     fn check_device(self, device: CUdevice) -> Result {
-        devices::check(device)
+        devices::check(device).map(|_| ())
     }
 
     fn kernel(

@@ -57,15 +57,15 @@ exports! {
         green: *mut CUgreenCtx, description: CUdevResourceDesc, device: CUdevice, flags: c_uint,
     ) {
         let driver = driver()?;
-        devices::check(device)?;
+        let ordinal = devices::check(device)?;
         green.required()?;
         if flags != GREEN_DEFAULT_STREAM {
             return Err(Error::INVALID_VALUE);
         }
         let sms = driver.descriptions.get(description.0).map_err(|_| Error::INVALID_VALUE)?;
-        let primary = driver.retain_primary()?;
+        let primary = driver.retain_primary(ordinal)?;
         let made = (|| {
-            let tenant = driver.working_tenant()?;
+            let tenant = driver.working_tenant_on(ordinal)?;
             let group = driver.device.group(primary.number(), &tenant)?;
             let mask: SmMask = Some(sms.iter().cloned().flatten().collect());
             let spec = StreamSpec { sms: mask, ..Default::default() };
@@ -89,7 +89,7 @@ exports! {
             // Gone already if the primary context was reset.
             let _ = driver.device.destroy_stream(green.default_stream);
         }
-        release_primary(0)
+        release_primary(context.device as CUdevice)
     }
 
     fn cuCtxFromGreenCtx(context: *mut CUcontext, green: CUgreenCtx) {
@@ -132,7 +132,7 @@ exports! {
         let driver = driver()?;
         let found = driver.context_of_stream(stream, per_thread)?;
         let regular = match found.green.is_some() {
-            true => driver.primary()?,
+            true => driver.primary(found.device)?,
             false => found.clone(),
         };
         context.set(CUcontext(regular.handle))?;

@@ -247,10 +247,14 @@ impl Driver {
         image: In<c_void>,
         logs: &JitOptions,
     ) -> Result<Loaded> {
+        self.load_text(tenant, context, &self.text_of_image(image, logs)?, logs)
+    }
+
+    /// The PTX of what a pointer without a length points to.
+    pub(super) fn text_of_image(&self, image: In<c_void>, logs: &JitOptions) -> Result<String> {
         let choice = Choice(&self.device.settings);
         let text = choice.read_image(image).inspect_err(|refusal| self.report(logs, refusal));
-        let text = text.map_err(|refusal| refusal.error)?;
-        self.load_text(tenant, context, &text, logs)
+        text.map(String::from).map_err(|refusal| refusal.error)
     }
 
     /// Loads the contents of a file.
@@ -261,10 +265,14 @@ impl Driver {
         bytes: &[u8],
         logs: &JitOptions,
     ) -> Result<Loaded> {
+        self.load_text(tenant, context, &self.text_of_file(bytes, logs)?, logs)
+    }
+
+    /// The PTX of the contents of a file.
+    pub(super) fn text_of_file(&self, bytes: &[u8], logs: &JitOptions) -> Result<String> {
         let choice = Choice(&self.device.settings);
         let text = choice.ptx_of(bytes).inspect_err(|refusal| self.report(logs, refusal));
-        let text = text.map_err(|refusal| refusal.error)?;
-        self.load_text(tenant, context, &text, logs)
+        text.map(String::from).map_err(|refusal| refusal.error)
     }
 
     /// What runs kernels. Findings are what the user asked to see, so they go to standard error
@@ -285,7 +293,7 @@ impl Driver {
         self.device.log(&refusal.why);
     }
 
-    fn load_text(
+    pub(super) fn load_text(
         &self,
         tenant: &Arc<Tenant>,
         context: u64,

@@ -4,7 +4,6 @@ use cuda_api::symbols::{ProcError, SYMBOLS, proc_address};
 use cuda_api::*;
 
 use super::{driver, exported, exports};
-use crate::device::settings::device_is_visible;
 use crate::error::{Error, Result};
 
 /// The version of the driver API that the software GPU presents: major * 1000 + minor * 10.
@@ -14,9 +13,6 @@ exports! {
     fn cuInit(flags: c_uint) {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
-        }
-        if !device_is_visible() {
-            return Err(Error::NO_DEVICE);
         }
         super::initialize()
     }

@@ -180,7 +180,7 @@ exports! {
         thread::current()?;
         handle.required()?;
         let found = driver.device.memory.pointer(pointer.0).ok_or(Error::INVALID_VALUE)?;
-        let own = found.tenant.id == driver.tenant().id;
+        let own = found.tenant.family == driver.tenant().family;
         if !own || found.kind != PointerKind::Allocation(AllocationKind::Device) {
             return Err(Error::INVALID_VALUE);
         }

@@ -1,34 +1,74 @@
 //! Libraries: images that are not bound to a context, and their kernels.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_api::handle::HandleKind;
 use cuda_api::pointer::Out;
 use cuda_api::*;
 
-use super::image::{JitOptions, Loaded};
+use super::function::Function;
+use super::image::JitOptions;
 use super::module::{LoadedModule, read_file};
 use super::registry::with_kind;
 use super::{Driver, devices, driver, exports};
 use crate::error::{Error, Result};
 
-/// A loaded library. There is one device, so it has one module.
+/// A loaded library, with a module on each device that has used it.
 pub(crate) struct Library {
     handle: usize,
+    /// Its module on the device where it was loaded.
     module: Arc<LoadedModule>,
+    /// Those on other devices.
+    others: Mutex<HashMap<u32, Arc<LoadedModule>>>,
+    /// What the others are made of, where there may be others.
+    text: Option<String>,
 }
 
 impl Driver {
-    fn add_library(&self, library: Out<CUlibrary>, loaded: Loaded) -> Result {
+    fn add_library(&self, library: Out<CUlibrary>, text: String, logs: &JitOptions) -> Result {
         let tenant = self.tenant();
+        let loaded = self.load_text(&tenant, 0, &text, logs)?;
         let module = self.add_module(&tenant, 0, loaded)?;
-        let (handle, _) = self.libraries.insert_with(|handle| Library { handle, module })?;
+        let text = (self.device.count() > 1).then_some(text);
+        let others = Mutex::default();
+        let make = |handle| Library { handle, module, others, text };
+        let (handle, _) = self.libraries.insert_with(make)?;
         library.set(CUlibrary(handle))
     }
 
     fn kernel_of(&self, library: &Library, name: &std::ffi::CStr) -> Result<CUkernel> {
         let handle = self.function_of(&library.module, library.handle, name)?;
         Ok(CUkernel(with_kind(handle, HandleKind::Kernel)))
+    }
+
+    /// A library's module on the current context's device, loaded there when it is first used.
+    fn module_here(&self, library: &Library) -> Result<Arc<LoadedModule>> {
+        let Some(text) = &library.text else { return Ok(library.module.clone()) };
+        let tenant = self.tenant();
+        if tenant.device == library.module.tenant.device {
+            return Ok(library.module.clone());
+        }
+        let mut others = library.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = others.get(&tenant.device) {
+            return Ok(module.clone());
+        }
+        let loaded = self.load_text(&tenant, 0, text, &JitOptions::default())?;
+        let module = self.add_module(&tenant, 0, loaded)?;
+        others.insert(tenant.device, module.clone());
+        Ok(module)
+    }
+
+    /// The function of a library's kernel on the current context's device.
+    pub(super) fn function_here(&self, function: Arc<Function>) -> Result<Arc<Function>> {
+        if self.device.count() == 1 || function.library == 0 {
+            return Ok(function);
+        }
+        let module = self.module_here(&*self.libraries.get(function.library)?)?;
+        if module.handle == function.module {
+            return Ok(function);
+        }
+        self.functions.get(self.function_of(&module, function.library, &function.name)?)
     }
 }
 
@@ -40,10 +80,10 @@ exports! {
         _num_library_options: c_uint,
     ) {
         let driver = driver()?;
-        let tenant = driver.working_tenant()?;
+        driver.working_tenant()?;
         library.required()?;
         let logs = JitOptions::read(num_jit_options, jit_options, jit_options_values)?;
-        driver.add_library(library, driver.load_image(&tenant, 0, code, &logs)?)
+        driver.add_library(library, driver.text_of_image(code, &logs)?, &logs)
     }
 
     fn cuLibraryLoadFromFile(
@@ -53,18 +93,21 @@ exports! {
         _num_library_options: c_uint,
     ) {
         let driver = driver()?;
-        let tenant = driver.working_tenant()?;
+        driver.working_tenant()?;
         library.required()?;
         let logs = JitOptions::read(num_jit_options, jit_options, jit_options_values)?;
         let bytes = read_file(file_name)?;
-        driver.add_library(library, driver.load_file(&tenant, 0, &bytes, &logs)?)
+        driver.add_library(library, driver.text_of_file(&bytes, &logs)?, &logs)
     }
 
     fn cuLibraryUnload(library: CUlibrary) {
         let driver = driver()?;
         let library = driver.libraries.remove(library.0)?;
-        let _ = driver.modules.remove(library.module.handle);
-        driver.unload(&library.module);
+        let others = library.others.lock().unwrap_or_else(PoisonError::into_inner);
+        for module in others.values().chain([&library.module]) {
+            let _ = driver.modules.remove(module.handle);
+            driver.unload(module);
+        }
         Ok(())
     }
 
@@ -78,7 +121,9 @@ exports! {
     }
 
     fn cuLibraryGetModule(p_mod: *mut CUmodule, library: CUlibrary) {
-        p_mod.set(CUmodule(driver()?.libraries.get(library.0)?.module.handle))
+        let driver = driver()?;
+        let library = driver.libraries.get(library.0)?;
+        p_mod.set(CUmodule(driver.module_here(&library)?.handle))
     }
 
     fn cuLibraryGetGlobal(
@@ -86,7 +131,7 @@ exports! {
     ) {
         let driver = driver()?;
         let library = driver.libraries.get(library.0)?;
-        driver.variable(&library.module, name, pointer, bytes)
+        driver.variable(&*driver.module_here(&library)?, name, pointer, bytes)
     }
 
     fn cuLibraryGetManaged(

@@ -12,8 +12,6 @@ use super::{Driver, driver, exports, thread};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::error::{Error, Result};
 
-/// Devices that there are.
-const DEVICES: usize = 1;
 /// Most attributes asked for at once: there are 8.
 const ATTRIBUTES_MAX: usize = 64;
 
@@ -46,13 +44,13 @@ impl Driver {
         thread::current()?;
         let range = self.managed(pointer, bytes)?;
         let mut map = self.advice.lock().unwrap_or_else(PoisonError::into_inner);
-        map.advise(range, advice, location, DEVICES)
+        map.advise(range, advice, location, self.device.count() as usize)
     }
 
     fn prefetch(&self, pointer: CUdeviceptr, bytes: usize, location: CUmemLocation) -> Result {
         let range = self.managed(pointer, bytes)?;
         let mut map = self.advice.lock().unwrap_or_else(PoisonError::into_inner);
-        map.prefetch(range, location, DEVICES)
+        map.prefetch(range, location, self.device.count() as usize)
     }
 
     fn range_attribute(

@@ -23,10 +23,15 @@ impl Driver {
             )
         );
         let tenant = self.tenant();
-        if found.base != pointer.0 || !freeable || found.tenant.id != tenant.id {
+        if found.base != pointer.0 || !freeable || found.tenant.family != tenant.family {
             return Err(Error::INVALID_VALUE);
         }
-        let group = self.device.group(context.number(), &tenant)?;
+        // Memory of another device is waited for there.
+        let number = match found.tenant.id == tenant.id {
+            true => context.number(),
+            false => found.context,
+        };
+        let group = self.device.group(number, &found.tenant)?;
         // An error of earlier work does not keep the memory.
         let waited = self.device.synchronize_group(group, &found.tenant);
         // A pool may be gone.
@@ -43,8 +48,8 @@ impl Driver {
 exports! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let driver = driver()?;
-        thread::current()?;
-        let (free_bytes, total_bytes) = driver.device.memory.info();
+        let context = thread::current()?;
+        let (free_bytes, total_bytes) = driver.device.memory.info(context.device);
         free.set(free_bytes as usize)?;
         total.set(total_bytes as usize)
     }
@@ -116,7 +121,7 @@ exports! {
         let driver = driver()?;
         thread::current()?;
         let found = driver.device.memory.pointer(pointer.0).ok_or(Error::NOT_FOUND)?;
-        if found.tenant.id != driver.tenant().id {
+        if found.tenant.family != driver.tenant().family {
             return Err(Error::NOT_FOUND);
         }
         let own = (found.base, found.bytes);

@@ -45,7 +45,7 @@ mod texture;
 mod thread;
 mod virtual_memory;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -105,9 +105,13 @@ pub(crate) struct Driver {
     /// Memory and events of other processes.
     opened: Mutex<OpenedTables>,
     event_words: WordSource,
-    default_pool: OnceLock<usize>,
-    current_pool: Mutex<Option<usize>>,
-    primary: Mutex<Primary>,
+    /// By device.
+    default_pools: Vec<OnceLock<usize>>,
+    current_pools: Mutex<HashMap<u32, usize>>,
+    /// By device.
+    primaries: Vec<Mutex<Primary>>,
+    /// Numbers of contexts: the first may touch the second one's memory.
+    peers: Mutex<HashSet<(u64, u64)>>,
     numbers: AtomicU64,
     /// Native code of kernels.
     code: Arc<simt_jit::Cache>,
@@ -137,12 +141,19 @@ fn initialize() -> Result {
     if FORKED.load(Ordering::Relaxed) {
         return Err(Error::NOT_INITIALIZED);
     }
-    DRIVER.get_or_init(|| {
+    if DRIVER.get().is_some() {
+        return Ok(());
+    }
+    let settings = Settings::from_environment();
+    if settings.devices.is_empty() {
+        return Err(Error::NO_DEVICE);
+    }
+    DRIVER.get_or_init(move || {
         // SAFETY: the handler only stores to an atomic and closes a descriptor.
         unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
         // SAFETY: the library is never unloaded, so the function is there when it is called.
         unsafe { libc::atexit(at_exit) };
-        let settings = Settings::from_environment();
+        let count = settings.devices.len();
         let store = settings.code_store.as_ref().map(CodeStore::open);
         Driver {
             code: Arc::new(simt_jit::Cache::new(store)),
@@ -165,9 +176,10 @@ fn initialize() -> Result {
             stream_attributes: Mutex::default(),
             opened: Mutex::default(),
             event_words: WordSource::default(),
-            default_pool: OnceLock::new(),
-            current_pool: Mutex::default(),
-            primary: Mutex::default(),
+            default_pools: (0..count).map(|_| OnceLock::new()).collect(),
+            current_pools: Mutex::default(),
+            primaries: (0..count).map(|_| Mutex::default()).collect(),
+            peers: Mutex::default(),
             numbers: AtomicU64::new(1),
         }
     });
@@ -186,14 +198,15 @@ impl Driver {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn lock_primary(&self) -> MutexGuard<'_, Primary> {
-        self.primary.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_primary(&self, device: u32) -> Result<MutexGuard<'_, Primary>> {
+        let primary = self.primaries.get(device as usize).ok_or(Error::INVALID_DEVICE)?;
+        Ok(primary.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Shows what kernels of the default tenant printed; another tenant's output is asked for
     /// through the extension.
     fn flush_printf(&self, tenant: &Tenant) {
-        if tenant.id == self.device.default_tenant().id {
+        if self.device.is_default(tenant) {
             tenant.printf.flush();
         }
     }

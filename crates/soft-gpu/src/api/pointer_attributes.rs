@@ -66,7 +66,7 @@ impl Driver {
         if let Some((base, bytes)) = self.opened_range(pointer.0) {
             (found.base, found.bytes) = (base, bytes);
         }
-        (found.tenant.id == self.tenant().id).then_some(found)
+        (found.tenant.family == self.tenant().family).then_some(found)
     }
 
     fn get_attribute(
@@ -81,9 +81,13 @@ impl Driver {
         let managed = found.kind == PointerKind::Allocation(AllocationKind::Managed);
         match number {
             attribute::CONTEXT => {
-                let context = self.primary()?.handle;
-                let current = thread::top()?.map_or(context, |top| top.handle);
-                data.cast().set(CUcontext(current))
+                let device = found.tenant.device;
+                let current = thread::top()?.filter(|top| top.device == device);
+                let context = match current {
+                    Some(current) => current,
+                    None => self.primary(device)?,
+                };
+                data.cast().set(CUcontext(context.handle))
             }
             attribute::MEMORY_TYPE => {
                 data.cast().set(if host { memory_type::HOST } else { memory_type::DEVICE })
@@ -93,7 +97,7 @@ impl Driver {
             attribute::SYNC_MEMOPS => flag(false),
             attribute::BUFFER_ID => data.cast().set(found.id),
             attribute::IS_MANAGED => flag(managed),
-            attribute::DEVICE_ORDINAL => data.cast().set(0i32),
+            attribute::DEVICE_ORDINAL => data.cast().set(found.tenant.device as i32),
             attribute::IS_LEGACY_CUDA_IPC_CAPABLE => {
                 flag(found.kind == PointerKind::Allocation(AllocationKind::Device))
             }

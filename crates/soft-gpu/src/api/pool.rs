@@ -18,24 +18,34 @@ use crate::device::stream::Op;
 use crate::error::{Error, Result};
 
 impl Driver {
-    fn default_pool(&self) -> Result<Arc<Pool>> {
-        if let Some(handle) = self.default_pool.get() {
+    fn default_pool(&self, device: u32) -> Result<Arc<Pool>> {
+        let default = self.default_pools.get(device as usize).ok_or(Error::INVALID_DEVICE)?;
+        if let Some(handle) = default.get() {
             return self.pools.get(*handle);
         }
-        let (handle, _) = self.pools.insert_with(|handle| Pool::new(handle, 0, Sharing::Own))?;
-        let first = *self.default_pool.get_or_init(|| handle);
+        let make = |handle| Pool::new(handle, device, 0, Sharing::Own);
+        let (handle, _) = self.pools.insert_with(make)?;
+        let first = *default.get_or_init(|| handle);
         if first != handle {
             let _ = self.pools.remove(handle);
         }
         self.pools.get(first)
     }
 
-    fn current_pool(&self) -> Result<Arc<Pool>> {
-        let current = *self.current_pool.lock().unwrap_or_else(PoisonError::into_inner);
-        match current {
-            Some(handle) => self.pools.get(handle).or_else(|_| self.default_pool()),
-            None => self.default_pool(),
+    fn current_pool(&self, device: u32) -> Result<Arc<Pool>> {
+        let current = self.current_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        match current.get(&device).copied() {
+            Some(handle) => self.pools.get(handle).or_else(|_| self.default_pool(device)),
+            None => self.default_pool(device),
         }
+    }
+
+    /// The device of a stream's memory; the first for a stream that is none, of which another call
+    /// says so.
+    fn device_of_stream(&self, stream: CUstream, per_thread: bool) -> u32 {
+        let properties = |key| self.device.stream_properties(key);
+        let found = self.stream(stream, per_thread).and_then(properties);
+        found.map_or(0, |(_, _, tenant)| tenant.device)
     }
 
     /// A pool of the program's; INVALID_VALUE if there is none of that handle.
@@ -43,12 +53,13 @@ impl Driver {
         self.pools.get(pool.0).map_err(|_| Error::INVALID_VALUE)
     }
 
-    fn set_current_pool(&self, pool: CUmemoryPool) -> Result {
+    fn set_current_pool(&self, pool: CUmemoryPool, device: u32) -> Result {
         let pool = self.pool(pool)?;
-        if matches!(pool.sharing, Sharing::Imported(_)) {
+        if matches!(pool.sharing, Sharing::Imported(_)) || pool.device != device {
             return Err(Error::INVALID_VALUE);
         }
-        *self.current_pool.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool.handle);
+        let mut current = self.current_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        current.insert(device, pool.handle);
         Ok(())
     }
 
@@ -76,13 +87,35 @@ impl Driver {
             Ok(entry) => entry.context,
             Err(_) => thread::current()?.number(),
         };
+        let tenant = match self.device.is_default(&tenant) {
+            true => self.device.default_tenant_on(pool.device).clone(),
+            false => tenant,
+        };
         let address = self.allocate_of(pool, &tenant, number, bytes as u64)?;
         pointer.set(CUdeviceptr(address))
     }
 }
 
-/// Fails unless the device's memory is meant.
-fn check_location(location: Out<CUmemLocation>, kind: u32) -> Result {
+impl Driver {
+    /// Lets a device touch a pool's memory, or no longer.
+    fn set_pool_access(&self, pool: &Pool, device: u32, access: bool) -> Result {
+        if device == pool.device {
+            // It has access, and that cannot be taken away.
+            return if access { Ok(()) } else { Err(Error::INVALID_VALUE) };
+        }
+        let mut peers = pool.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if access && !peers.contains(&device) {
+            self.device.enable_peer(device, pool.device).map_err(|_| Error::INVALID_DEVICE)?;
+            peers.insert(device);
+        } else if !access && peers.remove(&device) {
+            self.device.disable_peer(device, pool.device);
+        }
+        Ok(())
+    }
+}
+
+/// The device whose memory is meant; fails unless it is device memory.
+fn check_location(location: Out<CUmemLocation>, kind: u32) -> Result<u32> {
     let location = location.as_in().get()?;
     check_pool_location(location, kind)?;
     devices::check(location.id)
@@ -93,7 +126,7 @@ exports! {
         pointer: *mut CUdeviceptr, bytesize: usize, stream: CUstream,
     ) | cuMemAllocAsync_ptsz per_thread {
         let driver = driver()?;
-        let pool = driver.current_pool()?;
+        let pool = driver.current_pool(driver.device_of_stream(stream, per_thread))?;
         driver.allocate_in_order(pointer, bytesize, &pool, stream, per_thread)
     }
 
@@ -126,7 +159,7 @@ exports! {
             found.kind,
             PointerKind::Allocation(AllocationKind::Pool { .. } | AllocationKind::Device)
         );
-        if found.base != pointer.0 || !freeable || found.tenant.id != tenant.id {
+        if found.base != pointer.0 || !freeable || found.tenant.family != tenant.family {
             return Err(Error::INVALID_VALUE);
         }
         // Memory of cuMemAlloc is of no pool, and a pool may be gone.
@@ -142,39 +175,36 @@ exports! {
 
     fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, device: CUdevice) {
         let driver = driver()?;
-        devices::check(device)?;
-        pool_out.set(CUmemoryPool(driver.default_pool()?.handle))
+        pool_out.set(CUmemoryPool(driver.default_pool(devices::check(device)?)?.handle))
     }
 
     fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice) {
         let driver = driver()?;
-        devices::check(device)?;
-        pool.set(CUmemoryPool(driver.current_pool()?.handle))
+        pool.set(CUmemoryPool(driver.current_pool(devices::check(device)?)?.handle))
     }
 
     fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) {
         let driver = driver()?;
-        devices::check(device)?;
-        driver.set_current_pool(pool)
+        driver.set_current_pool(pool, devices::check(device)?)
     }
 
     fn cuMemGetDefaultMemPool(
         pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: c_uint,
     ) {
         let driver = driver()?;
-        check_location(location, kind)?;
-        pool.set(CUmemoryPool(driver.default_pool()?.handle))
+        let device = check_location(location, kind)?;
+        pool.set(CUmemoryPool(driver.default_pool(device)?.handle))
     }
 
     fn cuMemGetMemPool(pool: *mut CUmemoryPool, location: *mut CUmemLocation, kind: c_uint) {
         let driver = driver()?;
-        check_location(location, kind)?;
-        pool.set(CUmemoryPool(driver.current_pool()?.handle))
+        let device = check_location(location, kind)?;
+        pool.set(CUmemoryPool(driver.current_pool(device)?.handle))
     }
 
     fn cuMemSetMemPool(location: *mut CUmemLocation, kind: c_uint, pool: CUmemoryPool) {
-        check_location(location, kind)?;
-        driver()?.set_current_pool(pool)
+        let device = check_location(location, kind)?;
+        driver()?.set_current_pool(pool, device)
     }
 
     fn cuMemPoolCreate(pool: *mut CUmemoryPool, pool_props: *const CUmemPoolProps) {
@@ -190,15 +220,16 @@ exports! {
             _ => return Err(Error::NOT_SUPPORTED),
         };
         check_pool_location(props.location, props.allocType)?;
-        devices::check(props.location.id)?;
+        let device = devices::check(props.location.id)?;
         let bytes_max = props.maxSize as u64;
-        let made = driver.pools.insert_with(|handle| Pool::new(handle, bytes_max, sharing))?;
+        let make = |handle| Pool::new(handle, device, bytes_max, sharing);
+        let made = driver.pools.insert_with(make)?;
         pool.set(CUmemoryPool(made.0))
     }
 
     fn cuMemPoolDestroy(pool: CUmemoryPool) {
         let driver = driver()?;
-        if driver.default_pool()?.handle == pool.0 {
+        if driver.default_pools.iter().any(|default| default.get() == Some(&pool.0)) {
             return Err(Error::INVALID_VALUE);
         }
         let pool = driver.pools.remove(pool.0).map_err(|_| Error::INVALID_VALUE)?;
@@ -210,38 +241,44 @@ exports! {
         let driver = driver()?;
         let pool = driver.pool(pool)?;
         driver.trim_pool(&pool, min_bytes_to_keep as u64);
-        driver.device.trim(&driver.tenant());
+        driver.device.trim(&driver.working_tenant_on(pool.device)?);
         Ok(())
     }
 
     fn cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) {
         let driver = driver()?;
-        driver.pool(pool)?;
-        // The pool's own device has access, and that cannot be taken away.
-        for index in 0..count.min(2) {
+        let pool = driver.pool(pool)?;
+        if count > driver.device.count() as usize {
+            return Err(Error::INVALID_VALUE);
+        }
+        for index in 0..count {
             let desc = map.at(index)?;
             if desc.location.kind != constants::vmm::LOCATION_DEVICE {
                 return Err(Error::INVALID_VALUE);
             }
-            devices::check(desc.location.id)?;
-            if desc.flags != constants::vmm::ACCESS_READ_WRITE {
-                return Err(Error::INVALID_VALUE);
-            }
+            let device = devices::check(desc.location.id)?;
+            let access = match desc.flags {
+                constants::vmm::ACCESS_NONE => false,
+                constants::vmm::ACCESS_READ_WRITE => true,
+                _ => return Err(Error::INVALID_VALUE),
+            };
+            driver.set_pool_access(&pool, device, access)?;
         }
-        if count > 1 { Err(Error::INVALID_VALUE) } else { Ok(()) }
+        Ok(())
     }
 
     fn cuMemPoolGetAccess(
         flags: *mut c_uint, pool: CUmemoryPool, location: *mut CUmemLocation,
     ) {
-        let driver = driver()?;
-        driver.pool(pool)?;
+        let pool = driver()?.pool(pool)?;
         let location = location.get()?;
         if location.kind != constants::vmm::LOCATION_DEVICE {
             return Err(Error::INVALID_VALUE);
         }
-        devices::check(location.id)?;
-        flags.set(constants::vmm::ACCESS_READ_WRITE)
+        let device = devices::check(location.id)?;
+        let peers = pool.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let access = device == pool.device || peers.contains(&device);
+        flags.set(if access { constants::vmm::ACCESS_READ_WRITE } else { constants::vmm::ACCESS_NONE })
     }
 
     fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {

@@ -4,6 +4,7 @@
 //! no more than its release threshold, and goes back to the device otherwise. A block that is kept
 //! is nobody's: pointers to it lead nowhere.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,9 +17,6 @@ use crate::device::limits::ALLOCATION_ALIGN;
 use crate::device::memory::AllocationKind;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-
-/// The device whose memory it is: there is one.
-const DEVICE: CUdevice = 0;
 
 /// How a pool is shared with other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +32,10 @@ pub(super) enum Sharing {
 /// A pool.
 pub(crate) struct Pool {
     pub(super) handle: usize,
+    /// The device whose memory it is.
+    pub(super) device: u32,
+    /// Other devices that may touch it.
+    pub(super) peers: Mutex<BTreeSet<u32>>,
     /// Most bytes in use; 0 for no limit.
     bytes_max: u64,
     pub(super) sharing: Sharing,
@@ -80,9 +82,11 @@ pub(super) enum Value {
 }
 
 impl Pool {
-    pub(super) fn new(handle: usize, bytes_max: u64, sharing: Sharing) -> Self {
+    pub(super) fn new(handle: usize, device: u32, bytes_max: u64, sharing: Sharing) -> Self {
         Self {
             handle,
+            device,
+            peers: Mutex::default(),
             bytes_max,
             sharing,
             reuse: [true; 3].map(AtomicBool::new),
@@ -150,7 +154,7 @@ impl Pool {
             USED_MEM_HIGH => Value::Wide(counts.used_high),
             ALLOCATION_TYPE => Value::Narrow(vmm::ALLOCATION_PINNED as i32),
             EXPORT_HANDLE_TYPES => Value::Narrow(exportable as i32),
-            LOCATION_ID => Value::Narrow(DEVICE),
+            LOCATION_ID => Value::Narrow(self.device as CUdevice),
             LOCATION_TYPE => Value::Narrow(kind as i32),
             MAX_POOL_SIZE => Value::Wide(self.bytes_max),
             HW_DECOMPRESS_ENABLED => Value::Narrow(0),
@@ -260,6 +264,8 @@ impl Driver {
     pub(super) fn destroy_pool(&self, pool: &Pool) {
         pool.destroyed.store(true, Ordering::Relaxed);
         self.trim_pool(pool, 0);
+        let peers = std::mem::take(&mut *pool.peers.lock().unwrap_or_else(PoisonError::into_inner));
+        peers.into_iter().for_each(|peer| self.device.disable_peer(peer, pool.device));
     }
 }
 
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_is_freed_is_kept_up_to_the_threshold() {
-        let pool = Pool::new(1, 0, Sharing::Own);
+        let pool = Pool::new(1, 0, 0, Sharing::Own);
         pool.counts().add(1000);
         assert!(!pool.keeps(1000));
         pool.set_attribute(RELEASE_THRESHOLD, |wide| Ok(if wide { 4096 } else { 0 })).unwrap();

@@ -42,7 +42,8 @@ exports! {
         // The descriptor comes as a pointer.
         let fd = i32::try_from(handle.cast::<u8>().address()).map_err(|_| Error::INVALID_VALUE)?;
         let number = pool_file::number_in(fd).ok_or(Error::INVALID_VALUE)?;
-        let make = |handle| Pool::new(handle, 0, Sharing::Imported(number));
+        let device = driver.tenant().device;
+        let make = |handle| Pool::new(handle, device, 0, Sharing::Imported(number));
         pool_out.set(CUmemoryPool(driver.pools.insert_with(make)?.0))
     }
 

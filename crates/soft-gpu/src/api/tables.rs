@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-use cuda_api::attributes::{PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID};
+use cuda_api::attributes::{PCI_DEVICE_ID, PCI_DOMAIN_ID};
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use export_tables::{DeviceIdentity, Host};
 
-use super::{driver, init, module, thread};
+use super::{devices, driver, init, module, thread};
 use crate::device::{attributes, identity};
 
 /// The host of the tables.
@@ -19,20 +19,20 @@ impl Host for Tables {
 
     fn devices(&self) -> Vec<DeviceIdentity> {
         let Ok(driver) = driver() else { return Vec::new() };
-        let attribute =
-            |number| attributes::attribute(&driver.device.settings, number).unwrap_or_default();
-        vec![DeviceIdentity {
-            uuid: identity::uuid(),
+        let settings = &driver.device.settings;
+        let attribute = |number| attributes::attribute(settings, number).unwrap_or_default();
+        let identity = |number: &u32| DeviceIdentity {
+            uuid: identity::uuid(*number),
             pci_domain: attribute(PCI_DOMAIN_ID),
-            pci_bus: attribute(PCI_BUS_ID),
+            pci_bus: *number as i32,
             pci_device: attribute(PCI_DEVICE_ID),
-        }]
+        };
+        settings.devices.iter().map(identity).collect()
     }
 
     fn primary_context(&self, device: CUdevice) -> Result<CUcontext, CudaError> {
         let driver = driver()?;
-        driver.check_device(device)?;
-        Ok(CUcontext(driver.primary()?.handle))
+        Ok(CUcontext(driver.primary(devices::check(device)?)?.handle))
     }
 
     fn current_context(&self) -> Option<CUcontext> {

@@ -95,10 +95,20 @@ pub(crate) fn bind(tenant: Option<Arc<Tenant>>) -> Result {
 impl Driver {
     /// The tenant that this thread is bound to; the streams that it uses are that tenant's.
     pub(crate) fn tenant(&self) -> Arc<Tenant> {
-        with(|s| s.tenant.borrow().clone())
-            .ok()
-            .flatten()
-            .unwrap_or_else(|| self.device.default_tenant().clone())
+        with(|s| s.tenant.borrow().clone()).ok().flatten().unwrap_or_else(|| {
+            let device = top().ok().flatten().map_or(0, |context| context.device);
+            self.device.default_tenant_on(device).clone()
+        })
+    }
+
+    /// The tenant of this thread on a device if it may go on working.
+    pub(crate) fn working_tenant_on(&self, device: u32) -> Result<Arc<Tenant>> {
+        let mut tenant = self.tenant();
+        if self.device.is_default(&tenant) {
+            tenant = self.device.default_tenant_on(device).clone();
+        }
+        tenant.alive()?;
+        Ok(tenant)
     }
 
     /// The tenant of this thread if it may go on working.

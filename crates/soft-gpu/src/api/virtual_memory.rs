@@ -49,11 +49,11 @@ exports! {
         let driver = driver()?;
         handle.required()?;
         driver.working_tenant()?;
-        let exportable = check_properties(&prop.get()?)?;
+        let (exportable, device) = check_properties(&prop.get()?)?;
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        handle.set(to_handle(driver.device.create_physical(size as u64, exportable)?))
+        handle.set(to_handle(driver.device.create_physical(size as u64, exportable, device)?))
     }
 
     fn cuMemRelease(handle: CUmemGenericAllocationHandle) {
@@ -81,22 +81,24 @@ exports! {
         ptr: CUdeviceptr, size: usize, desc: *const CUmemAccessDesc, count: usize,
     ) {
         let driver = driver()?;
-        // One device, so one description says it all.
-        if count != 1 {
+        if count == 0 || count > driver.device.count() as usize {
             return Err(Error::INVALID_VALUE);
         }
-        let desc = desc.get()?;
-        if desc.location.kind != vmm::LOCATION_DEVICE {
-            return Err(Error::INVALID_VALUE);
+        for index in 0..count {
+            let desc = desc.at(index)?;
+            if desc.location.kind != vmm::LOCATION_DEVICE {
+                return Err(Error::INVALID_VALUE);
+            }
+            let device = devices::check(desc.location.id)?;
+            let access = match desc.flags {
+                vmm::ACCESS_NONE => Access::None,
+                vmm::ACCESS_READ => Access::Read,
+                vmm::ACCESS_READ_WRITE => Access::ReadWrite,
+                _ => return Err(Error::INVALID_VALUE),
+            };
+            driver.device.set_access(ptr.0, size as u64, device, access)?;
         }
-        devices::check(desc.location.id)?;
-        let access = match desc.flags {
-            vmm::ACCESS_NONE => Access::None,
-            vmm::ACCESS_READ => Access::Read,
-            vmm::ACCESS_READ_WRITE => Access::ReadWrite,
-            _ => return Err(Error::INVALID_VALUE),
-        };
-        driver.device.set_access(ptr.0, size as u64, access)
+        Ok(())
     }
 
     fn cuMemGetAccess(flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr) {
@@ -106,8 +108,8 @@ exports! {
         if location.kind != vmm::LOCATION_DEVICE {
             return Err(Error::INVALID_VALUE);
         }
-        devices::check(location.id)?;
-        flags.set(match driver.device.access(ptr.0)? {
+        let device = devices::check(location.id)?;
+        flags.set(match driver.device.access(ptr.0, device)? {
             Access::None => vmm::ACCESS_NONE,
             Access::Read => vmm::ACCESS_READ,
             Access::ReadWrite => vmm::ACCESS_READ_WRITE,
@@ -157,18 +159,18 @@ exports! {
         }
         // SAFETY: open, as just seen, and the program keeps it open during the call.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        handle.set(to_handle(driver.device.import_physical(fd)?))
+        handle.set(to_handle(driver.device.import_physical(fd, driver.tenant().device)?))
     }
 
     fn cuMemGetAllocationPropertiesFromHandle(
         prop: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle,
     ) {
         let driver = driver()?;
-        let (_, exportable) = driver.device.physical_properties(from_handle(handle)?)?;
+        let (_, exportable, device) = driver.device.physical_properties(from_handle(handle)?)?;
         prop.set(CUmemAllocationProp {
             kind: vmm::ALLOCATION_PINNED,
             requestedHandleTypes: if exportable { vmm::HANDLE_POSIX_FD } else { vmm::HANDLE_NONE },
-            location: CUmemLocation { kind: vmm::LOCATION_DEVICE, id: 0 },
+            location: CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device as CUdevice },
             win32HandleMetaData: std::ptr::null_mut(),
             compressionType: 0,
             gpuDirectRDMACapable: 0,
@@ -187,15 +189,15 @@ exports! {
     }
 }
 
-/// True if memory with these properties can be exported; fails if there is no such memory.
-fn check_properties(prop: &CUmemAllocationProp) -> Result<bool> {
+/// True if memory with these properties can be exported, and the device; fails if there is no such memory.
+fn check_properties(prop: &CUmemAllocationProp) -> Result<(bool, u32)> {
     if prop.kind != vmm::ALLOCATION_PINNED || prop.location.kind != vmm::LOCATION_DEVICE {
         return Err(Error::INVALID_VALUE);
     }
-    devices::check(prop.location.id)?;
+    let device = devices::check(prop.location.id)?;
     match prop.requestedHandleTypes {
-        vmm::HANDLE_NONE => Ok(false),
-        vmm::HANDLE_POSIX_FD => Ok(true),
+        vmm::HANDLE_NONE => Ok((false, device)),
+        vmm::HANDLE_POSIX_FD => Ok((true, device)),
         _ => Err(Error::NOT_SUPPORTED),
     }
 }

@@ -50,10 +50,10 @@ impl Core {
     pub(super) fn start_branch(&mut self, key: Key<Stream>, mut branch: Branch) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let idle_loop = branch.seen.take() == Some(stream.works);
-        let attempt = match stream.tenant.space.try_access() {
+        let attempt = match stream.tenant.copies.try_access() {
             _ if idle_loop => Attempt::Later,
             None => Attempt::Later,
-            Some(_) if !stream.tenant.space.contains(branch.address, 4) => Attempt::Fault,
+            Some(_) if !stream.tenant.copies.contains(branch.address, 4) => Attempt::Fault,
             Some(_mapped) => {
                 // SAFETY: the word is the tenant's, aligned (see `new`), and mapped while
                 // `_mapped` lives; others only access it atomically or from outside Rust.

@@ -346,8 +346,21 @@ impl Core {
     /// Makes an error sticky for a tenant and ends all that it has in its streams.
     pub(super) fn poison(&mut self, tenant: &Arc<Tenant>, error: Error, text: String) {
         self.after.log(format!("tenant {}: {text}", tenant.id.0));
-        tenant.poison(error, Some(text));
-        self.cancel_tenant(tenant.id);
+        // All contexts of a process share its errors, whichever device they are on.
+        let family = self.tenants.values().filter(|other| other.family == tenant.family);
+        let mut family: Vec<TenantId> = family
+            .map(|other| {
+                other.poison(error, Some(text.clone()));
+                other.id
+            })
+            .collect();
+        if !family.contains(&tenant.id) {
+            tenant.poison(error, Some(text));
+            family.push(tenant.id);
+        }
+        for id in family {
+            self.cancel_tenant(id);
+        }
     }
 
     /// Ends all that a tenant has in its streams.

@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use cuda_api::CUuuid;
+
 use super::capability::Capability;
 use super::settings::Settings;
 
@@ -14,25 +16,34 @@ pub fn name(settings: &Settings) -> String {
     }
 }
 
-/// UUID of the machine's software GPU, made from the machine's id.
-pub fn uuid() -> [u8; 16] {
-    static UUID: OnceLock<[u8; 16]> = OnceLock::new();
-    *UUID.get_or_init(|| {
-        let machine = ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname"]
+/// UUID of the machine's software GPU of that number, made from the machine's id.
+pub fn uuid(number: u32) -> [u8; 16] {
+    static MACHINE: OnceLock<Vec<u8>> = OnceLock::new();
+    let machine = MACHINE.get_or_init(|| {
+        ["/etc/machine-id", "/var/lib/dbus/machine-id", "/etc/hostname"]
             .iter()
             .find_map(|path| std::fs::read(path).ok().filter(|text| !text.is_empty()))
-            .unwrap_or_else(|| b"openmps".to_vec());
-        let mut uuid = hash(&machine).to_be_bytes();
-        // Version 8 (made by a rule of one's own), variant 1.
-        uuid[6] = uuid[6] & 0x0f | 0x80;
-        uuid[8] = uuid[8] & 0x3f | 0x80;
-        uuid
-    })
+            .unwrap_or_else(|| b"openmps".to_vec())
+    });
+    let mut text = machine.clone();
+    if number > 0 {
+        text.extend(number.to_le_bytes());
+    }
+    let mut uuid = hash(&text).to_be_bytes();
+    // Version 8 (made by a rule of one's own), variant 1.
+    uuid[6] = uuid[6] & 0x0f | 0x80;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
 }
 
-/// The UUID as nvidia-smi and CUDA_VISIBLE_DEVICES write it.
-pub fn uuid_text() -> String {
-    cuda_api::CUuuid { bytes: uuid() }.to_string()
+/// UUIDs of so many devices.
+pub fn uuids(count: u32) -> Vec<CUuuid> {
+    (0..count).map(|number| CUuuid { bytes: uuid(number) }).collect()
+}
+
+/// Where the device of that number says it is on the PCI bus, which it is not.
+pub fn pci_bus_id(number: u32) -> String {
+    format!("0000:{number:02x}:00.0")
 }
 
 /// 128-bit FNV-1a.
@@ -53,8 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn the_uuid_stays_the_same() {
-        assert_eq!(uuid(), uuid());
-        assert_eq!(uuid_text().len(), "GPU-00000000-0000-0000-0000-000000000000".len());
+    fn uuids_stay_the_same_and_differ() {
+        assert_eq!(uuid(0), uuid(0));
+        let mut all = uuids(16);
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 16);
+        assert_eq!(pci_bus_id(10), "0000:0a:00.0");
     }
 }

@@ -64,7 +64,10 @@ pub struct Device {
     turn_fds: [AtomicI32; 2],
     host_threads: Mutex<HashMap<TenantId, host::HostSender>>,
     threads_started: OnceLock<()>,
-    default_tenant: Arc<Tenant>,
+    /// The program's tenant on each device.
+    default_tenants: Vec<Arc<Tenant>>,
+    /// Stands for the copies of a program with several devices, whose memory all may touch.
+    copies: Option<Arc<Tenant>>,
     tenant_ids: AtomicU64,
     grid_ids: AtomicU64,
     myself: Weak<Device>,
@@ -108,11 +111,26 @@ impl Device {
         let turn_fd = file.as_ref().map_or(-1, TurnFile::fd);
         let turn_fds = [AtomicI32::new(turn_fd), AtomicI32::new(-1)];
         let now = clock::now_ns();
-        let mut activity = Activity::new(settings.sms, settings.capability, now);
-        activity.set_held(file.is_none(), now);
         let mut accounts = Slab::default();
-        let account = accounts.insert(Account::default()).expect("the first of all");
-        let default_tenant = Tenant::new(TenantId(0), account);
+        let mut account = || accounts.insert(Account::default()).expect("the first of all");
+        let count = settings.devices.len().max(1) as u64;
+        let (default_tenants, copies) = match count {
+            1 => (vec![Tenant::new(TenantId(0), account(), 0)], None),
+            _ => {
+                let copies = Tenant::new(TenantId(count), account(), 0);
+                let mut all: Vec<Arc<Tenant>> = Vec::new();
+                for id in 0..count {
+                    let first = all.first().map(|first| &**first);
+                    let shared = copies.space.clone();
+                    let (device, id) = (id as u32, TenantId(id));
+                    all.push(Tenant::of_program(id, account(), device, shared, first));
+                }
+                (all, Some(copies))
+            }
+        };
+        let mut activity = Activity::new(settings.sms * count as u32, settings.capability, now);
+        activity.set_held(file.is_none(), now);
+        let all_sms = settings.sm_stride() * (count as u32 - 1) + settings.sms;
         let new_slot = |_| Slot { control: Arc::default(), running: None };
         let slots: Vec<Slot> = (0..=settings.threads).map(new_slot).collect();
         let mut desks: Vec<_> = slots.iter().enumerate().map(Desk::new).collect();
@@ -120,7 +138,7 @@ impl Device {
             streams: Slab::default(),
             groups: Slab::default(),
             group_of: HashMap::new(),
-            tenants: HashMap::from([(default_tenant.id, default_tenant.clone())]),
+            tenants: default_tenants.iter().map(|tenant| (tenant.id, tenant.clone())).collect(),
             accounts,
             rooms: Vec::new(),
             grids: Slab::default(),
@@ -134,7 +152,7 @@ impl Device {
             values_changed: false,
             ready: Vec::new(),
             capability: settings.capability,
-            sms: vec![Default::default(); settings.sms as usize],
+            sms: vec![Default::default(); all_sms as usize],
             reserve: desks.pop(),
             slots_free: desks,
             slots,
@@ -151,15 +169,17 @@ impl Device {
             shutdown: false,
         };
         Arc::new_cyclic(|myself| Self {
-            memory: Memory::new(settings.memory_bytes, shared_dir),
+            memory: Memory::new(settings.memory_bytes, &settings.devices, shared_dir),
             written: settings.check.then(Arc::default),
             settings,
             core: Mutex::new(core),
             turn_fds,
             host_threads: Mutex::default(),
             threads_started: OnceLock::new(),
-            default_tenant,
-            tenant_ids: AtomicU64::new(1),
+            default_tenants,
+            copies,
+            // The number behind the program's own is that of its copies.
+            tenant_ids: AtomicU64::new(if count > 1 { count + 1 } else { 1 }),
             grid_ids: AtomicU64::new(1),
             myself: myself.clone(),
         })
@@ -169,9 +189,37 @@ impl Device {
         CoreGuard::new(self, &self.core)
     }
 
-    /// The tenant that everything belongs to unless another one is bound.
+    /// The tenant that everything on the first device belongs to unless another one is bound.
     pub fn default_tenant(&self) -> &Arc<Tenant> {
-        &self.default_tenant
+        &self.default_tenants[0]
+    }
+
+    /// The tenant that everything on a device belongs to unless another one is bound.
+    pub fn default_tenant_on(&self, device: u32) -> &Arc<Tenant> {
+        self.default_tenants.get(device as usize).unwrap_or(&self.default_tenants[0])
+    }
+
+    /// True for the tenants of a program that binds none.
+    pub fn is_default(&self, tenant: &Tenant) -> bool {
+        tenant.family == self.default_tenants[0].id
+    }
+
+    /// Number of devices.
+    pub fn count(&self) -> u32 {
+        self.default_tenants.len() as u32
+    }
+
+    /// The SMs of a stream of a tenant, given those of its device that it may use: `None` if there is
+    /// one device and it may use all.
+    pub(super) fn sms_of(&self, tenant: &Tenant, wanted: grid::SmMask) -> grid::SmMask {
+        if self.count() == 1 {
+            return wanted;
+        }
+        let first = self.settings.sm_stride() * tenant.device;
+        Some(match wanted {
+            Some(sms) => sms.iter().map(|sm| sm + first).collect(),
+            None => (first..first + self.settings.sms).collect(),
+        })
     }
 
     /// How busy the device has been since it was made.

@@ -59,7 +59,7 @@ impl Device {
         let mut core = self.lock();
         let mut stream = Stream::new(group, tenant.clone(), spec.priority);
         stream.blocking = !spec.non_blocking;
-        stream.sms = spec.sms;
+        stream.sms = self.sms_of(tenant, spec.sms);
         let key = core.streams.insert(stream).ok_or(Error::OUT_OF_MEMORY)?;
         match core.groups.get_mut(group) {
             Some(group) => group.streams.push(key),
@@ -195,8 +195,8 @@ impl Device {
 
     fn transfer_inline(&self, key: Key<Stream>, tenant: &Arc<Tenant>, mut transfer: Box<Transfer>) {
         let progress = loop {
-            let _mapped = tenant.space.access();
-            match transfer.step(&tenant.space, || tenant.wants_worker_back()) {
+            let _mapped = tenant.copies.access();
+            match transfer.step(&tenant.copies, || tenant.wants_worker_back()) {
                 Progress::More => {}
                 end => break end,
             }
@@ -340,8 +340,13 @@ impl Device {
         self.grid_ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes a tenant.
+    /// Makes a tenant on the first device.
     pub fn create_tenant(&self) -> Result<Arc<Tenant>> {
+        self.create_tenant_on(0)
+    }
+
+    /// Makes a tenant.
+    pub fn create_tenant_on(&self, device: u32) -> Result<Arc<Tenant>> {
         let id = TenantId(self.tenant_ids.fetch_add(1, Ordering::Relaxed));
         let mut core = self.lock();
         let Core { tenants, accounts, .. } = &mut *core;
@@ -349,7 +354,7 @@ impl Device {
         let forgotten = tenants.extract_if(|_, t| t.ended() && Arc::strong_count(t) == 1);
         forgotten.for_each(|(_, t)| drop(accounts.remove(t.account)));
         let account = accounts.insert(Account::default()).ok_or(Error::OUT_OF_MEMORY)?;
-        let tenant = Tenant::new(id, account);
+        let tenant = Tenant::new(id, account, device);
         tenants.insert(id, tenant.clone());
         Ok(tenant)
     }

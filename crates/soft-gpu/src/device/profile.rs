@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn launches_of_one_kernel_add_up_and_names_are_bounded() {
         let mut profile = Profile::default();
-        let [one, other] = [1, 2].map(|n| Tenant::new(TenantId(n), Key::from_parts(0, 1)));
+        let [one, other] = [1, 2].map(|n| Tenant::new(TenantId(n), Key::from_parts(0, 1), 0));
         other.set_name("17 sh -c a\n\tb");
         let mut totals = KernelTotals { launches: 1, span_ns: 5, ..Default::default() };
         let counters = Counters {

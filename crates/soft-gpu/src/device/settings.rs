@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use cuda_api::environment::*;
+use cuda_api::visible::visible_devices;
 use simt_jit::{SimdIsa, Store, Tiers};
 
 use super::capability::{CLUSTER_BLOCKS_MAX, Capability};
@@ -17,6 +18,9 @@ use super::{identity, limits, profile};
 const SMS_DEFAULT_MIN: u32 = 8;
 /// Most virtual SMs or worker threads: more than any machine has cores.
 const SMS_MAX: u32 = 1024;
+
+/// Most devices of a machine.
+pub const DEVICES_MAX: u32 = 16;
 
 /// Most native code that is kept for later processes, bytes, by default: a kernel's is a few KiB.
 const STORE_BYTES_MAX: u64 = 256 << 20;
@@ -36,11 +40,16 @@ pub struct Settings {
     /// It was asked for: then the device is nothing more. Else it also takes what devices of later
     /// compute capabilities take, images and clusters: programs lose nothing by it.
     pub strict: bool,
-    /// Virtual SMs: OPENMPS_SOFT_SMS, else 8 or the cores if more.
+    /// The devices that are visible, by their numbers on the machine: the first is device 0.
+    pub devices: Vec<u32>,
+    /// Devices reach each other's memory: unless OPENMPS_SOFT_PEER is 0.
+    pub peer_access: bool,
+    /// Virtual SMs of a device: OPENMPS_SOFT_SMS, else 8 or the cores if more.
     pub sms: u32,
     /// Threads that run blocks: OPENMPS_SOFT_THREADS, else one a core.
     pub threads: u32,
-    /// Device memory in bytes: OPENMPS_SOFT_MEMORY (K, M, G suffixes), else half of RAM.
+    /// Memory of a device in bytes: OPENMPS_SOFT_MEMORY (K, M, G suffixes), else its share of half of
+    /// RAM.
     pub memory_bytes: u64,
     /// Keep the clients of a server apart: unless OPENMPS_SOFT_TENANTS is 0.
     pub tenants: bool,
@@ -84,12 +93,20 @@ impl Settings {
             Some(dir) if !dir.is_empty() => vec![PathBuf::from(dir)],
             _ => vec![PathBuf::from("/dev/shm"), PathBuf::from("/tmp")],
         };
+        let installed = installed(&lookup);
+        let uuids = identity::uuids(installed);
+        let list = lookup(CUDA_VISIBLE_DEVICES);
+        // They are alike, so both orders are that of their addresses.
+        let visible = visible_devices(list.as_deref(), &uuids);
         Self {
+            devices: visible.into_iter().map(|place| place as u32).collect(),
+            peer_access: lookup(OPENMPS_SOFT_PEER).is_none_or(|v| v.trim() != "0"),
             capability: asked.unwrap_or_else(default),
             strict: asked.is_some(),
             sms: number(OPENMPS_SOFT_SMS, cores.max(SMS_DEFAULT_MIN)),
             threads: number(OPENMPS_SOFT_THREADS, cores),
-            memory_bytes: memory.unwrap_or_else(|| physical_memory_bytes() / 2)
+            memory_bytes: memory
+                .unwrap_or_else(|| physical_memory_bytes() / 2 / u64::from(installed))
                 / limits::CHUNK_BYTES
                 * limits::CHUNK_BYTES,
             tenants: lookup(OPENMPS_SOFT_TENANTS).is_none_or(|v| v.trim() != "0"),
@@ -106,7 +123,26 @@ impl Settings {
     }
 }
 
+/// Devices that the machine has: OPENMPS_SOFT_DEVICES, 1 to [`DEVICES_MAX`].
+fn installed(lookup: &impl Fn(&str) -> Option<String>) -> u32 {
+    let number = lookup(OPENMPS_SOFT_DEVICES).and_then(|text| text.trim().parse().ok());
+    number.filter(|number| (1..=DEVICES_MAX).contains(number)).unwrap_or(1)
+}
+
+/// The same of this process, whichever of them it sees.
+pub fn installed_devices() -> u32 {
+    installed(&|name: &str| std::env::var_os(name).and_then(|v| v.into_string().ok()))
+}
+
 impl Settings {
+    /// Numbers of SMs from one device's first to the next one's: no GPC has SMs of two devices.
+    pub fn sm_stride(&self) -> u32 {
+        match self.devices.len() {
+            0 | 1 => self.sms,
+            _ => self.sms.next_multiple_of(SMS_PER_GPC),
+        }
+    }
+
     /// Most blocks of a cluster of a function that allows any size; 0 if there are no clusters.
     pub fn cluster_blocks_max(&self) -> u32 {
         match self.strict {
@@ -158,19 +194,6 @@ impl CodeStore {
             directory: directory.join(STORE_DIRECTORY),
             bytes_max: bytes_max.unwrap_or(STORE_BYTES_MAX),
         })
-    }
-}
-
-/// False if CUDA_VISIBLE_DEVICES hides the one device there is.
-pub fn device_is_visible() -> bool {
-    match std::env::var(cuda_api::environment::CUDA_VISIBLE_DEVICES) {
-        Err(_) => true,
-        // What comes after the first entry that names no device does not count.
-        Ok(list) => {
-            let first = list.split(',').next().unwrap_or("").trim();
-            first.parse::<u32>() == Ok(0)
-                || (first.starts_with("GPU-") && identity::uuid_text().starts_with(first))
-        }
     }
 }
 
@@ -249,6 +272,27 @@ mod tests {
         let profile = PathBuf::from(format!("/run/{}.tsv", std::process::id()));
         assert_eq!(given.profile, Some(profile));
         assert_eq!(given.turn_dirs, [PathBuf::from("/run/x")]);
+    }
+
+    #[test]
+    fn devices_are_as_many_as_are_asked_for_and_those_that_are_visible() {
+        let with = |devices: &str, visible: Option<&str>| {
+            Settings::from_lookup(|name| match name {
+                "OPENMPS_SOFT_DEVICES" => Some(devices.to_owned()),
+                "CUDA_VISIBLE_DEVICES" => visible.map(str::to_owned),
+                _ => None,
+            })
+        };
+        assert_eq!(with("4", None).devices, [0, 1, 2, 3]);
+        assert_eq!(with("4", Some("2,0")).devices, [2, 0]);
+        let third = identity::uuids(4)[3].to_string();
+        assert_eq!(with("4", Some(&third)).devices, [3]);
+        assert_eq!(with("4", Some("-1")).devices, [0u32; 0]);
+        for wrong in ["0", "17", "x", ""] {
+            assert_eq!(with(wrong, None).devices, [0], "{wrong}");
+        }
+        let sms = |devices, sms| Settings { sms, ..with(devices, None) }.sm_stride();
+        assert_eq!([sms("1", 8), sms("2", 8), sms("2", 40)], [8, 16, 48]);
     }
 
     #[test]

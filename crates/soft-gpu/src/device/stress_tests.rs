@@ -286,7 +286,7 @@ fn streams_pass_a_token_through_words() {
 #[test]
 fn tenants_come_and_end_in_the_middle_of_their_work() {
     let device = TestDevice::new();
-    let (_, total) = device.memory.info();
+    let (_, total) = device.memory.info(0);
     std::thread::scope(|scope| {
         for thread in 0..4u64 {
             let device = &device;
@@ -323,5 +323,5 @@ fn tenants_come_and_end_in_the_middle_of_their_work() {
             });
         }
     });
-    assert_eq!(device.memory.info().0, total, "all memory came back");
+    assert_eq!(device.memory.info(0).0, total, "all memory came back");
 }

@@ -30,8 +30,14 @@ pub struct Tenant {
     name: Mutex<String>,
     /// What was done for it, in [`super::core::Core::accounts`].
     pub(super) account: Key<Account>,
-    /// What its kernels and copies may touch.
+    /// The device whose memory and SMs it has.
+    pub device: u32,
+    /// Tenants of one program, one on each device, have the same number here.
+    pub family: TenantId,
+    /// What its kernels may touch.
     pub space: Arc<Space>,
+    /// What its copies and fills may touch: memory of all devices that the program uses.
+    pub copies: Arc<Space>,
     /// What its kernels printed.
     pub printf: Arc<PrintfFifo>,
     /// What its failed assertions say.
@@ -49,13 +55,42 @@ pub struct Tenant {
 }
 
 impl Tenant {
-    pub(super) fn new(id: TenantId, account: Key<Account>) -> Arc<Self> {
+    /// A tenant alone on a device.
+    pub(super) fn new(id: TenantId, account: Key<Account>, device: u32) -> Arc<Self> {
+        let space: Arc<Space> = Arc::default();
+        Self::make(id, account, device, id, (space.clone(), space), Arc::default())
+    }
+
+    /// A program's tenant on one of several devices; `first` is the one on the first device.
+    pub(super) fn of_program(
+        id: TenantId,
+        account: Key<Account>,
+        device: u32,
+        copies: Arc<Space>,
+        first: Option<&Self>,
+    ) -> Arc<Self> {
+        let family = first.map_or(id, |first| first.id);
+        let printf = first.map_or_else(Arc::default, |first| first.printf.clone());
+        Self::make(id, account, device, family, (Arc::default(), copies), printf)
+    }
+
+    fn make(
+        id: TenantId,
+        account: Key<Account>,
+        device: u32,
+        family: TenantId,
+        (space, copies): (Arc<Space>, Arc<Space>),
+        printf: Arc<PrintfFifo>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             account,
             name: Mutex::default(),
-            space: Arc::default(),
-            printf: Arc::default(),
+            device,
+            family,
+            space,
+            copies,
+            printf,
             assertions: PrintfFifo::default(),
             managed: Mutex::new(None),
             error: AtomicU32::new(0),
@@ -255,7 +290,7 @@ mod tests {
 
     #[test]
     fn only_the_first_error_sticks() {
-        let tenant = Tenant::new(TenantId(1), Key::from_parts(0, 1));
+        let tenant = Tenant::new(TenantId(1), Key::from_parts(0, 1), 0);
         assert_eq!(tenant.sticky(), Ok(()));
         assert!(tenant.poison(Error::ILLEGAL_ADDRESS, Some("first".into())));
         assert!(!tenant.poison(Error::LAUNCH_FAILED, Some("second".into())));

@@ -82,9 +82,9 @@ impl Core {
     pub(super) fn try_write_value(&mut self, key: Key<Stream>, write: &ValueWrite) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let bytes = if write.wide { 8 } else { 4 };
-        let attempt = match stream.tenant.space.try_access() {
+        let attempt = match stream.tenant.copies.try_access() {
             None => Attempt::Later,
-            Some(_) if !stream.tenant.space.contains(write.address, bytes) => Attempt::Fault,
+            Some(_) if !stream.tenant.copies.contains(write.address, bytes) => Attempt::Fault,
             Some(_mapped) => {
                 // SAFETY: the word is the tenant's, aligned (checked when submitted), and mapped
                 // while `_mapped` lives; others only access it atomically or from outside Rust.
@@ -122,9 +122,9 @@ impl Core {
     pub(super) fn try_wait_value(&mut self, key: Key<Stream>, wait: &ValueWait) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let bytes = if wait.wide { 8 } else { 4 };
-        let attempt = match stream.tenant.space.try_access() {
+        let attempt = match stream.tenant.copies.try_access() {
             None => Attempt::Later,
-            Some(_) if !stream.tenant.space.contains(wait.address, bytes) => Attempt::Fault,
+            Some(_) if !stream.tenant.copies.contains(wait.address, bytes) => Attempt::Fault,
             Some(_mapped) => {
                 // SAFETY: as in `try_write_value`.
                 let word = unsafe {

@@ -328,7 +328,7 @@ impl Device {
     /// Shows a failed assertion where CUDA does, on standard error; that of another tenant's program
     /// is elsewhere, so the text is kept for it.
     fn show_assertion(&self, tenant: &Tenant, message: &str) {
-        if tenant.id == self.default_tenant().id {
+        if self.is_default(tenant) {
             // The program may have closed it.
             let _ = writeln!(io::stderr(), "{message}");
         } else {
@@ -339,11 +339,17 @@ impl Device {
     /// Runs an assignment while its tenant's memory stays mapped.
     fn execute_mapped(&self, assignment: &mut Assignment) -> Settled {
         let tenant = &assignment.tenant;
-        let _mapped = tenant.space.access();
+        let space = match &assignment.work {
+            Work::Transfer { .. } => &tenant.copies,
+            Work::Blocks { .. } => &tenant.space,
+        };
+        let _mapped = space.access();
+        // Programs count the SMs of each device from 0.
+        let first_sm = self.settings.sm_stride() * tenant.device;
         match &mut assignment.work {
             Work::Transfer { transfer, .. } => {
                 let stop = || tenant.wants_worker_back();
-                Settled::Transfer(transfer.step(&tenant.space, stop))
+                Settled::Transfer(transfer.step(space, stop))
             }
             Work::Blocks { grid, finished, kernel, launch, counters } => {
                 let Desk { control, blocks, view, spare: kept, .. } = &mut *assignment.desk;
@@ -365,11 +371,20 @@ impl Device {
                     }
                     let more = following(blocks, *finished);
                     let block = &mut blocks[*finished];
+                    let shifted: Vec<u32>;
+                    let other_sms = match first_sm {
+                        0 => block.places.others(),
+                        first => {
+                            let others = block.places.others().iter();
+                            shifted = others.map(|sm| sm.saturating_sub(first)).collect();
+                            &shifted
+                        }
+                    };
                     let mut worker = Worker {
                         control,
                         memory: &mut cached.view,
-                        sm: block.places.first(),
-                        other_sms: block.places.others(),
+                        sm: block.places.first().saturating_sub(first_sm),
+                        other_sms,
                         sm_count: self.settings.sms,
                         counters: &mut *counters,
                     };

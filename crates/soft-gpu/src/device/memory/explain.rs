@@ -32,6 +32,12 @@ impl Tables {
 
     fn explain(&self, tenant: &Tenant, address: u64, bytes: u64, write: bool) -> String {
         if let Some(p) = self.pointer(address) {
+            if p.tenant.id != tenant.id && p.tenant.family == tenant.family {
+                let (own, other) = (tenant.device, p.tenant.device);
+                return format!(
+                    "memory of device {other}, to which device {own} has no peer access"
+                );
+            }
             if p.tenant.id != tenant.id {
                 return "memory of another client".to_owned();
             }

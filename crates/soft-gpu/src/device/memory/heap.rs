@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::pages;
 use super::tables::Tables;
-use super::{Memory, pages};
 use crate::device::Device;
 use crate::device::limits::{ALLOCATION_ALIGN, CHUNK_BYTES};
 use crate::device::tenant::Tenant;
@@ -151,7 +151,7 @@ impl Heap {
     }
 }
 
-impl Memory {
+impl Device {
     fn new_chunk(
         &self,
         tables: &mut Tables,
@@ -159,15 +159,18 @@ impl Memory {
         kind: HeapKind,
         bytes: u64,
     ) -> Result<u64> {
-        self.charge(tables, bytes)?;
+        self.memory.charge(tables, tenant.device, bytes)?;
         let Ok(start) = pages::map_private(bytes, kind == HeapKind::Managed) else {
-            tables.used_bytes.give(bytes);
+            tables.give_bytes(tenant.device, bytes);
             return Err(Error::OUT_OF_MEMORY);
         };
         tables.chunks.insert(start, Chunk { end: start + bytes, file: None });
         tenant.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
         let range = Range { start, end: start + bytes, writable: kind != HeapKind::Constant };
-        Device::show(tables, tenant, range);
+        match kind {
+            HeapKind::Managed => self.show_everywhere(tables, tenant, range),
+            HeapKind::Data | HeapKind::Constant => self.show_own(tables, tenant, range),
+        }
         Ok(start)
     }
 }
@@ -191,14 +194,13 @@ impl Device {
         let mut tables = self.memory.tables();
         let start = if taken > SMALL_BYTES_MAX {
             let chunk = taken.checked_next_multiple_of(CHUNK_BYTES).ok_or(Error::OUT_OF_MEMORY)?;
-            self.memory.new_chunk(&mut tables, tenant, kind.heap(), chunk)?
+            self.new_chunk(&mut tables, tenant, kind.heap(), chunk)?
         } else {
             let key = (tenant.id, kind.heap());
             match tables.heaps.entry(key).or_default().take(taken, align) {
                 Some(start) => start,
                 None => {
-                    let chunk =
-                        self.memory.new_chunk(&mut tables, tenant, kind.heap(), CHUNK_BYTES)?;
+                    let chunk = self.new_chunk(&mut tables, tenant, kind.heap(), CHUNK_BYTES)?;
                     let heap = tables.heaps.entry(key).or_default();
                     heap.insert(chunk, chunk + CHUNK_BYTES);
                     heap.take(taken, align).ok_or(Error::OUT_OF_MEMORY)?
@@ -307,8 +309,8 @@ impl Device {
         if let Some(written) = &self.written {
             written.forget(start, bytes);
         }
-        self.hide(tables, tenant, start, || pages::release(start, bytes));
-        tables.used_bytes.give(bytes);
+        self.hide(tables, start, || pages::release(start, bytes));
+        tables.give_bytes(tenant.device, bytes);
         tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 

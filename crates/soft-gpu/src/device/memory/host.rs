@@ -37,7 +37,7 @@ impl Device {
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Error::OUT_OF_MEMORY)?;
         let start = pages::map_shared(bytes).map_err(|_| Error::OUT_OF_MEMORY)?;
         let mut tables = self.memory.tables();
-        add(&mut tables, tenant, context, start, start + bytes, flags, false, true);
+        self.add_host(&mut tables, tenant, context, start, start + bytes, flags, false, true);
         Ok(start)
     }
 
@@ -78,7 +78,7 @@ impl Device {
         {
             return Err(Error::INVALID_VALUE);
         }
-        add(&mut tables, tenant, context, address, end, flags, true, writable);
+        self.add_host(&mut tables, tenant, context, address, end, flags, true, writable);
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl Device {
         if let Some(written) = &self.written {
             written.forget(address, host.end - address);
         }
-        self.hide(tables, &host.tenant, address, || {
+        self.hide(tables, address, || {
             if !host.registered {
                 pages::release(address, host.end - address);
             }
@@ -120,19 +120,24 @@ impl Device {
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "one entry's fields")]
-fn add(
-    tables: &mut Tables,
-    tenant: &Arc<Tenant>,
-    context: u64,
-    start: u64,
-    end: u64,
-    flags: u32,
-    registered: bool,
-    writable: bool,
-) {
-    let id = tables.next_id();
-    let tenant_of = tenant.clone();
-    tables.host.insert(start, HostRange { end, tenant: tenant_of, context, flags, registered, id });
-    Device::show(tables, tenant, Range { start, end, writable });
+impl Device {
+    #[expect(clippy::too_many_arguments, reason = "one entry's fields")]
+    fn add_host(
+        &self,
+        tables: &mut Tables,
+        tenant: &Arc<Tenant>,
+        context: u64,
+        start: u64,
+        end: u64,
+        flags: u32,
+        registered: bool,
+        writable: bool,
+    ) {
+        let id = tables.next_id();
+        let tenant_of = tenant.clone();
+        tables
+            .host
+            .insert(start, HostRange { end, tenant: tenant_of, context, flags, registered, id });
+        self.show_everywhere(tables, tenant, Range { start, end, writable });
+    }
 }

@@ -11,6 +11,7 @@ mod explain;
 pub mod heap;
 pub mod host;
 pub mod pages;
+mod peers;
 pub mod share;
 mod tables;
 mod used;
@@ -23,19 +24,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::heap::AllocationKind;
 pub use self::share::{ChunkFile, OpenedChunk};
 pub(in crate::device) use self::tables::Tables;
+pub(crate) use self::used::device_directory;
 use self::used::{Descriptor, UsedBytes};
 pub use self::vmm::{Access, Physical};
 use super::Device;
 use super::tenant::Tenant;
 use crate::error::{Error, Result};
 use cuda_api::extension::memory_note;
-use simt::kernel::Range;
 use simt::runtime::init_tracking::PATTERN_BYTES;
 
 /// All memory of a device.
 pub struct Memory {
     tables: Mutex<Tables>,
-    row: Descriptor,
+    rows: Vec<Descriptor>,
+    /// Of each device.
     total_bytes: u64,
 }
 
@@ -81,26 +83,32 @@ impl PointerKind {
 
 impl Memory {
     /// `shared_dir`: where processes meet, so that others learn how much memory this one has.
-    pub(super) fn new(total_bytes: u64, shared_dir: Option<PathBuf>) -> Self {
+    pub(super) fn new(total_bytes: u64, devices: &[u32], shared_dir: Option<PathBuf>) -> Self {
         let mut tables = Tables::default();
-        tables.used_bytes = UsedBytes::new(shared_dir);
-        let row = tables.used_bytes.descriptor();
-        Self { tables: Mutex::new(tables), row, total_bytes }
+        let place = |number: &u32| UsedBytes::new(shared_dir.as_deref(), *number);
+        tables.used_bytes = devices.iter().map(place).collect();
+        if tables.used_bytes.is_empty() {
+            tables.used_bytes.push(place(&0));
+        }
+        let rows = tables.used_bytes.iter().map(UsedBytes::descriptor).collect();
+        Self { tables: Mutex::new(tables), rows, total_bytes }
     }
 
     /// In the child of a fork: gives up the child's hold on the row in which this process counts.
     /// Takes no lock, since the thread that held it is not here.
     pub(super) fn close_row_after_fork(&self) {
-        self.row.close_after_fork();
+        self.rows.iter().for_each(Descriptor::close_after_fork);
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Free and total device memory, bytes: what no process has, of all.
-    pub fn info(&self) -> (u64, u64) {
-        let used_bytes = self.tables().used_bytes.of_all().min(self.total_bytes);
+    /// Free and total memory of a device, bytes: what no process has, of all.
+    pub fn info(&self, device: u32) -> (u64, u64) {
+        let mut tables = self.tables();
+        let used = tables.used_bytes.get_mut(device as usize).map_or(0, UsedBytes::of_all);
+        let used_bytes = used.min(self.total_bytes);
         (self.total_bytes - used_bytes, self.total_bytes)
     }
 
@@ -114,7 +122,7 @@ impl Memory {
     pub fn usable(&self, tenant: &Tenant, address: u64, bytes: u64) -> Option<Pointer> {
         let tables = self.tables();
         let end = address.checked_add(bytes)?;
-        let first = tables.pointer(address).filter(|p| p.tenant.id == tenant.id)?;
+        let first = tables.pointer(address).filter(|p| p.tenant.family == tenant.family)?;
         let mut covered = first.base + first.bytes;
         while covered < end {
             if first.kind != PointerKind::Mapping {
@@ -122,17 +130,17 @@ impl Memory {
             }
             let next = tables
                 .pointer(covered)
-                .filter(|p| p.kind == PointerKind::Mapping && p.tenant.id == tenant.id)?;
+                .filter(|p| p.kind == PointerKind::Mapping && p.tenant.family == tenant.family)?;
             covered = next.base + next.bytes;
         }
         // A mapping without access rights is in the tables but not in the tenant's space.
-        tenant.space.contains(address, bytes).then_some(first)
+        tenant.copies.contains(address, bytes).then_some(first)
     }
 
-    /// Takes `bytes` of the device's memory into account.
-    fn charge(&self, tables: &mut Tables, bytes: u64) -> Result {
-        let taken = tables.used_bytes.take(bytes, self.total_bytes);
-        if taken { Ok(()) } else { Err(Error::OUT_OF_MEMORY) }
+    /// Takes `bytes` of a device's memory into account.
+    fn charge(&self, tables: &mut Tables, device: u32, bytes: u64) -> Result {
+        let used = tables.used_bytes.get_mut(device as usize).ok_or(Error::INVALID_DEVICE)?;
+        if used.take(bytes, self.total_bytes) { Ok(()) } else { Err(Error::OUT_OF_MEMORY) }
     }
 }
 
@@ -183,32 +191,5 @@ impl Device {
             _ => return Err(Error::INVALID_VALUE),
         }
         Ok(())
-    }
-
-    /// Makes a range usable by its tenant's kernels.
-    fn show(tables: &mut Tables, tenant: &Arc<Tenant>, range: Range) {
-        let ranges = tables.ranges.entry(tenant.id).or_default();
-        ranges.insert(range.start, range);
-        tenant.space.publish(ranges.values().copied().collect());
-    }
-
-    /// Takes a range from its tenant's kernels, then runs `unmap`.
-    fn hide<R>(
-        &self,
-        tables: &mut Tables,
-        tenant: &Arc<Tenant>,
-        start: u64,
-        unmap: impl FnOnce() -> R,
-    ) -> R {
-        let ranges = tables.ranges.entry(tenant.id).or_default();
-        if ranges.remove(&start).is_none() {
-            return unmap();
-        }
-        let left = ranges.values().copied().collect();
-        if ranges.is_empty() {
-            tables.ranges.remove(&tenant.id);
-        }
-        tenant.space.publish(left);
-        self.while_still(tenant, unmap)
     }
 }

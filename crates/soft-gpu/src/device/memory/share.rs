@@ -61,7 +61,8 @@ impl Device {
             found.map(|(start, chunk)| (start, chunk.end)).ok_or(Error::INVALID_VALUE)?;
         let chunk = tables.chunks.get_mut(&start).ok_or(Error::INVALID_VALUE)?;
         if chunk.file.is_none() {
-            let moved = self.while_still(tenant, || move_to_file(start, end - start));
+            let number = self.settings.devices.get(tenant.device as usize).copied().unwrap_or(0);
+            let moved = self.while_still(tenant, || move_to_file(start, end - start, number));
             let file = moved.map_err(|error| {
                 self.log(&format!("cannot share {} bytes of memory: {error}", end - start));
                 Error::OUT_OF_MEMORY
@@ -92,12 +93,13 @@ impl Device {
                 _ => Error::INVALID_HANDLE,
             }
         })?;
-        let key = self.import_physical(file.as_fd()).map_err(|_| Error::INVALID_HANDLE)?;
+        let user = tenant.device;
+        let key = self.import_physical(file.as_fd(), user).map_err(|_| Error::INVALID_HANDLE)?;
         let bytes = self.physical_properties(key)?.0;
         let mapped = self.reserve_addresses(bytes, CHUNK_BYTES, 0).and_then(|start| {
             let opened = OpenedChunk { device: self.clone(), start, bytes };
             self.map(tenant, start, bytes, 0, key)?;
-            self.set_access(start, bytes, Access::ReadWrite)?;
+            self.set_access(start, bytes, user, Access::ReadWrite)?;
             Ok(opened)
         });
         // A mapping keeps it.
@@ -108,8 +110,8 @@ impl Device {
 
 /// Puts what is in private memory into a file, and that in the memory's place. Nobody may write
 /// there meanwhile.
-fn move_to_file(start: u64, bytes: u64) -> io::Result<std::os::fd::OwnedFd> {
-    let file = File::from(new_file(bytes)?);
+fn move_to_file(start: u64, bytes: u64, number: u32) -> io::Result<std::os::fd::OwnedFd> {
+    let file = File::from(new_file(bytes, number)?);
     let zeroes = vec![0u8; PIECE_BYTES];
     for offset in (0..bytes).step_by(PIECE_BYTES) {
         let length = PIECE_BYTES.min((bytes - offset) as usize);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::explain::Freed;
 use super::heap::{Allocation, AllocationKind, Chunk, Heap, HeapKind};
 use super::host::HostRange;
+use super::peers::Shown;
 use super::used::UsedBytes;
 use super::vmm::{Mapping, Physical, Reservation};
 use super::{Pointer, PointerKind};
@@ -27,7 +28,12 @@ pub(in crate::device) struct Tables {
     pub(super) host: BTreeMap<u64, HostRange>,
     /// What each tenant's kernels may touch.
     pub(super) ranges: HashMap<TenantId, BTreeMap<u64, Range>>,
-    pub(super) used_bytes: UsedBytes,
+    /// The same, by first address.
+    pub(super) shown: BTreeMap<u64, Shown>,
+    /// Which device may touch which other one's memory, and how many contexts have said so.
+    pub(super) peers: HashMap<(u32, u32), u32>,
+    /// By device.
+    pub(super) used_bytes: Vec<UsedBytes>,
     /// What was there lately, oldest first.
     pub(super) freed: VecDeque<Freed>,
     ids: u64,
@@ -54,6 +60,13 @@ pub(super) fn overlaps<T>(
 }
 
 impl Tables {
+    /// Gives so many bytes of a device back.
+    pub(super) fn give_bytes(&mut self, device: u32, bytes: u64) {
+        if let Some(used) = self.used_bytes.get_mut(device as usize) {
+            used.give(bytes);
+        }
+    }
+
     /// A number that no other piece of memory has had.
     pub(super) fn next_id(&mut self) -> u64 {
         self.ids += 1;

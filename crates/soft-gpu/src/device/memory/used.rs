@@ -66,8 +66,10 @@ impl Descriptor {
 }
 
 impl UsedBytes {
-    pub(super) fn new(shared_dir: Option<PathBuf>) -> Self {
-        let place = shared_dir.map_or(Place::None, Place::In);
+    /// Of the device of that number on this machine.
+    pub(super) fn new(shared_dir: Option<&Path>, number: u32) -> Self {
+        let place = shared_dir.map(|dir| device_directory(dir, number));
+        let place = place.map_or(Place::None, Place::In);
         Self { place, ..Self::default() }
     }
 
@@ -151,8 +153,22 @@ impl UsedBytes {
     }
 }
 
+/// Where processes count what they have of the device of that number: the first device's is the
+/// directory itself.
+pub(crate) fn device_directory(dir: &Path, number: u32) -> PathBuf {
+    match number {
+        0 => dir.to_path_buf(),
+        _ => dir.join(format!("openmps-soft-device-{number}")),
+    }
+}
+
 /// Takes the first row that nobody has.
 fn take_row(dir: &Path) -> Option<Place> {
+    if std::fs::create_dir(dir).is_ok() {
+        // As /tmp: all users' processes count here, and none removes another's file.
+        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        let _ = std::fs::set_permissions(dir, everyone);
+    }
     let file = open_shared(&dir.join(ACTIVITY_FILE_NAME)).ok()?;
     let free = |row: &u64| {
         let start = ProcessRow::position(*row) as i64;
@@ -179,8 +195,8 @@ mod tests {
             ProcessRow::from_bytes(&bytes)
         };
         let pid = std::process::id();
-        let mut one = UsedBytes::new(Some(dir.clone()));
-        let mut other = UsedBytes::new(Some(dir.clone()));
+        let mut one = UsedBytes::new(Some(&dir), 0);
+        let mut other = UsedBytes::new(Some(&dir), 0);
         assert!(one.take(5 << 32, ALL));
         assert!(other.take(7, ALL));
         one.give(1 << 32);
@@ -194,7 +210,7 @@ mod tests {
         // What the dead leave is taken over, and is nobody's until then.
         drop(other);
         assert_eq!(one.of_all(), 4 << 32);
-        let mut third = UsedBytes::new(Some(dir.clone()));
+        let mut third = UsedBytes::new(Some(&dir), 0);
         assert_eq!(third.of_all(), 4 << 32);
         assert!(third.take(9, ALL));
         assert_eq!(read(1), ProcessRow { pid, memory_bytes: 9 });
@@ -203,7 +219,7 @@ mod tests {
 
     #[test]
     fn without_a_place_to_meet_a_process_counts_for_itself() {
-        let mut alone = UsedBytes::new(None);
+        let mut alone = UsedBytes::new(None, 0);
         assert!(alone.take(6, 10));
         assert!(!alone.take(5, 10));
         assert!(!alone.take(u64::MAX, 10));

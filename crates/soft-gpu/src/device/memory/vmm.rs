@@ -5,6 +5,7 @@
 //! shrink, or touching a mapping could kill us.
 
 use std::collections::btree_map::Entry;
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -24,6 +25,9 @@ use simt::kernel::Range;
 
 /// Largest reservation or piece of physical memory: what an address can be, bytes.
 const BYTES_MAX: u64 = 1 << 46;
+
+/// What files of device memory are called, before the number of the device.
+const FILE_NAME: &str = "openmps-device-memory-";
 
 /// Address space without memory.
 pub(super) struct Reservation {
@@ -47,7 +51,8 @@ pub(super) struct Mapping {
     pub(super) tenant: Arc<Tenant>,
     pub(super) id: u64,
     physical: Key<Physical>,
-    access: Access,
+    /// By device; one that is not named has none.
+    access: Vec<(u32, Access)>,
 }
 
 /// Physical memory.
@@ -56,6 +61,10 @@ pub struct Physical {
     bytes: u64,
     exportable: bool,
     identity: (u64, u64),
+    /// The device whose memory it is.
+    pub(super) device: u32,
+    /// Its bytes count as that device's in this process.
+    charged: bool,
     /// References by the program: cuMemCreate, cuMemRetainAllocationHandle, imports.
     handles: u32,
     /// References by mappings.
@@ -98,13 +107,19 @@ impl Device {
     }
 
     /// Makes physical memory, zeroed.
-    pub fn create_physical(&self, bytes: u64, exportable: bool) -> Result<Key<Physical>> {
+    pub fn create_physical(
+        &self,
+        bytes: u64,
+        exportable: bool,
+        device: u32,
+    ) -> Result<Key<Physical>> {
         if !whole_chunks(bytes) {
             return Err(Error::INVALID_VALUE);
         }
         let mut tables = self.memory.tables();
-        self.memory.charge(&mut tables, bytes)?;
-        match new_file(bytes) {
+        self.memory.charge(&mut tables, device, bytes)?;
+        let number = self.settings.devices.get(device as usize).copied().unwrap_or(0);
+        match new_file(bytes, number) {
             Ok(file) => {
                 let identity = identity(file.as_fd()).unwrap_or_default();
                 tables.files.insert(identity, 1);
@@ -113,6 +128,8 @@ impl Device {
                     bytes,
                     exportable,
                     identity,
+                    device,
+                    charged: true,
                     handles: 1,
                     mappings: 0,
                     fresh: true,
@@ -120,7 +137,7 @@ impl Device {
                 tables.physical.insert(physical).ok_or(Error::OUT_OF_MEMORY)
             }
             Err(error) => {
-                tables.used_bytes.give(bytes);
+                tables.give_bytes(device, bytes);
                 self.log(&format!("cuMemCreate of {bytes} bytes: {error}"));
                 Err(Error::OUT_OF_MEMORY)
             }
@@ -149,15 +166,22 @@ impl Device {
         physical.file.try_clone().map_err(|error| system::result_of(&error))
     }
 
-    /// Physical memory that another process, or this one, exported. The caller keeps `file`.
-    pub fn import_physical(&self, file: BorrowedFd<'_>) -> Result<Key<Physical>> {
+    /// Physical memory that another process, or this one, exported, for use on a device. The caller
+    /// keeps `file`.
+    pub fn import_physical(&self, file: BorrowedFd<'_>, user: u32) -> Result<Key<Physical>> {
         let bytes = memfd::check(file, Seals::MAPPABLE, CHUNK_BYTES, BYTES_MAX).ok();
         let bytes = bytes.filter(|bytes| whole_chunks(*bytes)).ok_or(Error::INVALID_VALUE)?;
         let file = file.try_clone_to_owned().map_err(|error| system::result_of(&error))?;
         let identity = identity(file.as_fd()).ok_or(Error::INVALID_VALUE)?;
         let mut tables = self.memory.tables();
-        if !tables.files.contains_key(&identity) {
-            self.memory.charge(&mut tables, bytes)?;
+        let number = device_of_file(file.as_fd());
+        let place = self.settings.devices.iter().position(|device| Some(*device) == number);
+        let device = place.map_or(user, |place| place as u32);
+        // Memory of another device's counts where it was made.
+        let known = tables.physical.iter().find(|(_, p)| p.identity == identity);
+        let charged = known.map_or(device == user, |(_, p)| p.charged);
+        if charged && !tables.files.contains_key(&identity) {
+            self.memory.charge(&mut tables, device, bytes)?;
         }
         *tables.files.entry(identity).or_insert(0) += 1;
         let physical = Physical {
@@ -165,6 +189,8 @@ impl Device {
             bytes,
             exportable: true,
             identity,
+            device,
+            charged,
             handles: 1,
             mappings: 0,
             fresh: false,
@@ -182,10 +208,11 @@ impl Device {
         Ok(key)
     }
 
-    /// Size in bytes and exportability.
-    pub fn physical_properties(&self, key: Key<Physical>) -> Result<(u64, bool)> {
+    /// Size in bytes, exportability, and the device.
+    pub fn physical_properties(&self, key: Key<Physical>) -> Result<(u64, bool, u32)> {
         let tables = self.memory.tables();
-        tables.physical.get(key).map(|p| (p.bytes, p.exportable)).ok_or(Error::INVALID_VALUE)
+        let physical = tables.physical.get(key);
+        physical.map(|p| (p.bytes, p.exportable, p.device)).ok_or(Error::INVALID_VALUE)
     }
 
     /// Maps physical memory at reserved addresses; nobody may touch it before
@@ -229,8 +256,14 @@ impl Device {
             _ => self.lose_sight(&mut tables, key),
         }
         let id = tables.next_id();
+        let device = tables.physical.get(key).map_or(0, |physical| physical.device);
+        // What a program maps is of the device whose memory it is.
+        let tenant = match self.is_default(tenant) {
+            true => self.default_tenant_on(device),
+            false => tenant,
+        };
         let mapping =
-            Mapping { end, tenant: tenant.clone(), id, physical: key, access: Access::None };
+            Mapping { end, tenant: tenant.clone(), id, physical: key, access: Vec::new() };
         tables.mappings.insert(address, mapping);
         tenant.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
@@ -247,7 +280,7 @@ impl Device {
                 written.forget(start, bytes);
             }
             tables.note_freed(mapping.tenant.id, start, mapping.end);
-            self.hide(&mut tables, &mapping.tenant, start, || {
+            self.hide(&mut tables, start, || {
                 // SAFETY: the range was a mapping of ours; it has left its tenant's space and
                 // nothing of the tenant runs.
                 unsafe { pages::unmap_to_reservation(start, bytes) }
@@ -273,32 +306,52 @@ impl Device {
         }
     }
 
-    /// Sets what kernels and copies may do with all mappings in a range.
-    pub fn set_access(&self, address: u64, bytes: u64, access: Access) -> Result {
+    /// Sets what kernels of a device, and copies, may do with all mappings in a range.
+    /// INVALID_DEVICE if the device cannot reach the memory.
+    pub fn set_access(&self, address: u64, bytes: u64, device: u32, access: Access) -> Result {
         let mut tables = self.memory.tables();
-        for start in whole_mappings(&tables, address, bytes)? {
+        let starts = whole_mappings(&tables, address, bytes)?;
+        for start in &starts {
+            let home = tables.mappings.get(start).and_then(|m| tables.physical.get(m.physical));
+            let home = home.map_or(device, |physical| physical.device);
+            if home != device && access != Access::None && !self.can_access_peer(device, home) {
+                return Err(Error::INVALID_DEVICE);
+            }
+        }
+        for start in starts {
             let Some(mapping) = tables.mappings.get_mut(&start) else { continue };
-            let (before, end) = (mapping.access, mapping.end);
-            mapping.access = access;
-            let tenant = mapping.tenant.clone();
-            match access {
-                _ if before == access => {}
-                Access::None => self.hide(&mut tables, &tenant, start, || {}),
-                Access::Read | Access::ReadWrite => {
-                    let writable = access == Access::ReadWrite;
-                    Self::show(&mut tables, &tenant, Range { start, end, writable });
-                }
+            let before = mapping.access.clone();
+            mapping.access.retain(|(of, _)| *of != device);
+            if access != Access::None {
+                mapping.access.push((device, access));
+                mapping.access.sort_unstable_by_key(|(of, _)| *of);
+            }
+            if mapping.access == before {
+                continue;
+            }
+            let (end, tenant) = (mapping.end, mapping.tenant.clone());
+            let allowed = mapping.access.clone();
+            if !before.is_empty() {
+                self.hide(&mut tables, start, || {});
+            }
+            if !allowed.is_empty() {
+                // One that may only read keeps all from writing.
+                let writable = allowed.iter().all(|(_, access)| *access == Access::ReadWrite);
+                let range = Range { start, end, writable };
+                let devices = allowed.iter().map(|(device, _)| *device);
+                self.show_on(&mut tables, &tenant, devices, range);
             }
         }
         Ok(())
     }
 
-    /// What may be done at an address.
-    pub fn access(&self, address: u64) -> Result<Access> {
+    /// What a device may do at an address.
+    pub fn access(&self, address: u64, device: u32) -> Result<Access> {
         let tables = self.memory.tables();
-        holding(&tables.mappings, address, |_, m| m.end)
-            .map(|(_, m)| m.access)
-            .ok_or(Error::INVALID_VALUE)
+        let (_, mapping) =
+            holding(&tables.mappings, address, |_, m| m.end).ok_or(Error::INVALID_VALUE)?;
+        let access = mapping.access.iter().find(|(of, _)| *of == device);
+        Ok(access.map_or(Access::None, |(_, access)| *access))
     }
 }
 
@@ -327,13 +380,24 @@ fn drop_unused(tables: &mut Tables, key: Key<Physical>) {
         *count -= 1;
         if *count == 0 {
             tables.files.remove(&physical.identity);
-            tables.used_bytes.give(physical.bytes);
+            if physical.charged {
+                tables.give_bytes(physical.device, physical.bytes);
+            }
         }
     }
 }
 
-pub(super) fn new_file(bytes: u64) -> io::Result<OwnedFd> {
-    memfd::create_sealed(c"openmps-device-memory", bytes, Seals::SIZE)
+/// A file that is memory of the device of that number on this machine.
+pub(super) fn new_file(bytes: u64, number: u32) -> io::Result<OwnedFd> {
+    let name = CString::new(format!("{FILE_NAME}{number}"))?;
+    memfd::create_sealed(&name, bytes, Seals::SIZE)
+}
+
+/// The number of the device whose memory a file is, as its maker says.
+fn device_of_file(file: BorrowedFd<'_>) -> Option<u32> {
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+    let name = path.to_str()?.strip_prefix("/memfd:")?.strip_prefix(FILE_NAME)?;
+    name.split(' ').next()?.parse().ok()
 }
 
 /// Device and inode.
@@ -357,13 +421,13 @@ mod tests {
     #[test]
     fn memory_of_others_is_taken_if_nothing_can_take_it_away() {
         let device = TestDevice::new();
-        let good = new_file(CHUNK_BYTES).unwrap();
+        let good = new_file(CHUNK_BYTES, 0).unwrap();
         let open = memfd::create(c"openmps-test", CHUNK_BYTES).unwrap();
         let odd = memfd::create_sealed(c"openmps-test", CHUNK_BYTES + 4096, Seals::SIZE).unwrap();
         for file in [open, odd] {
-            assert_eq!(device.import_physical(file.as_fd()).err(), Some(Error::INVALID_VALUE));
+            assert_eq!(device.import_physical(file.as_fd(), 0).err(), Some(Error::INVALID_VALUE));
         }
-        device.import_physical(good.as_fd()).unwrap();
+        device.import_physical(good.as_fd(), 0).unwrap();
         // A hole can be punched into a file of large pages, and there may be none to fill it.
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
         // SAFETY: the name is a C string.
@@ -377,7 +441,7 @@ mod tests {
         // SAFETY: a call on a descriptor that is open; no page is taken for that.
         assert_eq!(unsafe { libc::ftruncate(fd, CHUNK_BYTES as libc::off_t) }, 0);
         memfd::seal(&large, Seals::SIZE).unwrap();
-        assert_eq!(device.import_physical(large.as_fd()).err(), Some(Error::INVALID_VALUE));
+        assert_eq!(device.import_physical(large.as_fd(), 0).err(), Some(Error::INVALID_VALUE));
     }
 
     /// What nobody wrote is known of memory that is mapped once and that nobody else has.
@@ -389,7 +453,7 @@ mod tests {
         let bytes = CHUNK_BYTES;
         let [first, second] = [0, 0].map(|at| device.reserve_addresses(bytes, 0, at).unwrap());
         let map = |address, key| device.map(device.default_tenant(), address, bytes, 0, key);
-        let physical = device.create_physical(bytes, true).unwrap();
+        let physical = device.create_physical(bytes, true, 0).unwrap();
         map(first, physical).unwrap();
         assert!(unwritten(first));
         written.write(first, 4);
@@ -403,7 +467,7 @@ mod tests {
         assert!(!unwritten(first), "it may have been written before");
         device.unmap(first, bytes).unwrap();
         // In another's hands.
-        let given = device.create_physical(bytes, true).unwrap();
+        let given = device.create_physical(bytes, true, 0).unwrap();
         map(first, given).unwrap();
         assert!(unwritten(first));
         drop(device.export_physical(given).unwrap());

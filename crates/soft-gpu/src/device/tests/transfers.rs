@@ -40,10 +40,10 @@ fn memory_is_unmapped_only_when_no_block_uses_it() {
     let bytes = 2 << 20;
     let at = device.reserve_addresses(bytes, 0, 0).unwrap();
     let map = || {
-        let physical = device.create_physical(bytes, true).unwrap();
+        let physical = device.create_physical(bytes, true, 0).unwrap();
         device.map(&tenant, at, bytes, 0, physical).unwrap();
         device.release_physical(physical).unwrap();
-        device.set_access(at, bytes, Access::ReadWrite).unwrap();
+        device.set_access(at, bytes, 0, Access::ReadWrite).unwrap();
     };
     map();
     let touched = Arc::new(AtomicU64::new(0));
@@ -78,7 +78,7 @@ fn memory_is_unmapped_only_when_no_block_uses_it() {
     }
     device.unmap(at, bytes).unwrap();
     device.free_addresses(at, bytes).unwrap();
-    assert_eq!(device.memory.info().0, device.memory.info().1);
+    assert_eq!(device.memory.info(0).0, device.memory.info(0).1);
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn a_long_fill_with_zeros_gives_pages_back() {
     let tenant = device.default_tenant();
     let bytes = 32 << 20;
     let at = device.reserve_addresses(bytes, 0, 0).unwrap();
-    let physical = device.create_physical(bytes, true).unwrap();
+    let physical = device.create_physical(bytes, true, 0).unwrap();
     device.map(tenant, at, bytes, 0, physical).unwrap();
-    device.set_access(at, bytes, Access::ReadWrite).unwrap();
+    device.set_access(at, bytes, 0, Access::ReadWrite).unwrap();
     let stream = device.stream();
     let fill = |value| {
         let fill = Fill {

@@ -157,6 +157,12 @@ variables! {
     OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "openmps, NVML", AbsolutePath,
         "/tmp/nvidia-mps", "Where openmps and the NVML look for the system's daemon if \
         CUDA_MPS_PIPE_DIRECTORY says nothing.";
+    OPENMPS_KERNEL_TIMEOUT_S = "OPENMPS_KERNEL_TIMEOUT_S", "daemon, server", Number(0),
+        "0", "How long what a stream has may take, seconds, before its program is terminated with \
+        CUDA_ERROR_LAUNCH_TIMEOUT; 0: for ever.";
+    OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
+        "0", "1 keeps a server with a made context ready for each that serves, to take its place at \
+        once; it takes the device memory of a context.";
     OPENMPS_REPLAY = "OPENMPS_REPLAY", "client", OneOf(&["auto", "always", "never"]),
         "auto", "What becomes of work that was under way when a server was lost: auto repeats what gives \
         the same result and else has one call fail with CUDA_ERROR_MPS_RPC_FAILURE; always repeats all \

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
-use cudarc::driver::{PushKernelArg, result, sys, sys::CUresult};
+use cudarc::driver::{CudaSlice, DevicePtr, PushKernelArg, result, sys, sys::CUresult};
 use samples::{
     Gpu, Options,
     gpu::{error_name, failed, function, shape},
@@ -40,6 +40,12 @@ enum Kind {
     Misaligned,
     /// Executes a trap instruction
     Trap,
+    /// Writes where another program's device memory may lie
+    Neighbour,
+    /// An assertion fails
+    Assert,
+    /// Calls itself until its stack is full
+    Stack,
 }
 
 /// An address that is not the device's: below any allocation, above the first pages.
@@ -52,6 +58,13 @@ impl Kind {
             Self::NullWrite | Self::NullRead | Self::StrayWrite => {
                 &[CUresult::CUDA_ERROR_ILLEGAL_ADDRESS]
             }
+            Self::Neighbour => &[CUresult::CUDA_ERROR_ILLEGAL_ADDRESS],
+            Self::Assert => &[CUresult::CUDA_ERROR_ASSERT],
+            Self::Stack => &[
+                CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                CUresult::CUDA_ERROR_LAUNCH_FAILED,
+                CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR,
+            ],
             Self::Misaligned => &[CUresult::CUDA_ERROR_MISALIGNED_ADDRESS],
             Self::Trap => {
                 &[CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION, CUresult::CUDA_ERROR_LAUNCH_FAILED]
@@ -98,6 +111,8 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
     let write = function(&module, "write_word")?;
     let read = function(&module, "read_word")?;
     let trap = function(&module, "trap_now")?;
+    let assert = function(&module, "assert_not")?;
+    let overflow = function(&module, "overflow_stack")?;
     let mut memory = gpu.stream.clone_htod(&[0u32; 64]).map_err(failed)?;
 
     // The same kernel with a good address, so that what fails afterwards is the address and nothing
@@ -113,19 +128,24 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
 
     let base = match arguments.kind {
         Kind::StrayWrite => STRAY,
+        Kind::Neighbour => neighbours_address(&gpu, &memory),
         _ => 0,
     };
     let offset = i64::from(arguments.kind == Kind::Misaligned);
     let mut launch = match arguments.kind {
         Kind::Trap => gpu.stream.launch_builder(&trap),
+        Kind::Assert => gpu.stream.launch_builder(&assert),
+        Kind::Stack => gpu.stream.launch_builder(&overflow),
         Kind::NullRead => gpu.stream.launch_builder(&read),
         _ => gpu.stream.launch_builder(&write),
     };
     match arguments.kind {
         Kind::Trap => &mut launch,
+        Kind::Assert => launch.arg(&value),
+        Kind::Stack => launch.arg(&mut memory),
         Kind::NullRead => launch.arg(&base).arg(&offset).arg(&mut memory),
         Kind::Misaligned => launch.arg(&mut memory).arg(&offset).arg(&value),
-        Kind::NullWrite | Kind::StrayWrite => launch.arg(&base).arg(&offset).arg(&value),
+        Kind::NullWrite | Kind::StrayWrite | Kind::Neighbour => launch.arg(&base).arg(&offset).arg(&value),
     };
     // SAFETY: the arguments are the kernel's parameters in order. The address is wrong on purpose:
     // the device's memory protection is what this program shows.
@@ -140,6 +160,14 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
         expected: arguments.kind.expected().contains(&status),
         sticky: later_calls(&gpu).iter().all(|&later| later == status),
     })
+}
+
+/// An address among those that a server keeps for the next client, near their end, where memory
+/// hardly ever is.
+fn neighbours_address(gpu: &Gpu, memory: &CudaSlice<u32>) -> u64 {
+    const WINDOW_BYTES: u64 = 256 << 30;
+    let (own, _guard) = memory.device_ptr(&gpu.stream);
+    own / WINDOW_BYTES * WINDOW_BYTES + 2 * WINDOW_BYTES - (4 << 20)
 }
 
 /// What several calls that are all right in themselves answer after the fault.

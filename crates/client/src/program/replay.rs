@@ -253,7 +253,7 @@ impl Client {
                 Surroundings::Allocation(range) => places.push(range),
                 // Whoever goes there faults, alone: nothing is read or written.
                 Surroundings::Nothing => outside = true,
-                Surroundings::Unknown => {}
+                Surroundings::Unknown => return None,
             }
         }
         match places.is_empty() && !outside && !access.variable {

@@ -35,6 +35,8 @@ impl Session {
             self.fault(error);
         } else if let Some(error) = self.common.fault() {
             self.stand_trial(error);
+        } else {
+            self.watch();
         }
     }
 

@@ -43,6 +43,7 @@ mod sharing;
 mod start;
 mod streams;
 mod virtual_memory;
+mod watchdog;
 
 pub use account::Account;
 pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};

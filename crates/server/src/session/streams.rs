@@ -11,6 +11,7 @@ use super::handles::Table;
 use super::limits::Terms;
 use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
+use super::watchdog::Watch;
 use crate::device::{Event, Share, Stream};
 use crate::scheduling::Member;
 use channel::region::{Region, STREAM_SLOTS};
@@ -59,6 +60,8 @@ pub struct Slot {
     pub(super) kept: Option<Kept>,
     /// How long the last fence was kept back until the stream's work was done.
     pub(super) last_wait: Duration,
+    /// What the watchdog waits for.
+    pub(super) watch: Option<Watch>,
 }
 
 /// How a stream was made at the provider, and what the client wants of it.
@@ -294,6 +297,7 @@ impl Streams {
             last_fence: None,
             kept: None,
             last_wait: Duration::ZERO,
+            watch: None,
         };
         self.table.put(handle, slot);
         Ok(())
@@ -449,6 +453,7 @@ impl Streams {
         let mut is_busy = |slot: &mut Slot| match slot.stream.is_idle() {
             Ok(true) => {
                 slot.busy = false;
+                slot.watch = None;
                 if let Some(kept) = slot.take_fence() {
                     let index = Handle::from_word(slot.word).map(|handle| handle.index);
                     if let Some(word) = index.and_then(|index| region.completion_word(index)) {

@@ -10,6 +10,8 @@ pub enum ServerState {
     Initializing,
     /// Serves.
     Active,
+    /// Ready to take the place of one that serves.
+    Standby,
     /// Recovers from a fatal fault; new clients are refused.
     Fault,
     /// Told to end; serves the clients it has.
@@ -22,6 +24,7 @@ impl ServerState {
         match self {
             ServerState::Initializing => "INITIALIZING",
             ServerState::Active => "ACTIVE",
+            ServerState::Standby => "STANDBY",
             ServerState::Fault => "FAULT",
             ServerState::ShuttingDown => "SHUTTING_DOWN",
         }

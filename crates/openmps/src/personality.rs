@@ -54,6 +54,20 @@ impl Programs for OwnPrograms {
         command
     }
 
+    fn server_at(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg0(SERVER);
+        // An installation has its libraries beside its program.
+        let libraries =
+            program.parent().and_then(Path::parent).map(|root| root.join("lib/openmps"));
+        match (libraries.filter(|libraries| libraries.is_dir()), Libraries::find()) {
+            (Some(libraries), _) => drop(command.env(OPENMPS_LIB_DIR, libraries)),
+            (None, Ok(libraries)) => drop(command.env(OPENMPS_LIB_DIR, libraries.directory())),
+            (None, Err(_)) => {}
+        }
+        command
+    }
+
     fn daemon(&self) -> Command {
         let mut command = own(CONTROL);
         // SAFETY: the closure runs between fork and exec and makes one system call, which is safe

@@ -145,7 +145,9 @@ fn run(arguments: &CommandLine) -> Result<Outcome> {
         Kind::Stack => launch.arg(&mut memory),
         Kind::NullRead => launch.arg(&base).arg(&offset).arg(&mut memory),
         Kind::Misaligned => launch.arg(&mut memory).arg(&offset).arg(&value),
-        Kind::NullWrite | Kind::StrayWrite | Kind::Neighbour => launch.arg(&base).arg(&offset).arg(&value),
+        Kind::NullWrite | Kind::StrayWrite | Kind::Neighbour => {
+            launch.arg(&base).arg(&offset).arg(&value)
+        }
     };
     // SAFETY: the arguments are the kernel's parameters in order. The address is wrong on purpose:
     // the device's memory protection is what this program shows.

@@ -124,6 +124,26 @@ pub(super) fn client_ids(clients: &[Client], word: &str) -> Result<Vec<u32>, Fai
     Err(Failure(format!("Invalid process {word}!{hint}\n1")))
 }
 
+/// Returns when the programs are served by new servers.
+pub(super) fn upgrade(request: &Request<'_>) -> Result<String, Failure> {
+    let program = match request.arguments.as_slice() {
+        [] => None,
+        [path] if path.starts_with('/') && std::path::Path::new(path).is_file() => {
+            Some(std::path::PathBuf::from(path))
+        }
+        [path] => return Err(Failure(format!("{path:?} is not the absolute path of a program"))),
+        _ => return Err("usage: upgrade [<absolute path of the new openmps>]".into()),
+    };
+    let done = request.daemon.upgrade(program)?;
+    Ok(match done.left {
+        0 => format!("{} servers replaced\n", done.servers),
+        left => format!(
+            "{} servers replaced, of which {left} still finish work of their programs\n",
+            done.servers
+        ),
+    })
+}
+
 /// Returns when the servers are gone.
 pub(super) fn quit(request: &Request<'_>) -> Result<String, Failure> {
     let timeout = match request.arguments.as_slice() {

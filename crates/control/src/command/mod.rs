@@ -127,6 +127,8 @@ commands! {
         "Print the devices that clients can use";
     "terminate_client" "<server PID> <client PID>" owner Run(act::terminate_client),
         "Destroy what a client has on the device; then it is safe to kill it";
+    "upgrade" "[<path>]" owner Run(act::upgrade),
+        "Put new servers, of the program at <path>, in place of all; programs go on";
     "quit" "[-t <seconds>]" owner Run(act::quit),
         "End servers and daemon when clients are gone; -t: after so long in any case";
     "help" "" anyone Run(|_| Ok(help())),

@@ -203,6 +203,7 @@ impl EventLoop {
         }
         self.daemon.end_idle(state, now);
         self.daemon.end_quarantines(state, now);
+        self.daemon.keep_standbys(state);
         self.daemon.kill_overdue(state, now);
         self.daemon.serve_waiting(state, now);
     }

@@ -87,6 +87,9 @@ impl Daemon {
         gid: u32,
         device: CUuuid,
     ) -> Result<u32, LaunchError> {
+        if let Some(pid) = self.take_standby(state, uid, device) {
+            return Ok(pid);
+        }
         self.launch_for(state, uid, gid, device, None)
     }
 
@@ -146,7 +149,12 @@ impl Daemon {
     /// state's lock, so that no other child can catch the descriptor.
     pub(super) fn server_command(&self, theirs: &Socket) -> io::Result<Command> {
         rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
-        let mut command = self.programs.server();
+        let program = self.program.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut command = match program.as_deref() {
+            None => self.programs.server(),
+            Some(program) => self.programs.server_at(program),
+        };
+        drop(program);
         command
             .arg(super::CONTROL_FD)
             .arg(theirs.as_raw_fd().to_string())
@@ -204,6 +212,7 @@ impl Daemon {
             fault: false,
             gid,
             replaces: None,
+            standby: false,
             quarantine: None,
             quarantined: None,
         })
@@ -245,6 +254,7 @@ impl Daemon {
         };
         if expected {
             state.failures.remove(&(server.uid, server.device));
+            self.end_needless_standby(state, server.uid, server.device);
             return;
         }
         let reason = server.failure.unwrap_or_else(|| format!("server {pid} {}", ending(status)));
@@ -259,52 +269,7 @@ impl Daemon {
         self.count_failure(state, (server.uid, server.device), served, reason);
     }
 
-    /// Starts the next server of a user on a device, whose clients are about to come, unless there is
-    /// one.
-    pub(super) fn replace(&self, state: &mut State, uid: u32, gid: u32, device: CUuuid) {
-        if state.server_for(uid, device).is_none() {
-            // If it cannot be, the first client that comes hears why.
-            let _ = self.launch(state, uid, gid, device);
-        }
-    }
-
-    /// Starts a server in place of another one, which serves on until that is ready.
-    pub(super) fn begin_replacing(&self, state: &mut State, old: u32) {
-        let Some(server) = state.server(old).filter(|server| server.phase == Phase::Running) else {
-            return;
-        };
-        let (uid, gid, device) = (server.uid, server.gid, server.device);
-        let quarantine = server.quarantine.map(|process| process.pid);
-        if state.servers.iter().any(|server| server.replaces == Some(old)) {
-            return;
-        }
-        match self.launch_for(state, uid, gid, device, quarantine) {
-            Ok(new) => {
-                if let Some(server) = state.server(new) {
-                    server.replaces = Some(old);
-                }
-            }
-            Err(error) => {
-                self.logs.control.control(format!("Server {old} stays: {error}"));
-            }
-        }
-    }
-
-    /// A server is ready: if it takes another one's place, that one's clients come to it.
-    pub(super) fn finish_replacing(&self, state: &mut State, new: u32) {
-        let old = state.server(new).and_then(|server| server.replaces.take());
-        let Some(server) = old.and_then(|old| state.server(old)) else { return };
-        if server.phase == Phase::Running {
-            let old = server.pid;
-            self.logs.control.control(format!("Server {old} hands its clients to server {new}"));
-            server.phase = Phase::Draining;
-            if protocol::send_move(&server.socket).is_err() {
-                server.kill_at = Some(Instant::now());
-            }
-        }
-    }
-
-    fn count_failure(
+    pub(super) fn count_failure(
         &self,
         state: &mut State,
         failed: (u32, CUuuid),
@@ -342,38 +307,6 @@ impl Daemon {
                 ));
                 self.tell_to_end(server, false);
             }
-        }
-    }
-
-    /// Lets processes that were alone for a while, because they might have caused a fault, go on among
-    /// the others.
-    pub(super) fn end_quarantines(&self, state: &mut State, now: Instant) {
-        let mut replaced = Vec::new();
-        for server in &mut state.servers {
-            let Some(process) = server.quarantine else { continue };
-            let over = server.quarantine_end().is_some_and(|at| now >= at);
-            // Its process has ended, or was told that it caused the fault and goes no further.
-            let vacant = server.quarantined.is_some() && server.clients == 0;
-            if server.phase != Phase::Running || !(over || vacant) {
-                continue;
-            }
-            state.suspects.remove(&process);
-            if vacant {
-                self.tell_to_end(server, false);
-                continue;
-            }
-            self.logs.control.control(format!(
-                "Process {} has done nothing wrong at server {}: it goes on among the others",
-                process.pid, server.pid
-            ));
-            server.phase = Phase::Draining;
-            if protocol::send_move(&server.socket).is_err() {
-                server.kill_at = Some(now);
-            }
-            replaced.push((server.uid, server.gid, server.device));
-        }
-        for (uid, gid, device) in replaced {
-            self.replace(state, uid, gid, device);
         }
     }
 

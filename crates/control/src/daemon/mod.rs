@@ -17,6 +17,7 @@ mod questions;
 mod scheduling;
 mod start;
 mod state;
+mod succession;
 mod windows;
 
 pub use start::{
@@ -34,7 +35,7 @@ use questions::Reply;
 use scheduling::Scheduling;
 use state::{Phase, State, Stopping};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -57,6 +58,8 @@ pub trait Programs: Send + Sync {
     /// A server: [`CONTROL_FD`] and its identity are added here, and [`DEVICE`] with the UUID of the
     /// device that it serves, or [`DESCRIBE`].
     fn server(&self) -> Command;
+    /// The same of another version, at that path.
+    fn server_at(&self, program: &Path) -> Command;
     /// The daemon again, for the background: its options are added here.
     fn daemon(&self) -> Command;
 }
@@ -87,6 +90,10 @@ pub struct Daemon {
     commands: Commands,
     /// How long a server of another user than the daemon's stays without a client.
     idle_max: Option<Duration>,
+    /// A server in standby is kept beside each that serves.
+    standby: bool,
+    /// The program of servers, if it is not this one.
+    program: Mutex<Option<PathBuf>>,
     /// What its owner has to know, a sentence each.
     warnings: Vec<String>,
     /// What the operator has set for clients and servers.

@@ -10,7 +10,7 @@ use crate::error::DirectoryError;
 use crate::log::Logs;
 use crate::settings::Settings;
 use channel::socket::Listener;
-use cuda_api::environment::{OPENMPS_IDLE_S, unhonoured};
+use cuda_api::environment::{OPENMPS_IDLE_S, OPENMPS_STANDBY, unhonoured};
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::ffi::OsString;
@@ -123,6 +123,8 @@ pub fn run(
         programs,
         commands,
         idle_max: idle_max(),
+        standby: std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1"),
+        program: Mutex::default(),
         warnings,
         scheduling,
         state: Mutex::new(State { defaults, ..State::default() }),

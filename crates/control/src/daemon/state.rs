@@ -66,6 +66,14 @@ impl State {
             (server.uid, server.device) == (uid, device)
                 && server.takes_clients()
                 && server.quarantine.is_none()
+                && !server.standby
+        })
+    }
+
+    /// The server in standby of a user on a device.
+    pub fn standby_for(&mut self, uid: u32, device: CUuuid) -> Option<&mut Server> {
+        self.servers.iter_mut().find(|server| {
+            (server.uid, server.device) == (uid, device) && server.standby && server.takes_clients()
         })
     }
 
@@ -121,6 +129,8 @@ pub(super) struct Server {
     pub idle_since: Option<Instant>,
     /// Its context is spoiled.
     pub fault: bool,
+    /// It is there to take another one's place, and serves nobody.
+    pub standby: bool,
     /// The server whose place it takes when it is ready.
     pub replaces: Option<u32>,
     /// The process for which alone it is there.
@@ -145,6 +155,7 @@ impl Server {
         match self.phase {
             Phase::Starting { .. } => ServerState::Initializing,
             _ if self.fault => ServerState::Fault,
+            Phase::Running if self.standby => ServerState::Standby,
             Phase::Running => ServerState::Active,
             Phase::Draining => ServerState::ShuttingDown,
         }

@@ -50,6 +50,9 @@ impl Programs for StandIns {
     fn server(&self) -> Command {
         own(SERVER)
     }
+    fn server_at(&self, _: &Path) -> Command {
+        own(SERVER)
+    }
     fn daemon(&self) -> Command {
         own(CONTROL)
     }

@@ -128,13 +128,13 @@ impl Common {
         CudaError::from_code(self.fault.load(Ordering::Acquire))
     }
 
-    /// What is known of that error. Whoever comes first finds it out, the others wait for that.
+    /// What is known of that error: it may take a moment until the kernel's log says it.
     pub fn fault_report(&self) -> &FaultReport {
         let bus_id = &self.device.info().pci_bus_id;
         self.fault_report.get_or_init(|| self.kernel_log.report(bus_id))
     }
 
-    /// Notes that the shared context is spoiled, and writes what is known of it to the log.
+    /// Notes that the shared context is spoiled.
     pub fn set_fault(&self, error: CudaError) {
         let first = self
             .fault
@@ -142,7 +142,6 @@ impl Common {
             .is_ok();
         if first {
             self.log.line("Server is handling a fatal GPU error.");
-            self.log.line(format!("The device's fault, {error}: {}", self.fault_report().text));
             self.wake_main();
         }
     }

@@ -256,6 +256,11 @@ impl Connection {
 
     /// Says once, on standard error, how the connection ended: an error code alone does not tell.
     fn say_end(&self) {
+        // A fault of its own the program hears of by its error, wherever the server is.
+        let own = |error: CudaError| error.is_sticky() && !(805..=810).contains(&error.code());
+        if self.region.sticky_error().err().is_some_and(own) {
+            return;
+        }
         if !self.said.swap(true, Ordering::AcqRel) {
             let how = HowItEnded {
                 server: &self.server,

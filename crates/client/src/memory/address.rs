@@ -4,7 +4,7 @@ use super::registered::Spot;
 use super::virtual_memory::Found;
 use super::{DeviceTag, HostTag, Memory};
 use core::ops::Range;
-use cuda_api::{CUdevice, CUmemoryPool, CudaError};
+use cuda_api::{CUdevice, CudaError};
 
 /// What is at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +100,10 @@ impl Memory {
     /// What a kernel may reach through an address.
     pub(crate) fn surroundings(&self, address: u64) -> Surroundings {
         if self.is_device(address) {
-            // Memory of a pool may have been given out anew since a kernel got it.
-            let of_pool = |tag: &DeviceTag| tag.pool != CUmemoryPool::NULL;
+            // A block with work in flight keeps its extent: it is given out again only whole.
             let range = match self.heap.find(address) {
-                Some(block) if !of_pool(&block.tag) => Some((block.address, block.bytes)),
-                _ => self.heap.chunk_of(address),
+                Some(block) => Some((block.address, block.tag.asked.clamp(1, block.bytes))),
+                None => self.heap.chunk_of(address),
             };
             return match range {
                 Some((start, bytes)) => Surroundings::Allocation(start..start + bytes),

@@ -156,7 +156,8 @@ impl Client {
             return Err(CudaError::MPS_SERVER_NOT_READY);
         }
         new.prepare();
-        *new.staging.lock() = old.staging.lock().take_all();
+        let slices = old.staging.lock().take_all();
+        *new.staging.lock() = slices;
         let new: &'static Connection = Box::leak(Box::new(new));
         self.state().replace_ring(new);
         self.set_connection(new);

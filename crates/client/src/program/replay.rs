@@ -6,12 +6,13 @@ use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::replay::effects::{self, Effects, Provenance};
 use crate::replay::journal::{Posted, taken_of};
-use crate::replay::sort::{Access, Operation, Policy, Verdict, sort};
+use crate::replay::sort::{Access, Again, Operation, Policy, Verdict, sort};
 use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
 use channel::request::{
-    CreateEvent, CreateStream, DestroyEvent, DestroyStream, DeviceToHost, Fence, GraphLaunch,
-    HostFunc, HostReference, HostToDevice, LaunchKernel, RecordEvent, Request, WaitEvent,
+    CopyBox, CreateEvent, CreateStream, DestroyEvent, DestroyStream, DeviceToHost, Fence,
+    GraphLaunch, HostFunc, HostReference, HostToDevice, LaunchKernel, RecordEvent, Request,
+    WaitEvent,
 };
 use core::ops::Range;
 use cuda_api::constants::{event_flags, stream_flags};
@@ -36,6 +37,8 @@ pub(crate) struct InFlight {
     /// By index: known to be done, and waited for by the program.
     known: Vec<(bool, bool)>,
     complete: bool,
+    /// It is all that the program has not waited for.
+    whole: bool,
 }
 
 /// What became of work in flight.
@@ -51,6 +54,7 @@ impl Submission {
     /// Reads back what is in flight: `old` is the region of the lost connection, which nothing
     /// writes any more.
     pub(crate) fn take_in_flight(&mut self, old: &Region) -> InFlight {
+        let whole = self.journal.is_whole(|mark| self.streams.was_waited_for(mark));
         let (posted, complete) = self.journal.take(old, taken_of(old));
         let mut known = Vec::with_capacity(posted.len());
         // A server that ends as planned finishes what it has taken, fence or not.
@@ -60,7 +64,7 @@ impl Submission {
             let done = self.streams.passed(operation.mark, old) || finished && operation.taken;
             known.push((done, self.streams.was_waited_for(operation.mark)));
         }
-        InFlight { posted, known, complete }
+        InFlight { posted, known, complete, whole }
     }
 
     /// Posts operations once more, in a ring that is new, with their streams and events, which the
@@ -146,10 +150,12 @@ impl Client {
                 taken: posted.taken,
                 done: *done,
                 waited: *waited,
+                again: again(posted),
                 access: self.accesses(posted, &mut effects),
             })
             .collect();
-        let again = match sort(&operations, in_flight.complete, policy()) {
+        let InFlight { complete, whole, .. } = *in_flight;
+        let again = match sort(&operations, complete, whole, policy()) {
             Verdict::Repeat(which) => {
                 which.iter().map(|index| &in_flight.posted[*index]).collect::<Vec<_>>()
             }
@@ -182,6 +188,7 @@ impl Client {
                 Ok(copy) => Access {
                     reads: host_range(copy.source, copy.bytes),
                     writes: vec![range(copy.destination.0, copy.bytes)],
+                    exact: true,
                     ..Access::default()
                 },
                 Err(_) => opaque,
@@ -190,6 +197,7 @@ impl Client {
                 Ok(copy) => Access {
                     reads: vec![range(copy.source.0, copy.bytes)],
                     writes: host_range(copy.destination, copy.bytes),
+                    exact: true,
                     ..Access::default()
                 },
                 Err(_) => opaque,
@@ -279,15 +287,34 @@ fn host_range(reference: HostReference, bytes: u64) -> Vec<Range<u64>> {
     }
 }
 
+/// Whether an operation that is done can be done again. A slice of staging is free when its copy is
+/// done, and has other bytes then.
+fn again(posted: &Posted) -> Again {
+    match posted.opcode {
+        HostToDevice::OPCODE => match HostToDevice::from_words(&posted.words) {
+            Ok(HostToDevice { source: HostReference::Mapped(_), .. }) => Again::Can,
+            _ => Again::Cannot,
+        },
+        DeviceToHost::OPCODE => match DeviceToHost::from_words(&posted.words) {
+            Ok(DeviceToHost { destination: HostReference::Mapped(_), .. }) => Again::Can,
+            _ => Again::Idle,
+        },
+        CopyBox::OPCODE => Again::Cannot,
+        _ => Again::Can,
+    }
+}
+
 /// Copies and fills that travel as their rows.
 fn generic_access(row: u16, words: &[u64]) -> Option<Access> {
     let word = |index: usize| words.get(index).copied();
-    let writes = |range| Some(Access { writes: vec![range], ..Access::default() });
+    let writes = |range| Some(Access { writes: vec![range], exact: true, ..Access::default() });
     // Destination, pitch, value, width, height.
     let rows = |element: u64| {
         let (start, pitch, width, height) = (word(0)?, word(1)?, word(3)?, word(4)?);
         let bytes = height.saturating_sub(1).checked_mul(pitch)?.checked_add(width * element)?;
-        writes(range(start, bytes))
+        // Between its rows lies what it leaves.
+        let exact = height <= 1 || pitch == width * element;
+        writes(range(start, bytes)).map(|access| Access { exact, ..access })
     };
     match row {
         number::cuMemsetD8Async => writes(range(word(0)?, word(2)?)),
@@ -299,6 +326,7 @@ fn generic_access(row: u16, words: &[u64]) -> Option<Access> {
         number::cuMemcpyDtoDAsync_v2 => Some(Access {
             reads: vec![range(word(1)?, word(2)?)],
             writes: vec![range(word(0)?, word(2)?)],
+            exact: true,
             ..Access::default()
         }),
         _ => None,

@@ -186,9 +186,12 @@ fn journal_is_due(
         streams.fenced(mark);
     }
     let keeps_waited = replay::policy() == Policy::Always;
-    journal.look_through(ring.head(), connection.region(), |mark| {
-        streams.passed(mark, connection.region()) && (!keeps_waited || streams.was_waited_for(mark))
-    });
+    let waited = streams.waited_values();
+    let was_waited_for =
+        |mark: Mark| waited.get(mark.slot as usize).is_some_and(|value| *value >= mark.value);
+    let done =
+        |mark| streams.passed(mark, connection.region()) && (!keeps_waited || was_waited_for(mark));
+    journal.look_through(ring.head(), connection.region(), done, was_waited_for);
     Ok(())
 }
 

@@ -47,7 +47,7 @@ impl Client {
                 Err(oldest) => oldest,
             };
             match oldest {
-                Some(mark) => self.wait_for(mark)?,
+                Some(mark) => self.wait_unseen(mark)?,
                 None => {
                     self.health()?;
                     std::thread::sleep(OTHER_THREAD_PERIOD);

@@ -2,9 +2,7 @@
 
 use crate::connection::Mark;
 use crate::program::Client;
-use crate::program::replay;
 use crate::program::submission::wire_stream;
-use crate::replay::sort::Policy;
 use crate::stream::table::LEGACY;
 use channel::request::{Notify, PrintfDrain};
 use channel::wait::{SpinPolicy, wait_until_reached};
@@ -28,6 +26,14 @@ impl Client {
     /// # Errors
     /// The sticky error, or that the server is gone: only if the operation will not pass.
     pub(crate) fn wait_for(&self, mark: Mark) -> CUresult {
+        self.wait_with(mark, self.connection().policy())?;
+        self.state().streams.waited_for(mark);
+        Ok(())
+    }
+
+    /// As [`Self::wait_for`], for something that the program does not know of: it has not seen that
+    /// the operation is done.
+    pub(crate) fn wait_unseen(&self, mark: Mark) -> CUresult {
         self.wait_with(mark, self.connection().policy())
     }
 
@@ -35,7 +41,6 @@ impl Client {
         let expected = {
             let mut state = self.state();
             if state.passed(mark) {
-                state.streams.waited_for(mark);
                 return Ok(());
             }
             state.fence(mark)?;
@@ -62,12 +67,8 @@ impl Client {
             },
             || self.connection().health_of_wait(),
         )?;
-        if !waited.is_zero() || replay::policy() == Policy::Always {
-            let mut state = self.state();
-            if !waited.is_zero() {
-                state.streams.waited(mark.slot, waited);
-            }
-            state.streams.waited_for(mark);
+        if !waited.is_zero() {
+            self.state().streams.waited(mark.slot, waited);
         }
         Ok(())
     }
@@ -100,6 +101,9 @@ impl Client {
     fn synchronize_with(&self, stream: Handle, policy: SpinPolicy) -> CUresult {
         let last = self.state().fence_all_of(stream)?;
         let waited = self.wait_with(last, policy);
+        if waited.is_ok() {
+            self.state().streams.waited_for(last);
+        }
         self.report()?;
         waited
     }
@@ -113,7 +117,7 @@ impl Client {
 
     /// Waits until everything posted so far is done.
     pub(crate) fn wait_for_everything(&self) -> CUresult {
-        let busy = {
+        let (busy, all) = {
             let mut state = self.state();
             let marks: Vec<Mark> = state
                 .streams
@@ -125,9 +129,12 @@ impl Client {
             for mark in &marks {
                 state.fence(*mark)?;
             }
-            marks
+            (marks, state.streams.ends())
         };
-        busy.into_iter().try_for_each(|mark| self.wait_for(mark))
+        busy.into_iter().try_for_each(|mark| self.wait_with(mark, self.connection().policy()))?;
+        let mut state = self.state();
+        all.into_iter().for_each(|mark| state.streams.waited_for(mark));
+        Ok(())
     }
 
     /// True if everything posted to a stream so far is done; reports if so.

@@ -7,7 +7,7 @@
 use crate::connection::Mark;
 use channel::region::{RECORD_BYTES_MAX, RING_BYTES, Region};
 use channel::ring::{RingMemory, stored_record};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The ring is looked through when so much of it has been written.
 const PART_BYTES: u64 = RING_BYTES / 4;
@@ -44,6 +44,8 @@ pub(crate) struct Journal {
     kept_words: usize,
     /// Operations were forgotten that were not known to be done.
     incomplete: bool,
+    /// The last operation of each slot that was forgotten, done, before the program waited for it.
+    unwaited: BTreeMap<u32, u64>,
     /// The ring may be written up to here before it is looked through again.
     limit: u64,
 }
@@ -56,6 +58,7 @@ impl Journal {
             kept: Vec::new(),
             kept_words: 0,
             incomplete: false,
+            unwaited: BTreeMap::new(),
             limit: PART_BYTES,
         }
     }
@@ -80,6 +83,7 @@ impl Journal {
         head: u64,
         region: &Region,
         mut done: impl FnMut(Mark) -> bool,
+        waited: impl Fn(Mark) -> bool,
     ) {
         self.limit = head + PART_BYTES;
         // What lies before this may be written over until the next time.
@@ -99,6 +103,9 @@ impl Journal {
             }
             self.entries.pop_front();
             if is_done {
+                if !waited(entry.mark) {
+                    self.unwaited.insert(entry.mark.slot, entry.mark.value);
+                }
                 continue;
             }
             match stored_record(region, entry.position) {
@@ -109,6 +116,11 @@ impl Journal {
                 _ => self.incomplete = true,
             }
         }
+    }
+
+    /// True if no operation was forgotten that the program has not waited for.
+    pub(crate) fn is_whole(&self, waited: impl Fn(Mark) -> bool) -> bool {
+        self.unwaited.iter().all(|(slot, value)| waited(Mark { slot: *slot, value: *value }))
     }
 
     /// All operations that are noted, in their order, and whether that is all that were posted and
@@ -157,9 +169,12 @@ mod tests {
         let done_before = 49_000;
         for value in 1..50_000u64 {
             if journal.is_due(ring.head()) {
-                journal.look_through(ring.head(), &region, |m| {
-                    m.value < done_before.min(value) && !lasting(m.value)
-                });
+                journal.look_through(
+                    ring.head(),
+                    &region,
+                    |m| m.value < done_before.min(value) && !lasting(m.value),
+                    |_| true,
+                );
             }
             ring.push(5, &[value; 9], &[], &|| true).unwrap();
             journal.note(ring.last_position(), mark(value));

@@ -1,10 +1,11 @@
 //! Sorting what was under way when a server was lost: what is repeated, or that nothing can be.
 //!
 //! An operation that the server had not taken was never done. One that it had taken and whose stream
-//! did not get past it is *uncertain*: done, begun, or not. Doing a stretch of uncertain operations
-//! once more, in their order, gives what doing it once would have given, if none of them writes what
-//! it or an earlier one of the stretch reads: each then finds what it found the first time, or what
-//! its predecessors write again. Nothing that is known to be done may have come after and be undone.
+//! did not get past it is *uncertain*: done, begun, or not. A stretch of operations may be done once
+//! more, in their order, if each finds what it found the first time: what it reads, no later one of
+//! the stretch has written, nor it itself, or an earlier one of the stretch writes it anew, all of it.
+//! Nothing that is known to be done and is not repeated may have come after and be undone. The
+//! shortest stretch is what is uncertain, the longest what was posted since the program last waited.
 //!
 //! What an operation reads and writes is known to the byte for copies and fills, and to the allocation
 //! for kernels ([`super::effects`]).
@@ -43,6 +44,8 @@ pub(crate) struct Access {
     /// It reads variables of modules, wherever they are.
     pub(crate) reads_variables: bool,
     pub(crate) writes_variables: bool,
+    /// It writes all that `writes` says, and not perhaps only a part.
+    pub(crate) exact: bool,
     /// More, or it is not known what.
     pub(crate) opaque: bool,
 }
@@ -56,7 +59,21 @@ pub(crate) struct Operation {
     pub(crate) done: bool,
     /// The program has waited for it, or for something behind it in its stream.
     pub(crate) waited: bool,
+    /// What it does besides, when it is done.
+    pub(crate) again: Again,
     pub(crate) access: Access,
+}
+
+/// Whether an operation that is known to be done can be done once more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// It can.
+    #[default]
+    Can,
+    /// It need not, and must not: its results were taken, and their place has others.
+    Idle,
+    /// It cannot: the bytes that it read are gone.
+    Cannot,
 }
 
 /// What becomes of the operations.
@@ -68,43 +85,66 @@ pub(crate) enum Verdict {
     Tell,
 }
 
-/// Sorts operations. `complete` if these are all that are not known to be done.
-pub(crate) fn sort(operations: &[Operation], complete: bool, policy: Policy) -> Verdict {
-    let uncertain = |o: &Operation| o.taken && !o.done;
-    let repeat = |which: &dyn Fn(&Operation) -> bool| {
+/// Sorts operations. `complete` if these are all that are not known to be done; `whole` if they are
+/// all that the program has not waited for.
+pub(crate) fn sort(
+    operations: &[Operation],
+    complete: bool,
+    whole: bool,
+    policy: Policy,
+) -> Verdict {
+    let undone = |o: &Operation| !o.done;
+    let unwaited = |o: &Operation| !o.done || !o.waited && o.again != Again::Idle;
+    let chosen = |which: &dyn Fn(&Operation) -> bool| {
         let chosen = operations.iter().enumerate().filter(|(_, o)| which(o));
         Verdict::Repeat(chosen.map(|(index, _)| index).collect())
     };
-    if complete && !operations.iter().any(uncertain) {
-        return repeat(&|o| !o.done);
+    let lost = |o: &Operation| o.done && unwaited(o) && o.again == Again::Cannot;
+    if complete && !operations.iter().any(|o| o.taken && !o.done) {
+        return chosen(&undone);
     }
     match policy {
         _ if !complete => Verdict::Tell,
         Policy::Never => Verdict::Tell,
-        Policy::Always => repeat(&|o| !o.done || !o.waited),
-        Policy::Auto if may_repeat(operations) => repeat(&|o| !o.done),
+        Policy::Always if !whole || operations.iter().any(lost) => Verdict::Tell,
+        Policy::Always => chosen(&unwaited),
+        Policy::Auto if may_repeat(operations, undone) => chosen(&undone),
+        Policy::Auto if whole && may_repeat(operations, unwaited) => chosen(&unwaited),
         Policy::Auto => Verdict::Tell,
     }
 }
 
-/// True if doing the uncertain operations once more gives what doing them once would have given.
-fn may_repeat(operations: &[Operation]) -> bool {
+/// True if doing the chosen operations once more gives what doing them once would have given.
+fn may_repeat(operations: &[Operation], chosen: impl Fn(&Operation) -> bool) -> bool {
+    // What each operation finds as it was before the stretch, and not as the stretch writes it anew.
+    let mut anew: Vec<Range<u64>> = Vec::new();
+    let found: Vec<Vec<Range<u64>>> = operations
+        .iter()
+        .map(|operation| {
+            let found = without(&operation.access.reads, &anew);
+            if chosen(operation) && operation.access.exact {
+                anew.extend(operation.access.writes.iter().cloned());
+            }
+            found
+        })
+        .collect();
     // What this and later operations may have written, and those of them that will not write again.
     let mut written: Vec<Range<u64>> = Vec::new();
     let mut written_for_good: Vec<Range<u64>> = Vec::new();
     let (mut variables, mut variables_for_good, mut opaque) = (false, false, false);
-    for operation in operations.iter().rev().filter(|o| o.taken) {
+    for (operation, found) in operations.iter().zip(&found).rev().filter(|(o, _)| o.taken) {
         let access = &operation.access;
         opaque |= access.opaque;
         written.extend(access.writes.iter().cloned());
         variables |= access.writes_variables;
-        if operation.done {
+        if !chosen(operation) {
             written_for_good.extend(access.writes.iter().cloned());
             variables_for_good |= access.writes_variables;
             continue;
         }
         if opaque
-            || meet(&access.reads, &written)
+            || operation.done && operation.again != Again::Can
+            || meet(found, &written)
             || meet(&access.writes, &written_for_good)
             || access.reads_variables && variables
             || access.writes_variables && variables_for_good
@@ -113,6 +153,23 @@ fn may_repeat(operations: &[Operation]) -> bool {
         }
     }
     true
+}
+
+/// The parts of some ranges that are in none of the others.
+fn without(ranges: &[Range<u64>], others: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut left = ranges.to_vec();
+    for other in others {
+        left = left
+            .into_iter()
+            .flat_map(|range| {
+                let before = range.start..range.end.min(other.start);
+                let after = range.start.max(other.end)..range.end;
+                [before, after]
+            })
+            .filter(|range| range.start < range.end)
+            .collect();
+    }
+    left
 }
 
 fn meet(some: &[Range<u64>], others: &[Range<u64>]) -> bool {
@@ -135,7 +192,7 @@ mod tests {
         let posted = Operation { access: opaque, ..Operation::default() };
         let done = Operation { taken: true, done: true, ..Operation::default() };
         for policy in [Policy::Auto, Policy::Always, Policy::Never] {
-            let verdict = sort(&[done.clone(), posted.clone()], true, policy);
+            let verdict = sort(&[done.clone(), posted.clone()], true, true, policy);
             assert_eq!(verdict, Verdict::Repeat(vec![1]), "{policy:?}");
         }
     }
@@ -146,27 +203,30 @@ mod tests {
         let add = taken(&[a.clone(), b.clone()], &[c.clone()]);
         let use_it = taken(&[c.clone()], &[40..50]);
         let all = Verdict::Repeat(vec![0, 1]);
-        assert_eq!(sort(&[add.clone(), use_it.clone()], true, Policy::Auto), all);
-        assert_eq!(sort(&[add.clone(), use_it.clone()], false, Policy::Auto), Verdict::Tell);
-        assert_eq!(sort(&[add.clone(), use_it], true, Policy::Never), Verdict::Tell);
+        assert_eq!(sort(&[add.clone(), use_it.clone()], true, true, Policy::Auto), all);
+        assert_eq!(sort(&[add.clone(), use_it.clone()], false, true, Policy::Auto), Verdict::Tell);
+        assert_eq!(sort(&[add.clone(), use_it], true, true, Policy::Never), Verdict::Tell);
         let in_place = taken(&[a.clone()], &[a.clone()]);
-        assert_eq!(sort(std::slice::from_ref(&in_place), true, Policy::Auto), Verdict::Tell);
+        assert_eq!(sort(std::slice::from_ref(&in_place), true, true, Policy::Auto), Verdict::Tell);
         let over = taken(&[], &[5..6]);
         assert_eq!(
-            sort(&[add, over], true, Policy::Auto),
+            sort(&[add, over], true, true, Policy::Auto),
             Verdict::Tell,
             "it reads what is written later"
         );
-        let told = sort(&[in_place], true, Policy::Always);
+        let told = sort(&[in_place], true, true, Policy::Always);
         assert_eq!(told, Verdict::Repeat(vec![0]));
     }
 
     #[test]
     fn what_is_known_to_be_done_is_not_undone() {
         let earlier = taken(&[], &[0..10]);
-        let later = Operation { done: true, ..taken(&[], &[5..15]) };
-        assert_eq!(sort(&[earlier.clone(), later.clone()], true, Policy::Auto), Verdict::Tell);
-        assert_eq!(sort(&[later, earlier], true, Policy::Auto), Verdict::Repeat(vec![1]));
+        let later = Operation { done: true, waited: true, ..taken(&[], &[5..15]) };
+        assert_eq!(
+            sort(&[earlier.clone(), later.clone()], true, true, Policy::Auto),
+            Verdict::Tell
+        );
+        assert_eq!(sort(&[later, earlier], true, true, Policy::Auto), Verdict::Repeat(vec![1]));
     }
 
     #[test]
@@ -174,14 +234,39 @@ mod tests {
         let waited = Operation { done: true, waited: true, ..taken(&[], &[]) };
         let done = Operation { done: true, ..taken(&[], &[]) };
         let begun = taken(&[0..1], &[0..1]);
-        let verdict = sort(&[waited, done, begun], true, Policy::Always);
+        let verdict = sort(&[waited, done, begun], true, true, Policy::Always);
         assert_eq!(verdict, Verdict::Repeat(vec![1, 2]));
     }
 
     const CELLS: u64 = 6;
 
+    #[test]
+    fn what_is_filled_anew_may_be_counted_up() {
+        let count = taken(&[0..10], &[0..10]);
+        let mut fill = taken(&[], &[0..10]);
+        fill.access.exact = true;
+        fill.done = true;
+        let stretch = [fill.clone(), count.clone()];
+        assert_eq!(sort(&stretch, true, true, Policy::Auto), Verdict::Repeat(vec![0, 1]));
+        assert_eq!(sort(&stretch, true, false, Policy::Auto), Verdict::Tell, "more may be missing");
+        let waited = [Operation { waited: true, ..fill.clone() }, count.clone()];
+        assert_eq!(sort(&waited, true, true, Policy::Auto), Verdict::Tell);
+        let gone = [Operation { again: Again::Cannot, ..fill.clone() }, count.clone()];
+        assert_eq!(sort(&gone, true, true, Policy::Auto), Verdict::Tell);
+        assert_eq!(sort(&gone, true, true, Policy::Always), Verdict::Tell);
+        fill.access.writes = vec![0..9];
+        assert_eq!(sort(&[fill, count], true, true, Policy::Auto), Verdict::Tell, "not all of it");
+    }
+
+    #[test]
+    fn parts_are_what_is_left_of_ranges() {
+        assert_eq!(without(&[0..10], &[3..5]), [0..3, 5..10]);
+        assert_eq!(without(&[0..10, 20..30], &[0..25]), [25..30]);
+        assert_eq!(without(&[0..10], &[10..20]), [0..10]);
+    }
+
     /// An operation of a model: cells that it reads and those that it writes, to a value that only
-    /// depends on its number and what it read.
+    /// depends on its number and what it read. One that is not exact leaves out some.
     fn run(memory: &mut [u64], number: u64, o: &Operation, cells: usize) {
         let mut value = number.wrapping_mul(0x9e37_79b9);
         for range in &o.access.reads {
@@ -191,7 +276,9 @@ mod tests {
         }
         let writes = o.access.writes.iter().flat_map(Clone::clone);
         for cell in writes.take(cells) {
-            memory[cell as usize] = value.wrapping_add(cell);
+            if o.access.exact || value >> cell & 1 == 1 {
+                memory[cell as usize] = value.wrapping_add(cell);
+            }
         }
     }
 
@@ -204,14 +291,16 @@ mod tests {
         /// what an undisturbed run gives.
         #[test]
         fn a_repeated_stretch_gives_the_same_memory(
-            shapes in prop::collection::vec((ranges(), ranges()), 1..7),
-            done in 0..7usize, begun in 0..7usize, cells in 0..5usize, posted in 0..7usize,
+            shapes in prop::collection::vec((ranges(), ranges(), any::<bool>()), 1..7),
+            done in 0..7usize, waited in 0..7usize, begun in 0..7usize, cells in 0..5usize, posted in 0..7usize,
         ) {
             let count = shapes.len();
             let (done, begun) = (done.min(count), begun.min(count));
             let taken_to = (begun + 1).max(posted).min(count).max(done);
-            let operations: Vec<Operation> = shapes.iter().enumerate().map(|(index, (r, w))| Operation {
+            let operations: Vec<Operation> = shapes.iter().enumerate().map(|(index, (r, w, exact))| Operation {
                 done: index < done,
+                waited: index < done.min(waited),
+                access: Access { exact: *exact, ..taken(r, w).access },
                 taken: index < taken_to,
                 ..taken(r, w)
             }).collect();
@@ -228,7 +317,7 @@ mod tests {
                     run(&mut memory, number as u64, o, cells);
                 }
             }
-            if let Verdict::Repeat(which) = sort(&operations, true, Policy::Auto) {
+            if let Verdict::Repeat(which) = sort(&operations, true, true, Policy::Auto) {
                 for index in which {
                     run(&mut memory, index as u64, &operations[index], usize::MAX);
                 }

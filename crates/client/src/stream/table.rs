@@ -248,6 +248,16 @@ impl Streams {
         }
     }
 
+    /// The last operation of each slot.
+    pub(crate) fn ends(&self) -> Vec<Mark> {
+        (0..self.progress.len() as u32).map(|slot| self.last(slot)).collect()
+    }
+
+    /// By slot: operations that the program has waited for.
+    pub(crate) fn waited_values(&self) -> Vec<u64> {
+        self.progress.iter().map(|progress| progress.waited).collect()
+    }
+
     /// True if the program has waited for an operation, or for one behind it in its stream.
     pub(crate) fn was_waited_for(&self, mark: Mark) -> bool {
         self.progress.get(mark.slot as usize).is_some_and(|progress| progress.waited >= mark.value)

@@ -11,6 +11,7 @@
 use super::Server;
 use super::clients::Clients;
 use crate::session::{End, Stage};
+use crate::window::{DEVICE_BASE, DEVICE_BYTES};
 use channel::message::Message;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,16 @@ impl Server {
             }
         }
         self.clients.pass_verdict(suspects.len() == 1);
+        // Only now: it may take a moment, and no client needs it.
+        let report = self.common.fault_report();
+        self.clients.log(format!("The device's fault, {fault}: {}", report.text));
+        if let Some(address) = report.address {
+            let owner =
+                self.clients.links().find(|link| window_holds(link.identity.window, address));
+            let whose =
+                owner.map_or("nobody's".to_owned(), |link| format!("of client {}", link.name()));
+            self.clients.log(format!("The fault's address is {address:#x}, {whose}"));
+        }
     }
 
     /// When the sessions will have had their time, if they are asked.
@@ -60,6 +71,11 @@ impl Server {
             Trial::None | Trial::Closed => None,
         }
     }
+}
+
+/// True if an address lies in the device window with that number.
+fn window_holds(number: u32, address: u64) -> bool {
+    address.checked_sub(DEVICE_BASE).is_some_and(|at| at / DEVICE_BYTES == u64::from(number))
 }
 
 impl Clients {

@@ -98,15 +98,10 @@ impl Session {
         let names = kernels.iter().filter_map(|kernel| self.modules.name(*kernel));
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
         let suspect = !kernels.is_empty();
-        let mut text = match suspect {
+        let text = match suspect {
             false => "none of its kernels was under way".to_owned(),
             true => format!("under way were its kernels {}", names.join(", ")),
         };
-        if let Some(address) = self.common.fault_report().address {
-            let is_its_own = self.lease.as_ref().is_some_and(|l| l.device().contains(address, 1));
-            let whose = if is_its_own { "in its own window" } else { "none of its addresses" };
-            text += &format!("; the fault's address is {address:#x}, {whose}");
-        }
         self.link.plead(Plea { suspect, text });
         self.common.wake_main();
     }
@@ -196,7 +191,7 @@ impl Session {
 }
 
 /// True for errors that spoil a context: the sticky ones, without those that are our own.
-fn is_fault(error: CudaError) -> bool {
+pub(super) fn is_fault(error: CudaError) -> bool {
     let own = [CudaError::MPS_RPC_FAILURE, CudaError::MPS_CLIENT_TERMINATED];
     error.is_sticky() && !own.contains(&error)
 }

@@ -114,6 +114,13 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
         common.log.line(format!("Client {} is refused: {error}", link.name()));
         let reason = channel::codec::cut(&error.to_string(), message::REASON_BYTES_MAX).to_owned();
         let refused = Refused { result: error.result().code(), reason };
+        if let StartError::Provider(error) = error
+            && !common.device.has_tenants()
+            && super::fault::is_fault(*error)
+        {
+            common.set_fault(*error);
+            return;
+        }
         if matches!(error, StartError::Spoiled(_)) {
             // The connection is closed without a word: the client comes again.
             return;

@@ -49,6 +49,7 @@ mod conditional;
 mod counters;
 mod device_runtime;
 mod device_side;
+mod devices;
 mod graphs;
 mod green;
 mod ipc;

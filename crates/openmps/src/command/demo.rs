@@ -19,6 +19,9 @@ pub(crate) struct Arguments {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+    /// Show that GPU-Util is not use of the SMs: one program that keeps one SM busy, then eight
+    #[arg(long)]
+    util: bool,
     /// Numbers of processes
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8")]
     #[arg(value_parser = group::programs_parser())]
@@ -86,9 +89,58 @@ struct Report {
     rows: Vec<Row>,
 }
 
+/// What the device said while so many programs ran.
+#[derive(Serialize)]
+struct UtilRow {
+    programs: usize,
+    per_s: f64,
+    #[serde(flatten)]
+    utilisation: Utilisation,
+}
+
+/// One block keeps one SM busy, and GPU-Util says 100 %; eight such programs have as many SMs.
+fn show_util(stage: &Stage, arguments: &Arguments) -> Result<ExitCode> {
+    let mut rows = Vec::new();
+    if !arguments.json {
+        output::print("PROGRAMS  GPU-UTIL  SM ACTIVITY  OCCUPANCY  ITERATIONS/S\n")?;
+    }
+    for programs in [1, 8] {
+        let running = self::programs(stage, &WORKLOADS[0], programs, arguments.seconds);
+        let daemon = stage.daemon()?;
+        let figures = measure(stage, Setting::Shared(&daemon), &running)?;
+        drop(daemon);
+        let Some(utilisation) = figures.utilisation else {
+            bail!(
+                "this device does not say how busy its SMs were: OPENMPS_PROVIDER=soft shows it on \
+                 the software GPU, `openmps top` estimates it on this one"
+            );
+        };
+        if !arguments.json {
+            output::print(&format!(
+                "{programs:>8}  {:>6.0} %  {:>9.1} %  {:>7.1} %  {:>12.0}\n",
+                100.0 * utilisation.gpu_util,
+                100.0 * utilisation.sm_activity,
+                100.0 * utilisation.sm_occupancy,
+                figures.per_s
+            ))?;
+        }
+        rows.push(UtilRow { programs, per_s: figures.per_s, utilisation });
+    }
+    match arguments.json {
+        true => output::print_json(&rows)?,
+        false => output::print(
+            "GPU-Util is the time in which any kernel ran; SM activity is how many SMs had a block.\n",
+        )?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stage = Stage::new()?;
+    if arguments.util {
+        return show_util(&stage, arguments);
+    }
     let plan = plan(arguments)?;
     let progress = Progress::new(plan.len() as u64 * 2);
     let mut rows: Vec<Row> = Vec::new();

@@ -1,5 +1,6 @@
 //! The commands of `openmps`, a module each.
 
+pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod coverage;
@@ -10,4 +11,7 @@ pub(crate) mod ps;
 pub(crate) mod ptx;
 pub(crate) mod run;
 pub(crate) mod set;
+pub(crate) mod top;
+pub(crate) mod trace;
 pub(crate) mod up;
+pub(crate) mod web;

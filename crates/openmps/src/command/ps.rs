@@ -9,6 +9,7 @@ use anyhow::Result;
 use control::report::Report;
 use screen::Screen;
 use serde_json::json;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use table::Stretch;
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     /// Print JSON: all that the daemon reports, counted since each program's start
     #[arg(long)]
     json: bool,
-    /// Show every so many seconds what the programs do meanwhile, until Ctrl-C
+    /// On a terminal, `openmps top`; elsewhere a table every so many seconds, until Ctrl-C
     #[arg(long, short, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     watch: Option<u16>,
@@ -66,6 +67,11 @@ impl Reading {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let (Some(seconds), false, true) =
+        (arguments.watch, arguments.json, std::io::stdout().is_terminal())
+    {
+        return super::top::show(Duration::from_secs(seconds.into()));
+    }
     let me = rustix::process::geteuid().as_raw();
     let mut now = match Reading::take() {
         // Who reads JSON gets some, and what to do about it on standard error.

@@ -1,16 +1,19 @@
 //! `openmps run`: a program with our driver library, attached to this user's daemon.
 
+use super::trace::{self, PERIOD};
 use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use cuda_api::environment::{
     CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_CLASS, OPENMPS_COMPILERS,
 };
+use observe::source::{Daemon, Source};
+use observe::trace::Recorder;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// A directory that does not exist and that nobody can make: no daemon is found there.
@@ -45,6 +48,10 @@ pub(crate) struct Arguments {
     /// batch (its work waits while latency-critical work is there)
     #[arg(long, value_name = "CLASS", value_parser = class)]
     class: Option<scheduling::Class>,
+    /// Record every kernel and copy of the program, and write them to a file for ui.perfetto.dev when
+    /// it ends (JSON for chrome://tracing if the name ends in .json)
+    #[arg(long, value_name = "FILE", conflicts_with = "no_daemon")]
+    trace: Option<PathBuf>,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true)]
     command: Vec<OsString>,
@@ -53,16 +60,9 @@ pub(crate) struct Arguments {
 /// Becomes the program; returns only if that fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let libraries = Libraries::find()?;
-    let [program, rest @ ..] = arguments.command.as_slice() else {
-        anyhow::bail!("which program?");
-    };
-    let mut command = Command::new(program);
-    command.args(rest);
-    libraries.put_in_front(&mut command);
-    let software = provider::Choice::from_environment()?.resolve().is_ok_and(|it| it.is_software());
-    if software && std::env::var(OPENMPS_COMPILERS).as_deref() != Ok("own") {
-        libraries.put_compilers_in_front(&mut command);
-    }
+    let mut command = prepared(&libraries, &arguments.command)?;
+    let program = command.get_program().to_owned();
+    let program = program.as_os_str();
     if !is_there(Path::new(program)) {
         // No daemon is started for a slip of the pen.
         return Ok(failed(program, &io::Error::from_raw_os_error(libc::ENOENT)));
@@ -88,7 +88,60 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             command.env_remove(CUDA_VISIBLE_DEVICES);
         }
     }
-    Ok(failed(program, &command.exec()))
+    match &arguments.trace {
+        None => Ok(failed(program, &command.exec())),
+        Some(path) => traced(command, path),
+    }
+}
+
+/// The program with our libraries in front.
+pub(crate) fn prepared(libraries: &Libraries, words: &[OsString]) -> Result<Command> {
+    let [program, rest @ ..] = words else {
+        anyhow::bail!("which program?");
+    };
+    let mut command = Command::new(program);
+    command.args(rest);
+    libraries.put_in_front(&mut command);
+    let software = provider::Choice::from_environment()?.resolve().is_ok_and(|it| it.is_software());
+    if software && std::env::var(OPENMPS_COMPILERS).as_deref() != Ok("own") {
+        libraries.put_compilers_in_front(&mut command);
+    }
+    Ok(command)
+}
+
+/// Runs the program beside a recorder; the exit status is the program's.
+fn traced(mut command: Command, path: &Path) -> Result<ExitCode> {
+    let directory = command
+        .get_envs()
+        .find(|(name, _)| *name == CUDA_MPS_PIPE_DIRECTORY)
+        .and_then(|(_, value)| value.map(PathBuf::from))
+        .context("which daemon?")?;
+    let mut source = Daemon::new(&directory);
+    let before: Vec<u32> = pids(&source.report()?);
+    let mut recorder = Recorder::begin(&mut source, &[])?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return Ok(failed(command.get_program(), &error)),
+    };
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        recorder.take(&mut source)?;
+        std::thread::sleep(PERIOD / 4);
+    };
+    // Other programs were there already; whatever came since is the program's, or of its children.
+    recorder.leave_out(&before);
+    trace::finish(recorder, &mut source, path, None)?;
+    Ok(match status.code() {
+        Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+        // As shells answer for what a signal ended.
+        None => ExitCode::from(128 + status.signal().unwrap_or(0) as u8),
+    })
+}
+
+fn pids(report: &control::report::Report) -> Vec<u32> {
+    report.servers.iter().flat_map(|s| s.clients.iter().filter_map(|c| c.pid)).collect()
 }
 
 fn class(word: &str) -> Result<scheduling::Class, String> {

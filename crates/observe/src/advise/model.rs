@@ -1,0 +1,234 @@
+//! What a program's counters say of its use of the device, and the model of sharing.
+
+use crate::names;
+use crate::rates::ClientRates;
+use control::counts::{Kernel, Shape, Timing};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Registers, shared memory and threads of an SM, as devices have them since compute capability 8.0.
+const REGISTERS_PER_SM: u64 = 65_536;
+const THREADS_PER_SM: u64 = 2048;
+/// Shared memory that blocks of an SM can have together at the least, bytes.
+const SHARED_BYTES_PER_SM: u64 = 100 << 10;
+/// Kernels that are told of.
+const KERNELS_MAX: usize = 8;
+
+/// The device, as far as advice needs it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    /// Its SMs.
+    pub sms: u32,
+    /// Its memory, bytes.
+    pub memory_bytes: u64,
+}
+
+impl Machine {
+    /// A device.
+    pub fn of(sms: u32, memory_bytes: u64) -> Self {
+        Self { sms, memory_bytes }
+    }
+}
+
+/// What a program did alone in a stretch of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// How long it was looked at, s.
+    pub seconds: f64,
+    /// Share of time in which a kernel of it ran.
+    pub busy: f64,
+    /// Share of the SMs, over time.
+    pub sm_share: f64,
+    /// Share of the warps, over time.
+    pub occupancy: f64,
+    /// Device memory that it held, bytes.
+    pub memory_bytes: u64,
+    /// Launches.
+    pub kernels: u64,
+    /// Bytes copied between host and device.
+    pub copied_bytes: u64,
+    /// Times are estimated.
+    pub sampled: bool,
+}
+
+impl Observed {
+    /// What rates say of a stretch.
+    pub fn of_rates(client: &ClientRates, stretch: Duration) -> Self {
+        let seconds = stretch.as_secs_f64();
+        Self {
+            seconds,
+            busy: client.busy,
+            sm_share: client.sm_share,
+            occupancy: client.occupancy,
+            memory_bytes: client.memory,
+            kernels: (client.kernels_per_s * seconds) as u64,
+            copied_bytes: ((client.in_per_s + client.out_per_s) * seconds) as u64,
+            sampled: client.sampled,
+        }
+    }
+}
+
+/// What keeps more blocks from an SM.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limiter {
+    /// There are no more blocks in the grid.
+    Grid,
+    /// Registers.
+    Registers,
+    /// Shared memory.
+    SharedMemory,
+    /// Threads.
+    Threads,
+    /// Places for blocks.
+    Blocks,
+    /// It is not known.
+    #[default]
+    Unknown,
+}
+
+/// What is said of a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct KernelAdvice {
+    /// Its name, short.
+    pub name: String,
+    /// Its part of the program's device time, 0 to 1.
+    pub part: f64,
+    /// Launches.
+    pub launches: u64,
+    /// Mean time of a launch, ns.
+    pub mean_ns: f64,
+    /// Blocks of a launch, the most frequent shape's.
+    pub blocks: u64,
+    /// Threads of a block.
+    pub threads: u64,
+    /// Blocks that the device has room for at once.
+    pub slots: u64,
+    /// Share of the SMs that a launch has blocks on.
+    pub sms: f64,
+    /// What keeps more blocks from an SM.
+    pub limiter: Limiter,
+    /// Instructions of threads for each byte of global memory, where the device counts.
+    pub instructions_per_byte: Option<f64>,
+}
+
+/// What a program did alone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Analysis {
+    /// Share of time in which a kernel of it ran.
+    pub busy: f64,
+    /// Share of time in which none did: gaps.
+    pub gaps: f64,
+    /// Mean gap after a kernel, ns.
+    pub mean_gap_ns: f64,
+    /// SMs that it had while its kernels ran, share.
+    pub sms_while_busy: f64,
+    /// Share of the SMs, over time.
+    pub sm_share: f64,
+    /// Share of the warps, over time.
+    pub occupancy: f64,
+    /// Bytes copied between host and device a second.
+    pub copied_per_s: f64,
+    /// Launches a second.
+    pub kernels_per_s: f64,
+    /// Device memory, bytes.
+    pub memory_bytes: u64,
+    /// Copies that fit the device's memory.
+    pub fit: u64,
+    /// Times are estimated from a sample of launches.
+    pub sampled: bool,
+    /// Its kernels, those that took most time first.
+    pub kernels: Vec<KernelAdvice>,
+    /// Predicted gain of 2, 4 and 8 copies.
+    pub predicted: [f64; 3],
+}
+
+fn limiter(shape: &Shape, sms: u32) -> Limiter {
+    let per_sm = u64::from(shape.blocks_per_sm);
+    if per_sm == 0 || shape.blocks() == 0 {
+        return Limiter::Unknown;
+    }
+    if shape.blocks() < per_sm * u64::from(sms) {
+        return Limiter::Grid;
+    }
+    // One block more: what of it would not fit?
+    let more = per_sm + 1;
+    let threads = shape.threads_a_block().next_multiple_of(32);
+    let shared = u64::from(shape.shared_bytes) + u64::from(shape.dynamic_shared_bytes);
+    let registers = u64::from(shape.registers).next_multiple_of(8) * threads;
+    match () {
+        () if more * registers > REGISTERS_PER_SM => Limiter::Registers,
+        () if more * threads > THREADS_PER_SM => Limiter::Threads,
+        () if more * shared > SHARED_BYTES_PER_SM => Limiter::SharedMemory,
+        () => Limiter::Blocks,
+    }
+}
+
+fn kernel_advice(kernel: &Kernel, all_ns: u64, machine: &Machine) -> KernelAdvice {
+    let shape =
+        kernel.shapes.iter().max_by_key(|shape| shape.launches).cloned().unwrap_or_default();
+    let sms = u64::from(machine.sms.max(1));
+    let per_byte = (kernel.global_bytes > 0)
+        .then(|| kernel.thread_instructions as f64 / kernel.global_bytes as f64);
+    KernelAdvice {
+        name: names::short(&kernel.name),
+        part: kernel.device_ns as f64 / all_ns.max(1) as f64,
+        launches: kernel.launches,
+        mean_ns: kernel.device_ns as f64 / kernel.launches.max(1) as f64,
+        blocks: shape.blocks(),
+        threads: shape.threads_a_block(),
+        slots: u64::from(shape.blocks_per_sm) * sms,
+        sms: shape.blocks().min(sms) as f64 / sms as f64,
+        limiter: limiter(&shape, machine.sms),
+        instructions_per_byte: per_byte,
+    }
+}
+
+/// Looks at what a program did alone.
+pub fn analyse(observed: &Observed, kernels: &[Kernel], machine: &Machine) -> Analysis {
+    let timed = kernels.iter().filter(|kernel| kernel.timing != Timing::None);
+    let all_ns: u64 = timed.clone().map(|kernel| kernel.device_ns).sum();
+    let rows: Vec<KernelAdvice> =
+        timed.take(KERNELS_MAX).map(|kernel| kernel_advice(kernel, all_ns, machine)).collect();
+    let idle_ns = (1.0 - observed.busy) * observed.seconds * 1e9;
+    let sms_while_busy = match observed.busy > 0.0 {
+        true => (observed.sm_share / observed.busy).min(1.0),
+        false => 0.0,
+    };
+    let fit = match observed.memory_bytes {
+        0 => u64::MAX,
+        bytes => machine.memory_bytes / bytes,
+    };
+    Analysis {
+        busy: observed.busy,
+        gaps: 1.0 - observed.busy,
+        mean_gap_ns: idle_ns / observed.kernels.max(1) as f64,
+        sms_while_busy,
+        sm_share: observed.sm_share,
+        occupancy: observed.occupancy,
+        copied_per_s: observed.copied_bytes as f64 / observed.seconds.max(1e-9),
+        kernels_per_s: observed.kernels as f64 / observed.seconds.max(1e-9),
+        memory_bytes: observed.memory_bytes,
+        fit: fit.min(9999),
+        sampled: observed.sampled,
+        kernels: rows,
+        predicted: [2, 4, 8].map(|copies| predict(observed, copies)),
+    }
+}
+
+/// What so many copies of a program should do together, over what one does alone.
+///
+/// A program alone has the SMs for `sm_share` of their time. Copies fill what it leaves: as long as
+/// their shares fit beside each other each goes on as if it were alone; from then on they share what
+/// there is. Kernels that meet wait for each other's slots, which costs a part of the gain that grows
+/// with how full the device is.
+pub fn predict(observed: &Observed, copies: u32) -> f64 {
+    let demand = observed.sm_share.clamp(0.01, 1.0);
+    let wanted = f64::from(copies) * demand;
+    if wanted <= 1.0 {
+        // Copies meet at random: one in `demand` of the others has the same SMs.
+        let met = demand * (f64::from(copies) - 1.0) / 2.0;
+        return f64::from(copies) / (1.0 + met * demand);
+    }
+    (1.0 / demand).min(f64::from(copies))
+}

@@ -1,0 +1,132 @@
+//! The advice in plain words, with the numbers beside.
+
+use super::{Advice, Limiter};
+use crate::rates::{bytes_text, time_text};
+
+/// Below this gain sharing is not worth it.
+const WORTH: f64 = 1.1;
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// Whether sharing gains something: by what was measured, else by the model.
+pub fn verdict(advice: &Advice) -> (bool, String) {
+    let best = advice.measured.iter().max_by(|a, b| a.gain.total_cmp(&b.gain));
+    match best {
+        Some(best) if best.gain >= WORTH => (
+            true,
+            format!(
+                "Sharing gains: {} copies together do {:.2} times the work of one alone, each {} of \
+                 what it does alone (measured).",
+                best.copies,
+                best.gain,
+                percent(best.each)
+            ),
+        ),
+        Some(best) => (
+            false,
+            format!(
+                "Sharing gains nothing: the best of the measured runs, {} copies, does {:.2} times \
+                 the work of one alone. Run one after the other.",
+                best.copies, best.gain
+            ),
+        ),
+        None => {
+            let gain = advice.analysis.predicted[0];
+            let gains = gain >= WORTH;
+            let word = if gains { "should gain" } else { "should gain nothing" };
+            (
+                gains,
+                format!(
+                    "Sharing {word}: two copies are predicted to do {gain:.2} times the work of one."
+                ),
+            )
+        }
+    }
+}
+
+/// All sentences.
+pub fn describe(advice: &Advice) -> Vec<String> {
+    let a = &advice.analysis;
+    let mark = if a.sampled { " (estimated from a sample of launches)" } else { "" };
+    if a.kernels_per_s == 0.0 {
+        return vec![
+            "It launched no kernel while it was looked at: there is nothing to say.".into(),
+        ];
+    }
+    let mut words = vec![verdict(advice).1];
+    words.push(format!(
+        "A kernel ran {} of the time, so GPU-Util says {}; the SMs had work {} of the time{mark}: \
+         {} of them while a kernel ran.",
+        percent(a.busy),
+        percent(a.busy),
+        percent(a.sm_share),
+        percent(a.sms_while_busy),
+    ));
+    if a.gaps > 0.1 {
+        words.push(format!(
+            "In {} of the time no kernel ran: {} on average after each launch ({:.0} launches a \
+             second). Another program's kernels fit there.",
+            percent(a.gaps),
+            time_text(a.mean_gap_ns),
+            a.kernels_per_s
+        ));
+    }
+    if a.copied_per_s > 0.0 && a.gaps > 0.1 {
+        words.push(format!(
+            "It copies {} a second between host and device; kernels that wait for copies leave the \
+             SMs to others.",
+            bytes_text(a.copied_per_s as u64)
+        ));
+    }
+    for kernel in a.kernels.iter().filter(|kernel| kernel.part >= 0.1) {
+        let mut text = format!(
+            "{} ({} of its device time, {} a launch): {} blocks of {} threads",
+            kernel.name,
+            percent(kernel.part),
+            time_text(kernel.mean_ns),
+            kernel.blocks,
+            kernel.threads
+        );
+        if kernel.slots > 0 {
+            text += &format!(", the device has slots for {}", kernel.slots);
+        }
+        text += match kernel.limiter {
+            Limiter::Grid => "; its grid does not fill the device, whatever fills the rest is free",
+            Limiter::Registers => "; registers keep more blocks from an SM",
+            Limiter::SharedMemory => "; shared memory keeps more blocks from an SM",
+            Limiter::Threads => "; it fills SMs with threads",
+            Limiter::Blocks => "; an SM has no more places for blocks",
+            Limiter::Unknown => "",
+        };
+        match kernel.instructions_per_byte {
+            Some(ratio) if ratio < 1.0 => {
+                text += &format!(
+                    "; {ratio:.2} instructions for each byte of memory: memory bounds it, and copies \
+                     of it share the bandwidth"
+                );
+            }
+            Some(ratio) => {
+                text += &format!("; {ratio:.1} instructions for each byte: SMs bound it")
+            }
+            None => {}
+        }
+        words.push(text + ".");
+    }
+    if a.memory_bytes > 0 {
+        words.push(format!(
+            "It holds {} of device memory: {} copies fit.",
+            bytes_text(a.memory_bytes),
+            a.fit
+        ));
+    }
+    if a.sm_share < 0.9 && a.sm_share > 0.0 {
+        let share = (a.sms_while_busy * 100.0).ceil().clamp(1.0, 100.0);
+        words.push(format!(
+            "A share of {share:.0} % of the SMs would be enough for its kernels \
+             (`openmps set PID --sms {share:.0}%`)."
+        ));
+    }
+    words
+}

@@ -1,0 +1,392 @@
+//! Metrics: what Prometheus scrapes, in the text format of OpenMetrics.
+//!
+//! Names are those of dcgm-exporter where they mean the same (a GPU by `gpu`, `UUID` and `modelName`);
+//! what is openmps' own begins with `openmps_`. Series are bounded: clients that come and go would
+//! make more for ever, so at most [`CLIENTS_MAX`] of them are told apart, those with most kernels,
+//! and the others are summed.
+
+use control::counts::{ClientCounts, Timing};
+use control::report::{Client, Report};
+use control::status::Device;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Clients that have series of their own.
+pub const CLIENTS_MAX: usize = 64;
+/// Kernels of a client that have series of their own, where kernels are asked for.
+pub const KERNELS_MAX: usize = 20;
+
+/// The media type of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A family: its name, kind, unit and what it says.
+struct Family {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Gauge,
+    Counter,
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: Kind::Gauge, help }
+}
+
+const fn counter(name: &'static str, help: &'static str) -> Family {
+    Family { name, kind: Kind::Counter, help }
+}
+
+type Value<T> = fn(&T) -> f64;
+
+/// What is said of a device: counters since its server's start; rates are the reader's.
+const DEVICE: &[(Family, Value<Device>)] = &[
+    (gauge("DCGM_FI_DEV_FB_USED", "Device memory that is used, MiB."), |d| {
+        (d.counts.memory_bytes.saturating_sub(d.counts.memory_free_bytes) >> 20) as f64
+    }),
+    (gauge("DCGM_FI_DEV_FB_FREE", "Device memory that is free, MiB."), |d| {
+        (d.counts.memory_free_bytes >> 20) as f64
+    }),
+    (gauge("DCGM_FI_DEV_FB_TOTAL", "Device memory, MiB."), |d| {
+        (d.counts.memory_bytes >> 20) as f64
+    }),
+    (gauge("openmps_device_sms", "SMs of the device."), |d| f64::from(d.counts.sms)),
+    (gauge("openmps_device_warps_per_sm", "Warps that an SM has room for."), |d| {
+        f64::from(d.counts.warps_per_sm)
+    }),
+    (counter("openmps_device_time_seconds", "Time over which the device is counted."), |d| {
+        d.counts.elapsed_ns as f64 / 1e9
+    }),
+    (
+        counter(
+            "openmps_device_busy_seconds",
+            "Time in which any kernel ran: its rate is what tools call GPU-Util.",
+        ),
+        |d| d.counts.busy_ns as f64 / 1e9,
+    ),
+    (
+        counter(
+            "openmps_device_sm_active_seconds",
+            "Time in which SMs had a block, summed over SMs: its rate over the SMs is SM activity.",
+        ),
+        |d| d.counts.sm_active_ns as f64 / 1e9,
+    ),
+    (
+        counter(
+            "openmps_device_warp_seconds",
+            "Time in which warps were resident, summed over warps.",
+        ),
+        |d| d.counts.warp_ns as f64 / 1e9,
+    ),
+    (
+        gauge("openmps_device_sampled", "1 if device time is estimated from a sample of launches."),
+        |d| f64::from(u8::from(d.counts.sampled)),
+    ),
+];
+
+/// Ratios of the last stretch, by the names that dcgm-exporter gives them.
+const RATIOS: &[(Family, Value<Ratios>)] = &[
+    (
+        gauge(
+            "DCGM_FI_DEV_GPU_UTIL",
+            "Share of time in which any kernel ran between the last two scrapes, %.",
+        ),
+        |r| 100.0 * r.util,
+    ),
+    (
+        gauge(
+            "DCGM_FI_PROF_SM_ACTIVE",
+            "Share of SMs with a block between the last two scrapes, 0 to 1.",
+        ),
+        |r| r.sm_activity,
+    ),
+    (
+        gauge(
+            "DCGM_FI_PROF_SM_OCCUPANCY",
+            "Share of warps that were resident between the last two scrapes, 0 to 1.",
+        ),
+        |r| r.occupancy,
+    ),
+];
+
+/// Ratios of a device between two scrapes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ratios {
+    /// GPU-Util.
+    pub util: f64,
+    /// SM activity.
+    pub sm_activity: f64,
+    /// Occupancy.
+    pub occupancy: f64,
+}
+
+/// Numbers of one client, which sums of clients have too.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers([f64; CLIENT.len()]);
+
+const CLIENT: &[(Family, Value<Client>)] = &[
+    (gauge("openmps_client_memory_bytes", "Device memory that a client holds."), |c| {
+        c.memory_bytes as f64
+    }),
+    (counter("openmps_client_kernels", "Kernels that a client has launched."), |c| {
+        c.kernels as f64
+    }),
+    (counter("openmps_client_busy_seconds", "Time in which a kernel of a client ran."), |c| {
+        c.work.map_or(0.0, |work| work.busy_ns as f64 / 1e9)
+    }),
+    (
+        counter(
+            "openmps_client_device_seconds",
+            "Time of a client's kernels; kernels that overlap count each.",
+        ),
+        |c| c.work.map_or(0.0, |work| work.device_ns as f64 / 1e9),
+    ),
+    (
+        counter(
+            "openmps_client_sm_active_seconds",
+            "Time in which SMs had a block of a client, summed over SMs.",
+        ),
+        |c| c.work.map_or(0.0, |work| work.sm_active_ns as f64 / 1e9),
+    ),
+    (
+        counter(
+            "openmps_client_warp_seconds",
+            "Time in which warps of a client were resident, summed over warps.",
+        ),
+        |c| c.work.map_or(0.0, |work| work.warp_ns as f64 / 1e9),
+    ),
+    (
+        counter(
+            "openmps_client_copied_to_device_bytes",
+            "Bytes that a client copied to the device.",
+        ),
+        |c| c.copies.bytes_in as f64,
+    ),
+    (
+        counter(
+            "openmps_client_copied_from_device_bytes",
+            "Bytes that a client copied from the device.",
+        ),
+        |c| c.copies.bytes_out as f64,
+    ),
+    (counter("openmps_client_waits", "Points that a client waits for, or may."), |c| {
+        c.requests.waits as f64
+    }),
+    (
+        gauge(
+            "openmps_client_kernels_in_flight",
+            "Kernels of a client that are submitted and not known to be done.",
+        ),
+        |c| c.requests.in_flight as f64,
+    ),
+    (
+        counter(
+            "openmps_client_throttled_seconds",
+            "Time for which a client's work was held back.",
+        ),
+        |c| c.requests.throttled_ns as f64 / 1e9,
+    ),
+    (counter("openmps_client_limits_hit", "How often a client met a limit."), |c| {
+        c.requests.limits_hit as f64
+    }),
+];
+
+/// A label's value, escaped.
+fn escaped(text: &str) -> String {
+    let text = control::log::printable(text);
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn labels(pairs: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> =
+        pairs.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, family: &Family) {
+        let kind = if family.kind == Kind::Counter { "counter" } else { "gauge" };
+        let Family { name, help, .. } = family;
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, family: &Family, labels: &str, value: f64) {
+        let suffix = if family.kind == Kind::Counter { "_total" } else { "" };
+        let _ = writeln!(self.0, "{}{suffix}{labels} {value}", family.name);
+    }
+}
+
+fn device_labels(device: &Device) -> String {
+    let ordinal = device.ordinal.to_string();
+    labels(&[
+        ("gpu", &ordinal),
+        ("UUID", &device.uuid),
+        ("pci_bus_id", &device.pci),
+        ("modelName", &device.name),
+    ])
+}
+
+fn program(command: &str) -> &str {
+    let first = command.split_whitespace().next().unwrap_or_default();
+    first.rsplit('/').next().unwrap_or_default()
+}
+
+/// The text of a report. `ratios` are those of devices between this scrape and the last one, by UUID;
+/// `counts` adds series of kernels.
+pub fn text(
+    report: &Report,
+    ratios: &BTreeMap<String, Ratios>,
+    counts: Option<&[ClientCounts]>,
+) -> String {
+    let mut text = Text(String::new());
+    let up = gauge("openmps_up", "1 if the daemon answers.");
+    text.family(&up);
+    text.sample(&up, &labels(&[("version", &report.version)]), 1.0);
+    let waiting = gauge("openmps_clients_waiting", "Programs whose server is not ready.");
+    text.family(&waiting);
+    text.sample(&waiting, "", report.clients_waiting as f64);
+    // A device that several users' servers offer is told of once.
+    let mut devices: BTreeMap<&str, &Device> = BTreeMap::new();
+    report.servers.iter().flat_map(|server| &server.devices).for_each(|device| {
+        devices.entry(&device.uuid).or_insert(device);
+    });
+    for (family, value) in DEVICE {
+        text.family(family);
+        for device in devices.values() {
+            text.sample(family, &device_labels(device), value(device));
+        }
+    }
+    for (family, value) in RATIOS {
+        text.family(family);
+        for (uuid, device) in &devices {
+            let ratios = ratios.get(*uuid).copied().unwrap_or_default();
+            text.sample(family, &device_labels(device), value(&ratios));
+        }
+    }
+    clients(&mut text, report);
+    if let Some(counts) = counts {
+        kernels(&mut text, report, counts);
+    }
+    text.0.push_str("# EOF\n");
+    text.0
+}
+
+fn clients(text: &mut Text, report: &Report) {
+    let mut all: Vec<(u32, &Client)> = report
+        .servers
+        .iter()
+        .flat_map(|server| server.clients.iter().map(move |client| (server.pid, client)))
+        .collect();
+    all.sort_by_key(|(server, client)| (std::cmp::Reverse(client.kernels), *server, client.id));
+    let mut rows: Vec<(String, Numbers)> = Vec::new();
+    let mut others = Numbers::default();
+    for (at, (server, client)) in all.iter().enumerate() {
+        let mut numbers = Numbers::default();
+        for (place, (_, value)) in numbers.0.iter_mut().zip(CLIENT) {
+            *place = value(client);
+        }
+        if at >= CLIENTS_MAX {
+            others.0.iter_mut().zip(numbers.0).for_each(|(sum, value)| *sum += value);
+            continue;
+        }
+        let pid = client.pid.map_or_else(String::new, |pid| pid.to_string());
+        let labels = labels(&[
+            ("server", &server.to_string()),
+            ("client", &client.id.to_string()),
+            ("pid", &pid),
+            ("user", &client.user),
+            ("program", program(&client.command)),
+            ("UUID", &client.device_uuid),
+        ]);
+        rows.push((labels, numbers));
+    }
+    if all.len() > CLIENTS_MAX {
+        rows.push((labels(&[("client", "others")]), others));
+    }
+    for (place, (family, _)) in CLIENT.iter().enumerate() {
+        text.family(family);
+        for (labels, numbers) in &rows {
+            text.sample(family, labels, numbers.0[place]);
+        }
+    }
+    let number = gauge("openmps_clients", "Programs that use the daemon.");
+    text.family(&number);
+    text.sample(&number, "", all.len() as f64);
+}
+
+fn kernels(text: &mut Text, report: &Report, counts: &[ClientCounts]) {
+    let launches = counter("openmps_kernel_launches", "Launches of a client's kernels, by name.");
+    let time = counter("openmps_kernel_device_seconds", "Time of a client's kernels, by name.");
+    let is_shown = |counts: &&ClientCounts| {
+        report.servers.iter().any(|server| {
+            server.pid == counts.server && server.clients.iter().any(|c| c.id == counts.client)
+        })
+    };
+    let mut rows = Vec::new();
+    for client in counts.iter().filter(is_shown).take(CLIENTS_MAX) {
+        for kernel in client.kernels.iter().take(KERNELS_MAX) {
+            let timing = match kernel.timing {
+                Timing::Exact => "exact",
+                Timing::Sampled => "sampled",
+                Timing::None => "none",
+            };
+            let labels = labels(&[
+                ("server", &client.server.to_string()),
+                ("client", &client.client.to_string()),
+                ("kernel", &crate::names::demangled(&kernel.name)),
+                ("timing", timing),
+            ]);
+            rows.push((labels, kernel.launches as f64, kernel.device_ns as f64 / 1e9));
+        }
+    }
+    text.family(&launches);
+    rows.iter().for_each(|(labels, value, _)| text.sample(&launches, labels, *value));
+    text.family(&time);
+    rows.iter().for_each(|(labels, _, value)| text.sample(&time, labels, *value));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rates::tests::reading;
+    use std::time::Instant;
+
+    #[test]
+    fn series_are_bounded_and_what_is_left_out_is_summed() {
+        let clients: Vec<_> = (1..=100u32).map(|id| (id, u64::from(id), 0)).collect();
+        let report = reading(Instant::now(), 10, &clients).report;
+        let text = text(&report, &BTreeMap::new(), None);
+        let rows: Vec<&str> =
+            text.lines().filter(|l| l.starts_with("openmps_client_kernels_total{")).collect();
+        assert_eq!(rows.len(), CLIENTS_MAX + 1);
+        let sum: u64 = (1..=36).sum();
+        let others = format!("openmps_client_kernels_total{{client=\"others\"}} {sum}");
+        assert!(rows.contains(&others.as_str()), "{rows:?}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn devices_have_the_names_of_dcgm_exporter() {
+        let report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
+        let ratios = Ratios { util: 0.5, ..Ratios::default() };
+        let text = text(&report, &BTreeMap::from([("GPU-0".to_owned(), ratios)]), None);
+        let labels = "{gpu=\"0\",UUID=\"GPU-0\",pci_bus_id=\"0\",modelName=\"software GPU\"}";
+        for line in [
+            format!("DCGM_FI_DEV_GPU_UTIL{labels} 50"),
+            format!("DCGM_FI_DEV_FB_USED{labels} 2048"),
+            format!("openmps_device_busy_seconds_total{labels} 1"),
+        ] {
+            assert!(text.contains(&line), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn label_values_cannot_end_early() {
+        assert_eq!(labels(&[("a", "x\"y\\z")]), "{a=\"x\\\"y\\\\z\"}");
+    }
+}

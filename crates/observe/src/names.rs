@@ -1,0 +1,49 @@
+//! Demangling: kernels' names as their C++ sources have them.
+
+use cpp_demangle::{DemangleOptions, Symbol};
+
+/// The name as C++ has it; names that are not C++'s stay as they are.
+pub fn demangled(name: &str) -> String {
+    let symbol = Symbol::new(name).ok().filter(|_| name.starts_with("_Z"));
+    let text = symbol.and_then(|symbol| symbol.demangle(&DemangleOptions::default()).ok());
+    text.unwrap_or_else(|| name.to_owned())
+}
+
+/// The name without its parameters, template's arguments and return type: for narrow columns.
+pub fn short(name: &str) -> String {
+    let full = demangled(name);
+    let (mut text, mut depth) = (String::new(), 0u32);
+    for character in full.chars() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            // "(anonymous namespace)::" is a part of the name.
+            '(' if depth == 0
+                && !text.is_empty()
+                && !text.ends_with(':')
+                && !text.ends_with(' ') =>
+            {
+                break;
+            }
+            other if depth == 0 => text.push(other),
+            _ => {}
+        }
+    }
+    let text = text.trim();
+    let last = text.rsplit(' ').next().filter(|last| !last.is_empty() && !text.contains('('));
+    last.unwrap_or(text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mangled_names_are_read_and_others_stay() {
+        assert_eq!(demangled("_Z9add_arrayPfi"), "add_array(float*, int)");
+        assert_eq!(demangled("vector_add"), "vector_add");
+        assert_eq!(short("_Z9add_arrayPfi"), "add_array");
+        assert_eq!(short("_ZN2at6native6kernelILi4EfEEvT0_"), "at::native::kernel");
+        assert_eq!(short("(graphs)"), "(graphs)");
+    }
+}

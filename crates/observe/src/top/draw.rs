@@ -1,0 +1,244 @@
+//! How the screen looks. It says all without colours, and fits 80 columns and 24 lines.
+
+use super::app::{App, Mode, named};
+use crate::names;
+use crate::rates::{ClientRates, DeviceRates, bytes_text, time_text};
+use control::counts::Timing;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+
+/// Eighths of a line's height, for history.
+const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+impl App {
+    fn colour(&self, colour: Color) -> Style {
+        if self.colours { Style::new().fg(colour) } else { Style::new() }
+    }
+}
+
+/// A bar of that many characters.
+fn bar(share: f64, width: usize) -> String {
+    let full = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
+    format!("{}{}", "█".repeat(full), "·".repeat(width - full))
+}
+
+/// The last values as a line of columns.
+fn sparks(values: &[f64], width: usize) -> String {
+    let from = values.len().saturating_sub(width);
+    let level = |share: &f64| LEVELS[(share.clamp(0.0, 1.0) * 8.0).ceil() as usize];
+    let text: String = values[from..].iter().map(level).collect();
+    format!("{text:>width$}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// Draws the screen.
+pub fn draw(frame: &mut Frame<'_>, app: &App) {
+    let devices = app.rates.devices.len().clamp(1, 4) as u16;
+    let [title, top, table, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(devices + 1),
+        Constraint::Min(3),
+        Constraint::Length(2),
+    ])
+    .areas(frame.area());
+    draw_title(frame, app, title);
+    draw_devices(frame, app, top);
+    match &app.mode {
+        Mode::Kernels(of) => draw_kernels(frame, app, *of, table),
+        Mode::Help => draw_help(frame, table),
+        _ => draw_clients(frame, app, table),
+    }
+    draw_foot(frame, app, foot);
+}
+
+fn draw_title(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let clients = app.rates.clients.len();
+    let mut spans = vec![
+        Span::styled("openmps top", bold()),
+        Span::raw(format!("  {clients} client{}", if clients == 1 { "" } else { "s" })),
+        Span::raw(format!("  sorted by {}", app.sort.name())),
+    ];
+    if let Some(device) = app.device.and_then(|at| app.rates.devices.get(at)) {
+        spans.push(Span::raw(format!("  on device {}", device.ordinal)));
+    }
+    if !app.filter.is_empty() || app.mode == Mode::Filter {
+        spans.push(Span::raw(format!("  filter: {}", app.filter)));
+    }
+    frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+fn draw_devices(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let head = Row::new(["DEVICE", "GPU-UTIL", "SM ACTIVITY", "OCCUP.", "MEMORY", "SM HISTORY"]);
+    let row = |(at, device): (usize, &DeviceRates)| {
+        let history: Vec<f64> =
+            app.history_of_device(&device.uuid).iter().map(|(_, activity)| *activity).collect();
+        let style = if app.device == Some(at) { bold() } else { Style::new() };
+        let mark = if device.sampled { "~" } else { "" };
+        let memory =
+            format!("{}/{}", bytes_text(device.memory_used), bytes_text(device.memory_total));
+        Row::new(vec![
+            Cell::from(format!("{} {}", device.ordinal, device.name)),
+            Cell::from(Span::styled(
+                format!("{:>5}", percent(device.util)),
+                app.colour(Color::Yellow),
+            )),
+            Cell::from(Span::styled(
+                format!("{mark}{:>5} {}", percent(device.sm_activity), bar(device.sm_activity, 8)),
+                app.colour(Color::Green),
+            )),
+            Cell::from(format!("{mark}{}", percent(device.occupancy))),
+            Cell::from(memory),
+            Cell::from(sparks(&history, 12)),
+        ])
+        .style(style)
+    };
+    let rows = app.rates.devices.iter().enumerate().map(row);
+    let widths = [
+        Constraint::Min(10),
+        Constraint::Length(8),
+        Constraint::Length(15),
+        Constraint::Length(6),
+        Constraint::Length(19),
+        Constraint::Length(12),
+    ];
+    frame.render_widget(Table::new(rows, widths).header(head.style(bold())), area);
+}
+
+fn client_row(app: &App, client: &ClientRates, wide: bool) -> Row<'static> {
+    let mark = if client.sampled { "~" } else { "" };
+    let text = |text: String| Cell::from(text);
+    let mut cells = vec![
+        text(client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())),
+        text(client.id.to_string()),
+        text(client.user.clone()),
+        Cell::from(Span::styled(
+            format!("{mark}{:>5} {}", percent(client.sm_share), bar(client.sm_share, 6)),
+            app.colour(Color::Green),
+        )),
+        text(format!("{mark}{:>5}", percent(client.busy))),
+        text(bytes_text(client.memory)),
+        text(format!("{:.0}", client.kernels_per_s)),
+        text(client.in_flight.to_string()),
+    ];
+    if wide {
+        cells.push(text(format!("{mark}{}", percent(client.occupancy))));
+        cells.push(text(percent(client.throttled)));
+        cells.push(text(sparks(&app.history_of((client.server, client.id)), 12)));
+    }
+    cells.push(text(client.command.clone()));
+    Row::new(cells)
+}
+
+fn draw_clients(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let wide = area.width >= 110;
+    let mut head = vec!["PID", "ID", "USER", "SM SHARE", "BUSY", "MEMORY", "KERN/S", "QUEUE"];
+    let mut widths = vec![
+        Constraint::Length(8),
+        Constraint::Length(4),
+        Constraint::Length(8),
+        Constraint::Length(13),
+        Constraint::Length(6),
+        Constraint::Length(9),
+        Constraint::Length(6),
+        Constraint::Length(5),
+    ];
+    if wide {
+        head.extend(["OCCUP.", "HELD", "SM HISTORY"]);
+        widths.extend([Constraint::Length(6), Constraint::Length(5), Constraint::Length(12)]);
+    }
+    head.push("COMMAND");
+    widths.push(Constraint::Min(8));
+    let shown = app.shown();
+    if shown.is_empty() {
+        let text = match app.rates.clients.is_empty() {
+            true => "no program uses the daemon; `openmps run PROGRAM` starts one",
+            false => "no client is as the filter wants it",
+        };
+        return frame.render_widget(Paragraph::new(text), area);
+    }
+    let rows = shown.iter().map(|client| client_row(app, client, wide));
+    let table = Table::new(rows, widths)
+        .header(Row::new(head).style(bold()))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::default().with_selected(Some(app.chosen));
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn draw_kernels(frame: &mut Frame<'_>, app: &App, of: (u32, u32), area: Rect) {
+    let Some(client) = app.client(of) else {
+        return frame.render_widget(Paragraph::new("the client is gone"), area);
+    };
+    let [title, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+    let text = format!("Kernels of {} ({})", named(client), client.command);
+    frame.render_widget(Paragraph::new(Span::styled(text, bold())), title);
+    let counts = app.counts.iter().find(|c| (c.server, c.client) == of);
+    let kernels = counts.map(|counts| counts.kernels.as_slice()).unwrap_or_default();
+    let all: u64 = kernels.iter().map(|kernel| kernel.device_ns).sum();
+    let rows = kernels.iter().map(|kernel| {
+        let time = kernel.device_ns as f64;
+        let mark = if kernel.timing == Timing::Sampled { "~" } else { "" };
+        let mean = time / kernel.launches.max(1) as f64;
+        let known = kernel.timing != Timing::None;
+        let shape = kernel.shapes.iter().max_by_key(|shape| shape.launches);
+        let shape = shape.map_or_else(String::new, |shape| {
+            format!("{}x{}", shape.blocks(), shape.threads_a_block())
+        });
+        Row::new([
+            kernel.launches.to_string(),
+            if known { format!("{mark}{}", time_text(time)) } else { "-".to_owned() },
+            if known { percent(time / all.max(1) as f64) } else { "-".to_owned() },
+            if known { format!("{mark}{}", time_text(mean)) } else { "-".to_owned() },
+            shape,
+            names::short(&kernel.name),
+        ])
+    });
+    let widths = [
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(5),
+        Constraint::Length(10),
+        Constraint::Length(12),
+        Constraint::Min(10),
+    ];
+    let head = ["LAUNCHES", "TIME", "PART", "A LAUNCH", "BLKSxTHRDS", "KERNEL"];
+    frame.render_widget(Table::new(rows, widths).header(Row::new(head).style(bold())), rest);
+}
+
+fn draw_help(frame: &mut Frame<'_>, area: Rect) {
+    let lines = [
+        "up, down   choose a client           s      sort by another column",
+        "enter, k   its kernels               /      filter by command, user, PID",
+        "l          set its share of the SMs  tab    one device after the other",
+        "x          end it, after asking      q      quit",
+        "",
+        "GPU-UTIL is the time in which any kernel ran: one block on one SM makes it 100 %.",
+        "SM ACTIVITY is how many SMs had a block, OCCUP. how many warps were resident of those",
+        "that fit. SM SHARE is a client's part of the device's SMs over time, BUSY the time in",
+        "which a kernel of it ran, QUEUE its kernels that are submitted and not known to be done,",
+        "HELD the time for which its work was held back. ~ is estimated from a sample of launches.",
+    ];
+    frame.render_widget(Paragraph::new(lines.map(Line::raw).to_vec()), area);
+}
+
+fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect) {
+    let what = match &app.mode {
+        Mode::End(_, name) => format!("End {name}? What it has on the device is destroyed. (y/n)"),
+        Mode::Share((_, id), text) => format!("Share of the SMs for client {id}, %: {text}_"),
+        Mode::Filter => "type a filter; enter keeps it, esc removes it".to_owned(),
+        _ if !app.message.is_empty() => app.message.clone(),
+        _ => app.rates.notes.join("; "),
+    };
+    let keys = "q quit  enter kernels  s sort  / filter  tab device  l share  x end  h help";
+    let lines = vec![Line::styled(what, app.colour(Color::Yellow)), Line::styled(keys, bold())];
+    frame.render_widget(Paragraph::new(lines), area);
+}

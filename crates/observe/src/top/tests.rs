@@ -1,0 +1,96 @@
+use super::*;
+use crate::rates::tests::reading;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+fn app() -> App {
+    let start = Instant::now();
+    let s = 1_000_000_000;
+    let before = reading(start, 10, &[(1, 0, 0), (2, 0, 0)]);
+    let now = reading(start + Duration::from_secs(2), 12, &[(1, 10, s / 2), (2, 400, s)]);
+    let mut app = App::new(false);
+    app.update(Rates::between(Some(&before), &now));
+    app
+}
+
+fn press(app: &mut App, keys: &str) {
+    for key in keys.chars() {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            '\x1b' => KeyCode::Esc,
+            '>' => KeyCode::Down,
+            other => KeyCode::Char(other),
+        };
+        app.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+}
+
+#[test]
+fn util_stands_beside_sm_activity_in_80_columns() {
+    let text = frame_text(&app(), (80, 24));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(lines[1].contains("GPU-UTIL") && lines[1].contains("SM ACTIVITY"), "{text}");
+    // 1.5 s of 2 s, on half of the SMs.
+    assert!(lines[2].contains("75 %") && lines[2].contains("38 % ███"), "{text}");
+    let client = lines.iter().find(|line| line.starts_with("502")).expect("the busier one");
+    assert!(client.contains("25 % ██····") && client.contains("50 %"), "{text}");
+    assert!(client.contains("200") && client.contains("./program2"), "{text}");
+    let first = lines.iter().position(|line| line.starts_with("502"));
+    assert!(first < lines.iter().position(|line| line.starts_with("501")), "{text}");
+}
+
+#[test]
+fn keys_sort_filter_and_choose_devices() {
+    let mut app = app();
+    press(&mut app, "ssss");
+    let text = frame_text(&app, (80, 24));
+    assert!(text.contains("sorted by ID") && text.find("501") < text.find("502"), "{text}");
+    press(&mut app, "/program2\n");
+    let text = frame_text(&app, (80, 24));
+    assert!(text.contains("./program2") && !text.contains("./program1"), "{text}");
+    press(&mut app, "/\x1b\t");
+    let text = frame_text(&app, (80, 24));
+    assert!(text.contains("on device 0") && text.contains("./program1"), "{text}");
+}
+
+#[test]
+fn a_client_is_ended_only_after_asking() {
+    let mut app = app();
+    press(&mut app, "x");
+    let text = frame_text(&app, (80, 24));
+    assert!(text.contains("End PID 502 (./program2)?"), "{text}");
+    press(&mut app, "n");
+    assert_eq!(app.take_wish(), None);
+    press(&mut app, "xy");
+    assert_eq!(app.take_wish(), Some(Wish::Command("terminate_client 2 id:2".to_owned())));
+}
+
+#[test]
+fn a_share_is_checked_and_set() {
+    let mut app = app();
+    press(&mut app, ">l300\n");
+    assert_eq!(app.take_wish(), None);
+    assert!(frame_text(&app, (80, 24)).contains("\"300\" is no percentage"));
+    press(&mut app, "l30\n");
+    assert_eq!(app.take_wish(), Some(Wish::Command("set id:1 sms=30%".to_owned())));
+}
+
+#[test]
+fn a_client_s_kernels_are_shown_with_their_time() {
+    let mut app = app();
+    press(&mut app, "\n");
+    assert_eq!(app.take_wish(), Some(Wish::Kernels));
+    let counts = serde_json::json!([{"server": 2, "client": 2, "kernels": [
+        {"name": "_Z9add_arrayPfi", "timing": "sampled", "launches": 4, "device_ns": 8_000_000,
+         "shapes": [{"grid": [10, 2, 1], "block": [64, 1, 1], "launches": 4}]},
+        {"name": "idle", "timing": "none", "launches": 1}]}]);
+    app.set_counts(Ok(serde_json::from_value(counts).expect("counts")));
+    let text = frame_text(&app, (100, 24));
+    let line = text.lines().find(|line| line.contains("add_array")).expect("its row");
+    for part in ["4", "~8.00 ms", "100 %", "~2.00 ms", "20x64"] {
+        assert!(line.contains(part), "{part}: {text}");
+    }
+    press(&mut app, "\x1bq");
+    assert_eq!(app.take_wish(), Some(Wish::Quit));
+}

@@ -1,0 +1,240 @@
+//! What requests there are, and who may make them.
+
+use super::poll::Seen;
+use super::{MakeSource, Shared};
+use crate::advise;
+use crate::metrics::{self, Ratios};
+use crate::source::Source;
+use crate::trace::Recorder;
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt};
+
+/// The page.
+const PAGE: &str = include_str!("page.html");
+/// The header that requests that change something must have.
+const OWN_HEADER: &str = "x-openmps";
+/// Longest stretch of a timeline, ms.
+const TIMELINE_MS_MAX: u64 = 10_000;
+/// Most records of a timeline that the page is given.
+const TIMELINE_RECORDS_MAX: usize = 50_000;
+
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/metrics", get(metrics))
+        .route("/events", get(events))
+        .route("/api/state", get(state))
+        .route("/api/kernels", get(kernels))
+        .route("/api/timeline", get(timeline))
+        .route("/api/advice", get(advice))
+        .route("/api/end", post(end))
+        .layer(middleware::from_fn_with_state(shared.clone(), guard))
+        .with_state(shared)
+}
+
+/// True if two texts are the same; takes as long wherever they differ.
+fn same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+}
+
+fn token_of(request: &Request) -> Option<String> {
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+    if let Some(token) = header.and_then(|text| text.strip_prefix("Bearer ")) {
+        return Some(token.to_owned());
+    }
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').find_map(|pair| pair.strip_prefix("token=")).map(str::to_owned)
+}
+
+/// True if a request that came by loopback was meant for it: a name of another site that leads here is
+/// that site's page.
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    matches!(name, "localhost" | "[::1]") || name.starts_with("127.")
+}
+
+async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    if shared.loopback && !names_loopback(request.headers()) {
+        return (StatusCode::FORBIDDEN, "this page is for this machine's own names\n")
+            .into_response();
+    }
+    if let Some(token) = &shared.token
+        && !token_of(&request).is_some_and(|given| same(&given, token))
+    {
+        let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
+        let said = "a token is needed: open the address that `openmps web` has printed\n";
+        return (StatusCode::UNAUTHORIZED, challenge, said).into_response();
+    }
+    if request.method() == axum::http::Method::POST && !request.headers().contains_key(OWN_HEADER) {
+        return (StatusCode::FORBIDDEN, "only the page itself may do that\n").into_response();
+    }
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                  connect-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'";
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Why something could not be done, as the page shows it.
+struct Failed(anyhow::Error);
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        let text = format!("{:#}", self.0);
+        (StatusCode::BAD_GATEWAY, Json(json!({ "error": text }))).into_response()
+    }
+}
+
+/// Does something that waits, on a thread of its own, with a source of its own.
+async fn with_source<T: Send + 'static>(
+    make: &MakeSource,
+    ask: impl FnOnce(&mut dyn Source) -> anyhow::Result<T> + Send + 'static,
+) -> Result<T, Failed> {
+    let make = make.clone();
+    let asked = tokio::task::spawn_blocking(move || ask(&mut *make()));
+    asked.await.map_err(|error| Failed(error.into()))?.map_err(Failed)
+}
+
+async fn page() -> Html<&'static str> {
+    Html(PAGE)
+}
+
+fn state_of(seen: &Seen) -> Value {
+    match seen {
+        Ok(rates) => json!(rates),
+        Err(error) => json!({ "devices": [], "clients": [], "notes": [error] }),
+    }
+}
+
+async fn state(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    Json(state_of(&shared.poller.last()))
+}
+
+async fn events(
+    State(shared): State<Arc<Shared>>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let stream = WatchStream::new(shared.poller.subscribe())
+        .map(|seen| Ok(Event::default().data(state_of(&seen).to_string())));
+    Sse::new(stream).keep_alive(KeepAlive::default())
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+    let rates = shared.poller.last().unwrap_or_default();
+    let ratios: BTreeMap<String, Ratios> = rates
+        .devices
+        .iter()
+        .map(|d| {
+            let (util, sm_activity, occupancy) = (d.util, d.sm_activity, d.occupancy);
+            (d.uuid.clone(), Ratios { util, sm_activity, occupancy })
+        })
+        .collect();
+    let text = with_source(&shared.make, move |source| {
+        let report = source.report()?;
+        let counts = source.counts()?;
+        Ok(metrics::text(&report, &ratios, Some(&counts)))
+    })
+    .await?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}
+
+async fn kernels(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failed> {
+    let counts = with_source(&shared.make, |source| {
+        let mut counts = source.counts()?;
+        for client in &mut counts {
+            client.kernels.truncate(metrics::KERNELS_MAX);
+            for kernel in &mut client.kernels {
+                kernel.name = crate::names::short(&kernel.name);
+            }
+        }
+        Ok(counts)
+    });
+    Ok(Json(json!(counts.await?)))
+}
+
+#[derive(Deserialize)]
+struct Stretch {
+    #[serde(default)]
+    ms: Option<u64>,
+}
+
+async fn timeline(
+    State(shared): State<Arc<Shared>>,
+    Query(stretch): Query<Stretch>,
+) -> Result<Json<Value>, Failed> {
+    let ms = stretch.ms.unwrap_or(1000).clamp(50, TIMELINE_MS_MAX);
+    let value = with_source(&shared.make, move |source| {
+        let mut recorder = Recorder::begin(source, &[])?;
+        let end = std::time::Instant::now() + Duration::from_millis(ms);
+        while std::time::Instant::now() < end {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            std::thread::sleep(left.min(Duration::from_millis(200)));
+            recorder.take(source)?;
+        }
+        // Sessions give what has ended when they are asked.
+        std::thread::sleep(Duration::from_millis(50));
+        recorder.take(source)?;
+        let recording = recorder.finish();
+        let clients: Vec<Value> = recording
+            .clients
+            .iter()
+            .map(|((server, id), client)| {
+                json!({"server": server, "id": id, "pid": client.pid, "command": client.command})
+            })
+            .collect();
+        let cut = recording.records.len().saturating_sub(TIMELINE_RECORDS_MAX);
+        let records: Vec<Value> = recording.records[cut..]
+            .iter()
+            .map(|(server, r)| {
+                json!({"server": server, "client": r.client, "kind": r.kind, "stream": r.stream,
+                    "sm": r.sm, "launch": r.launch, "submitted": r.submitted_ns,
+                    "start": r.start_ns, "end": r.end_ns, "bytes": r.bytes, "grid": r.grid,
+                    "block": r.block, "name": crate::names::short(&r.name)})
+            })
+            .collect();
+        Ok(json!({"clients": clients, "records": records, "lost": recording.lost + cut as u64}))
+    });
+    Ok(Json(value.await?))
+}
+
+async fn advice(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failed> {
+    let value = with_source(&shared.make, |source| {
+        Ok(json!(advise::of_clients(source, Duration::from_secs(1))?))
+    });
+    Ok(Json(value.await?))
+}
+
+#[derive(Deserialize)]
+struct Which {
+    server: u32,
+    client: u32,
+}
+
+async fn end(
+    State(shared): State<Arc<Shared>>,
+    Json(Which { server, client }): Json<Which>,
+) -> Result<Json<Value>, Failed> {
+    let said = with_source(&shared.make, move |source| {
+        source.command(&format!("terminate_client {server} id:{client}"))
+    });
+    Ok(Json(json!({ "said": said.await? })))
+}

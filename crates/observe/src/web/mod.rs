@@ -1,0 +1,65 @@
+//! The web page: devices, clients, charts, timeline and advice, and `/metrics` for Prometheus.
+//!
+//! One page without a build chain, live by server-sent events. It listens on loopback; elsewhere, and
+//! wherever a token is set, a request needs the token, as `Authorization: Bearer` or `?token=`. What
+//! changes something needs a header of the page's own too, which no other site's page can send, and a
+//! request on loopback must name loopback as its host.
+
+mod api;
+mod poll;
+#[cfg(test)]
+mod tests;
+
+use crate::source::Source;
+use anyhow::{Context, Result};
+use poll::Poller;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Makes a source: each thread that asks has one of its own.
+pub type MakeSource = Arc<dyn Fn() -> Box<dyn Source + Send> + Send + Sync>;
+
+/// How the page is served.
+pub struct Options {
+    /// Where to listen; port 0: any.
+    pub address: SocketAddr,
+    /// What requests must carry; `None`: nothing, which only loopback may have.
+    pub token: Option<String>,
+    /// From one look at the daemon to the next.
+    pub interval: Duration,
+}
+
+/// What all requests share.
+struct Shared {
+    make: MakeSource,
+    poller: Poller,
+    token: Option<String>,
+    loopback: bool,
+}
+
+/// Serves the page until the process ends. `ready` is told the address.
+///
+/// # Errors
+/// If it cannot listen, or would listen for others without a token.
+pub fn serve(make: MakeSource, options: Options, ready: impl FnOnce(SocketAddr)) -> Result<()> {
+    let loopback = options.address.ip().is_loopback();
+    if !loopback && options.token.is_none() {
+        anyhow::bail!("{} is not loopback: a token is needed", options.address);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async move {
+        let listener = tokio::net::TcpListener::bind(options.address)
+            .await
+            .with_context(|| format!("listening on {}", options.address))?;
+        let shared = Arc::new(Shared {
+            poller: Poller::start(make.clone(), options.interval),
+            make,
+            token: options.token,
+            loopback,
+        });
+        ready(listener.local_addr()?);
+        axum::serve(listener, api::router(shared)).await?;
+        Ok(())
+    })
+}

@@ -1,0 +1,52 @@
+//! The one thread that asks the daemon, for all who look at the page.
+
+use super::MakeSource;
+use crate::rates::{Rates, Reading};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// What was seen last: rates, or why there are none.
+pub(super) type Seen = Result<Rates, String>;
+
+/// The thread's end.
+pub(super) struct Poller {
+    seen: watch::Receiver<Seen>,
+}
+
+impl Poller {
+    /// Starts the thread, which ends when nobody is left to hear of it.
+    pub(super) fn start(make: MakeSource, interval: Duration) -> Self {
+        let (sender, seen) = watch::channel(Ok(Rates::default()));
+        let poll = move || {
+            let mut source = make();
+            let mut before: Option<Reading> = None;
+            while !sender.is_closed() {
+                let now = source.report().map(|report| Reading { at: Instant::now(), report });
+                match now {
+                    Ok(now) => {
+                        let _ = sender.send(Ok(Rates::between(before.as_ref(), &now)));
+                        before = Some(now);
+                    }
+                    Err(error) => {
+                        let _ = sender.send(Err(format!("{error:#}")));
+                        before = None;
+                    }
+                }
+                std::thread::sleep(interval);
+            }
+        };
+        // Without the thread the page says that nothing came.
+        let _ = std::thread::Builder::new().name("poll".to_owned()).spawn(poll);
+        Self { seen }
+    }
+
+    /// What comes from now on, and what is there.
+    pub(super) fn subscribe(&self) -> watch::Receiver<Seen> {
+        self.seen.clone()
+    }
+
+    /// What was seen last.
+    pub(super) fn last(&self) -> Seen {
+        self.seen.borrow().clone()
+    }
+}

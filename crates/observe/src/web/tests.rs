@@ -1,0 +1,126 @@
+use super::*;
+use control::counts::ClientCounts;
+use control::report::Report;
+use control::trace::Trace;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::time::Instant;
+
+/// A source with one client, which notes commands.
+struct Fake(Arc<Mutex<Vec<String>>>);
+
+impl Source for Fake {
+    fn report(&mut self) -> Result<Report> {
+        Ok(crate::rates::tests::reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report)
+    }
+    fn counts(&mut self) -> Result<Vec<ClientCounts>> {
+        Ok(vec![ClientCounts { server: 2, client: 1, ..ClientCounts::default() }])
+    }
+    fn trace(&mut self, _: &[(u32, u64)]) -> Result<Vec<Trace>> {
+        Ok(vec![Trace { server: 2, next: 1, ..Trace::default() }])
+    }
+    fn command(&mut self, line: &str) -> Result<String> {
+        self.0.lock().expect("a list").push(line.to_owned());
+        Ok(String::new())
+    }
+}
+
+/// A served page, and the commands that it has given.
+fn start(token: Option<&str>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
+    let commands = Arc::new(Mutex::new(Vec::new()));
+    let noted = commands.clone();
+    let make: MakeSource = Arc::new(move || Box::new(Fake(noted.clone())));
+    let options = Options {
+        address: "127.0.0.1:0".parse().expect("an address"),
+        token: token.map(str::to_owned),
+        interval: Duration::from_millis(20),
+    };
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        serve(make, options, |address| sender.send(address).expect("heard"))
+    });
+    (receiver.recv().expect("it listens"), commands)
+}
+
+/// The answer to a request: status line, headers and what has come of the body.
+fn ask(address: SocketAddr, request: &str, enough: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let (mut text, mut buffer) = (String::new(), [0; 4096]);
+    while !text.contains(enough) {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(count) => text.push_str(&String::from_utf8_lossy(&buffer[..count])),
+        }
+    }
+    text
+}
+
+fn get(address: SocketAddr, path: &str, headers: &str, enough: &str) -> String {
+    let host = if headers.contains("Host:") { "" } else { "Host: localhost\r\n" };
+    let request = format!("GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n");
+    ask(address, &request, enough)
+}
+
+#[test]
+fn a_page_with_state_events_and_metrics() {
+    let (address, _) = start(None);
+    let page = get(address, "/", "", "</html>");
+    assert!(page.starts_with("HTTP/1.1 200") && page.contains("content-security-policy"), "{page}");
+    let events = get(address, "/events", "", "./program1");
+    assert!(events.contains("data: {") && events.contains("\"sm_activity\""), "{events}");
+    let metrics = get(address, "/metrics", "", "# EOF");
+    assert!(metrics.contains("application/openmetrics-text"), "{metrics}");
+    assert!(metrics.contains("openmps_client_kernels_total{"), "{metrics}");
+    let kernels = get(address, "/api/kernels", "", "]");
+    assert!(kernels.contains("\"client\":1"), "{kernels}");
+    let timeline = get(address, "/api/timeline?ms=50", "", "}");
+    assert!(timeline.contains("\"records\":[]"), "{timeline}");
+}
+
+#[test]
+fn without_the_token_there_is_nothing() {
+    let (address, _) = start(Some("secret"));
+    for path in ["/", "/metrics", "/events", "/api/state", "/?token=wrong", "/api/none"] {
+        let answer = get(address, path, "", "\r\n");
+        assert!(answer.starts_with("HTTP/1.1 401"), "{path}: {answer}");
+    }
+    let bearer = get(address, "/api/state", "Authorization: Bearer secret\r\n", "\r\n");
+    assert!(bearer.starts_with("HTTP/1.1 200"), "{bearer}");
+    assert!(get(address, "/?token=secret", "", "\r\n").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn only_the_page_itself_ends_a_client() {
+    let (address, commands) = start(None);
+    let body = r#"{"server":2,"client":1}"#;
+    let post = |headers: &str| {
+        let length = body.len();
+        ask(
+            address,
+            &format!(
+                "POST /api/end HTTP/1.1\r\nContent-Type: application/json\r\n{headers}\
+                 Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            ),
+            "}",
+        )
+    };
+    assert!(post("Host: localhost\r\n").starts_with("HTTP/1.1 403"));
+    assert!(post("Host: evil.example\r\nx-openmps: 1\r\n").starts_with("HTTP/1.1 403"));
+    assert!(commands.lock().expect("a list").is_empty());
+    let said = post("Host: 127.0.0.1:80\r\nx-openmps: 1\r\n");
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    assert_eq!(*commands.lock().expect("a list"), ["terminate_client 2 id:1"]);
+}
+
+#[test]
+fn others_are_not_let_in_without_a_token() {
+    let make: MakeSource = Arc::new(|| Box::new(Fake(Arc::default())));
+    let address = "0.0.0.0:0".parse().expect("an address");
+    let options = Options { address, token: None, interval: Duration::from_secs(1) };
+    let error = serve(make, options, |_| {}).expect_err("it would be for all");
+    assert!(error.to_string().contains("a token is needed"), "{error}");
+}

@@ -19,6 +19,7 @@
 //! no shell: who they are comes from their sockets, what they say is bounded and checked.
 #![forbid(unsafe_code)]
 
+mod access;
 pub mod command;
 pub mod counts;
 pub mod daemon;
@@ -28,6 +29,7 @@ pub mod format;
 pub mod locate;
 pub mod log;
 pub mod options;
+mod partitions;
 mod process;
 pub mod program;
 pub mod report;

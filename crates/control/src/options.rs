@@ -2,8 +2,10 @@
 //! help come. Words that are no option are a command.
 
 use crate::BINARY_VERSION;
+use crate::access::{Access, AllowError, Allowed};
 use crate::command;
 use crate::daemon::DETACH;
+use cuda_api::settings::Percentage;
 use std::fmt::Write;
 use thiserror::Error;
 
@@ -11,12 +13,14 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Become a daemon; return when it accepts connections.
-    Daemon,
+    Daemon(DaemonOptions),
     /// Be the daemon in this process.
     Foreground {
         /// Say `ready` on standard output, then let go of the terminal: the second half of
         /// [`Action::Daemon`].
         detach: bool,
+        /// How it shares devices.
+        options: DaemonOptions,
     },
     /// Print help.
     Help,
@@ -26,6 +30,71 @@ pub enum Action {
     Command(String),
     /// Send the commands of standard input to the daemon.
     Shell,
+}
+
+/// How a daemon shares devices between users and programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DaemonOptions {
+    /// SMs are given out in static partitions only.
+    pub static_partitioning: bool,
+    /// Programs' shares of SMs follow their number.
+    pub share: Option<SharePolicy>,
+    pub(crate) access: Access,
+}
+
+impl DaemonOptions {
+    /// The words that make a daemon of these options.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let flags = [
+            (self.static_partitioning, "-S"),
+            (self.access.multiuser, "-M"),
+            (self.access.one_user, "--one-user"),
+        ];
+        words.extend(flags.iter().filter(|(set, _)| *set).map(|(_, word)| (*word).to_owned()));
+        words.extend(self.share.map(|share| format!("--share={}", share.word())));
+        words.extend(self.access.allowed.iter().map(|allowed| match allowed {
+            Allowed::User(uid) => format!("--allow={uid}"),
+            Allowed::Group(gid) => format!("--allow=@{gid}"),
+        }));
+        words
+    }
+}
+
+/// How a program's share of a device's SMs follows the number of programs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharePolicy {
+    /// 100 % through the number.
+    Even,
+    /// 100 % through half of the number: each SM is two programs'.
+    Double,
+}
+
+impl SharePolicy {
+    fn word(self) -> &'static str {
+        match self {
+            SharePolicy::Even => "1/n",
+            SharePolicy::Double => "2/n",
+        }
+    }
+
+    fn parse(text: &str) -> Option<SharePolicy> {
+        [SharePolicy::Even, SharePolicy::Double].into_iter().find(|policy| policy.word() == text)
+    }
+
+    /// The share of each of so many programs.
+    pub fn of(self, programs: u32) -> Percentage {
+        let parts = match self {
+            SharePolicy::Even => programs.max(1),
+            SharePolicy::Double => {
+                return Percentage::from_thousandths(
+                    (200_000_u32.div_ceil(programs.max(1))).clamp(1, 100_000),
+                )
+                .unwrap_or(Percentage::ALL);
+            }
+        };
+        Percentage::of_parts(parts)
+    }
 }
 
 /// Why a command line was refused.
@@ -42,6 +111,15 @@ pub enum OptionError {
         /// What it would do.
         reason: &'static str,
     },
+    /// A user or a group that is not there.
+    #[error(transparent)]
+    Allow(#[from] AllowError),
+    /// A policy that is none.
+    #[error("--share wants 1/n (100 % through the number of programs) or 2/n, got {0:?}")]
+    Share(String),
+    /// An option of daemons without one.
+    #[error("{0} is for starting a daemon: give -d or -f too")]
+    NotADaemon(String),
     /// It wants a value.
     #[error("{0} wants 2 or 3")]
     Protocol(String),
@@ -55,6 +133,10 @@ enum Effect {
     Do(fn() -> Action),
     NotSupported(&'static str),
     Protocol,
+    /// Says how a daemon is.
+    Set(fn(&mut DaemonOptions)),
+    Allow,
+    Share,
 }
 
 struct OptionRow {
@@ -83,34 +165,45 @@ const OPTIONS: &[OptionRow] = &[
         names: &["-d", "--daemon"],
         shown: "-d, --daemon",
         help: "Start the daemon; return when it accepts connections",
-        effect: Effect::Do(|| Action::Daemon),
+        effect: Effect::Do(|| Action::Daemon(DaemonOptions::default())),
     },
     OptionRow {
         // The misspelling is NVIDIA's, and stands in scripts.
         names: &["-f", "--foreground", "--forground"],
         shown: "-f, --foreground",
         help: "Be the daemon in this process; log lines go to standard error too",
-        effect: Effect::Do(|| Action::Foreground { detach: false }),
+        effect: Effect::Do(|| foreground(false)),
     },
-    OptionRow {
-        names: &[DETACH],
-        shown: "",
-        help: "",
-        effect: Effect::Do(|| Action::Foreground { detach: true }),
-    },
+    OptionRow { names: &[DETACH], shown: "", help: "", effect: Effect::Do(|| foreground(true)) },
     OptionRow {
         names: &["-M", "--multiuser-server", "-multiuser-server", "-m", "--multiuser"],
         shown: "-M, --multiuser-server",
-        help: "One server for all users (not supported yet; each user has a server of their own)",
-        effect: Effect::NotSupported(
-            "one server for all users. Each user has a server of their own",
-        ),
+        help: "Root's servers for all users; without it each user has servers of their own",
+        effect: Effect::Set(|options| options.access.multiuser = true),
     },
     OptionRow {
         names: &["-S", "--static-partitioning"],
         shown: "-S, --static-partitioning",
-        help: "Divide a device's SMs into fixed partitions (not supported yet)",
-        effect: Effect::NotSupported("fixed partitions of SMs"),
+        help: "Give SMs out in static partitions only (sm_partition, lspart)",
+        effect: Effect::Set(|options| options.static_partitioning = true),
+    },
+    OptionRow {
+        names: &["--one-user"],
+        shown: "--one-user",
+        help: "Servers of one user at a time, as NVIDIA's daemon has it; others wait",
+        effect: Effect::Set(|options| options.access.one_user = true),
+    },
+    OptionRow {
+        names: &["--allow"],
+        shown: "--allow <user|@group>,...",
+        help: "Serve programs of these users only; may be given several times",
+        effect: Effect::Allow,
+    },
+    OptionRow {
+        names: &["--share"],
+        shown: "--share <1/n|2/n>",
+        help: "Each program's SMs follow the number of programs: 100 % / n, or 200 % / n",
+        effect: Effect::Share,
     },
     OptionRow {
         names: &["-q", "--ready-devices"],
@@ -126,10 +219,15 @@ const OPTIONS: &[OptionRow] = &[
     },
 ];
 
+fn foreground(detach: bool) -> Action {
+    Action::Foreground { detach, options: DaemonOptions::default() }
+}
+
 /// Reads the arguments after the program's name.
 pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, OptionError> {
     let mut arguments = arguments.into_iter().peekable();
     let mut action: Option<(&'static str, Action)> = None;
+    let (mut options, mut of_daemon) = (DaemonOptions::default(), None);
     while let Some(argument) = arguments.next_if(|argument| argument.starts_with('-')) {
         let (name, mut value) = match argument.split_once('=') {
             Some((name, value)) => (name, Some(value.to_owned())),
@@ -145,7 +243,28 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                     action = Some((row.names[0], make()));
                 }
             }
-            Effect::Do(_) => return Err(OptionError::Unknown(argument)),
+            Effect::Set(set) if value.is_none() => {
+                set(&mut options);
+                of_daemon = Some(argument);
+            }
+            Effect::Allow => {
+                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
+                let allowed = Allowed::parse(&value)?;
+                if allowed.is_empty() {
+                    return Err(AllowError::User(value).into());
+                }
+                options.access.allowed.extend(allowed);
+                of_daemon = Some(argument);
+            }
+            Effect::Share => {
+                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
+                options.share = SharePolicy::parse(&value);
+                if options.share.is_none() {
+                    return Err(OptionError::Share(value));
+                }
+                of_daemon = Some(argument);
+            }
+            Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),
             Effect::NotSupported(reason) => {
                 return Err(OptionError::NotSupported { option: argument, reason });
             }
@@ -160,6 +279,15 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
         }
     }
     let words: Vec<String> = arguments.collect();
+    match &mut action {
+        Some((_, Action::Daemon(own) | Action::Foreground { options: own, .. })) => *own = options,
+        Some(_) => {}
+        None => {
+            if let Some(option) = of_daemon {
+                return Err(OptionError::NotADaemon(option));
+            }
+        }
+    }
     match (action, words.is_empty()) {
         (Some((_, action)), true) => Ok(action),
         (Some((_, action @ (Action::Help | Action::Version))), false) => Ok(action),
@@ -214,9 +342,15 @@ mod tests {
     #[test]
     fn options_and_commands() {
         assert_eq!(read(""), Ok(Action::Shell));
-        assert_eq!(read("-d"), Ok(Action::Daemon));
-        assert_eq!(read("-p 2 --daemon"), Ok(Action::Daemon));
-        assert_eq!(read("--forground"), Ok(Action::Foreground { detach: false }));
+        let plain = || Ok(Action::Daemon(DaemonOptions::default()));
+        assert_eq!((read("-d"), read("-p 2 --daemon")), (plain(), plain()));
+        assert_eq!(read("--forground"), Ok(foreground(false)));
+        let line = "-d -S --share 2/n --allow root,@0 --one-user -multiuser-server";
+        let Ok(Action::Daemon(options)) = read(line) else { panic!("{line}") };
+        let words = "-S -M --one-user --share=2/n --allow=0 --allow=@0";
+        assert_eq!(options.words().join(" "), words);
+        let same = read(&format!("-f {words}"));
+        assert_eq!(same, Ok(Action::Foreground { detach: false, options }));
         assert_eq!(read("-d --help"), Ok(Action::Help));
         assert_eq!(read("ps -p 5"), Ok(Action::Command("ps -p 5".into())));
     }
@@ -228,7 +362,12 @@ mod tests {
             ("-d=1", "unknown option \"-d=1\""),
             ("-p", "-p wants 2 or 3"),
             ("-p 3", "not supported yet"),
-            ("-multiuser-server -d", "not supported yet"),
+            ("-q", "not supported yet"),
+            ("-d --share 3/n", "--share wants 1/n"),
+            ("-d --allow no_such_user_here", "there is no user"),
+            ("-d --allow", "there is no user"),
+            ("-S", "-S is for starting a daemon"),
+            ("-S=1 -d", "unknown option"),
             ("-d quit", "-d takes no command, but \"quit\""),
         ] {
             let error = read(line).unwrap_err().to_string();
@@ -246,5 +385,19 @@ mod tests {
             assert!(text.contains(row.name));
         }
         assert!(!text.contains(DETACH));
+    }
+
+    #[test]
+    fn shares_follow_the_number_of_programs() {
+        let of = |policy: SharePolicy, programs| policy.of(programs).to_string();
+        assert_eq!(of(SharePolicy::Even, 1), "100.0");
+        assert_eq!(
+            (of(SharePolicy::Even, 4), of(SharePolicy::Double, 4)),
+            ("25.0".into(), "50.0".into())
+        );
+        assert_eq!(
+            (of(SharePolicy::Double, 1), of(SharePolicy::Even, 0)),
+            ("100.0".into(), "100.0".into())
+        );
     }
 }

@@ -20,9 +20,9 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
     match action {
         Action::Help => print(&options::help()),
         Action::Version => print(&options::version()),
-        Action::Daemon => started(daemon::start_in_background(&*programs)),
-        Action::Foreground { detach } => {
-            let result = daemon::run(programs, connection::start, detach);
+        Action::Daemon(options) => started(daemon::start_in_background(&*programs, &options)),
+        Action::Foreground { detach, options } => {
+            let result = daemon::run(programs, connection::start, detach, options);
             connection::finish();
             started(result)
         }

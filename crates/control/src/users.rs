@@ -1,13 +1,10 @@
-//! Names, groups and homes of users, from /etc/passwd. Users whom it does not list (directory services,
-//! containers) are numbers.
+//! Names, groups and homes of users, from the system's name service (files, LDAP and whatever else it
+//! asks). Users whom it does not know (containers) are numbers.
 
-use std::io::Read;
 use std::path::PathBuf;
+use uzers::os::unix::UserExt;
 
-/// Bytes of /etc/passwd that are read: beyond some thousand users a directory service has them.
-const PASSWD_BYTES_MAX: u64 = 4 << 20;
-
-/// One line of the file.
+/// A user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// Login name.
@@ -20,26 +17,37 @@ pub struct User {
     pub home: PathBuf,
 }
 
-/// The user with this id, if the file lists one.
-pub fn find(uid: u32) -> Option<User> {
-    let mut text = Vec::new();
-    let file = std::fs::File::open("/etc/passwd").ok()?;
-    file.take(PASSWD_BYTES_MAX).read_to_end(&mut text).ok()?;
-    find_in(&String::from_utf8_lossy(&text), uid)
+impl From<uzers::User> for User {
+    fn from(user: uzers::User) -> User {
+        User {
+            name: user.name().to_string_lossy().into_owned(),
+            uid: user.uid(),
+            gid: user.primary_group_id(),
+            home: user.home_dir().to_owned(),
+        }
+    }
 }
 
-fn find_in(passwd: &str, uid: u32) -> Option<User> {
-    passwd.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, _password) = (fields.next()?, fields.next()?);
-        let user = User {
-            name: name.to_owned(),
-            uid: fields.next()?.parse().ok()?,
-            gid: fields.next()?.parse().ok()?,
-            home: fields.nth(1)?.into(),
-        };
-        (user.uid == uid).then_some(user)
-    })
+/// The user with this id, if the name service knows one.
+pub fn find(uid: u32) -> Option<User> {
+    uzers::get_user_by_uid(uid).map(User::from)
+}
+
+/// The user with this name, if the name service knows one.
+pub fn find_by_name(name: &str) -> Option<User> {
+    uzers::get_user_by_name(name).map(User::from)
+}
+
+/// The number of a group, if the name service knows one of that name.
+pub fn group_id(name: &str) -> Option<u32> {
+    uzers::get_group_by_name(name).map(|group| group.gid())
+}
+
+/// All groups of a user whom the name service knows; none of another one.
+pub fn groups(uid: u32) -> Vec<u32> {
+    let user = find(uid);
+    let groups = user.and_then(|user| uzers::get_user_groups(&user.name, user.gid));
+    groups.unwrap_or_default().iter().map(uzers::Group::gid).collect()
 }
 
 /// Whether this process's user namespace has numbers for a user and a group: only then can a process
@@ -84,10 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_found_among_broken_ones() {
-        let text = "#:\nbroken\nroot:x:0:0::/root:/bin/sh\nann:x:1000:100::/home/ann:/bin/sh\n";
-        let ann = User { name: "ann".into(), uid: 1000, gid: 100, home: "/home/ann".into() };
-        assert_eq!(find_in(text, 1000), Some(ann));
-        assert_eq!(find_in(text, 7), None);
+    fn the_name_service_knows_root() {
+        let root = find(0).expect("root");
+        assert_eq!((root.name.as_str(), root.gid), ("root", 0));
+        assert_eq!(find_by_name("root"), Some(root));
+        assert!(groups(0).contains(&0) && groups(4_000_000_000).is_empty());
+        assert_eq!((name(0).as_str(), name(4_000_000_000).as_str()), ("root", "4000000000"));
     }
 }

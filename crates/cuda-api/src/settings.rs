@@ -54,9 +54,9 @@ impl Percentage {
         }
     }
 
-    /// The share that is 100 % of one of `parts`; of half a part: two programs in the place of each.
+    /// 100 % through `parts`, rounded up, so that a third of 132 SMs is 44.
     pub fn of_parts(parts: u32) -> Self {
-        Self { thousandths: (100_000 / parts.max(1)).max(1) }
+        Self { thousandths: 100_000_u32.div_ceil(parts.max(1)) }
     }
 
     /// Thousandths of a percent.
@@ -249,7 +249,10 @@ mod tests {
         assert_eq!((sms("50", 132, 2), sms("75%", 132, 2), sms("99.9", 132, 2)), (66, 98, 130));
         assert_eq!((sms("100", 132, 2), sms("1", 132, 2), sms("0.001", 8, 1)), (132, 2, 1));
         assert_eq!((sms("100", 1, 2), sms("10", 0, 2)), (1, 1));
-        assert_eq!(Percentage::of_parts(8).sms(8, 1), 1);
+        assert_eq!(
+            (Percentage::of_parts(8).sms(8, 1), Percentage::of_parts(3).sms(132, 2)),
+            (1, 44)
+        );
     }
 
     #[test]

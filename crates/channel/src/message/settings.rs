@@ -134,6 +134,9 @@ pub struct Settings {
     pub priority: (Priority, SetBy),
     /// SMs of its static partition on the device, as ranges' first and end, if there are partitions.
     pub partition: Option<(u32, u32)>,
+    /// To a server: clients that are there get the share too, unless their own variable or `openmps set`
+    /// says theirs.
+    pub now: bool,
 }
 
 impl Default for Settings {
@@ -143,6 +146,7 @@ impl Default for Settings {
             memory: Vec::new(),
             priority: (Priority::Normal, SetBy::Nobody),
             partition: None,
+            now: false,
         }
     }
 }
@@ -180,6 +184,7 @@ impl Body for Settings {
             to.u32(first);
             to.u32(end);
         }
+        to.bool(self.now);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -188,7 +193,7 @@ impl Body for Settings {
             from.list(2 * MEMORY_LIMITS_MAX, |from| Ok((read_limit(from)?, SetBy::read(from)?)))?;
         let priority = (read_priority(from)?, SetBy::read(from)?);
         let partition = if from.bool()? { Some((from.u32()?, from.u32()?)) } else { None };
-        Ok(Self { share, memory, priority, partition })
+        Ok(Self { share, memory, priority, partition, now: from.bool()? })
     }
 }
 

@@ -122,6 +122,7 @@ fn settings(number: u32) -> Settings {
         memory: vec![(limit(number), SetBy::Server); number as usize % 3],
         priority: (Priority::BelowNormal, SetBy::Program),
         partition: (number % 2 == 0).then_some((number, number)),
+        now: number % 3 == 0,
     }
 }
 

@@ -110,6 +110,38 @@ pub(super) fn get_default_client_priority(request: &Request<'_>) -> Outcome {
     Ok(format!("{}\n", request.daemon.defaults(|settings| settings.priority().number())))
 }
 
+fn needs_partitions(request: &Request<'_>, line: &str) -> Result<(), Failure> {
+    if request.daemon.is_partitioned() {
+        return Ok(());
+    }
+    // NVIDIA's words, as without -S the command is not there.
+    Err(Failure(format!("Unknown command \"{line}\"\nThe daemon has to be started with -S")))
+}
+
+pub(super) fn sm_partition(request: &Request<'_>) -> Outcome {
+    let line = format!("sm_partition {}", request.arguments.join(" "));
+    needs_partitions(request, line.trim_end())?;
+    match request.arguments.as_slice() {
+        ["add", device, chunks] => {
+            let Some(chunks) = chunks.parse::<u32>().ok().filter(|chunks| *chunks > 0) else {
+                return Err(Failure(format!("{chunks:?} is not a number of chunks above 0")));
+            };
+            Ok(format!("{}\n", request.daemon.add_partition(device, chunks)?))
+        }
+        ["rm", device, partition] => {
+            request.daemon.remove_partition(device, partition)?;
+            Ok(String::new())
+        }
+        _ => Err("usage: sm_partition add <device> <chunks> | rm <device> <partition>".into()),
+    }
+}
+
+pub(super) fn lspart(request: &Request<'_>) -> Outcome {
+    needs_partitions(request, "lspart")?;
+    request.no_arguments("lspart")?;
+    Ok(request.daemon.partitions()?)
+}
+
 const SET_USAGE: &str = "usage: set <client PID | id:ID> [server=PID] [memory=SIZE|none] \
                          [sms=PERCENTAGE%|NUMBER] [priority=0|1] [class=latency|normal|batch] \
                          [weight=N] [deadline=TIME|none] [quota=TIME|none]";

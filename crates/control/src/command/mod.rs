@@ -34,8 +34,6 @@ pub struct Command {
 #[derive(Clone, Copy)]
 enum Handler {
     Run(fn(&Request<'_>) -> Result<String, Failure>),
-    /// NVIDIA's MPS has it, this one not yet.
-    NotSupported,
 }
 
 /// A command as it was given.
@@ -106,7 +104,7 @@ macro_rules! privilege {
     };
 }
 
-use Handler::{NotSupported, Run};
+use Handler::Run;
 
 commands! {
     "get_server_list" "" anyone Run(query::get_server_list),
@@ -172,38 +170,29 @@ commands! {
         "Set the priority of clients to come: 0 normal, 1 below normal";
     "get_default_client_priority" "" anyone Run(limits::get_default_client_priority),
         "Print the priority of clients to come";
-    "sm_partition" "add|rm <device> <chunks|partition>" owner NotSupported,
+    "sm_partition" "add|rm <device> <chunks|partition>" owner
+        Run(limits::sm_partition),
         "Make or remove a static partition of SMs";
-    "lspart" "" anyone NotSupported,
+    "lspart" "" anyone Run(limits::lspart),
         "Print the static partitions of SMs";
     "set" "<client> <name>=<value>..." owner Run(limits::set),
         "Change memory, sms, priority or class of a running client (openmps only)";
 }
 
-/// The commands, one a line; at the end the names of those that only NVIDIA's MPS has.
+/// The commands, one a line.
 pub fn help() -> String {
     let mut text = String::new();
-    let mut later = Vec::new();
     for row in COMMANDS {
-        match row.handler {
-            Run(_) => {
-                let usage = format!("{} {}", row.name, row.arguments);
-                let _ = writeln!(text, "  {:44} {}", usage.trim_end(), row.help);
-            }
-            NotSupported => later.push(row.name),
-        }
+        let usage = format!("{} {}", row.name, row.arguments);
+        let _ = writeln!(text, "  {:44} {}", usage.trim_end(), row.help);
     }
-    text.push_str("\nNot supported yet, and refused:\n");
-    later.iter().for_each(|name| {
-        let _ = writeln!(text, "  {name}");
-    });
     text
 }
 
 /// The answer to a name that there is not: NVIDIA's words, and the command that may be meant.
 fn unknown(line: &str, name: &str) -> Failure {
     let mut text = format!("Unknown command \"{}\"", line.trim());
-    let known = COMMANDS.iter().filter(|row| matches!(row.handler, Run(_))).map(|row| row.name);
+    let known = COMMANDS.iter().map(|row| row.name);
     if let Some(meant) = crate::nearest(name, known) {
         let _ = write!(text, "\nDid you mean {meant}?");
     }
@@ -229,10 +218,10 @@ pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) 
                 crate::users::name(user)
             ),
         })),
-        Some(row) => match row.handler {
-            Run(handler) => handler(&request),
-            NotSupported => Err(Failure(format!("{name} is not supported yet"))),
-        },
+        Some(row) => {
+            let Run(handler) = row.handler;
+            handler(&request)
+        }
     };
     match result {
         Ok(text) => Answer { text, status: 0 },

@@ -6,6 +6,7 @@ use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
 use super::state::{ClientProcess, Phase, READY_S_MAX, State, WAITING_MAX, WaitingClient};
 use super::{CommandConnection, Daemon};
+use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
 use channel::message::{Client, Hello, Message};
 use channel::socket::{PeerCredentials, ReceiveError};
@@ -114,10 +115,10 @@ impl Daemon {
             device: hello.device,
             socket,
             region,
-            deadline: Instant::now() + Duration::from_secs(READY_S_MAX),
+            deadline: Instant::now() + self.ready_max(),
         };
         let process = match state.device_named(client.device) {
-            Some(Ok(device)) => Some(ClientProcess { uid, pid, device }),
+            Some(Ok(device)) => Some(ClientProcess { uid: self.server_user(uid), pid, device }),
             None => None,
             Some(Err(error)) => {
                 self.logs.control.control(format!("{new}: refused, {error}"));
@@ -128,13 +129,14 @@ impl Daemon {
         let server = process.and_then(|process| state.server_for_process(process));
         let phase = server.map(|server| server.phase);
         if let (Some(process), Some(Phase::Running)) = (process, phase) {
-            match hand_over(state, process, &client) {
+            match self.hand_over(state, process, &client) {
                 HandOver::Done => {
                     self.logs.control.control(format!("{new}: Server already exists"));
                 }
                 // Its queue is full: many come at once, or it hangs. Then the deadline decides.
                 HandOver::Later => self.push_waiting(state, client),
                 HandOver::Full => self.refuse_full(&client),
+                HandOver::NoPartition(reason) => self.refuse_partition(&client, reason),
             }
             return;
         }
@@ -182,6 +184,21 @@ impl Daemon {
         self.launch_for(state, uid, gid, device, alone).map(|_| ())
     }
 
+    /// How long a client waits for its server: where users take turns, as long as it takes.
+    fn ready_max(&self) -> Duration {
+        const TURN_S_MAX: u64 = 7 * 24 * 3600;
+        Duration::from_secs(if self.options.access.one_user { TURN_S_MAX } else { READY_S_MAX })
+    }
+
+    fn server_user(&self, uid: u32) -> u32 {
+        self.options.access.server_user(self.owner, uid)
+    }
+
+    fn refuse_partition(&self, client: &WaitingClient, reason: String) {
+        self.logs.control.control(format!("Client {} is refused: {reason}", client.pid));
+        protocol::refuse(&client.socket, NO_PARTITION, reason);
+    }
+
     fn refuse_full(&self, client: &WaitingClient) {
         let reason = format!("the user's servers have their most clients, {WINDOWS_MAX}");
         self.logs.control.control(format!("Client {} is refused: {reason}", client.pid));
@@ -197,7 +214,7 @@ impl Daemon {
         for client in std::mem::take(&mut state.waiting) {
             let (pid, uid) = (client.pid, client.uid);
             let process = match state.device_named(client.device) {
-                Some(Ok(device)) => Some(ClientProcess { uid, pid, device }),
+                Some(Ok(device)) => Some(ClientProcess { uid: self.server_user(uid), pid, device }),
                 None => None,
                 Some(Err(error)) => {
                     self.refuse_one(pid, uid, &client.socket, &error);
@@ -206,7 +223,7 @@ impl Daemon {
             };
             let outcome = process.and_then(|process| {
                 match state.server_for_process(process)?.phase == Phase::Running {
-                    true => Some(hand_over(state, process, &client)),
+                    true => Some(self.hand_over(state, process, &client)),
                     false => Some(HandOver::Later),
                 }
             });
@@ -216,6 +233,7 @@ impl Daemon {
                     .control
                     .control(format!("NEW CLIENT {pid} from user {uid}: Server already exists")),
                 Some(HandOver::Full) => self.refuse_full(&client),
+                Some(HandOver::NoPartition(reason)) => self.refuse_partition(&client, reason),
                 _ if now >= client.deadline => {
                     let reason = format!("no server was ready within {READY_S_MAX} s");
                     self.logs.control.control(format!("Client {pid} of user {uid}: {reason}"));
@@ -245,8 +263,8 @@ impl Daemon {
     ) {
         for client in std::mem::take(&mut state.waiting) {
             let wanted = state.device_named(client.device);
-            if client.uid == uid && wanted == Some(Ok(device)) {
-                self.refuse_one(client.pid, uid, &client.socket, error);
+            if self.server_user(client.uid) == uid && wanted == Some(Ok(device)) {
+                self.refuse_one(client.pid, client.uid, &client.socket, error);
             } else {
                 state.waiting.push(client);
             }
@@ -277,42 +295,78 @@ enum HandOver {
     Later,
     /// All windows are taken.
     Full,
+    /// It names no static partition where it has to.
+    NoPartition(String),
 }
 
-/// Hands a client to its server, which is ready.
-fn hand_over(state: &mut State, process: ClientProcess, client: &WaitingClient) -> HandOver {
-    let ClientProcess { uid, pid, .. } = process;
-    let Some(server) = state.server_for_process(process).map(|server| server.pid) else {
-        return HandOver::Later;
-    };
-    let mut windows = std::mem::take(&mut state.windows);
-    let window = windows.choose(process, |server| state.serves(server));
-    state.windows = windows;
-    let Some(window) = window else { return HandOver::Full };
-    let Some(server) = state.server(server) else { return HandOver::Later };
-    let who = Client {
-        pid,
-        uid,
-        gid: client.gid,
-        command_line: client.command.clone(),
-        window,
-        settings: server.settings.of_client(&client.wishes),
-        scheduling: client.scheduling.clone(),
-    };
-    // From here on the socket is the server's; non-blocking is a property of the connection's
-    // open description, which client and daemon do not share with each other.
-    let blocking = client.socket.set_nonblocking(false);
-    let sent = blocking
-        .and_then(|()| protocol::send_client(&server.socket, who, &client.socket, &client.region));
-    if sent.is_err() {
-        return HandOver::Later;
+impl Daemon {
+    /// Hands a client to its server, which is ready.
+    fn hand_over(
+        &self,
+        state: &mut State,
+        process: ClientProcess,
+        client: &WaitingClient,
+    ) -> HandOver {
+        let pid = process.pid;
+        let partition = match self.partition_of(state, process, client) {
+            Ok(partition) => partition,
+            Err(reason) => return HandOver::NoPartition(reason),
+        };
+        let Some(server) = state.server_for_process(process).map(|server| server.pid) else {
+            return HandOver::Later;
+        };
+        let mut windows = std::mem::take(&mut state.windows);
+        let window = windows.choose(process, |server| state.serves(server));
+        state.windows = windows;
+        let Some(window) = window else { return HandOver::Full };
+        let Some(server) = state.server(server) else { return HandOver::Later };
+        let mut settings = server.settings.of_client(&client.wishes);
+        settings.partition = partition.as_ref().map(|(_, sms)| *sms);
+        let who = Client {
+            pid,
+            uid: client.uid,
+            gid: client.gid,
+            command_line: client.command.clone(),
+            window,
+            settings,
+            scheduling: client.scheduling.clone(),
+        };
+        // From here on the socket is the server's; non-blocking is a property of the connection's
+        // open description, which client and daemon do not share with each other.
+        let blocking = client.socket.set_nonblocking(false);
+        let sent = blocking.and_then(|()| {
+            protocol::send_client(&server.socket, who, &client.socket, &client.region)
+        });
+        if sent.is_err() {
+            return HandOver::Later;
+        }
+        server.clients += 1;
+        server.idle_since = None;
+        if server.quarantine.is_some() {
+            server.quarantined = Some(Instant::now());
+        }
+        let server = server.pid;
+        state.windows.give(process, window, server);
+        if let Some((id, _)) = partition {
+            state.partitions.enter(server, pid, id);
+        }
+        self.follow_number(state, process.device);
+        HandOver::Done
     }
-    server.clients += 1;
-    server.idle_since = None;
-    if server.quarantine.is_some() {
-        server.quarantined = Some(Instant::now());
+
+    /// The static partition that a client has named, where there are such.
+    fn partition_of(
+        &self,
+        state: &State,
+        process: ClientProcess,
+        client: &WaitingClient,
+    ) -> Result<Option<(String, (u32, u32))>, String> {
+        if !self.options.static_partitioning {
+            return Ok(None);
+        }
+        let devices = state.inventory.devices().ok_or("the devices are not known")?;
+        let place = devices.find(process.device).ok_or("the device is not known")?;
+        let partition = &client.wishes.partition;
+        state.partitions.of_client(partition, &devices.devices[place]).map(Some)
     }
-    let server = server.pid;
-    state.windows.give(process, window, server);
-    HandOver::Done
 }

@@ -310,7 +310,7 @@ impl EventLoop {
                 if matches!(server.phase, Phase::Starting { .. }) {
                     server.phase = Phase::Running;
                     // Not before: a server that fails would leave it unread, and its own word with it.
-                    protocol::send_settings(server);
+                    protocol::send_settings(server, false);
                     control.control(format!("NEW SERVER {pid}: Ready"));
                 }
                 self.daemon.finish_replacing(state, pid);
@@ -335,9 +335,12 @@ impl EventLoop {
                 if server.clients == 0 {
                     server.idle_since = Some(Instant::now());
                 }
+                let device = server.device;
                 if !moves {
                     state.windows.gone(process, pid);
                 }
+                state.partitions.leave(pid, process);
+                self.daemon.follow_number(state, device);
             }
             // Its context is spoiled: the next server starts while it tells its clients.
             Message::Fault(reason) => {

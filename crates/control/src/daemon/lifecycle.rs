@@ -38,6 +38,10 @@ pub(crate) enum LaunchError {
     Crowded,
     #[error("the daemon is shutting down")]
     Stopping,
+    #[error("this daemon does not serve {0}: its operator says whom by --allow")]
+    NotAllowed(String),
+    #[error("another user's programs have the device, and this daemon serves one user at a time")]
+    OtherUserFirst,
     #[error(
         "the server failed {count} times, last: {reason}; it will be tried again in {seconds} s"
     )]
@@ -52,19 +56,26 @@ impl LaunchError {
     /// What a client's first driver call answers.
     pub fn result(&self) -> CudaError {
         match self {
-            LaunchError::OtherUser { .. }
+            LaunchError::NotAllowed(_)
+            | LaunchError::OtherUser { .. }
             | LaunchError::Unmapped { .. }
             | LaunchError::Spawn(_)
             | LaunchError::Ended(_) => CudaError::MPS_CONNECTION_FAILED,
             LaunchError::NoSuchDevice(_) => CudaError::INVALID_DEVICE,
             LaunchError::Crowded => CudaError::MPS_MAX_CONNECTIONS_REACHED,
-            LaunchError::Stopping | LaunchError::BackOff { .. } => CudaError::MPS_SERVER_NOT_READY,
+            LaunchError::Stopping | LaunchError::BackOff { .. } | LaunchError::OtherUserFirst => {
+                CudaError::MPS_SERVER_NOT_READY
+            }
         }
     }
 
     /// It will pass, and soon: a client does better to wait than to fail.
     pub fn is_worth_waiting(&self) -> bool {
-        matches!(self, LaunchError::BackOff { seconds, .. } if *seconds <= PATIENCE_S_MAX)
+        match self {
+            LaunchError::BackOff { seconds, .. } => *seconds <= PATIENCE_S_MAX,
+            LaunchError::OtherUserFirst => true,
+            _ => false,
+        }
     }
 }
 
@@ -106,6 +117,9 @@ impl Daemon {
             return Err(LaunchError::Stopping);
         }
         self.check_user(uid, gid)?;
+        if self.options.access.one_user && self.has_others(state, uid) {
+            return Err(LaunchError::OtherUserFirst);
+        }
         if let Some(failures) = state.failures.get(&(uid, device)) {
             failures.may_start(Instant::now())?;
         }
@@ -132,9 +146,25 @@ impl Daemon {
         }
     }
 
+    /// Whether servers of other users are there. They take no more programs then, and end with those
+    /// that they have.
+    fn has_others(&self, state: &mut State, uid: u32) -> bool {
+        let mut any = false;
+        for server in state.servers.iter_mut().filter(|server| server.uid != uid) {
+            any = true;
+            if server.phase == Phase::Running {
+                self.tell_to_end(server, false);
+            }
+        }
+        any
+    }
+
     /// Whether this daemon may serve the user at all: root's serves everyone, another its owner.
     pub(super) fn check_user(&self, uid: u32, gid: u32) -> Result<(), LaunchError> {
-        if uid == self.owner {
+        if !self.options.access.lets_in(self.owner, uid, gid) {
+            return Err(LaunchError::NotAllowed(crate::users::name(uid)));
+        }
+        if uid == self.owner || self.options.access.multiuser {
             return Ok(());
         }
         if self.owner == 0 {
@@ -244,6 +274,7 @@ impl Daemon {
             }
         };
         self.logs.control.control(format!("Server {pid} {}", ending(status)));
+        state.partitions.forget_server(pid);
         if let Some(process) = server.quarantine {
             state.suspects.remove(&process);
         }

@@ -2,9 +2,12 @@
 //! and changes for clients that run.
 
 use super::questions::Reply;
+use super::state::{Server, State};
 use super::{Daemon, QueryError, protocol};
+use crate::partitions::PartitionError;
 use crate::settings::Settings;
 use channel::message::{Change, Question, SetBy};
+use cuda_api::CUuuid;
 use cuda_api::settings::{Percentage, Priority};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -22,6 +25,63 @@ pub(crate) enum ChangeError {
 }
 
 impl Daemon {
+    /// Has programs' shares follow the number of programs on a device, if that is the policy: of those
+    /// whose shares nobody else has set.
+    pub(super) fn follow_number(&self, state: &mut State, device: CUuuid) {
+        let Some(policy) = self.options.share else { return };
+        let on_device = |server: &&mut Server| server.device == device;
+        let programs: usize =
+            state.servers.iter_mut().filter(on_device).map(|server| server.clients).sum();
+        let share = policy.of(u32::try_from(programs).unwrap_or(u32::MAX));
+        for server in state.servers.iter_mut().filter(|server| server.device == device) {
+            server.settings.set_share(share, SetBy::Daemon);
+            // A server that starts has no clients yet.
+            protocol::send_settings(server, true);
+        }
+        state.defaults.set_share(share, SetBy::Daemon);
+    }
+
+    /// Makes a static partition of a device; its id.
+    pub(crate) fn add_partition(&self, device: &str, chunks: u32) -> Result<String, String> {
+        let device = self.partitioned(device)?;
+        let added = self.lock().partitions.add(&device, chunks);
+        added.map_err(|error| error.to_string())
+    }
+
+    /// Takes a static partition away.
+    pub(crate) fn remove_partition(&self, device: &str, name: &str) -> Result<(), String> {
+        let device = self.partitioned(device)?;
+        let removed = self.lock().partitions.remove(device.uuid, name);
+        removed.map_err(|error| error.to_string())
+    }
+
+    /// The table of static partitions.
+    pub(crate) fn partitions(&self) -> Result<String, String> {
+        let devices = self.devices().map_err(|error| error.to_string())?;
+        Ok(self.lock().partitions.table(&devices.devices))
+    }
+
+    /// Whether SMs are given out in static partitions only.
+    pub(crate) fn is_partitioned(&self) -> bool {
+        self.options.static_partitioning
+    }
+
+    /// The device that a word names, by number, UUID or the beginning of one.
+    fn partitioned(&self, word: &str) -> Result<channel::message::Device, String> {
+        let devices = self.devices().map_err(|error| error.to_string())?;
+        let named = |(ordinal, device): &(usize, &channel::message::Device)| {
+            cuda_api::settings::names_device(word, *ordinal as u32, &device.uuid.to_string())
+        };
+        let mut found = devices.devices.iter().enumerate().filter(named);
+        match (found.next(), found.next()) {
+            (Some((_, device)), None) => Ok(device.clone()),
+            (Some(_), Some(_)) => {
+                Err(format!("{word:?} is the beginning of several devices' UUIDs"))
+            }
+            (None, _) => Err(PartitionError::Device(word.to_owned()).to_string()),
+        }
+    }
+
     /// Something of what servers to come are given.
     pub(crate) fn defaults<R>(&self, look: impl FnOnce(&Settings) -> R) -> R {
         look(&self.lock().defaults)
@@ -49,7 +109,7 @@ impl Daemon {
         state.defaults.set_priority(priority, SetBy::Daemon);
         for server in &mut state.servers {
             server.settings.set_priority(priority, SetBy::Daemon);
-            protocol::send_settings(server);
+            protocol::send_settings(server, false);
         }
     }
 
@@ -92,7 +152,7 @@ impl Daemon {
         let mut state = self.lock();
         let server = state.server(pid).ok_or(QueryError::Gone(pid))?;
         change(&mut server.settings).map_err(ChangeError::Refused)?;
-        protocol::send_settings(server);
+        protocol::send_settings(server, false);
         Ok(())
     }
 

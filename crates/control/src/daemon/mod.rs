@@ -26,6 +26,7 @@ pub use start::{
 
 use crate::directory::PipeDirectory;
 use crate::log::Logs;
+use crate::options::DaemonOptions;
 use crate::status::{ServerState, Status};
 use channel::message::{CountsPart, Question, TracePart};
 use channel::socket::{PeerCredentials, SeqPacket};
@@ -96,6 +97,8 @@ pub struct Daemon {
     program: Mutex<Option<PathBuf>>,
     /// What its owner has to know, a sentence each.
     warnings: Vec<String>,
+    /// How it shares devices.
+    options: DaemonOptions,
     /// What the operator has set for clients and servers.
     scheduling: Scheduling,
     state: Mutex<State>,

@@ -1,7 +1,7 @@
 //! The daemon's side of the protocol: what it sends. Every socket here is non-blocking.
 
 use super::state::{Phase, Server};
-use channel::message::{Ask, Devices, Message, Question, Refused};
+use channel::message::{Ask, Devices, Message, Question, Refused, Settings};
 pub(super) use channel::socket::SeqPacket as Socket;
 use cuda_api::CudaError;
 use std::io;
@@ -12,10 +12,11 @@ pub(super) fn send_question(server: &Socket, number: u32, question: Question) ->
 }
 
 /// Tells a server that is ready what its clients are given, for its log: without it the log lacks a
-/// line. One that starts is told when it is ready.
-pub(super) fn send_settings(server: &Server) {
+/// line. With `now` clients that are there get the share too. One that starts is told when it is ready.
+pub(super) fn send_settings(server: &Server, now: bool) {
     if !matches!(server.phase, Phase::Starting { .. }) {
-        let _ = server.socket.send(&Message::Settings(server.settings.of_server()), &[]);
+        let settings = Settings { now, ..server.settings.of_server() };
+        let _ = server.socket.send(&Message::Settings(settings), &[]);
     }
 }
 

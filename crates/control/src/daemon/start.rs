@@ -8,6 +8,7 @@ use crate::BINARY_VERSION;
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
 use crate::log::Logs;
+use crate::options::DaemonOptions;
 use crate::settings::Settings;
 use channel::socket::Listener;
 use cuda_api::environment::{OPENMPS_IDLE_S, OPENMPS_STANDBY, unhonoured};
@@ -36,6 +37,9 @@ const MODES: [u32; 2] = [0o666, 0o755];
 /// Why there is no daemon.
 #[derive(Debug, Error)]
 pub enum StartError {
+    /// One server for all users is only root's to have.
+    #[error("-multiuser-server is for root: another user's servers serve that user alone")]
+    NotRoot,
     /// The pipe directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -65,7 +69,11 @@ pub fn run(
     programs: Box<dyn Programs>,
     commands: Commands,
     detach: bool,
+    options: DaemonOptions,
 ) -> Result<(), StartError> {
+    if options.access.multiuser && !rustix::process::geteuid().is_root() {
+        return Err(StartError::NotRoot);
+    }
     if detach {
         // Fails in a process that leads a group already: then it has nothing to leave.
         let _ = rustix::process::setsid();
@@ -126,6 +134,7 @@ pub fn run(
         standby: std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1"),
         program: Mutex::default(),
         warnings,
+        options,
         scheduling,
         state: Mutex::new(State { defaults, ..State::default() }),
         changed: Condvar::new(),
@@ -141,9 +150,13 @@ pub fn run(
 
 /// Starts the daemon in a process of its own and returns when it accepts connections. What it has
 /// to say before, it says on this process's standard error.
-pub fn start_in_background(programs: &dyn Programs) -> Result<(), StartError> {
+pub fn start_in_background(
+    programs: &dyn Programs,
+    options: &DaemonOptions,
+) -> Result<(), StartError> {
     let mut child = programs
         .daemon()
+        .args(options.words())
         .arg(DETACH)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -6,6 +6,7 @@ use super::lifecycle::LaunchError;
 use super::protocol::Socket;
 use super::questions::Questions;
 use super::windows::Windows;
+use crate::partitions::Partitions;
 use crate::settings::Settings;
 use crate::status::ServerState;
 use channel::message::Wishes;
@@ -51,6 +52,7 @@ pub(super) struct State {
     pub stopping: Option<Stopping>,
     /// What servers to come are given.
     pub defaults: Settings,
+    pub partitions: Partitions,
     /// The files are gone and the lock is free.
     pub ended: bool,
 }

@@ -1,6 +1,6 @@
 //! Commands and variables that limit clients, against what NVIDIA's shell prints.
 
-use crate::harness::{ClientProcess, Setting};
+use crate::harness::{ClientProcess, Daemon, NOBODY, Setting, is_root, wait_until};
 use crate::stand_in::CONTROL;
 use control::report::{Limits, Report};
 
@@ -11,6 +11,11 @@ crate::tests! {
     variables_of_daemon_and_program,
     a_program_that_runs_is_given_other_limits,
     kubernetes_device_plugin_s_commands,
+    static_partitions_are_made_named_and_removed,
+    shares_follow_the_number_of_programs,
+    users_who_are_not_allowed_stay_out,
+    one_server_serves_all_users,
+    one_user_s_servers_at_a_time,
 }
 
 fn ok(text: impl Into<String>) -> (String, i32) {
@@ -194,4 +199,112 @@ fn kubernetes_device_plugin_s_commands() {
     let given = limits(&setting, &setting.client(None).unwrap());
     assert_eq!((given.memory_bytes, given.sms), (Some(5087 << 20), 32));
     assert!(setting.control_log().contains("NEW SERVER"));
+}
+
+fn start_with(setting: &Setting, options: &[&str]) -> Daemon {
+    let outcome = setting.control(&[&["-d"], options].concat());
+    assert_eq!((outcome.output.as_str(), outcome.status), ("", 0), "{}", outcome.errors);
+    Daemon { pid: setting.daemon_pid() }
+}
+
+fn static_partitions_are_made_named_and_removed() {
+    let mut setting = Setting::new();
+    let _daemon = start_with(&setting, &["-S"]);
+    let refused = setting.client(None).err().expect("no client without a partition");
+    assert!(
+        refused.starts_with("refused 915") && refused.contains("sm_partition add"),
+        "{refused}"
+    );
+    let (id, status) = setting.command("sm_partition add GPU-d0a1 4");
+    assert!(status == 0 && id.starts_with("GPU-d0a1cf3e-b77a-11c2-91d0-85871bc94d2d/"), "{id}");
+    let id: &'static str = Box::leak(id.trim().to_owned().into_boxed_str());
+    let refused = setting.client(None).err().expect("no client without a partition");
+    assert!(refused.starts_with("refused 915") && refused.contains(id), "{refused}");
+    setting.client_environment = vec![("CUDA_MPS_SM_PARTITION", id)];
+    let client = setting.client(None).unwrap();
+    let table = || setting.command("lspart").0;
+    let name = id.split_once('/').unwrap().1;
+    let row = |table: &str| {
+        let line = table.lines().find(|line| line.contains(name)).expect("a row").to_owned();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    assert_eq!(row(&table()), "Yes");
+    let remove = format!("sm_partition rm 0 {id}");
+    let in_use = format!("Partition {id} in use. Terminate all clients before removing.\n");
+    assert_eq!(setting.command(&remove), (in_use, 1));
+    drop(client);
+    wait_until("the client is gone", || row(&table()) == "No");
+    assert_eq!(setting.command(&remove), ok(""));
+    assert!(!table().contains(name));
+    for (line, part) in [
+        ("sm_partition add GPU-ffff 1", "there is no device"),
+        ("sm_partition add 0 0", "above 0"),
+        ("sm_partition add 0 99", "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"),
+        ("sm_partition rm 0 x", "lspart lists them"),
+        ("sm_partition", "usage: "),
+    ] {
+        let (text, status) = setting.command(line);
+        assert!(status == 1 && text.contains(part), "{line}: {text}");
+    }
+}
+
+fn shares_follow_the_number_of_programs() {
+    let setting = Setting::new();
+    let _daemon = start_with(&setting, &["--share", "1/n"]);
+    let one = setting.client(None).unwrap();
+    wait_until("all SMs", || limits(&setting, &one).sms == 132);
+    let two = setting.client(None).unwrap();
+    wait_until("halves", || limits(&setting, &one).sms == 66 && limits(&setting, &two).sms == 66);
+    setting.command(&format!("set {} sms=10%", one.pid()));
+    let three = setting.client(None).unwrap();
+    wait_until("a third", || {
+        limits(&setting, &three).sms == 44 && limits(&setting, &two).sms == 44
+    });
+    let given = limits(&setting, &one);
+    assert_eq!((given.sms, given.sms_by.as_str()), (12, "set"), "what an operator set stays");
+    drop((two, three));
+    assert_eq!(setting.command("get_default_active_thread_percentage").1, 0);
+}
+
+fn users_who_are_not_allowed_stay_out() {
+    if !is_root() {
+        crate::skip("only root's daemon has users to refuse");
+    }
+    let setting = Setting::new();
+    let _daemon = start_with(&setting, &["--allow", "@0,4000000"]);
+    let refused = setting.client(Some(NOBODY)).err().expect("a refusal");
+    assert!(refused.starts_with("refused 805") && refused.contains("--allow"), "{refused}");
+    assert!(setting.client(None).is_ok());
+    assert!(setting.client(Some(4_000_000)).is_ok());
+}
+
+fn one_server_serves_all_users() {
+    if !is_root() {
+        crate::skip("only root may have one server for all users");
+    }
+    let setting = Setting::new();
+    let _daemon = start_with(&setting, &["-multiuser-server"]);
+    let (mine, theirs) = (setting.client(None).unwrap(), setting.client(Some(NOBODY)).unwrap());
+    assert_eq!(mine.server, theirs.server);
+    let report = report(&setting);
+    let uids: Vec<u32> = report.servers[0].clients.iter().map(|client| client.uid).collect();
+    assert_eq!(uids, [0, NOBODY], "each is known by its own user");
+}
+
+fn one_user_s_servers_at_a_time() {
+    if !is_root() {
+        crate::skip("only root's daemon has several users");
+    }
+    let setting = std::sync::Arc::new(Setting::new());
+    let _daemon = start_with(&setting, &["--one-user"]);
+    let mine = setting.client(None).unwrap();
+    let waits = setting.clone();
+    let theirs = std::thread::spawn(move || waits.client(Some(NOBODY)).unwrap());
+    wait_until("it waits", || report(&setting).clients_waiting == 1);
+    assert_eq!(setting.command("get_server_list"), ok(format!("{}\n", mine.server)));
+    let server = mine.server;
+    drop(mine);
+    let theirs = theirs.join().unwrap();
+    assert_ne!(theirs.server, server);
+    assert_eq!(report(&setting).servers.iter().filter(|s| s.state == "ACTIVE").count(), 1);
 }

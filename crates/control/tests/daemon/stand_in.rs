@@ -9,6 +9,7 @@ use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use control::daemon::{CONTROL_FD, DESCRIBE, DEVICE, Programs};
 use cuda_api::CUuuid;
+use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
 use cuda_api::settings::{Percentage, Priority, parse_memory_limits};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -88,10 +89,14 @@ fn describe(daemon: &SeqPacket, behaviour: &str) -> ExitCode {
         "describes nothing" => return ExitCode::from(3),
         _ => {}
     }
+    let mut attributes = Device::default().attributes;
+    attributes[MULTIPROCESSOR_COUNT as usize] = 132;
+    attributes[COMPUTE_CAPABILITY_MAJOR as usize] = 9;
     let devices = uuids().into_iter().enumerate().map(|(ordinal, uuid)| Device {
         name: "NVIDIA H200".to_owned(),
         uuid,
         pci_bus_id: pci_bus_id(ordinal),
+        attributes,
         ..Device::default()
     });
     let devices = Devices { driver_version: 13000, devices: devices.collect() };
@@ -234,7 +239,12 @@ fn server(arguments: &[String]) -> ExitCode {
                 let answer = Message::Answer(Answer { number, answered });
                 daemon.send(&answer, &[]).expect("to be heard");
             }
-            Ok((Message::Settings(_), _)) => {}
+            Ok((Message::Settings(settings), _)) => {
+                let own = |by| matches!(by, SetBy::Program | SetBy::Live);
+                for held in clients.iter_mut().filter(|h| settings.now && !own(h.limits.sms.1)) {
+                    held.limits.sms = (settings.share.0.sms(132, 2), settings.share.1);
+                }
+            }
             Ok((Message::Shutdown(force), _)) => {
                 if behaviour == "stay" {
                     continue;

@@ -9,11 +9,11 @@ use crate::device::Device;
 use crate::session::{self, End, Identity, Limits, Link, Stage};
 use channel::message::{
     Answer, Answered, Change, Client, ClientStatus, ClientWork, DeviceCounts, Message, Refused,
-    Settings,
+    SetBy, Settings,
 };
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
-use cuda_api::settings::Priority;
+use cuda_api::settings::{Percentage, Priority};
 use cuda_api::{CUuuid, CudaError, result_code};
 use scheduling::{Class, ClientSettings};
 use std::io;
@@ -268,6 +268,16 @@ impl Clients {
         }
         self.common.log.line(format!("{whose}: {text}"));
         Ok(())
+    }
+
+    /// Gives the share to all clients whose share is not their program's or an operator's.
+    pub(super) fn set_shares(&mut self, (share, by): (Percentage, SetBy)) {
+        for entry in self.entries.iter().filter(|entry| !entry.gone) {
+            if entry.link.limits.follow_share(share, by) {
+                let _ = entry.link.put_into_effect(&self.common.device);
+                entry.link.ring();
+            }
+        }
     }
 
     /// Ends all sessions.

@@ -43,7 +43,12 @@ impl Server {
                     self.tell(&Message::Answer(Answer { number, answered }));
                 }
             },
-            Message::Settings(settings) => self.say_settings(&settings),
+            Message::Settings(settings) => {
+                self.say_settings(&settings);
+                if settings.now {
+                    self.clients.set_shares(settings.share);
+                }
+            }
             Message::Shutdown(force) => self.shut_down(force),
             Message::Move(()) => self.move_clients(),
             other => {

@@ -146,11 +146,27 @@ impl Limits {
         self.give(share.sms(count.all, count.step));
     }
 
+    /// The share that all clients get which have no other; false if this one has, or has it already.
+    pub fn follow_share(&self, share: Percentage, by: SetBy) -> bool {
+        let count = self.places.count();
+        let sms = share.sms(count.all, count.step);
+        let (has, set_by) = (self.now().sms.0, self.now().sms.2);
+        if has == sms || matches!(set_by, SetBy::Program | SetBy::Live) {
+            return false;
+        }
+        self.give_as(sms, by);
+        true
+    }
+
     fn give(&self, sms: u32) {
+        self.give_as(sms, SetBy::Live);
+    }
+
+    fn give_as(&self, sms: u32, by: SetBy) {
         let mut now = self.now();
         // The old ones are free for the new ones.
         now.sms.1.give_back();
-        now.sms = (sms, self.places.take(sms), SetBy::Live);
+        now.sms = (sms, self.places.take(sms), by);
         drop(now);
         self.version.fetch_add(1, Ordering::AcqRel);
     }

@@ -1,0 +1,278 @@
+//! Static partitions of devices' SMs: whole chunks that a program has to name, lent to nobody else.
+
+use channel::message::Device;
+use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
+use cuda_api::{CUuuid, CudaError};
+use std::fmt::Write;
+use thiserror::Error;
+
+/// Characters of a partition's own name.
+const NAME_CHARS: usize = 32;
+
+/// Why partitions are as they were.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum PartitionError {
+    #[error(
+        "Failed to fulfill the requested SM partition of {chunks} chunks, error \
+         CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: {free} chunks in a row are free"
+    )]
+    Full { chunks: u32, free: u32 },
+    #[error("there is no device {0:?}")]
+    Device(String),
+    #[error("there is no partition {0:?}; lspart lists them")]
+    Unknown(String),
+    #[error("Partition {0} in use. Terminate all clients before removing.")]
+    InUse(String),
+}
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Partition {
+    pub device: CUuuid,
+    /// What stands behind the device's UUID and a slash.
+    name: String,
+    first_chunk: u32,
+    chunks: u32,
+}
+
+impl Partition {
+    /// `GPU-…/name`
+    pub fn id(&self) -> String {
+        format!("{}/{}", self.device, self.name)
+    }
+}
+
+/// A device's SMs and what they are given out in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sms {
+    all: u32,
+    /// SMs of a chunk.
+    chunk: u32,
+}
+
+impl Sms {
+    /// Chunks are 8 SMs from compute capability 9.0 on, 4 before.
+    fn of(device: &Device) -> Sms {
+        let number = |which: u32| device.attributes.get(which as usize).copied().unwrap_or(0);
+        let chunk = if number(COMPUTE_CAPABILITY_MAJOR) >= 9 { 8 } else { 4 };
+        Sms { all: number(MULTIPROCESSOR_COUNT).max(0) as u32, chunk }
+    }
+
+    fn chunks(self) -> u32 {
+        self.all / self.chunk
+    }
+}
+
+/// All partitions.
+#[derive(Debug, Default)]
+pub(crate) struct Partitions {
+    all: Vec<Partition>,
+    /// Made so far: names are never used again.
+    made: u64,
+    /// Which client process has which partition: server, process, id.
+    clients: Vec<(u32, u32, String)>,
+}
+
+impl Partitions {
+    /// Makes one of so many chunks in a row.
+    pub fn add(&mut self, device: &Device, chunks: u32) -> Result<String, PartitionError> {
+        let all = Sms::of(device).chunks();
+        let taken = |chunk: u32| {
+            let has = |p: &&Partition| (p.first_chunk..p.first_chunk + p.chunks).contains(&chunk);
+            self.all.iter().filter(|p| p.device == device.uuid).any(|p| has(&p))
+        };
+        let (mut first, mut longest, mut run) = (None, 0, 0);
+        for chunk in 0..all {
+            run = if taken(chunk) { 0 } else { run + 1 };
+            longest = longest.max(run);
+            if run == chunks && first.is_none() {
+                first = Some(chunk + 1 - chunks);
+            }
+        }
+        let Some(first_chunk) = first else {
+            return Err(PartitionError::Full { chunks, free: longest });
+        };
+        self.made += 1;
+        let name = name_of(self.made, first_chunk, chunks);
+        let partition = Partition { device: device.uuid, name, first_chunk, chunks };
+        let id = partition.id();
+        self.all.push(partition);
+        Ok(id)
+    }
+
+    /// Takes one away that no client has; by its whole id, or the part behind the slash.
+    pub fn remove(&mut self, device: CUuuid, name: &str) -> Result<(), PartitionError> {
+        let found = self.all.iter().position(|partition| {
+            partition.device == device && (partition.id() == name || partition.name == name)
+        });
+        let index = found.ok_or_else(|| PartitionError::Unknown(name.to_owned()))?;
+        let id = self.all[index].id();
+        if self.clients.iter().any(|(_, _, of)| *of == id) {
+            return Err(PartitionError::InUse(id));
+        }
+        self.all.remove(index);
+        Ok(())
+    }
+
+    /// The partition that a program names for a device, as SMs; an error says what would do.
+    pub fn of_client(&self, wanted: &str, device: &Device) -> Result<(String, (u32, u32)), String> {
+        let mine = || self.all.iter().filter(|partition| partition.device == device.uuid);
+        let matches = |partition: &&Partition| {
+            // The device by its whole UUID or the beginning of it; a name may have slashes.
+            wanted.split_once('/').is_some_and(|(uuid, name)| {
+                name == partition.name
+                    && uuid.len() > 4
+                    && device.uuid.to_string().starts_with(uuid)
+            })
+        };
+        let known = || mine().map(Partition::id).collect::<Vec<_>>().join(", ");
+        match mine().find(matches) {
+            Some(partition) => {
+                let chunk = Sms::of(device).chunk;
+                let first = partition.first_chunk * chunk;
+                Ok((partition.id(), (first, first + partition.chunks * chunk)))
+            }
+            None if mine().next().is_none() => Err(format!(
+                "this daemon gives SMs out in static partitions (-S) and the device has none: \
+                 `sm_partition add {} CHUNKS` makes one",
+                device.uuid
+            )),
+            None if wanted.is_empty() => Err(format!(
+                "this daemon gives SMs out in static partitions (-S): set CUDA_MPS_SM_PARTITION to \
+                 one of {}",
+                known()
+            )),
+            None => {
+                Err(format!("CUDA_MPS_SM_PARTITION is {wanted:?}, which is none of {}", known()))
+            }
+        }
+    }
+
+    /// A client of a server has a partition from now on.
+    pub fn enter(&mut self, server: u32, process: u32, id: String) {
+        self.clients.push((server, process, id));
+    }
+
+    /// A client is gone.
+    pub fn leave(&mut self, server: u32, process: u32) {
+        if let Some(at) = self.clients.iter().position(|c| (c.0, c.1) == (server, process)) {
+            self.clients.remove(at);
+        }
+    }
+
+    /// A server has ended, with its clients.
+    pub fn forget_server(&mut self, server: u32) {
+        self.clients.retain(|client| client.0 != server);
+    }
+
+    /// The table of `lspart`.
+    pub fn table(&self, devices: &[Device]) -> String {
+        let mut text = String::new();
+        row(&mut text, ["GPU", "Partition", "free", "used", "free", "used", "clients"]);
+        row(&mut text, ["", "", "chunk", "chunk", "SM", "SM", ""]);
+        for device in devices {
+            let uuid = device.uuid.to_string();
+            let short = uuid.get(..12).unwrap_or(&uuid);
+            let sms = Sms::of(device);
+            let mine = || self.all.iter().filter(|partition| partition.device == device.uuid);
+            let used: u32 = mine().map(|partition| partition.chunks).sum();
+            let number = |n: u32| n.to_string();
+            let free = sms.chunks() - used.min(sms.chunks());
+            let free_sms = sms.all - (used * sms.chunk).min(sms.all);
+            row(
+                &mut text,
+                [
+                    short,
+                    "-",
+                    &number(free),
+                    &number(used),
+                    &number(free_sms),
+                    &number(used * sms.chunk),
+                    "-",
+                ],
+            );
+            for partition in mine() {
+                let id = partition.id();
+                let has_clients = self.clients.iter().any(|(_, _, of)| *of == id);
+                let (chunks, of_sms) =
+                    (number(partition.chunks), number(partition.chunks * sms.chunk));
+                let clients = if has_clients { "Yes" } else { "No" };
+                row(&mut text, [short, &partition.name, "-", &chunks, "-", &of_sms, clients]);
+            }
+        }
+        text
+    }
+}
+
+fn row(text: &mut String, cells: [&str; 7]) {
+    let [gpu, partition, free, used, free_sms, used_sms, clients] = cells;
+    let line = format!("{gpu:14}{partition:37}{free:7}{used:7}{free_sms:6}{used_sms:6}{clients}");
+    let _ = writeln!(text, "{}", line.trim_end());
+}
+
+/// A name of [`NAME_CHARS`] characters that says which chunks it has, and of which making.
+fn name_of(made: u64, first: u32, chunks: u32) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut bits = u128::from(made) << 32 | u128::from(first) << 16 | u128::from(chunks);
+    let mut name = String::new();
+    for _ in 0..NAME_CHARS {
+        name.push(char::from(DIGITS[(bits & 63) as usize]));
+        bits >>= 6;
+    }
+    name
+}
+
+/// What a client's first driver call answers that names no partition where there are some.
+pub(crate) const NO_PARTITION: CudaError = CudaError::INVALID_RESOURCE_CONFIGURATION;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(sms: i32, major: i32) -> Device {
+        let mut device = Device { uuid: CUuuid { bytes: [7; 16] }, ..Device::default() };
+        device.attributes[MULTIPROCESSOR_COUNT as usize] = sms;
+        device.attributes[COMPUTE_CAPABILITY_MAJOR as usize] = major;
+        device
+    }
+
+    #[test]
+    fn chunks_are_given_out_once() {
+        let hopper = device(132, 9);
+        let mut partitions = Partitions::default();
+        let small = partitions.add(&hopper, 5).unwrap();
+        let large = partitions.add(&hopper, 10).unwrap();
+        assert_eq!(partitions.of_client(&small, &hopper).unwrap().1, (0, 40));
+        let short = format!("GPU-0707/{}", small.split_once('/').unwrap().1);
+        assert_eq!(partitions.of_client(&short, &hopper).unwrap().0, small);
+        assert_eq!(partitions.of_client(&large, &hopper).unwrap().1, (40, 120));
+        let full = partitions.add(&hopper, 2).unwrap_err();
+        assert_eq!(full, PartitionError::Full { chunks: 2, free: 1 });
+        assert!(full.to_string().starts_with(
+            "Failed to fulfill the requested SM partition of 2 chunks, error \
+             CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"
+        ));
+        partitions.enter(5, 6, small.clone());
+        let in_use = partitions.remove(hopper.uuid, &small);
+        assert_eq!(in_use, Err(PartitionError::InUse(small.clone())));
+        partitions.leave(5, 6);
+        partitions.remove(hopper.uuid, &small).unwrap();
+        assert_eq!(partitions.remove(hopper.uuid, &small), Err(PartitionError::Unknown(small)));
+        assert_eq!(partitions.of_client("x", &hopper).unwrap_err().matches(&large).count(), 1);
+        assert!(partitions.of_client("", &hopper).unwrap_err().contains("CUDA_MPS_SM_PARTITION"));
+    }
+
+    #[test]
+    fn the_table_has_a_row_a_device_and_a_partition() {
+        let ampere = device(80, 8);
+        let mut partitions = Partitions::default();
+        let id = partitions.add(&ampere, 14).unwrap();
+        partitions.enter(1, 2, id.clone());
+        let table = partitions.table(&[ampere]);
+        let lines: Vec<Vec<&str>> = table.lines().map(|l| l.split_whitespace().collect()).collect();
+        assert_eq!(lines[0], ["GPU", "Partition", "free", "used", "free", "used", "clients"]);
+        assert_eq!(lines[2], ["GPU-07070707", "-", "6", "14", "24", "56", "-"]);
+        let name = id.split_once('/').unwrap().1;
+        assert_eq!(lines[3], ["GPU-07070707", name, "-", "14", "-", "56", "Yes"]);
+    }
+}

@@ -15,8 +15,8 @@ static MARKER: [u8; provider::MARKER.len()] = *provider::MARKER.first_chunk().un
 pub(crate) enum Mode {
     /// NVIDIA's.
     Vendor(Vendor),
-    /// Ours, about this device.
-    Own(Box<Device>),
+    /// Ours, about these devices: one at least.
+    Own(Vec<Device>),
 }
 
 static MODE: OnceLock<Answer<Mode>> = OnceLock::new();
@@ -26,18 +26,23 @@ pub(crate) fn decide() -> Answer<&'static Mode> {
     MODE.get_or_init(find).as_ref().map_err(|failure| *failure)
 }
 
-/// The software GPU, for functions that are reached only when it is what is asked about.
-pub(crate) fn device() -> Answer<&'static Device> {
+/// The software GPU's devices, for functions that are reached only when they are what is asked about.
+pub(crate) fn devices() -> Answer<&'static [Device]> {
     match decide()? {
-        Mode::Own(device) => Ok(device),
+        Mode::Own(devices) => Ok(devices),
         Mode::Vendor(_) => Err(Failure::UNKNOWN),
     }
 }
 
-/// Has all tests of this process ask about `device`.
+/// The first of them.
+pub(crate) fn first() -> Answer<&'static Device> {
+    devices()?.first().ok_or(Failure::UNKNOWN)
+}
+
+/// Has all tests of this process ask about these devices.
 #[cfg(test)]
-pub(crate) fn decide_for_test(device: impl FnOnce() -> Device) {
-    MODE.get_or_init(|| Ok(Mode::Own(Box::new(device()))));
+pub(crate) fn decide_for_test(devices: impl FnOnce() -> Vec<Device>) {
+    MODE.get_or_init(|| Ok(Mode::Own(devices())));
 }
 
 fn find() -> Answer<Mode> {
@@ -45,8 +50,8 @@ fn find() -> Answer<Mode> {
     let found = choice.map_err(|_| Failure::LIBRARY_NOT_FOUND)?;
     if !found.is_vendor() {
         let provider = found.load().map_err(|_| Failure::LIBRARY_NOT_FOUND)?;
-        if let Some(device) = Device::of(&provider) {
-            return Ok(Mode::Own(Box::new(device?)));
+        if let Some(devices) = Device::all_of(&provider) {
+            return Ok(Mode::Own(devices?));
         }
     }
     let path = provider::find_vendor_nvml().map_err(|_| Failure::LIBRARY_NOT_FOUND)?;

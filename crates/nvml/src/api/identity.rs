@@ -59,11 +59,11 @@ struct PciInfoExt {
 
 functions! {
     fn nvmlDeviceGetCount(count: *mut c_uint) {
-        count.set(1)
+        count.set(mode::devices()?.len() as c_uint)
     }
 
     fn nvmlDeviceGetCount_v2(count: *mut c_uint) {
-        count.set(1)
+        count.set(mode::devices()?.len() as c_uint)
     }
 
     fn nvmlDeviceGetHandleByIndex(index: c_uint, handle: *mut Handle) {
@@ -75,7 +75,8 @@ functions! {
     }
 
     fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, handle: *mut Handle) {
-        found(uuid.get()? == mode::device()?.uuid_text(), handle)
+        let wanted = uuid.get()?;
+        found(|device| wanted == device.uuid_text(), handle)
     }
 
     fn nvmlDeviceGetHandleByPciBusId(id: *const c_char, handle: *mut Handle) {
@@ -87,23 +88,19 @@ functions! {
     }
 
     fn nvmlDeviceGetIndex(handle: Handle, index: *mut c_uint) {
-        handle.device()?;
-        index.set(0)
+        index.set(handle.index()?)
     }
 
     fn nvmlDeviceGetMinorNumber(handle: Handle, number: *mut c_uint) {
-        handle.device()?;
-        number.set(0)
+        number.set(handle.index()?)
     }
 
     fn nvmlDeviceGetModuleId(handle: Handle, number: *mut c_uint) {
-        handle.device()?;
-        number.set(0)
+        number.set(handle.index()?)
     }
 
     fn nvmlDeviceGetBoardId(handle: Handle, number: *mut c_uint) {
-        handle.device()?;
-        number.set(0)
+        number.set(handle.index()?)
     }
 
     fn nvmlDeviceGetMultiGpuBoard(handle: Handle, several: *mut c_uint) {
@@ -177,21 +174,20 @@ functions! {
 
 fn by_index(index: c_uint, handle: Out<Handle>) -> Answer {
     // An index beyond the last is an argument out of range, unlike a UUID that nobody has.
-    if index != 0 {
+    if index as usize >= mode::devices()?.len() {
         return Err(Failure::INVALID_ARGUMENT);
     }
-    handle.set(Handle::DEVICE)
+    handle.set(Handle::of(index as usize))
 }
 
 fn by_bus_id(id: Text, handle: Out<Handle>) -> Answer {
-    found(mode::device()?.is_at(id.get()?), handle)
+    let wanted = id.get()?;
+    found(|device| device.is_at(wanted), handle)
 }
 
-fn found(found: bool, handle: Out<Handle>) -> Answer {
-    if !found {
-        return Err(Failure::NOT_FOUND);
-    }
-    handle.set(Handle::DEVICE)
+fn found(is_it: impl Fn(&Device) -> bool, handle: Out<Handle>) -> Answer {
+    let index = mode::devices()?.iter().position(is_it).ok_or(Failure::NOT_FOUND)?;
+    handle.set(Handle::of(index))
 }
 
 fn pci_info(handle: Handle, info: Out<PciInfo>) -> Answer {

@@ -32,21 +32,29 @@ unsafe impl Sync for Function {}
 pub(crate) static FUNCTIONS: [&[Function]; 4] =
     [identity::FUNCTIONS, processes::FUNCTIONS, state::FUNCTIONS, system::FUNCTIONS];
 
-/// An `nvmlDevice_t`. There is one, and it is this number.
+/// An `nvmlDevice_t`: a number that no program takes for none, and the device's behind it.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handle(usize);
 
 impl Handle {
-    /// The one device's. Not 0, which programs take for none.
-    const DEVICE: Self = Self(0x6f6d_7073);
+    const FIRST: usize = 0x6f6d_7073;
+
+    /// That of the device of this number.
+    fn of(index: usize) -> Self {
+        Self(Self::FIRST + index)
+    }
+
+    /// The device's number; INVALID_ARGUMENT if this is no handle.
+    fn index(self) -> Answer<u32> {
+        self.device()?;
+        Ok((self.0 - Self::FIRST) as u32)
+    }
 
     /// The device; INVALID_ARGUMENT if this is no handle.
     fn device(self) -> Answer<&'static Device> {
-        match self {
-            Self::DEVICE => mode::device(),
-            _ => Err(Failure::INVALID_ARGUMENT),
-        }
+        let index = self.0.checked_sub(Self::FIRST).ok_or(Failure::INVALID_ARGUMENT)?;
+        mode::devices()?.get(index).ok_or(Failure::INVALID_ARGUMENT)
     }
 }
 

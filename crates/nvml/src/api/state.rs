@@ -3,6 +3,7 @@
 use super::{Handle, functions};
 use crate::out::Out;
 use crate::status::{Answer, Failure};
+use cuda_api::environment::OPENMPS_SOFT_PEER;
 use std::ffi::{c_int, c_uint};
 
 /// NVML_FEATURE_DISABLED.
@@ -13,6 +14,8 @@ const COMPUTE_MODE_DEFAULT: c_uint = 0;
 const NOT_VIRTUAL: c_uint = 0;
 /// NVML_P2P_STATUS_NOT_SUPPORTED.
 const NO_PEER: c_uint = 1;
+/// NVML_P2P_STATUS_OK.
+const PEER: c_uint = 0;
 /// NVML_CLOCK_GRAPHICS, NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_CLOCK_VIDEO.
 const CLOCK_MEMORY: c_uint = 2;
 const CLOCK_VIDEO: c_uint = 3;
@@ -130,10 +133,9 @@ functions! {
     fn nvmlDeviceGetP2PStatus(
         one: Handle, other: Handle, _what: c_uint, status: *mut c_uint,
     ) {
-        one.device()?;
-        other.device()?;
         // A device is no peer of itself.
-        status.set(NO_PEER)
+        let peers = one.index()? != other.index()? && peers_are_linked();
+        status.set(if peers { PEER } else { NO_PEER })
     }
 
     // The call succeeds and says of each field that it is not there.
@@ -145,6 +147,11 @@ functions! {
             values.set_at(index, FieldValue { status: Failure::NOT_SUPPORTED.0, ..value })
         })
     }
+}
+
+/// Whether devices reach each other's memory: as the software GPU reads its variable.
+fn peers_are_linked() -> bool {
+    std::env::var(OPENMPS_SOFT_PEER).map_or(true, |value| value.trim() != "0")
 }
 
 /// The clocks of the model that the device presents: they neither rise nor fall.

@@ -12,6 +12,8 @@ const DRIVER_BRANCH: u32 = 580;
 const NVML_VERSION: &str = "13.580.0";
 /// NVML_TOPOLOGY_INTERNAL: on one board.
 const TOPOLOGY_INTERNAL: c_uint = 0;
+/// NVML_TOPOLOGY_SYSTEM: nothing nearer is common to both.
+const TOPOLOGY_SYSTEM: c_uint = 50;
 
 functions! {
     fn nvmlSystemGetDriverVersion(version: *mut c_char, length: c_uint) {
@@ -24,11 +26,11 @@ functions! {
     }
 
     fn nvmlSystemGetCudaDriverVersion(version: *mut c_int) {
-        version.set(mode::device()?.driver_version)
+        version.set(mode::first()?.driver_version)
     }
 
     fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) {
-        version.set(mode::device()?.driver_version)
+        version.set(mode::first()?.driver_version)
     }
 
     fn nvmlSystemGetProcessName(pid: c_uint, name: *mut c_char, length: c_uint) {
@@ -49,18 +51,17 @@ functions! {
     fn nvmlSystemGetTopologyGpuSet(
         _cpu: c_uint, count: *mut c_uint, handles: *mut Handle,
     ) {
-        let room = count.get()?;
-        count.set(1)?;
-        match (room, handles.is_null()) {
-            (0, _) | (_, true) => Ok(()),
-            _ => handles.set(Handle::DEVICE),
+        let (room, all) = (count.get()? as usize, mode::devices()?.len());
+        count.set(all as c_uint)?;
+        if handles.is_null() {
+            return Ok(());
         }
+        (0..all.min(room)).try_for_each(|index| handles.set_at(index, Handle::of(index)))
     }
 
     fn nvmlDeviceGetTopologyCommonAncestor(one: Handle, other: Handle, path: *mut c_uint) {
-        one.device()?;
-        other.device()?;
-        path.set(TOPOLOGY_INTERNAL)
+        let same = one.index()? == other.index()?;
+        path.set(if same { TOPOLOGY_INTERNAL } else { TOPOLOGY_SYSTEM })
     }
 
     fn nvmlDeviceGetTopologyNearestGpus(
@@ -71,9 +72,7 @@ functions! {
     }
 
     fn nvmlDeviceOnSameBoard(one: Handle, other: Handle, same: *mut c_int) {
-        one.device()?;
-        other.device()?;
-        same.set(1)
+        same.set((one.index()? == other.index()?).into())
     }
 
     fn nvmlDeviceGetCpuAffinity(handle: Handle, words: c_uint, set: *mut c_ulong) {

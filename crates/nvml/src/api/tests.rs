@@ -52,7 +52,10 @@ impl Session {
             };
             description.name[..4].copy_from_slice(b"test");
             description.pci_bus_id[..12].copy_from_slice(b"0000:3b:00.0");
-            Device::new(&description, 13_000)
+            let first = Device::new(&description, 13_000);
+            description.uuid = [0xcd; 16];
+            description.pci_bus_id[..12].copy_from_slice(b"0000:3c:00.0");
+            vec![first, Device::new(&description, 13_000)]
         });
         // SAFETY: takes no argument.
         assert_eq!(unsafe { nvmlInit_v2() }, 0);
@@ -80,7 +83,7 @@ fn nothing_answers_but_between_init_and_shutdown() {
     let mut count = 0;
     // SAFETY: for all calls of this test, the places are writable; codes are numbers.
     unsafe {
-        assert_eq!((nvmlDeviceGetCount_v2(&mut count), count), (0, 1));
+        assert_eq!((nvmlDeviceGetCount_v2(&mut count), count), (0, 2));
         assert_eq!(nvmlInit_v2(), 0);
         assert_eq!(nvmlShutdown(), 0);
         assert_eq!(nvmlDeviceGetCount_v2(&mut count), 0);
@@ -101,11 +104,18 @@ fn the_device_is_found_by_all_its_names_and_by_no_other() {
     let uuid = c"GPU-abababab-abab-abab-abab-abababababab";
     // SAFETY: for all calls of this test, texts are C strings, places are writable for their length.
     unsafe {
-        assert_eq!(nvmlDeviceGetHandleByIndex_v2(1, &mut handle), Failure::INVALID_ARGUMENT.0);
+        assert_eq!(nvmlDeviceGetHandleByIndex_v2(2, &mut handle), Failure::INVALID_ARGUMENT.0);
         assert_eq!(nvmlDeviceGetUUID(device, text.as_mut_ptr(), 96), 0);
         assert_eq!(CStr::from_ptr(text.as_ptr()), uuid);
         assert_eq!(nvmlDeviceGetHandleByUUID(uuid.as_ptr(), &mut handle), 0);
         assert_eq!(handle, device);
+        // The other one has names of its own.
+        assert_eq!(nvmlDeviceGetHandleByIndex_v2(1, &mut handle), 0);
+        assert_ne!(handle, device);
+        assert_eq!(nvmlDeviceGetUUID(handle, text.as_mut_ptr(), 96), 0);
+        assert_eq!(CStr::from_ptr(text.as_ptr()), c"GPU-cdcdcdcd-cdcd-cdcd-cdcd-cdcdcdcdcdcd");
+        let second = nvmlDeviceGetHandleByPciBusId_v2(c"0000:3c:00.0".as_ptr(), &mut handle);
+        assert_eq!((second, handle), (0, device + 1));
         let none = nvmlDeviceGetHandleByUUID(c"GPU-0".as_ptr(), &mut handle);
         assert_eq!(none, Failure::NOT_FOUND.0);
         let by_bus = nvmlDeviceGetHandleByPciBusId_v2(c"00000000:3B:00.0".as_ptr(), &mut handle);
@@ -116,7 +126,7 @@ fn the_device_is_found_by_all_its_names_and_by_no_other() {
         assert_eq!(CStr::from_ptr(text.as_ptr()), c"test");
         let short = nvmlDeviceGetName(device, text.as_mut_ptr(), 4);
         assert_eq!(short, Failure::INSUFFICIENT_SIZE.0);
-        let foreign = nvmlDeviceGetName(device + 1, text.as_mut_ptr(), 96);
+        let foreign = nvmlDeviceGetName(device + 2, text.as_mut_ptr(), 96);
         assert_eq!(foreign, Failure::INVALID_ARGUMENT.0);
     }
 }

@@ -36,23 +36,25 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The device of a provider that describes itself; `None` if it does not.
-    pub(crate) fn of(provider: &Provider) -> Option<Answer<Self>> {
+    /// The devices of a provider that describes them; `None` if it does not. All of the machine's,
+    /// whichever the process may use: so NVML has it.
+    pub(crate) fn all_of(provider: &Provider) -> Option<Answer<Vec<Self>>> {
         let describe = provider.extension()?.device_describe;
-        let mut description = MaybeUninit::<DeviceDescription>::zeroed();
         let mut driver_version = 0;
-        // SAFETY: both places are writable and of the types that the functions write; the
-        // functions may be called before cuInit.
-        let answers = unsafe {
-            describe(0, description.as_mut_ptr())
-                .and_then(|()| (provider.table().cuDriverGetVersion)(&mut driver_version))
+        // SAFETY: the place is writable; the function may be called before cuInit.
+        if unsafe { (provider.table().cuDriverGetVersion)(&mut driver_version) }.is_err() {
+            return Some(Err(Failure::UNKNOWN));
+        }
+        let one = |ordinal| {
+            let mut description = MaybeUninit::<DeviceDescription>::zeroed();
+            // SAFETY: the place is writable and of the type that the function writes, which may be
+            // called before cuInit.
+            unsafe { describe(ordinal, description.as_mut_ptr()) }.ok()?;
+            // SAFETY: zeroed above, and all bytes are a description.
+            Some(Self::new(&unsafe { description.assume_init() }, driver_version))
         };
-        // SAFETY: zeroed above, and all bytes are a description.
-        let description = unsafe { description.assume_init() };
-        Some(match answers {
-            Ok(()) => Ok(Self::new(&description, driver_version)),
-            Err(_) => Err(Failure::UNKNOWN),
-        })
+        let all: Vec<Self> = (0..).map_while(one).collect();
+        Some(if all.is_empty() { Err(Failure::UNKNOWN) } else { Ok(all) })
     }
 
     pub(crate) fn new(description: &DeviceDescription, driver_version: i32) -> Self {
@@ -99,7 +101,7 @@ impl Device {
 
     /// Who uses it.
     pub(crate) fn users(&self) -> Users {
-        Users::find(self.shared_file.as_deref())
+        Users::find(self.shared_file.as_deref(), &self.uuid_text())
     }
 
     /// Memory that is in use, bytes; at most all of it.

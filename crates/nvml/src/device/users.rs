@@ -30,15 +30,18 @@ pub(crate) struct Users {
 }
 
 impl Users {
-    /// As they are now. The daemon's servers have their clients' memory and are not listed.
-    pub(super) fn find(file: Option<&Path>) -> Self {
+    /// Those of the device with this UUID, as they are now. The daemon's servers have their clients'
+    /// memory and are not listed.
+    pub(super) fn find(file: Option<&Path>, uuid: &str) -> Self {
         let report = locate::report(&locate::pipe_directory());
         let servers = report.map_or_else(Vec::new, |report| report.servers);
         let alone = rows(file)
             .into_iter()
             .filter(|user| servers.iter().all(|server| server.pid != user.pid))
             .collect();
-        let clients = servers.iter().flat_map(|server| &server.clients).filter_map(user);
+        let clients = servers.iter().flat_map(|server| &server.clients);
+        let here = |client: &&Client| client.device_uuid.is_empty() || client.device_uuid == uuid;
+        let clients = clients.filter(here).filter_map(user);
         Self { clients: clients.collect(), alone }
     }
 }

@@ -141,10 +141,11 @@ const LAYERS: &[(&str, &[Layer])] = &[
         "simt-interpreter",
         &[
             layer("time_slice", &[]),
+            layer("processor", &[]),
             layer("register_file", &[]),
             // Handlers see the block that their warp is in, and what checks keep of it.
             layer("handler_context", &["check", "ops", "run"]),
-            layer("ops", &["check", "handler_context", "register_file", "run"]),
+            layer("ops", &["check", "handler_context", "processor", "register_file", "run"]),
             layer("runtime", &["handler_context", "ops"]),
             layer("check", &["handler_context", "ops"]),
             layer(
@@ -175,6 +176,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
         &[
             layer("asm", &[]),
             layer("ablation", &[]),
+            layer("host", &[]),
             layer("analysis", &[]),
             layer("cache", &["asm"]),
             layer("frame_layout", &["asm"]),
@@ -237,6 +239,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "frame",
                     "frame_layout",
                     "function",
+                    "host",
                     "memory",
                     "operands",
                     "regalloc",

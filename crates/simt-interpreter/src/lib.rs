@@ -13,6 +13,7 @@ mod check;
 mod decode;
 mod handler_context;
 mod ops;
+mod processor;
 mod register_file;
 mod run;
 mod runtime;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 /// Instruction sets that the handlers are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstructionSet {
-    /// SSE2: every x86-64 processor.
+    /// What every processor of the architecture has: SSE2 on x86-64.
     Baseline,
     /// AVX2 and FMA.
     Avx2,

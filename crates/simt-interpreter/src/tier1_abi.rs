@@ -52,7 +52,7 @@ pub struct Frame {
     pub own: *const u8,
     /// Runs decoded instructions of the function: the first one's number and how many. Gives one
     /// of [`NEXT`], [`FAULT`], [`PARK`] and [`LEAVE`].
-    pub run: unsafe extern "sysv64" fn(*mut Frame, u32, u32) -> u32,
+    pub run: unsafe extern "C" fn(*mut Frame, u32, u32) -> u32,
     /// Back-edges left before others get a turn.
     pub fuel: i64,
     /// To be added to the counters.
@@ -164,7 +164,7 @@ pub const ASKED: u32 = 5;
 pub const FINISHED: u32 = 6;
 
 /// Enters native code at the start of a block, with [`Frame::mask`]'s lanes.
-pub type Entry = unsafe extern "sysv64" fn(*mut Frame, u32) -> u32;
+pub type Entry = unsafe extern "C" fn(*mut Frame, u32) -> u32;
 
 /// What a kernel's native code can do besides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -286,7 +286,7 @@ pub trait Generator: Send + Sync {
     fn generate(&self, function: &VectorFunction, layout: &Layout<'_>) -> Option<NativeCode>;
 }
 
-unsafe extern "sysv64" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 {
+unsafe extern "C" fn run(frame: *mut Frame, first: u32, count: u32) -> u32 {
     // SAFETY: native code passes the frame it was given, which `enter` made of a machine and the
     // function's instructions; the numbers are of instructions decoded for that function.
     unsafe {

@@ -31,6 +31,7 @@ mod disassembly;
 mod frame;
 pub(crate) mod frame_layout;
 mod function;
+mod host;
 mod memory;
 pub(crate) mod operands;
 mod regalloc;
@@ -56,7 +57,6 @@ use simt::ir::vector::Tier;
 use simt::ir::vector::VectorFunction;
 use simt_interpreter::Interpreter;
 use simt_interpreter::tier1_abi::{Entry, Generator, Layout, NativeCode};
-use std::arch::x86_64::{__cpuid, __cpuid_count};
 use std::sync::Arc;
 
 /// Starts of a kernel, counted in warps, before it is worth native code: a few blocks of a grid
@@ -139,24 +139,7 @@ impl SimdIsa {
 
     /// True if this processor runs such code.
     pub fn is_here(self) -> bool {
-        let common = is_x86_feature_detected!("popcnt")
-            && is_x86_feature_detected!("lzcnt")
-            && is_x86_feature_detected!("bmi1");
-        common
-            && match self {
-                Self::Avx512 => {
-                    is_x86_feature_detected!("avx512f")
-                        && is_x86_feature_detected!("avx512bw")
-                        && is_x86_feature_detected!("avx512dq")
-                        && is_x86_feature_detected!("avx512vl")
-                }
-                Self::Avx2 => {
-                    is_x86_feature_detected!("avx2")
-                        && is_x86_feature_detected!("fma")
-                        && is_x86_feature_detected!("f16c")
-                        && is_x86_feature_detected!("bmi2")
-                }
-            }
+        host::runs(self)
     }
 }
 
@@ -260,10 +243,9 @@ fn image(made: &Made) -> Image {
 /// What generators look at beside the function: all that this processor says it can do, and what
 /// code shall be made without.
 fn processor(isa: SimdIsa, counting: bool) -> String {
-    let (basic, extended, more) = (__cpuid(1), __cpuid_count(7, 0), __cpuid_count(7, 1));
-    let (ebx, ecx, edx) = (extended.ebx, extended.ecx, extended.edx);
+    let [ecx1, ebx, ecx, edx, eax] = host::abilities();
     let without = Ablation::current();
-    format!("{isa:?} {without:?} {counting} {:x} {ebx:x} {ecx:x} {edx:x} {:x}", basic.ecx, more.eax)
+    format!("{isa:?} {without:?} {counting} {ecx1:x} {ebx:x} {ecx:x} {edx:x} {eax:x}")
 }
 
 impl Generator for Jit {

@@ -8,6 +8,7 @@ use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::half;
 use crate::ops::map::{Body, Lane, Rare, Target, active, versions};
 use crate::ops::memory::{lanes, locate};
+use crate::processor::{exchange_16, has_exchange_16};
 use simt::ir::op::{AtomOp, AtomType, Space};
 use simt::kernel::WARP_LANES;
 use std::marker::PhantomData;
@@ -49,34 +50,12 @@ words! {
 
 impl Word for u128 {
     unsafe fn update(at: *mut u8, f: impl Fn(Self) -> Self) -> Self {
-        /// Stores `new` if `old` is there; returns what was.
-        ///
-        /// # Safety
-        /// As [`Word::update`]; the processor has `cmpxchg16b`.
-        unsafe fn exchange(at: *mut u128, old: u128, new: u128) -> u128 {
-            let (mut low, mut high) = (old as u64, (old >> 64) as u64);
-            // SAFETY: by contract. `rbx` belongs to the compiler and gets its value back.
-            unsafe {
-                std::arch::asm!(
-                    "xchg rsi, rbx",
-                    "lock cmpxchg16b [rdi]",
-                    "mov rbx, rsi",
-                    in("rdi") at,
-                    inout("rsi") new as u64 => _,
-                    in("rcx") (new >> 64) as u64,
-                    inout("rax") low,
-                    inout("rdx") high,
-                    options(nostack)
-                );
-            }
-            u128::from(low) | u128::from(high) << 64
-        }
         let at = at.cast::<u128>();
         // SAFETY: by contract; the decoder selects this only where the processor has it.
         unsafe {
-            let mut old = exchange(at, 0, 0);
+            let mut old = exchange_16(at, 0, 0);
             loop {
-                let now = exchange(at, old, f(old));
+                let now = exchange_16(at, old, f(old));
                 if now == old {
                     return old;
                 }
@@ -322,7 +301,7 @@ pub(crate) fn visit<V: Visitor>(op: AtomOp, ty: AtomType, visitor: V) -> Option<
             visitor.visit::<$o>()
         };
     }
-    if ty == T::B128 && !is_x86_feature_detected!("cmpxchg16b") {
+    if ty == T::B128 && !has_exchange_16() {
         return None;
     }
     Some(match (op, ty) {

@@ -12,6 +12,8 @@
 //! Handlers that write predicates look at mask and guard themselves.
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
+pub(crate) use crate::processor::pack_mask;
+use crate::processor::{has_avx2, has_avx512};
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
 use std::marker::PhantomData;
@@ -21,7 +23,7 @@ use std::marker::PhantomData;
 pub(crate) enum Target {
     /// One value for all lanes.
     Scalar,
-    /// 32 lanes, x86-64 as of 2003.
+    /// 32 lanes, what every processor of the architecture has.
     Baseline,
     /// 32 lanes, AVX2 and FMA.
     Avx2,
@@ -32,14 +34,9 @@ pub(crate) enum Target {
 impl Target {
     /// The widest that this processor has.
     pub(crate) fn detect() -> Self {
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("fma")
-        {
+        if has_avx512() {
             Self::Avx512
-        } else if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        } else if has_avx2() {
             Self::Avx2
         } else {
             Self::Baseline
@@ -61,6 +58,7 @@ unsafe fn baseline<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step
     unsafe { B::run(machine, ins) }
 }
 
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,bmi1,bmi2,popcnt,lzcnt")]
 unsafe fn avx2<B: Body>(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
     // SAFETY: the caller keeps the contract of `Handler`.
@@ -78,7 +76,10 @@ impl Versions for Target {
         match self {
             Self::Scalar => baseline::<S>,
             Self::Baseline => baseline::<B>,
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 | Self::Avx512 => avx2::<B>,
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 | Self::Avx512 => baseline::<B>,
         }
     }
 }
@@ -376,18 +377,6 @@ pub(crate) fn float_binary<F: Fn(f32, f32) -> f32 + Copy>(target: Target, _: F) 
 /// A handler `d = f(a, b, c)` on f32, NaN made canonical.
 pub(crate) fn float_ternary<F: Fn(f32, f32, f32) -> f32 + Copy>(target: Target, _: F) -> Handler {
     versions::<FloatMap3<WARP_LANES, F>, FloatMap3<1, F>>(target)
-}
-
-/// The mask whose bit `i` is `bytes[i]`'s top bit.
-#[inline(always)]
-pub(crate) fn pack_mask(bytes: &[u8; WARP_LANES]) -> u32 {
-    use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_movemask_epi8};
-    // SAFETY: SSE2 is part of x86-64; both loads lie in the array and may be unaligned.
-    unsafe {
-        let low = _mm_loadu_si128(bytes.as_ptr().cast::<__m128i>());
-        let high = _mm_loadu_si128(bytes.as_ptr().add(16).cast::<__m128i>());
-        _mm_movemask_epi8(low) as u32 | (_mm_movemask_epi8(high) as u32) << 16
-    }
 }
 
 /// Writes a predicate in the active lanes.

@@ -14,13 +14,11 @@ pub(crate) use crate::ops::memory::address::*;
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Lane, Lanes, Target, active, each, read, versions, write};
+use crate::processor::{load_16, store_16};
 use simt::ir::op::{Access, Width};
 use simt::kernel::WARP_LANES;
 use simt::launch_shape::HALF_LANES;
-use std::arch::asm;
-use std::arch::x86_64::__m128i;
 use std::marker::PhantomData;
-use std::mem::transmute;
 
 /// How an element in memory becomes a register and back.
 pub(crate) trait Element<R>: Lane {
@@ -52,8 +50,7 @@ pub(crate) trait Element<R>: Lane {
     }
 }
 
-/// By an instruction for 16 bytes, which every processor with AVX makes whole; the compiler might
-/// move two halves.
+/// By an instruction for 16 bytes; the compiler might move two halves.
 impl Element<u128> for u128 {
     const BY_ITSELF: bool = true;
 
@@ -69,22 +66,14 @@ impl Element<u128> for u128 {
 
     #[inline(always)]
     unsafe fn fetch(from: *const Self) -> Self {
-        let value: __m128i;
-        // SAFETY: by contract; any bits are a value of both types.
-        unsafe {
-            asm!("movdqu {}, [{}]", out(xmm_reg) value, in(reg) from,
-                options(nostack, preserves_flags, readonly));
-            transmute::<__m128i, u128>(value)
-        }
+        // SAFETY: by contract.
+        unsafe { load_16(from) }
     }
 
     #[inline(always)]
     unsafe fn put(self, to: *mut Self) {
-        // SAFETY: as in `fetch`.
-        unsafe {
-            asm!("movdqu [{}], {}", in(reg) to, in(xmm_reg) transmute::<u128, __m128i>(self),
-                options(nostack, preserves_flags));
-        }
+        // SAFETY: by contract.
+        unsafe { store_16(to, self) }
     }
 }
 

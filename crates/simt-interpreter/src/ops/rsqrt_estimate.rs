@@ -6,6 +6,7 @@
 //! Rapids) give the same estimates, which 64 lines describe; a processor that gives others is found
 //! out by [`is_here`] and keeps the root and the quotient, each rounded, that others have.
 
+use crate::processor::rsqrt_estimates;
 use std::sync::OnceLock;
 
 /// The estimates of the arguments from 1/2 to 2, where all others repeat by powers of 4: 32 lines an
@@ -70,30 +71,14 @@ pub(crate) fn rsqrt(x: f32) -> f32 {
 pub fn is_here() -> bool {
     static HERE: OnceLock<bool> = OnceLock::new();
     *HERE.get_or_init(|| {
-        if !is_x86_feature_detected!("avx512f") {
-            return false;
-        }
         // Both ends of each line.
         let ends =
             (0..64u32).flat_map(|line| [0x0000_00ff, 0x0003_ffff].map(|low| line << 18 | low));
         let arguments: Vec<f32> =
             ends.map(|low| f32::from_bits((126 << FRACTION_BITS) + low)).collect();
-        arguments.as_chunks().0.iter().all(|x| {
-            // SAFETY: the processor has AVX-512 F.
-            let given = unsafe { instruction(x) };
-            given == x.map(estimate)
-        })
+        let same = |x| rsqrt_estimates(x).is_some_and(|given| given == x.map(estimate));
+        arguments.as_chunks().0.iter().all(same)
     })
-}
-
-/// What `vrsqrt14ps` gives.
-#[target_feature(enable = "avx512f")]
-fn instruction(x: &[f32; 16]) -> [f32; 16] {
-    use std::arch::x86_64::{_mm512_loadu_ps, _mm512_rsqrt14_ps, _mm512_storeu_ps};
-    let mut made = [0.0; 16];
-    // SAFETY: both are 16 floats, which may be unaligned.
-    unsafe { _mm512_storeu_ps(made.as_mut_ptr(), _mm512_rsqrt14_ps(_mm512_loadu_ps(x.as_ptr()))) };
-    made
 }
 
 #[cfg(test)]
@@ -122,8 +107,7 @@ mod tests {
             return;
         }
         for x in octaves() {
-            // SAFETY: the processor has AVX-512 F.
-            let given = unsafe { instruction(&x) };
+            let given = rsqrt_estimates(&x).expect("the instruction is here");
             for (x, given) in x.into_iter().zip(given) {
                 let power_of_4 = x == 1.0;
                 assert!(

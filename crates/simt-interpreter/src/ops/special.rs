@@ -2,6 +2,7 @@
 
 use crate::handler_context::HandlerContext;
 use crate::ops::map::each;
+use crate::processor::cycles;
 use simt::ir::op::Special;
 use simt::kernel::{Dim3, WARP_LANES};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -87,12 +88,6 @@ fn remainder(a: Dim3, by: Dim3) -> Dim3 {
     Dim3 { x: a.x % by.x, y: a.y % by.y, z: a.z % by.z }
 }
 
-/// Cycles: the processor's own counter.
-fn clock() -> u64 {
-    // SAFETY: every x86-64 processor has a time stamp counter.
-    unsafe { std::arch::x86_64::_rdtsc() }
-}
-
 /// Nanoseconds of the wall clock.
 fn timer() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
@@ -118,8 +113,8 @@ impl HandlerContext<'_> {
             MASK_LT => bit - 1,
             MASK_GE => !(bit - 1),
             MASK_GT => !(bit | (bit - 1)),
-            CLOCK => clock(),
-            CLOCK_HI => clock() >> 32,
+            CLOCK => cycles(),
+            CLOCK_HI => cycles() >> 32,
             TIMER => timer(),
             TIMER_HI => timer() >> 32,
             DYNAMIC_SHARED => u64::from(launch.dynamic_shared_bytes),

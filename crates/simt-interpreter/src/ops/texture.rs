@@ -1,12 +1,28 @@
 //! Textures and surfaces. Warps read textures together where nothing can fault (`warp`);
 //! else one lane reads after the other, every texel checked as any access.
 
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
+)]
 mod footprint;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
+)]
 mod plan;
 mod sample;
 mod surface;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
+)]
 mod texels;
 mod warp;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, unused_variables, reason = "for vectors of x86-64")
+)]
 mod wide;
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};

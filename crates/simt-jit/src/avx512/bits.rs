@@ -3,6 +3,7 @@
 use crate::asm::assembler::{X, repeated};
 use crate::frame_layout::{K1, K2, Z0, Z1, Z2};
 use crate::function::Compiler;
+use crate::host::host_has;
 use crate::operands::{Value, move_code};
 use iced_x86::{Code, Register};
 use simt::ir::op::{PrmtMode, Width};
@@ -53,7 +54,7 @@ pub(crate) fn bytes_taken(selector: u32, second: bool) -> impl Fn(u8, u8) -> Opt
 impl Compiler<'_> {
     /// `brev`; false if the processor lacks what it takes.
     pub(crate) fn reverse_bits(&mut self, inst: &VectorInst, w: Width) -> bool {
-        if !is_x86_feature_detected!("gfni") {
+        if !host_has!("gfni") {
             return false;
         }
         let a = self.value(inst.src[0], w);

@@ -3,6 +3,7 @@
 use crate::asm::assembler::{X, repeated};
 use crate::frame_layout::{K1, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::host::host_has;
 use crate::operands::{Place, Value, move_code, ymm};
 use crate::scalar::integer::window;
 use iced_x86::{Code, Register};
@@ -448,10 +449,10 @@ impl Compiler<'_> {
             }
             (IntOp::Popc | IntOp::Clz, Width::W32) => {
                 let (code, has) = if op == IntOp::Popc {
-                    let has = is_x86_feature_detected!("avx512vpopcntdq");
+                    let has = host_has!("avx512vpopcntdq");
                     (Code::EVEX_Vpopcntd_zmm_k1z_zmmm512b32, has)
                 } else {
-                    let has = is_x86_feature_detected!("avx512cd");
+                    let has = host_has!("avx512cd");
                     (Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32, has)
                 };
                 if !has {

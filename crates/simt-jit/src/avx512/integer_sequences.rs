@@ -4,6 +4,7 @@
 use crate::asm::assembler::{X, at, repeated};
 use crate::frame_layout::{K1, LANE_SECONDS, LANE_VALUES, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::host::host_has;
 use crate::operands::{Value, move_code, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{IntOp, IntType, Special, Width};
@@ -95,10 +96,10 @@ impl Compiler<'_> {
     /// `popc` and `clz` of 64-bit lanes: results have 32.
     fn count_wide(&mut self, inst: &VectorInst, ones: bool) -> bool {
         let (code, has) = if ones {
-            let has = is_x86_feature_detected!("avx512vpopcntdq");
+            let has = host_has!("avx512vpopcntdq");
             (Code::EVEX_Vpopcntq_zmm_k1z_zmmm512b64, has)
         } else {
-            (Code::EVEX_Vplzcntq_zmm_k1z_zmmm512b64, is_x86_feature_detected!("avx512cd"))
+            (Code::EVEX_Vplzcntq_zmm_k1z_zmmm512b64, host_has!("avx512cd"))
         };
         let value = self.value(inst.src[0], Width::W64);
         has && self.by_parts(inst, Width::W32, |this, part| {
@@ -121,7 +122,7 @@ impl Compiler<'_> {
 
     /// `bfind`: the place of the highest bit that is not the sign's, or its distance from the top.
     fn find_bit(&mut self, inst: &VectorInst, distance: bool, ty: IntType) -> bool {
-        if !is_x86_feature_detected!("avx512cd") {
+        if !host_has!("avx512cd") {
             return false;
         }
         let w = ty.width();
@@ -579,10 +580,10 @@ impl Compiler<'_> {
             }
             Popc | Clz => {
                 let (code, has) = if op == Popc {
-                    let has = is_x86_feature_detected!("avx512vpopcntdq");
+                    let has = host_has!("avx512vpopcntdq");
                     (Code::EVEX_Vpopcntd_zmm_k1z_zmmm512b32, has)
                 } else {
-                    (Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32, is_x86_feature_detected!("avx512cd"))
+                    (Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32, host_has!("avx512cd"))
                 };
                 let value = self.value(inst.src[0], narrow);
                 has && self.by_parts(inst, w, |this, part| {

@@ -311,7 +311,7 @@ pub(crate) fn locate_for(target: Target) -> Locate {
     }
 }
 
-#[target_feature(enable = "avx2")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
 unsafe fn locate_avx2(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
@@ -324,7 +324,7 @@ unsafe fn locate_avx2(
     locate_any(machine, ins, m, bytes, write, a, pointers)
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl"))]
 unsafe fn locate_avx512(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,

@@ -9,7 +9,9 @@
 //! All lanes of the warp take part, so nothing here looks at masks except to know whether to run
 //! at all and which lanes' results may be written.
 
+#[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod format;
 mod product;
@@ -145,6 +147,7 @@ unsafe fn write_lanes<T: Lane>(
 ///
 /// # Safety
 /// The operands are those of a product of 16 rows with sums in f32.
+#[cfg(target_arch = "x86_64")]
 #[cold]
 unsafe fn write_some(machine: &mut HandlerContext<'_>, o: Operands, m: u32, d: &mut [[f32; W]; 4]) {
     for (i, d) in d.iter_mut().enumerate() {
@@ -160,6 +163,7 @@ unsafe fn write_some(machine: &mut HandlerContext<'_>, o: Operands, m: u32, d: &
 /// The handler of a product; `None` for formats that do not go together.
 pub(crate) fn multiply(product: Multiply, t: Target) -> Option<Handler> {
     use MatrixType as M;
+    #[cfg(target_arch = "x86_64")]
     if product.tall && product.a == product.b {
         let fast = match t {
             Target::Avx512 => avx512::handler(product.a),

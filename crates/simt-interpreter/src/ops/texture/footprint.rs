@@ -6,7 +6,9 @@
 
 use super::plan::{Axis, Plan};
 use super::texels::all;
+#[cfg(target_arch = "x86_64")]
 use super::wide::avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
 use super::wide::avx512::Avx512;
 use super::wide::{LANES_MAX, Row, Wide};
 use crate::ops::map::Target;
@@ -396,6 +398,7 @@ unsafe fn gathered<W: Wide>(plan: &Plan, footprint: &Footprint, to: [*mut u32; 4
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 macro_rules! compiled {
     ($wide:ty, $features:literal, $module:ident) => {
         /// Compiled for a processor.
@@ -432,7 +435,9 @@ macro_rules! compiled {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 compiled!(Avx2, "avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx2);
+#[cfg(target_arch = "x86_64")]
 compiled!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx512);
 
 /// What of a texture is read.
@@ -457,8 +462,10 @@ pub(super) fn pick(target: Target, dims: u8, way: Way, cube: bool) -> Option<Run
         Way::Gathered => way::GATHERED,
     };
     match target {
+        #[cfg(target_arch = "x86_64")]
         Target::Avx512 => for_avx512::pick(dims, way, cube),
+        #[cfg(target_arch = "x86_64")]
         Target::Avx2 => for_avx2::pick(dims, way, cube),
-        Target::Baseline | Target::Scalar => None,
+        _ => None,
     }
 }

@@ -9,7 +9,9 @@
 use super::footprint::Footprint;
 use super::plan::Plan;
 use super::sample::NAN;
+#[cfg(target_arch = "x86_64")]
 use super::wide::avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
 use super::wide::avx512::Avx512;
 use super::wide::{LANES_MAX, Row, Wide};
 use crate::ops::map::Target;
@@ -391,6 +393,7 @@ unsafe fn blended<
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 macro_rules! compiled {
     ($wide:ty, $features:literal, $module:ident) => {
         /// Compiled for a processor.
@@ -466,7 +469,9 @@ macro_rules! compiled {
     };
 }
 
+#[cfg(target_arch = "x86_64")]
 compiled!(Avx2, "avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx2);
+#[cfg(target_arch = "x86_64")]
 compiled!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx512);
 
 /// What reads texels of a format, `None` without vectors: as they are, or scaled to numbers up
@@ -488,8 +493,10 @@ pub(super) fn pick(
     };
     let scaled = if scaled && kind <= kind::S16 { kind::SCALED } else { 0 };
     match target {
+        #[cfg(target_arch = "x86_64")]
         Target::Avx512 => for_avx512::pick(kind | scaled, channels, blends),
+        #[cfg(target_arch = "x86_64")]
         Target::Avx2 => for_avx2::pick(kind | scaled, channels, blends),
-        Target::Baseline | Target::Scalar => None,
+        _ => None,
     }
 }

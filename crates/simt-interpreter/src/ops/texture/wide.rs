@@ -4,7 +4,9 @@
 //! from elsewhere is undefined, which is why all are unsafe. Masks say which lanes are meant; their
 //! bits are those of a warp's mask, the first lane lowest.
 
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
 pub(super) mod avx512;
 
 /// Most lanes of a vector.

@@ -10,6 +10,7 @@
 //! - Of B there are, for each step, two quads that all quads of lanes have in common: what even
 //!   columns multiply with, and odd ones.
 
+use crate::host::host_has;
 use crate::regalloc::allocate::parts;
 use iced_x86::Register;
 use simt::ir::matrix::{MatrixType, Multiply, added};
@@ -70,7 +71,7 @@ impl Engine {
         let is_quarter = |ty| matches!(ty, M::E4M3 | M::E5M2);
         let (a, b) = (product.a, product.b);
         let kind = match a {
-            M::BF16 if same && is_x86_feature_detected!("avx512bf16") => Kind::Pairs,
+            M::BF16 if same && host_has!("avx512bf16") => Kind::Pairs,
             M::BF16 | M::F16 | M::TF32 if same => Kind::Single,
             M::E4M3 | M::E5M2 if is_quarter(b) => Kind::Single,
             M::F64 if same => Kind::Double,
@@ -81,8 +82,8 @@ impl Engine {
         };
         let here = match kind {
             Kind::Pairs | Kind::Single | Kind::Double | Kind::Words => true,
-            Kind::Bytes => is_x86_feature_detected!("avx512vnni"),
-            Kind::Bits => is_x86_feature_detected!("avx512vpopcntdq"),
+            Kind::Bytes => host_has!("avx512vnni"),
+            Kind::Bits => host_has!("avx512vpopcntdq"),
         };
         here.then_some(Self { kind, product, beside: false })
     }
@@ -93,7 +94,7 @@ impl Engine {
         let is_integer = |ty| matches!(ty, M::S8 | M::U8 | M::S4 | M::U4);
         let same = product.a == product.b;
         let kind = match product.a {
-            M::F16 if same && is_x86_feature_detected!("f16c") => Kind::Single,
+            M::F16 if same && host_has!("f16c") => Kind::Single,
             M::BF16 | M::TF32 if same => Kind::Single,
             M::F64 if same => Kind::Double,
             a if is_integer(a) && a.bits() == product.b.bits() => Kind::Words,

@@ -16,6 +16,7 @@ pub mod ir;
 pub mod kernel;
 pub mod launch_shape;
 mod lower;
+pub mod pass;
 mod pipeline;
 pub mod runtime;
 mod transform;

@@ -14,6 +14,7 @@ pub mod matrix;
 pub mod op;
 pub(crate) mod op_display;
 pub mod sparse;
+pub mod text;
 pub mod vector;
 
 use crate::ir::op::{BarrierOp, Class, Op};

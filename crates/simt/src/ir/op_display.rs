@@ -1,7 +1,7 @@
 //! Display of operations, for dumps of the IRs.
 //!
-//! For people and for diffs: the names follow PTX where it has one, but this is no PTX and nothing
-//! reads it back.
+//! For people and for diffs: the names follow PTX where it has one, but this is no PTX. Tests read
+//! it back (`ir::text`).
 
 use crate::ir::op::{Access, CompareType, Convert, FloatMode, Op, Round, Special};
 use std::fmt;

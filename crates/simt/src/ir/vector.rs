@@ -433,14 +433,14 @@ impl VectorFunction {
                 }
                 writeln!(f, " args {:?} results {:?} then b{next}", call.args, call.results)
             }
-            VectorTerm::Barrier { op, barrier, count, predicate, dst, next, .. } => {
+            VectorTerm::Barrier { op, barrier, count, predicate, negated, dst, next } => {
                 if let Some(dest) = dst {
                     self.write_dest(f, dest)?;
                     f.write_str(" = ")?;
                 }
                 write!(f, "barrier {op:?} {barrier}, {count}")?;
                 if let Some(p) = predicate {
-                    write!(f, ", {p}")?;
+                    write!(f, ", {}{p}", if *negated { "!" } else { "" })?;
                 }
                 writeln!(f, " then b{next}")
             }

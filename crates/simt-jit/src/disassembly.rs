@@ -47,7 +47,8 @@ pub fn summary(function: &VectorFunction, isa: SimdIsa) -> Option<Summary> {
     Some(found)
 }
 
-/// The code of a kernel's function: an instruction a line, with the blocks' versions marked. `None`
+/// The code of a kernel's function: an instruction a line, with the blocks' versions and the
+/// out-of-line code behind them marked. `None`
 /// if the function has no native code.
 pub fn listing(function: &VectorFunction, isa: SimdIsa) -> Option<String> {
     let function = &as_run(function, isa);
@@ -63,6 +64,8 @@ pub fn listing(function: &VectorFunction, isa: SimdIsa) -> Option<String> {
             let _ = writeln!(name, "{kind} b{block}:");
         }
     }
+    let out_of_line = names.entry(u64::from(made.out_of_line)).or_default();
+    out_of_line.push_str("out of line:\n");
     let start = made.constants as u64;
     let mut decoder = Decoder::with_ip(64, &bytes[first..], start, DecoderOptions::NONE);
     let mut formatter = IntelFormatter::new();

@@ -144,6 +144,8 @@ pub(crate) struct Made {
     pub(crate) constants: usize,
     /// Where it is entered.
     pub(crate) start: u32,
+    /// Where the versions end, and what they jump to when something is rare begins.
+    pub(crate) out_of_line: u32,
     /// Offsets of the blocks' entries, unmasked versions and masked versions, one list behind the other.
     pub(crate) table: Vec<u32>,
     /// What it can do.
@@ -270,6 +272,8 @@ impl<'a> Compiler<'a> {
         }
         self.inline = false;
         self.groups = CheckGroups::default();
+        let out_of_line = self.a.label();
+        self.a.bind(out_of_line);
         self.emit_out_of_line();
         self.set_current_block(PROLOGUE);
         let left = self.untouched();
@@ -297,10 +301,11 @@ impl<'a> Compiler<'a> {
             .map(|label| finished.offset(*label))
             .collect::<Option<Vec<u32>>>()?;
         let start = finished.offset(start)?;
+        let out_of_line = finished.offset(out_of_line)?;
         let abilities = warp_loop::abilities(self.f);
         let interpreted_at = self.interpreted_at;
         let (code, constants) = (finished.bytes, finished.constants);
-        Some(Made { code, constants, start, table, abilities, interpreted_at })
+        Some(Made { code, constants, start, out_of_line, table, abilities, interpreted_at })
     }
 
     pub(crate) fn forget_cached(&mut self) {

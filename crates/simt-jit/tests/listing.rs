@@ -1,5 +1,8 @@
 //! Every kernel of the samples has native code, and it can be shown.
 
+#[path = "listing/memory.rs"]
+mod memory;
+
 use simt::inspect::inspect;
 use simt::ir::op::Op;
 use simt_jit::SimdIsa;

@@ -410,7 +410,7 @@ impl Compiler<'_> {
         }
         let kept = at(Register::RSP, SAVED_SCRATCH);
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
-        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::Ranges).into()]);
         let start = (mem.site * size_of::<Range>() + offset_of!(Range, start)) as i32;
         let end = (mem.site * size_of::<Range>() + offset_of!(Range, end)) as i32;
         let writable = (mem.site * size_of::<Range>() + offset_of!(Range, writable)) as i32;
@@ -462,7 +462,7 @@ impl Compiler<'_> {
             self.a.op(Code::Lea_r64_m, &[A.into(), at(address, more).into()]);
             A
         };
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         // UseWeights are of addresses of a process, which have no sign: neither has what is behind
         // their start, so that its end is not around that of the address space.
         self.a.op(Code::Cmp_r64_rm64, &[first.into(), range_start(mem.site).into()]);

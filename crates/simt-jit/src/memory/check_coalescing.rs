@@ -213,21 +213,27 @@ impl Compiler<'_> {
         }
     }
 
-    /// Counts the bytes of an access of all lanes; those of an unmasked version's block at once.
-    pub(crate) fn count_known(&mut self, mem: MemAccess, bytes: i32) {
-        match self.groups.counted.first_key_value() {
-            None => self.count(mem, bytes),
-            Some((first, _)) if *first == self.index => {
-                let all = self.groups.counted.values().sum();
-                self.count(mem, all);
-            }
-            Some(_) => {}
+    /// Counts the bytes of all accesses of an unmasked version's block at once, at the first of them;
+    /// false where each counts its own, once its check is made.
+    pub(crate) fn count_block(&mut self, mem: MemAccess) -> bool {
+        let Some((first, _)) = self.groups.counted.first_key_value() else { return false };
+        if *first == self.index {
+            let all = self.groups.counted.values().sum();
+            self.count(MemAccess { shared: false, ..mem }, all);
         }
+        true
     }
 
-    /// Bytes that have been counted for instructions from `index` on, up to `end`.
+    /// Bytes that have been counted for instructions from `index` on, up to `end`: none in front of the
+    /// first access that is counted.
     pub(crate) fn counted_ahead(&self, index: usize, end: usize) -> i32 {
-        self.groups.counted.range(index..end).map(|(_, bytes)| *bytes).sum()
+        let counted = &self.groups.counted;
+        match counted.first_key_value() {
+            Some((first, _)) if *first <= index => {
+                counted.range(index..end).map(|(_, bytes)| *bytes).sum()
+            }
+            _ => 0,
+        }
     }
 
     /// Where addresses start, as a pointer in a register.

@@ -338,7 +338,7 @@ impl Compiler<'_> {
         let (low, high) = (word(WORDS + linear.word), word(WORDS + linear.word + 1));
         let done = self.a.label();
         self.a.op(Code::Mov_rm64_imm32, &[high.into(), X::I(0)]);
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(site).into()]);
         self.a.op(Code::Mov_rm64_r64, &[low.into(), A.into()]);
         self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(site).into()]);
@@ -394,7 +394,7 @@ impl Compiler<'_> {
             }
             Some(Check::Linear) | None => return,
         };
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         match start {
             Some(start) => {
                 self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(site).into()]);

@@ -12,8 +12,8 @@ const BYTES: usize = 1 << 15;
 const START: u64 = 1 << 14;
 
 /// What threads do: `%p` and `%q` are the addresses `STRIDE` times the thread behind the first and
-/// the second one.
-const BODIES: [(u32, &str); 12] = [
+/// the second one, `%m` and `%n`; `%z` is twice as far behind the first.
+const BODIES: [(u32, &str); 17] = [
     (4, "ld.global.u32 %a, [%p]; add.u32 %a, %a, 1; st.global.u32 [%q], %a;"),
     (
         4,
@@ -47,28 +47,45 @@ const BODIES: [(u32, &str); 12] = [
         "@!%odd bra SKIP; ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p+32];
          add.u32 %a, %a, %b; st.global.u32 [%q], %a; st.global.u32 [%q+32], %b;\nSKIP:",
     ),
+    // From the lane before, as it was.
+    (4, "ld.global.u32 %a, [%p+-4]; add.u32 %a, %a, 1; st.global.u32 [%p], %a;"),
+    // At another distance from the same place.
+    (4, "ld.global.u32 %a, [%p]; add.u32 %a, %a, 1; st.global.u32 [%z], %a;"),
+    (4, "st.global.u32 [%p], %t; ld.global.u32 %a, [%z]; st.global.u32 [%q+8192], %a;"),
+    // One place, where the last lane's value stays.
+    (4, "@%odd st.global.u32 [%n], %t; @!%odd st.global.u32 [%n+64], %t;"),
     // Elements that are not where they should be.
     (4, "ld.global.u32 %a, [%p+2]; st.global.u32 [%q], %a;"),
+    (
+        8,
+        "ld.global.u32 %a, [%p]; ld.global.v2.u32 {%b, %c}, [%p+4]; add.u32 %a, %a, %b;
+         add.u32 %a, %a, %c; st.global.u32 [%q], %a;",
+    ),
 ];
+
+/// Those of the last kind.
+const MISALIGNED: usize = 2;
 
 fn kernel(stride: u32, body: &str) -> String {
     format!(
         ".version 7.8\n.target sm_80\n.address_size 64
          .visible .entry k(.param .u64 a, .param .u64 b)
          {{
-             .reg .b64 %p, %q, %w, %x, %y; .reg .b32 %t, %a, %b, %c, %d; .reg .pred %odd;
-             ld.param.u64 %p, [a]; ld.param.u64 %q, [b];
-             mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, {stride};
-             add.u64 %p, %p, %w; add.u64 %q, %q, %w;
+             .reg .b64 %m, %n, %p, %q, %z, %w, %w2, %x, %y; .reg .b32 %t, %a, %b, %c, %d;
+             .reg .pred %odd;
+             ld.param.u64 %m, [a]; ld.param.u64 %n, [b];
+             mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, {stride}; mul.wide.u32 %w2, %t, {twice};
+             add.u64 %p, %m, %w; add.u64 %q, %n, %w; add.u64 %z, %m, %w2;
              mul.lo.u32 %d, %t, 2654435761; shr.u32 %d, %d, 30; setp.gt.u32 %odd, %d, 0;
              {body}
              ret;
-         }}"
+         }}",
+        twice = 2 * stride,
     )
 }
 
-/// The buffer afterwards; nothing if the kernel faults.
-fn run(set: Set, text: &str, distance: i64) -> Option<Vec<u8>> {
+/// The buffer afterwards, and bytes that were counted; nothing if the kernel faults.
+fn run(set: Set, text: &str, distance: i64) -> Option<(Vec<u8>, u64)> {
     let mut device = Device::new(set);
     let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let kernel = module.kernel("k").expect("a kernel");
@@ -82,7 +99,7 @@ fn run(set: Set, text: &str, distance: i64) -> Option<Vec<u8>> {
         params.push(&address.to_le_bytes());
     }
     device.run(&kernel, Shape::linear(1, THREADS), &params.0).ok()?;
-    Some(device.memory.read(buffer, BYTES))
+    Some((device.memory.read(buffer, BYTES), device.counters.global_bytes))
 }
 
 #[test]
@@ -91,12 +108,87 @@ fn what_other_lanes_store() {
         let text = kernel(stride, body);
         for distance in [0, 16, -16, 32, 64, -128, 112, 1008, 4096, -8192, 4, 1] {
             let interpreted = run(Set::Interpreted, &text, distance);
-            let misaligned =
-                number == 11 || distance == 1 && number != 1 || distance % 16 != 0 && stride > 4;
+            // Bodies that use the second address, and whole elements of it.
+            let uses_second = body.contains("%q") || body.contains("%n");
+            let misaligned = number >= BODIES.len() - MISALIGNED
+                || uses_second && (distance == 1 || distance % 16 != 0 && stride > 4);
             assert_eq!(interpreted.is_none(), misaligned, "{body}, {distance}");
             for isa in SimdIsa::ALL {
                 let native = run(Set::Native(isa), &text, distance);
                 assert!(native == interpreted, "{isa:?}, {distance} apart:\n{text}");
+            }
+        }
+    }
+}
+
+/// A place that may be read, and another from the same start that may not be written.
+#[test]
+fn what_may_only_be_read() {
+    for (body, faults) in [
+        ("ld.global.u32 %a, [%p]; st.global.u32 [%p+8192], %a;", true),
+        ("ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p+8192]; st.global.u32 [%q], %a;", false),
+        ("@%odd ld.global.u32 %a, [%p]; @%odd st.global.u32 [%p], %t;", true),
+    ] {
+        let text = kernel(4, body);
+        for set in SimdIsa::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
+            let mut device = Device::new(set);
+            let kernel = device.load(&text).unwrap().kernel("k").unwrap();
+            let [source, out] = [false, true].map(|w| device.memory.allocate(BYTES as u64, w));
+            let params = [source, out].map(u64::to_le_bytes).concat();
+            let ran = device.run(&kernel, Shape::linear(1, THREADS), &params);
+            assert_eq!(ran.is_err(), faults, "{set:?}: {ran:?}\n{text}");
+        }
+    }
+}
+
+/// Lanes side by side of which some run, at the ends of memory: those of lanes that do not run may be
+/// outside, those of lanes that run may not.
+#[test]
+fn some_lanes_at_the_ends_of_memory() {
+    const BUFFER: u64 = 4 * THREADS as u64;
+    let run = |set: Set, text: &str, distance: i64| {
+        let mut device = Device::new(set);
+        let kernel = device.load(text).unwrap().kernel("k").unwrap();
+        let buffer = device.memory.allocate_aligned(BUFFER, 4, true);
+        let out = device.memory.allocate(BUFFER, true);
+        let first = buffer.wrapping_add_signed(distance);
+        let params = [first, out].map(u64::to_le_bytes).concat();
+        // The second block is past what the first one has found of the memory.
+        let ran = device.run(&kernel, Shape::linear(2, THREADS), &params).is_ok();
+        (ran, device.memory.read(buffer, BUFFER as usize), device.counters.global_bytes)
+    };
+    for (low, high) in [(0, 31), (0, 7), (8, 31), (5, 24), (24, 31), (31, 31), (0, 0)] {
+        for access in ["st.global.u32 [%p], %t;", "ld.global.u32 %a, [%p]; st.global.u32 [%q], %a;"]
+        {
+            let body = format!(
+                "mov.u32 %c, %laneid; setp.ge.u32 %odd, %c, {low}; @!%odd bra OUT;
+                 setp.le.u32 %odd, %c, {high}; @!%odd bra OUT;
+                 mov.u32 %d, 1; {access}
+                 OUT:"
+            );
+            let guarded = format!(
+                "mov.u32 %c, %laneid; sub.u32 %c, %c, {low}; setp.le.u32 %odd, %c, {};
+                 {}",
+                high - low,
+                access.replace("ld.", "@%odd ld.").replace("st.", "@%odd st."),
+            );
+            for text in [kernel(4, &body), kernel(4, &guarded)] {
+                let lowest = -4 * i64::from(low);
+                // Lanes up to that one, of the last warp's 16.
+                let last = 64 + high.min(15);
+                let highest = 4 * (i64::from(THREADS) - 1 - i64::from(last));
+                for distance in
+                    [lowest, lowest - 4, highest, highest + 4, 1, 2, -(1 << 40), 1 << 40]
+                {
+                    let interpreted = run(Set::Interpreted, &text, distance);
+                    for isa in SimdIsa::ALL {
+                        let native = run(Set::Native(isa), &text, distance);
+                        assert_eq!(native.0, interpreted.0, "{isa:?}, {distance}:\n{text}");
+                        // Where lanes fault, who wrote before that is open.
+                        let same = !native.0 || native == interpreted;
+                        assert!(same, "{isa:?}, {distance}:\n{text}");
+                    }
+                }
             }
         }
     }
@@ -149,13 +241,13 @@ fn constant_places() {
              .visible .entry k(.param .u64 a)
              {{
                  .shared .align 16 .b8 tile[128];
-                 .reg .b64 %p, %w; .reg .b32 %t, %s, %a, %b, %c, %d, %e, %f, %g;
-                 ld.param.u64 %p, [a];
-                 mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4; add.u64 %p, %p, %w;
-                 mov.u32 %s, tile; mad.lo.u32 %s, %t, 4, %s; st.shared.u32 [%s], %t;
+                 .reg .b64 %m, %p, %w; .reg .b32 %t, %s, %a, %b, %c, %d, %e, %f, %g, %h, %i;
+                 ld.param.u64 %m, [a];
+                 mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4; add.u64 %p, %m, %w;
+                 mov.u32 %i, tile; mad.lo.u32 %s, %t, 4, %i; st.shared.u32 [%s], %t;
                  bar.sync 0;
                  ld.shared.v4.u32 {{%a, %b, %c, %d}}, [tile+16]; ld.shared.u32 %e, [tile+124];
-                 add.u32 %a, %a, %d; mad.lo.u32 %a, %a, 100, %e; st.global.u32 [%p], %a;
+                 add.u32 %h, %a, %d; mad.lo.u32 %h, %h, 100, %e; st.global.u32 [%p], %h;
                  ld.shared.u32 %f, [tile+{last}]; ld.shared.u32 %g, [tile];
                  add.u32 %f, %f, %g; st.global.u32 [%p+128], %f;
                  ret;
@@ -234,10 +326,10 @@ fn places_that_count_down() {
             ".version 7.8\n.target sm_80\n.address_size 64
              .visible .entry k(.param .u64 a)
              {{
-                 .reg .b64 %p, %w; .reg .b32 %t, %a;
-                 ld.param.u64 %p, [a];
-                 mov.u32 %t, %tid.x; cvt.u64.u32 %w, %t; mul.lo.u64 %w, %w, {stride};
-                 sub.u64 %p, %p, %w;
+                 .reg .b64 %m, %p, %v, %w; .reg .b32 %t, %a;
+                 ld.param.u64 %m, [a];
+                 mov.u32 %t, %tid.x; cvt.u64.u32 %v, %t; mul.lo.u64 %w, %v, {stride};
+                 sub.u64 %p, %m, %w;
                  ld.global.u32 %a, [%p]; add.u32 %a, %a, %t; st.global.u32 [%p], %a;
                  ret;
              }}"

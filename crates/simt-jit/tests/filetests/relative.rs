@@ -185,7 +185,18 @@ const LANE_OFFSETS: usize = 12;
 /// The buffer, the results and shared memory afterwards, and bytes that were counted.
 type Outcome = Result<([Vec<u8>; 2], u64), FaultKind>;
 
-fn run(set: Set, text: &str, places: &[u32], (more, writable): (i32, bool)) -> Outcome {
+fn run(set: Set, text: &str, places: &[u32], way: (i32, bool)) -> Outcome {
+    run_blocks(set, text, places, way, 1).0
+}
+
+/// As many blocks of it; also how many slow paths were taken.
+fn run_blocks(
+    set: Set,
+    text: &str,
+    places: &[u32],
+    (more, writable): (i32, bool),
+    blocks: u32,
+) -> (Outcome, u64) {
     let mut device = Device::new(set);
     let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let kernel = module.kernel("k").expect("a kernel");
@@ -200,11 +211,30 @@ fn run(set: Set, text: &str, places: &[u32], (more, writable): (i32, bool)) -> O
     let mut params = Params::default();
     [buffer + START, at, out].iter().for_each(|a| params.push(&a.to_le_bytes()));
     params.push(&more.to_le_bytes());
-    device
-        .run(&kernel, Shape::linear(1, THREADS as u32), &params.0)
-        .map_err(|fault| without_address(fault.kind))?;
-    let read = [device.memory.read(buffer, BYTES), device.memory.read(out, TILE + 4 * THREADS)];
-    Ok((read, device.counters.global_bytes))
+    let ran = device.run(&kernel, Shape::linear(blocks, THREADS as u32), &params.0);
+    let read = || [device.memory.read(buffer, BYTES), device.memory.read(out, TILE + 4 * THREADS)];
+    let outcome = ran.map_err(|fault| without_address(fault.kind));
+    let outcome = outcome.map(|()| (read(), device.counters.global_bytes));
+    (outcome, device.counters.native.slow_paths)
+}
+
+/// Bodies whose lanes are not in lines, or are in several kinds of them.
+const NOT_IN_LINES: [usize; 4] = [5, 7, 8, 11];
+
+/// Lanes in lines are moved as lines: nothing takes a slow path once the first block has found memory.
+#[test]
+fn fast_paths_are_taken() {
+    if !SimdIsa::Avx512.is_here() {
+        return;
+    }
+    for (number, (bytes, body)) in BODIES.into_iter().enumerate() {
+        let text = kernel(body);
+        for pattern in (0..4).filter(|_| !NOT_IN_LINES.contains(&number)) {
+            let (set, places) = (Set::Native(SimdIsa::Avx512), places(pattern, bytes));
+            let of = |blocks| run_blocks(set, &text, &places, (256, true), blocks).1;
+            assert_eq!(of(3), of(1), "pattern {pattern}: slow paths of 3 blocks, of 1\n{text}");
+        }
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ const ROW_KERNEL: &str = "
 .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e,
     .param .u64 f)
 {
-    .reg .b64 %starts, %columns, %values, %x, %out, %w, %v, %product; .reg .pred %p;
+    .reg .b64 %starts, %columns, %values, %x, %out, %own, %at, %w, %v, %product; .reg .pred %p;
     .reg .b32 %t, %i, %end, %column; .reg .bBITS %sum, %one, %other;
     ld.param.u64 %starts, [a]; ld.param.u64 %columns, [b]; ld.param.u64 %values, [c];
     ld.param.u64 %x, [d]; ld.param.u64 %out, [e];
@@ -39,8 +39,8 @@ const ROW_KERNEL: &str = "
 L:
     LOOP
 DONE:
-    mul.wide.u32 %w, %t, 8; add.u64 %out, %out, %w;
-    st.global.bBITS [%out], %sum;
+    mul.wide.u32 %own, %t, 8; add.u64 %at, %out, %own;
+    st.global.bBITS [%at], %sum;
     ret;
 }";
 
@@ -215,6 +215,17 @@ fn inputs(case: Case, (ty, bytes, _): (&str, usize, &str)) -> Inputs {
 }
 
 fn run(set: Set, case: Case, text: &str, inputs: &Inputs) -> Result<Vec<u8>, FaultKind> {
+    run_blocks(set, case, text, inputs, 1).0
+}
+
+/// As many blocks of it; also how many slow paths were taken.
+fn run_blocks(
+    set: Set,
+    case: Case,
+    text: &str,
+    inputs: &Inputs,
+    blocks: u32,
+) -> (Result<Vec<u8>, FaultKind>, u64) {
     let mut device = Device::new(set);
     device.interrupted = case == Case::Interrupted;
     let module = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
@@ -246,10 +257,23 @@ fn run(set: Set, case: Case, text: &str, inputs: &Inputs) -> Result<Vec<u8>, Fau
     let out = device.memory.allocate(8 * PACKED_A as u64, true);
     params.push(&out.to_le_bytes());
     params.push(&shift.to_le_bytes());
-    device
-        .run(&kernel, Shape::linear(1, PACKED_A as u32), &params.0)
-        .map_err(|fault| without_address(fault.kind))?;
-    Ok(device.memory.read(out, 8 * PACKED_A))
+    let ran = device.run(&kernel, Shape::linear(blocks, PACKED_A as u32), &params.0);
+    let outcome = ran.map_err(|fault| without_address(fault.kind));
+    let outcome = outcome.map(|()| device.memory.read(out, 8 * PACKED_A));
+    (outcome, device.counters.native.slow_paths)
+}
+
+/// Loops go on lane by lane once the first block has found memory: nothing takes a slow path.
+#[test]
+fn fast_paths_are_taken() {
+    for (form, ty) in (0..LOOPS.len()).flat_map(|form| TYPES.map(|ty| (form, ty))) {
+        let (text, inputs) = (text(form, ty), inputs(Case::Plain, ty));
+        for isa in SimdIsa::ALL.into_iter().filter(|isa| isa.is_here()) {
+            let taken = [1, 3]
+                .map(|blocks| run_blocks(Set::Native(isa), Case::Plain, &text, &inputs, blocks).1);
+            println!("SERIAL {isa:?} loop {form} {}: {taken:?}", ty.0);
+        }
+    }
 }
 
 fn compare(case: Case) {

@@ -134,7 +134,7 @@ impl Compiler<'_> {
             self.a.op(Code::Xor_r32_rm32, &[eax, eax]);
             self.a.op(Code::Mov_r64_rm64, &[C.into(), field(Field::LocalBytes).into()]);
         } else {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
             self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(mem.site).into()]);
             self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(mem.site).into()]);
             self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);

@@ -165,7 +165,7 @@ impl Compiler<'_> {
     /// What global addresses start at, in Z1, and the most that they may be above it if `bytes` bytes
     /// are accessed at each, in Z2; goes to `slow` if there are fewer.
     pub(crate) fn global_bounds(&mut self, mem: MemAccess, bytes: i32, slow: Label) {
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         self.a.op(Code::Mov_r64_rm64, &[A.into(), range_start(mem.site).into()]);
         self.a.op(Code::Mov_r64_rm64, &[C.into(), range_end(mem.site).into()]);
         self.a.op(Code::Sub_r64_rm64, &[C.into(), A.into()]);

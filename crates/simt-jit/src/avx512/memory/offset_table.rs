@@ -425,7 +425,7 @@ impl Compiler<'_> {
         self.lines(address, Width::W64, bytes);
         self.lay_out(lines, LANE_ADDRESSES);
         if !self.ablation.bounds {
-            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+            self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
             let add = Code::EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64;
             let mut first = lines;
             if mem.offset != 0 {
@@ -552,7 +552,7 @@ impl Compiler<'_> {
             self.a.jump(Code::Ja_rel32_64, elsewhere);
             return self.point(mem);
         }
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         // As in `check`: ranges have no sign.
         self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(mem.site).into()]);
         self.a.jump(Code::Jl_rel32_64, elsewhere);

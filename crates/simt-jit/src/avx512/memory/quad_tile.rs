@@ -420,7 +420,7 @@ impl Compiler<'_> {
             return;
         }
         self.a.op(Code::Mov_rm64_r64, &[kept.into(), D.into()]);
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::UseWeights).into()]);
+        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
         self.a.op(Code::Cmp_r64_rm64, &[A.into(), range_end(mem.site).into()]);
         self.a.jump(Code::Ja_rel32_64, slow);
         self.a.op(Code::Cmp_r64_rm64, &[C.into(), range_start(mem.site).into()]);

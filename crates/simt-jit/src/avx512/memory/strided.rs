@@ -71,7 +71,7 @@ impl Compiler<'_> {
 
     /// Makes an access of a form.
     pub(crate) fn known(&mut self, inst: &VectorInst, mem: MemAccess, form: AddressForm) {
-        self.count_known(mem, form.bytes(mem));
+        let is_counted = self.count_block(mem);
         let (mem, bases) = based(inst.src[0], mem);
         if let Some(group) = self.grouped() {
             for half in 0..bases.len() {
@@ -88,6 +88,10 @@ impl Compiler<'_> {
         for (half, base) in bases.into_iter().enumerate() {
             let to = self.checked(inst, base, mem, (low, high), slow);
             self.transfer(inst, mem, form, half, to);
+        }
+        // What the interpreter does it counts itself.
+        if !is_counted {
+            self.count(mem, form.bytes(mem));
         }
         self.a.bind(back);
     }

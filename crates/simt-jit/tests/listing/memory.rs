@@ -1,0 +1,96 @@
+//! Shape of native code for memory accesses: which instructions make them, and how often addresses are
+//! compared. Results are the same without these forms, so that only the code shows them.
+
+use simt::inspect::inspect;
+use simt_jit::SimdIsa;
+
+/// The code of the kernel `k`'s versions for whole warps, without what stands behind the function.
+fn whole_warps(body: &str, isa: SimdIsa) -> String {
+    let text = format!(
+        ".version 7.8\n.target sm_80\n.address_size 64
+         .visible .entry k(.param .u64 a, .param .u64 b)
+         {{
+             .reg .b64 %m, %n, %p, %q, %w; .reg .b32 %t, %u, %a, %b, %c, %d;
+             ld.param.u64 %m, [a]; ld.param.u64 %n, [b]; mov.u32 %t, %tid.x;
+             {body}
+             ret;
+         }}"
+    );
+    let (_, kernel) = inspect(&text).unwrap_or_else(|e| panic!("{e:?}\n{text}")).remove(0);
+    let kernel = kernel.unwrap_or_else(|e| panic!("{e:?}\n{text}")).kernel.entry;
+    full(&simt_jit::listing(&kernel, isa).expect("native code"))
+}
+
+/// The lines of a listing's unmasked versions.
+fn full(listing: &str) -> String {
+    let mut inside = false;
+    let mut lines = String::new();
+    for line in listing.lines() {
+        if line.ends_with(':') {
+            inside = line.starts_with("full ");
+        } else if inside {
+            // What follows the mnemonic is all that counts.
+            lines.push_str(line.trim_start().split_once("  ").map_or("", |(_, code)| code));
+            lines.push('\n');
+        }
+    }
+    lines
+}
+
+/// Instructions whose names begin so.
+fn count(code: &str, name: &str) -> usize {
+    code.lines().filter(|line| line.starts_with(name)).count()
+}
+
+/// Accesses that differ by constants are compared with what may be accessed once, all together.
+#[test]
+fn accesses_from_one_pointer_are_checked_together() {
+    let load = |more: u32| format!("ld.global.u32 %b, [%p+{more}]; add.u32 %a, %a, %b;");
+    let body = |loads: &[u32]| {
+        let loads: String = loads.iter().map(|more| load(*more)).collect();
+        format!(
+            "mul.wide.u32 %w, %t, 4; add.u64 %p, %m, %w; add.u64 %q, %n, %w; mov.u32 %a, 0;
+             {loads} st.global.u32 [%q], %a;"
+        )
+    };
+    for isa in SimdIsa::ALL {
+        let one = whole_warps(&body(&[0]), isa);
+        let four = whole_warps(&body(&[0, 128, 512, 4096]), isa);
+        assert!(count(&one, "cmp") > 0, "{isa:?}: no comparison:\n{one}");
+        assert_eq!(count(&four, "cmp"), count(&one, "cmp"), "{isa:?}:\n{four}");
+    }
+}
+
+/// An access whose lanes are permuted within words side by side loads whole registers.
+#[test]
+fn lanes_turned_around_are_permuted() {
+    let body = "xor.b32 %u, %t, 5; mul.wide.u32 %w, %u, 4; add.u64 %p, %m, %w; add.u64 %q, %n, %w;
+                ld.global.u32 %a, [%p]; st.global.u32 [%q], %a;";
+    let code = whole_warps(body, SimdIsa::Avx512);
+    assert!(count(&code, "vpermd") + count(&code, "vpermi2d") > 0, "{code}");
+    assert_eq!(count(&code, "vpgather") + count(&code, "vpscatter"), 0, "{code}");
+}
+
+/// Elements of a fragment, four lanes a line, are moved line by line.
+#[test]
+fn fragments_are_moved_line_by_line() {
+    let text = include_str!("../../../../bench/kernels/programs/tensor_wmma.ptx");
+    for (name, kernel) in inspect(text).expect("PTX") {
+        let kernel = kernel.expect("a kernel").kernel.entry;
+        let code = full(&simt_jit::listing(&kernel, SimdIsa::Avx512).expect("native code"));
+        assert!(!code.is_empty(), "{name} has no version for whole warps");
+        assert_eq!(count(&code, "vpgather") + count(&code, "vpscatter"), 0, "{name}:\n{code}");
+    }
+}
+
+/// Four elements a lane are loaded a lane at a time and turned into registers of elements.
+#[test]
+fn rows_are_turned_with_avx2() {
+    let body = "mul.wide.u32 %w, %t, 32; add.u64 %p, %m, %w; add.u64 %q, %n, %w;
+                ld.global.v4.u32 {%a, %b, %c, %d}, [%p]; st.global.v4.u32 [%q], {%d, %c, %b, %a};";
+    let code = whole_warps(body, SimdIsa::Avx2);
+    // Four slices of eight lanes, in and out.
+    assert_eq!(count(&code, "vinserti128"), 16, "{code}");
+    assert_eq!(count(&code, "vextracti128"), 16, "{code}");
+    assert!(count(&code, "vunpcklp") > 0, "{code}");
+}

@@ -6,6 +6,7 @@ mod coverage;
 mod ends;
 mod faults;
 mod kernels;
+mod recovery;
 mod results;
 mod scale;
 mod shares;

@@ -54,6 +54,8 @@ impl Window {
 #[derive(Clone, Default)]
 pub struct Windows {
     taken: Arc<Mutex<u128>>,
+    /// Given back, and nobody was told yet.
+    free: Arc<Mutex<Vec<u32>>>,
 }
 
 impl Windows {
@@ -82,6 +84,16 @@ impl Windows {
             false => number(HOST_BASE, HOST_BYTES),
         };
         self.take(number?)
+    }
+
+    /// Notes that a pair can be another client's.
+    pub fn give_back(&self, index: u32) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+    }
+
+    /// The numbers of the pairs that were given back since the last call.
+    pub fn given_back(&self) -> Vec<u32> {
+        std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Number of pairs taken.
@@ -114,6 +126,8 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut taken = self.windows.taken.lock().unwrap_or_else(PoisonError::into_inner);
         *taken &= !(1 << self.index);
+        drop(taken);
+        self.windows.give_back(self.index);
     }
 }
 
@@ -212,6 +226,7 @@ mod tests {
             assert_eq!(pair[0].host().base + HOST_BYTES, pair[1].host().base);
         }
         let freed = leases.remove(7).device();
+        assert_eq!((windows.given_back(), windows.given_back()), (vec![7], vec![]));
         assert!(windows.take(6).is_none(), "it is taken");
         assert!(windows.take(CLIENTS_MAX as u32).is_none(), "there is none");
         let again = windows.take(7).map(|l| l.device());

@@ -13,7 +13,7 @@
 //! | daemon | shell | [`Reply`] |
 //! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree) |
 
 mod counts;
 mod devices;
@@ -263,6 +263,9 @@ messages! {
     43 Suspect(u32), fds 0;
     /// The server asks for another one in its place, to which its clients can go; why.
     45 Replace(String), fds 0;
+    /// The windows of addresses with that number, which a client had, can be another one's: the server
+    /// may need them longer than the client.
+    46 WindowFree(u32), fds 0;
     /// The clients shall go on at another server: finish what is under way, then tell them to.
     44 Move(()), fds 0;
 }

@@ -6,10 +6,10 @@
 //! opaque kernel is repeated.
 
 use ptx::ast::{
-    AddressBase, Function, Instruction, LocalId, Modifier, Module, Opcode, Operand, Parameter,
-    RegisterId, ScalarType, StateSpace, Statement, SymbolRef,
+    AddressBase, Call, Callee, Function, FunctionId, Instruction, LocalId, Modifier, Module,
+    Opcode, Operand, Parameter, RegisterId, ScalarType, StateSpace, Statement, SymbolRef,
 };
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Most parameters that an address may come of: beyond that nobody follows it.
 const SOURCES_MAX: usize = 32;
@@ -83,13 +83,25 @@ struct Analysis<'a> {
     registers: HashMap<RegisterId, Provenance>,
     effects: Effects,
     changed: bool,
+    /// Functions that are looked at or were, and nothing was found yet that they must not do.
+    callees: HashSet<FunctionId>,
 }
 
 fn of_kernel(module: &Module, function: &Function) -> Effects {
+    of_function(module, function, offsets(function), &mut HashSet::new())
+}
+
+fn of_function(
+    module: &Module,
+    function: &Function,
+    parameters: HashMap<LocalId, u32>,
+    callees: &mut HashSet<FunctionId>,
+) -> Effects {
     let mut analysis = Analysis {
+        callees: std::mem::take(callees),
         module,
         function,
-        parameters: offsets(function),
+        parameters,
         registers: HashMap::new(),
         effects: Effects::default(),
         changed: true,
@@ -107,6 +119,7 @@ fn of_kernel(module: &Module, function: &Function) -> Effects {
             break;
         }
     }
+    *callees = analysis.callees;
     let mut effects = analysis.effects;
     for accesses in [&mut effects.reads, &mut effects.writes] {
         accesses.retain(|access| !(access.private && access.parameters.is_empty()));
@@ -169,7 +182,7 @@ impl Analysis<'_> {
                     _ => None,
                 });
                 // A failed assertion is a fault: what it says is said by whoever faults.
-                self.effects.opaque |= callee != Some("__assertfail");
+                self.effects.opaque |= callee != Some("__assertfail") && !self.calls_harmless(i);
             }
             Opcode::Tex
             | Opcode::Tld4
@@ -244,6 +257,21 @@ impl Analysis<'_> {
             };
             self.define(Some(part), &from);
         }
+    }
+
+    /// True if a function is called that touches no memory but that of its thread or block.
+    fn calls_harmless(&mut self, i: &Instruction) -> bool {
+        let Some(Call { callee: Callee::Direct(id), .. }) = i.call() else { return false };
+        let id = self.module.resolve_alias(id);
+        let function = self.module.function(id);
+        if function.body.is_none() {
+            return false;
+        }
+        if !self.callees.insert(id) {
+            return true;
+        }
+        let effects = of_function(self.module, function, HashMap::new(), &mut self.callees);
+        !effects.opaque && effects.reads.is_empty() && effects.writes.is_empty()
     }
 
     fn copy(&mut self, i: &Instruction) {

@@ -329,16 +329,11 @@ impl EventLoop {
                 server.kill_at.get_or_insert(at);
             }
             Message::ClientGone(process) => {
-                // One that was told to go on elsewhere keeps its addresses, and comes for them.
-                let moves = !server.takes_clients();
                 server.clients = server.clients.saturating_sub(1);
                 if server.clients == 0 {
                     server.idle_since = Some(Instant::now());
                 }
                 let device = server.device;
-                if !moves {
-                    state.windows.gone(process, pid);
-                }
                 state.partitions.leave(pid, process);
                 self.daemon.follow_number(state, device);
             }
@@ -351,6 +346,13 @@ impl EventLoop {
                 }
                 let (uid, gid, device) = (server.uid, server.gid, server.device);
                 self.daemon.replace(state, uid, gid, device);
+            }
+            Message::WindowFree(index) => {
+                // One that was told to go on elsewhere keeps its addresses, and comes for them.
+                if server.takes_clients() {
+                    let uid = server.uid;
+                    state.windows.free(uid, index, pid);
+                }
             }
             Message::Replace(reason) => {
                 control

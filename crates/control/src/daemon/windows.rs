@@ -63,13 +63,10 @@ impl Windows {
         self.holders.push(Holder { process, index, server, exit });
     }
 
-    /// A server says that a client of its is gone.
-    pub fn gone(&mut self, pid: u32, server: u32) {
-        if let Some(at) =
-            self.holders.iter().position(|h| (h.process.pid, h.server) == (pid, server))
-        {
-            self.holders.remove(at);
-        }
+    /// A server needs windows of a client no more, which is gone.
+    pub fn free(&mut self, uid: u32, index: u32, server: u32) {
+        let freed = |h: &Holder| (h.process.uid, h.index, h.server) == (uid, index, server);
+        self.holders.retain(|holder| !freed(holder));
     }
 }
 
@@ -120,8 +117,9 @@ mod tests {
         assert_eq!(take(windows, (7, me), 2, serves), Some(0));
         assert_eq!(take(windows, (7, me), 2, serves), Some(1));
         // What is gone is free.
-        windows.gone(me, 1);
-        windows.gone(me, 2);
+        windows.free(7, 0, 1);
+        assert_eq!(take(windows, (7, me), 2, |_| true), Some(3), "another server has it now");
+        windows.free(7, 0, 2);
         assert_eq!(take(windows, (7, me), 2, |_| true), Some(0));
     }
 

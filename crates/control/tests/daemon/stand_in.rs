@@ -164,6 +164,7 @@ fn server(arguments: &[String]) -> ExitCode {
             index += 1;
             if ready[index].hung_up {
                 let _ = daemon.send(&Message::ClientGone(held.who.pid), &[]);
+                let _ = daemon.send(&Message::WindowFree(held.who.window), &[]);
             }
             !ready[index].hung_up
         });

@@ -7,6 +7,7 @@ use super::counts;
 use crate::common::Common;
 use crate::device::Device;
 use crate::session::{self, End, Identity, Limits, Link, Stage};
+use channel::limits::WINDOW_ANY;
 use channel::message::{
     Answer, Answered, Change, Client, ClientStatus, ClientWork, DeviceCounts, Message, Refused,
     SetBy, Settings,
@@ -111,32 +112,32 @@ impl Clients {
     ) {
         let log = self.common.log.clone();
         let Ok([socket, region]) = <[OwnedFd; 2]>::try_from(files) else {
-            self.refused.push(client.pid);
+            self.turn_away(&client);
             return log.line("A client came without its files");
         };
         let socket = match SeqPacket::from_fd(socket) {
             Ok(socket) => socket,
             Err(error) => {
-                self.refused.push(client.pid);
+                self.turn_away(&client);
                 return log.line(format!("A client's socket is refused: {error}"));
             }
         };
         log.line("Received new client request");
         if self.common.fault().is_some() {
             // A connection that is closed without a word is tried again: at the next server.
-            return self.refused.push(client.pid);
+            return self.turn_away(&client);
         }
         if self.is_moving() {
             // Likewise.
-            return self.refused.push(client.pid);
+            return self.turn_away(&client);
         }
         if !ready {
-            self.refused.push(client.pid);
+            self.turn_away(&client);
             let reason = "the server is ending and takes no more clients";
             return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, reason);
         }
         if let Err(reason) = room.map_err(|error| error.to_string()).and_then(|()| room_for_one()) {
-            self.refused.push(client.pid);
+            self.turn_away(&client);
             log.line(format!("Client {} is refused: {reason}", client.pid));
             return refuse(
                 &socket,
@@ -144,6 +145,7 @@ impl Clients {
                 &format!("the server: {reason}"),
             );
         }
+        let (link_pid, window) = (client.pid, client.window);
         self.last_id += 1;
         let limits = self.limits_of(&client.settings);
         let mut scheduling = ClientSettings::default();
@@ -178,7 +180,8 @@ impl Clients {
                 asked: None,
             }),
             Err(error) => {
-                self.refused.push(client.pid);
+                self.refused.push(link_pid);
+                self.common.windows.give_back(window);
                 log.line(format!("Client {name} is refused: {error}"));
                 refuse(&socket, system::result_of(&error), &error.to_string());
             }
@@ -190,6 +193,14 @@ impl Clients {
         let ordinal = device.ordinal() as u32;
         let uuid = device.info().uuid_text();
         Limits::new(settings, (ordinal, &uuid), &self.common.places)
+    }
+
+    /// Notes that a client is not taken.
+    fn turn_away(&mut self, client: &Client) {
+        self.refused.push(client.pid);
+        if client.window != WINDOW_ANY {
+            self.common.windows.give_back(client.window);
+        }
     }
 
     /// Adds the sockets to watch. Returns the clients they belong to.
@@ -382,6 +393,7 @@ impl Clients {
             log.line(format!("Client process {pid} disconnected"));
             messages.push(Message::ClientGone(pid));
         }
+        messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));
         messages
     }
 

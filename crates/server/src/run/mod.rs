@@ -322,9 +322,13 @@ impl Server {
                 self.common.log.line(format!("A message of the daemon is not understood: {error}"));
             }
             Err(error) => {
-                self.common.log.line(format!("The control daemon is gone: {error}"));
+                self.common.log.line(format!(
+                    "The control daemon is gone: {error}. This server ends with its last client"
+                ));
                 self.daemon_gone = true;
-                self.end_now(End::DaemonGone);
+                if self.ending == Ending::No {
+                    self.ending = Ending::WhenIdle;
+                }
             }
         }
     }

@@ -128,13 +128,20 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
         // If the client is gone, nobody needs to know.
         let _ = socket.send(&Message::Refused(refused), &[]);
     };
+    let window = link.identity.window;
     let told = match socket.try_clone() {
         Ok(told) => told,
-        Err(error) => return refuse(&StartError::Socket(error), &socket),
+        Err(error) => {
+            common.windows.give_back(window);
+            return refuse(&StartError::Socket(error), &socket);
+        }
     };
     let region = match open_region(&socket, region) {
         Ok(region) => region,
-        Err(error) => return refuse(&error, &told),
+        Err(error) => {
+            common.windows.give_back(window);
+            return refuse(&error, &told);
+        }
     };
     // Whatever happens, a client that waits learns that nobody will answer.
     let _ended = SayEnded(region.clone());

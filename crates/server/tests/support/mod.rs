@@ -133,7 +133,13 @@ impl Server {
 
     /// The next message of the server.
     pub fn receive(&self) -> Message {
-        self.daemon.receive().expect("a message of the server").0
+        loop {
+            match self.daemon.receive().expect("a message of the server").0 {
+                // It comes when it comes.
+                Message::WindowFree(_) => {}
+                message => return message,
+            }
+        }
     }
 
     /// Asks the server for something.

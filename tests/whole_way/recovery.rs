@@ -1,0 +1,171 @@
+//! A server may die: programs beside one that faults, a server that is killed, replaced or stuck, on a
+//! software GPU that is spoiled by a fault as hardware is.
+
+use tests::{Running, Scene, finish, start, wait_until};
+
+/// Programs that verify each result.
+const PROGRAMS: [&str; 4] = ["vector_add", "reduction", "scan", "histogram"];
+
+fn scene_with(environment: &[(&str, &str)]) -> Scene {
+    let mut scene = Scene::new();
+    let mut all = vec![("OPENMPS_SOFT_TENANTS", "0")];
+    all.extend(environment);
+    scene.start_daemon_with(&all);
+    scene
+}
+
+/// Programs that run until a file is there.
+struct Innocents {
+    running: Vec<Running>,
+    until: std::path::PathBuf,
+}
+
+impl Innocents {
+    fn start(scene: &Scene, programs: &[&str]) -> Self {
+        let until = scene.file("stop");
+        let name = until.to_str().expect("a path");
+        let arguments = ["--until", name, "--verify-each", "--json", "--size", "4096"];
+        // Each step of these begins with what no step changes, and is waited for: all of it since the
+        // last wait may be repeated, and `scan` changes in place what only kernels have made.
+        let sample = |program: &&str| {
+            let mut sample = scene.sample(program, &arguments);
+            if *program == "scan" {
+                sample.env("OPENMPS_REPLAY", "always");
+            }
+            start(&mut sample)
+        };
+        let running = programs.iter().map(sample).collect();
+        let innocents = Self { running, until };
+        wait_until("the programs are there", || scene.clients().len() == programs.len());
+        innocents
+    }
+
+    /// Stops them: each went on to the end, and each of its results was right.
+    fn expect_nothing_noticed(self) {
+        std::fs::write(&self.until, "").expect("the file that stops them");
+        for program in self.running {
+            let ended = program.wait().expect_success();
+            assert_eq!(ended.json()["verified"], true, "{ended:?}");
+            assert_eq!(ended.stderr, "", "it notices nothing");
+        }
+    }
+}
+
+/// Kernels that a program has launched, as far as the server has submitted them.
+fn kernels_of(scene: &Scene, pid: u32) -> u64 {
+    let report: serde_json::Value =
+        serde_json::from_str(&scene.control("report").stdout).expect("a report");
+    let servers = report["servers"].as_array().expect("servers");
+    let clients = servers.iter().filter_map(|server| server["clients"].as_array()).flatten();
+    let mut of_it = clients.filter(|client| client["pid"] == pid);
+    of_it.next().and_then(|client| client["kernels"].as_u64()).unwrap_or(0)
+}
+
+fn kill(pid: u32) {
+    // SAFETY: sends a signal to a process of the scene's.
+    assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) }, 0);
+}
+
+#[test]
+fn programs_beside_one_that_faults_notice_nothing_whatever_the_fault() {
+    let scene = scene_with(&[]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    let kinds = [
+        "null-write",
+        "null-read",
+        "stray-write",
+        "neighbour",
+        "misaligned",
+        "trap",
+        "assert",
+        "stack",
+    ];
+    for kind in kinds {
+        let before = scene.servers();
+        let fault = finish(&mut scene.sample("fault", &["--kind", kind])).expect_success();
+        assert!(fault.stdout.contains("sticky true"), "{fault:?}");
+        wait_until("another server serves", || {
+            scene.servers().first().is_some_and(|first| !before.contains(first))
+        });
+    }
+    innocents.expect_nothing_noticed();
+    let log = scene.log("server.log");
+    for kernel in ["write_word", "read_word", "trap_now", "assert_not", "overflow_stack"] {
+        let named = format!("under way were its kernels {kernel}; it gets the error");
+        assert!(log.contains(&named), "{kernel}: {log}");
+    }
+}
+
+#[test]
+fn programs_whose_server_is_killed_notice_nothing() {
+    let scene = scene_with(&[]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    for _ in 0..5 {
+        let server = scene.servers()[0];
+        kill(server);
+        wait_until("all are at another server", || {
+            scene.servers() != [server] && scene.clients().len() == PROGRAMS.len()
+        });
+    }
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn an_upgrade_replaces_servers_under_their_programs() {
+    let scene = scene_with(&[]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    for _ in 0..3 {
+        let old = scene.servers();
+        let said = scene.control("upgrade").expect_success().stdout;
+        assert_eq!(said, "1 servers replaced\n");
+        assert!(scene.servers().iter().all(|server| !old.contains(server)));
+    }
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn an_endless_kernel_is_ended_by_its_servers_end_and_costs_others_nothing() {
+    let scene = scene_with(&[("OPENMPS_STANDBY", "1")]);
+    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    let server = scene.servers()[0];
+    let standby = |scene: &Scene| {
+        let words = scene
+            .servers()
+            .into_iter()
+            .map(|pid| scene.control(&format!("get_server_status {pid}")));
+        words.filter(|word| word.stdout == "STANDBY\n").count()
+    };
+    wait_until("a server stands by", || standby(&scene) == 1);
+    let endless = start(&mut scene.sample("endless", &[]));
+    wait_until("its kernel is under way", || kernels_of(&scene, endless.pid()) == 2);
+    scene.control(&format!("terminate_client {server} {}", endless.pid())).expect_success();
+    let ended = endless.wait();
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(ended.stdout.contains("CUDA_ERROR_MPS_CLIENT_TERMINATED"), "{ended:?}");
+    wait_until("its server is gone", || !scene.servers().contains(&server));
+    wait_until("another one stands by", || standby(&scene) == 1);
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn a_watchdog_ends_a_kernel_that_takes_too_long() {
+    let scene = scene_with(&[("OPENMPS_KERNEL_TIMEOUT_S", "1")]);
+    let innocents = Innocents::start(&scene, &["vector_add"]);
+    let ended = finish(&mut scene.sample("endless", &[]));
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(ended.stdout.contains("CUDA_ERROR_LAUNCH_TIMEOUT"), "{ended:?}");
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn who_wants_nothing_repeated_is_told_and_can_go_on() {
+    let scene = scene_with(&[]);
+    let mut endless = scene.sample("endless", &[]);
+    let endless = start(endless.env("OPENMPS_REPLAY", "never"));
+    wait_until("its kernel is under way", || kernels_of(&scene, endless.pid()) == 2);
+    kill(scene.servers()[0]);
+    let ended = endless.wait();
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(ended.stdout.contains("CUDA_ERROR_MPS_RPC_FAILURE"), "{ended:?}");
+    assert!(ended.stderr.contains("was lost with work that cannot be repeated"), "{ended:?}");
+}

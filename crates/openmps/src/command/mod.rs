@@ -7,6 +7,7 @@ pub(crate) mod coverage;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod down;
+pub(crate) mod plan;
 pub(crate) mod ps;
 pub(crate) mod ptx;
 pub(crate) mod run;

@@ -175,7 +175,7 @@ pub fn parse_size(text: &str) -> Result<u64, Refused> {
 /// none does.
 pub fn size_text(bytes: u64) -> String {
     let units = [("G", 30), ("M", 20), ("K", 10)];
-    let whole = units.iter().find(|(_, shift)| bytes > 0 && bytes % (1 << shift) == 0);
+    let whole = units.iter().find(|(_, shift)| bytes > 0 && bytes.is_multiple_of(1 << *shift));
     match whole {
         Some((unit, shift)) => alloc::format!("{}{unit}", bytes >> shift),
         None => alloc::format!("{bytes}B"),

@@ -1,0 +1,326 @@
+#!/usr/bin/env python3
+"""Shares of SMs and limits of memory: openmps beside NVIDIA's MPS at the same setting.
+
+    shares.py DIST --output FILE [--ways mps,openmps] [--parts shares,graphs,live,memory]
+
+DIST is an installation, as for run.py. About three minutes:
+
+    shares   kernels a second at 25, 50, 75 and 100 % (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE), of 4 blocks and of
+             as many as fill the device, the SMs that blocks were on, and what the attribute says
+    graphs   the same share's SMs for launches of a graph
+    live     `openmps set --sms` while a program fills the device: how long until its blocks are on the
+             new SMs only, there and back, for launches and for graphs
+    memory   a program with a limit of 2 GiB: how much it gets, what cuMemGetInfo says, what a neighbour
+             without one gets meanwhile; PyTorch's error, if PyTorch is there
+
+On NVIDIA's driver shares are green contexts: groups of SMs, of 2 or 8. Called by itself as
+`shares.py worker|torch ...`, it is one of these programs. Software GPU: `--provider soft`.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from run import Way  # noqa: E402
+
+SHARES = (25, 50, 75, 100)
+SECONDS = 2.0
+LIVE_SECONDS_MAX = 10.0
+MIB = 1 << 20
+LIMIT_MIB = 2048
+MULTIPROCESSOR_COUNT = 16
+NON_BLOCKING = 1
+CAPTURE_RELAXED = 2
+OUT_OF_MEMORY = 2
+WORDS = 1024
+
+# Notes its SM, then computes for so many rounds.
+PTX = b""".version 7.0
+.target sm_80
+.address_size 64
+.visible .entry work(.param .u64 sms, .param .u32 rounds) {
+    .reg .b64 %p<4>; .reg .b32 %r<6>; .reg .f32 %f<4>; .reg .pred %q;
+    ld.param.u64 %p1, [sms];
+    ld.param.u32 %r1, [rounds];
+    mov.u32 %r2, %smid;
+    mul.wide.u32 %p2, %r2, 4;
+    add.u64 %p1, %p1, %p2;
+    mov.u32 %r3, 1;
+    st.global.u32 [%p1], %r3;
+    cvt.rn.f32.u32 %f1, %r2;
+    mov.f32 %f2, 0f3F800001;
+loop:
+    fma.rn.f32 %f1, %f1, %f2, %f2;
+    sub.u32 %r1, %r1, 1;
+    setp.ne.u32 %q, %r1, 0;
+    @%q bra loop;
+    setp.eq.f32 %q, %f1, 0f00000000;
+    @%q st.global.u32 [%p1+4096], %r1;
+    ret;
+}
+"""
+
+
+class Driver:
+    """The driver API as programs load it."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+        self("cuInit", 0)
+        context = ctypes.c_void_p()
+        self("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self("cuCtxSetCurrent", context)
+
+    def __call__(self, name, *arguments):
+        result = self.call(name, *arguments)
+        if result:
+            raise SystemExit(f"{name} answered {result}")
+
+    def call(self, name, *arguments):
+        return getattr(self.library, name)(*arguments)
+
+    def allocate(self, size):
+        address = ctypes.c_uint64()
+        result = self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        return result, address
+
+    def memory_info(self):
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+
+class Worker:
+    """Launches one kernel in one stream, by itself or as a graph, and knows which SMs it was on."""
+
+    def __init__(self, blocks, rounds, graph):
+        self.driver = Driver()
+        sms = ctypes.c_int()
+        self.driver("cuDeviceGetAttribute", ctypes.byref(sms), MULTIPROCESSOR_COUNT, 0)
+        self.told = sms.value
+        self.blocks = blocks or 16 * 132
+        module, self.kernel = ctypes.c_void_p(), ctypes.c_void_p()
+        self.driver("cuModuleLoadData", ctypes.byref(module), PTX + b"\0")
+        self.driver("cuModuleGetFunction", ctypes.byref(self.kernel), module, b"work")
+        result, self.notes = self.driver.allocate(8 * WORDS)
+        if result:
+            raise SystemExit(f"cuMemAlloc answered {result}")
+        self.rounds = ctypes.c_uint32(rounds)
+        self.parameters = (ctypes.c_void_p * 2)(
+            ctypes.cast(ctypes.byref(self.notes), ctypes.c_void_p),
+            ctypes.cast(ctypes.byref(self.rounds), ctypes.c_void_p))
+        self.stream, self.graph = ctypes.c_void_p(), None
+        self.driver("cuStreamCreate", ctypes.byref(self.stream), NON_BLOCKING)
+        self.once()
+        self.wait()
+        if graph:
+            self.driver("cuStreamBeginCapture_v2", self.stream, CAPTURE_RELAXED)
+            self.once()
+            captured, made = ctypes.c_void_p(), ctypes.c_void_p()
+            self.driver("cuStreamEndCapture", self.stream, ctypes.byref(captured))
+            self.driver("cuGraphInstantiateWithFlags", ctypes.byref(made), captured,
+                        ctypes.c_ulonglong(0))
+            self.graph = made
+
+    def once(self):
+        self.driver("cuLaunchKernel", self.kernel, self.blocks, 1, 1, 256, 1, 1, 0, self.stream,
+                    self.parameters, None)
+
+    def launch(self):
+        if self.graph:
+            self.driver("cuGraphLaunch", self.graph, self.stream)
+        else:
+            self.once()
+
+    def wait(self):
+        self.driver("cuStreamSynchronize", self.stream)
+
+    def clear(self):
+        self.driver("cuMemsetD8Async", self.notes, ctypes.c_ubyte(0),
+                    ctypes.c_size_t(4 * WORDS), self.stream)
+        self.wait()
+
+    def used(self):
+        """SMs that wrote since the notes were cleared."""
+        words = (ctypes.c_uint32 * WORDS)()
+        self.driver("cuMemcpyDtoH_v2", words, self.notes, ctypes.c_size_t(4 * WORDS))
+        return [number for number, word in enumerate(words) if word == 1]
+
+
+def worker(arguments):
+    """Measures for a while; with --follow says every look which SMs it is on until it is ended."""
+    this = Worker(arguments.blocks, arguments.rounds, arguments.graph)
+    for _ in range(20):
+        this.launch()
+    this.wait()
+    if arguments.follow:
+        while True:
+            this.clear()
+            end = time.monotonic() + 0.02
+            while time.monotonic() < end:
+                this.launch()
+            this.wait()
+            print(json.dumps({"at": time.monotonic(), "sms": len(this.used())}), flush=True)
+    this.clear()
+    launches, begin = 0, time.monotonic()
+    while time.monotonic() - begin < SECONDS:
+        for _ in range(16):
+            this.launch()
+        this.wait()
+        launches += 16
+    seconds = time.monotonic() - begin
+    used = this.used()
+    print(json.dumps({"told": this.told, "sms": len(used), "first": used[0], "last": used[-1],
+                      "per_s": launches / seconds}))
+
+
+def greedy(arguments):
+    """Allocates 64 MiB at a time until there is no more."""
+    driver = Driver()
+    before = driver.memory_info()
+    got, result = 0, 0
+    while result == 0 and got < arguments.blocks:
+        result, _ = driver.allocate(64 * MIB)
+        got += 64 if result == 0 else 0
+    free, total = driver.memory_info()
+    print(json.dumps({"got_mib": got, "error": result, "free_before_mib": before[0] // MIB,
+                      "total_mib": total // MIB, "free_mib": free // MIB}))
+
+
+def torch_program():
+    import torch
+    held = []
+    error = ""
+    try:
+        for _ in range(200):
+            held.append(torch.zeros(64 * MIB, dtype=torch.uint8, device="cuda"))
+    except torch.cuda.OutOfMemoryError as raised:
+        error = str(raised)[:200]
+    got = len(held)
+    del held
+    torch.cuda.empty_cache()
+    again = float(torch.ones(1000, device="cuda").sum())
+    print(json.dumps({"got_mib": 64 * got, "error": error, "goes_on": again == 1000.0,
+                      "info_mib": [part // MIB for part in torch.cuda.mem_get_info()]}))
+
+
+def own(*words):
+    return [sys.executable, __file__, *map(str, words)]
+
+
+def run_one(way, words, variables=None):
+    """One program's result."""
+    way.begin_group()
+    kept = dict(way.environment)
+    way.environment.update(variables or {})
+    try:
+        result = way.result(way.start(own(*words)))
+    finally:
+        way.environment = kept
+    return result if result is not None else {"failed": way.failures[-1:]}
+
+
+def shares(way, graph=False):
+    rows = {}
+    for share in SHARES:
+        variables = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)} if share < 100 else {}
+        for name, blocks, rounds in (("4 blocks", 4, 20_000), ("full", 0, 2_000)):
+            words = ["worker", "--blocks", blocks, "--rounds", rounds]
+            words += ["--graph"] if graph else []
+            rows[f"{share} % {name}"] = run_one(way, words, variables)
+    return rows
+
+
+def live(way):
+    """How long `openmps set` takes to be seen under load."""
+    openmps = str(way.dist / "bin/openmps")
+    rows = {}
+    for graph in (False, True):
+        words = ["worker", "--blocks", 0, "--rounds", 2_000, "--follow"]
+        program = way.start(own(*words, *(["--graph"] if graph else [])))
+        try:
+            sms = json.loads(program.stdout.readline())["sms"]
+            for share, wanted in (("25%", sms // 4), ("50%", sms // 2), ("100%", sms)):
+                begin = time.monotonic()
+                done = subprocess.run([openmps, "set", str(program.pid), "--sms", share],
+                                      env=way.environment, capture_output=True, text=True)
+                row = {"set_s": time.monotonic() - begin, "error": done.stderr.strip()}
+                while time.monotonic() - begin < LIVE_SECONDS_MAX:
+                    look = json.loads(program.stdout.readline())
+                    row["sms"] = look["sms"]
+                    if wanted * 0.9 <= look["sms"] <= wanted:
+                        row["seen_s"] = look["at"] - begin
+                        break
+                rows[f"{'graph' if graph else 'launches'} {share}"] = row
+        except (ValueError, IndexError) as error:
+            rows["failed"] = f"{error}: {program.poll()}"
+        finally:
+            program.kill()
+            program.communicate()
+    return rows
+
+
+def memory(way):
+    limit = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={LIMIT_MIB}M"}
+    rows = {"driver API": run_one(way, ["greedy", "--blocks", 8192], limit),
+            "neighbour without": run_one(way, ["greedy", "--blocks", 2 * LIMIT_MIB])}
+    try:
+        import torch  # noqa: F401
+        rows["PyTorch"] = run_one(way, ["torch"], limit)
+    except ImportError:
+        pass
+    return rows
+
+
+PARTS = {"shares": shares, "graphs": lambda way: shares(way, graph=True), "live": live,
+         "memory": memory}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", help="DIST, or worker, greedy, torch")
+    parser.add_argument("--output")
+    parser.add_argument("--ways", default="mps,openmps")
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--provider", default="vendor")
+    parser.add_argument("--blocks", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--graph", action="store_true")
+    parser.add_argument("--follow", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.what == "worker":
+        return worker(arguments)
+    if arguments.what == "greedy":
+        return greedy(arguments)
+    if arguments.what == "torch":
+        return torch_program()
+    results = {}
+    for name in arguments.ways.split(","):
+        way = Way("mps" if name == "mps" else name, Path(arguments.what).resolve())
+        with way.running():
+            if name != "mps":
+                way.environment["OPENMPS_PROVIDER"] = arguments.provider
+            for part in arguments.parts.split(","):
+                if part == "live" and name == "mps":
+                    continue
+                print(f"{name} {part}", file=sys.stderr, flush=True)
+                results.setdefault(part, {})[name] = PARTS[part](way)
+                print(json.dumps(results[part][name], indent=1), file=sys.stderr, flush=True)
+        notable = ("not kept", "limit of", "refused")
+        lines = [line for line in way.log.splitlines() if any(word in line for word in notable)]
+        results.setdefault("log", {})[name] = lines[:20]
+    text = json.dumps(results, indent=1)
+    print(text)
+    if arguments.output:
+        Path(arguments.output).write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

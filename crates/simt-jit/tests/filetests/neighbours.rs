@@ -13,7 +13,7 @@ const START: u64 = 1 << 14;
 
 /// What threads do: `%p` and `%q` are the addresses `STRIDE` times the thread behind the first and
 /// the second one, `%m` and `%n`; `%z` is twice as far behind the first.
-const BODIES: [(u32, &str); 17] = [
+const BODIES: [(u32, &str); 18] = [
     (4, "ld.global.u32 %a, [%p]; add.u32 %a, %a, 1; st.global.u32 [%q], %a;"),
     (
         4,
@@ -53,7 +53,16 @@ const BODIES: [(u32, &str); 17] = [
     (4, "ld.global.u32 %a, [%p]; add.u32 %a, %a, 1; st.global.u32 [%z], %a;"),
     (4, "st.global.u32 [%p], %t; ld.global.u32 %a, [%z]; st.global.u32 [%q+8192], %a;"),
     // One place, where the last lane's value stays.
-    (4, "@%odd st.global.u32 [%n], %t; @!%odd st.global.u32 [%n+64], %t;"),
+    (
+        4,
+        "ld.global.u32 %a, [%p]; @%odd st.global.u32 [%n+8192], %a;
+         @!%odd st.global.u32 [%n+8256], %a;",
+    ),
+    (
+        4,
+        "shr.u32 %d, %t, 1; and.b32 %d, %d, 7; setp.lt.u32 %odd, %d, 5;
+         @%odd st.global.u32 [%n], %t; @%odd bra ON; st.global.u32 [%n+64], %t;\nON:",
+    ),
     // Elements that are not where they should be.
     (4, "ld.global.u32 %a, [%p+2]; st.global.u32 [%q], %a;"),
     (
@@ -121,6 +130,26 @@ fn what_other_lanes_store() {
     }
 }
 
+/// Blocks whose first addresses are in a list: the first block finds out where memory is, so that it is
+/// native code that sees what is wrong with the second one's.
+fn of_blocks(stride: u32, body: &str) -> String {
+    kernel(stride, body).replace(
+        "ld.param.u64 %m, [a];",
+        ".reg .b64 %list, %entry, %place; .reg .b32 %block;
+         ld.param.u64 %list, [a]; mov.u32 %block, %ctaid.x; mul.wide.u32 %entry, %block, 8;
+         add.u64 %place, %list, %entry; ld.global.u64 %m, [%place];",
+    )
+}
+
+/// Runs two blocks whose first addresses are these.
+fn run_two(device: &mut Device, text: &str, firsts: [u64; 2], out: u64) -> bool {
+    let kernel = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}")).kernel("k").unwrap();
+    let list = device.memory.allocate(16, true);
+    device.memory.write(list, &firsts.map(u64::to_le_bytes).concat());
+    let params = [list, out].map(u64::to_le_bytes).concat();
+    device.run(&kernel, Shape::linear(2, THREADS), &params).is_ok()
+}
+
 /// A place that may be read, and another from the same start that may not be written.
 #[test]
 fn what_may_only_be_read() {
@@ -129,14 +158,39 @@ fn what_may_only_be_read() {
         ("ld.global.u32 %a, [%p]; ld.global.u32 %b, [%p+8192]; st.global.u32 [%q], %a;", false),
         ("@%odd ld.global.u32 %a, [%p]; @%odd st.global.u32 [%p], %t;", true),
     ] {
-        let text = kernel(4, body);
+        let text = of_blocks(4, body);
         for set in SimdIsa::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
             let mut device = Device::new(set);
-            let kernel = device.load(&text).unwrap().kernel("k").unwrap();
-            let [source, out] = [false, true].map(|w| device.memory.allocate(BYTES as u64, w));
-            let params = [source, out].map(u64::to_le_bytes).concat();
-            let ran = device.run(&kernel, Shape::linear(1, THREADS), &params);
-            assert_eq!(ran.is_err(), faults, "{set:?}: {ran:?}\n{text}");
+            let [may, only, out] =
+                [true, false, true].map(|w| device.memory.allocate(BYTES as u64, w));
+            assert!(run_two(&mut device, &text, [may, may], out), "{set:?}:\n{text}");
+            let ran = run_two(&mut device, &text, [may, only], out);
+            assert_eq!(!ran, faults, "{set:?}:\n{text}");
+        }
+    }
+}
+
+/// Elements that are misaligned in the second block only, alone and together with smaller ones.
+#[test]
+fn what_is_misaligned_later() {
+    let pair = "ld.global.u32 %a, [%p]; ld.global.v2.u32 {%b, %c}, [%p+4]; add.u32 %a, %a, %b;
+                add.u32 %a, %a, %c; st.global.u32 [%q], %a;";
+    let both = "ld.global.u32 %a, [%p]; ld.global.v2.u32 {%b, %c}, [%p+8]; add.u32 %a, %a, %b;
+                add.u32 %a, %a, %c; st.global.u32 [%q], %a;";
+    for (stride, body, right, wrong) in [
+        (4, "ld.global.u32 %a, [%p]; st.global.u32 [%q], %a;", 0, 2),
+        (4, "st.global.u32 [%p], %t;", 4, 1),
+        (4, "ld.global.u32 %a, [%p]; st.global.u32 [%p+512], %a;", 4, 2),
+        (8, both, 8, 4),
+        (8, pair, 4, 8),
+    ] {
+        let text = of_blocks(stride, body);
+        for set in SimdIsa::ALL.map(Set::Native).into_iter().chain([Set::Interpreted]) {
+            let mut device = Device::new(set);
+            let [buffer, out] = [(); 2].map(|()| device.memory.allocate(BYTES as u64, true));
+            let firsts = |second: u64| [buffer + right, buffer + second];
+            assert!(run_two(&mut device, &text, firsts(right), out), "{set:?}:\n{text}");
+            assert!(!run_two(&mut device, &text, firsts(wrong), out), "{set:?}:\n{text}");
         }
     }
 }
@@ -148,13 +202,14 @@ fn some_lanes_at_the_ends_of_memory() {
     const BUFFER: u64 = 4 * THREADS as u64;
     let run = |set: Set, text: &str, distance: i64| {
         let mut device = Device::new(set);
-        let kernel = device.load(text).unwrap().kernel("k").unwrap();
         let buffer = device.memory.allocate_aligned(BUFFER, 4, true);
         let out = device.memory.allocate(BUFFER, true);
-        let first = buffer.wrapping_add_signed(distance);
-        let params = [first, out].map(u64::to_le_bytes).concat();
-        // The second block is past what the first one has found of the memory.
-        let ran = device.run(&kernel, Shape::linear(2, THREADS), &params).is_ok();
+        // Or from the end of all addresses to their start.
+        let second = match distance {
+            i64::MIN => 0u64.wrapping_sub(64),
+            _ => buffer.wrapping_add_signed(distance),
+        };
+        let ran = run_two(&mut device, text, [buffer, second], out);
         (ran, device.memory.read(buffer, BUFFER as usize), device.counters.global_bytes)
     };
     for (low, high) in [(0, 31), (0, 7), (8, 31), (5, 24), (24, 31), (31, 31), (0, 0)] {
@@ -172,13 +227,14 @@ fn some_lanes_at_the_ends_of_memory() {
                 high - low,
                 access.replace("ld.", "@%odd ld.").replace("st.", "@%odd st."),
             );
-            for text in [kernel(4, &body), kernel(4, &guarded)] {
+            for text in [of_blocks(4, &body), of_blocks(4, &guarded)] {
                 let lowest = -4 * i64::from(low);
                 // Lanes up to that one, of the last warp's 16.
                 let last = 64 + high.min(15);
                 let highest = 4 * (i64::from(THREADS) - 1 - i64::from(last));
+                let around = i64::MIN;
                 for distance in
-                    [lowest, lowest - 4, highest, highest + 4, 1, 2, -(1 << 40), 1 << 40]
+                    [lowest, lowest - 4, highest, highest + 4, 1, 2, -(1 << 40), 1 << 40, around]
                 {
                     let interpreted = run(Set::Interpreted, &text, distance);
                     for isa in SimdIsa::ALL {
@@ -189,6 +245,55 @@ fn some_lanes_at_the_ends_of_memory() {
                         assert!(same, "{isa:?}, {distance}:\n{text}");
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Some lanes of a warp, and several places, in shared memory: its end, and where elements are not.
+#[test]
+fn the_end_of_shared_memory() {
+    const BYTES: u32 = 256;
+    let run = |set: Set, text: &str, from: u32| {
+        let mut device = Device::new(set);
+        let kernel =
+            device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}")).kernel("k").unwrap();
+        let out = device.memory.allocate(4 * u64::from(THREADS), true);
+        let mut params = Params::default();
+        params.push(&out.to_le_bytes());
+        params.push(&from.to_le_bytes());
+        let ran = device.run(&kernel, Shape::linear(1, 32), &params.0);
+        (ran.is_ok(), device.memory.read(out, 4 * THREADS as usize))
+    };
+    for body in [
+        "@%odd ld.shared.u32 %a, [%p];",
+        "@%odd st.shared.u32 [%p], %t; ld.shared.u32 %a, [tile];",
+        "@!%odd bra OUT; mov.u32 %b, 1; ld.shared.u32 %a, [%p];\nOUT:",
+        "ld.shared.u32 %a, [%p]; ld.shared.u32 %b, [%p+64]; add.u32 %a, %a, %b;",
+        "ld.shared.u32 %a, [%s]; ld.shared.u32 %b, [%s+64]; add.u32 %a, %a, %b;",
+    ] {
+        let text = format!(
+            ".version 7.8\n.target sm_80\n.address_size 64
+             .visible .entry k(.param .u64 a, .param .u32 b)
+             {{
+                 .shared .align 16 .b8 tile[{BYTES}];
+                 .reg .b64 %m, %q, %w; .reg .b32 %t, %f, %s, %p, %i, %a, %b; .reg .pred %odd;
+                 ld.param.u64 %m, [a]; ld.param.u32 %f, [b]; mov.u32 %i, tile;
+                 mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 4; add.u64 %q, %m, %w;
+                 add.u32 %s, %i, %f; mad.lo.u32 %p, %t, 4, %s; setp.lt.u32 %odd, %t, 8;
+                 mov.u32 %a, 0;
+                 {body}
+                 st.global.u32 [%q], %a;
+                 ret;
+             }}"
+        );
+        for from in
+            [0, 2, 1, 4, 64, 128, 188, 192, 224, 228, 252, 256, 1 << 20, 0u32.wrapping_sub(4)]
+        {
+            let interpreted = run(Set::Interpreted, &text, from);
+            for isa in SimdIsa::ALL {
+                let native = run(Set::Native(isa), &text, from);
+                assert_eq!(native, interpreted, "{isa:?}, from {from}:\n{text}");
             }
         }
     }

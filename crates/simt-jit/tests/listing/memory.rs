@@ -80,6 +80,8 @@ fn fragments_are_moved_line_by_line() {
         let code = full(&simt_jit::listing(&kernel, SimdIsa::Avx512).expect("native code"));
         assert!(!code.is_empty(), "{name} has no version for whole warps");
         assert_eq!(count(&code, "vpgather") + count(&code, "vpscatter"), 0, "{name}:\n{code}");
+        let lines = [32, 64].map(|n| count(&code, &format!("vinserti{n}x4")));
+        assert!(lines.iter().sum::<usize>() > 0, "{name}:\n{code}");
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Report {
     pub p50_us: f64,
     /// The time that 99 of 100 iterations did not exceed.
     pub p99_us: f64,
+    /// The longest iteration.
+    pub max_us: f64,
     /// Whether the results were those that the CPU computed.
     pub verified: bool,
     /// Condensed results; the same on every device.

@@ -130,6 +130,7 @@ fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option
         kernels_per_s: kernels as f64 / elapsed,
         p50_us: percentile_us(&mut durations, 50),
         p99_us: percentile_us(&mut durations, 99),
+        max_us: percentile_us(&mut durations, 100),
         verified: complaint.is_none(),
         checksum: check.checksum(),
     };

@@ -106,6 +106,14 @@ pub(crate) fn ask_for_text(directory: &Path) -> Result<Option<(String, Report)>>
 
 /// This user's daemon, and whether it was started for this.
 pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
+    find_or_start_with(libraries, &[])
+}
+
+/// The same; a daemon that is started gets these environment variables.
+pub(crate) fn find_or_start_with(
+    libraries: &Libraries,
+    environment: &[(&str, String)],
+) -> Result<(Report, bool)> {
     let directory = pipe_directory();
     if directory == own_directory() {
         make(&directory)?;
@@ -122,7 +130,7 @@ pub(crate) fn find_or_start(libraries: &Libraries) -> Result<(Report, bool)> {
             check_takes_us(&report)?;
             Ok((report, false))
         }
-        None => start(&directory, libraries),
+        None => start(&directory, libraries, environment),
     }
 }
 
@@ -168,12 +176,17 @@ fn check_own(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-fn start(directory: &Path, libraries: &Libraries) -> Result<(Report, bool)> {
+fn start(
+    directory: &Path,
+    libraries: &Libraries,
+    environment: &[(&str, String)],
+) -> Result<(Report, bool)> {
     let mut command = personality::own(personality::CONTROL);
     command
         .arg("-d")
         .env(CUDA_MPS_PIPE_DIRECTORY, directory)
         .env(OPENMPS_LIB_DIR, libraries.directory())
+        .envs(environment.iter().map(|(name, value)| (*name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());

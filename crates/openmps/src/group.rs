@@ -111,6 +111,11 @@ impl Stage {
 
     /// Starts a daemon and waits until it accepts connections.
     pub(crate) fn daemon(&self) -> Result<PrivateDaemon> {
+        self.daemon_with(&[])
+    }
+
+    /// The same with these environment variables.
+    pub(crate) fn daemon_with(&self, environment: &[(&str, &str)]) -> Result<PrivateDaemon> {
         let directory = Scratch::new("daemon")?;
         // In memory: what it says of a full disk has to have room.
         let log = memfd_create("openmps-daemon", MemfdFlags::CLOEXEC).context("making a log")?;
@@ -123,6 +128,7 @@ impl Stage {
             .env(CUDA_MPS_LOG_DIRECTORY, directory.path())
             .env(OPENMPS_LIB_DIR, self.libraries.directory())
             .env(OPENMPS_SOFT_DIR, self.meeting.path())
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.try_clone()?)
@@ -199,6 +205,19 @@ impl Stage {
         self.spawn(directory, &program.path, &arguments)
     }
 
+    /// Runs one program that shares through this daemon to its end; what it says is of no interest.
+    pub(crate) fn finish(
+        &self,
+        daemon: &PrivateDaemon,
+        path: &Path,
+        arguments: &[&str],
+    ) -> Result<std::process::ExitStatus> {
+        let arguments: Vec<&OsStr> = arguments.iter().map(OsStr::new).collect();
+        let mut command = self.command(daemon.pipe_directory(), path, &arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().with_context(|| format!("running {}", path.display()))
+    }
+
     /// Starts one program that shares through this daemon; its output is the caller's to read, and
     /// the program the caller's to end.
     pub(crate) fn client(&self, daemon: &PrivateDaemon, path: &Path) -> Result<Child> {
@@ -206,6 +225,12 @@ impl Stage {
     }
 
     fn spawn(&self, directory: &Path, path: &Path, arguments: &[&OsStr]) -> Result<Child> {
+        self.command(directory, path, arguments)
+            .spawn()
+            .with_context(|| format!("starting {}", path.display()))
+    }
+
+    fn command(&self, directory: &Path, path: &Path, arguments: &[&OsStr]) -> Command {
         let mut command = Command::new(path);
         self.libraries.put_in_front(&mut command);
         ends_with_us(&mut command);
@@ -215,9 +240,8 @@ impl Stage {
             .env(CUDA_MPS_PIPE_DIRECTORY, directory)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .with_context(|| format!("starting {}", path.display()))
+            .stderr(Stdio::inherit());
+        command
     }
 }
 

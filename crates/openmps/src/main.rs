@@ -40,6 +40,7 @@ struct CommandLine {
 enum Command {
     Run(command::run::Arguments),
     Up(command::up::Arguments),
+    Upgrade(command::upgrade::Arguments),
     Down(command::down::Arguments),
     Ps(command::ps::Arguments),
     Top(command::top::Arguments),
@@ -63,6 +64,7 @@ impl Command {
         match self {
             Command::Run(arguments) => command::run::run(&arguments),
             Command::Up(arguments) => command::up::run(&arguments),
+            Command::Upgrade(arguments) => command::upgrade::run(&arguments),
             Command::Down(arguments) => command::down::run(&arguments),
             Command::Ps(arguments) => command::ps::run(&arguments),
             Command::Top(arguments) => command::top::run(&arguments),

@@ -1,5 +1,7 @@
 //! `openmps demo`: what sharing gains, shown with real programs on this machine's device.
 
+mod faults;
+
 use crate::activity::Utilisation;
 use crate::group::{self, Program, Setting, Stage};
 use crate::output;
@@ -22,6 +24,10 @@ pub(crate) struct Arguments {
     /// Show that GPU-Util is not use of the SMs: one program that keeps one SM busy, then eight
     #[arg(long)]
     util: bool,
+    /// Show that a program's fault is its own: one faults again and again beside others that check
+    /// every result
+    #[arg(long, conflicts_with = "util")]
+    faults: bool,
     /// Numbers of processes
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8")]
     #[arg(value_parser = group::programs_parser())]
@@ -140,6 +146,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stage = Stage::new()?;
     if arguments.util {
         return show_util(&stage, arguments);
+    }
+    if arguments.faults {
+        return faults::show(&stage, arguments.json);
     }
     let plan = plan(arguments)?;
     let progress = Progress::new(plan.len() as u64 * 2);

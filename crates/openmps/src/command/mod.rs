@@ -15,4 +15,5 @@ pub(crate) mod set;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod up;
+pub(crate) mod upgrade;
 pub(crate) mod web;

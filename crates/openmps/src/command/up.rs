@@ -4,6 +4,7 @@ use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use anyhow::Result;
+use cuda_api::environment::{OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -14,6 +15,13 @@ use std::process::ExitCode;
   CUDA_MPS_PIPE_DIRECTORY=/run/gpu0 openmps up     one of several daemons
   sudo nvidia-cuda-mps-control -d                  one for all users of the machine")]
 pub(crate) struct Arguments {
+    /// Keep a server with a made context ready, to take the place of one that is lost at once; it
+    /// takes the device memory of a context
+    #[arg(long)]
+    standby: bool,
+    /// Terminate a program one of whose streams does not get on for so long
+    #[arg(long, value_name = "SECONDS")]
+    kernel_timeout: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -21,7 +29,17 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let (report, started) = daemon::find_or_start(&Libraries::find()?)?;
+    let mut environment = Vec::new();
+    if arguments.standby {
+        environment.push((OPENMPS_STANDBY, "1".to_owned()));
+    }
+    if let Some(seconds) = arguments.kernel_timeout {
+        environment.push((OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string()));
+    }
+    let (report, started) = daemon::find_or_start_with(&Libraries::find()?, &environment)?;
+    if !started && !environment.is_empty() {
+        output::say("the daemon that runs keeps what it was started with: stop it first");
+    }
     let directory = report.pipe_directory.display();
     if arguments.json {
         let report = json!({

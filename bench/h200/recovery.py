@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""What programs notice of others that fault, of servers that die and of upgrades; writes JSON.
+
+    recovery.py DIST [--output FILE] [--ways native,mps,openmps,standby] [--rounds N] [--innocents ...]
+
+Beside ResNet-50 and BERT inference and training of PyTorch, each of which compares every result, a
+program faults N times in each way that there is (`fault --kind`). Then, with openmps, the server is
+killed N times, an endless kernel is terminated, and all servers are upgraded. Of each event and each
+innocent program the longest time between two of its steps is taken, and given beside that of an
+undisturbed program. `native` is time-slicing, `mps` NVIDIA's MPS, `standby` openmps with
+OPENMPS_STANDBY=1. No setting of the GPU is changed, and no process stays.
+"""
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from run import Way, log
+
+HERE = Path(__file__).resolve().parent
+KINDS = ["null-write", "null-read", "stray-write", "neighbour", "misaligned", "trap", "assert", "stack"]
+# Time from one event to the next, and what of it belongs to the event, s.
+PAUSE = 1.0
+READY_S_MAX = 180
+
+
+def now():
+    return time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+class Innocents:
+    def __init__(self, way, names, directory):
+        self.stop = Path(directory) / "stop"
+        environment = dict(way.environment)
+        self.processes = []
+        for name in names:
+            # Each step begins with inputs that no step changes, and is waited for.
+            environment["OPENMPS_REPLAY"] = "auto" if name == "train" else "always"
+            command = [sys.executable, str(HERE / "recovery_innocent.py"), name, str(self.stop)]
+            self.processes.append(subprocess.Popen(
+                command, env=dict(environment), text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        for process in self.processes:
+            process.stdout.readline()
+
+    def alive(self):
+        return sum(process.poll() is None for process in self.processes)
+
+    def finish(self):
+        self.stop.touch()
+        results = []
+        for process in self.processes:
+            try:
+                output, errors = process.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output, errors = process.communicate()
+            try:
+                results.append(json.loads(output.strip().splitlines()[-1]))
+            except (IndexError, ValueError):
+                last = errors.strip().splitlines()[-1:] or [f"status {process.returncode}"]
+                results.append({"died": last[0][:200]})
+            if errors.strip():
+                results[-1]["said"] = errors.strip().splitlines()[-1][:200]
+        return results
+
+
+def gap(ends, begin, end):
+    """The longest time between two steps of which one ends in the range, ms."""
+    times = [t for t in ends if begin - 5 <= t <= end + 5]
+    pairs = [(b - a) for a, b in zip(times, times[1:]) if b >= begin and a <= end]
+    return max(pairs) * 1e3 if pairs else None
+
+
+def summary(gaps):
+    known = sorted(g for g in gaps if g is not None)
+    if not known:
+        return None
+    return {"p50_ms": round(statistics.median(known), 2), "max_ms": round(known[-1], 2),
+            "count": len(known)}
+
+
+def control(way, line, seconds=60):
+    program = str(way.dist / "bin/nvidia-cuda-mps-control")
+    done = subprocess.run([program, *line.split()], env=way.environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds)
+    return done.stdout.split()
+
+
+def fault(way, kind):
+    return lambda: subprocess.run([way.samples / "fault", "--kind", kind], env=way.environment,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  timeout=60).returncode
+
+
+def serving(way):
+    for pid in control(way, "get_server_list"):
+        if control(way, f"get_server_status {pid}") == ["ACTIVE"]:
+            return int(pid)
+    return None
+
+
+def kill_server(way):
+    def act():
+        pid = serving(way)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        return 0
+    return act
+
+
+def endless(way):
+    def act():
+        process = subprocess.Popen([way.samples / "endless"], env=way.environment,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process.stdout.readline()
+        time.sleep(0.3)
+        begin = now()
+        control(way, f"terminate_client {serving(way)} {process.pid}")
+        process.wait(60)
+        return begin
+    return act
+
+
+def measure(name, dist, names, rounds):
+    way = Way("openmps" if name == "standby" else name, dist)
+    if name == "standby":
+        way.environment["OPENMPS_STANDBY"] = "1"
+    with way.running(), tempfile.TemporaryDirectory() as directory:
+        innocents = Innocents(way, names, directory)
+        events = []
+
+        def happen(what, act):
+            begin = now()
+            try:
+                status = act()
+            except subprocess.TimeoutExpired:
+                status = "too long"
+            if isinstance(status, float):
+                begin, status = status, 0
+            time.sleep(PAUSE)
+            events.append({"what": what, "begin": begin, "end": now(), "status": status})
+
+        for _ in range(rounds):
+            happen("undisturbed", lambda: 0)
+        for kind in KINDS:
+            for _ in range(rounds):
+                if innocents.alive() == 0:
+                    break
+                happen(f"fault {kind}", fault(way, kind))
+            log(f"{name}: {kind}, {innocents.alive()} of {len(names)} innocents run")
+        if name in ("openmps", "standby"):
+            for _ in range(rounds):
+                happen("server killed", kill_server(way))
+            for _ in range(max(rounds // 4, 1)):
+                happen("endless kernel terminated", endless(way))
+                happen("upgrade", lambda: control(way, "upgrade", 200) and 0)
+        results = innocents.finish()
+    report = {"way": name, "innocents": [], "events": {}}
+    for result in results:
+        ends = result.pop("ends", [])
+        report["innocents"].append({**result, "steps": len(ends)})
+        result["times"] = ends
+    for what in dict.fromkeys(event["what"] for event in events):
+        of_it = [event for event in events if event["what"] == what]
+        report["events"][what] = {
+            "innocents": {r.get("name", "?"): summary([gap(r["times"], e["begin"], e["end"]) for e in of_it])
+                          for r in results},
+            "statuses": sorted({str(event["status"]) for event in of_it}),
+        }
+    report["server_log"] = [line for line in way.log.splitlines() if "fault" in line][-20:]
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("dist", type=Path)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--ways", default="native,mps,openmps,standby")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--innocents", default="resnet50,bert,train")
+    arguments = parser.parse_args()
+    reports = []
+    for name in arguments.ways.split(","):
+        try:
+            reports.append(measure(name, arguments.dist.resolve(), arguments.innocents.split(","),
+                                   arguments.rounds))
+        except (OSError, TypeError) as error:
+            reports.append({"way": name, "failed": str(error)})
+        text = json.dumps(reports, indent=1)
+        if arguments.output:
+            arguments.output.write_text(text + "\n")
+    print(text)
+
+
+main()

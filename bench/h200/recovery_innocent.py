@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""One program beside others that fault; recovery.py starts it.
+
+    recovery_innocent.py NAME STOP
+
+NAME is resnet50 or bert (inference, fp16, batch 1) or train (ResNet-18 with AMP, which catches an
+error and goes on from its last checkpoint, kept in the host's memory). It runs, waiting for each
+step, until the file STOP exists, says "ready" on standard output after its warm-up, and then prints
+JSON: when each step ended (CLOCK_MONOTONIC, s), how many results differed from those of an
+undisturbed step, and how many errors were caught.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+
+import torch
+import torchvision
+
+torch.backends.cudnn.deterministic = True
+torch.backends.cudnn.benchmark = False
+WARM_UP = 20
+CHECKPOINT_STEPS = 10
+# Losses of the first steps are computed twice: what training gives does not depend on what
+# happens beside it.
+STEPS_OF_TRAINING = 40
+
+
+def digest(tensor):
+    return hashlib.sha256(tensor.detach().float().cpu().numpy().tobytes()).hexdigest()
+
+
+def inference(name):
+    torch.manual_seed(5)
+    with torch.inference_mode():
+        if name == "resnet50":
+            model = torchvision.models.resnet50().eval().half().cuda()
+            image = torch.randn(1, 3, 224, 224).half().cuda()
+            step = lambda: digest(model(image))
+        else:
+            from transformers import BertConfig, BertModel
+
+            model = BertModel(BertConfig()).eval().half().cuda()
+            tokens = torch.randint(0, 30000, (1, 128)).cuda()
+            step = lambda: digest(model(tokens).last_hidden_state)
+        for _ in range(WARM_UP):
+            expected = step()
+        yield
+        while True:
+            yield step() == expected
+
+
+class Training:
+    def __init__(self):
+        torch.manual_seed(7)
+        self.model = torchvision.models.resnet18().cuda()
+        self.images = torch.randn(8, 3, 224, 224).cuda()
+        self.labels = torch.randint(0, 1000, (8,)).cuda()
+        self.begin()
+
+    def begin(self):
+        torch.manual_seed(8)
+        for module in self.model.modules():
+            if hasattr(module, "reset_parameters"):
+                module.reset_parameters()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01, momentum=0.9)
+        self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+        self.number = 0
+        self.save()
+
+    def save(self):
+        copy = lambda state: {k: v.cpu().clone() if torch.is_tensor(v) else v
+                              for k, v in state.items()}
+        momenta = [{k: v.cpu().clone() if torch.is_tensor(v) else v for k, v in s.items()}
+                   for s in self.optimizer.state.values()]
+        self.saved = (self.number, copy(self.model.state_dict()), momenta,
+                      self.scaler.state_dict())
+
+    def restore(self):
+        self.number, model, momenta, scaler = self.saved
+        self.model.load_state_dict(model)
+        for state, old in zip(list(self.optimizer.state.values()), momenta):
+            for key, value in old.items():
+                state[key] = value.cuda() if torch.is_tensor(value) else value
+        if not momenta:
+            self.optimizer.state.clear()
+        self.scaler.load_state_dict(scaler)
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", torch.float16):
+            loss = torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        value = loss.item()
+        self.number += 1
+        if self.number % CHECKPOINT_STEPS == 0:
+            self.save()
+        return value
+
+
+def training():
+    work = Training()
+    expected = [work.step() for _ in range(STEPS_OF_TRAINING)]
+    work.begin()
+    yield
+    while True:
+        if work.number >= STEPS_OF_TRAINING:
+            work.begin()
+        number = work.number
+        try:
+            yield work.step() == expected[number]
+        except torch.AcceleratorError:
+            # What was under way is lost; all else is there.
+            work.restore()
+            yield None
+
+
+def main(name, stop):
+    steps = training() if name == "train" else inference(name)
+    next(steps)
+    print("ready", flush=True)
+    ends, wrong, caught = [], 0, 0
+    while not os.path.exists(stop):
+        right = next(steps)
+        ends.append(time.clock_gettime(time.CLOCK_MONOTONIC))
+        wrong += right is False
+        caught += right is None
+    print(json.dumps({"name": name, "ends": ends, "wrong": wrong, "caught": caught}))
+
+
+main(*sys.argv[1:])

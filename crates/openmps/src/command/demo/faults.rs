@@ -69,7 +69,7 @@ pub(super) fn show(stage: &Stage, json: bool) -> Result<ExitCode> {
     let reports = stage.run(Setting::Shared(&daemon), &programs, || {
         for (kind, words) in KINDS {
             if !json {
-                failed = output::print(&format!("a program {words}\n")).map_err(Into::into);
+                failed = output::print(&format!("a program {words}\n"));
             }
             let fault = stage.libraries().sample("fault");
             let ended = stage.finish(&daemon, &fault, &["--kind", kind]);

@@ -87,7 +87,7 @@ class Way:
                 yield
                 return
             self.environment["OPENMPS_LIB_DIR"] = str(self.dist / "lib/openmps")
-            self.environment["OPENMPS_PROVIDER"] = "vendor"
+            self.environment["OPENMPS_PROVIDER"] = os.environ.get("OPENMPS_PROVIDER", "vendor")
             program = vendor_control()
             if self.name == "openmps":
                 program = str(self.dist / "bin/nvidia-cuda-mps-control")

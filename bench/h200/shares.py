@@ -14,7 +14,7 @@ DIST is an installation, as for run.py. About three minutes:
              without one gets meanwhile; PyTorch's error, if PyTorch is there
 
 On NVIDIA's driver shares are green contexts: groups of SMs, of 2 or 8. Called by itself as
-`shares.py worker|torch ...`, it is one of these programs. Software GPU: `--provider soft`.
+`shares.py worker|torch ...`, it is one of these programs. On the software GPU: OPENMPS_PROVIDER=soft.
 """
 
 import argparse
@@ -165,8 +165,9 @@ def worker(arguments):
             this.clear()
             end = time.monotonic() + 0.02
             while time.monotonic() < end:
-                this.launch()
-            this.wait()
+                for _ in range(8):
+                    this.launch()
+                this.wait()
             print(json.dumps({"at": time.monotonic(), "sms": len(this.used())}), flush=True)
     this.clear()
     launches, begin = 0, time.monotonic()
@@ -289,7 +290,6 @@ def main():
     parser.add_argument("--output")
     parser.add_argument("--ways", default="mps,openmps")
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--provider", default="vendor")
     parser.add_argument("--blocks", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--graph", action="store_true")
@@ -303,10 +303,8 @@ def main():
         return torch_program()
     results = {}
     for name in arguments.ways.split(","):
-        way = Way("mps" if name == "mps" else name, Path(arguments.what).resolve())
+        way = Way(name, Path(arguments.what).resolve())
         with way.running():
-            if name != "mps":
-                way.environment["OPENMPS_PROVIDER"] = arguments.provider
             for part in arguments.parts.split(","):
                 if part == "live" and name == "mps":
                     continue

@@ -26,6 +26,8 @@ pub use sample::{Sample, main};
 
 /// The PTX of each file in `samples/kernels`, as committed.
 pub mod ptx {
+    /// `fill`, `add_to_neighbour`, `count_there`.
+    pub const PEERS: &str = include_str!("../kernels/peers.ptx");
     /// `vector_add`.
     pub const VECTOR_ADD: &str = include_str!("../kernels/vector_add.ptx");
     /// `matrix_multiply`.
@@ -65,6 +67,7 @@ mod tests {
 
     /// Each text and the kernels that the programs look for in it.
     const TEXTS: &[(&str, &[&str])] = &[
+        (PEERS, &["fill", "add_to_neighbour", "count_there"]),
         (VECTOR_ADD, &["vector_add"]),
         (MATRIX_MULTIPLY, &["matrix_multiply"]),
         (REDUCTION, &["reduce"]),

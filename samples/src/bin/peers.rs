@@ -190,7 +190,17 @@ fn work(
     let launch = |function, blocks: c_uint, parameters: &mut [*mut c_void]| {
         let parameters = parameters.as_mut_ptr();
         cu!(cuLaunchKernel(
-            function, blocks, 1, 1, THREADS, 1, 1, 0, stream, parameters, null_mut()
+            function,
+            blocks,
+            1,
+            1,
+            THREADS,
+            1,
+            1,
+            0,
+            stream,
+            parameters,
+            null_mut()
         ))
     };
     let own = Shown {

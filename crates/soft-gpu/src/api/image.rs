@@ -254,7 +254,7 @@ impl Driver {
     pub(super) fn text_of_image(&self, image: In<c_void>, logs: &JitOptions) -> Result<String> {
         let choice = Choice(&self.device.settings);
         let text = choice.read_image(image).inspect_err(|refusal| self.report(logs, refusal));
-        text.map(String::from).map_err(|refusal| refusal.error)
+        text.map_err(|refusal| refusal.error)
     }
 
     /// Loads the contents of a file.
@@ -272,7 +272,7 @@ impl Driver {
     pub(super) fn text_of_file(&self, bytes: &[u8], logs: &JitOptions) -> Result<String> {
         let choice = Choice(&self.device.settings);
         let text = choice.ptx_of(bytes).inspect_err(|refusal| self.report(logs, refusal));
-        text.map(String::from).map_err(|refusal| refusal.error)
+        text.map_err(|refusal| refusal.error)
     }
 
     /// What runs kernels. Findings are what the user asked to see, so they go to standard error

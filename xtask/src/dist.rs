@@ -56,6 +56,7 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
     link(Path::new("libcuda.so.1"), &lib.join("libcuda.so"))?;
     place(&built.join("libnvidia_ml.so"), &lib.join("libnvidia-ml.so.1"))?;
     place(&built.join("libopenmps_soft.so"), &lib.join("libopenmps-soft.so"))?;
+    place(&built.join("libopenmps_nvtx.so"), &lib.join("libopenmps-nvtx.so"))?;
     compilers(&built.join("libruntime_compilers.a"), &lib)?;
     let samples = to.join("lib/openmps/samples");
     std::fs::create_dir_all(&samples)?;

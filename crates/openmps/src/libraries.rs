@@ -57,6 +57,12 @@ impl Libraries {
         Ok(Libraries { directory, program_directory })
     }
 
+    /// The library that writes the ranges that programs mark by NVTX, if it is there.
+    pub(crate) fn nvtx(&self) -> Option<PathBuf> {
+        let names = ["libopenmps-nvtx.so", "libopenmps_nvtx.so"];
+        names.iter().map(|name| self.directory.join(name)).find(|file| file.is_file())
+    }
+
     /// The directory with libcuda.so.1 and libopenmps-soft.so.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory

@@ -82,7 +82,7 @@ pub fn describe(advice: &Advice) -> Vec<String> {
     }
     for kernel in a.kernels.iter().filter(|kernel| kernel.part >= 0.1) {
         let mut text = format!(
-            "{} ({} of its device time, {} a launch): {} blocks of {} threads",
+            "{} ({} of its device time, {} a launch): {} block(s) of {} threads",
             kernel.name,
             percent(kernel.part),
             time_text(kernel.mean_ns),

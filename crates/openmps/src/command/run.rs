@@ -4,6 +4,7 @@ use super::trace::{self, PERIOD};
 use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
+use crate::scratch::Scratch;
 use anyhow::{Context, Result};
 use cuda_api::environment::{
     CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_CLASS, OPENMPS_COMPILERS,
@@ -90,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     match &arguments.trace {
         None => Ok(failed(program, &command.exec())),
-        Some(path) => traced(command, path),
+        Some(path) => traced(command, path, &libraries),
     }
 }
 
@@ -110,7 +111,14 @@ pub(crate) fn prepared(libraries: &Libraries, words: &[OsString]) -> Result<Comm
 }
 
 /// Runs the program beside a recorder; the exit status is the program's.
-fn traced(mut command: Command, path: &Path) -> Result<ExitCode> {
+fn traced(mut command: Command, path: &Path, libraries: &Libraries) -> Result<ExitCode> {
+    // The library writes beside the name by which NVTX finds it.
+    let marked = Scratch::new("trace")?;
+    if let Some(library) = libraries.nvtx() {
+        let link = marked.path().join("libopenmps-nvtx.so");
+        std::os::unix::fs::symlink(library, &link).context("placing the library for NVTX")?;
+        command.env("NVTX_INJECTION64_PATH", link);
+    }
     let directory = command
         .get_envs()
         .find(|(name, _)| *name == CUDA_MPS_PIPE_DIRECTORY)
@@ -132,7 +140,7 @@ fn traced(mut command: Command, path: &Path) -> Result<ExitCode> {
     };
     // Other programs were there already; whatever came since is the program's, or of its children.
     recorder.leave_out(&before);
-    trace::finish(recorder, &mut source, path, None)?;
+    trace::finish(recorder, &mut source, path, Some(marked.path()))?;
     Ok(match status.code() {
         Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         // As shells answer for what a signal ended.

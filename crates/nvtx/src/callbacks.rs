@@ -1,0 +1,210 @@
+//! The functions of NVTX that are taken over, by their numbers in NVTX's tables.
+
+use crate::write;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::{Mutex, PoisonError};
+
+/// A function's address.
+#[derive(Clone, Copy)]
+pub(crate) struct Address(pub(crate) *const c_void);
+
+// SAFETY: the address of a function, which is read from any thread and never changes.
+unsafe impl Sync for Address {}
+
+/// Functions of one module of NVTX.
+pub(crate) struct Callbacks {
+    pub(crate) module: c_uint,
+    pub(crate) rows: &'static [(c_uint, Address)],
+}
+
+/// NVTX's event attributes, as far as names are in them.
+#[repr(C)]
+pub(crate) struct Attributes {
+    version: u16,
+    size: u16,
+    category: u32,
+    colour_type: i32,
+    colour: u32,
+    payload_type: i32,
+    reserved: i32,
+    payload: u64,
+    message_type: i32,
+    message: *const c_char,
+}
+
+const MESSAGE_ASCII: i32 = 1;
+const MESSAGE_REGISTERED: i32 = 3;
+
+thread_local! {
+    /// The ranges that this thread is in: since when, and their names.
+    static STACK: RefCell<Vec<(u64, String)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Ranges that end anywhere, by their numbers.
+static STARTED: Mutex<Option<(u64, HashMap<u64, (u64, String)>)>> = Mutex::new(None);
+
+/// # Safety
+/// The text is null or NUL-terminated.
+unsafe fn text(name: *const c_char) -> String {
+    if name.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+/// # Safety
+/// The attributes are null or NVTX's.
+unsafe fn name_of(attributes: *const Attributes) -> String {
+    // SAFETY: the caller's promise.
+    let Some(attributes) = (unsafe { attributes.as_ref() }) else { return String::new() };
+    match attributes.message_type {
+        // SAFETY: both are texts: the program's own, or one that `register` has kept.
+        MESSAGE_ASCII | MESSAGE_REGISTERED => unsafe { text(attributes.message) },
+        _ => String::new(),
+    }
+}
+
+fn push_range(name: String) -> c_int {
+    let pushed = STACK.try_with(|stack| {
+        let mut stack = stack.try_borrow_mut().ok()?;
+        stack.push((write::now_ns(), name));
+        c_int::try_from(stack.len() - 1).ok()
+    });
+    pushed.ok().flatten().unwrap_or(-1)
+}
+
+fn pop_range() -> c_int {
+    let popped = STACK.try_with(|stack| {
+        let mut stack = stack.try_borrow_mut().ok()?;
+        let (since, name) = stack.pop()?;
+        write::range(since, &name);
+        c_int::try_from(stack.len()).ok()
+    });
+    popped.ok().flatten().unwrap_or(-1)
+}
+
+fn start_range(name: String) -> u64 {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let (last, ranges) = started.get_or_insert_with(|| (0, HashMap::new()));
+    *last += 1;
+    ranges.insert(*last, (write::now_ns(), name));
+    *last
+}
+
+fn end_range(number: u64) {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((since, name)) = started.as_mut().and_then(|(_, all)| all.remove(&number)) {
+        write::range(since, &name);
+    }
+}
+
+// SAFETY of all below: NVTX passes on what the program gave, which its documentation asks to be texts
+// and attributes of the kind that each name says.
+
+unsafe extern "C" fn range_push(name: *const c_char) -> c_int {
+    // SAFETY: see above.
+    push_range(unsafe { text(name) })
+}
+
+unsafe extern "C" fn range_push_ex(attributes: *const Attributes) -> c_int {
+    // SAFETY: see above.
+    push_range(unsafe { name_of(attributes) })
+}
+
+unsafe extern "C" fn range_pop() -> c_int {
+    pop_range()
+}
+
+unsafe extern "C" fn range_start(name: *const c_char) -> u64 {
+    // SAFETY: see above.
+    start_range(unsafe { text(name) })
+}
+
+unsafe extern "C" fn range_start_ex(attributes: *const Attributes) -> u64 {
+    // SAFETY: see above.
+    start_range(unsafe { name_of(attributes) })
+}
+
+unsafe extern "C" fn range_end(number: u64) {
+    end_range(number);
+}
+
+unsafe extern "C" fn domain_push(_: *const c_void, attributes: *const Attributes) -> c_int {
+    // SAFETY: see above.
+    push_range(unsafe { name_of(attributes) })
+}
+
+unsafe extern "C" fn domain_pop(_: *const c_void) -> c_int {
+    pop_range()
+}
+
+unsafe extern "C" fn domain_start(_: *const c_void, attributes: *const Attributes) -> u64 {
+    // SAFETY: see above.
+    start_range(unsafe { name_of(attributes) })
+}
+
+unsafe extern "C" fn domain_end(_: *const c_void, number: u64) {
+    end_range(number);
+}
+
+/// Registered texts stay for the process's life: their handle is their address.
+unsafe extern "C" fn register(_: *const c_void, name: *const c_char) -> *const c_void {
+    // SAFETY: see above.
+    let name = CString::new(unsafe { text(name) }).unwrap_or_default();
+    name.into_raw().cast_const().cast()
+}
+
+/// Domains are not told apart; one that is not null is all that a program needs.
+unsafe extern "C" fn domain_create(_: *const c_char) -> *const c_void {
+    (&raw const STARTED).cast()
+}
+
+/// The tables: numbers are those of nvtxTypes.h, NvtxCallbackIdCore and NvtxCallbackIdCore2.
+pub(crate) const ALL: &[Callbacks] = &[
+    Callbacks {
+        module: 1,
+        rows: &[
+            (4, Address(range_start_ex as *const c_void)),
+            (5, Address(range_start as *const c_void)),
+            (7, Address(range_end as *const c_void)),
+            (8, Address(range_push_ex as *const c_void)),
+            (9, Address(range_push as *const c_void)),
+            (11, Address(range_pop as *const c_void)),
+        ],
+    },
+    Callbacks {
+        module: 5,
+        rows: &[
+            (2, Address(domain_start as *const c_void)),
+            (3, Address(domain_end as *const c_void)),
+            (4, Address(domain_push as *const c_void)),
+            (5, Address(domain_pop as *const c_void)),
+            (10, Address(register as *const c_void)),
+            (12, Address(domain_create as *const c_void)),
+        ],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_a_thread_are_within_each_other() {
+        assert_eq!(pop_range(), -1, "there is none");
+        assert_eq!([push_range("outer".into()), push_range("inner".into())], [0, 1]);
+        assert_eq!([pop_range(), pop_range(), pop_range()], [1, 0, -1]);
+    }
+
+    #[test]
+    fn attributes_are_where_nvtx_has_them() {
+        use std::mem::offset_of;
+        assert_eq!(offset_of!(Attributes, payload), 24);
+        assert_eq!(offset_of!(Attributes, message_type), 32);
+        assert_eq!(offset_of!(Attributes, message), 40);
+        assert_eq!(size_of::<Attributes>(), 48);
+    }
+}

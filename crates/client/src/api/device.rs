@@ -102,7 +102,6 @@ pub(crate) fn cuDeviceComputeCapability(
     minor.set(attribute_of(device, attribute::COMPUTE_CAPABILITY_MINOR))
 }
 
-/// As [`cuDeviceCanAccessPeer`]: no access, and nothing that would need one.
 pub(crate) fn cuDeviceGetP2PAttribute(
     value: Out<c_int>,
     number: c_uint,
@@ -116,8 +115,9 @@ pub(crate) fn cuDeviceGetP2PAttribute(
     if from == to {
         return Err(CudaError::INVALID_DEVICE);
     }
+    let peer = mode::program()?.peer(from, to).copied().unwrap_or_default();
     match number {
-        PERFORMANCE_RANK..=LAST => value.set(0),
+        PERFORMANCE_RANK..=LAST => value.set(peer.attribute(number).unwrap_or(0)),
         _ => Err(CudaError::INVALID_VALUE),
     }
 }

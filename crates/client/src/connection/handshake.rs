@@ -4,7 +4,7 @@
 //! does not take this process is not: then cuInit fails, and one line says why.
 
 use super::{Connection, slow_start, wishes};
-use channel::message::{Hello, Message, MessageError, Wishes};
+use channel::message::{Devices, Hello, Message, MessageError, Wishes};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use channel::system;
@@ -12,7 +12,7 @@ use core::fmt;
 use core::time::Duration;
 use cuda_api::{CUuuid, CudaError, environment};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Where the daemon listens if the environment does not say.
@@ -62,55 +62,105 @@ fn failed(text: impl fmt::Display) -> AttachError {
     refused(CudaError::MPS_CONNECTION_FAILED, text)
 }
 
-/// Attaches to the server of the daemon that the environment names.
-///
-/// The region is given to `prepare` before its server sees it.
-pub(crate) fn attach(prepare: &dyn Fn(&Region)) -> Result<Connection, AttachError> {
+/// The socket of the daemon that the environment names.
+fn daemon_path() -> PathBuf {
     let directory = std::env::var_os(environment::CUDA_MPS_PIPE_DIRECTORY)
         .filter(|directory| !directory.is_empty())
         .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
-    let path = directory.join(CONTROL_SOCKET);
-    attach_patiently(&path, WELCOME_TIMEOUT, &wishes::of_process(), prepare).map_err(|error| {
-        match error {
-            AttachError::Refused { code, text, .. } => {
-                refused(code, format_args!("{}: {text}", path.display()))
-            }
-            AttachError::NoDaemon => error,
+    directory.join(CONTROL_SOCKET)
+}
+
+/// An error with the daemon that it is about.
+fn about(path: &Path, error: AttachError) -> AttachError {
+    match error {
+        AttachError::Refused { code, text, .. } => {
+            refused(code, format_args!("{}: {text}", path.display()))
         }
-    })
+        AttachError::NoDaemon => error,
+    }
+}
+
+/// Attaches to a device's server, of the daemon that the environment names. The region is given to
+/// `prepare` before its server sees it.
+pub(crate) fn attach(device: CUuuid, prepare: &dyn Fn(&Region)) -> Result<Connection, AttachError> {
+    let path = daemon_path();
+    let (wishes, timeout) = (wishes::of_process(), WELCOME_TIMEOUT);
+    let wanted = Wanted { device, wishes: &wishes, prepare };
+    attach_patiently(&path, timeout, &wanted).map_err(|error| about(&path, error))
+}
+
+/// Asks the daemon that the environment names for its devices.
+pub(crate) fn describe() -> Result<Devices, AttachError> {
+    let path = daemon_path();
+    describe_at(&path, WELCOME_TIMEOUT).map_err(|error| about(&path, error))
+}
+
+fn describe_at(path: &Path, timeout: Duration) -> Result<Devices, AttachError> {
+    let socket = reach(path)?;
+    say_first(&socket, &Message::Describe(()), &[])?;
+    match receive_first(&socket, path, timeout)? {
+        Message::Devices(devices) => Ok(devices),
+        other => Err(failed(format_args!("unexpected answer {}", other.name()))),
+    }
+}
+
+/// What a client wants of the server that it is handed to.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    /// All zeros: the daemon's first.
+    device: CUuuid,
+    wishes: &'a Wishes,
+    /// Is given the region before the server sees it.
+    prepare: &'a dyn Fn(&Region),
 }
 
 /// Attaches, by another attempt where the other side ended in the middle of one.
 fn attach_patiently(
     path: &Path,
     timeout: Duration,
-    wishes: &Wishes,
-    prepare: &dyn Fn(&Region),
+    wanted: &Wanted<'_>,
 ) -> Result<Connection, AttachError> {
     let mut pause = ATTEMPT_PAUSE;
     for _ in 1..ATTEMPTS_MAX {
-        match attach_to(path, timeout, wishes, prepare) {
+        match attach_to(path, timeout, wanted) {
             Err(AttachError::Refused { passing: true, .. }) => std::thread::sleep(pause),
             outcome => return outcome,
         }
         pause *= 2;
     }
-    attach_to(path, timeout, wishes, prepare)
+    attach_to(path, timeout, wanted)
 }
 
 /// Connects to a daemon's socket and waits to be handed to a server.
 fn attach_to(
     path: &Path,
     timeout: Duration,
-    wishes: &Wishes,
-    prepare: &dyn Fn(&Region),
+    wanted: &Wanted<'_>,
 ) -> Result<Connection, AttachError> {
     // First of all, so that nothing that takes time comes between connecting and the first word.
     let (region, region_file) = Region::create().map_err(|error| {
         refused(system::result_of(&error), format_args!("no shared memory: {error}"))
     })?;
-    prepare(&region);
-    let socket = connect(path).map_err(|error| {
+    (wanted.prepare)(&region);
+    let socket = reach(path)?;
+    let hello = Message::Hello(Hello {
+        pid: std::process::id(),
+        command_line: command_line(),
+        library_version: env!("CARGO_PKG_VERSION").to_owned(),
+        wishes: wanted.wishes.clone(),
+        scheduling: scheduling(),
+        device: wanted.device,
+    });
+    say_first(&socket, &hello, &[region_file.as_fd()])?;
+    match receive_first(&socket, path, timeout)? {
+        Message::Welcome(welcome) => Ok(Connection::new((region, region_file), socket, welcome)),
+        other => Err(failed(format_args!("unexpected answer {}", other.name()))),
+    }
+}
+
+/// Connects to a daemon's socket.
+fn reach(path: &Path) -> Result<SeqPacket, AttachError> {
+    connect(path).map_err(|error| {
         use io::ErrorKind::{ConnectionRefused, InvalidInput, NotADirectory, NotFound};
         // Something listens there whose messages are no datagrams.
         let other_kind = error.raw_os_error() == Some(libc::EPROTOTYPE);
@@ -120,34 +170,39 @@ fn attach_to(
             _ if other_kind => AttachError::NoDaemon,
             _ => failed(format_args!("cannot connect: {error}")),
         }
-    })?;
-    let hello = Message::Hello(Hello {
-        pid: std::process::id(),
-        command_line: command_line(),
-        library_version: env!("CARGO_PKG_VERSION").to_owned(),
-        wishes: wishes.clone(),
-        scheduling: scheduling(),
-        // The daemon's first.
-        device: CUuuid::default(),
-    });
+    })
+}
+
+/// Sends the first message.
+fn say_first(
+    socket: &SeqPacket,
+    message: &Message,
+    files: &[BorrowedFd<'_>],
+) -> Result<(), AttachError> {
     socket.set_send_timeout(Some(CONNECT_TIMEOUT)).map_err(failed)?;
-    socket.send(&hello, &[region_file.as_fd()]).map_err(|error| match error.kind() {
+    socket.send(message, files).map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => closed(),
         _ => failed(format_args!("the daemon does not listen: {error}")),
-    })?;
-    let welcome = match receive_answer(&socket, path, timeout) {
-        Ok((Message::Welcome(welcome), _)) => welcome,
+    })
+}
+
+/// Receives the answer to the first message.
+fn receive_first(
+    socket: &SeqPacket,
+    path: &Path,
+    timeout: Duration,
+) -> Result<Message, AttachError> {
+    match receive_answer(socket, path, timeout) {
         Ok((Message::Refused(refusal), _)) => {
             let code = CudaError::from_code(refusal.result);
-            return Err(refused(code.unwrap_or(CudaError::MPS_CONNECTION_FAILED), refusal.reason));
+            Err(refused(code.unwrap_or(CudaError::MPS_CONNECTION_FAILED), refusal.reason))
         }
-        Ok((other, _)) => return Err(failed(format_args!("unexpected answer {}", other.name()))),
+        Ok((answer, _)) => Ok(answer),
         // Another project's daemon.
-        Err(ReceiveError::Message(MessageError::Magic)) => return Err(AttachError::NoDaemon),
-        Err(ReceiveError::Closed) => return Err(closed()),
-        Err(error) => return Err(failed(error)),
-    };
-    Ok(Connection::new((region, region_file), socket, welcome))
+        Err(ReceiveError::Message(MessageError::Magic)) => Err(AttachError::NoDaemon),
+        Err(ReceiveError::Closed) => Err(closed()),
+        Err(error) => Err(failed(error)),
+    }
 }
 
 /// Connects to a daemon. If it takes no connection for a while, standard error says so.
@@ -197,13 +252,18 @@ mod tests {
     use channel::message::{MESSAGE_MAGIC, Refused};
     use channel::socket::Listener;
 
+    /// No wishes for a server of any device.
+    fn anything(wishes: &Wishes) -> Wanted<'_> {
+        Wanted { device: CUuuid::default(), wishes, prepare: &|_| () }
+    }
+
     /// What attaching comes to with a daemon that does `answer` with each client's socket.
     fn with_daemon(name: &str, answer: impl FnOnce(SeqPacket) + Send) -> AttachError {
         let path = std::env::temp_dir().join(format!("attach-{}-{name}", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
-                attach_to(&path, Duration::from_secs(2), &Wishes::default(), &|_| ()).err()
+                attach_to(&path, Duration::from_secs(2), &anything(&Wishes::default())).err()
             });
             loop {
                 if let Some(socket) = listener.accept().unwrap() {
@@ -230,13 +290,13 @@ mod tests {
         let directory = std::env::temp_dir();
         let long = directory.join("x".repeat(200));
         for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {
-            let error = attach_to(path, Duration::ZERO, &Wishes::default(), &|_| ()).err();
+            let error = attach_to(path, Duration::ZERO, &anything(&Wishes::default())).err();
             assert!(matches!(error, Some(AttachError::NoDaemon)), "{}", path.display());
         }
         // What was left behind by a daemon that died.
         let stale = directory.join(format!("attach-{}-stale", std::process::id()));
         drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-        let error = attach_to(&stale, Duration::ZERO, &Wishes::default(), &|_| ()).err();
+        let error = attach_to(&stale, Duration::ZERO, &anything(&Wishes::default())).err();
         std::fs::remove_file(&stale).unwrap();
         assert!(matches!(error, Some(AttachError::NoDaemon)));
     }
@@ -276,7 +336,7 @@ mod tests {
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
-                attach_patiently(&path, Duration::from_secs(60), &Wishes::default(), &|_| ())
+                attach_patiently(&path, Duration::from_secs(60), &anything(&Wishes::default()))
                     .err()
                     .unwrap()
             });
@@ -301,7 +361,7 @@ mod tests {
         });
         // If nobody ever answers, that is said.
         drop(listener);
-        let error = attach_patiently(&path, Duration::from_secs(60), &Wishes::default(), &|_| ())
+        let error = attach_patiently(&path, Duration::from_secs(60), &anything(&Wishes::default()))
             .err()
             .unwrap();
         assert!(matches!(error, AttachError::NoDaemon));

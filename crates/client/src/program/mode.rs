@@ -13,7 +13,7 @@ use crate::stderr::say;
 use channel::message::Device;
 use channel::region::Region;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use cuda_api::{CUdevice, CUresult, CudaError, environment, result_code, result_from_code};
+use cuda_api::{CUdevice, CUresult, CUuuid, CudaError, environment, result_code, result_from_code};
 use provider::Provider;
 
 /// How this process runs.
@@ -38,17 +38,10 @@ static RECOVERIES: AtomicU32 = AtomicU32::new(0);
 
 /// Finds out how this process is to run. Says on standard error why, if it cannot.
 pub(crate) fn decide() -> Mode {
-    match handshake::attach(&|_| ()) {
-        Ok(connection) => {
-            let program = Program::of_first(connection, Box::new(connect));
-            // The reservation of its addresses is part of being taken.
-            match program {
-                Ok(program) => {
-                    PROGRAM.store(core::ptr::from_ref(program).cast_mut(), Ordering::Release);
-                    Mode::Attached
-                }
-                Err(code) => Mode::Refused(code),
-            }
+    match attach() {
+        Ok(program) => {
+            PROGRAM.store(core::ptr::from_ref(program).cast_mut(), Ordering::Release);
+            Mode::Attached
         }
         Err(AttachError::NoDaemon) if is_required() => {
             let advice = "`openmps up` starts one, or unset OPENMPS_REQUIRE";
@@ -63,15 +56,52 @@ pub(crate) fn decide() -> Mode {
             }
         },
         Err(AttachError::Refused { code, text, .. }) => {
-            say(format_args!("refused: {text}"));
+            if !text.is_empty() {
+                say(format_args!("refused: {text}"));
+            }
             Mode::Refused(code)
         }
     }
 }
 
-/// Another connection, in the place of one that is lost.
-fn connect(_: &Device, prepare: &dyn Fn(&Region)) -> Result<Connection, CudaError> {
-    handshake::attach(prepare).map_err(|error| match error {
+/// Finds the daemon's devices, and attaches to the server of the one that this process sees if it sees
+/// one only: whether it is taken is known at cuInit then. With several, a context on one decides.
+fn attach() -> Result<&'static Program, AttachError> {
+    let described = handshake::describe()?;
+    let devices = visible(described.devices);
+    let program = Program::new(devices, described.driver_version, Box::new(connect));
+    let program: &'static Program = Box::leak(Box::new(program));
+    if let [device] = program.devices() {
+        let connection = handshake::attach(device.uuid, &|_| ())?;
+        // What it cannot have is said there.
+        program.put(0, connection).map_err(|code| AttachError::Refused {
+            code,
+            text: String::new(),
+            passing: false,
+        })?;
+    }
+    Ok(program)
+}
+
+/// The devices of a daemon that this process sees, by its own ordinals: the numbers of its list are
+/// those of the daemon's devices, which the daemon's own list may have chosen and ordered.
+fn visible(devices: Vec<Device>) -> Vec<Device> {
+    let list = std::env::var_os(environment::CUDA_VISIBLE_DEVICES);
+    let list = list.map(|list| list.to_string_lossy().into_owned());
+    let uuids: Vec<CUuuid> = devices.iter().map(|device| device.uuid).collect();
+    let places = cuda_api::visible::visible_devices(list.as_deref(), &uuids);
+    let of_place = |place: &usize| {
+        let mut device = devices[*place].clone();
+        let peers = |place: &usize| device.peers.get(*place).copied().unwrap_or_default();
+        device.peers = places.iter().map(peers).collect();
+        device
+    };
+    places.iter().map(of_place).collect()
+}
+
+/// A connection for a device: the first one, or one in the place of one that is lost.
+fn connect(device: &Device, prepare: &dyn Fn(&Region)) -> Result<Connection, CudaError> {
+    handshake::attach(device.uuid, prepare).map_err(|error| match error {
         AttachError::NoDaemon => CudaError::MPS_CONNECTION_FAILED,
         AttachError::Refused { code, text, .. } => {
             say(format_args!("refused: {text}"));

@@ -4,7 +4,7 @@ use super::Client;
 use crate::connection::Connection;
 use crate::context::table::Contexts;
 use crate::lock::{Lock, Rank};
-use channel::message::Device;
+use channel::message::{Device, Peer};
 use channel::region::Region;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -45,22 +45,15 @@ impl Program {
     }
 
     /// A process whose one connection says which devices there are.
+    #[cfg(test)]
     pub(crate) fn of_first(
         connection: Connection,
         connect: Box<Connect>,
     ) -> Result<&'static Self, CudaError> {
         let welcome = connection.welcome();
-        let mut devices = welcome.devices.clone();
-        let uuids: Vec<String> = devices.iter().map(|device| device.uuid.to_string()).collect();
-        // The numbers are those of the daemon's devices, which its own list may have chosen and ordered.
-        if provider::visible_devices(&uuids).is_empty() {
-            devices.clear();
-        }
-        let program = Self::new(devices, welcome.driver_version, connect);
+        let program = Self::new(welcome.devices.clone(), welcome.driver_version, connect);
         let program: &'static Self = Box::leak(Box::new(program));
-        if !program.devices.is_empty() {
-            program.put(0, connection)?;
-        }
+        program.put(0, connection)?;
         Ok(program)
     }
 
@@ -95,9 +88,15 @@ impl Program {
         found.map_or_else(|| self.first_client(), Ok)
     }
 
+    /// What a device can do with another one; `None` if it is the same, or there is none such.
+    pub(crate) fn peer(&self, from: CUdevice, to: CUdevice) -> Option<&Peer> {
+        let device = self.devices.get(usize::try_from(from).ok()?)?;
+        device.peers.get(usize::try_from(to).ok()?).filter(|_| from != to)
+    }
+
     /// True if a device can reach another one's memory.
     pub(crate) fn can_access(&self, from: CUdevice, to: CUdevice) -> bool {
-        from != to && (from as usize) < self.devices.len() && (to as usize) < self.devices.len()
+        self.peer(from, to).is_some_and(|peer| peer.can_access())
     }
 
     /// True if the program has something on more than one device.

@@ -3,6 +3,7 @@
 mod checks;
 mod counters;
 mod coverage;
+mod devices;
 mod ends;
 mod faults;
 mod kernels;

@@ -1,0 +1,155 @@
+//! Several devices: each adds vectors in a thread of its own; the first gathers the sums by peer copies
+//! behind the others' events, and adds what lies in the others' memory where it reaches that.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use cudarc::driver::{
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DriverError, PushKernelArg, sys,
+};
+use cudarc::nvrtc::Ptx;
+use samples::{
+    Random,
+    gpu::{failed, function, require_driver, shape},
+    ptx,
+};
+
+const THREADS: u32 = 256;
+const LENGTH: usize = 64 << 10;
+/// Times that all is done over.
+const ROUNDS: usize = 4;
+
+/// What a device's thread leaves.
+struct Part {
+    stream: Arc<CudaStream>,
+    a: CudaSlice<f32>,
+    b: CudaSlice<f32>,
+    sum: CudaSlice<f32>,
+    /// Behind the addition.
+    added: CudaEvent,
+    expected: Vec<f32>,
+}
+
+fn add(context: &Arc<CudaContext>, seed: u64) -> Result<Part> {
+    context.bind_to_thread().map_err(failed)?;
+    let stream = context.new_stream().map_err(failed)?;
+    let module = context.load_module(Ptx::from_src(ptx::VECTOR_ADD)).map_err(failed)?;
+    let kernel = function(&module, "vector_add")?;
+    let mut random = Random::new(seed);
+    let (a, b) = (random.reals(LENGTH, -1.0, 1.0), random.reals(LENGTH, -1.0, 1.0));
+    let expected = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+    let a = stream.clone_htod(&a).map_err(failed)?;
+    let b = stream.clone_htod(&b).map_err(failed)?;
+    let mut sum = stream.alloc_zeros(LENGTH).map_err(failed)?;
+    let length = LENGTH as i32;
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&a).arg(&b).arg(&mut sum).arg(&length);
+    // SAFETY: the arguments are the kernel's parameters in order, and the vectors hold that many
+    // elements.
+    unsafe { launch.launch(shape(4, THREADS, 0)) }.map_err(failed)?;
+    let added = stream.record_event(None).map_err(failed)?;
+    Ok(Part { stream, a, b, sum, added, expected })
+}
+
+fn done(result: sys::CUresult) -> Result<()> {
+    result.result().map_err(|error: DriverError| failed(error))
+}
+
+/// Gathers the sums in the first device's memory; true if it also added in the others' memory.
+fn gather(contexts: &[Arc<CudaContext>], parts: &[Part], round: usize) -> Result<bool> {
+    let first = &contexts[0];
+    first.bind_to_thread().map_err(failed)?;
+    let stream = first.new_stream().map_err(failed)?;
+    let bytes = LENGTH * size_of::<f32>();
+    let gathered: CudaSlice<f32> = stream.alloc_zeros(LENGTH * parts.len()).map_err(failed)?;
+    for (device, part) in parts.iter().enumerate() {
+        let to = gathered.device_ptr(&stream).0 + (device * bytes) as u64;
+        let from = part.sum.device_ptr(&part.stream).0;
+        // SAFETY: both ranges hold that many bytes, and live until the stream is synchronised.
+        unsafe {
+            done(sys::cuStreamWaitEvent(stream.cu_stream(), part.added.cu_event(), 0))?;
+            done(sys::cuMemcpyPeerAsync(
+                to,
+                first.cu_ctx(),
+                from,
+                contexts[device].cu_ctx(),
+                bytes,
+                stream.cu_stream(),
+            ))
+            .with_context(|| format!("peer copy from device {device}"))?;
+        }
+    }
+    let all = stream.clone_dtoh(&gathered).map_err(failed)?;
+    for (device, part) in parts.iter().enumerate() {
+        let found = &all[device * LENGTH..(device + 1) * LENGTH];
+        ensure!(found == part.expected, "device {device}: the gathered sum is wrong");
+    }
+    let Some(last) = parts.last().filter(|_| parts.len() > 1) else { return Ok(false) };
+    let peer = contexts.last().context("there is one")?;
+    let mut can = 0;
+    // SAFETY: the local is written.
+    done(unsafe {
+        sys::cuDeviceCanAccessPeer(&mut can, first.cu_device(), peer.cu_device())
+    })?;
+    if can == 0 {
+        return Ok(false);
+    }
+    if round == 0 {
+        // SAFETY: the peer's context is alive.
+        done(unsafe { sys::cuCtxEnablePeerAccess(peer.cu_ctx(), 0) })?;
+    }
+    let module = first.load_module(Ptx::from_src(ptx::VECTOR_ADD)).map_err(failed)?;
+    let kernel = function(&module, "vector_add")?;
+    let (a, b) = (last.a.device_ptr(&last.stream).0, last.b.device_ptr(&last.stream).0);
+    let sum = last.sum.device_ptr(&last.stream).0;
+    last.stream.synchronize().map_err(failed)?;
+    // SAFETY: the range is the last device's sum; nothing else uses it now.
+    done(unsafe { sys::cuMemsetD8_v2(sum, 0, bytes) })?;
+    first.synchronize().map_err(failed)?;
+    let length = LENGTH as i32;
+    let mut launch = stream.launch_builder(&kernel);
+    launch.arg(&a).arg(&b).arg(&sum).arg(&length);
+    // SAFETY: the arguments are addresses of the kernel's parameters in the peer's memory, which this
+    // device reaches.
+    unsafe { launch.launch(shape(4, THREADS, 0)) }.map_err(failed)?;
+    stream.synchronize().map_err(failed)?;
+    let found = last.stream.clone_dtoh(&last.sum).map_err(failed)?;
+    ensure!(found == last.expected, "the sum in the peer's memory is wrong");
+    Ok(true)
+}
+
+fn run() -> Result<()> {
+    require_driver();
+    let count = CudaContext::device_count().map_err(failed)? as usize;
+    ensure!(count > 0, "there is no device");
+    let contexts: Vec<Arc<CudaContext>> =
+        (0..count).map(|d| CudaContext::new(d).map_err(failed)).collect::<Result<_>>()?;
+    let mut reached = false;
+    for round in 0..ROUNDS {
+        let parts: Vec<Result<Part>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = contexts
+                .iter()
+                .enumerate()
+                .map(|(d, context)| scope.spawn(move || add(context, (round * 16 + d) as u64)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.map(|part| part.unwrap_or_else(|_| anyhow::bail!("a thread panicked"))).collect()
+        });
+        let parts = parts.into_iter().collect::<Result<Vec<_>>>()?;
+        reached = gather(&contexts, &parts, round)?;
+    }
+    let how = if reached { "with" } else { "without" };
+    println!("{count} devices ok, {how} peer access");
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("devices: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

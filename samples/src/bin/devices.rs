@@ -89,9 +89,7 @@ fn gather(contexts: &[Arc<CudaContext>], parts: &[Part], round: usize) -> Result
     let peer = contexts.last().context("there is one")?;
     let mut can = 0;
     // SAFETY: the local is written.
-    done(unsafe {
-        sys::cuDeviceCanAccessPeer(&mut can, first.cu_device(), peer.cu_device())
-    })?;
+    done(unsafe { sys::cuDeviceCanAccessPeer(&mut can, first.cu_device(), peer.cu_device()) })?;
     if can == 0 {
         return Ok(false);
     }

@@ -101,8 +101,10 @@ mod tests {
         assert!(severity("OPENMPS_SOFT_SMS", "four") == Some(Severity::Warning));
         assert!(severity("OPENMPS_SOFT_SIMDD", "avx2") == Some(Severity::Warning));
         assert!(severity("HOME", "/root").is_none());
-        assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100") == Some(Severity::Ok));
-        assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50") == Some(Severity::Warning));
+        assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50") == Some(Severity::Ok));
+        assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "0") == Some(Severity::Warning));
+        assert!(severity("CUDA_MPS_PROTOCOL_VERSION", "2") == Some(Severity::Ok));
+        assert!(severity("CUDA_MPS_PROTOCOL_VERSION", "3") == Some(Severity::Warning));
         let misspelt = finding("CUDA_MPS_PIPE_DIRECTROY", "/x").unwrap();
         assert!(misspelt.advice.contains("CUDA_MPS_PIPE_DIRECTORY may be meant"));
     }

@@ -102,6 +102,8 @@ fn gather(contexts: &[Arc<CudaContext>], parts: &[Part], round: usize) -> Result
     let (a, b) = (last.a.device_ptr(&last.stream).0, last.b.device_ptr(&last.stream).0);
     let sum = last.sum.device_ptr(&last.stream).0;
     last.stream.synchronize().map_err(failed)?;
+    // That made the peer's context current.
+    first.bind_to_thread().map_err(failed)?;
     // SAFETY: the range is the last device's sum; nothing else uses it now.
     done(unsafe { sys::cuMemsetD8_v2(sum, 0, bytes) })?;
     first.synchronize().map_err(failed)?;

@@ -1,3 +1,5 @@
+//! Tests of the advice.
+
 use super::*;
 use control::counts::{Kernel, Shape, Timing};
 

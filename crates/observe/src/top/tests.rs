@@ -1,3 +1,5 @@
+//! Tests of the screen, as text.
+
 use super::*;
 use crate::rates::tests::reading;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

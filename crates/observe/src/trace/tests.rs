@@ -1,3 +1,5 @@
+//! Tests of the written traces, as their readers see them.
+
 use super::nvtx::Range;
 use super::perfetto::Trace;
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of the page's server: what is served, and to whom.
+
 use super::*;
 use control::counts::ClientCounts;
 use control::report::Report;

@@ -42,6 +42,8 @@ mod rounding;
 mod scattered;
 #[path = "filetests/serial.rs"]
 mod serial;
+#[path = "filetests/signed.rs"]
+mod signed;
 #[path = "../../simt-interpreter/tests/filetests/sparse.rs"]
 mod sparse;
 #[path = "../../simt-interpreter/tests/filetests/tensor_copy.rs"]

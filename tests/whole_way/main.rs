@@ -10,5 +10,6 @@ mod kernels;
 mod recovery;
 mod results;
 mod scale;
+mod scheduling;
 mod shares;
 mod waits;

@@ -6,7 +6,7 @@
 mod device;
 mod support;
 
-use channel::message::{Message, Question};
+use channel::message::{Message, Question, Schedule};
 use channel::payload::Payload;
 use channel::request::*;
 use cuda_api::extension::standard;
@@ -682,4 +682,56 @@ fn a_word_is_the_clients_own_and_bodies_touch_nothing_else() {
         choose(&mut client, depth, IF, own, depth + 1);
     }
     assert!(instantiate(&mut client, 0, CUgraphExec::NULL).is_err());
+}
+
+fn schedule(server: &Server, settings: &str) {
+    let change = Schedule { client: 0, settings: settings.to_owned() };
+    server.ask(9, Question::Schedule(change));
+    assert_eq!(server.receive(), done(9, 0));
+}
+
+#[test]
+fn a_graph_of_a_batch_client_is_paused_between_its_pieces_and_computes_the_same() {
+    const NODES: u32 = 24;
+    let Some(mut server) = start_with_tenants() else { return };
+    schedule(&server, "in-flight=40us pause-max=1ms");
+    server.scheduling = "class=latency".to_owned();
+    let mut critical = client(&mut server, SPIN, "spin_forever");
+    server.scheduling = "class=batch".to_owned();
+    let mut batch = client(&mut server, VECTOR_ADD, "vector_add");
+    let floats = |x: f32| (0..1000).flat_map(|_| x.to_le_bytes()).collect::<Vec<u8>>();
+    batch.write(0, &floats(1.0));
+    batch.write(MIB, &floats(0.0));
+    let [one, sum] = [0, MIB].map(|offset| batch.address(offset));
+    let parameters = words(&[one, sum, sum, 1000]);
+    batch.post(&GraphBegin { graph: graph(0) });
+    for node in 0..NODES {
+        let launch = LaunchKernel {
+            function: function(0),
+            stream: LEGACY,
+            grid: [16, 1, 1],
+            block: [64, 1, 1],
+            shared_bytes: 0,
+            flags: 0,
+            parameters: &parameters,
+        };
+        batch.post(&GraphKernel { graph: graph(0), launch });
+        if node > 0 {
+            batch.post(&GraphEdges { graph: graph(0), node, from: &[u64::from(node - 1)] });
+        }
+    }
+    instantiate(&mut batch, 0, CUgraphExec::NULL).expect("a graph");
+    let holds = |server: &Server| server.status().clients[1].scheduling.holds;
+    launch(&mut critical, 1, LEGACY, &[]);
+    critical.settle();
+    let before = holds(&server);
+    run_graph(&mut batch, 0).expect("the graph runs beside the endless kernel");
+    assert!(holds(&server) - before >= u64::from(NODES) - 1, "each piece was paused");
+    assert_eq!(batch.read(MIB, 4000), floats(NODES as f32));
+    assert_eq!(server.status().clients[1].kernels, u64::from(NODES));
+    schedule(&server, "pieces=off");
+    let before = holds(&server);
+    run_graph(&mut batch, 0).expect("the graph runs as a whole");
+    assert!(holds(&server) - before <= 3, "one launch");
+    assert_eq!(batch.read(MIB, 4000), floats(2.0 * NODES as f32));
 }

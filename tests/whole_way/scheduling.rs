@@ -1,0 +1,64 @@
+//! Classes and weights of programs, as ratios: the experiment of docs/scheduling.md in small.
+
+use serde_json::Value;
+use tests::{Scene, start, wait_until};
+
+/// A client of the daemon, as `openmps ps` says.
+fn client(scene: &Scene, pid: u32) -> Value {
+    let report = scene.openmps(&["ps", "--json"]).expect_success();
+    let report: Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let servers = report["servers"].as_array().expect("a list of servers");
+    let mut clients = servers.iter().flat_map(|s| s["clients"].as_array().expect("a list"));
+    clients.find(|client| client["pid"] == pid).cloned().unwrap_or_default()
+}
+
+/// Time that threads spent in the blocks of a client, ns.
+fn worker_ns(scene: &Scene, pid: u32) -> u64 {
+    client(scene, pid)["work"]["worker_ns"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn device_time_follows_weights() {
+    let scene = Scene::with_daemon();
+    let first = ["--seconds", "120"];
+    let mut heavy = start(scene.sample("n_body", &first).env("OPENMPS_CLASS", "weight=3"));
+    let mut light = start(&mut scene.sample("n_body", &first));
+    let pids = [heavy.pid(), light.pid()];
+    wait_until("both run", || pids.iter().all(|pid| worker_ns(&scene, *pid) > 0));
+    scene.openmps(&["set", "--scheduling", "policy=weighted,in-flight=1ms"]).expect_success();
+    let times = || pids.map(|pid| worker_ns(&scene, pid));
+    let before = times();
+    let spent = || {
+        let now = times();
+        [now[0] - before[0], now[1] - before[1]]
+    };
+    wait_until("both had their time", || spent().iter().sum::<u64>() > 400_000_000);
+    let [a, b] = spent();
+    let share = a as f64 / (a + b) as f64;
+    assert!((0.68..0.82).contains(&share), "three parts of four: {share}");
+    heavy.kill();
+    light.kill();
+    heavy.wait();
+    light.wait();
+}
+
+#[test]
+fn batch_makes_way_for_latency_and_goes_on() {
+    let scene = Scene::with_daemon();
+    let seconds = ["--seconds", "120"];
+    let mut batch = start(scene.sample("n_body", &seconds).env("OPENMPS_CLASS", "batch"));
+    wait_until("batch runs", || worker_ns(&scene, batch.pid()) > 0);
+    let held = || client(&scene, batch.pid())["scheduling"]["held_ns"].as_u64().unwrap_or(0);
+    assert_eq!(held(), 0, "alone it is never held");
+    let mut critical = start(scene.sample("vector_add", &seconds).env("OPENMPS_CLASS", "latency"));
+    wait_until("batch is held while requests are there", || held() > 1_000_000);
+    assert_eq!(client(&scene, critical.pid())["scheduling"]["held_ns"], 0);
+    assert_eq!(client(&scene, critical.pid())["scheduling"]["class"], "latency");
+    let kernels = || client(&scene, batch.pid())["kernels"].as_u64().unwrap_or(0);
+    let before = kernels();
+    wait_until("and runs in between", || kernels() > before + 50);
+    critical.kill();
+    critical.wait();
+    batch.kill();
+    batch.wait();
+}

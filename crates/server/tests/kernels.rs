@@ -728,7 +728,7 @@ fn a_graph_of_a_batch_client_is_paused_between_its_pieces_and_computes_the_same(
     run_graph(&mut batch, 0).expect("the graph runs beside the endless kernel");
     assert!(holds(&server) - before >= u64::from(NODES) - 1, "each piece was paused");
     assert_eq!(batch.read(MIB, 4000), floats(NODES as f32));
-    assert_eq!(server.status().clients[1].kernels, u64::from(NODES));
+    assert_eq!(server.status().clients[1].submitted.kernels, u64::from(NODES));
     schedule(&server, "pieces=off");
     let before = holds(&server);
     run_graph(&mut batch, 0).expect("the graph runs as a whole");

@@ -35,6 +35,14 @@ def now():
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
+def last_words(process):
+    """The last lines of a program's standard error, on one line."""
+    process.said.seek(0)
+    lines = [line for line in process.said.read().splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith("openmps:")]
+    return " / ".join(ours[-3:] + lines[-2:])[:600]
+
+
 class Innocents:
     def __init__(self, way, names, directory):
         self.stop = Path(directory) / "stop"
@@ -44,13 +52,19 @@ class Innocents:
             # Each step begins with inputs that no step changes, and is waited for.
             environment["OPENMPS_REPLAY"] = "auto" if name == "train" else "always"
             command = [sys.executable, str(HERE / "recovery_innocent.py"), name, str(self.stop)]
-            self.processes.append(subprocess.Popen(
-                command, env=dict(environment), text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+            said = tempfile.TemporaryFile("w+")
+            process = subprocess.Popen(command, env=dict(environment), text=True,
+                                       stdout=subprocess.PIPE, stderr=said)
+            process.said = said
+            self.processes.append(process)
         for process in self.processes:
             process.stdout.readline()
 
     def alive(self):
+        for process in self.processes:
+            if process.poll() is not None and not getattr(process, "told", False):
+                process.told = True
+                log(f"an innocent ended with status {process.returncode}: {last_words(process)}")
         return sum(process.poll() is None for process in self.processes)
 
     def finish(self):
@@ -58,17 +72,17 @@ class Innocents:
         results = []
         for process in self.processes:
             try:
-                output, errors = process.communicate(timeout=60)
+                output, _ = process.communicate(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
-                output, errors = process.communicate()
+                output, _ = process.communicate()
+            errors = last_words(process)
             try:
                 results.append(json.loads(output.strip().splitlines()[-1]))
             except (IndexError, ValueError):
-                last = errors.strip().splitlines()[-1:] or [f"status {process.returncode}"]
-                results.append({"died": last[0][:200]})
-            if errors.strip():
-                results[-1]["said"] = errors.strip().splitlines()[-1][:200]
+                results.append({"died": errors or f"status {process.returncode}"})
+            if errors:
+                results[-1]["said"] = errors
         return results
 
 

@@ -177,6 +177,10 @@ impl Client {
                  once, and goes on at another server",
                 had.server_pid
             ));
+            // What other devices do with what is lost is wrong too: whichever is asked first tells.
+            for other in self.others() {
+                other.connection().region().note_async_error(SERVER_GONE);
+            }
         }
         self.release_waiters_for(old);
         Ok(losses)

@@ -155,7 +155,14 @@ impl Client {
             })
             .collect();
         let InFlight { complete, whole, .. } = *in_flight;
-        let again = match sort(&operations, complete, whole, policy()) {
+        // Other devices read and write this one's memory, and wait for its streams, in an order that
+        // this journal does not know.
+        let uncertain = operations.iter().any(|operation| operation.taken && !operation.done);
+        let verdict = match self.program.has_several() && uncertain {
+            true => Verdict::Tell,
+            false => sort(&operations, complete, whole, policy()),
+        };
+        let again = match verdict {
             Verdict::Repeat(which) => {
                 which.iter().map(|index| &in_flight.posted[*index]).collect::<Vec<_>>()
             }

@@ -116,9 +116,11 @@ fn copy(
         }
         (side, Side::Device) => {
             client.copy_from_device(destination, side, source, bytes, stream)?;
-            match ends {
-                Ends::WithCall => client.synchronize_copy(stream, bytes),
-                Ends::InStream => Ok(()),
+            match (ends, side) {
+                (Ends::WithCall, _) => client.synchronize_copy(stream, bytes),
+                // It is done: what went wrong with what it copied is known.
+                (Ends::InStream, Side::Pageable) => client.report_error(),
+                (Ends::InStream, _) => Ok(()),
             }
         }
         (_, _) => {

@@ -186,6 +186,17 @@ impl Client {
         Ok(())
     }
 
+    /// Imports the chunks again that another server of this device had.
+    pub(super) fn adopt_again(&self, known: &Peers) -> CUresult {
+        for (address, device) in &known.chunks {
+            let owner = self.program.client_at(*device as usize)?;
+            // It may have been freed meanwhile.
+            let Ok(chunk) = owner.memory().chunk_to_share(*address) else { continue };
+            self.adopt(*device, chunk.address, chunk.bytes, chunk.file.as_fd())?;
+        }
+        Ok(())
+    }
+
     /// Has another device reach all memory of this one, what there is and what there will be, or not
     /// any more.
     pub(crate) fn set_reader(&self, reader: CUdevice, reads: bool) -> CUresult {

@@ -349,9 +349,9 @@ impl Client {
 
     /// What of other devices the lost server knew.
     fn declare_peers(&self) -> CUresult {
-        *self.peers.lock() = Peers::new(self.device);
+        let known = core::mem::replace(&mut *self.peers.lock(), Peers::new(self.device));
         match self.program.has_several() {
-            true => self.learn_peers(),
+            true => self.learn_peers().and_then(|()| self.adopt_again(&known)),
             false => Ok(()),
         }
     }

@@ -157,7 +157,7 @@ impl Client {
         let InFlight { complete, whole, .. } = *in_flight;
         // Other devices read and write this one's memory, and wait for its streams, in an order that
         // this journal does not know.
-        let uncertain = operations.iter().any(|operation| operation.taken && !operation.done);
+        let uncertain = operations.iter().any(|operation| !operation.done);
         let verdict = match self.program.has_several() && uncertain {
             true => Verdict::Tell,
             false => sort(&operations, complete, whole, policy()),

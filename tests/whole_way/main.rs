@@ -3,6 +3,7 @@
 mod checks;
 mod counters;
 mod coverage;
+mod device_servers;
 mod devices;
 mod ends;
 mod faults;

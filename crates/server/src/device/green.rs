@@ -67,6 +67,36 @@ fn create(share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
     Ok(green)
 }
 
+impl Share {
+    /// The nearest SMs to these, no more of them, that make up whole groups of those that the provider
+    /// schedules together; one group at least. Kernels with clusters run in such groups only.
+    pub(crate) fn whole_groups(&self, sms: Range<u32>) -> Range<u32> {
+        // A provider with tenants runs clusters on any SMs.
+        if self.is_tenant() {
+            return sms;
+        }
+        let device = self.device();
+        let all = device.sms();
+        let size = match parts_of(device, &(0..all), 0) {
+            Ok(parts) => parts.first().map_or(1, |part| part.sm.smCount),
+            Err(_) => 1,
+        };
+        whole_groups(sms, size, all)
+    }
+}
+
+fn whole_groups(sms: Range<u32>, size: u32, all: u32) -> Range<u32> {
+    let count = sms.end.saturating_sub(sms.start);
+    if size < 2 || sms == (0..all) {
+        return sms;
+    }
+    let first = sms.start - sms.start % size;
+    let wanted = (count - count % size).max(size);
+    // The device's last SMs may be no whole group.
+    let end = (first + wanted).min(all - all % size);
+    end.saturating_sub(wanted)..end
+}
+
 /// Most of the smallest groups that the provider parts a device's SMs into.
 pub(super) fn groups_of_sms(t: &DriverTable, ordinal: CUdevice) -> Result<u32, CudaError> {
     let (mut all, mut groups) = (CUdevResource::NONE, 0);
@@ -110,5 +140,27 @@ fn parts_of(
     match found == sms.end.saturating_sub(sms.start) && found > 0 {
         true => Ok(parts),
         false => Err(CudaError::INVALID_RESOURCE_CONFIGURATION),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_groups;
+
+    #[test]
+    fn shares_are_whole_groups_and_no_more_than_they_were() {
+        for (sms, expected) in [
+            (0..132, 0..132),
+            (0..32, 0..32),
+            (0..66, 0..64),
+            (66..132, 64..128),
+            (0..124, 0..120),
+            (34..132, 32..128),
+            (0..2, 0..8),
+            (130..132, 120..128),
+        ] {
+            assert_eq!(whole_groups(sms.clone(), 8, 132), expected, "{sms:?}");
+        }
+        assert_eq!(whole_groups(3..5, 1, 8), 3..5);
     }
 }

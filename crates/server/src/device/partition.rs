@@ -124,7 +124,7 @@ impl Share {
     pub fn set_graph_sms(&self, sms: Option<Range<u32>>) -> CUresult {
         let mut context = CUcontext::NULL;
         if let Some(sms) = sms {
-            let green = self.green_context(sms)?;
+            let green = self.green_context(self.whole_groups(sms))?;
             // SAFETY: the local is written; the share keeps the green context for its life.
             unsafe { self.device().table().cuCtxFromGreenCtx(&mut context, green)? };
         }

@@ -186,11 +186,13 @@ impl Streams {
         if made.free_sms > 0 {
             let share = self.terms.sms.clone().unwrap_or(0..all);
             let end = share.end.min(all.saturating_sub(made.free_sms)).max(share.start + 1);
-            return Stream::on_sms(&self.share, made.priority, share.start..end);
+            let sms = self.share.whole_groups(share.start..end);
+            return Stream::on_sms(&self.share, made.priority, sms);
         }
         // A tenant has its share itself.
         let wanted = !self.share.is_tenant() && self.unkept.is_none();
         if let Some(sms) = self.terms.sms.clone().filter(|_| wanted) {
+            let sms = self.share.whole_groups(sms);
             match Stream::on_sms(&self.share, made.priority, sms) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => self.unkept = Some(error),

@@ -96,11 +96,22 @@ fn a_person_sees_what_programs_do_now() {
         line.split_whitespace().filter(|word| *word != "%").map(str::to_owned).collect()
     };
     let lines: Vec<_> = text.lines().map(words).collect();
-    let head =
-        ["PID", "ID", "USER", "SERVER", "MEMORY", "KERNELS/S", "BUSY", "SMS", "WARPS", "LANES"];
+    let head = [
+        "PID",
+        "ID",
+        "USER",
+        "CLASS",
+        "SERVER",
+        "MEMORY",
+        "KERNELS/S",
+        "BUSY",
+        "SMS",
+        "WARPS",
+        "LANES",
+    ];
     for table in lines.chunks_exact(2) {
         assert_eq!(table[0][..head.len()], head, "{text}");
-        let [pid, _, _, _, memory, _, kernels, busy, sms, warps, lanes, command, ..] =
+        let [pid, _, _, _, _, memory, _, kernels, busy, sms, warps, lanes, command, ..] =
             &table[1][..]
         else {
             panic!("{text}");

@@ -42,8 +42,11 @@ thread_local! {
     static STACK: RefCell<Vec<(u64, String)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Ranges that end anywhere, by their numbers.
-static STARTED: Mutex<Option<(u64, HashMap<u64, (u64, String)>)>> = Mutex::new(None);
+/// Ranges that end anywhere, by their numbers: since when, and their names.
+type Ranges = HashMap<u64, (u64, String)>;
+
+/// The last number that was given out, and the ranges that have not ended.
+static STARTED: Mutex<Option<(u64, Ranges)>> = Mutex::new(None);
 
 /// # Safety
 /// The text is null or NUL-terminated.

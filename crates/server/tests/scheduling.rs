@@ -2,7 +2,7 @@
 
 mod support;
 
-use channel::message::{Question, Schedule};
+use channel::message::{Answer, Answered, Message, Question, Schedule};
 use channel::request::*;
 use cuda_api::CUdeviceptr;
 use support::*;
@@ -24,6 +24,16 @@ fn client(server: &mut Server, settings: &str) -> Client {
 fn change(server: &Server, client: u32, settings: &str, result: u32) {
     server.ask(77, Question::Schedule(Schedule { client, settings: settings.to_owned() }));
     assert_eq!(server.receive(), done(77, result));
+}
+
+fn refuse(server: &Server, client: u32, settings: &str, why: &str) {
+    server.ask(78, Question::Schedule(Schedule { client, settings: settings.to_owned() }));
+    match server.receive() {
+        Message::Answer(Answer { number: 78, answered: Answered::Refused(text) }) => {
+            assert!(text.contains(why), "{text}");
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Waits until a client is held at the gate for the nth time.
@@ -73,8 +83,8 @@ fn a_paused_client_goes_on_when_its_class_changes_or_the_pause_is_over() {
     change(&server, 0, "pause-max=1ms", 0);
     wait_until("the pause has an end", || provider::notes(|n| n == 9013) == [9013]);
     provider::open_gate(9011);
-    change(&server, 0, "speed=9", 1);
-    change(&server, 4711, "class=batch", 1);
+    refuse(&server, 0, "speed=9", "\"speed\" is no setting");
+    refuse(&server, 4711, "class=batch", "4711");
 }
 
 #[test]

@@ -121,8 +121,8 @@ fn settings(number: u32) -> Settings {
         share: (Percentage::of_parts(number), SetBy::Daemon),
         memory: vec![(limit(number), SetBy::Server); number as usize % 3],
         priority: (Priority::BelowNormal, SetBy::Program),
-        partition: (number % 2 == 0).then_some((number, number)),
-        now: number % 3 == 0,
+        partition: number.is_multiple_of(2).then_some((number, number)),
+        now: number.is_multiple_of(3),
     }
 }
 

@@ -92,7 +92,7 @@ pub(crate) fn attach(device: CUuuid, prepare: &dyn Fn(&Region)) -> Result<Connec
 /// Asks the daemon that the environment names for its devices.
 pub(crate) fn describe() -> Result<Devices, AttachError> {
     let path = daemon_path();
-    describe_at(&path, WELCOME_TIMEOUT).map_err(|error| about(&path, error))
+    patiently(|| describe_at(&path, WELCOME_TIMEOUT)).map_err(|error| about(&path, error))
 }
 
 fn describe_at(path: &Path, timeout: Duration) -> Result<Devices, AttachError> {
@@ -114,21 +114,26 @@ struct Wanted<'a> {
     prepare: &'a dyn Fn(&Region),
 }
 
-/// Attaches, by another attempt where the other side ended in the middle of one.
-fn attach_patiently(
-    path: &Path,
-    timeout: Duration,
-    wanted: &Wanted<'_>,
-) -> Result<Connection, AttachError> {
+/// Makes another attempt where the other side ended in the middle of one.
+fn patiently<T>(attempt: impl Fn() -> Result<T, AttachError>) -> Result<T, AttachError> {
     let mut pause = ATTEMPT_PAUSE;
     for _ in 1..ATTEMPTS_MAX {
-        match attach_to(path, timeout, wanted) {
+        match attempt() {
             Err(AttachError::Refused { passing: true, .. }) => std::thread::sleep(pause),
             outcome => return outcome,
         }
         pause *= 2;
     }
-    attach_to(path, timeout, wanted)
+    attempt()
+}
+
+/// Attaches, with further attempts.
+fn attach_patiently(
+    path: &Path,
+    timeout: Duration,
+    wanted: &Wanted<'_>,
+) -> Result<Connection, AttachError> {
+    patiently(|| attach_to(path, timeout, wanted))
 }
 
 /// Connects to a daemon's socket and waits to be handed to a server.

@@ -177,6 +177,11 @@ fn meet(some: &[Range<u64>], others: &[Range<u64>]) -> bool {
 }
 
 #[cfg(test)]
+#[expect(
+    clippy::single_range_in_vec_init,
+    clippy::cloned_ref_to_slice_refs,
+    reason = "lists of one range"
+)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -31,6 +31,9 @@ pub(super) struct Silent {
     pub deadline: Instant,
 }
 
+/// A static partition: its ID, and its first SM and how many they are.
+type Partition = (String, (u32, u32));
+
 impl Silent {
     /// A fresh connection.
     pub fn new(socket: Socket, privileged: bool) -> std::io::Result<Silent> {
@@ -360,7 +363,7 @@ impl Daemon {
         state: &State,
         process: ClientProcess,
         client: &WaitingClient,
-    ) -> Result<Option<(String, (u32, u32))>, String> {
+    ) -> Result<Option<Partition>, String> {
         if !self.options.static_partitioning {
             return Ok(None);
         }

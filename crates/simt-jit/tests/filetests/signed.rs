@@ -36,10 +36,10 @@ fn run(set: Set, numbers: &[[i32; 2]]) -> Vec<i32> {
 fn upper_halves_have_their_signs() {
     let any = |n: usize| (n as i32).wrapping_mul(-1_640_531_527);
     let numbers: Vec<[i32; 2]> = (1..=THREADS).map(|n| [any(n), any(7 * n)]).collect();
-    let high = |a: i32, b: i32| (i64::from(a) * i64::from(b) >> 32) as i32;
+    let high = |a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32;
     let of_24 = |a: i32, b: i32| {
         let (a, b) = (a << 8 >> 8, b << 8 >> 8);
-        (i64::from(a) * i64::from(b) >> 16) as i32
+        ((i64::from(a) * i64::from(b)) >> 16) as i32
     };
     let expected: Vec<i32> = numbers
         .iter()

@@ -284,7 +284,10 @@ impl Device {
         };
         // All of them, whatever one of them says: when this returns nothing runs any more.
         let waits = streams.into_iter().map(|(stream, seq)| self.wait_stream(stream, seq));
-        let waited = waits.fold(Ok(()), |all: Result, one| all.and(one));
+        let mut waited: Result = Ok(());
+        for one in waits {
+            waited = waited.and(one);
+        }
         waited.and(tenant.alive())
     }
 

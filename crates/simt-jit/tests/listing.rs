@@ -8,7 +8,7 @@ use simt::ir::op::Op;
 use simt_jit::SimdIsa;
 
 /// Instructions of the samples that the interpreter runs: none comes to these by mistake.
-const INTERPRETED_OF_SAMPLES: [(&str, &str); 11] = [
+const INTERPRETED_OF_SAMPLES: [(&str, &str); 13] = [
     ("Avx2", "atom.global.add.u64"),
     ("Avx2", "convert.u64.f32.zero of one value"),
     ("Avx2", "convert.u64.f64.zero of one value"),

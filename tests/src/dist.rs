@@ -14,7 +14,9 @@ pub fn dist() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests lie in the root");
+    let package =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let root = Path::new(&package).parent().expect("tests lie in the root");
     let output = Command::new(env!("CARGO"))
         .current_dir(root)
         .args(["run", "--quiet", "--package", "xtask", "--", "dist"])

@@ -63,9 +63,12 @@ enum Task {
     },
 }
 
-/// The repository's root.
+/// The repository's root: that of the checkout in which cargo was called, also where a target
+/// directory holds an xtask that another checkout built.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_path_buf()
+    let package =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().expect("xtask lies in the root").to_path_buf()
 }
 
 fn main() -> Result<()> {

@@ -86,17 +86,24 @@ fn end(stage: &mut Stage, draw: &mut Draw, progress: &mut Progress) {
             stage.start_daemon();
         }
         2 => {
-            progress.doing = "the server is killed under a program".into();
-            let program = Program::of("spin --seconds 600");
+            progress.doing =
+                "the server is killed under a program, which goes on at the next".into();
+            let until = stage.until();
+            let program = Program::draw_repeatable(draw, &until);
             let running = start(&mut program.command(&stage.scene));
             wait_until("the program is there", || stage.scene.clients().contains(&running.pid()));
             std::thread::sleep(draw.below_ms(300));
-            for server in stage.scene.servers() {
+            let killed = stage.scene.servers();
+            for server in &killed {
                 // SAFETY: sends a signal to the scene's own server.
                 unsafe { libc::kill(server.cast_signed(), libc::SIGKILL) };
             }
-            let ended = running.wait();
-            assert_eq!(ended.status, 2, "an error, not a crash: {ended:?}");
+            wait_until("the program is at another server", || {
+                stage.scene.servers().iter().all(|server| !killed.contains(server))
+                    && stage.scene.clients().contains(&running.pid())
+            });
+            std::fs::write(&until, "").expect("a file in the scene's directory");
+            program.expect_right(&running.wait());
             stage.forget_rest();
         }
         _ => {

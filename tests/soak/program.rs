@@ -94,6 +94,13 @@ impl Program {
         Self::of(draw.one(VERIFYING)).with(&["--until", until, "--verify-each", "--json"])
     }
 
+    /// A verifying program that goes on until `until` exists, and all of whose work may be repeated
+    /// when its server is gone.
+    pub fn draw_repeatable(draw: &mut Draw, until: &str) -> Self {
+        let line = draw.one(&["vector_add", "reduction", "histogram"]);
+        Self::of(line).with(&["--size", "4096", "--until", until, "--verify-each", "--json"])
+    }
+
     /// A verifying program that goes on until `until` exists, always the same.
     pub fn neighbour(until: &str) -> Self {
         Self::of("matrix_multiply --size 128").with(&["--until", until, "--verify-each", "--json"])

@@ -19,7 +19,7 @@ Columns: p50, p99 and p99.9 of requests from when they were due to their end, ms
 alone; steps a second of batch and as a share of alone; device time that openmps has charged, if it ran.
 
 Called as `latency.py role NAME` it is one of these programs: `measure SECONDS ARRIVALS` on its standard
-input, one JSON line on its standard output.
+input, one JSON line on its standard output; ARRIVALS are even, poisson, or closed: one request after the other.
 """
 
 import argparse
@@ -164,7 +164,8 @@ def role(name):
         if word != "measure":
             break
         seconds, arrivals = float(rest[0]), rest[1]
-        times = measure(torch, step, seconds, RATES.get(name), arrivals)
+        rate = None if arrivals == "closed" else RATES.get(name)
+        times = measure(torch, step, seconds, rate, arrivals)
         print(json.dumps(summary(times, seconds)), flush=True)
 
 

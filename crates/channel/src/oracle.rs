@@ -128,7 +128,7 @@ pub fn region(words: &[u64]) {
         region.u64_at(offset).store(*word);
     }
     let _ = (region.sticky_error(), region.take_async_error(), region.server_state());
-    let _ = (region.session_end(), region.is_crowded());
+    let _ = (region.session_end(), region.waiting());
     if let Ok(reply) = replies.wait(&|| false) {
         payload(reply.words());
     }

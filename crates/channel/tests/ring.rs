@@ -255,6 +255,39 @@ fn a_wake_up_costs_one_call_for_many_records() {
     assert_eq!(region.wakeups().load(), 1);
 }
 
+/// Who must not be late finds its server awake: no push makes a system call.
+#[test]
+fn a_consumer_that_attends_is_never_woken() {
+    let _watchdog = watchdog("a_consumer_that_attends_is_never_woken");
+    let (region, _file) = Region::create().unwrap();
+    let policy = SpinPolicy { attention: LONG, nap: LONG, naps: 1, ..NONE };
+    let mut producer = Producer::new(region.clone(), policy);
+    let mut consumer = Consumer::new(region.clone(), policy).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut record = Record::new();
+            while record.opcode() != Fence::OPCODE {
+                while consumer.pop(&mut record).unwrap() {}
+                if record.opcode() != Fence::OPCODE {
+                    assert_eq!(consumer.nap(Duration::from_nanos(1)).map(drop), Ok(()));
+                    consumer.wait(LONG).unwrap();
+                }
+            }
+            // Its attention ends a wait with nothing to do, too.
+            assert_eq!(consumer.wait(Duration::from_millis(1)), Ok(Arrival::TimedOut));
+        });
+        for number in 0..100 {
+            let opcode = if number == 99 { Fence::OPCODE } else { 1 };
+            producer.push(opcode, &[], &[], &alive).unwrap();
+            while producer.head() != region.position(Position::Tail) {
+                assert_eq!(region.flag(Flag::ConsumerAsleep), AWAKE);
+                thread::yield_now();
+            }
+        }
+    });
+    assert_eq!((region.wakeups().load(), region.flag(Flag::ConsumerAsleep)), (0, AWAKE));
+}
+
 /// A producer whose every push finds its consumer asleep pays for the first few only.
 #[test]
 fn a_consumer_that_is_woken_for_next_to_nothing_naps() {

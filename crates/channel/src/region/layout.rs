@@ -50,8 +50,8 @@ pub(crate) const CLIENT_WAITS_FOR_REPLY: u64 = 384;
 pub(crate) const STICKY_ERROR: u64 = 448;
 pub(crate) const ASYNC_ERROR: u64 = 452;
 pub(crate) const SERVER_STATE: u64 = 456;
-/// 1 while more threads want to run than there are cores, as far as the server knows.
-pub(crate) const CROWDED: u64 = 460;
+/// How the client should wait ([`Waiting`](super::Waiting)).
+pub(crate) const WAITING: u64 = 460;
 /// Why the session ended, once it has.
 pub(crate) const SESSION_END: u64 = 464;
 /// Bumped with each host function that the client shall run.

@@ -9,7 +9,7 @@ mod layout;
 mod state;
 
 pub use layout::*;
-pub use state::{ServerState, SessionEnd};
+pub use state::{ServerState, SessionEnd, Waiting};
 
 use crate::PROTOCOL_VERSION;
 use crate::memfd::{FileError, Mapping, Seals, create_sealed};

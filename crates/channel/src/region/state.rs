@@ -1,10 +1,11 @@
 //! The region's few words of state: errors, the server's life, host functions.
 
 use super::{
-    ASYNC_ERROR, CROWDED, HOST_CALL_SIGNAL, Region, SERVER_STATE, SESSION_END, STICKY_ERROR,
+    ASYNC_ERROR, HOST_CALL_SIGNAL, Region, SERVER_STATE, SESSION_END, STICKY_ERROR, WAITING,
     WAKEUPS,
 };
 use crate::shared::SharedU32;
+use crate::wait::SpinPolicy;
 use cuda_api::{CUresult, CudaError, result_from_code};
 
 /// What a server is doing for a client.
@@ -17,6 +18,39 @@ pub enum ServerState {
     Running = 1,
     /// It never will again.
     Ended = 2,
+}
+
+/// How a client's threads should wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Waiting {
+    /// As their process' policy says.
+    #[default]
+    Plain = 0,
+    /// More threads want to run than there are cores: waiters had better leave the cores to others.
+    Crowded = 1,
+    /// The client is latency-critical, and there are cores for all: they spin.
+    Attentive = 2,
+}
+
+impl Waiting {
+    /// The policy for a wait of the client.
+    pub fn policy(self, policy: SpinPolicy) -> SpinPolicy {
+        match self {
+            Self::Plain => policy,
+            Self::Crowded => policy.crowded(),
+            Self::Attentive => policy.attentive(),
+        }
+    }
+
+    /// The policy of the consumer of the client's ring.
+    pub fn consumer_policy(self, policy: SpinPolicy) -> SpinPolicy {
+        match self {
+            Self::Plain => policy,
+            Self::Crowded => policy.crowded(),
+            Self::Attentive => policy.attentive_consumer(),
+        }
+    }
 }
 
 /// Why a server ended a client's session, in its own words; a server that dies leaves none.
@@ -133,14 +167,18 @@ impl Region {
         self.u32_at(SERVER_STATE)
     }
 
-    /// True if waiters had better leave the cores to others.
-    pub fn is_crowded(&self) -> bool {
-        self.u32_at(CROWDED).load() != 0
+    /// How the client should wait. A number that stands for nothing is [`Waiting::Plain`].
+    pub fn waiting(&self) -> Waiting {
+        match self.u32_at(WAITING).load() {
+            1 => Waiting::Crowded,
+            2 => Waiting::Attentive,
+            _ => Waiting::Plain,
+        }
     }
 
-    /// Says whether waiters had better leave the cores to others.
-    pub fn set_crowded(&self, crowded: bool) {
-        self.u32_at(CROWDED).store(crowded.into());
+    /// Says how the client should wait.
+    pub fn set_waiting(&self, waiting: Waiting) {
+        self.u32_at(WAITING).store(waiting as u32);
     }
 
     /// Bumped and woken with each host function that the client shall run.

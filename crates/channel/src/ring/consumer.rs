@@ -17,7 +17,7 @@ const LINE_WORDS: u64 = 8;
 /// A wake-up for less than this was for next to nothing: a few launches.
 const POOR_WAKE_UP_BYTES: u64 = 1024;
 /// After a longer wait a program is not taken to come back so regularly.
-const RHYTHM_MAX: Duration = Duration::from_millis(4);
+const RHYTHM_MAX: Duration = Duration::from_millis(100);
 /// Wake-ups further apart than this are not frequent.
 const FREQUENT: Duration = Duration::from_millis(1);
 
@@ -50,6 +50,8 @@ pub struct Consumer<M = Region> {
     woken: Option<(Instant, u64)>,
     /// How long the last wait took that outlasted spinning.
     last_wait: Duration,
+    /// When the ring was first found empty since its last record.
+    quiet_since: Option<Instant>,
 }
 
 impl<M: RingMemory> Consumer<M> {
@@ -73,6 +75,7 @@ impl<M: RingMemory> Consumer<M> {
             poor_wake_ups: 0,
             woken: None,
             last_wait: Duration::ZERO,
+            quiet_since: None,
         })
     }
 
@@ -139,6 +142,7 @@ impl<M: RingMemory> Consumer<M> {
                 return Err(RingBroken("a pad is followed by a pad"));
             }
         }
+        self.quiet_since = None;
         record.opcode = opcode;
         let first = self.tail / 8 + 1;
         let words = bytes / 8 - 1;
@@ -212,6 +216,9 @@ impl<M: RingMemory> Consumer<M> {
     /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent
     /// (a [`Fence`](crate::request::Fence), a call: what somebody waits for).
     ///
+    /// With [`SpinPolicy::attention`] it spins for that long since the last record, and at most for
+    /// `timeout`.
+    ///
     /// # Errors
     /// As [`Consumer::pop`].
     pub fn wait(&mut self, timeout: Duration) -> Result<Arrival, RingBroken> {
@@ -225,7 +232,7 @@ impl<M: RingMemory> Consumer<M> {
                 self.expect_record();
                 self.is_over()
             });
-        if over {
+        if over || self.attend(start, timeout) {
             return self.arrival();
         }
         if policy.keeps_time && self.last_wait <= RHYTHM_MAX {
@@ -261,10 +268,36 @@ impl<M: RingMemory> Consumer<M> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
-        if !duration.is_zero() && !self.is_over() {
+        if !duration.is_zero() && !self.is_over() && !self.attend(Instant::now(), duration) {
             self.sleep(NAPPING, duration);
         }
         self.arrival()
+    }
+
+    /// Spins while the ring has the policy's attention, from `start` for at most `timeout`. True if
+    /// waiting is over, or has lasted that long.
+    fn attend(&mut self, start: Instant, timeout: Duration) -> bool {
+        let attention = self.policy.attention;
+        if attention.is_zero() {
+            return false;
+        }
+        let since = *self.quiet_since.get_or_insert(start);
+        loop {
+            for _ in 0..16 {
+                core::hint::spin_loop();
+                self.expect_record();
+                if self.is_over() {
+                    return true;
+                }
+            }
+            let now = Instant::now();
+            if now - since >= attention {
+                return false;
+            }
+            if now - start >= timeout {
+                return true;
+            }
+        }
     }
 
     /// What has come.

@@ -49,8 +49,7 @@ impl Client {
         let word =
             self.connection().region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
-        let policy =
-            if self.connection().region().is_crowded() { policy.crowded() } else { policy };
+        let policy = self.connection().region().waiting().policy(policy);
         let waited = wait_until_reached(
             word,
             value,

@@ -139,7 +139,7 @@ fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters) -> ShapeCounts {
         shared_bytes,
         local_bytes,
         launches: shape.launches.get(),
-        launches_in_graphs: shape.launches_in_graphs.get(),
+        launches_in_graphs: shape.launches_in_graphs(),
         blocks: shape.blocks(),
         threads: shape.threads(),
         samples: shape.samples(),

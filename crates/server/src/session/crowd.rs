@@ -5,6 +5,7 @@
 //! clients are told in their regions. What many sessions mean for the device's queues is said in
 //! [`fences`](super::fences).
 
+use channel::region::Waiting;
 use channel::wait::SPIN_CORES_MIN;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,21 +38,25 @@ impl Crowd {
 pub struct Place {
     crowd: Arc<Crowd>,
     works: bool,
-    crowded: bool,
+    waiting: Waiting,
 }
 
 impl Place {
     /// The place of a session that does not work yet.
     pub fn new(crowd: &Arc<Crowd>) -> Self {
-        Self { crowd: crowd.clone(), works: false, crowded: false }
+        Self { crowd: crowd.clone(), works: false, waiting: Waiting::Plain }
     }
 
-    /// Says whether the session works. Returns whether it is crowded if that has changed since the
-    /// last time.
-    pub fn update(&mut self, works: bool) -> Option<bool> {
+    /// Says whether the session works, and whether its client is latency-critical. Returns how its
+    /// client should wait if that has changed since the last time.
+    pub fn update(&mut self, works: bool, critical: bool) -> Option<Waiting> {
         self.count(works);
-        let crowded = self.crowd.is_too_large();
-        (std::mem::replace(&mut self.crowded, crowded) != crowded).then_some(crowded)
+        let waiting = match (self.crowd.is_too_large(), critical) {
+            (true, _) => Waiting::Crowded,
+            (false, true) => Waiting::Attentive,
+            (false, false) => Waiting::Plain,
+        };
+        (std::mem::replace(&mut self.waiting, waiting) != waiting).then_some(waiting)
     }
 
     /// True if sessions have to share the device's queues.
@@ -82,16 +87,19 @@ mod tests {
     fn a_crowd_is_too_large_while_more_work_than_there_are_cores_for() {
         let crowd = Arc::new(Crowd { at_work: AtomicUsize::new(0), cores: 5, queues: 3 });
         let mut places: Vec<Place> = (0..4).map(|_| Place::new(&crowd)).collect();
-        assert_eq!(places[0].update(true), None);
-        assert_eq!(places[1].update(true), None);
-        assert_eq!(places[1].update(true), None);
-        assert_eq!(places[2].update(true), Some(true));
+        assert_eq!(places[0].update(true, false), None);
+        assert_eq!(places[1].update(true, false), None);
+        assert_eq!(places[1].update(true, false), None);
+        assert_eq!(places[2].update(true, false), Some(Waiting::Crowded));
         assert!(!places[0].shares_queues());
-        assert_eq!(places[0].update(true), Some(true));
-        assert_eq!(places[3].update(true), Some(true));
+        assert_eq!(places[0].update(true, false), Some(Waiting::Crowded));
+        assert_eq!(places[3].update(true, false), Some(Waiting::Crowded));
         assert!(places[0].shares_queues());
-        assert_eq!(places[3].update(false), None);
-        assert_eq!(places[2].update(false), Some(false));
+        assert_eq!(places[3].update(false, false), None);
+        assert_eq!(places[2].update(false, false), Some(Waiting::Plain));
+        // Who is critical is served at once, unless that is at the cost of all.
+        assert_eq!(places[2].update(false, true), Some(Waiting::Attentive));
+        assert_eq!(places[2].update(true, true), Some(Waiting::Crowded));
         drop(places);
         assert_eq!(crowd.at_work.load(Ordering::Relaxed), 0);
     }

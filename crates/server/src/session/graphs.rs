@@ -9,7 +9,7 @@ use super::boxes::Reach;
 use super::graph_pieces::{Node, Piece, Recording};
 use super::handles::Table;
 use super::memory::Memory;
-use super::meter::{KernelCounters, KernelMeter, Shape, ShapeCounters, Subject};
+use super::meter::{GraphTally, KernelCounters, KernelMeter, Shape, ShapeCounters, Subject};
 use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
@@ -112,6 +112,8 @@ pub(super) enum Graph {
         uses: Uses,
         /// What is counted of its launches as a whole.
         meter: KernelMeter,
+        /// What is counted of its kernels.
+        tally: GraphTally,
         /// The same nodes in pieces, if it was cut.
         pieces: Vec<Piece>,
         /// What it was made of, to be made anew for other SMs, where the provider has no tenants.
@@ -305,7 +307,8 @@ impl Session {
         let meter = KernelMeter::new(kernel);
         let source = (!self.share.is_tenant()).then_some(builder);
         let limits_version = self.limits_version;
-        let ready = Graph::Ready { exec, uses, meter, pieces, source, limits_version };
+        let tally = GraphTally::new(&uses.counted);
+        let ready = Graph::Ready { exec, uses, meter, tally, pieces, source, limits_version };
         self.graphs.table.put(handle, ready);
         Ok(())
     }
@@ -359,11 +362,11 @@ impl Session {
 
     pub(super) fn launch_graph(&mut self, request: GraphLaunch) -> CUresult {
         if self.link.scheduling.wants_pieces() && self.launch_pieces(&request)? {
-            if let Graph::Ready { uses, meter, .. } =
+            if let Graph::Ready { meter, tally, .. } =
                 self.graphs.table.get_mut(request.graph.0 as u64)?
             {
                 meter.submitted();
-                uses.counted.iter().for_each(|kernel| kernel.launches_in_graphs.add(1));
+                tally.launched();
             }
             return Ok(());
         }
@@ -375,7 +378,7 @@ impl Session {
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let graph = self.graphs.table.get_mut(request.graph.0 as u64)?;
-        let Graph::Ready { exec, uses, meter, source, limits_version, .. } = graph else {
+        let Graph::Ready { exec, uses, meter, tally, source, limits_version, .. } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
         if let Some(source) = source
@@ -406,7 +409,7 @@ impl Session {
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
         meter.submitted();
-        uses.counted.iter().for_each(|kernel| kernel.launches_in_graphs.add(1));
+        tally.launched();
         self.link.counters.launched(&slot.counters, uses.kernels.into());
         self.gate.submitted(slot, uses.kernels, predicted_ns)
     }

@@ -171,17 +171,17 @@ impl Session {
     /// thread sleeps until it is rung for.
     fn rest(&mut self) -> Result<(), RingBroken> {
         let busy = self.streams.may_be_busy() && self.sticky.is_none();
-        if let Some(crowded) = self.place.update(busy) {
-            let policy = SpinPolicy::of_process();
-            self.consumer.set_policy(if crowded { policy.crowded() } else { policy });
-            self.region.set_crowded(crowded);
+        let class = self.link.scheduling.class();
+        if let Some(waiting) = self.place.update(busy, class == Class::Latency) {
+            self.consumer.set_policy(waiting.consumer_policy(SpinPolicy::of_process()));
+            self.region.set_waiting(waiting);
         }
         let period = match (busy, self.retired.is_empty()) {
             (true, _) => BUSY_PERIOD,
             (false, false) => RETIRED_PERIOD,
             (false, true) => IDLE_PERIOD,
         };
-        let open = self.gate.is_open().then(|| match self.link.scheduling.class() {
+        let open = self.gate.is_open().then(|| match class {
             Class::Latency => OPEN_LATENCY_PERIOD,
             _ => OPEN_PERIOD,
         });

@@ -8,8 +8,9 @@ use super::counters::Counter;
 use crate::device::{Function, LaunchShape};
 use cuda_api::DriverTable;
 use cuda_api::constants::function_attribute;
+use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shapes that are told apart, of a kernel. Launches of further ones count together, by block.
 pub const SHAPES_MAX: usize = 32;
@@ -72,6 +73,72 @@ pub struct Prediction {
     pub is_clean: bool,
 }
 
+/// A shape's launches by graphs: a launch of a graph counts for itself only, so that its cost does not
+/// grow with the graph.
+#[derive(Debug, Default)]
+struct InGraphs {
+    now: Vec<InGraph>,
+    /// Of graphs that are gone.
+    past: u64,
+}
+
+#[derive(Debug)]
+struct InGraph {
+    graph: Arc<Counter>,
+    /// Launches of the shape in one of the graph.
+    times: u64,
+}
+
+impl InGraph {
+    fn launches(&self) -> u64 {
+        self.graph.get().saturating_mul(self.times)
+    }
+}
+
+/// Launches of one graph, which count for all of its kernels.
+pub struct GraphTally {
+    launches: Arc<Counter>,
+    shapes: Vec<Arc<ShapeCounters>>,
+}
+
+impl GraphTally {
+    /// Of a graph of these kernels.
+    pub fn new(kernels: &[Arc<ShapeCounters>]) -> Self {
+        let launches = Arc::<Counter>::default();
+        let mut times: HashMap<*const ShapeCounters, (&Arc<ShapeCounters>, u64)> = HashMap::new();
+        for shape in kernels {
+            times.entry(Arc::as_ptr(shape)).or_insert((shape, 0)).1 += 1;
+        }
+        let mut shapes = Vec::with_capacity(times.len());
+        for (shape, times) in times.into_values() {
+            shape.graphs().now.push(InGraph { graph: launches.clone(), times });
+            shapes.push(shape.clone());
+        }
+        Self { launches, shapes }
+    }
+
+    /// The graph was launched.
+    #[inline]
+    pub fn launched(&self) {
+        self.launches.add(1);
+    }
+}
+
+impl Drop for GraphTally {
+    fn drop(&mut self) {
+        for shape in &self.shapes {
+            let mut graphs = shape.graphs();
+            let mut past = graphs.past;
+            graphs.now.retain(|of| {
+                let is_other = !Arc::ptr_eq(&of.graph, &self.launches);
+                past += if is_other { 0 } else { of.launches() };
+                is_other
+            });
+            graphs.past = past;
+        }
+    }
+}
+
 /// Counters of one shape.
 #[derive(Debug, Default)]
 pub struct ShapeCounters {
@@ -82,7 +149,7 @@ pub struct ShapeCounters {
     /// Launches by themselves.
     pub launches: Counter,
     /// Launches by graphs.
-    pub launches_in_graphs: Counter,
+    graphs: Mutex<InGraphs>,
     /// Blocks and threads of launches whose shapes are not told apart.
     other_blocks: Counter,
     other_threads: Counter,
@@ -99,7 +166,17 @@ pub struct ShapeCounters {
 impl ShapeCounters {
     /// All launches.
     pub fn all_launches(&self) -> u64 {
-        self.launches.get() + self.launches_in_graphs.get()
+        self.launches.get() + self.launches_in_graphs()
+    }
+
+    fn graphs(&self) -> MutexGuard<'_, InGraphs> {
+        self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Launches by graphs.
+    pub fn launches_in_graphs(&self) -> u64 {
+        let graphs = self.graphs();
+        graphs.now.iter().map(InGraph::launches).sum::<u64>() + graphs.past
     }
 
     /// Blocks of all launches.
@@ -351,6 +428,27 @@ mod tests {
             shapes.iter().map(|s| (s.all_launches(), s.blocks(), s.threads())).collect();
         assert_eq!(counted, [(2, 6, 384), (1, 5, 320)]);
         assert_eq!(shapes[0].blocks_per_sm, 7);
+    }
+
+    #[test]
+    fn a_launch_of_a_graph_counts_for_its_kernels_while_it_is_there_and_after() {
+        let mut meter = meter();
+        let mut shape_of = |blocks| {
+            meter.due_with(shape(blocks), || 1);
+            meter.submitted();
+            meter.kernel().shapes().last().cloned().expect("a shape")
+        };
+        let (three, five) = (shape_of(3), shape_of(5));
+        let tally = GraphTally::new(&[three.clone(), five.clone(), three.clone()]);
+        let other = GraphTally::new(std::slice::from_ref(&five));
+        (0..10).for_each(|_| tally.launched());
+        other.launched();
+        let counts = || [&three, &five].map(|shape| shape.launches_in_graphs());
+        assert_eq!(counts(), [20, 11]);
+        drop(tally);
+        assert_eq!(counts(), [20, 11]);
+        drop(other);
+        assert_eq!((counts(), three.all_launches(), three.blocks()), ([20, 11], 21, 63));
     }
 
     #[test]

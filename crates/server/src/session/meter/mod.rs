@@ -8,7 +8,7 @@ mod kernels;
 mod tracing;
 
 pub use counters::{ClientCounters, Direction, Submitted};
-pub use kernels::{KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters};
+pub use kernels::{GraphTally, KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters};
 pub use tracing::Subject;
 
 use super::streams::Streams;

@@ -192,17 +192,7 @@ impl Occupied {
     /// Makes the FIFO of server.log and opens both ends: one to read, which never blocks and never
     /// sees an end, and one for servers to write.
     pub fn make_log(&self) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
-        let path = self.directory.log();
-        let failed = |error: rustix::io::Errno| DirectoryError::at(&path, error.into());
-        let everyone = Mode::from_raw_mode(0o777);
-        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, everyone, 0).map_err(failed)?;
-        let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let reader =
-            rustix::fs::open(&path, OFlags::RDONLY | flags, Mode::empty()).map_err(failed)?;
-        rustix::fs::fchmod(&reader, everyone).map_err(failed)?;
-        let writer =
-            rustix::fs::open(&path, OFlags::WRONLY | flags, Mode::empty()).map_err(failed)?;
-        Ok((reader, writer))
+        make_fifo(&self.directory.log())
     }
 
     /// Writes the pid file. Last of all, so that it says the daemon is there.
@@ -229,6 +219,57 @@ impl Occupied {
             // What cannot be removed makes itself heard when the new file is made.
             let _ = fs::remove_file(path);
         }
+        remove_named(&directory.0, 2);
+    }
+}
+
+/// Makes a FIFO for all to write into and opens both ends: one to read, which never blocks and never
+/// sees an end, and one for servers to write.
+pub(crate) fn make_fifo(path: &Path) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
+    let failed = |error: rustix::io::Errno| DirectoryError::at(path, error.into());
+    let everyone = Mode::from_raw_mode(0o777);
+    rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, everyone, 0).map_err(failed)?;
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let reader = rustix::fs::open(path, OFlags::RDONLY | flags, Mode::empty()).map_err(failed)?;
+    rustix::fs::fchmod(&reader, everyone).map_err(failed)?;
+    let writer = rustix::fs::open(path, OFlags::WRONLY | flags, Mode::empty()).map_err(failed)?;
+    Ok((reader, writer))
+}
+
+/// A socket's path is bounded by the kernel; better said here than as EINVAL from bind.
+pub(crate) fn check_socket_path(path: &Path) -> Result<(), DirectoryError> {
+    let bytes = path.as_os_str().len();
+    match bytes < SOCKET_PATH_BYTES_MAX {
+        true => Ok(()),
+        false => Err(DirectoryError::PathTooLong {
+            path: path.to_owned(),
+            bytes,
+            bytes_max: SOCKET_PATH_BYTES_MAX - 1,
+        }),
+    }
+}
+
+/// Removes what a daemon has made of named servers: sockets and logs in directories below, `depth`
+/// levels deep, and those of these directories that are empty then. Links are not followed.
+fn remove_named(directory: &Path, depth: u32) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if depth == 0 || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let below = entry.path();
+        for name in [CONTROL, LOG] {
+            let file = below.join(name);
+            let made = fs::symlink_metadata(&file).is_ok_and(|there| {
+                use std::os::unix::fs::FileTypeExt;
+                there.file_type().is_socket() || there.file_type().is_fifo()
+            });
+            if made {
+                let _ = fs::remove_file(file);
+            }
+        }
+        remove_named(&below, depth - 1);
+        let _ = fs::remove_dir(below);
     }
 }
 

@@ -67,13 +67,18 @@ pub fn devices(devices: &[Device], csv: bool) -> String {
     let header = ["Device Ordinal", "PCI IDs", "UUID", "Name", "Attributes"];
     device_row(&mut text, header, csv);
     for device in devices {
-        let pci = Pci::parse(&device.pci).map_or(device.pci.clone(), |p| {
-            format!("{:04x}:{:02x}.{:02x}.{:02x}", p.domain, p.bus, p.device, p.function)
-        });
+        let pci = pci_of(&device.pci);
         let ordinal = device.ordinal.to_string();
         device_row(&mut text, [&ordinal, &pci, &device.uuid, &device.name, "N/A"], csv);
     }
     text
+}
+
+/// A PCI address as tables of devices have it: `0000:00.06.00`.
+pub(crate) fn pci_of(address: &str) -> String {
+    Pci::parse(address).map_or(address.to_owned(), |p| {
+        format!("{:04x}:{:02x}.{:02x}.{:02x}", p.domain, p.bus, p.device, p.function)
+    })
 }
 
 fn device_row(text: &mut String, cells: [&str; 5], csv: bool) {

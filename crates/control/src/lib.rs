@@ -9,6 +9,7 @@
 //! | [`shell`] | what sends commands to it |
 //! | [`directory`] | the pipe directory and who owns it |
 //! | [`locate`] | which of the directories is this user's |
+//! | `named`, `configuration` | named servers and namespaces of protocol 3, and its file |
 //! | [`log`] | control.log and server.log |
 //! | [`status`], [`format`](mod@format) | what servers say, and how it is printed |
 //! | [`report`] | all that the daemon knows, for programs |
@@ -21,6 +22,7 @@
 
 mod access;
 pub mod command;
+mod configuration;
 pub mod counts;
 pub mod daemon;
 pub mod directory;
@@ -28,6 +30,7 @@ pub mod error;
 pub mod format;
 pub mod locate;
 pub mod log;
+mod named;
 pub mod options;
 mod partitions;
 mod process;

@@ -125,13 +125,23 @@ impl LogFile {
         LogFile { inner: Mutex::new(Inner { file, lines_lost: 0, torn: false }), echo }
     }
 
+    /// A log at a path.
+    pub fn at(path: PathBuf) -> io::Result<LogFile> {
+        Ok(LogFile::new(Some(Bounded::open(path, LOG_BYTES_MAX)?), false))
+    }
+
+    /// A log of which nothing is kept.
+    pub fn nowhere() -> LogFile {
+        LogFile::new(None, false)
+    }
+
     /// Appends a line of the control daemon.
     pub fn control(&self, text: impl Display) {
         self.append(&line(Role::Control, std::process::id(), text));
     }
 
     /// Opens the file again, whatever is open: somebody wants to be sure of it.
-    fn open_again(&self) {
+    pub fn open_again(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(file) = &mut inner.file {
             file.open_again();

@@ -7,6 +7,7 @@ use crate::command;
 use crate::daemon::DETACH;
 use cuda_api::settings::Percentage;
 use std::fmt::Write;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// What the command line asks for.
@@ -26,6 +27,11 @@ pub enum Action {
     Help,
     /// Print the version.
     Version,
+    /// End the daemon.
+    Quit {
+        /// A daemon of protocol 2 too, where `-q` means something else.
+        any_protocol: bool,
+    },
     /// Send this command to the daemon.
     Command(String),
     /// Send the commands of standard input to the daemon.
@@ -33,8 +39,12 @@ pub enum Action {
 }
 
 /// How a daemon shares devices between users and programs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonOptions {
+    /// The interface that it follows: 2, or 3 with named servers.
+    pub protocol: u32,
+    /// The configuration file of protocol 3.
+    pub configuration: Option<PathBuf>,
     /// SMs are given out in static partitions only.
     pub static_partitioning: bool,
     /// Programs' shares of SMs follow their number.
@@ -42,7 +52,41 @@ pub struct DaemonOptions {
     pub(crate) access: Access,
 }
 
+impl Default for DaemonOptions {
+    fn default() -> DaemonOptions {
+        DaemonOptions {
+            protocol: 2,
+            configuration: None,
+            static_partitioning: false,
+            share: None,
+            access: Access::default(),
+        }
+    }
+}
+
 impl DaemonOptions {
+    /// Takes the protocol that the environment asks for, which goes before the command line's; what
+    /// does not go together is an error.
+    pub fn with_protocol(
+        mut self,
+        environment: Option<&str>,
+    ) -> Result<DaemonOptions, OptionError> {
+        match environment.map(str::trim) {
+            None | Some("") => {}
+            Some("2") => self.protocol = 2,
+            Some("3") => self.protocol = 3,
+            Some(other) => return Err(OptionError::ProtocolVariable(other.to_owned())),
+        }
+        let wants =
+            |option: &'static str| OptionError::OtherProtocol { option, protocol: self.protocol };
+        match self.protocol {
+            2 if self.configuration.is_some() => Err(wants("--apply")),
+            3 if self.static_partitioning => Err(wants("-S")),
+            3 if self.access.one_user => Err(wants("--one-user")),
+            _ => Ok(self),
+        }
+    }
+
     /// The words that make a daemon of these options.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
@@ -52,6 +96,10 @@ impl DaemonOptions {
             (self.access.one_user, "--one-user"),
         ];
         words.extend(flags.iter().filter(|(set, _)| *set).map(|(_, word)| (*word).to_owned()));
+        if self.protocol != 2 {
+            words.push(format!("--protocol={}", self.protocol));
+        }
+        words.extend(self.configuration.iter().map(|path| format!("--apply={}", path.display())));
         words.extend(self.share.map(|share| format!("--share={}", share.word())));
         words.extend(self.access.allowed.iter().map(|allowed| match allowed {
             Allowed::User(uid) => format!("--allow={uid}"),
@@ -103,14 +151,6 @@ pub enum OptionError {
     /// No such option.
     #[error("unknown option {0:?}; --help lists them")]
     Unknown(String),
-    /// NVIDIA's MPS has it.
-    #[error("{option} is not supported yet: {reason}")]
-    NotSupported {
-        /// As it was given.
-        option: String,
-        /// What it would do.
-        reason: &'static str,
-    },
     /// A user or a group that is not there.
     #[error(transparent)]
     Allow(#[from] AllowError),
@@ -123,6 +163,26 @@ pub enum OptionError {
     /// It wants a value.
     #[error("{0} wants 2 or 3")]
     Protocol(String),
+    /// The variable's value.
+    #[error("CUDA_MPS_PROTOCOL_VERSION is {0:?}, which is neither 2 nor 3")]
+    ProtocolVariable(String),
+    /// An option of the other protocol.
+    #[error(
+        "{option} is not for protocol {protocol} (-p, CUDA_MPS_PROTOCOL_VERSION): {}",
+        match *.protocol {
+            2 => "configuration files are of protocol 3",
+            _ => "it has servers of several users at once, and `sm-partition` for each server",
+        }
+    )]
+    OtherProtocol {
+        /// The option.
+        option: &'static str,
+        /// The protocol that was asked for.
+        protocol: u32,
+    },
+    /// A file that is none.
+    #[error("--apply wants the path of a configuration file")]
+    Apply,
     /// An option that does something, and a command.
     #[error("{0} takes no command, but {1:?} was given")]
     Command(&'static str, String),
@@ -131,8 +191,9 @@ pub enum OptionError {
 #[derive(Clone, Copy)]
 enum Effect {
     Do(fn() -> Action),
-    NotSupported(&'static str),
+    Quit,
     Protocol,
+    Apply,
     /// Says how a daemon is.
     Set(fn(&mut DaemonOptions)),
     Allow,
@@ -206,16 +267,22 @@ const OPTIONS: &[OptionRow] = &[
         effect: Effect::Share,
     },
     OptionRow {
-        names: &["-q", "--ready-devices"],
-        shown: "-q, --ready-devices",
-        help: "(not supported yet)",
-        effect: Effect::NotSupported("see the command device_query"),
+        names: &["-q", "--quit"],
+        shown: "-q, --quit",
+        help: "End daemon and servers when clients are gone; in protocol 2 only as --quit",
+        effect: Effect::Quit,
     },
     OptionRow {
         names: &["-p", "--protocol"],
         shown: "-p, --protocol <2|3>",
-        help: "Interface to follow: 2 (3 is not supported yet)",
+        help: "Interface of a daemon that starts: 2, or 3 with named servers; commands follow it",
         effect: Effect::Protocol,
+    },
+    OptionRow {
+        names: &["-a", "--apply"],
+        shown: "-a, --apply <file>",
+        help: "Make the servers of a TOML file at the start (protocol 3)",
+        effect: Effect::Apply,
     },
 ];
 
@@ -265,17 +332,25 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                 of_daemon = Some(argument);
             }
             Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),
-            Effect::NotSupported(reason) => {
-                return Err(OptionError::NotSupported { option: argument, reason });
+            Effect::Quit if value.is_none() => {
+                let any_protocol = argument != "-q";
+                action.get_or_insert((row.names[0], Action::Quit { any_protocol }));
             }
+            Effect::Quit => return Err(OptionError::Unknown(argument)),
+            // Commands follow the daemon, so the option says something of daemons only.
             Effect::Protocol => match value.take().or_else(|| arguments.next()).as_deref() {
-                Some("2") => {}
-                Some("3") => {
-                    let reason = "the interface of modules and verbs";
-                    return Err(OptionError::NotSupported { option: argument, reason });
-                }
+                Some("2") => options.protocol = 2,
+                Some("3") => options.protocol = 3,
                 _ => return Err(OptionError::Protocol(argument)),
             },
+            Effect::Apply => {
+                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
+                if value.is_empty() {
+                    return Err(OptionError::Apply);
+                }
+                options.configuration = Some(PathBuf::from(value));
+                of_daemon = Some(argument);
+            }
         }
     }
     let words: Vec<String> = arguments.collect();
@@ -310,14 +385,18 @@ pub fn help() -> String {
     }
     text.push_str("\nCommands:\n");
     text.push_str(&command::help());
+    text.push_str("\nCommands of a daemon with -p 3, besides:\n");
+    text.push_str(&command::v3::help());
     text.push_str(
         "\nEnvironment:\n  \
          CUDA_MPS_PIPE_DIRECTORY      Directory of the daemon's sockets (default /tmp/nvidia-mps)\n  \
-         CUDA_MPS_LOG_DIRECTORY       Directory of control.log, server.log (default /var/log/nvidia-mps)\n\
+         CUDA_MPS_LOG_DIRECTORY       Directory of control.log, server.log (default /var/log/nvidia-mps)\n  \
+         CUDA_MPS_PROTOCOL_VERSION    2 or 3; goes before -p\n\
          \nExamples:\n  \
          nvidia-cuda-mps-control -d\n  \
          echo get_server_list | nvidia-cuda-mps-control\n  \
-         nvidia-cuda-mps-control quit -t 10\n\
+         nvidia-cuda-mps-control quit -t 10\n  \
+         nvidia-cuda-mps-control -d -p 3 && nvidia-cuda-mps-control server create training\n\
          \nA command that fails says why, and the exit status is not 0.\n",
     );
     text
@@ -351,6 +430,21 @@ mod tests {
         assert_eq!(options.words().join(" "), words);
         let same = read(&format!("-f {words}"));
         assert_eq!(same, Ok(Action::Foreground { detach: false, options }));
+        let Ok(Action::Daemon(three)) = read("-d -p 3 -a x.toml") else { panic!("-p 3") };
+        assert_eq!(three.words().join(" "), "--protocol=3 --apply=x.toml");
+        assert_eq!(three.clone().with_protocol(Some("3")), Ok(three.clone()));
+        assert!(three.with_protocol(Some("2")).unwrap_err().to_string().contains("--apply"));
+        let wrong = |text: &str| DaemonOptions::default().with_protocol(Some(text)).unwrap_err();
+        assert_eq!(wrong("x"), OptionError::ProtocolVariable("x".into()));
+        for line in ["-d -p 3 -S", "-d -p3 --one-user"] {
+            let Ok(Action::Daemon(options)) = read(&line.replace("-p3", "-p 3")) else {
+                panic!("{line}")
+            };
+            assert!(options.with_protocol(None).is_err(), "{line}");
+        }
+        assert_eq!(read("-q"), Ok(Action::Quit { any_protocol: false }));
+        assert_eq!(read("--quit"), Ok(Action::Quit { any_protocol: true }));
+        assert_eq!(read("-p 3 server list"), Ok(Action::Command("server list".into())));
         assert_eq!(read("-d --help"), Ok(Action::Help));
         assert_eq!(read("ps -p 5"), Ok(Action::Command("ps -p 5".into())));
     }
@@ -361,8 +455,10 @@ mod tests {
             ("-x", "unknown option \"-x\""),
             ("-d=1", "unknown option \"-d=1\""),
             ("-p", "-p wants 2 or 3"),
-            ("-p 3", "not supported yet"),
-            ("-q", "not supported yet"),
+            ("-p 4", "-p wants 2 or 3"),
+            ("-d -a", "--apply wants"),
+            ("-a x", "-a is for starting a daemon"),
+            ("-q=1", "unknown option"),
             ("-d --share 3/n", "--share wants 1/n"),
             ("-d --allow no_such_user_here", "there is no user"),
             ("-d --allow", "there is no user"),

@@ -21,6 +21,12 @@ pub(crate) enum PartitionError {
     Device(String),
     #[error("there is no partition {0:?}; lspart lists them")]
     Unknown(String),
+    #[error("SM partition '{0}' exists already on this device of the server")]
+    Exists(String),
+    #[error(
+        "the SMs beyond whole chunks, or the last {0} chunks before them, are another partition's"
+    )]
+    Remainder(u32),
     #[error("Partition {0} in use. Terminate all clients before removing.")]
     InUse(String),
 }
@@ -32,7 +38,21 @@ pub(crate) struct Partition {
     /// What stands behind the device's UUID and a slash.
     name: String,
     first_chunk: u32,
-    chunks: u32,
+    pub chunks: u32,
+    /// Its SMs.
+    pub sms: u32,
+    pub of: Purpose,
+}
+
+/// Whose partition it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Purpose {
+    /// Number of the named server whose clients may have it; 0: the daemon's, of protocol 2.
+    pub named: u32,
+    /// The operator's name for it; none in protocol 2.
+    pub label: String,
+    /// It has the SMs beyond whole chunks too.
+    pub remainder: bool,
 }
 
 impl Partition {
@@ -75,8 +95,18 @@ pub(crate) struct Partitions {
 
 impl Partitions {
     /// Makes one of so many chunks in a row.
-    pub fn add(&mut self, device: &Device, chunks: u32) -> Result<String, PartitionError> {
-        let all = Sms::of(device).chunks();
+    pub fn add(
+        &mut self,
+        device: &Device,
+        chunks: u32,
+        of: Purpose,
+    ) -> Result<String, PartitionError> {
+        let sms = Sms::of(device);
+        let all = sms.chunks();
+        let mut mine = self.all.iter().filter(|p| p.device == device.uuid);
+        if of.named != 0 && mine.any(|p| (p.of.named, &p.of.label) == (of.named, &of.label)) {
+            return Err(PartitionError::Exists(of.label));
+        }
         let taken = |chunk: u32| {
             let has = |p: &&Partition| (p.first_chunk..p.first_chunk + p.chunks).contains(&chunk);
             self.all.iter().filter(|p| p.device == device.uuid).any(|p| has(&p))
@@ -89,12 +119,22 @@ impl Partitions {
                 first = Some(chunk + 1 - chunks);
             }
         }
+        if of.remainder && chunks <= all {
+            // SMs of a partition lie side by side, so it has the last chunks.
+            let last = all - chunks;
+            if (last..all).any(taken) {
+                return Err(PartitionError::Remainder(chunks));
+            }
+            first = Some(last);
+        }
         let Some(first_chunk) = first else {
             return Err(PartitionError::Full { chunks, free: longest });
         };
         self.made += 1;
         let name = name_of(self.made, first_chunk, chunks);
-        let partition = Partition { device: device.uuid, name, first_chunk, chunks };
+        let rest = if of.remainder { sms.all - all * sms.chunk } else { 0 };
+        let sms = chunks * sms.chunk + rest;
+        let partition = Partition { device: device.uuid, name, first_chunk, chunks, sms, of };
         let id = partition.id();
         self.all.push(partition);
         Ok(id)
@@ -114,9 +154,16 @@ impl Partitions {
         Ok(())
     }
 
-    /// The partition that a program names for a device, as SMs; an error says what would do.
-    pub fn of_client(&self, wanted: &str, device: &Device) -> Result<(String, (u32, u32)), String> {
-        let mine = || self.all.iter().filter(|partition| partition.device == device.uuid);
+    /// The partition that a program names for a device, of those that clients of the named server of
+    /// that number may have, as SMs; an error says what would do.
+    pub fn of_client(
+        &self,
+        wanted: &str,
+        device: &Device,
+        named: u32,
+    ) -> Result<(String, (u32, u32)), String> {
+        let here = |p: &&Partition| p.device == device.uuid && p.of.named == named;
+        let mine = || self.all.iter().filter(here);
         let matches = |partition: &&Partition| {
             // The device by its whole UUID or the beginning of it; a name may have slashes.
             wanted.split_once('/').is_some_and(|(uuid, name)| {
@@ -130,7 +177,7 @@ impl Partitions {
             Some(partition) => {
                 let chunk = Sms::of(device).chunk;
                 let first = partition.first_chunk * chunk;
-                Ok((partition.id(), (first, first + partition.chunks * chunk)))
+                Ok((partition.id(), (first, first + partition.sms)))
             }
             None if mine().next().is_none() => Err(format!(
                 "this daemon gives SMs out in static partitions (-S) and the device has none: \
@@ -146,6 +193,35 @@ impl Partitions {
                 Err(format!("CUDA_MPS_SM_PARTITION is {wanted:?}, which is none of {}", known()))
             }
         }
+    }
+
+    /// Those of a device, in the order of their making.
+    pub fn of_device(&self, device: CUuuid) -> impl Iterator<Item = &Partition> {
+        self.all.iter().filter(move |partition| partition.device == device)
+    }
+
+    /// Takes away one of a named server's that no client has.
+    pub fn remove_named(
+        &mut self,
+        device: CUuuid,
+        named: u32,
+        label: &str,
+    ) -> Result<(), PartitionError> {
+        let wanted = |p: &&Partition| (p.of.named, p.of.label.as_str()) == (named, label);
+        let id = self.of_device(device).find(wanted).map(Partition::id);
+        let id = id.ok_or_else(|| PartitionError::Unknown(label.to_owned()))?;
+        self.remove(device, &id)
+    }
+
+    /// A named server is gone, with its partitions.
+    pub fn forget_named(&mut self, named: u32) {
+        self.all.retain(|partition| partition.of.named != named);
+    }
+
+    /// SMs of a device and of a chunk of it.
+    pub fn sms_of(device: &Device) -> (u32, u32) {
+        let Sms { all, chunk } = Sms::of(device);
+        (all, chunk)
     }
 
     /// A client of a server has a partition from now on.
@@ -240,13 +316,13 @@ mod tests {
     fn chunks_are_given_out_once() {
         let hopper = device(132, 9);
         let mut partitions = Partitions::default();
-        let small = partitions.add(&hopper, 5).unwrap();
-        let large = partitions.add(&hopper, 10).unwrap();
-        assert_eq!(partitions.of_client(&small, &hopper).unwrap().1, (0, 40));
+        let small = partitions.add(&hopper, 5, Purpose::default()).unwrap();
+        let large = partitions.add(&hopper, 10, Purpose::default()).unwrap();
+        assert_eq!(partitions.of_client(&small, &hopper, 0).unwrap().1, (0, 40));
         let short = format!("GPU-0707/{}", small.split_once('/').unwrap().1);
-        assert_eq!(partitions.of_client(&short, &hopper).unwrap().0, small);
-        assert_eq!(partitions.of_client(&large, &hopper).unwrap().1, (40, 120));
-        let full = partitions.add(&hopper, 2).unwrap_err();
+        assert_eq!(partitions.of_client(&short, &hopper, 0).unwrap().0, small);
+        assert_eq!(partitions.of_client(&large, &hopper, 0).unwrap().1, (40, 120));
+        let full = partitions.add(&hopper, 2, Purpose::default()).unwrap_err();
         assert_eq!(full, PartitionError::Full { chunks: 2, free: 1 });
         assert!(full.to_string().starts_with(
             "Failed to fulfill the requested SM partition of 2 chunks, error \
@@ -258,15 +334,37 @@ mod tests {
         partitions.leave(5, 6);
         partitions.remove(hopper.uuid, &small).unwrap();
         assert_eq!(partitions.remove(hopper.uuid, &small), Err(PartitionError::Unknown(small)));
-        assert_eq!(partitions.of_client("x", &hopper).unwrap_err().matches(&large).count(), 1);
-        assert!(partitions.of_client("", &hopper).unwrap_err().contains("CUDA_MPS_SM_PARTITION"));
+        assert_eq!(partitions.of_client("x", &hopper, 0).unwrap_err().matches(&large).count(), 1);
+        assert!(
+            partitions.of_client("", &hopper, 0).unwrap_err().contains("CUDA_MPS_SM_PARTITION")
+        );
+    }
+
+    #[test]
+    fn named_servers_have_partitions_of_their_own_and_one_has_the_remainder() {
+        let hopper = device(132, 9);
+        let of = |named, label: &str, remainder| Purpose { named, label: label.into(), remainder };
+        let mut partitions = Partitions::default();
+        let large = partitions.add(&hopper, 4, of(1, "large", true)).unwrap();
+        assert_eq!(partitions.of_client(&large, &hopper, 1).unwrap().1, (96, 132));
+        assert!(partitions.of_client(&large, &hopper, 2).is_err(), "another server's");
+        let other = partitions.add(&hopper, 2, of(2, "large", false)).unwrap();
+        assert_eq!(partitions.of_client(&other, &hopper, 2).unwrap().1, (0, 16));
+        let again = partitions.add(&hopper, 1, of(1, "large", false));
+        assert_eq!(again, Err(PartitionError::Exists("large".into())));
+        let rest = partitions.add(&hopper, 1, of(1, "rest", true));
+        assert_eq!(rest, Err(PartitionError::Remainder(1)));
+        assert!(partitions.remove_named(hopper.uuid, 2, "small").is_err());
+        partitions.remove_named(hopper.uuid, 2, "large").unwrap();
+        partitions.forget_named(1);
+        assert_eq!(partitions.of_device(hopper.uuid).count(), 0);
     }
 
     #[test]
     fn the_table_has_a_row_a_device_and_a_partition() {
         let ampere = device(80, 8);
         let mut partitions = Partitions::default();
-        let id = partitions.add(&ampere, 14).unwrap();
+        let id = partitions.add(&ampere, 14, Purpose::default()).unwrap();
         partitions.enter(1, 2, id.clone());
         let table = partitions.table(&[ampere]);
         let lines: Vec<Vec<&str>> = table.lines().map(|l| l.split_whitespace().collect()).collect();

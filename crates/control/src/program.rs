@@ -3,8 +3,10 @@
 use crate::command::connection;
 use crate::daemon::{self, Programs, StartError};
 use crate::directory::PipeDirectory;
-use crate::options::{self, Action};
+use crate::options::{self, Action, DaemonOptions};
+use crate::report::Report;
 use crate::shell::{self, Shell};
+use cuda_api::environment::CUDA_MPS_PROTOCOL_VERSION;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
@@ -20,12 +22,20 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
     match action {
         Action::Help => print(&options::help()),
         Action::Version => print(&options::version()),
-        Action::Daemon(options) => started(daemon::start_in_background(&*programs, &options)),
+        Action::Daemon(options) => match with_protocol(options) {
+            Ok(options) => started(daemon::start_in_background(&*programs, &options)),
+            Err(status) => status,
+        },
         Action::Foreground { detach, options } => {
+            let options = match with_protocol(options) {
+                Ok(options) => options,
+                Err(status) => return status,
+            };
             let result = daemon::run(programs, connection::start, detach, options);
             connection::finish();
             started(result)
         }
+        Action::Quit { any_protocol } => quit(any_protocol),
         Action::Command(line) => {
             match Shell::new(PipeDirectory::found()).command(&line, &mut io::stdout()) {
                 Ok(status) => exit_status(status),
@@ -39,6 +49,41 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
             let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
             let shell = Shell::new(PipeDirectory::found());
             exit_status(shell::converse(&shell, &mut io::stdin().lock(), terminal))
+        }
+    }
+}
+
+/// A daemon's options with what the environment says of its protocol.
+fn with_protocol(options: DaemonOptions) -> Result<DaemonOptions, u8> {
+    let variable = std::env::var(CUDA_MPS_PROTOCOL_VERSION).ok();
+    options.with_protocol(variable.as_deref()).map_err(|error| {
+        complain(format_args!("nvidia-cuda-mps-control: {error}"));
+        1
+    })
+}
+
+/// Ends the daemon; one of protocol 2 only if `any_protocol`, as `-q` asks it for something else.
+fn quit(any_protocol: bool) -> u8 {
+    let shell = Shell::new(PipeDirectory::found());
+    let protocol = shell.ask("report").map(|(report, _)| {
+        serde_json::from_str::<Report>(&report).map_or(2, |report| report.protocol)
+    });
+    let result = match protocol {
+        Ok(2) if !any_protocol => {
+            complain(
+                "-q asks a daemon of protocol 2 for its devices: `device_query` prints them, and \
+                 --quit ends the daemon",
+            );
+            return 1;
+        }
+        Ok(_) => shell.command("quit", &mut io::stdout()),
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(status) => exit_status(status),
+        Err(error) => {
+            complain(error);
+            1
         }
     }
 }

@@ -18,6 +18,9 @@ pub struct Report {
     pub pid: u32,
     /// Its user; root's serves all users.
     pub uid: u32,
+    /// The interface that it follows: 2, or 3 with named servers.
+    #[serde(default = "protocol_2")]
+    pub protocol: u32,
     /// Where its sockets are.
     pub pipe_directory: PathBuf,
     /// Where its logs are, if it can write them anywhere.
@@ -45,6 +48,11 @@ pub struct Report {
     pub servers: Vec<Server>,
 }
 
+/// The protocol of daemons that say nothing of it.
+fn protocol_2() -> u32 {
+    2
+}
+
 impl Report {
     /// Whether a user is told of everybody's programs, and not only of that user's own.
     pub fn tells_all_to(&self, uid: u32) -> bool {
@@ -68,6 +76,9 @@ pub struct Server {
     /// That user's name.
     #[serde(default)]
     pub user: String,
+    /// Its name, in protocol 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The word of `get_server_status`.
     pub state: String,
     /// The devices that it offers.
@@ -114,6 +125,9 @@ pub struct Client {
     /// How it is scheduled beside others.
     #[serde(default)]
     pub scheduling: Scheduling,
+    /// The namespace of its server that it chose, in protocol 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mps_namespace: Option<String>,
     /// Inode of its PID namespace: what tells containers apart.
     #[serde(default)]
     pub pid_namespace: Option<u64>,
@@ -143,6 +157,7 @@ impl Client {
             },
             work: client.work.map(Work::from),
             scheduling: Scheduling::from(&client.scheduling),
+            mps_namespace: None,
             pid_namespace,
             command: client.command.clone(),
         }

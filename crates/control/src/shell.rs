@@ -181,7 +181,10 @@ impl Shell {
             })
         };
         match connect(self.directory.control_privileged()) {
-            Err(ShellError::NoPermission(_)) => connect(self.directory.control()),
+            // The directory of a named server has no other one.
+            Err(ShellError::NoPermission(_) | ShellError::NoDaemon) => {
+                connect(self.directory.control())
+            }
             result => result,
         }
     }

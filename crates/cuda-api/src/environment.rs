@@ -141,6 +141,9 @@ variables! {
     OPENMPS_REQUIRE = "OPENMPS_REQUIRE", "client", OneOf(&["0", "1"]),
         "0", "1 has a program that finds no daemon fail (CUDA_ERROR_MPS_CONNECTION_FAILED) instead of \
         running without sharing.";
+    CUDA_MPS_PROTOCOL_VERSION = "CUDA_MPS_PROTOCOL_VERSION", "daemon", OneOf(&["2", "3"]),
+        "2", "Interface that a daemon follows from its start: 2, or 3 with named servers; it goes before \
+        the option -p.";
     CUDA_MPS_SM_PARTITION = "CUDA_MPS_SM_PARTITION", "client", Any,
         "none", "Static partition that a program is in, by the name that sm_partition add printed; \
         needed where the daemon has them (-S).";
@@ -218,23 +221,16 @@ variables! {
 }
 
 /// What variables of NVIDIA's MPS are about that nothing here honours yet: what programs have instead.
-const UNHONOURED: &[(&str, &str)] = &[
-    (
-        "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING",
-        "contexts have the SMs of their program",
-    ),
-    ("CUDA_MPS_PROTOCOL_VERSION", "commands are those of version 2"),
-];
+const UNHONOURED: &[(&str, &str)] = &[(
+    "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING",
+    "contexts have the SMs of their program",
+)];
 
 /// What holds in spite of a variable of NVIDIA's MPS that is set and not honoured yet; nothing for
 /// other variables, and for values that ask for what holds anyway.
 pub fn unhonoured(name: &str, value: &str) -> Option<&'static str> {
-    let (name, holds) = UNHONOURED.iter().find(|row| row.0 == name)?;
-    let same: &[&str] = match *name {
-        "CUDA_MPS_PROTOCOL_VERSION" => &["", "2"],
-        _ => &["", "0"],
-    };
-    (!same.contains(&value.trim())).then_some(*holds)
+    let (_, holds) = UNHONOURED.iter().find(|row| row.0 == name)?;
+    (!["", "0"].contains(&value.trim())).then_some(*holds)
 }
 
 /// The names that [`unhonoured`] knows.
@@ -265,9 +261,11 @@ mod tests {
 
     #[test]
     fn what_is_not_honoured_is_known_and_what_asks_for_nothing_is_not_named() {
-        let version = |value| unhonoured("CUDA_MPS_PROTOCOL_VERSION", value);
-        assert_eq!(version("3"), Some("commands are those of version 2"));
-        assert_eq!((version("2"), version(""), unhonoured("HOME", "/")), (None, None, None));
+        let partitioning =
+            |value| unhonoured("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING", value);
+        assert_eq!(partitioning("1"), Some("contexts have the SMs of their program"));
+        let none = (partitioning("0"), partitioning(""), unhonoured("HOME", "/"));
+        assert_eq!(none, (None, None, None));
         assert!(unhonoured_names().all(|name| VARIABLES.iter().all(|row| row.name != name)));
     }
 }

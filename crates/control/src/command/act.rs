@@ -74,15 +74,21 @@ pub(super) fn terminate_client(request: &Request<'_>) -> Result<String, Failure>
     let status = request.daemon.status(server.pid)?;
     for id in client_ids(&status.clients, name)? {
         let code = request.daemon.terminate_client(server.pid, id)?;
-        if code != 0 {
-            let error = cuda_api::error_row(code).map_or_else(
-                || "an unknown error".to_owned(),
-                |row| row.name.to_string_lossy().into_owned(),
-            );
-            return Err(Failure(format!("client {name} could not be terminated: {error}\n{code}")));
-        }
+        check_terminated(name, code)?;
     }
     Ok("0\n".to_owned())
+}
+
+/// Fails with the driver's error if a client could not be terminated.
+pub(super) fn check_terminated(name: &str, code: u32) -> Result<(), Failure> {
+    if code == 0 {
+        return Ok(());
+    }
+    let error = cuda_api::error_row(code).map_or_else(
+        || "an unknown error".to_owned(),
+        |row| row.name.to_string_lossy().into_owned(),
+    );
+    Err(Failure(format!("client {name} could not be terminated: {error}\n{code}")))
 }
 
 /// The numbers of the clients that a word names: `id:7` the one with that number in its server, a

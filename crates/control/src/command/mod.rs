@@ -10,9 +10,17 @@ mod observe;
 mod query;
 mod report;
 mod schedule;
+pub(crate) mod v3;
 
 use crate::daemon::Daemon;
 use std::fmt::Write;
+
+/// What answers a wish for locality domains.
+pub(crate) const LOCALITY_DOMAINS: &str =
+    "locality domains are not supported: devices are served whole";
+/// What answers a wish for a server whose clients have contexts of their own.
+pub(crate) const CONTEXT_SHARE: &str =
+    "context-share cannot be disabled: a server holds one context for all of its clients";
 
 /// Bytes of the longest command line that is read. The longest real one has two UUIDs.
 pub const COMMAND_BYTES_MAX: usize = 4096;
@@ -53,6 +61,17 @@ impl Request<'_> {
     /// Users see what is theirs; root and the daemon's owner see all.
     fn sees(&self, uid: u32) -> bool {
         self.owner || self.uid == uid
+    }
+
+    /// Who may give privileged commands.
+    fn owner_text(&self) -> String {
+        match self.daemon.owner() {
+            0 => "root, whose daemon this is".to_owned(),
+            user => {
+                let name = crate::users::name(user);
+                format!("root and for {name}, whose daemon this is")
+            }
+        }
     }
 
     /// No arguments are wanted.
@@ -210,14 +229,16 @@ pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) 
     let name = words.next().unwrap_or_default();
     let request = Request { daemon, arguments: words.collect(), uid, gid, owner };
     let result = match COMMANDS.iter().find(|row| row.name == name) {
+        None if daemon.is_v3() && v3::is_module(name) => v3::run(name, &request),
+        None if v3::is_module(name) => Err(Failure(format!(
+            "Unknown command \"{}\"\nIt is one of protocol 3: the daemon has to be started with -p 3",
+            line.trim()
+        ))),
         None => Err(unknown(line, name)),
-        Some(row) if row.privileged && !owner => Err(Failure(match daemon.owner() {
-            0 => format!("{name} is only for root, whose daemon this is"),
-            user => format!(
-                "{name} is only for root and for {}, whose daemon this is",
-                crate::users::name(user)
-            ),
-        })),
+        Some(row) if row.name == "help" && daemon.is_v3() => Ok(help() + &v3::help()),
+        Some(row) if row.privileged && !owner => {
+            Err(Failure(format!("{name} is only for {}", request.owner_text())))
+        }
         Some(row) => {
             let Run(handler) = row.handler;
             handler(&request)

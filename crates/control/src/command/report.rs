@@ -21,6 +21,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                 pid: server.pid,
                 uid: server.uid,
                 user: users::name(server.uid),
+                name: server.name.clone(),
                 state: server.state.word().to_owned(),
                 devices: Vec::new(),
                 clients: Vec::new(),
@@ -30,7 +31,9 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                 Ok(status) => {
                     let client = |client: &crate::status::Client| {
                         let namespace = client.pid.and_then(pid_namespace);
-                        Client::new(client, users::name(client.uid), namespace)
+                        let mut row = Client::new(client, users::name(client.uid), namespace);
+                        row.mps_namespace = daemon.mps_namespace(server.pid, client.pid);
+                        row
                     };
                     row.clients = status.clients.iter().map(client).collect();
                     row.devices = status.devices;
@@ -44,6 +47,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         uid: daemon.owner(),
+        protocol: if daemon.is_v3() { 3 } else { 2 },
         pipe_directory: daemon.directory().path().to_owned(),
         log_directory: daemon.log_directory().map(ToOwned::to_owned),
         stopping: daemon.is_stopping(),

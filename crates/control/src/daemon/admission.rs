@@ -4,13 +4,15 @@
 use super::devices::Asking;
 use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
-use super::state::{ClientProcess, Phase, READY_S_MAX, State, WAITING_MAX, WaitingClient};
+use super::state::{
+    Chosen, ClientProcess, Phase, READY_S_MAX, Seat, State, WAITING_MAX, WaitingClient,
+};
 use super::{CommandConnection, Daemon};
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
 use channel::message::{Client, Hello, Message};
 use channel::socket::{PeerCredentials, ReceiveError};
-use cuda_api::{CUuuid, CudaError};
+use cuda_api::CudaError;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,9 +28,19 @@ pub(super) const SILENT_S_MAX: u64 = 60;
 pub(super) struct Silent {
     pub socket: Socket,
     pub peer: PeerCredentials,
-    /// It came by the privileged socket.
-    pub privileged: bool,
+    pub door: Door,
     pub deadline: Instant,
+}
+
+/// The socket that a connection came by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Door {
+    /// The daemon's.
+    Main,
+    /// The daemon's for its owner.
+    Privileged,
+    /// A namespace's of a named server.
+    Named(Chosen),
 }
 
 /// A static partition: its ID, and its first SM and how many they are.
@@ -36,11 +48,11 @@ type Partition = (String, (u32, u32));
 
 impl Silent {
     /// A fresh connection.
-    pub fn new(socket: Socket, privileged: bool) -> std::io::Result<Silent> {
+    pub fn new(socket: Socket, door: Door) -> std::io::Result<Silent> {
         socket.set_nonblocking(true)?;
         let peer = socket.peer_credentials()?;
         let deadline = Instant::now() + Duration::from_secs(SILENT_S_MAX);
-        Ok(Silent { socket, peer, privileged, deadline })
+        Ok(Silent { socket, peer, door, deadline })
     }
 
     /// Hears the first word and acts on it. Gives the connection back if there is none yet.
@@ -50,15 +62,16 @@ impl Silent {
         match self.socket.receive() {
             Ok((Message::Hello(hello), fds)) => {
                 if let Ok([region]) = <[OwnedFd; 1]>::try_from(fds) {
-                    daemon.admit(self.socket, peer, hello, region);
+                    daemon.admit((self.socket, &self.door), peer, hello, region);
                 }
             }
             Ok((Message::Describe(()), _)) => {
-                let asking = Asking { pid: peer.pid, uid: peer.uid, socket: self.socket };
-                daemon.describe_to(asking, peer.gid);
+                let asking = Asking { pid: peer.pid, uid: peer.uid, named: 0, socket: self.socket };
+                daemon.describe_to(asking, peer.gid, &self.door);
             }
             Ok((Message::Command(command), _)) => {
-                let owner = self.privileged && (peer.uid == 0 || peer.uid == daemon.owner);
+                let privileged = self.door == Door::Privileged;
+                let owner = privileged && (peer.uid == 0 || peer.uid == daemon.owner);
                 let connection =
                     CommandConnection { socket: self.socket, peer, owner, line: command.text };
                 (daemon.commands)(daemon, connection);
@@ -93,16 +106,26 @@ impl Silent {
 
 impl Daemon {
     /// A client has come: to its server if that is ready, else it waits while one starts.
-    fn admit(&self, socket: Socket, peer: PeerCredentials, hello: Hello, region: OwnedFd) {
+    fn admit(
+        &self,
+        (socket, door): (Socket, &Door),
+        peer: PeerCredentials,
+        hello: Hello,
+        region: OwnedFd,
+    ) {
         let PeerCredentials { pid, uid, gid } = peer;
         let mut state = self.lock();
         let state = &mut *state;
         let new = format!("NEW CLIENT {pid} from user {uid}");
-        if let Err(error) = self.may_wait(state, uid, gid) {
-            self.logs.control.control(format!("{new}: refused, {error}"));
-            protocol::refuse(&socket, error.result(), error.to_string());
-            return;
-        }
+        let may = self.may_wait(state, uid, gid);
+        let chosen = match may.and_then(|()| self.chosen(state, door, uid, gid)) {
+            Ok(chosen) => chosen,
+            Err(error) => {
+                self.logs.control.control(format!("{new}: refused, {error}"));
+                protocol::refuse(&socket, error.result(), error.to_string());
+                return;
+            }
+        };
         let (scheduling, wrong) =
             self.scheduling.of_client(uid, &hello.command_line, &hello.scheduling);
         if let Some(wrong) = wrong {
@@ -113,6 +136,7 @@ impl Daemon {
             uid,
             gid,
             scheduling,
+            chosen,
             command: hello.command_line,
             wishes: hello.wishes,
             device: hello.device,
@@ -120,8 +144,8 @@ impl Daemon {
             region,
             deadline: Instant::now() + self.ready_max(),
         };
-        let process = match state.device_named(client.device) {
-            Some(Ok(device)) => Some(ClientProcess { uid: self.server_user(uid), pid, device }),
+        let process = match self.process_of(state, &client) {
+            Some(Ok(process)) => Some(process),
             None => None,
             Some(Err(error)) => {
                 self.logs.control.control(format!("{new}: refused, {error}"));
@@ -140,6 +164,9 @@ impl Daemon {
                 HandOver::Later => self.push_waiting(state, client),
                 HandOver::Full => self.refuse_full(&client),
                 HandOver::NoPartition(reason) => self.refuse_partition(&client, reason),
+                HandOver::Gone => {
+                    self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
+                }
             }
             return;
         }
@@ -182,9 +209,57 @@ impl Daemon {
         gid: u32,
     ) -> Result<(), LaunchError> {
         let Some(process) = process else { return self.find_devices(state) };
-        let ClientProcess { uid, pid, device } = process;
-        let alone = state.suspects.contains(&process).then_some(pid);
-        self.launch_for(state, uid, gid, device, alone).map(|_| ())
+        let alone = state.suspects.contains(&process).then_some(process.pid);
+        let gid = state.named.find(process.named).map_or(gid, |server| server.gid);
+        self.launch_for(state, process.seat(), gid, alone).map(|_| ())
+    }
+
+    /// The server and the namespace that a client of a user's chooses by its socket.
+    pub(super) fn chosen(
+        &self,
+        state: &mut State,
+        door: &Door,
+        uid: u32,
+        gid: u32,
+    ) -> Result<Chosen, LaunchError> {
+        match door {
+            Door::Main | Door::Privileged if !self.is_v3() => Ok(Chosen::default()),
+            Door::Main | Door::Privileged => {
+                let user = self.server_user(uid);
+                let gid = if user == uid { gid } else { 0 };
+                self.automatic_server(state, user, gid)
+            }
+            Door::Named(chosen) => {
+                let server = state.named.find(chosen.named).ok_or(LaunchError::ServerDeleted)?;
+                if server.uid != self.server_user(uid) {
+                    let name = crate::users::name;
+                    return Err(LaunchError::OtherUsersServer {
+                        server: server.name.clone(),
+                        owner: name(server.uid),
+                        user: name(uid),
+                    });
+                }
+                Ok(chosen.clone())
+            }
+        }
+    }
+
+    /// A client as a process of its server's; `None` as long as the devices are not known.
+    fn process_of(
+        &self,
+        state: &State,
+        client: &WaitingClient,
+    ) -> Option<Result<ClientProcess, LaunchError>> {
+        let (pid, named) = (client.pid, client.chosen.named);
+        let device = match state.device_named(client.device, named)? {
+            Ok(device) => device,
+            Err(error) => return Some(Err(error)),
+        };
+        let uid = match state.named.find(named) {
+            Some(server) => server.uid,
+            None => self.server_user(client.uid),
+        };
+        Some(Ok(ClientProcess { uid, named, pid, device }))
     }
 
     /// How long a client waits for its server: where users take turns, as long as it takes.
@@ -216,8 +291,8 @@ impl Daemon {
         let mut left = Vec::new();
         for client in std::mem::take(&mut state.waiting) {
             let (pid, uid) = (client.pid, client.uid);
-            let process = match state.device_named(client.device) {
-                Some(Ok(device)) => Some(ClientProcess { uid: self.server_user(uid), pid, device }),
+            let process = match self.process_of(state, &client) {
+                Some(Ok(process)) => Some(process),
                 None => None,
                 Some(Err(error)) => {
                     self.refuse_one(pid, uid, &client.socket, &error);
@@ -237,6 +312,9 @@ impl Daemon {
                     .control(format!("NEW CLIENT {pid} from user {uid}: Server already exists")),
                 Some(HandOver::Full) => self.refuse_full(&client),
                 Some(HandOver::NoPartition(reason)) => self.refuse_partition(&client, reason),
+                Some(HandOver::Gone) => {
+                    self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
+                }
                 _ if now >= client.deadline => {
                     let reason = format!("no server was ready within {READY_S_MAX} s");
                     self.logs.control.control(format!("Client {pid} of user {uid}: {reason}"));
@@ -256,17 +334,11 @@ impl Daemon {
         state.waiting = left;
     }
 
-    /// Sends away the waiting clients of a user whose server did not start.
-    pub(super) fn refuse_waiting(
-        &self,
-        state: &mut State,
-        uid: u32,
-        device: CUuuid,
-        error: &LaunchError,
-    ) {
+    /// Sends away the waiting clients of a server that did not start.
+    pub(super) fn refuse_waiting(&self, state: &mut State, seat: Seat, error: &LaunchError) {
         for client in std::mem::take(&mut state.waiting) {
-            let wanted = state.device_named(client.device);
-            if self.server_user(client.uid) == uid && wanted == Some(Ok(device)) {
+            let process = self.process_of(state, &client);
+            if process.is_some_and(|process| process.is_ok_and(|of| of.seat() == seat)) {
                 self.refuse_one(client.pid, client.uid, &client.socket, error);
             } else {
                 state.waiting.push(client);
@@ -300,6 +372,8 @@ enum HandOver {
     Full,
     /// It names no static partition where it has to.
     NoPartition(String),
+    /// Its namespace was taken away.
+    Gone,
 }
 
 impl Daemon {
@@ -322,8 +396,17 @@ impl Daemon {
         let window = windows.choose(process, |server| state.serves(server));
         state.windows = windows;
         let Some(window) = window else { return HandOver::Full };
+        let Some(found) = state.server(server) else { return HandOver::Later };
+        let mut settings = found.settings.of_client(&client.wishes);
+        let Chosen { named, namespace } = &client.chosen;
+        if *named != 0 {
+            let given = (&state.defaults, &client.wishes);
+            match state.named.settings_of_client(*named, namespace, process.device, given) {
+                Some(of_namespace) => settings = of_namespace,
+                None => return HandOver::Gone,
+            }
+        }
         let Some(server) = state.server(server) else { return HandOver::Later };
-        let mut settings = server.settings.of_client(&client.wishes);
         settings.partition = partition.as_ref().map(|(_, sms)| *sms);
         let who = Client {
             pid,
@@ -350,6 +433,9 @@ impl Daemon {
         }
         let server = server.pid;
         state.windows.give(process, window, server);
+        if *named != 0 {
+            state.named.enter(server, pid, namespace.clone());
+        }
         if let Some((id, _)) = partition {
             state.partitions.enter(server, pid, id);
         }
@@ -364,12 +450,17 @@ impl Daemon {
         process: ClientProcess,
         client: &WaitingClient,
     ) -> Result<Option<Partition>, String> {
-        if !self.options.static_partitioning {
+        let named = client.chosen.named;
+        let partitioned = match named {
+            0 => self.options.static_partitioning,
+            _ => state.partitions.of_device(process.device).any(|p| p.of.named == named),
+        };
+        if !partitioned {
             return Ok(None);
         }
         let devices = state.inventory.devices().ok_or("the devices are not known")?;
         let place = devices.find(process.device).ok_or("the device is not known")?;
         let partition = &client.wishes.partition;
-        state.partitions.of_client(partition, &devices.devices[place]).map(Some)
+        state.partitions.of_client(partition, &devices.devices[place], named).map(Some)
     }
 }

@@ -4,6 +4,7 @@
 //! A thread waits for that process; it ends with it. What was found holds for the daemon's life.
 
 use super::Daemon;
+use super::admission::Door;
 use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
 use super::state::{Failures, READY_S_MAX, State};
@@ -32,6 +33,8 @@ pub(super) struct Inventory {
 pub(super) struct Asking {
     pub pid: u32,
     pub uid: u32,
+    /// Number of the named server whose devices it wants to know; 0: none's.
+    pub named: u32,
     pub socket: Socket,
 }
 
@@ -56,11 +59,31 @@ impl Inventory {
 }
 
 impl State {
-    /// The UUID of the device that a client names, or of the first one. `None`: not known yet.
-    pub fn device_named(&self, named: CUuuid) -> Option<Result<CUuuid, LaunchError>> {
-        let devices = self.inventory.devices()?;
-        let found = devices.find(named).map(|place| devices.devices[place].uuid);
-        Some(found.ok_or(LaunchError::NoSuchDevice(named)))
+    /// The UUID of the device that a client of a named server (0: of none) names, or of the first one.
+    /// `None`: not known yet.
+    pub fn device_named(&self, uuid: CUuuid, named: u32) -> Option<Result<CUuuid, LaunchError>> {
+        let devices = match self.devices_of(named)? {
+            Ok(devices) => devices,
+            Err(error) => return Some(Err(error)),
+        };
+        let found = devices.find(uuid).map(|place| devices.devices[place].uuid);
+        Some(found.ok_or(LaunchError::NoSuchDevice(uuid)))
+    }
+
+    /// The devices that clients of a named server see (0: of none). `None`: not known yet.
+    pub fn devices_of(&self, named: u32) -> Option<Result<Arc<Devices>, LaunchError>> {
+        let all = self.inventory.devices()?;
+        if named == 0 {
+            return Some(Ok(all.clone()));
+        }
+        let Some(server) = self.named.find(named) else {
+            return Some(Err(LaunchError::ServerDeleted));
+        };
+        let devices = server.devices(all);
+        Some(match devices.devices.is_empty() && !all.devices.is_empty() {
+            true => Err(LaunchError::NoAllowedDevice(server.name.clone())),
+            false => Ok(Arc::new(devices)),
+        })
     }
 }
 
@@ -124,6 +147,7 @@ impl Daemon {
                 }
                 state.inventory.failures = None;
                 state.inventory.devices = Some(Arc::new(devices));
+                self.make_partitions_wanted(state);
             }
             // It was told to end.
             _ if state.stopping.is_some() => {}
@@ -152,10 +176,14 @@ impl Daemon {
     }
 
     /// A client wants to know the devices.
-    pub(super) fn describe_to(&self, asking: Asking, gid: u32) {
+    pub(super) fn describe_to(&self, mut asking: Asking, gid: u32, door: &Door) {
         let mut state = self.lock();
         let state = &mut *state;
-        let may = self.may_wait(state, asking.uid, gid).and_then(|()| self.find_devices(state));
+        let may = self.may_wait(state, asking.uid, gid);
+        let may = may.and_then(|()| self.chosen(state, door, asking.uid, gid)).and_then(|chosen| {
+            asking.named = chosen.named;
+            self.find_devices(state)
+        });
         match may {
             Err(error) => self.refuse_one(asking.pid, asking.uid, &asking.socket, &error),
             Ok(()) if state.inventory.waiting.len() >= super::state::WAITING_MAX => {
@@ -171,9 +199,15 @@ impl Daemon {
 
     /// Tells the devices to those who wait for them, once they are known.
     fn answer_asking(&self, state: &mut State) {
-        if let Some(devices) = state.inventory.devices.clone() {
+        if state.inventory.devices.is_some() {
             for asking in std::mem::take(&mut state.inventory.waiting) {
-                protocol::send_devices(&asking.socket, &devices);
+                match state.devices_of(asking.named) {
+                    Some(Ok(devices)) => protocol::send_devices(&asking.socket, &devices),
+                    Some(Err(error)) => {
+                        self.refuse_one(asking.pid, asking.uid, &asking.socket, &error);
+                    }
+                    None => state.inventory.waiting.push(asking),
+                }
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The event loop: everything that happens to the daemon comes through one poll.
 
 use super::Daemon;
-use super::admission::{SILENT_MAX, Silent};
+use super::admission::{Door, SILENT_MAX, Silent};
 use super::protocol::{self, Socket};
-use super::state::{ClientProcess, Phase, State};
+use super::state::{ClientProcess, Phase, Seat, State};
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
@@ -24,7 +24,7 @@ const SIGNAL_TIMEOUT: Duration = Duration::ZERO;
 /// The sources of events, but for servers, which are in the state.
 pub(super) struct Sources {
     /// `control` and `control_privileged`.
-    pub listeners: [Listener; 2],
+    pub listeners: [Arc<Listener>; 2],
     /// A byte comes for each signal that ends the daemon.
     pub signals: UnixStream,
     /// A byte comes for each signal that has it open its logs again.
@@ -78,7 +78,7 @@ impl EventLoop {
     fn turn(&mut self) {
         let now = Instant::now();
         let accepting = self.accept_after.is_none_or(|after| now >= after);
-        let (servers, timeout) = {
+        let (servers, named, timeout) = {
             let state = self.daemon.lock();
             let watch = |server: &super::state::Server| Watched {
                 pid: server.pid,
@@ -87,7 +87,7 @@ impl EventLoop {
                 exit: server.exit.clone(),
             };
             let servers: Vec<Watched> = state.servers.iter().map(watch).collect();
-            (servers, self.timeout(&state, now))
+            (servers, state.endpoints.watched(), self.timeout(&state, now))
         };
         let mut interests = vec![
             Interest::readable(&self.daemon.waker),
@@ -106,7 +106,14 @@ impl EventLoop {
         interests.extend(self.silent.iter().map(|silent| Interest::readable(&silent.socket)));
         let first_listener = interests.len();
         if accepting {
-            interests.extend(self.sources.listeners.iter().map(Interest::readable));
+            interests.extend(self.sources.listeners.iter().map(|of| Interest::readable(&**of)));
+        }
+        let first_log = interests.len();
+        interests.extend(named.logs.iter().map(|log| Interest::readable(log.reader())));
+        let first_named = interests.len();
+        if accepting {
+            interests
+                .extend(named.sockets.iter().map(|(listener, _)| Interest::readable(&**listener)));
         }
         let ready = match poll(&interests, timeout) {
             Ok(ready) => ready,
@@ -134,6 +141,7 @@ impl EventLoop {
             let mut bytes = [0; 16];
             let _ = rustix::io::read(&self.sources.hang_ups, &mut bytes);
             self.daemon.logs.open_again();
+            self.daemon.lock().endpoints.open_logs_again();
             self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
         }
         for (index, server) in servers.iter().enumerate() {
@@ -144,7 +152,19 @@ impl EventLoop {
         self.hear_silent(&heard);
         for listener in 0..self.sources.listeners.len() {
             if accepting && happened(first_listener + listener) {
-                self.accept(listener);
+                let door = if listener == 1 { Door::Privileged } else { Door::Main };
+                let listener = self.sources.listeners[listener].clone();
+                self.accept_all(&listener, &door);
+            }
+        }
+        for (index, log) in named.logs.iter().enumerate() {
+            if happened(first_log + index) {
+                log.drain();
+            }
+        }
+        for (index, (listener, chosen)) in named.sockets.iter().enumerate() {
+            if accepting && happened(first_named + index) {
+                self.accept_all(listener, &Door::Named(chosen.clone()));
             }
         }
     }
@@ -229,10 +249,10 @@ impl EventLoop {
         }
     }
 
-    fn accept(&mut self, listener: usize) {
+    fn accept_all(&mut self, listener: &Listener, door: &Door) {
         for _ in 0..BATCH_MAX {
-            let accepted = match self.sources.listeners[listener].accept() {
-                Ok(Some(socket)) => Silent::new(socket, listener == 1),
+            let accepted = match listener.accept() {
+                Ok(Some(socket)) => Silent::new(socket, door.clone()),
                 Ok(None) => return,
                 Err(error) => {
                     self.daemon.logs.control.control(format!("accept: {error}"));
@@ -298,6 +318,7 @@ impl EventLoop {
         }
         if ended {
             self.drain_log();
+            state.endpoints.drain_logs();
             daemon.reap(&mut state, server.pid);
         }
     }
@@ -335,6 +356,7 @@ impl EventLoop {
                 }
                 let device = server.device;
                 state.partitions.leave(pid, process);
+                state.named.leave(pid, process);
                 self.daemon.follow_number(state, device);
             }
             // Its context is spoiled: the next server starts while it tells its clients.
@@ -344,8 +366,8 @@ impl EventLoop {
                 if server.phase == Phase::Running {
                     server.phase = Phase::Draining;
                 }
-                let (uid, gid, device) = (server.uid, server.gid, server.device);
-                self.daemon.replace(state, uid, gid, device);
+                let (seat, gid) = (server.seat(), server.gid);
+                self.daemon.replace(state, seat, gid);
             }
             Message::WindowFree(index) => {
                 // One that was told to go on elsewhere keeps its addresses, and comes for them.
@@ -360,12 +382,12 @@ impl EventLoop {
                 self.daemon.begin_replacing(state, pid);
             }
             Message::Suspect(process) => {
-                let (uid, device) = (server.uid, server.device);
+                let Seat { uid, named, device } = server.seat();
                 control.control(format!(
                     "Process {process} of user {uid} may have caused the fault of server {pid}: it \
                      gets a server of its own"
                 ));
-                state.suspects.insert(ClientProcess { uid, pid: process, device });
+                state.suspects.insert(ClientProcess { uid, named, pid: process, device });
             }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }

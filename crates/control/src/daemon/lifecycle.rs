@@ -4,7 +4,7 @@
 use super::Daemon;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
-use super::state::{ClientProcess, END_S_MAX, Failures, Phase, READY_S_MAX, Server, State};
+use super::state::{ClientProcess, END_S_MAX, Failures, Phase, READY_S_MAX, Seat, Server, State};
 use crate::settings::Settings;
 use cuda_api::{CUuuid, CudaError};
 use std::ffi::OsStr;
@@ -34,6 +34,12 @@ pub(crate) enum LaunchError {
     Unmapped { uid: u32, gid: u32 },
     #[error("this daemon serves no device {0}")]
     NoSuchDevice(CUuuid),
+    #[error("server '{server}' is {owner}'s and serves only that user, not {user}")]
+    OtherUsersServer { server: String, owner: String, user: String },
+    #[error("the server or namespace of this socket is not there any more")]
+    ServerDeleted,
+    #[error("server '{0}' has none of this daemon's devices: see its allowed-devices")]
+    NoAllowedDevice(String),
     #[error("{max} clients wait already", max = super::state::WAITING_MAX)]
     Crowded,
     #[error("the daemon is shutting down")]
@@ -57,11 +63,15 @@ impl LaunchError {
     pub fn result(&self) -> CudaError {
         match self {
             LaunchError::NotAllowed(_)
+            | LaunchError::OtherUsersServer { .. }
+            | LaunchError::ServerDeleted
             | LaunchError::OtherUser { .. }
             | LaunchError::Unmapped { .. }
             | LaunchError::Spawn(_)
             | LaunchError::Ended(_) => CudaError::MPS_CONNECTION_FAILED,
-            LaunchError::NoSuchDevice(_) => CudaError::INVALID_DEVICE,
+            LaunchError::NoSuchDevice(_) | LaunchError::NoAllowedDevice(_) => {
+                CudaError::INVALID_DEVICE
+            }
             LaunchError::Crowded => CudaError::MPS_MAX_CONNECTIONS_REACHED,
             LaunchError::Stopping | LaunchError::BackOff { .. } | LaunchError::OtherUserFirst => {
                 CudaError::MPS_SERVER_NOT_READY
@@ -89,30 +99,28 @@ impl State {
 }
 
 impl Daemon {
-    /// Starts a server of a device for a user who has none there. Returns its PID; it is not ready
-    /// yet.
+    /// Starts a server at a seat that has none. Returns its PID; it is not ready yet.
     pub(super) fn launch(
         &self,
         state: &mut State,
-        uid: u32,
+        seat: Seat,
         gid: u32,
-        device: CUuuid,
     ) -> Result<u32, LaunchError> {
-        if let Some(pid) = self.take_standby(state, uid, device) {
+        if let Some(pid) = self.take_standby(state, seat) {
             return Ok(pid);
         }
-        self.launch_for(state, uid, gid, device, None)
+        self.launch_for(state, seat, gid, None)
     }
 
-    /// Starts a server for a user, or for one process of the user's alone.
+    /// Starts a server at a seat, or for one process there alone.
     pub(super) fn launch_for(
         &self,
         state: &mut State,
-        uid: u32,
+        seat: Seat,
         gid: u32,
-        device: CUuuid,
         quarantine: Option<u32>,
     ) -> Result<u32, LaunchError> {
+        let Seat { uid, named, device } = seat;
         if state.stopping.is_some() {
             return Err(LaunchError::Stopping);
         }
@@ -120,15 +128,20 @@ impl Daemon {
         if self.options.access.one_user && self.has_others(state, uid) {
             return Err(LaunchError::OtherUserFirst);
         }
-        if let Some(failures) = state.failures.get(&(uid, device)) {
+        if let Some(failures) = state.failures.get(&seat) {
             failures.may_start(Instant::now())?;
         }
-        match self.spawn(uid, gid, device, state.defaults.clone()) {
+        let settings = state.named.settings_of_server(named, device, &state.defaults);
+        let log = state.endpoints.log_of(named).unwrap_or(&self.log_writer);
+        match self.spawn(seat, gid, log, settings) {
             Ok(mut server) => {
                 let pid = server.pid;
-                server.quarantine = quarantine.map(|pid| ClientProcess { uid, pid, device });
+                server.stays = state.named.find(named).is_some_and(|of| !of.automatic);
+                server.quarantine = quarantine.map(|pid| ClientProcess { uid, named, pid, device });
+                let name = state.named.find(named).map(|of| format!(" ('{}')", of.name));
+                let name = name.unwrap_or_default();
                 let whom = match quarantine {
-                    None => format!("user {uid}"),
+                    None => format!("user {uid}{name}"),
                     Some(process) => format!("process {process} of user {uid} alone"),
                 };
                 let on = state.suffix_of(device);
@@ -139,8 +152,7 @@ impl Daemon {
             }
             Err(error) => {
                 self.logs.control.control(format!("No server for user {uid}: {error}"));
-                let failed = (uid, device);
-                self.count_failure(state, failed, Duration::ZERO, error.to_string());
+                self.count_failure(state, seat, Duration::ZERO, error.to_string());
                 Err(LaunchError::Spawn(error.to_string()))
             }
         }
@@ -202,10 +214,12 @@ impl Daemon {
         Ok(command)
     }
 
-    fn spawn(&self, uid: u32, gid: u32, device: CUuuid, settings: Settings) -> io::Result<Server> {
+    fn spawn(&self, seat: Seat, gid: u32, log: &OwnedFd, settings: Settings) -> io::Result<Server> {
+        let Seat { uid, named, device } = seat;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = self.server_command(&theirs)?;
+        command.stdout(log.try_clone()?).stderr(log.try_clone()?);
         command.arg(super::DEVICE).arg(device.to_string());
         if uid != self.owner {
             // Only root gets here. The library drops supplementary groups too. The user can read
@@ -228,6 +242,8 @@ impl Daemon {
             pid,
             uid,
             device,
+            named,
+            stays: false,
             socket: Arc::new(ours),
             mute: false,
             exit: Arc::new(exit),
@@ -275,6 +291,7 @@ impl Daemon {
         };
         self.logs.control.control(format!("Server {pid} {}", ending(status)));
         state.partitions.forget_server(pid);
+        state.named.forget_server(pid);
         if let Some(process) = server.quarantine {
             state.suspects.remove(&process);
         }
@@ -284,26 +301,27 @@ impl Daemon {
             Phase::Running | Phase::Draining => server.started.elapsed(),
         };
         if expected {
-            state.failures.remove(&(server.uid, server.device));
-            self.end_needless_standby(state, server.uid, server.device);
+            state.failures.remove(&server.seat());
+            self.end_needless_standby(state, server.seat());
             return;
         }
-        let reason = server.failure.unwrap_or_else(|| format!("server {pid} {}", ending(status)));
+        let reason =
+            server.failure.clone().unwrap_or_else(|| format!("server {pid} {}", ending(status)));
         if server.phase == Phase::Running && server.clients > 0 {
             // They will come.
-            self.replace(state, server.uid, server.gid, server.device);
+            self.replace(state, server.seat(), server.gid);
         }
         if matches!(server.phase, Phase::Starting { .. }) {
             let error = LaunchError::Ended(reason.clone());
-            self.refuse_waiting(state, server.uid, server.device, &error);
+            self.refuse_waiting(state, server.seat(), &error);
         }
-        self.count_failure(state, (server.uid, server.device), served, reason);
+        self.count_failure(state, server.seat(), served, reason);
     }
 
     pub(super) fn count_failure(
         &self,
         state: &mut State,
-        failed: (u32, CUuuid),
+        failed: Seat,
         served: Duration,
         reason: String,
     ) {
@@ -313,7 +331,7 @@ impl Daemon {
         if pause_s > 0 {
             self.logs.control.control(format!(
                 "Servers of user {} failed {} times, no new one for {pause_s} s",
-                failed.0, failures.count
+                failed.uid, failures.count
             ));
         }
         state.failures.insert(failed, failures);
@@ -322,7 +340,8 @@ impl Daemon {
     /// When a server is to end for want of clients, if nothing happens before: one of another user
     /// than the daemon's, which holds a context on the device for nobody.
     pub(super) fn idle_end(&self, server: &Server) -> Option<Instant> {
-        let idle = server.phase == Phase::Running && server.uid != self.owner;
+        // What an operator has named stays until the operator takes it away.
+        let idle = server.phase == Phase::Running && server.uid != self.owner && !server.stays;
         server.idle_since.filter(|_| idle)?.checked_add(self.idle_max?)
     }
 

@@ -4,7 +4,7 @@
 use super::questions::Reply;
 use super::state::{Server, State};
 use super::{Daemon, QueryError, protocol};
-use crate::partitions::PartitionError;
+use crate::partitions::{PartitionError, Purpose};
 use crate::settings::Settings;
 use channel::message::{Change, Question, SetBy};
 use cuda_api::CUuuid;
@@ -44,7 +44,7 @@ impl Daemon {
     /// Makes a static partition of a device; its id.
     pub(crate) fn add_partition(&self, device: &str, chunks: u32) -> Result<String, String> {
         let device = self.partitioned(device)?;
-        let added = self.lock().partitions.add(&device, chunks);
+        let added = self.lock().partitions.add(&device, chunks, Purpose::default());
         added.map_err(|error| error.to_string())
     }
 
@@ -67,7 +67,7 @@ impl Daemon {
     }
 
     /// The device that a word names, by number, UUID or the beginning of one.
-    fn partitioned(&self, word: &str) -> Result<channel::message::Device, String> {
+    pub(super) fn partitioned(&self, word: &str) -> Result<channel::message::Device, String> {
         let devices = self.devices().map_err(|error| error.to_string())?;
         let named = |(ordinal, device): &(usize, &channel::message::Device)| {
             cuda_api::settings::names_device(word, *ordinal as u32, &device.uuid.to_string())

@@ -9,9 +9,11 @@
 
 mod admission;
 mod devices;
+mod endpoints;
 mod event_loop;
 mod lifecycle;
 mod limits;
+mod named;
 mod protocol;
 mod questions;
 mod scheduling;
@@ -19,6 +21,8 @@ mod start;
 mod state;
 mod succession;
 mod windows;
+
+pub(crate) use named::{ClientRow, Features, NewServer};
 
 pub use start::{
     DESCRIPTORS_WANTED, DETACH, StartError, raise_descriptor_limit, run, start_in_background,
@@ -34,7 +38,7 @@ use cuda_api::CUuuid;
 use lifecycle::LaunchError;
 use questions::Reply;
 use scheduling::Scheduling;
-use state::{Phase, State, Stopping};
+use state::{Phase, Seat, State, Stopping};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -113,6 +117,8 @@ pub struct Daemon {
 pub(crate) struct ServerSummary {
     pub pid: u32,
     pub uid: u32,
+    /// Its name, in protocol 3.
+    pub name: Option<String>,
     pub state: ServerState,
 }
 
@@ -167,12 +173,14 @@ impl Daemon {
 
     /// All servers, oldest first.
     pub(crate) fn servers(&self) -> Vec<ServerSummary> {
+        let state = self.lock();
         let summary = |server: &state::Server| ServerSummary {
             pid: server.pid,
             uid: server.uid,
+            name: state.named.find(server.named).map(|of| of.name.clone()),
             state: server.state(),
         };
-        self.lock().servers.iter().map(summary).collect()
+        state.servers.iter().map(summary).collect()
     }
 
     /// What one server says about itself.
@@ -261,14 +269,29 @@ impl Daemon {
         devices: &[CUuuid],
     ) -> Result<(), LaunchError> {
         let mut state = self.lock();
-        let mut started = Vec::with_capacity(devices.len());
-        for &device in devices {
-            started.push(match state.server_for(uid, device) {
+        let named = match self.is_v3() {
+            true => self.automatic_server(&mut state, uid, gid)?.named,
+            false => 0,
+        };
+        let seats: Vec<Seat> = devices.iter().map(|&device| Seat { uid, named, device }).collect();
+        self.start_seats(state, &seats, gid)
+    }
+
+    /// Starts servers at these seats unless they run, and waits until they are ready.
+    fn start_seats(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        seats: &[Seat],
+        gid: u32,
+    ) -> Result<(), LaunchError> {
+        let mut started = Vec::with_capacity(seats.len());
+        for &seat in seats {
+            started.push(match state.server_for(seat) {
                 Some(server) => server.pid,
-                None => self.launch(&mut state, uid, gid, device)?,
+                None => self.launch(&mut state, seat, gid)?,
             });
         }
-        for (pid, device) in started.into_iter().zip(devices) {
+        for (pid, seat) in started.into_iter().zip(seats) {
             let ready;
             (state, ready) =
                 self.wait_until(state, None, |state| match state.server(pid).map(|s| s.phase) {
@@ -277,7 +300,7 @@ impl Daemon {
                     None => Some(false),
                 });
             if ready != Some(true) {
-                let failures = state.failures.get(&(uid, *device));
+                let failures = state.failures.get(seat);
                 let reason = failures.map(|failures| failures.reason.clone());
                 return Err(LaunchError::Ended(
                     reason.unwrap_or_else(|| "it was shut down".to_owned()),

@@ -5,6 +5,7 @@ use super::scheduling::Scheduling;
 use super::state::State;
 use super::{Commands, Daemon, Programs};
 use crate::BINARY_VERSION;
+use crate::configuration::{self, ConfigurationError};
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
 use crate::log::Logs;
@@ -32,7 +33,7 @@ const IDLE_S: u64 = 300;
 /// Descriptors with which a daemon and its servers run out of something else first.
 pub const DESCRIPTORS_WANTED: u64 = 4096;
 /// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
-const MODES: [u32; 2] = [0o666, 0o755];
+pub(super) const MODES: [u32; 2] = [0o666, 0o755];
 
 /// Why there is no daemon.
 #[derive(Debug, Error)]
@@ -40,6 +41,9 @@ pub enum StartError {
     /// One server for all users is only root's to have.
     #[error("-multiuser-server is for root: another user's servers serve that user alone")]
     NotRoot,
+    /// The configuration file.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
     /// The pipe directory.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -74,6 +78,8 @@ pub fn run(
     if options.access.multiuser && !rustix::process::geteuid().is_root() {
         return Err(StartError::NotRoot);
     }
+    let file = options.configuration.clone();
+    let configuration = file.as_deref().map(configuration::read).transpose()?;
     if detach {
         // Fails in a process that leads a group already: then it has nothing to leave.
         let _ = rustix::process::setsid();
@@ -103,8 +109,8 @@ pub fn run(
     warnings.iter().for_each(|warning| logs.control.control(warning));
     let (log, log_writer) = occupied.make_log()?;
     let listeners = [
-        listen(&directory.control(), MODES[0])?,
-        listen(&directory.control_privileged(), MODES[1])?,
+        Arc::new(listen(&directory.control(), MODES[0])?),
+        Arc::new(listen(&directory.control_privileged(), MODES[1])?),
     ];
     occupied.write_pid()?;
     // The directory that it was started in may be unmounted under it.
@@ -140,6 +146,10 @@ pub fn run(
         changed: Condvar::new(),
         waker,
     });
+    if let Some(configuration) = configuration {
+        let path = file.unwrap_or_default();
+        daemon.apply(configuration).map_err(|text| ConfigurationError::Wrong { path, text })?;
+    }
     if detach {
         say_ready().map_err(system("letting go of the terminal"))?;
     }
@@ -228,7 +238,7 @@ fn foreign_owner(occupied: &Occupied) -> Option<String> {
 }
 
 /// Listens under another name first: whoever sees the socket under its own can connect.
-fn listen(path: &Path, mode: u32) -> Result<Listener, StartError> {
+pub(super) fn listen(path: &Path, mode: u32) -> Result<Listener, StartError> {
     let failed = |error| DirectoryError::at(path, error);
     let unfinished = path.with_file_name("new");
     let _ = std::fs::remove_file(&unfinished);

@@ -2,10 +2,14 @@
 //! with its rules; nothing here waits or does input and output, but for what ends a process.
 
 use super::devices::Inventory;
+use super::endpoints::Endpoints;
 use super::lifecycle::LaunchError;
+use super::named::Features;
 use super::protocol::Socket;
 use super::questions::Questions;
 use super::windows::Windows;
+use crate::configuration::PartitionConfiguration;
+use crate::named::Named;
 use crate::partitions::Partitions;
 use crate::settings::Settings;
 use crate::status::ServerState;
@@ -43,8 +47,7 @@ pub(super) struct State {
     /// Oldest first.
     pub servers: Vec<Server>,
     pub waiting: Vec<WaitingClient>,
-    /// By user and device.
-    pub failures: BTreeMap<(u32, CUuuid), Failures>,
+    pub failures: BTreeMap<Seat, Failures>,
     pub inventory: Inventory,
     pub windows: Windows,
     /// Processes that may have caused a fault: each gets a server of its own.
@@ -53,6 +56,12 @@ pub(super) struct State {
     /// What servers to come are given.
     pub defaults: Settings,
     pub partitions: Partitions,
+    /// What the operator has made by protocol 3.
+    pub named: Named,
+    pub endpoints: Endpoints,
+    pub features: Features,
+    /// Partitions of the configuration file, and their servers' names, until the devices are known.
+    pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
     /// The files are gone and the lock is free.
     pub ended: bool,
 }
@@ -62,27 +71,28 @@ impl State {
         self.servers.iter_mut().find(|server| server.pid == pid)
     }
 
-    /// The server that takes new clients of a user on a device, ready or not.
-    pub fn server_for(&mut self, uid: u32, device: CUuuid) -> Option<&mut Server> {
+    /// The server that takes new clients, ready or not.
+    pub fn server_for(&mut self, seat: Seat) -> Option<&mut Server> {
         self.servers.iter_mut().find(|server| {
-            (server.uid, server.device) == (uid, device)
+            server.seat() == seat
                 && server.takes_clients()
                 && server.quarantine.is_none()
                 && !server.standby
         })
     }
 
-    /// The server in standby of a user on a device.
-    pub fn standby_for(&mut self, uid: u32, device: CUuuid) -> Option<&mut Server> {
-        self.servers.iter_mut().find(|server| {
-            (server.uid, server.device) == (uid, device) && server.standby && server.takes_clients()
-        })
+    /// The server in standby.
+    pub fn standby_for(&mut self, seat: Seat) -> Option<&mut Server> {
+        let stands_by = |server: &&mut Server| {
+            server.seat() == seat && server.standby && server.takes_clients()
+        };
+        self.servers.iter_mut().find(stands_by)
     }
 
     /// The server for a process: that of its user, but for one that may have caused a fault.
     pub fn server_for_process(&mut self, process: ClientProcess) -> Option<&mut Server> {
         if !self.suspects.contains(&process) {
-            return self.server_for(process.uid, process.device);
+            return self.server_for(process.seat());
         }
         self.servers
             .iter_mut()
@@ -95,12 +105,31 @@ impl State {
     }
 }
 
+/// Where a server serves: whom, and on which device. At most one takes new clients at each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Seat {
+    /// The user that its servers run as.
+    pub uid: u32,
+    /// Number of the named server whose process it is; 0: the user's own.
+    pub named: u32,
+    pub device: CUuuid,
+}
+
 /// A process as a client on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClientProcess {
     pub uid: u32,
+    /// Number of the named server that it chose; 0: the user's own.
+    pub named: u32,
     pub pid: u32,
     pub device: CUuuid,
+}
+
+impl ClientProcess {
+    /// Where its server serves.
+    pub fn seat(self) -> Seat {
+        Seat { uid: self.uid, named: self.named, device: self.device }
+    }
 }
 
 /// A server process.
@@ -110,6 +139,10 @@ pub(super) struct Server {
     pub gid: u32,
     /// The device that it serves.
     pub device: CUuuid,
+    /// Number of the named server whose process it is; 0: the user's own.
+    pub named: u32,
+    /// It stays without clients.
+    pub stays: bool,
     pub socket: Arc<Socket>,
     /// It closed its socket, so there is nothing to hear.
     pub mute: bool,
@@ -142,6 +175,11 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// Where it serves.
+    pub fn seat(&self) -> Seat {
+        Seat { uid: self.uid, named: self.named, device: self.device }
+    }
+
     /// When the one process for which it is there has been alone for long enough.
     pub fn quarantine_end(&self) -> Option<Instant> {
         let since = self.quarantined.filter(|_| self.phase == Phase::Running)?;
@@ -174,6 +212,14 @@ pub(super) enum Phase {
     Draining,
 }
 
+/// The named server and the namespace that a client chose by the socket that it came by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Number of the named server; 0: the user's own, of protocol 2.
+    pub named: u32,
+    pub namespace: String,
+}
+
 /// A client that has said hello and whose server is not ready.
 pub(super) struct WaitingClient {
     pub pid: u32,
@@ -181,6 +227,8 @@ pub(super) struct WaitingClient {
     pub gid: u32,
     pub command: String,
     pub wishes: Wishes,
+    /// Where it came in.
+    pub chosen: Chosen,
     /// Settings of its scheduling.
     pub scheduling: String,
     /// The device that it named; all zeros: the first.

@@ -2,9 +2,8 @@
 //! server in standby; and servers for one process that may have caused a fault.
 
 use super::lifecycle::LaunchError;
-use super::state::{Phase, State};
+use super::state::{Phase, Seat, State};
 use super::{Daemon, protocol};
-use cuda_api::CUuuid;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -21,12 +20,11 @@ pub(crate) struct Upgraded {
 }
 
 impl Daemon {
-    /// Starts the next server of a user on a device, whose clients are about to come, unless there is
-    /// one.
-    pub(super) fn replace(&self, state: &mut State, uid: u32, gid: u32, device: CUuuid) {
-        if state.server_for(uid, device).is_none() {
+    /// Starts the next server at a seat, whose clients are about to come, unless there is one.
+    pub(super) fn replace(&self, state: &mut State, seat: Seat, gid: u32) {
+        if state.server_for(seat).is_none() {
             // If it cannot be, the first client that comes hears why.
-            let _ = self.launch(state, uid, gid, device);
+            let _ = self.launch(state, seat, gid);
         }
     }
 
@@ -35,14 +33,14 @@ impl Daemon {
         let Some(server) = state.server(old).filter(|server| server.phase == Phase::Running) else {
             return;
         };
-        let (uid, gid, device) = (server.uid, server.gid, server.device);
+        let (seat, gid) = (server.seat(), server.gid);
         let quarantine = server.quarantine.map(|process| process.pid);
         if state.servers.iter().any(|server| server.replaces == Some(old)) {
             return;
         }
         let begun = match quarantine {
-            None => self.launch(state, uid, gid, device),
-            Some(_) => self.launch_for(state, uid, gid, device, quarantine),
+            None => self.launch(state, seat, gid),
+            Some(_) => self.launch_for(state, seat, gid, quarantine),
         };
         match begun {
             Ok(new) => {
@@ -81,11 +79,11 @@ impl Daemon {
         if server.standby || server.quarantine.is_some() || server.phase != Phase::Running {
             return;
         }
-        let (uid, gid, device) = (server.uid, server.gid, server.device);
-        if state.standby_for(uid, device).is_some() {
+        let (seat, gid) = (server.seat(), server.gid);
+        if state.standby_for(seat).is_some() {
             return;
         }
-        if let Ok(pid) = self.launch_for(state, uid, gid, device, None) {
+        if let Ok(pid) = self.launch_for(state, seat, gid, None) {
             self.logs.control.control(format!("Server {pid} stands by for server {serving}"));
             if let Some(server) = state.server(pid) {
                 server.standby = true;
@@ -93,21 +91,23 @@ impl Daemon {
         }
     }
 
-    /// The server in standby of a user on a device, which serves from now on.
-    pub(super) fn take_standby(&self, state: &mut State, uid: u32, device: CUuuid) -> Option<u32> {
-        let server = state.standby_for(uid, device)?;
+    /// The server in standby at a seat, which serves from now on.
+    pub(super) fn take_standby(&self, state: &mut State, seat: Seat) -> Option<u32> {
+        let server = state.standby_for(seat)?;
         server.standby = false;
         let pid = server.pid;
-        self.logs.control.control(format!("Server {pid}, which stood by, serves user {uid}"));
+        self.logs
+            .control
+            .control(format!("Server {pid}, which stood by, serves user {}", seat.uid));
         // The event loop starts the next one.
         self.wake();
         Some(pid)
     }
 
-    /// Ends the server in standby of a user on a device if no other one is left.
-    pub(super) fn end_needless_standby(&self, state: &mut State, uid: u32, device: CUuuid) {
-        if state.server_for(uid, device).is_none()
-            && let Some(server) = state.standby_for(uid, device)
+    /// Ends the server in standby at a seat if no other one is left.
+    pub(super) fn end_needless_standby(&self, state: &mut State, seat: Seat) {
+        if state.server_for(seat).is_none()
+            && let Some(server) = state.standby_for(seat)
         {
             self.tell_to_end(server, false);
         }
@@ -187,10 +187,10 @@ impl Daemon {
             if protocol::send_move(&server.socket).is_err() {
                 server.kill_at = Some(now);
             }
-            replaced.push((server.uid, server.gid, server.device));
+            replaced.push((server.seat(), server.gid));
         }
-        for (uid, gid, device) in replaced {
-            self.replace(state, uid, gid, device);
+        for (seat, gid) in replaced {
+            self.replace(state, seat, gid);
         }
     }
 }

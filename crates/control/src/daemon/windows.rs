@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn process(uid: u32, pid: u32, device: u8) -> Process {
-        Process { uid, pid, device: CUuuid { bytes: [device; 16] } }
+        Process { uid, named: 0, pid, device: CUuuid { bytes: [device; 16] } }
     }
 
     fn take_on(

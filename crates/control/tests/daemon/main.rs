@@ -22,6 +22,7 @@ mod sessions;
 mod stand_in;
 mod supervision;
 mod users;
+mod v3;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         users::TESTS,
         namespaces::TESTS,
         limits::TESTS,
+        v3::TESTS,
     ]
     .concat();
     let wanted = |name: &str| {

@@ -104,7 +104,7 @@ mod tests {
         assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50") == Some(Severity::Ok));
         assert!(severity("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "0") == Some(Severity::Warning));
         assert!(severity("CUDA_MPS_PROTOCOL_VERSION", "2") == Some(Severity::Ok));
-        assert!(severity("CUDA_MPS_PROTOCOL_VERSION", "3") == Some(Severity::Warning));
+        assert!(severity("CUDA_MPS_PROTOCOL_VERSION", "4") == Some(Severity::Warning));
         let misspelt = finding("CUDA_MPS_PIPE_DIRECTROY", "/x").unwrap();
         assert!(misspelt.advice.contains("CUDA_MPS_PIPE_DIRECTORY may be meant"));
     }

@@ -200,6 +200,7 @@ mod tests {
             work,
             limits: Limits::default(),
             scheduling: Scheduling { class: "batch".into(), ..Default::default() },
+            mps_namespace: None,
             pid_namespace: None,
             command: "./nbody\x1b[2J".into(),
         }
@@ -223,6 +224,7 @@ mod tests {
             version: "0".into(),
             pid: 1,
             uid: 0,
+            protocol: 2,
             pipe_directory: "/tmp/x".into(),
             log_directory: None,
             stopping: false,
@@ -234,6 +236,7 @@ mod tests {
                 pid: 529,
                 uid: 1000,
                 user: "ann".into(),
+                name: None,
                 state,
                 devices: vec![],
                 clients,

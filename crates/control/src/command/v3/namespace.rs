@@ -1,0 +1,72 @@
+//! `namespace`: groups of a server's clients with limits of their own.
+
+use super::super::Failure;
+use super::{Call, Outcome, field, server, table};
+use crate::named::{NamedServer, NamespaceLimits};
+
+const HEADER: &[&str] = &[
+    "name",
+    "server",
+    "server-status",
+    "pinned-memory-limit",
+    "active-thread-percentage",
+    "client-priority",
+    "pipe-directory",
+];
+
+pub(super) fn create(call: &Call<'_>) -> Outcome {
+    let (name, server) = (call.at(0), call.wanted("server")?);
+    call.request.daemon.create_namespace(server, name)?;
+    Ok(format!("Namespace '{name}' created on server '{server}'\n"))
+}
+
+pub(super) fn delete(call: &Call<'_>) -> Outcome {
+    let (name, server) = (call.at(0), call.wanted("server")?);
+    call.request.daemon.delete_namespace(server, name, call.has("force"))?;
+    Ok(format!("Namespace '{name}' deleted from server '{server}'\n"))
+}
+
+pub(super) fn list(call: &Call<'_>) -> Outcome {
+    let mut rows = Vec::new();
+    for server in server::chosen(call)? {
+        let all = server.namespaces.iter();
+        let wanted = all.filter(|(name, _)| call.word(0).is_none_or(|word| word == *name));
+        rows.extend(wanted.map(|(name, limits)| row(call, &server, name, limits)));
+    }
+    if let (Some(name), true) = (call.word(0), rows.is_empty()) {
+        return Err(Failure(format!("Namespace '{name}' not found; `namespace list` lists them")));
+    }
+    Ok(table::print(call.format()?, HEADER, &rows))
+}
+
+pub(super) fn set(call: &Call<'_>) -> Outcome {
+    let (name, server) = (call.at(0), call.wanted("server")?);
+    let limits = server::limits(call)?;
+    if limits == NamespaceLimits::default() {
+        return Err("nothing to set was given".into());
+    }
+    call.request.daemon.change_namespace(server, name, limits)?;
+    Ok(String::new())
+}
+
+pub(super) fn get(call: &Call<'_>) -> Outcome {
+    let (name, server) = (call.at(0), server::find(call, call.at(1))?);
+    let limits = server.namespaces.get(name).ok_or_else(|| {
+        let (server, namespace) = (server.name.clone(), name.to_owned());
+        crate::named::NamedError::NoNamespace { server, namespace }
+    })?;
+    field(HEADER, &row(call, &server, name, limits), call.at(2))
+}
+
+fn row(call: &Call<'_>, server: &NamedServer, name: &str, limits: &NamespaceLimits) -> Vec<String> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    vec![
+        name.to_owned(),
+        server.name.clone(),
+        server::status(call, server).1.to_owned(),
+        or_dash(limits.memory.as_ref().map(|(_, text)| text.clone())),
+        or_dash(limits.share.map(|share| share.to_string())),
+        or_dash(limits.priority.map(|priority| priority.number().to_string())),
+        call.request.daemon.directory_of(&server.name).join(name).display().to_string(),
+    ]
+}

@@ -1,0 +1,352 @@
+//! The configuration file of protocol 3 (`--apply`): TOML, read once when a daemon starts.
+//!
+//! What it does not know it refuses, with the line: a limit that is misspelt would not hold.
+
+use crate::named::{DEFAULT_NAMESPACE, NamespaceLimits, check_name, parse_devices};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+use toml::{Spanned, Value};
+
+/// The version of the file's form.
+const SCHEMA: &str = "1.0";
+
+/// What a file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Configuration {
+    pub servers: Vec<ServerConfiguration>,
+    pub memacct: Option<bool>,
+    pub audit_log: Option<bool>,
+}
+
+/// A server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ServerConfiguration {
+    pub name: String,
+    pub uid: Option<u32>,
+    pub allowed: Vec<String>,
+    /// By the namespace's name; `default` has the server's own.
+    pub namespaces: BTreeMap<String, NamespaceLimits>,
+    pub partitions: Vec<PartitionConfiguration>,
+}
+
+/// A static partition of a server's device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartitionConfiguration {
+    pub device: String,
+    pub name: String,
+    pub chunks: u32,
+    pub include_remainder: bool,
+}
+
+/// Why a file was not applied.
+#[derive(Debug, Error)]
+pub enum ConfigurationError {
+    /// It cannot be read.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// What it says is wrong; the line and what is allowed are in the text.
+    #[error("{}: {text}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Line and reason.
+        text: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema_version: Spanned<Value>,
+    #[serde(default)]
+    servers: BTreeMap<String, Spanned<ServerTable>>,
+    #[serde(default)]
+    features: Features,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServerTable {
+    allowed_devices: Option<Spanned<Value>>,
+    pinned_memory_limit: Option<Spanned<Value>>,
+    active_thread_percentage: Option<Spanned<Value>>,
+    client_priority: Option<Spanned<Value>>,
+    uid: Option<Spanned<Value>>,
+    locality_domains: Option<Spanned<bool>>,
+    #[serde(default)]
+    namespaces: BTreeMap<String, Spanned<NamespaceTable>>,
+    #[serde(default)]
+    devices: Vec<DeviceTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamespaceTable {
+    pinned_memory_limit: Option<Spanned<Value>>,
+    active_thread_percentage: Option<Spanned<Value>>,
+    client_priority: Option<Spanned<Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceTable {
+    uuid: Spanned<String>,
+    #[serde(default)]
+    sm_partitions: Vec<PartitionTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartitionTable {
+    name: Spanned<String>,
+    chunks: Spanned<u32>,
+    #[serde(default)]
+    include_remainder: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Features {
+    memacct: Option<Memacct>,
+    #[serde(rename = "context-share")]
+    context_share: Option<ContextShare>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memacct {
+    enabled: Option<bool>,
+    audit_log: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContextShare {
+    enabled: Option<Spanned<bool>>,
+    default_socket: Option<Spanned<Value>>,
+}
+
+/// What is wrong at a place of the text.
+struct Mistake(Range<usize>, String);
+
+/// Reads a file.
+pub(crate) fn read(path: &Path) -> Result<Configuration, ConfigurationError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ConfigurationError::Read { path: path.to_owned(), error })?;
+    parse(&text).map_err(|text| ConfigurationError::Wrong { path: path.to_owned(), text })
+}
+
+/// Reads a file's text.
+pub(crate) fn parse(text: &str) -> Result<Configuration, String> {
+    let file: File = toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(String::new(), |span| line_of(text, span.start));
+        format!("{line}{}", error.message())
+    })?;
+    configuration(file).map_err(|Mistake(span, reason)| line_of(text, span.start) + &reason)
+}
+
+/// `line 3: `
+fn line_of(text: &str, at: usize) -> String {
+    let before = text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+    format!("line {}: ", before + 1)
+}
+
+fn configuration(file: File) -> Result<Configuration, Mistake> {
+    if file.schema_version.get_ref().as_str() != Some(SCHEMA) {
+        let reason = format!("schema_version has to be \"{SCHEMA}\"");
+        return Err(Mistake(file.schema_version.span(), reason));
+    }
+    let mut read = Configuration::default();
+    for (name, table) in file.servers {
+        read.servers.push(server(name, table)?);
+    }
+    if let Some(memacct) = file.features.memacct {
+        (read.memacct, read.audit_log) = (memacct.enabled, memacct.audit_log);
+    }
+    if let Some(share) = file.features.context_share {
+        if let Some(enabled) = share.enabled.filter(|enabled| !enabled.get_ref()) {
+            return Err(Mistake(enabled.span(), super::command::CONTEXT_SHARE.to_owned()));
+        }
+        if let Some(socket) = share.default_socket {
+            let on = matches!(socket.get_ref().as_str(), Some("on"))
+                || socket.get_ref().as_bool() == Some(true);
+            if !on {
+                let reason = "default_socket is always \"on\": programs that name no server come to \
+                              one of their user's";
+                return Err(Mistake(socket.span(), reason.to_owned()));
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn server(name: String, table: Spanned<ServerTable>) -> Result<ServerConfiguration, Mistake> {
+    let whole = table.span();
+    let table = table.into_inner();
+    check_name(&name).map_err(|error| Mistake(whole, error.to_string()))?;
+    let mut read = ServerConfiguration { name, ..ServerConfiguration::default() };
+    if let Some(devices) = table.allowed_devices {
+        let text = match devices.get_ref() {
+            Value::Array(list) => {
+                let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
+                words.map(|words| words.join(","))
+            }
+            other => scalar(other),
+        };
+        let wrong = || "allowed_devices is a text as \"0,GPU-d0a1\"".to_owned();
+        let parsed = text.ok_or_else(wrong).and_then(|text| parse_devices(&text));
+        read.allowed = parsed.map_err(|reason| Mistake(devices.span(), reason))?;
+    }
+    if let Some(uid) = table.uid {
+        let number = scalar(uid.get_ref()).and_then(|text| text.parse().ok());
+        let wrong = || Mistake(uid.span(), "uid is a user's number".to_owned());
+        read.uid = Some(number.ok_or_else(wrong)?);
+    }
+    if let Some(domains) = table.locality_domains.filter(|domains| *domains.get_ref()) {
+        return Err(Mistake(domains.span(), super::command::LOCALITY_DOMAINS.to_owned()));
+    }
+    let own = [table.pinned_memory_limit, table.active_thread_percentage, table.client_priority];
+    let mut default = limits(own)?;
+    for (name, table) in table.namespaces {
+        let span = table.span();
+        let table = table.into_inner();
+        check_name(&name).map_err(|error| Mistake(span, error.to_string()))?;
+        let said =
+            [table.pinned_memory_limit, table.active_thread_percentage, table.client_priority];
+        let said = limits(said)?;
+        match name == DEFAULT_NAMESPACE {
+            true => default.merge(said),
+            false => drop(read.namespaces.insert(name, said)),
+        }
+    }
+    read.namespaces.insert(DEFAULT_NAMESPACE.to_owned(), default);
+    for device in table.devices {
+        let span = device.uuid.span();
+        cuda_api::settings::parse_device(device.uuid.get_ref())
+            .map_err(|error| Mistake(span, error.to_string()))?;
+        for partition in device.sm_partitions {
+            let name = partition.name.get_ref();
+            check_name(name).map_err(|error| Mistake(partition.name.span(), error.to_string()))?;
+            if *partition.chunks.get_ref() == 0 {
+                return Err(Mistake(partition.chunks.span(), "chunks is above 0".to_owned()));
+            }
+            read.partitions.push(PartitionConfiguration {
+                device: device.uuid.get_ref().clone(),
+                name: name.clone(),
+                chunks: *partition.chunks.get_ref(),
+                include_remainder: partition.include_remainder,
+            });
+        }
+    }
+    Ok(read)
+}
+
+/// Texts and numbers mean the same.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn limits(values: [Option<Spanned<Value>>; 3]) -> Result<NamespaceLimits, Mistake> {
+    let mut limits = NamespaceLimits::default();
+    let keys = ["pinned-memory-limit", "active-thread-percentage", "client-priority"];
+    for (key, value) in keys.into_iter().zip(values) {
+        let Some(value) = value else { continue };
+        let wrong = || format!("{} is a text or a number", key.replace('-', "_"));
+        let text = scalar(value.get_ref()).ok_or_else(wrong);
+        let set = text.and_then(|text| limits.set(key, &text));
+        set.map_err(|reason| Mistake(value.span(), reason))?;
+    }
+    Ok(limits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of NVIDIA's manual has these keys.
+    const EXAMPLE: &str = r#"schema_version = "1.0"
+
+[servers.training]
+allowed_devices = "GPU-abcd-1234,1"
+pinned_memory_limit = "10G"
+active_thread_percentage = "50"
+client_priority = "0"
+uid = 1000
+locality_domains = false
+
+[servers.training.namespaces.high_priority]
+pinned_memory_limit = "5G"
+active_thread_percentage = 25
+
+[[servers.training.devices]]
+uuid = "GPU-74d43ed3-cdf7-e667-3644-bf5b4f46ed65"
+
+  [[servers.training.devices.sm_partitions]]
+  name = "large"
+  chunks = 4
+  include_remainder = false
+
+[features.memacct]
+enabled = true
+audit_log = true
+
+[features.context-share]
+enabled = true
+default_socket = "on"
+"#;
+
+    #[test]
+    fn a_file_is_read() {
+        let read = parse(EXAMPLE).unwrap();
+        let [server] = &read.servers[..] else { panic!("{read:?}") };
+        assert_eq!((server.name.as_str(), server.uid), ("training", Some(1000)));
+        assert_eq!(server.allowed, ["GPU-abcd-1234", "1"]);
+        let own = &server.namespaces["default"];
+        assert_eq!(own.memory, Some((10 << 30, "10G".into())));
+        assert_eq!(own.share.unwrap().to_string(), "50.0");
+        assert_eq!(server.namespaces["high_priority"].share.unwrap().to_string(), "25.0");
+        assert_eq!((server.partitions[0].name.as_str(), server.partitions[0].chunks), ("large", 4));
+        assert_eq!((read.memacct, read.audit_log), (Some(true), Some(true)));
+        assert_eq!(parse("schema_version = \"1.0\"\n"), Ok(Configuration::default()));
+    }
+
+    #[test]
+    fn what_it_does_not_know_is_refused_with_its_line() {
+        for (from, to, line, part) in [
+            ("uid = 1000", "colour = 1", 8, "unknown field `colour`"),
+            ("pinned_memory_limit = \"5G\"", "uid = 5", 12, "unknown field `uid`"),
+            ("chunks = 4", "chunk = 4", 20, "unknown field `chunk`"),
+            ("audit_log = true", "audit = true", 25, "unknown field `audit`"),
+            ("features.memacct", "features.memory", 23, "unknown field `memory`"),
+            ("\"1.0\"", "\"2.0\"", 1, "schema_version has to be"),
+            ("\"50\"", "\"150\"", 6, "at most 100"),
+            ("\"10G\"", "\"10\"", 5, "with K, M or G"),
+            ("= \"0\"", "= 7", 7, "0 (normal) or 1"),
+            ("= false", "= true", 9, "locality domains"),
+            ("GPU-abcd-1234,1", "gpu", 4, "a device: its number"),
+            ("\"large\"", "\"Large\"", 19, "is no name"),
+            ("chunks = 4", "chunks = 0", 20, "above 0"),
+            ("\"on\"", "\"off\"", 29, "default_socket"),
+            ("uid = 1000", "uid = true", 8, "a user's number"),
+        ] {
+            let text = EXAMPLE.replacen(from, to, 1);
+            let error = parse(&text).unwrap_err();
+            let line = format!("line {line}: ");
+            assert!(error.starts_with(&line) && error.contains(part), "{to}: {error}");
+        }
+        assert!(parse("[servers.x]\n").unwrap_err().contains("schema_version"));
+    }
+}

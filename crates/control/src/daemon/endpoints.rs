@@ -1,0 +1,206 @@
+//! Sockets and logs of named servers: `<server>/control`, `<server>/<namespace>/control`, `<server>/log`.
+
+use super::start::{MODES, listen};
+use super::state::Chosen;
+use crate::directory::make_fifo;
+use crate::error::DirectoryError;
+use crate::log::{LineAssembler, LogFile};
+use crate::named::DEFAULT_NAMESPACE;
+use channel::socket::Listener;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Reads of one log before others have their turn.
+const READS_MAX: usize = 64;
+
+/// A socket that clients of a namespace come by.
+#[derive(Clone)]
+struct Endpoint {
+    path: PathBuf,
+    listener: Arc<Listener>,
+    chosen: Chosen,
+}
+
+/// The log of a named server's processes: they write into its FIFO.
+pub(super) struct ServerLog {
+    named: u32,
+    path: PathBuf,
+    reader: OwnedFd,
+    writer: OwnedFd,
+    lines: Mutex<LineAssembler>,
+    file: LogFile,
+}
+
+impl ServerLog {
+    /// The end that is read.
+    pub fn reader(&self) -> &OwnedFd {
+        &self.reader
+    }
+
+    /// Moves lines from the FIFO to the file.
+    pub fn drain(&self) {
+        let mut buffer = [0; 4096];
+        let mut lines = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        for _ in 0..READS_MAX {
+            match rustix::io::read(&self.reader, &mut buffer) {
+                Ok(0) | Err(_) => return,
+                Ok(bytes) => lines.push(&buffer[..bytes], |line| self.file.append(line)),
+            }
+        }
+    }
+}
+
+/// What the event loop polls of named servers.
+pub(super) struct WatchedEndpoints {
+    pub sockets: Vec<(Arc<Listener>, Chosen)>,
+    pub logs: Vec<Arc<ServerLog>>,
+}
+
+/// All sockets and logs of named servers.
+#[derive(Default)]
+pub(super) struct Endpoints {
+    sockets: Vec<Endpoint>,
+    logs: Vec<Arc<ServerLog>>,
+}
+
+impl Endpoints {
+    /// What the event loop polls.
+    pub fn watched(&self) -> WatchedEndpoints {
+        let socket = |of: &Endpoint| (of.listener.clone(), of.chosen.clone());
+        WatchedEndpoints {
+            sockets: self.sockets.iter().map(socket).collect(),
+            logs: self.logs.clone(),
+        }
+    }
+
+    /// Makes the directory, the log and the sockets of a server and its namespaces. `logs` is where logs
+    /// lie, if anywhere.
+    pub fn open_server<'a>(
+        &mut self,
+        directory: &Path,
+        logs: Option<&Path>,
+        named: u32,
+        mut namespaces: impl Iterator<Item = &'a str>,
+    ) -> Result<(), DirectoryError> {
+        let opened = self.try_open(directory, logs, named).and_then(|()| {
+            namespaces.try_for_each(|name| self.open_namespace(directory, named, name))
+        });
+        if opened.is_err() {
+            self.close_server(directory, named);
+        }
+        opened
+    }
+
+    fn try_open(
+        &mut self,
+        directory: &Path,
+        logs: Option<&Path>,
+        named: u32,
+    ) -> Result<(), DirectoryError> {
+        make_directory(directory)?;
+        let path = directory.join("log");
+        let _ = std::fs::remove_file(&path);
+        let (reader, writer) = make_fifo(&path)?;
+        let file = match logs.zip(directory.file_name()) {
+            Some((logs, name)) => {
+                let logs = logs.join(name);
+                let at = |error| DirectoryError::at(&logs, error);
+                std::fs::create_dir_all(&logs).map_err(at)?;
+                LogFile::at(logs.join("server.log")).map_err(at)?
+            }
+            None => LogFile::nowhere(),
+        };
+        let lines = Mutex::default();
+        self.logs.push(Arc::new(ServerLog { named, path, reader, writer, lines, file }));
+        self.listen(directory, Chosen { named, namespace: DEFAULT_NAMESPACE.to_owned() })
+    }
+
+    /// Makes the directory and the socket of a namespace of the server in `directory`.
+    pub fn open_namespace(
+        &mut self,
+        directory: &Path,
+        named: u32,
+        name: &str,
+    ) -> Result<(), DirectoryError> {
+        let directory = directory.join(name);
+        make_directory(&directory)?;
+        self.listen(&directory, Chosen { named, namespace: name.to_owned() })
+    }
+
+    fn listen(&mut self, directory: &Path, chosen: Chosen) -> Result<(), DirectoryError> {
+        let path = directory.join("control");
+        crate::directory::check_socket_path(&path)?;
+        let listener = match listen(&path, MODES[0]) {
+            Ok(listener) => Arc::new(listener),
+            Err(super::StartError::Directory(error)) => return Err(error),
+            Err(error) => {
+                return Err(DirectoryError::at(&path, io::Error::other(error.to_string())));
+            }
+        };
+        self.sockets.push(Endpoint { path, listener, chosen });
+        Ok(())
+    }
+
+    /// Removes the sockets, the log and the directories of a server.
+    pub fn close_server(&mut self, directory: &Path, named: u32) {
+        self.close(|chosen| chosen.named == named);
+        self.logs.retain(|log| {
+            if log.named == named {
+                log.drain();
+                let _ = std::fs::remove_file(&log.path);
+            }
+            log.named != named
+        });
+        // Not if there is something in it that is not the daemon's.
+        let _ = std::fs::remove_dir(directory);
+    }
+
+    /// Removes the socket and the directory of a namespace.
+    pub fn close_namespace(&mut self, named: u32, name: &str) {
+        self.close(|chosen| chosen.named == named && chosen.namespace == name);
+    }
+
+    fn close(&mut self, gone: impl Fn(&Chosen) -> bool) {
+        self.sockets.retain(|socket| {
+            let goes = gone(&socket.chosen);
+            if goes {
+                let _ = std::fs::remove_file(&socket.path);
+                if let Some(directory) = socket.path.parent() {
+                    let _ = std::fs::remove_dir(directory);
+                }
+            }
+            !goes
+        });
+    }
+
+    /// The end of a server's FIFO that its processes inherit.
+    pub fn log_of(&self, named: u32) -> Option<&OwnedFd> {
+        self.logs.iter().find(|log| log.named == named).map(|log| &log.writer)
+    }
+
+    /// Moves lines of all servers to their files.
+    pub fn drain_logs(&self) {
+        self.logs.iter().for_each(|log| log.drain());
+    }
+
+    /// Opens the logs' files again.
+    pub fn open_logs_again(&self) {
+        self.logs.iter().for_each(|log| log.file.open_again());
+    }
+}
+
+/// A directory of the daemon's own user; one that a killed daemon left is taken over.
+fn make_directory(path: &Path) -> Result<(), DirectoryError> {
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other.map_err(|error| DirectoryError::at(path, error)),
+    }
+    let there = std::fs::symlink_metadata(path).map_err(|error| DirectoryError::at(path, error))?;
+    match there.is_dir() && there.uid() == rustix::process::geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(DirectoryError::NoDirectory { path: path.to_owned() }),
+    }
+}

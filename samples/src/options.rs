@@ -34,6 +34,9 @@ pub struct Options {
     /// Compare with the CPU after every iteration, not only after the last
     #[arg(long)]
     pub verify_each: bool,
+    /// Report the N slowest turns, from one iteration's end to the next's with what was compared
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub slowest: usize,
     /// The stream to work in
     #[arg(long, value_enum, default_value_t = StreamKind::Legacy)]
     pub stream: StreamKind,

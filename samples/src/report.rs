@@ -33,6 +33,9 @@ pub struct Report {
     pub p99_us: f64,
     /// The longest iteration.
     pub max_us: f64,
+    /// The longest times from one iteration's end to the next's, longest first: as many as asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slowest_us: Vec<f64>,
     /// Whether the results were those that the CPU computed.
     pub verified: bool,
     /// Condensed results; the same on every device.

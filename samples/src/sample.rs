@@ -95,11 +95,16 @@ fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option
     let mut complaint = None;
     let mut check = Check::default();
     let begin = Instant::now();
+    let (mut turns, mut turned) = (Vec::new(), begin);
     loop {
         let launched = Instant::now();
         kernels += sample.enqueue(&gpu)?;
         gpu.stream.synchronize().map_err(failed)?;
         durations.push(launched.elapsed());
+        if options.slowest > 0 {
+            turns.push(turned.elapsed());
+            turned = Instant::now();
+        }
         let last = durations.len() as u64 >= iterations
             || seconds.is_some_and(|seconds| begin.elapsed() >= seconds)
             || until.reached()?;
@@ -122,6 +127,8 @@ fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option
         complaint = Some("the checksum changed from one iteration to the next".to_owned());
     }
 
+    turns.sort_unstable_by(|a: &Duration, b| b.cmp(a));
+    turns.truncate(options.slowest);
     let report = Report {
         sample: S::NAME,
         iterations: durations.len() as u64,
@@ -131,6 +138,7 @@ fn run<S: Sample>(options: &Options, extra: &S::Extra) -> Result<(Report, Option
         p50_us: percentile_us(&mut durations, 50),
         p99_us: percentile_us(&mut durations, 99),
         max_us: percentile_us(&mut durations, 100),
+        slowest_us: turns.iter().map(|turn| turn.as_secs_f64() * 1e6).collect(),
         verified: complaint.is_none(),
         checksum: check.checksum(),
     };

@@ -55,6 +55,14 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Build everything optimised and fault, kill and upgrade under verifying programs:
+    /// `cargo xtask faults --help`
+    #[command(disable_help_flag = true)]
+    Faults {
+        /// Passed on to the series
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Build everything optimised and run `openmps demo`: what `cargo demo` is
     Demo {
         /// Passed on to `openmps demo`
@@ -100,28 +108,23 @@ fn main() -> Result<()> {
                     .env("OPENMPS_DIST", dist),
             )
         }
-        Task::Soak { arguments } => {
-            let dist = dist::dist(Profile::Release, None)?;
-            dist::run(
-                Command::new(env!("CARGO"))
-                    .current_dir(root())
-                    .args([
-                        "run",
-                        "--quiet",
-                        "--release",
-                        "--package",
-                        "tests",
-                        "--bin",
-                        "soak",
-                        "--",
-                    ])
-                    .args(arguments)
-                    .env("OPENMPS_DIST", dist),
-            )
-        }
+        Task::Soak { arguments } => used_hard("soak", &arguments),
+        Task::Faults { arguments } => used_hard("faults", &arguments),
         Task::Demo { arguments } => optimised("demo", &arguments),
         Task::Bench { arguments } => optimised("bench", &arguments),
     }
+}
+
+/// Runs a program of the end-to-end tests on an optimised build.
+fn used_hard(program: &str, arguments: &[String]) -> Result<()> {
+    let dist = dist::dist(Profile::Release, None)?;
+    dist::run(
+        Command::new(env!("CARGO"))
+            .current_dir(root())
+            .args(["run", "--quiet", "--release", "--package", "tests", "--bin", program, "--"])
+            .args(arguments)
+            .env("OPENMPS_DIST", dist),
+    )
 }
 
 /// Becomes a command of an optimised `openmps`.

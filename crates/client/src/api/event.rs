@@ -16,6 +16,7 @@ use cuda_api::constants::capture::EVENT_EXTERNAL;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUresult, CUstream, CudaError};
+use std::time::Instant;
 
 /// Shortest and longest pause between two looks at an event that is shared with other processes.
 const SHARED_PAUSE_MIN: Duration = Duration::from_micros(20);
@@ -61,6 +62,9 @@ impl Client {
         state.streams.fenced(mark);
         let Some(found) = state.events.get_mut(handle) else { return Ok(()) };
         found.recorded = Some(mark);
+        if found.flags & event_flags::DISABLE_TIMING == 0 {
+            found.asked = Some(Instant::now());
+        }
         if found.is_shared() {
             drop(state);
             // Another process may wait for it as soon as this returns: the server must have it.
@@ -92,7 +96,7 @@ pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
     if flags & (INTERPROCESS | DISABLE_TIMING) == INTERPROCESS {
         return Err(CudaError::INVALID_VALUE);
     }
-    event.set(wire_event(client.create_event(Event { context, flags, recorded: None })?))
+    event.set(wire_event(client.create_event(Event::new(context, flags))?))
 }
 
 pub(crate) fn cuEventDestroy_v2(event: CUevent) -> CUresult {
@@ -179,21 +183,36 @@ pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CU
     milliseconds.required()?;
     graphs().check_event(start)?;
     graphs().check_event(end)?;
-    {
+    let asked = {
         let mut state = client.state();
-        let mut marks = [None; 2];
-        for (event, mark) in [start, end].into_iter().zip(&mut marks) {
+        let (mut marks, mut asked) = ([None; 2], [None; 2]);
+        for (index, event) in [start, end].into_iter().enumerate() {
             let found = state.events.lookup(event.0)?;
             if found.flags & event_flags::DISABLE_TIMING != 0 {
                 return Err(CudaError::INVALID_HANDLE);
             }
-            *mark = Some(found.recorded.ok_or(CudaError::INVALID_HANDLE)?);
+            marks[index] = Some(found.recorded.ok_or(CudaError::INVALID_HANDLE)?);
+            asked[index] = found.asked;
         }
         if !marks.into_iter().flatten().all(|mark| state.passed(mark)) {
             return Err(CudaError::NOT_READY);
         }
+        asked
+    };
+    match client.call(&ElapsedTime { start, end }) {
+        // One was recorded by a server that is gone: as nearly as is known here.
+        Err(CudaError::INVALID_HANDLE) if asked.iter().all(Option::is_some) => {
+            milliseconds.set(estimate(asked))
+        }
+        answer => milliseconds.set(answer?.milliseconds),
     }
-    milliseconds.set(client.call(&ElapsedTime { start, end })?.milliseconds)
+}
+
+/// Milliseconds between two records by when the program asked for them.
+fn estimate(asked: [Option<Instant>; 2]) -> f32 {
+    let [Some(start), Some(end)] = asked else { return 0.0 };
+    let between = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f32();
+    (between(start, end) - between(end, start)) * 1e3
 }
 
 pub(crate) fn cuEventElapsedTime_v2(

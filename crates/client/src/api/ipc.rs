@@ -123,7 +123,7 @@ pub(crate) fn cuIpcOpenEventHandle(event: Out<CUevent>, handle: CUipcEventHandle
     event.required()?;
     let [_, _, low, high, ..] = to_words(&handle.reserved, EVENT_MAGIC, client.client_id().into())?;
     let flags = event_flags::INTERPROCESS | event_flags::DISABLE_TIMING;
-    let opened = client.state().events.insert(Event { context, flags, recorded: None })?;
+    let opened = client.state().events.insert(Event::new(context, flags))?;
     let request = OpenEvent { event: wire_event(opened), low, high };
     if let Err(error) = client.call(&request) {
         client.state().events.remove(opened);

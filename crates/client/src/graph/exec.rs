@@ -210,7 +210,7 @@ impl Client {
     fn event_for_order(&self) -> Result<Handle, CudaError> {
         let context = self.contexts().current()?;
         let flags = event_flags::DISABLE_TIMING;
-        self.create_event(Event { context, flags, recorded: None })
+        self.create_event(Event::new(context, flags))
     }
 }
 

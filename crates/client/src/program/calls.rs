@@ -36,8 +36,8 @@ impl Client {
             reply.result?;
             connection.decode(&reply)
         };
-        let answer = connection.exchange(descriptor, || self.state().push(request), receive, false);
-        answer.map(|(reply, _)| reply)
+        let push = || self.state_of(connection)?.push(request);
+        connection.exchange(descriptor, push, receive, false).map(|(reply, _)| reply)
     }
 
     /// As [`Self::call`], for the one request that is answered after a fault too.
@@ -47,7 +47,7 @@ impl Client {
             reply.result?;
             connection.decode(&reply)
         };
-        connection.exchange_after_fault(|| self.state().push(request), receive)
+        connection.exchange_after_fault(|| self.state_of(connection)?.push(request), receive)
     }
 
     /// Loads a module, whose reply says something with an error too: gives both, and the descriptor
@@ -72,8 +72,8 @@ impl Client {
             Ok((reply.result, payload, managed))
         };
         let image = Some((Message::ImageFd(()), image));
-        let answer = connection.exchange(image, || self.state().push(request), receive, false);
-        answer.map(|(all, _)| all)
+        let push = || self.state_of(connection)?.push(request);
+        connection.exchange(image, push, receive, false).map(|(all, _)| all)
     }
 
     /// As [`Self::call`] for a request that is answered with a descriptor. If this process can have
@@ -83,8 +83,9 @@ impl Client {
         request: &impl Request<'a>,
         undo: &impl Request<'a>,
     ) -> Result<KeptFile, CudaError> {
-        let push = || self.state().push(request);
-        let (_, fd) = self.connection().exchange(None, push, |reply| reply.result, true)?;
+        let connection = self.connection();
+        let push = || self.state_of(connection)?.push(request);
+        let (_, fd) = connection.exchange(None, push, |reply| reply.result, true)?;
         fd.map(out_of_the_way).ok_or_else(|| {
             let _ = self.call(undo);
             CudaError::OUT_OF_MEMORY
@@ -101,6 +102,8 @@ impl Client {
             reply.result?;
             receive(&mut reply.reader())
         };
-        self.connection().exchange(None, || push(&mut self.state()), receive, false).map(|_| ())
+        let connection = self.connection();
+        let push = || push(&mut *self.state_of(connection)?);
+        connection.exchange(None, push, receive, false).map(|_| ())
     }
 }

@@ -7,7 +7,7 @@ use super::arrays::Arrays;
 use super::host_functions::HostFunctions;
 use super::peers::Peers;
 use super::submission::Submission;
-use crate::connection::Connection;
+use crate::connection::{Connection, SERVER_GONE};
 use crate::context::table::Contexts;
 use crate::lock::{Guard, Lock, Rank};
 use crate::memory::Memory;
@@ -17,7 +17,7 @@ use channel::message::{Device, WELCOME_WANTS_NOTES};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use cuda_api::handle::Handle;
-use cuda_api::{CUdevice, CUresult};
+use cuda_api::{CUdevice, CUresult, CudaError};
 use std::collections::HashMap;
 use std::io;
 
@@ -128,6 +128,20 @@ impl Client {
     #[inline(always)]
     pub(crate) fn state(&self) -> Guard<'_, Submission> {
         self.state.lock()
+    }
+
+    /// Takes the short lock for a request of a call by that connection: the reply comes there, so the
+    /// request must not go to another server that has taken its place meanwhile.
+    #[inline(always)]
+    pub(crate) fn state_of(
+        &self,
+        connection: &Connection,
+    ) -> Result<Guard<'_, Submission>, CudaError> {
+        let state = self.state();
+        match core::ptr::eq(state.connection(), connection) {
+            true => Ok(state),
+            false => Err(SERVER_GONE),
+        }
     }
 
     /// Takes the memory's lock.

@@ -104,7 +104,11 @@ fn connect(device: &Device, prepare: &dyn Fn(&Region)) -> Result<Connection, Cud
     handshake::attach(device.uuid, prepare).map_err(|error| match error {
         AttachError::NoDaemon => CudaError::MPS_CONNECTION_FAILED,
         AttachError::Refused { code, text, .. } => {
-            say(format_args!("refused: {text}"));
+            // Attempts are made again and again while the daemon pauses: once is enough.
+            static SAID: AtomicBool = AtomicBool::new(false);
+            if code != CudaError::MPS_SERVER_NOT_READY || !SAID.swap(true, Ordering::AcqRel) {
+                say(format_args!("refused: {text}"));
+            }
             code
         }
     })

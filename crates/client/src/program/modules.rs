@@ -207,6 +207,7 @@ impl Client {
                 attributes: Default::default(),
                 cache: 0,
                 occupancy: Default::default(),
+                launched: false,
             })?
         };
         let answer = self.call(&GetFunction {

@@ -188,6 +188,14 @@ impl Client {
 
     /// Imports the chunks again that another server of this device had.
     pub(super) fn adopt_again(&self, known: &Peers) -> CUresult {
+        // Operations in flight wait for words of these regions, which connections keep for good.
+        for (name, address) in &known.regions {
+            // SAFETY: the name is the address of a connection, and none is ever freed.
+            let connection = unsafe { &*core::ptr::with_exposed_provenance::<Connection>(*name) };
+            let request = HostMap { address: *address, bytes: REGION_BYTES, flags: HOST_FLAGS };
+            self.call_with(Message::HostFd(()), connection.region_file(), &request)?;
+            self.peers.lock().regions.insert(*name, *address);
+        }
         for (address, device) in &known.chunks {
             let owner = self.program.client_at(*device as usize)?;
             // It may have been freed meanwhile.
@@ -349,7 +357,7 @@ impl Client {
 
     /// Where the region of another device's connection is for this device.
     fn region_of(&self, connection: &'static Connection) -> Result<u64, CudaError> {
-        let name = core::ptr::from_ref(connection).addr();
+        let name = core::ptr::from_ref(connection).expose_provenance();
         if let Some(address) = self.peers.lock().regions.get(&name) {
             return Ok(*address);
         }
@@ -365,6 +373,23 @@ impl Client {
         self.call_with(Message::HostFd(()), connection.region_file(), &request)?;
         peers.regions.insert(name, address);
         Ok(address)
+    }
+}
+
+impl Client {
+    /// True if a word that a stream waits for is a completion word of another device's.
+    pub(super) fn is_word_of_peer(&self, address: u64) -> bool {
+        let peers = self.peers.lock();
+        let mut starts = peers.regions.values();
+        starts.any(|start| (*start..*start + REGION_BYTES).contains(&address))
+    }
+
+    /// True if another device may use memory, or if it is not this device's own.
+    pub(super) fn is_used_elsewhere(&self, address: u64) -> bool {
+        match self.memory().chunk_of(address) {
+            Some(chunk) => self.others().any(|o| o.peers.lock().chunks.contains_key(&chunk)),
+            None => true,
+        }
     }
 }
 

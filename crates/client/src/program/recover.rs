@@ -16,9 +16,10 @@ use super::allocate::WIRE_DEVICE;
 use super::mode;
 use super::peers::Peers;
 use super::replay::{InFlight, Outcome};
-use super::submission::{wire_event, wire_function, wire_module, wire_stream};
+use super::submission::{ModuleSource, wire_event, wire_function, wire_module, wire_stream};
 use crate::connection::{Connection, Preparing, SERVER_GONE};
 use crate::module::kernel_params::Layout;
+use crate::replay::variables;
 use crate::stderr::say;
 use channel::message::Message;
 use channel::region::{Region, STAGING_BYTES};
@@ -26,10 +27,13 @@ use channel::request::{
     AdoptChunk, CreateEvent, CreateGreenStream, CreateStream, FUNCTION_ATTRIBUTES, GetFunction,
     GetGlobal, GraphInstantiate, HostMap, LoadModule,
 };
+use channel::signals::Blocked;
+use channel::wait::wake;
 use core::fmt;
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use cuda_api::constants::{event_flags, function_attribute, host_flags};
+use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CudaError, Word, number};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -39,6 +43,12 @@ const ATTEMPTS_MAX: u32 = 8;
 /// Pause before the second attempt, doubled before each further one: in all 6 s, in which a daemon
 /// starts a server.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(25);
+/// How often completion words of a lost connection are made to follow.
+const FOLLOW_PERIOD: Duration = Duration::from_micros(200);
+/// Pause before another attempt where the daemon starts no server for now: it does so after several that
+/// did not live, for at most a minute.
+const BACK_OFF_PAUSE: Duration = Duration::from_secs(1);
+const BACK_OFFS_MAX: u32 = 120;
 /// All host memory is registered so that all contexts and the device reach it.
 const HOST_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
 
@@ -80,7 +90,11 @@ impl Program {
     pub(crate) fn recover_lost(&'static self) {
         let _one_at_a_time = self.connecting.lock();
         for client in self.clients().filter(|client| client.connection().is_lost()) {
+            let old = client.connection();
             client.recover();
+            if self.has_several() {
+                client.follow(old);
+            }
             mode::count_recovery();
         }
     }
@@ -93,11 +107,8 @@ impl Client {
         let _here = Preparing::begin();
         let mut in_flight = None;
         let mut pause = ATTEMPT_PAUSE;
-        for attempt in 0..ATTEMPTS_MAX {
-            if attempt > 0 {
-                std::thread::sleep(pause);
-                pause *= 2;
-            }
+        let (mut attempts, mut back_offs) = (0, 0);
+        while attempts < ATTEMPTS_MAX && back_offs < BACK_OFFS_MAX {
             match self.move_to_another(&mut in_flight) {
                 Ok(losses) => {
                     let connection = self.connection();
@@ -113,7 +124,15 @@ impl Client {
                     return;
                 }
                 // There is no server, or it was lost in the middle of this: another one may come.
-                Err(SERVER_GONE | CudaError::MPS_CONNECTION_FAILED) => {}
+                Err(SERVER_GONE | CudaError::MPS_CONNECTION_FAILED) => {
+                    attempts += 1;
+                    std::thread::sleep(pause);
+                    pause *= 2;
+                }
+                Err(CudaError::MPS_SERVER_NOT_READY) => {
+                    back_offs += 1;
+                    std::thread::sleep(BACK_OFF_PAUSE);
+                }
                 Err(error) => {
                     say(format_args!(
                         "another server does not take what this program has: {error}"
@@ -153,7 +172,7 @@ impl Client {
         let (had, has) = (old.welcome(), new.welcome());
         if (had.window, had.host_window) != (has.window, has.host_window) {
             // Another program has the addresses: nothing of this one's fits.
-            return Err(CudaError::MPS_SERVER_NOT_READY);
+            return Err(CudaError::ALREADY_MAPPED);
         }
         new.prepare();
         let slices = old.staging.lock().take_all();
@@ -168,7 +187,7 @@ impl Client {
         self.declare_events(&mut losses)?;
         self.declare_arrays(&mut losses)?;
         self.declare_graphs()?;
-        self.declare_peers()?;
+        self.declare_peers(&mut losses)?;
         if let Some(in_flight) = in_flight
             && self.replay(in_flight)? == Outcome::Lost
         {
@@ -182,7 +201,6 @@ impl Client {
                 other.connection().region().note_async_error(SERVER_GONE);
             }
         }
-        self.release_waiters_for(old);
         Ok(losses)
     }
 
@@ -240,10 +258,15 @@ impl Client {
             }
         }
         self.declare_functions()?;
-        // Variables that the program knows by address: what it and kernels wrote there is gone.
+        // Variables that the program knows by address: what it and kernels wrote there is gone. So is
+        // what kernels wrote to others.
         let known = self.memory().modules_with_globals();
+        losses.variables += known.len() as u32;
+        let unknown = modules.iter().filter(|(m, ..)| !known.contains(&(wire_module(*m).0 as u64)));
+        losses.variables += unknown
+            .filter(|(handle, source, _)| self.changed_variables(*handle, source))
+            .count() as u32;
         for module in known {
-            losses.variables += 1;
             let names = self.memory().globals_of(module);
             for (address, name, managed) in names {
                 let module = cuda_api::CUmodule(module as usize);
@@ -254,6 +277,25 @@ impl Client {
             }
         }
         Ok(())
+    }
+
+    /// True if kernels of a module may have changed its variables on the lost server.
+    fn changed_variables(&self, module: Handle, source: &ModuleSource) -> bool {
+        let launched: Vec<String> = {
+            let mut state = self.state();
+            // A graph's kernels are launched with it.
+            let all = state.graphs.iter().next().is_some();
+            let state = &mut *state;
+            let functions = state.functions.iter().filter(|(_, f)| f.module == module);
+            let launched = functions.filter(|(_, f)| f.launched || all);
+            launched.map(|(_, f)| f.name.to_string_lossy().into_owned()).collect()
+        };
+        if launched.is_empty() {
+            return false;
+        }
+        // An image that cannot be read could not be loaded either.
+        let Some(image) = source.bytes() else { return false };
+        variables::may_be_changed(&image, launched.iter().map(String::as_str))
     }
 
     fn declare_functions(&self) -> CUresult {
@@ -348,27 +390,48 @@ impl Client {
     }
 
     /// What of other devices the lost server knew.
-    fn declare_peers(&self) -> CUresult {
+    fn declare_peers(&self, losses: &mut Losses) -> CUresult {
         let known = core::mem::replace(&mut *self.peers.lock(), Peers::new(self.device));
+        losses.shared += known.mappings.len() as u32;
         match self.program.has_several() {
             true => self.learn_peers().and_then(|()| self.adopt_again(&known)),
             false => Ok(()),
         }
     }
 
-    /// Lets other devices go on that wait for completion words of a lost connection, when the work has
-    /// been done that they wait for.
-    fn release_waiters_for(&self, old: &Connection) {
-        if !self.program.has_several() {
-            return;
-        }
-        // If the new server is lost too, the next one's work ends the wait.
-        let waited = self.wait_for_everything();
-        let ends: Vec<_> = self.state().streams.completed().collect();
-        for mark in ends.into_iter().filter(|_| waited.is_ok()) {
-            if let Some(word) = old.region().completion_word(mark.slot) {
-                word.store(mark.value as u32);
+    /// Has the completion words of a lost connection follow those of the present one, until all has
+    /// passed that was posted so far: other devices wait for the lost one's words, and perhaps this one
+    /// for them, so nothing waits for it here.
+    fn follow(&'static self, old: &'static Connection) {
+        let ends = self.state().streams.ends();
+        let follow = move || {
+            let mut left = ends;
+            while !left.is_empty() {
+                let now = self.connection();
+                // Nothing gets anywhere any more: others find that out by themselves.
+                let over = now.region().sticky_error().is_err();
+                left.retain(|end| {
+                    let (region, value) = (now.region(), end.value as u32);
+                    let (Some(from), Some(to)) =
+                        (region.completion_word(end.slot), old.region().completion_word(end.slot))
+                    else {
+                        return false;
+                    };
+                    let passed = if over { value } else { from.load() };
+                    if !reached(to.load(), passed) {
+                        to.store(passed);
+                        wake(to);
+                    }
+                    !reached(passed, value)
+                });
+                std::thread::sleep(FOLLOW_PERIOD);
             }
+        };
+        // The program's signal handlers are for its own threads.
+        let _blocked = Blocked::all();
+        let thread = std::thread::Builder::new().name("cuda-follow".to_owned()).spawn(follow);
+        if thread.is_err() {
+            say(format_args!("no thread can be had; other devices may wait for a lost server"));
         }
     }
 
@@ -376,6 +439,11 @@ impl Client {
         let pointer = core::ptr::from_ref(connection).cast_mut();
         self.connection.store(pointer, Ordering::Release);
     }
+}
+
+/// True if a completion word has come to a value, or past it.
+fn reached(word: u32, value: u32) -> bool {
+    word.wrapping_sub(value).cast_signed() >= 0
 }
 
 /// Attributes of functions that a program sets.

@@ -1,7 +1,7 @@
 //! Work in flight across servers: read back from the ring of the old one, sorted, posted to the new.
 
 use super::Client;
-use super::submission::{Submission, function_handle, wire_event, wire_stream};
+use super::submission::{Event, Submission, function_handle, wire_event, wire_stream};
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::replay::effects::{self, Effects, Provenance};
@@ -19,7 +19,8 @@ use cuda_api::constants::{event_flags, stream_flags};
 use cuda_api::environment::OPENMPS_REPLAY;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, number};
-use std::collections::{BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 
 /// What OPENMPS_REPLAY says.
@@ -71,17 +72,20 @@ impl Submission {
     /// program may have destroyed meanwhile. Fences follow.
     fn post_again(&mut self, operations: &[&Posted]) -> CUresult {
         let mut streams = BTreeSet::new();
-        let mut events = BTreeSet::new();
+        // Events that the program has destroyed, whose places may have others: stand-ins for them.
+        let mut events: BTreeMap<u64, Handle> = BTreeMap::new();
         for posted in operations {
             let stream = self.streams.handle_in(posted.mark.slot);
             if posted.mark.slot != 0 && self.streams.get(stream).is_none() {
                 streams.insert((posted.mark.slot, stream.to_word()));
             }
-            if let Some(event) = event_of(posted)
+            if let Some(event) = event_of(posted).map(|at| posted.words[at])
                 && let Some(handle) = Handle::from_word(event)
                 && self.events.get(handle).is_none()
+                && !events.contains_key(&event)
             {
-                events.insert(event);
+                let stand_in = Event::new(0, event_flags::DISABLE_TIMING);
+                events.insert(event, self.events.insert(stand_in)?);
             }
         }
         for (slot, word) in &streams {
@@ -91,19 +95,38 @@ impl Submission {
             };
             self.push(&CreateStream { stream: CUstream(*word as usize), flags, priority: 0 })?;
         }
-        let of_word = |word: &u64| Handle::from_word(*word).map(wire_event);
-        for event in events.iter().filter_map(of_word) {
-            self.push(&CreateEvent { event, flags: event_flags::DISABLE_TIMING })?;
+        let result = self.post_with_stand_ins(operations, &events);
+        for event in events.into_values() {
+            self.events.remove(event);
         }
-        for posted in operations {
-            self.push_words(posted.opcode, &posted.words)?;
-            self.note(posted.mark);
-        }
+        result?;
         self.fence_all()?;
         for (_, word) in &streams {
             self.push(&DestroyStream { stream: CUstream(*word as usize) })?;
         }
-        for event in events.iter().filter_map(of_word) {
+        Ok(())
+    }
+
+    fn post_with_stand_ins(
+        &mut self,
+        operations: &[&Posted],
+        events: &BTreeMap<u64, Handle>,
+    ) -> CUresult {
+        for event in events.values().copied().map(wire_event) {
+            self.push(&CreateEvent { event, flags: event_flags::DISABLE_TIMING })?;
+        }
+        for posted in operations {
+            let mut words = Cow::Borrowed(&posted.words);
+            if let Some(at) = event_of(posted)
+                && let Some(stand_in) = events.get(&posted.words[at])
+            {
+                words.to_mut()[at] = stand_in.to_word();
+            }
+            self.push_words(posted.opcode, &words)?;
+            self.note(posted.mark);
+        }
+        // Those who wait for it in a stream still do.
+        for event in events.values().copied().map(wire_event) {
             self.push(&DestroyEvent { event })?;
         }
         Ok(())
@@ -120,17 +143,14 @@ impl Submission {
     }
 }
 
-/// The event that an operation records or waits for.
-fn event_of(posted: &Posted) -> Option<u64> {
-    match posted.opcode {
-        RecordEvent::OPCODE => {
-            RecordEvent::from_words(&posted.words).ok().map(|request| request.event.0 as u64)
-        }
-        WaitEvent::OPCODE => {
-            WaitEvent::from_words(&posted.words).ok().map(|request| request.event.0 as u64)
-        }
-        _ => None,
-    }
+/// Which word of its record is the event that an operation records or waits for.
+fn event_of(posted: &Posted) -> Option<usize> {
+    let at = match posted.opcode {
+        RecordEvent::OPCODE => 0,
+        WaitEvent::OPCODE => 1,
+        _ => return None,
+    };
+    (at < posted.words.len()).then_some(at)
 }
 
 impl Client {
@@ -151,17 +171,13 @@ impl Client {
                 done: *done,
                 waited: *waited,
                 again: again(posted),
-                access: self.accesses(posted, &mut effects),
+                access: self.accesses_beside_others(posted, &mut effects),
             })
             .collect();
         let InFlight { complete, whole, .. } = *in_flight;
         // Other devices read and write this one's memory, and wait for its streams, in an order that
         // this journal does not know.
-        let uncertain = operations.iter().any(|operation| !operation.done);
-        let verdict = match self.program.has_several() && uncertain {
-            true => Verdict::Tell,
-            false => sort(&operations, complete, whole, policy()),
-        };
+        let verdict = sort(&operations, complete, whole, policy());
         let again = match verdict {
             Verdict::Repeat(which) => {
                 which.iter().map(|index| &in_flight.posted[*index]).collect::<Vec<_>>()
@@ -211,7 +227,26 @@ impl Client {
             },
             RecordEvent::OPCODE | WaitEvent::OPCODE => Access::default(),
             HostFunc::OPCODE | GraphLaunch::OPCODE => opaque,
+            // Repeating a wait for another device is waiting for what has happened.
+            number::cuStreamWaitValue32_v2
+                if words.get(1).is_some_and(|word| self.is_word_of_peer(*word)) =>
+            {
+                Access::default()
+            }
             row => generic_access(row, words).unwrap_or(opaque),
+        }
+    }
+
+    /// As [`Self::accesses`], where other devices may do something with the same memory meanwhile: that
+    /// is not known here.
+    fn accesses_beside_others(&self, posted: &Posted, effects: &mut EffectsOfModules) -> Access {
+        let access = self.accesses(posted, effects);
+        let mut ranges = access.reads.iter().chain(&access.writes);
+        let shared =
+            self.program.has_several() && ranges.any(|range| self.is_used_elsewhere(range.start));
+        match shared {
+            true => Access { opaque: true, ..access },
+            false => access,
         }
     }
 

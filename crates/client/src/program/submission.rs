@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// An event.
 pub(crate) struct Event {
@@ -31,9 +32,16 @@ pub(crate) struct Event {
     pub(crate) flags: c_uint,
     /// Where it was recorded last.
     pub(crate) recorded: Option<Mark>,
+    /// When that was asked for, if it takes times.
+    pub(crate) asked: Option<Instant>,
 }
 
 impl Event {
+    /// An event of a context that was not recorded yet.
+    pub(crate) fn new(context: u64, flags: c_uint) -> Self {
+        Self { context, flags, recorded: None, asked: None }
+    }
+
     /// True if other processes may record it too, so that [`Self::recorded`] says little.
     pub(crate) fn is_shared(&self) -> bool {
         self.flags & event_flags::INTERPROCESS != 0
@@ -85,6 +93,8 @@ pub(crate) struct Function {
     pub(crate) cache: u32,
     /// What the server said of its occupancy.
     pub(crate) occupancy: Occupancy,
+    /// It was launched.
+    pub(crate) launched: bool,
 }
 
 /// Launches of a function whose occupancy is remembered: libraries ask before each launch, for a
@@ -275,7 +285,8 @@ impl Submission {
     ) -> CUresult {
         self.check_open()?;
         let handle = function_handle(function)?;
-        let function = self.functions.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        let function = self.functions.get_mut(handle).ok_or(CudaError::INVALID_HANDLE)?;
+        function.launched = true;
         let stream = match literal {
             Some(stream) => stream,
             None => self.streams.lookup(stream)?,

@@ -38,25 +38,26 @@ impl Client {
     }
 
     fn wait_with(&self, mark: Mark, policy: SpinPolicy) -> CUresult {
-        let expected = {
+        // Another thread may put another connection in the place of this one at any time. What is
+        // waited for, who is asked and whose end ends the wait are of the same one.
+        let (connection, expected) = {
             let mut state = self.state();
             if state.passed(mark) {
                 return Ok(());
             }
             state.fence(mark)?;
-            state.streams.last_wait(mark.slot)
+            (state.connection(), state.streams.last_wait(mark.slot))
         };
-        let word =
-            self.connection().region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
+        let word = connection.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
-        let policy = self.connection().region().waiting().policy(policy);
+        let policy = connection.region().waiting().policy(policy);
         let waited = wait_until_reached(
             word,
             value,
             policy,
             expected,
             || {
-                let mut state = self.state();
+                let mut state = self.state_of(connection)?;
                 let stream = state.streams.handle_in(mark.slot);
                 // A stream that is destroyed was asked to notify when that happened.
                 if stream != LEGACY && state.streams.get(stream).is_none() {
@@ -64,7 +65,7 @@ impl Client {
                 }
                 state.push(&Notify { stream: wire_stream(stream), value })
             },
-            || self.connection().health_of_wait(),
+            || connection.health_of_wait(),
         )?;
         if !waited.is_zero() {
             self.state().streams.waited(mark.slot, waited);

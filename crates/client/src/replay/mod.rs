@@ -6,3 +6,4 @@
 pub(crate) mod effects;
 pub(crate) mod journal;
 pub(crate) mod sort;
+pub(crate) mod variables;

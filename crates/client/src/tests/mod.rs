@@ -4,6 +4,7 @@ mod arrays;
 mod dead;
 mod functions;
 mod green;
+mod replaced;
 mod server;
 
 use crate::boundary::{FromProgram, In, Out};

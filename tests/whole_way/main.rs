@@ -1,6 +1,7 @@
 //! The whole way: unmodified programs, client library, daemon, server, software GPU.
 
 mod checks;
+mod containers;
 mod counters;
 mod coverage;
 mod device_servers;
@@ -13,4 +14,5 @@ mod results;
 mod scale;
 mod scheduling;
 mod shares;
+mod users;
 mod waits;

@@ -10,7 +10,6 @@ crate::tests! {
     defaults_are_for_servers_to_come,
     variables_of_daemon_and_program,
     a_program_that_runs_is_given_other_limits,
-    kubernetes_device_plugin_s_commands,
     static_partitions_are_made_named_and_removed,
     shares_follow_the_number_of_programs,
     users_who_are_not_allowed_stay_out,
@@ -174,31 +173,6 @@ fn a_program_that_runs_is_given_other_limits() {
     assert_eq!((given.priority, given.priority_by.as_str()), (1, "set"));
     assert_eq!(setting.command(&format!("set id:1 memory=none server={}", client.server)), ok(""));
     assert_eq!(limits(&setting, &client).memory_bytes, None);
-}
-
-/// What NVIDIA's device plugin for Kubernetes and its DRA driver do with a daemon that they started:
-/// limits of memory and SMs by standard input, and a look whether it lives.
-fn kubernetes_device_plugin_s_commands() {
-    let setting = Setting::new();
-    let _daemon = setting.start();
-    let replicas = 4;
-    let script = [
-        format!("set_default_device_pinned_mem_limit 0 {}M", 20350 / replicas),
-        format!("set_default_active_thread_percentage {}", 100 / replicas),
-    ];
-    for line in script {
-        let outcome = setting.script(&format!("{line}\n"));
-        assert_eq!((outcome.status, outcome.errors.as_str()), (0, ""), "{line}");
-    }
-    let alive = setting.script("get_default_active_thread_percentage\n");
-    assert_eq!((alive.output.as_str(), alive.status), ("25.0\n", 0));
-    let log = setting.control_log();
-    for line in ["Cmd:set_default_device_pinned_mem_limit 0 5087M", "Accepting connection..."] {
-        assert!(log.contains(line), "{line}");
-    }
-    let given = limits(&setting, &setting.client(None).unwrap());
-    assert_eq!((given.memory_bytes, given.sms), (Some(5087 << 20), 32));
-    assert!(setting.control_log().contains("NEW SERVER"));
 }
 
 fn start_with(setting: &Setting, options: &[&str]) -> Daemon {

@@ -16,8 +16,10 @@ pub(crate) use tests;
 mod devices;
 mod harness;
 mod hostile;
+mod kubernetes;
 mod limits;
 mod namespaces;
+mod reference;
 mod sessions;
 mod stand_in;
 mod supervision;
@@ -56,6 +58,8 @@ fn main() -> ExitCode {
         namespaces::TESTS,
         limits::TESTS,
         v3::TESTS,
+        kubernetes::TESTS,
+        reference::TESTS,
     ]
     .concat();
     let wanted = |name: &str| {

@@ -1,0 +1,121 @@
+//! What Kubernetes' device plugin and DRA driver of NVIDIA's do with a daemon, step by step.
+
+use crate::harness::{Daemon, NOBODY, Setting, is_root, wait_until};
+use crate::stand_in::{CONTROL, DEVICES};
+use control::report::Report;
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+crate::tests! {
+    the_device_plugin_starts_limits_watches_and_stops_it,
+    the_dra_driver_s_pod_starts_limits_and_follows_the_log,
+}
+
+/// The control program with the two directories in its environment and nothing else, as the plugin runs it:
+/// no PATH, no HOME.
+fn bare(setting: &Setting) -> Command {
+    let mut command = setting.program(CONTROL);
+    command.env_clear();
+    command.env("CUDA_MPS_PIPE_DIRECTORY", &setting.pipe);
+    command.env("CUDA_MPS_LOG_DIRECTORY", setting.logs()).env(DEVICES, setting.devices.to_string());
+    command
+}
+
+/// `echo` of a command into the control program, by a pipe and without an end of line.
+fn echo(setting: &Setting, command: &str) -> Output {
+    let mut child = bare(setting).stdin(Stdio::piped()).spawn().expect("to run");
+    let mut input = child.stdin.take().expect("a pipe");
+    input.write_all(command.as_bytes()).expect("to be read");
+    drop(input);
+    child.wait_with_output().expect("to end")
+}
+
+fn said(output: Output) -> (String, bool) {
+    (String::from_utf8(output.stdout).expect("text"), output.status.success())
+}
+
+/// `cmd/mps-control-daemon/mps/daemon.go`: directories, `-d`, a limit a device by index, a share, a look
+/// whether it lives, `quit`. Its log tailer prints control.log from the beginning.
+fn the_device_plugin_starts_limits_watches_and_stops_it() {
+    let mut setting = Setting::new();
+    setting.devices = 2;
+    for directory in [&setting.pipe, &setting.logs()] {
+        std::fs::create_dir_all(directory).unwrap();
+    }
+    let alive = || said(echo(&setting, "get_default_active_thread_percentage"));
+    assert!(!alive().1, "not alive before");
+    let started = bare(&setting).arg("-d").output().unwrap();
+    assert!(started.status.success(), "{started:?}");
+    let _daemon = Daemon { pid: setting.daemon_pid() };
+    let (memory_mib, replicas) = (143_771_u64, 4);
+    for index in 0..2 {
+        let line =
+            format!("set_default_device_pinned_mem_limit {index} {}M", memory_mib / replicas);
+        assert_eq!(said(echo(&setting, &line)), (String::new(), true), "{line}");
+    }
+    let line = format!("set_default_active_thread_percentage {}", 100 / replicas);
+    assert_eq!(said(echo(&setting, &line)), ("25.0\n".to_owned(), true));
+    assert_eq!(alive(), ("25.0\n".to_owned(), true));
+
+    // Pods of two users, where root's daemon has them.
+    let other = is_root().then_some(NOBODY);
+    let clients = [setting.client(None).unwrap(), setting.client(other).unwrap()];
+    let report: Report = serde_json::from_str(&setting.command("report").0).unwrap();
+    let limits: Vec<_> =
+        report.servers.iter().flat_map(|s| &s.clients).map(|c| &c.limits).collect();
+    assert_eq!(limits.len(), 2);
+    assert!(
+        limits.iter().all(|l| (l.memory_bytes, l.sms) == (Some(35_942 << 20), 32)),
+        "{limits:?}"
+    );
+    drop(clients);
+
+    let log = setting.control_log();
+    for line in [
+        "Starting control daemon using socket ",
+        "To connect CUDA applications to this daemon, set env CUDA_MPS_PIPE_DIRECTORY=",
+        "CUDA MPS Control binary version: ",
+        "Accepting connection...",
+        "Cmd:set_default_device_pinned_mem_limit 1 35942M",
+        "Cmd:get_default_active_thread_percentage",
+        "NEW SERVER",
+    ] {
+        assert!(log.contains(line), "{line}: {log}");
+    }
+    assert_eq!(said(echo(&setting, "quit")), (String::new(), true));
+    assert!(!alive().1, "not alive afterwards");
+    assert!(!setting.pipe.join("control").exists());
+}
+
+/// `templates/mps-control-daemon.tmpl.yaml`: a shell with `set -e` that then follows control.log.
+fn the_dra_driver_s_pod_starts_limits_and_follows_the_log() {
+    let setting = Setting::new();
+    std::fs::create_dir_all(setting.logs()).unwrap();
+    let script = r#"set -e
+rm -f "$CUDA_MPS_LOG_DIRECTORY/startup.log"
+control -d
+echo set_default_active_thread_percentage 50 | control
+echo set_default_device_pinned_mem_limit GPU-d0a1cf3e-b77a-11c2-91d0-85871bc94d2d 10240M | control
+echo "startup complete" > "$CUDA_MPS_LOG_DIRECTORY/startup.log"
+exec tail -n +1 -f "$CUDA_MPS_LOG_DIRECTORY/control.log" > "$CUDA_MPS_LOG_DIRECTORY/followed"
+"#;
+    let own = std::env::current_exe().unwrap();
+    let control = format!("control() {{ (exec -a {CONTROL} '{}' \"$@\"); }}\n", own.display());
+    let inherited = setting.program(CONTROL);
+    let mut pod = Command::new("bash");
+    pod.args(["-c", &(control + script)]);
+    pod.envs(inherited.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut pod = pod.env("CUDA_VISIBLE_DEVICES", "0").stdout(Stdio::null()).spawn().unwrap();
+    let file = |name: &str| std::fs::read_to_string(setting.logs().join(name)).unwrap_or_default();
+    wait_until("the pod's startup probe", || file("startup.log") == "startup complete\n");
+    let _daemon = Daemon { pid: setting.daemon_pid() };
+    let client = setting.client(None).unwrap();
+    let report: Report = serde_json::from_str(&setting.command("report").0).unwrap();
+    let limits = &report.servers[0].clients[0].limits;
+    assert_eq!((limits.memory_bytes, limits.sms), (Some(10 << 30), 66));
+    wait_until("the pod's log has the client", || {
+        file("followed").contains(&format!("NEW CLIENT {} from user", client.pid()))
+    });
+    pod.kill().unwrap();
+    pod.wait().unwrap();
+}

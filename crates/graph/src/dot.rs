@@ -64,7 +64,7 @@ fn label(kind: &NodeKind, verbose: bool) -> String {
             format!("{:#x} with {:#x} {} x {}", f.dst.0, f.value, f.width, f.height)
         }
         NodeKind::WaitEvent(event) | NodeKind::RecordEvent(event) => format!("{:#x}", event.0),
-        NodeKind::Alloc(node) => format!("{:?}", node.allocation),
+        NodeKind::Alloc(node) => format!("{} bytes of {:?}", node.bytes, node.allocation),
         NodeKind::Free(pointer) => format!("{:#x}", pointer.0),
         NodeKind::Conditional(node) => {
             format!("{:?} {:#x} bodies {}", node.rule, node.condition, node.bodies.len())

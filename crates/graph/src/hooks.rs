@@ -239,13 +239,32 @@ pub fn capture_alloc<B: Backend>(
     let stream = backend.stream(stream, per_thread)?;
     let mut address = None;
     backend.graphs().capture(stream, || {
-        let allocation = allocate(backend, bytes)?;
-        address = Some(CUdeviceptr(allocation.address));
         const DEVICE: c_int = 0;
         let location = CUmemLocation { kind: vmm::LOCATION_DEVICE, id: DEVICE };
-        Ok(NodeKind::Alloc(AllocNode { allocation, location }))
+        let allocation = match vacant(backend, stream, bytes, location)? {
+            Some(allocation) => allocation,
+            None => allocate(backend, bytes)?,
+        };
+        address = Some(CUdeviceptr(allocation.address));
+        Ok(NodeKind::Alloc(AllocNode { allocation, location, bytes }))
     })?;
     Ok(address)
+}
+
+/// Memory that the graph of a stream's capture has freed before the node that comes next.
+fn vacant<B: Backend>(
+    backend: B,
+    stream: StreamKey,
+    bytes: u64,
+    location: CUmemLocation,
+) -> Result<Option<Arc<Allocation>>, CudaError> {
+    let mut tables = backend.graphs().lock();
+    let Some(number) = tables.captures.enter(stream)? else { return Ok(None) };
+    let Some(line) = tables.captures.line(number, stream) else { return Ok(None) };
+    let dependencies = line.dependencies.clone();
+    let Some(capture) = tables.captures.active.get(&number) else { return Ok(None) };
+    let graph = tables.graph(capture.graph)?;
+    Ok(graph.vacant(bytes, location, &dependencies).filter(|_| bytes > 0))
 }
 
 /// Memory is about to be freed in a stream's order: true if that was captured, or if it was a

@@ -36,6 +36,7 @@ mod memory;
 mod model;
 mod node;
 mod plan;
+mod reuse;
 mod store;
 
 pub use backend::{Backend, StreamKey, StreamOrder};

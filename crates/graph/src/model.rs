@@ -5,6 +5,7 @@
 
 use crate::conditional::Condition;
 use crate::node::NodeKind;
+use crate::reuse::Blocks;
 use cuda_api::{CUgraphEdgeData, CudaError};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -49,6 +50,8 @@ pub(crate) struct Graph {
     pub(crate) user_objects: BTreeMap<u64, u64>,
     /// Words that nodes of it or of its bodies look at.
     pub(crate) conditions: Vec<Condition>,
+    /// Memory that nodes of it allocate.
+    pub(crate) blocks: Blocks,
 }
 
 impl Graph {
@@ -58,7 +61,7 @@ impl Graph {
     }
 
     /// Adds a node. CUDA_ERROR_INVALID_VALUE for a dependency that is twice the same or not of
-    /// this graph.
+    /// this graph, and for memory of the graph that is freed twice.
     pub(crate) fn add(
         &mut self,
         id: NodeId,
@@ -71,6 +74,7 @@ impl Graph {
                 return Err(CudaError::INVALID_VALUE);
             }
         }
+        self.blocks.note(id, &kind)?;
         self.nodes.insert(id, Node { kind, dependencies, original: None });
         Ok(())
     }

@@ -196,6 +196,8 @@ pub struct AllocNode {
     pub allocation: Arc<Allocation>,
     /// Where it is.
     pub location: CUmemLocation,
+    /// Bytes that the program asked for: no more than the memory has.
+    pub bytes: u64,
 }
 
 #[cfg(test)]

@@ -176,7 +176,13 @@ pub fn cuGraphRemoveDependencies_v2<B: Backend>(
     data: In<CUgraphEdgeData>,
     count: usize,
 ) -> CUresult {
-    change_edges(b, graph, from, to, data, count, Graph::remove_edge)
+    change_edges(b, graph, from, to, data, count, |graph, from, to, data| {
+        // The edges say when memory is free.
+        match graph.blocks.is_empty() {
+            true => graph.remove_edge(from, to, data),
+            false => Err(CudaError::NOT_SUPPORTED),
+        }
+    })
 }
 
 pub fn cuGraphDebugDotPrint<B: Backend>(

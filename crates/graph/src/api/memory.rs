@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 pub(super) fn describe_alloc<B: Backend>(
     b: B,
+    place: Place,
     params: &mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> Result<NodeKind, CudaError> {
     let props = &params.poolProps;
@@ -25,9 +26,13 @@ pub(super) fn describe_alloc<B: Backend>(
         return Err(CudaError::NOT_SUPPORTED);
     }
     b.check_device(props.location.id)?;
-    let allocation = allocate(b, params.bytesize as u64)?;
+    let (bytes, location) = (params.bytesize as u64, props.location);
+    let allocation = match place.vacant(b, bytes, location)? {
+        Some(allocation) => allocation,
+        None => allocate(b, bytes)?,
+    };
     params.dptr = CUdeviceptr(allocation.address);
-    Ok(NodeKind::Alloc(AllocNode { allocation, location: props.location }))
+    Ok(NodeKind::Alloc(AllocNode { allocation, location, bytes }))
 }
 
 pub fn cuGraphAddMemAllocNode<B: Backend>(
@@ -39,8 +44,8 @@ pub fn cuGraphAddMemAllocNode<B: Backend>(
     params: Out<CUDA_MEM_ALLOC_NODE_PARAMS>,
 ) -> CUresult {
     let mut given = params.as_in().get()?;
-    let make = || describe_alloc(b, &mut given);
-    Place::new(graph, dependencies, count).add(b, node, make)?;
+    let place = Place::new(graph, dependencies, count);
+    place.add(b, node, || describe_alloc(b, place, &mut given))?;
     params.set(given)
 }
 
@@ -57,7 +62,7 @@ pub(super) fn show_alloc(node: &AllocNode) -> CUDA_MEM_ALLOC_NODE_PARAMS {
         },
         accessDescs: core::ptr::null(),
         accessDescCount: 0,
-        bytesize: node.allocation.bytes as usize,
+        bytesize: node.bytes as usize,
         dptr: CUdeviceptr(node.allocation.address),
     }
 }

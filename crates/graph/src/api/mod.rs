@@ -33,11 +33,13 @@ pub use transfer::*;
 pub use update::*;
 
 use crate::backend::Backend;
+use crate::memory::Allocation;
 use crate::model::{Edge, NodeId};
 use crate::node::NodeKind;
 use crate::store::{Removed, Tables, node_word};
 use cuda_api::pointer::{In, Out};
-use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};
+use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUmemLocation, CUresult, CudaError};
+use std::sync::Arc;
 
 /// Edges of types beyond that one are unknown: full and programmatic dependencies.
 const EDGE_KIND_MAX: u8 = 1;
@@ -120,6 +122,19 @@ impl Place {
             removed.into_iter().for_each(Removed::finish);
         }
         node.set(node_word(added?))
+    }
+
+    /// Memory that the graph has freed before the node that is added here, if there is some.
+    fn vacant<B: Backend>(
+        self,
+        backend: B,
+        bytes: u64,
+        location: CUmemLocation,
+    ) -> Result<Option<Arc<Allocation>>, CudaError> {
+        let tables = backend.graphs().lock();
+        let graph = tables.graph(tables.graph_id(self.graph)?)?;
+        let edges = read_edges(&tables, self.dependencies, self.data, self.count)?;
+        Ok(graph.vacant(bytes, location, &edges).filter(|_| bytes > 0))
     }
 
     fn add_to<E>(self, tables: &mut Tables<E>, kind: NodeKind) -> Result<NodeId, CudaError> {

@@ -72,8 +72,10 @@ pub fn cuGraphNodeGetDependentNodes_v2<B: Backend>(
 pub fn cuGraphDestroyNode<B: Backend>(b: B, node: CUgraphNode) -> CUresult {
     let mut tables = b.graphs().lock();
     let (graph, id) = tables.node_id(node)?;
-    // The memory would have to go with it, and the program has its address.
-    if tables.node(node)?.kind.is_memory() {
+    // A node's memory would have to go with it, and the program has its address; with any other
+    // node go edges that say when memory is free.
+    let has_memory = !tables.graph(graph)?.blocks.is_empty();
+    if has_memory || tables.node(node)?.kind.is_memory() {
         return Err(CudaError::NOT_SUPPORTED);
     }
     let removed = tables.remove_node(graph, id)?;

@@ -31,7 +31,12 @@ macro_rules! member {
 }
 
 /// The node that the parameters describe; an allocation's address is stored in them.
-fn describe<B: Backend>(b: B, params: &mut CUgraphNodeParams) -> Result<NodeKind, CudaError> {
+/// There is no `place` where a node is given other parameters.
+fn describe<B: Backend>(
+    b: B,
+    place: Option<Place>,
+    params: &mut CUgraphNodeParams,
+) -> Result<NodeKind, CudaError> {
     match params.kind {
         KERNEL => kernel::describe(b, &member!(params, kernel)),
         MEMCPY => describe_copy(b, &member!(params, memcpy).copyParams),
@@ -42,8 +47,9 @@ fn describe<B: Backend>(b: B, params: &mut CUgraphNodeParams) -> Result<NodeKind
         WAIT_EVENT => event(b, member!(params, event)).map(NodeKind::WaitEvent),
         EVENT_RECORD => event(b, member!(params, event)).map(NodeKind::RecordEvent),
         MEM_ALLOC => {
+            let place = place.ok_or(CudaError::NOT_SUPPORTED)?;
             let mut alloc = member!(params, alloc);
-            let kind = describe_alloc(b, &mut alloc)?;
+            let kind = describe_alloc(b, place, &mut alloc)?;
             params.body.alloc = alloc;
             Ok(kind)
         }
@@ -117,7 +123,7 @@ pub fn cuGraphAddNode_v2<B: Backend>(
     let place = Place { graph, dependencies, data, count };
     place.add(b, node, || match given.kind {
         CONDITIONAL => conditional(b, graph, &mut given),
-        _ => describe(b, &mut given),
+        _ => describe(b, Some(place), &mut given),
     })?;
     params.set(given)
 }
@@ -130,7 +136,7 @@ fn describe_change<B: Backend>(
     let mut given = params.as_in().get()?;
     match given.kind {
         GRAPH | MEM_ALLOC | MEM_FREE | CONDITIONAL => Err(CudaError::NOT_SUPPORTED),
-        _ => describe(b, &mut given),
+        _ => describe(b, None, &mut given),
     }
 }
 

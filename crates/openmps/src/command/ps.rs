@@ -33,6 +33,8 @@ const FIRST: Duration = Duration::from_secs(1);
   WARPS    how many warps were resident on an SM that they had
   LANES    how many lanes of a warp took part in an instruction
 A dash stands where the device does not count (a GPU), or where nothing ran.
+On a narrow terminal WARPS, SMS, SERVER, LANES and USER are left out, in this order,
+and long commands are cut: --wide shows all, as do files and pipes.
 
 Examples:
   openmps ps
@@ -42,6 +44,9 @@ pub(crate) struct Arguments {
     /// Print JSON: all that the daemon reports, counted since each program's start
     #[arg(long)]
     json: bool,
+    /// Show all columns and whole command lines, however narrow the terminal is
+    #[arg(long)]
+    wide: bool,
     /// On a terminal, `openmps top`; elsewhere a table every so many seconds, until Ctrl-C
     #[arg(long, short, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
@@ -83,10 +88,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         reading => reading?,
     };
+    let shown = |report: &Report, stretch: Option<Stretch<'_>>| {
+        let screen = Screen::now();
+        let width = screen.width().filter(|_| !arguments.wide);
+        screen.below(&table::table(report, stretch, me, width))
+    };
     let Some(seconds) = arguments.watch else {
         output::print(&match arguments.json {
             true => now.json,
-            false => Screen::now().below(&table::table(&now.report, None, me)),
+            false => shown(&now.report, None),
         })?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -98,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let stretch = Stretch { before: &earlier.report, elapsed: now.at - earlier.at };
         output::print(&match arguments.json {
             true => now.json.clone(),
-            false => Screen::now().in_place(&table::table(&now.report, Some(stretch), me)),
+            false => shown(&now.report, Some(stretch)),
         })?;
         pause = interval;
     }

@@ -50,6 +50,20 @@ pub(super) fn why_no_device(error: &DeviceError) -> String {
     }
 }
 
+/// Major version of NVIDIA's driver in the kernel, if there is one.
+fn display_driver() -> Option<u32> {
+    major_version(&std::fs::read_to_string("/proc/driver/nvidia/version").ok()?)
+}
+
+/// The first number of the first version in a text: of `580.159.04`, 580.
+fn major_version(text: &str) -> Option<u32> {
+    let is_version = |word: &&str| {
+        let mut parts = word.split('.');
+        word.contains('.') && parts.all(|part| part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    text.split_whitespace().find(is_version)?.split('.').next()?.parse().ok()
+}
+
 /// Makes the shared context.
 pub(super) fn open(
     driver: Driver,
@@ -63,6 +77,12 @@ pub(super) fn open(
     let version = env!("CARGO_PKG_VERSION");
     log.line(format!("CUDA MPS Server for Linux/Unix. Binary version: openmps {version}"));
     log.line(format!("CUDA version of the provider: {}", device.driver_version()));
+    // The software GPU has no driver in the kernel, whatever else this machine has.
+    if !device.has_tenants()
+        && let Some(version) = display_driver()
+    {
+        log.line(format!("Display Driver version: {version}"));
+    }
     let sync_log = log.clone();
     device.sync().report_to(move |report| {
         let SyncReport { call, client, waited, took, others } = report;
@@ -73,4 +93,19 @@ pub(super) fn open(
         ));
     });
     Common::new(Arc::new(device), printed, log).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_the_display_driver_is_found() {
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release \
+                    Build  (dvs-builder@U22)  Tue Sep  9 2025\nGCC version:  gcc version 12.3.0\n";
+        assert_eq!(major_version(open), Some(580));
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13";
+        assert_eq!(major_version(closed), Some(470));
+        assert_eq!(major_version("NVRM version: . none"), None);
+    }
 }

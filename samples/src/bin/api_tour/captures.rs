@@ -250,20 +250,26 @@ fn memory_in_order(env: &Env) -> Outcome {
     if pools == 0 {
         return Err(Stop::Absent("the device has no memory pools".to_owned()));
     }
-    let (stream, words) = (Stream::non_blocking()?, Words::filled(1, 0)?);
+    const ROUNDS: usize = 4;
+    let (stream, words) = (Stream::non_blocking()?, Words::filled(ROUNDS, 0)?);
+    // What is freed in a round may be what the next one gets.
     let exec = Graph::captured(&stream, || {
-        let mut memory = 0;
-        call!(cuMemAllocAsync(&mut memory, 4096, stream.0))?;
-        env.slow_write(memory, 6, 0, stream.0)?;
-        env.copy_word(memory, words.address, stream.0)?;
-        call!(cuMemFreeAsync(memory, stream.0))
+        for round in 0..ROUNDS {
+            let mut memory = 0;
+            call!(cuMemAllocAsync(&mut memory, 4096, stream.0))?;
+            env.slow_write(memory, 6 + round as u32, 0, stream.0)?;
+            env.copy_word(memory, words.at(round), stream.0)?;
+            call!(cuMemFreeAsync(memory, stream.0))?;
+        }
+        Ok(())
     })?
     .instantiate()?;
     for _ in 0..3 {
-        call!(cuMemsetD32_v2(words.address, 0, 1))?;
+        call!(cuMemsetD32_v2(words.address, 0, ROUNDS))?;
         synchronize()?;
         exec.launch(&stream)?;
-        equal("word", words.first()?, 6)?;
+        synchronize()?;
+        equal("words", words.read()?, vec![6, 7, 8, 9])?;
     }
     Ok(())
 }

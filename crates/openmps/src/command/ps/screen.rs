@@ -1,4 +1,4 @@
-//! How a table gets to standard output: once, or again and again in its own place on a terminal.
+//! How a table gets to standard output: how wide it may be there, and whether its head stands out.
 
 use super::table::Table;
 use anstream::{AutoStream, ColorChoice};
@@ -6,18 +6,13 @@ use anstyle::Style;
 use rustix::termios::tcgetwinsize;
 use std::io;
 
-/// Back to the first column of the first line; the rest of a line gone; the rest of the screen gone.
-const HOME: &str = "\x1b[H";
-const REST_OF_LINE: &str = "\x1b[K";
-const REST_OF_SCREEN: &str = "\x1b[J";
-
 /// What standard output can do.
 #[derive(Clone, Copy)]
 pub(super) struct Screen {
     /// Stands out the head of a table.
     head: Style,
-    /// Lines and characters of a line; `None` for what is no terminal.
-    size: Option<(usize, usize)>,
+    /// Characters of a line; `None` for what is no terminal.
+    width: Option<usize>,
 }
 
 impl Screen {
@@ -26,35 +21,19 @@ impl Screen {
         let stdout = io::stdout();
         let colours = AutoStream::choice(&stdout) != ColorChoice::Never;
         let head = if colours { Style::new().bold() } else { Style::new() };
-        let size = tcgetwinsize(&stdout).ok().map(|size| (size.ws_row.into(), size.ws_col.into()));
-        // A terminal that does not say how large it is has none of either.
-        Self { head, size: size.filter(|(lines, width)| *lines > 1 && *width > 0) }
+        let width = tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
+        // A terminal that does not say how wide it is says 0.
+        Self { head, width: width.filter(|width| *width > 0) }
+    }
+
+    /// How wide a table may be, in characters; `None` if that does not matter.
+    pub(super) fn width(self) -> Option<usize> {
+        self.width
     }
 
     /// A table that follows what was printed before.
     pub(super) fn below(self, table: &Table) -> String {
         table.lines.iter().enumerate().map(|(n, line)| self.line(table, n, line) + "\n").collect()
-    }
-
-    /// A table in the place of the one before, cut to what there is room for. Where nothing has a
-    /// place, in a file or a pipe, below it.
-    pub(super) fn in_place(self, table: &Table) -> String {
-        let Some((lines_max, width)) = self.size else { return self.below(table) };
-        // The last line of the screen is where the cursor stays.
-        let shown = table.lines.len().min(lines_max - 1);
-        let mut text = HOME.to_owned();
-        for (n, line) in table.lines[..shown].iter().enumerate() {
-            let line: String = line.chars().take(width).collect();
-            text += &self.line(table, n, &line);
-            text += REST_OF_LINE;
-            text += "\n";
-        }
-        text += REST_OF_SCREEN;
-        if shown < table.lines.len() {
-            let hidden = table.lines.len() - shown;
-            text += &format!("and {hidden} more").chars().take(width).collect::<String>();
-        }
-        text
     }
 
     fn line(self, table: &Table, n: usize, line: &str) -> String {
@@ -67,27 +46,15 @@ impl Screen {
 mod tests {
     use super::*;
 
-    fn table(lines: &[&str]) -> Table {
-        Table { lines: lines.iter().map(|line| (*line).to_owned()).collect(), head: true }
-    }
-
     #[test]
-    fn a_file_gets_one_table_below_the_other() {
-        let file = Screen { head: Style::new(), size: None };
-        assert_eq!(file.in_place(&table(&["PID", "524"])), "PID\n524\n");
-    }
-
-    #[test]
-    fn a_terminal_gets_what_it_has_room_for() {
-        let window = |size| Screen { head: Style::new().bold(), size: Some(size) };
-        let long = table(&["PID  COMMAND", "524  ./nbody", "525  ./spin"]);
-        assert_eq!(
-            window((9, 8)).in_place(&long),
-            "\x1b[H\x1b[1mPID  COM\x1b[0m\x1b[K\n524  ./n\x1b[K\n525  ./s\x1b[K\n\x1b[J"
-        );
-        assert_eq!(
-            window((3, 80)).in_place(&long),
-            "\x1b[H\x1b[1mPID  COMMAND\x1b[0m\x1b[K\n524  ./nbody\x1b[K\n\x1b[Jand 1 more"
-        );
+    fn the_head_of_a_table_stands_out() {
+        let lines = ["PID", "524"].map(str::to_owned).into();
+        let table = Table { lines, head: true };
+        let plain = Screen { head: Style::new(), width: None };
+        assert_eq!(plain.below(&table), "PID\n524\n");
+        let bold = Screen { head: Style::new().bold(), width: Some(80) };
+        assert_eq!(bold.below(&table), "\x1b[1mPID\x1b[0m\n524\n");
+        let no_table = Table { head: false, ..table };
+        assert_eq!(bold.below(&no_table), "PID\n524\n");
     }
 }

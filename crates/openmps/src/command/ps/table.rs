@@ -5,8 +5,16 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 const COLUMNS: usize = 12;
+/// The last column, the only one that is cut where there is no room for it.
+const COMMAND: usize = COLUMNS - 1;
 /// Columns of words begin below each other; those of numbers end below each other.
-const WORDS: [usize; 3] = [2, 3, COLUMNS - 1];
+const WORDS: [usize; 3] = [2, 3, COMMAND];
+/// Columns that a narrow table does without, the first ones first: WARPS, SMS, SERVER, LANES, USER.
+const LEFT_OUT: [usize; 5] = [9, 8, 4, 10, 2];
+/// Characters of a command that are worth more than a column of [`LEFT_OUT`].
+const COMMAND_MIN: usize = 12;
+/// Between two columns.
+const GAP: usize = 2;
 
 /// Lines of text.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,8 +34,14 @@ pub(super) struct Stretch<'a> {
 }
 
 /// The clients of a report and what else there is to say: of each client's life so far, or of the
-/// stretch that ends with the report. `reader` is the user who gets to see it.
-pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) -> Table {
+/// stretch that ends with the report. `reader` is the user who gets to see it. With a `width`, in
+/// characters, rows are no wider: columns are left out, and commands are cut.
+pub(super) fn table(
+    report: &Report,
+    stretch: Option<Stretch<'_>>,
+    reader: u32,
+    width: Option<usize>,
+) -> Table {
     let before: HashMap<_, _> = stretch.iter().flat_map(|s| clients(s.before)).collect();
     let mut rows: Vec<[String; COLUMNS]> = Vec::new();
     for (key, client) in clients(report) {
@@ -59,7 +73,7 @@ pub(super) fn table(report: &Report, stretch: Option<Stretch<'_>>, reader: u32) 
         ];
         rows.insert(0, names.map(str::to_owned));
     }
-    let mut lines = aligned(&rows);
+    let mut lines = aligned(&mut rows, width);
     for server in &report.servers {
         if let Some(error) = &server.error {
             lines.push(format!("server {} ({}): {error}", server.pid, server.state));
@@ -165,20 +179,64 @@ fn memory(bytes: u64) -> String {
     }
 }
 
-/// Rows as lines, each column as wide as its longest text.
-fn aligned(rows: &[[String; COLUMNS]]) -> Vec<String> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: [usize; COLUMNS] = std::array::from_fn(|column| width(column).unwrap_or(0));
+/// Rows as lines, each column as wide as its longest text. In a narrow table a program is named by
+/// the last part of its path.
+fn aligned(rows: &mut [[String; COLUMNS]], width: Option<usize>) -> Vec<String> {
+    let mut shown: Vec<usize> = (0..COLUMNS).collect();
+    if let Some(width) = width {
+        for row in rows.iter_mut() {
+            row[COMMAND] = base_name(&row[COMMAND]).to_owned();
+        }
+        let longest = column_width(rows, COMMAND).min(COMMAND_MIN);
+        let mut left_out = LEFT_OUT.iter();
+        while before_command(rows, &shown) + longest > width {
+            let Some(column) = left_out.next() else { break };
+            shown.retain(|known| known != column);
+        }
+        let room = width.saturating_sub(before_command(rows, &shown));
+        for row in rows.iter_mut() {
+            row[COMMAND] = cut(&row[COMMAND], room);
+        }
+    }
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| column_width(rows, column));
     let line = |row: &[String; COLUMNS]| {
-        let cells = row.iter().zip(widths).enumerate().map(|(column, (text, width))| {
+        let cells = shown.iter().map(|&column| {
+            let (text, width) = (&row[column], widths[column]);
             match WORDS.contains(&column) {
                 true => format!("{text:width$}"),
                 false => format!("{text:>width$}"),
             }
         });
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
     };
     rows.iter().map(line).collect()
+}
+
+/// Characters of a column's longest text.
+fn column_width(rows: &[[String; COLUMNS]], column: usize) -> usize {
+    rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+}
+
+/// Characters of a line before its command.
+fn before_command(rows: &[[String; COLUMNS]], shown: &[usize]) -> usize {
+    let others = shown.iter().filter(|column| **column != COMMAND);
+    others.map(|column| column_width(rows, *column) + GAP).sum()
+}
+
+/// A command line from the last part of its program's path on.
+fn base_name(command: &str) -> &str {
+    let program = command.split(' ').next().unwrap_or_default();
+    command[program.rfind('/').map_or(0, |slash| slash + 1)..].trim_start()
+}
+
+/// The first characters of a text; a plus sign at the end tells that more follow.
+fn cut(text: &str, room: usize) -> String {
+    match text.chars().count() > room {
+        true => {
+            text.chars().take(room.saturating_sub(1)).chain((room > 0).then_some('+')).collect()
+        }
+        false => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -255,7 +313,7 @@ mod tests {
             "  -   5  ann   batch     529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(
-            table(&report, None, 0),
+            table(&report, None, 0, None),
             Table { lines: expected.map(Into::into).into(), head: true }
         );
     }
@@ -272,15 +330,55 @@ mod tests {
             "525   5  ann   batch     529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
             "526   6  ann   batch     529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
         ];
-        assert_eq!(table(&now, Some(stretch), 0).lines, expected);
+        assert_eq!(table(&now, Some(stretch), 0, None).lines, expected);
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal() {
+        let long = Client {
+            pid: Some(4_194_303),
+            user: "www-data".into(),
+            limits: Limits { memory_bytes: Some(141 << 30), ..Limits::default() },
+            memory_bytes: 140 << 30,
+            scheduling: Scheduling { class: "latency".into(), ..Default::default() },
+            command: "/opt/venv/bin/python3 train.py --model resnet50 --epochs 90".into(),
+            ..client(128, 1_234_567_890, work(100_000))
+        };
+        let report = report(vec![client(4, 12, work(2)), long]);
+        let lines = table(&report, None, 0, Some(80)).lines;
+        let expected = [
+            "    PID   ID  CLASS                    MEMORY     KERNELS       BUSY  COMMAND",
+            "    524    4  batch                   1.5 GiB          12      1.3 s  nbody?[2J",
+            "4194303  128  latency  140.0 GiB of 141.0 GiB  1234567890  63000.0 s  python3 t+",
+        ];
+        assert_eq!(lines, expected);
+        for width in [72, 80, 100, 120, 200] {
+            let lines = table(&report, None, 0, Some(width)).lines;
+            let widest = lines.iter().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{width}: {lines:#?}");
+        }
+        // As much as there is room for.
+        let lines = table(&report, None, 0, Some(200)).lines;
+        assert!(lines[0].contains("WARPS"), "{lines:#?}");
+        assert!(lines[2].ends_with("python3 train.py --model resnet50 --epochs 90"), "{lines:#?}");
+    }
+
+    #[test]
+    fn programs_are_named_by_the_last_part_of_their_path() {
+        let names = ["./nbody -n 4", "/usr/bin/python3 a/b.py", "sh", "", "/a/ b"].map(base_name);
+        assert_eq!(names, ["nbody -n 4", "python3 a/b.py", "sh", "", "b"]);
+        assert_eq!([cut("abc", 3), cut("abcd", 3), cut("a", 0)], ["abc", "ab+", ""]);
     }
 
     #[test]
     fn who_waits_and_what_is_wrong_is_said() {
         let nobody = ["nobody uses the daemon in /tmp/x".to_owned()];
-        assert_eq!(table(&report(vec![]), None, 0), Table { lines: nobody.into(), head: false });
+        assert_eq!(
+            table(&report(vec![]), None, 0, None),
+            Table { lines: nobody.into(), head: false }
+        );
         let nobody_seen = ["no program of yours uses the daemon in /tmp/x"];
-        assert_eq!(table(&report(vec![]), None, 1000).lines, nobody_seen);
+        assert_eq!(table(&report(vec![]), None, 1000, None).lines, nobody_seen);
         let mut report = report(vec![]);
         (report.stopping, report.clients_waiting) = (true, 3);
         report.servers[0].error = Some("no answer".into());
@@ -289,7 +387,7 @@ mod tests {
             "the daemon is shutting down and takes no more programs",
             "3 waiting for a server",
         ];
-        assert_eq!(table(&report, None, 0).lines, said);
+        assert_eq!(table(&report, None, 0, None).lines, said);
     }
 
     #[test]

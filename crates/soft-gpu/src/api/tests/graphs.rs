@@ -3,7 +3,7 @@
 
 use super::super::graph::*;
 use super::*;
-use cuda_api::constants::{capture, graph_instantiate, graph_node, graph_update};
+use cuda_api::constants::{capture, graph_instantiate, graph_memory, graph_node, graph_update};
 
 pub(super) fn scene() -> Watchdog {
     let alive = start();
@@ -401,6 +401,50 @@ fn memory_freed_in_its_graph_needs_no_freeing() {
     cu!(cuGraphExecDestroy(exec)).unwrap();
     cu!(cuGraphDestroy(graph)).unwrap();
     assert_eq!(cu!(cuMemFree_v2(pointer)), Err(Error::INVALID_VALUE));
+}
+
+#[test]
+fn memory_that_a_graph_has_freed_is_allocated_again_by_it() {
+    let _alive = scene();
+    const BYTES: usize = 800;
+    let (stream, store, kept) = (new_stream(1), store(), allocate(8 * BYTES));
+    let reserved = || {
+        let mut bytes = 0u64;
+        let value = (&raw mut bytes).cast();
+        cu!(cuDeviceGetGraphMemAttribute(0, graph_memory::RESERVED_CURRENT, value)).unwrap();
+        bytes
+    };
+    let before = reserved();
+    let mut addresses = Vec::new();
+    begin(stream);
+    for round in 0..8u64 {
+        let mut temporary = CUdeviceptr(0);
+        cu!(cuMemAllocAsync(&mut temporary, BYTES, stream)).unwrap();
+        launch(store, 100, stream, &mut [temporary.0, 1000 * round]).unwrap();
+        let copy = CUdeviceptr(kept.0 + BYTES as u64 * round);
+        cu!(cuMemcpyDtoDAsync_v2(copy, temporary, BYTES, stream)).unwrap();
+        cu!(cuMemFreeAsync(temporary, stream)).unwrap();
+        addresses.push(temporary.0);
+    }
+    let graph = end(stream);
+    addresses.dedup();
+    assert_eq!(addresses.len(), 1, "{addresses:x?}");
+    assert_eq!(reserved() - before, BYTES as u64);
+    assert_eq!(cu!(cuDeviceGraphMemTrim(0)), Ok(()));
+    let exec = instantiate(graph);
+    for _ in 0..2 {
+        run(exec, stream);
+        let expected: Vec<u64> =
+            (0..8).flat_map(|round| 1000 * round..1000 * round + 100).collect();
+        assert_eq!(read(kept, 800), expected);
+        cu!(cuMemsetD8Async(kept, 0, 8 * BYTES, stream)).unwrap();
+    }
+    // What says when memory is free stays.
+    let first = nodes(graph)[0];
+    assert_eq!(cu!(cuGraphDestroyNode(first)), Err(Error::NOT_SUPPORTED));
+    cu!(cuGraphExecDestroy(exec)).unwrap();
+    cu!(cuGraphDestroy(graph)).unwrap();
+    assert_eq!(reserved(), before);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 """Latency-critical services beside batch work: what each way of sharing gives, and each mechanism.
 
     latency.py DIST [--output FILE] [--ways native,mps,mps-priority,mps-50,openmps] [--sets basic]
-               [--seconds 5] [--settings NAME,...]
+               [--seconds 5] [--settings NAME,...] [--budget SECONDS] [--slow NAME]
 
-DIST is an installation, as for run.py. Sets, each of critical services and one batch program:
+DIST is an installation, as for run.py. Sets, each of critical services and one batch program; each can
+be run by itself:
 
     basic      BERT-base, 128 tokens, as a CUDA graph, 100 requests a second; ResNet-50 training (batch 64, fp16)
     services   the same, and ResNet-50 inference as a CUDA graph, 100 a second
@@ -13,10 +14,15 @@ DIST is an installation, as for run.py. Sets, each of critical services and one 
 The programs of a way are started once. Through openmps all settings are measured one after the other
 with the same two programs, which is why basic takes about five minutes for all ways and fifteen settings,
 of which openmps has three. Each row is written when it is there; rows that FILE has already are not
-measured again. Arrivals are even, and with :poisson behind a setting's name at random.
+measured again, so that a run which --budget has cut short goes on where it stopped. A way or a setting
+that fails is said and left out. Arrivals are even, and with :poisson behind a setting's name at random:
+exponential distances, the same ones in each run.
 
-Columns: p50, p99 and p99.9 of requests from when they were due to their end, ms, and p99 as a multiple of
-alone; steps a second of batch and as a share of alone; device time that openmps has charged, if it ran.
+--slow NAME records, with that setting and through openmps, all that the device does for two seconds, and says of
+the slowest request of that time where its time went (rows SET/openmps/NAME:slow).
+
+Columns (latency_report.py): p50, p99 and p99.9 of requests from when they were due to their end, ms, and p99 as a
+multiple of alone; steps a second of batch and as a share of alone; device time that openmps has charged.
 
 Called as `latency.py role NAME` it is one of these programs: `measure SECONDS ARRIVALS` on its standard
 input, one JSON line on its standard output; ARRIVALS are even, poisson, or closed: one request after the other.
@@ -27,13 +33,20 @@ import contextlib
 import json
 import os
 import random
+import select
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import latency_report  # noqa: E402
+
 READY_SECONDS_MAX = 120
+ANSWER_SECONDS_MAX = 30
 SETS = {
     "basic": (["bert"], "train"),
     "services": (["bert", "resnet"], "train"),
@@ -165,35 +178,38 @@ def role(name):
             break
         seconds, arrivals = float(rest[0]), rest[1]
         rate = None if arrivals == "closed" else RATES.get(name)
-        times = measure(torch, step, seconds, rate, arrivals)
-        print(json.dumps(summary(times, seconds)), flush=True)
+        requests = measure(torch, step, seconds, rate, arrivals)
+        print(json.dumps(summary(requests, seconds)), flush=True)
 
 
 def measure(torch, step, seconds, rate, arrivals):
-    """Times of requests, or of steps without end where there is no rate, seconds."""
+    """Requests, or steps without end where there is no rate: when each was due, began and ended, ns of
+    CLOCK_MONOTONIC."""
     choose = random.Random(7)
-    times = []
-    begin = due = time.perf_counter()
+    requests = []
+    now = time.monotonic_ns
+    begin = due = now()
+    end = begin + int(1e9 * seconds)
     while True:
         if rate:
-            due += choose.expovariate(rate) if arrivals == "poisson" else 1 / rate
-            while time.perf_counter() < due:
+            due += int(1e9 * (choose.expovariate(rate) if arrivals == "poisson" else 1 / rate))
+            while now() < due:
                 pass
-        start = due if rate else time.perf_counter()
-        if start - begin >= seconds:
-            return times
+        start = now()
+        if (due if rate else start) >= end:
+            return requests
         step()
         torch.cuda.synchronize()
-        times.append(time.perf_counter() - start)
+        requests.append((due if rate else start, start, now()))
 
 
-def summary(times, seconds):
-    times = sorted(times)
-    at = lambda part: round(1e3 * times[min(int(len(times) * part), len(times) - 1)], 3)
-    if not times:
+def summary(requests, seconds):
+    if not requests:
         return {"rate": 0.0}
-    return {"rate": round(len(times) / seconds, 2), "p50": at(0.5), "p99": at(0.99),
-            "p999": at(0.999), "longest": at(1)}
+    times = sorted((end - due) / 1e6 for due, _, end in requests)
+    at = lambda part: round(times[min(int(len(times) * part), len(times) - 1)], 3)
+    return {"rate": round(len(times) / seconds, 2), "p50": at(0.5), "p99": at(0.99), "p999": at(0.999),
+            "longest": at(1), "pid": os.getpid(), "slowest": max(requests, key=lambda r: r[2] - r[0])}
 
 
 # The measurement.
@@ -208,7 +224,10 @@ class Program:
             [sys.executable, str(Path(__file__).resolve()), "role", name], env=environment,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def answer(self):
+    def answer(self, seconds=READY_SECONDS_MAX):
+        # One line at a time is asked for, so nothing is left in the reader's buffer.
+        if not select.select([self.process.stdout], [], [], seconds)[0]:
+            raise RuntimeError(f"{self.name} has not answered within {seconds:.0f} s")
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.name} ended with status {self.process.wait()}")
@@ -231,7 +250,7 @@ class Program:
 def together(programs, seconds, arrivals):
     for program in programs:
         program.tell(f"measure {seconds} {arrivals}")
-    return [program.answer() for program in programs]
+    return [program.answer(seconds + ANSWER_SECONDS_MAX) for program in programs]
 
 
 def environment_of(way, kind, base):
@@ -266,65 +285,93 @@ def charged(way):
     return times
 
 
+def setting_text(setting):
+    """What `schedule` is told for a setting's name, which may have :poisson or :slow behind it."""
+    plain = setting.split(":")[0]
+    return f"policy=classes preset=balanced {SETTINGS.get(setting) or SETTINGS[plain]}"
+
+
+def slow(way, programs, critical, arrivals):
+    """The slowest request of two seconds, with what was recorded meanwhile."""
+    with tempfile.TemporaryDirectory(prefix="openmps-slow-") as directory:
+        path = Path(directory) / "trace.json"
+        recorder = subprocess.Popen([str(way.dist / "bin/openmps"), "trace", "--seconds", "60", "-o", str(path)],
+                                    env=way.environment, stderr=subprocess.PIPE, text=True)
+        try:
+            recorder.stderr.readline()
+            answers = together(programs, 2, arrivals)
+            recorder.send_signal(signal.SIGINT)
+            said = recorder.communicate(timeout=60)[1].strip()
+        finally:
+            recorder.kill()
+            recorder.wait()
+        trace = json.loads(path.read_text())
+    found = max(answers[:critical], key=lambda a: a.get("longest", 0))
+    return {"critical": answers[:critical], "batch": answers[-1], "recorded": said,
+            "request": latency_report.slow_request(trace, found["pid"], *found["slowest"])}
+
+
 def rows_of(name, way_name, arguments, have):
     """Measures what is missing of a set through a way; yields rows by name."""
     from run import Way
     critical_names, batch_name = SETS[name]
     chosen = arguments.settings.split(",") if arguments.settings else list(SETTINGS)
     settings = chosen if way_name == "openmps" else ["", ":poisson"]
-    wanted = [s for s in [*settings, "alone"] if f"{name}/{way_name}/{s}" not in have]
+    if way_name == "openmps" and arguments.slow:
+        settings = [*settings, f"{arguments.slow}:slow"]
+    wanted = [s for s in ["alone", *settings] if f"{name}/{way_name}/{s}" not in have]
     if not wanted:
         return
     way = Way("openmps" if way_name == "openmps" else way_name.split("-")[0], arguments.dist)
     with way.running():
-        critical = [Program(n, environment_of(way_name, "critical", way.environment))
-                    for n in critical_names]
-        batch = Program(batch_name, environment_of(way_name, "batch", way.environment))
+        # One after the other: what fails to start is named, and what was started is ended.
+        critical, batch = [], None
         try:
-            for program in [*critical, batch]:
+            for n in critical_names:
+                critical.append(Program(n, environment_of(way_name, "critical", way.environment)))
+            batch = Program(batch_name, environment_of(way_name, "batch", way.environment))
+            programs = [*critical, batch]
+            for program in programs:
                 program.answer()
-            if "alone" in wanted:
-                alone = together(critical[:1], arguments.seconds, "even")
-                alone_batch = together([batch], arguments.seconds, "even")
-                yield f"{name}/{way_name}/alone", {"critical": alone, "batch": alone_batch[0]}
-            for setting in (s for s in settings if s in wanted):
-                before = {}
-                if way_name == "openmps":
-                    schedule(way, f"policy=classes preset=balanced {SETTINGS[setting]}")
-                    before = charged(way)
-                arrivals = "poisson" if setting.endswith(":poisson") else "even"
-                # The first moments still have what the last setting left.
-                together([*critical, batch], 0.5, arrivals)
-                *answers, of_batch = together([*critical, batch], arguments.seconds, arrivals)
-                row = {"critical": answers, "batch": of_batch}
-                if way_name == "openmps":
-                    after = charged(way)
-                    row["charged"] = {c: round(after[c] - before.get(c, 0), 3) for c in after}
-                yield f"{name}/{way_name}/{setting}", row
+            for setting in wanted:
+                if time.monotonic() > arguments.end:
+                    print(f"{name}/{way_name}/{setting}: the time is up", file=sys.stderr, flush=True)
+                    return
+                try:
+                    yield f"{name}/{way_name}/{setting}", measured(
+                        way_name, way, programs, len(critical), setting, arguments.seconds)
+                except (RuntimeError, ValueError, KeyError, subprocess.SubprocessError) as error:
+                    print(f"{name}/{way_name}/{setting}: {error}", file=sys.stderr, flush=True)
+                    if any(program.process.poll() is not None for program in programs):
+                        return
         finally:
-            for program in [*critical, batch]:
+            for program in [*critical, *([batch] if batch else [])]:
                 program.end()
 
 
-def table(rows):
-    """The rows as text; multiples and shares are of what ran alone without any sharing, else through
-    the first way that has it."""
-    lines = []
-    for name in SETS:
-        own = {key: row for key, row in rows.items() if key.startswith(name + "/")}
-        alone = next((own[key] for way in WAYS for key in [f"{name}/{way}/alone"] if key in own), None)
-        if alone is None:
-            continue
-        base, base_rate = alone["critical"][0]["p99"], alone["batch"]["rate"]
-        lines += [f"{name}: alone p99 {base} ms, batch {base_rate} steps/s",
-                  f"{'way':34} {'p50':>8} {'p99':>8} {'p99.9':>8} {'of alone':>9} {'batch/s':>8} {'share':>6}"]
-        for key, row in own.items():
-            for critical in row["critical"]:
-                lines.append(
-                    f"{key.split('/', 1)[1]:34} {critical.get('p50', 0):8.3f} {critical.get('p99', 0):8.3f} "
-                    f"{critical.get('p999', 0):8.3f} {critical.get('p99', 0) / base:9.2f} "
-                    f"{row['batch']['rate']:8.2f} {row['batch']['rate'] / base_rate:6.2f}")
-    return "\n".join(lines)
+def measured(way_name, way, programs, critical, setting, seconds):
+    """One row."""
+    if setting == "alone":
+        # Each kind of service once, and the batch program.
+        names = [program.name for program in programs[:critical]]
+        alone = [together([program], seconds, "even")[0] for at, program in enumerate(programs[:critical])
+                 if program.name not in names[:at]]
+        return {"critical": alone, "batch": together(programs[-1:], seconds, "even")[0]}
+    before = {}
+    if way_name == "openmps":
+        schedule(way, setting_text(setting))
+        before = charged(way)
+    arrivals = "poisson" if setting.endswith(":poisson") else "even"
+    # The first moments still have what the last setting left.
+    together(programs, 0.5, arrivals)
+    if setting.endswith(":slow"):
+        return slow(way, programs, critical, arrivals)
+    *answers, of_batch = together(programs, seconds, arrivals)
+    row = {"critical": answers, "batch": of_batch}
+    if way_name == "openmps":
+        after = charged(way)
+        row["charged"] = {c: round(after[c] - before.get(c, 0), 3) for c in after}
+    return row
 
 
 def main():
@@ -335,20 +382,28 @@ def main():
     parser.add_argument("--sets", default="basic")
     parser.add_argument("--settings", default="")
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--budget", type=float, default=3600, help="seconds for all of it")
+    parser.add_argument("--slow", default="", help="the setting of which a slow request is looked at")
     arguments = parser.parse_args()
+    for wanted, known in [(arguments.sets, SETS), (arguments.ways, WAYS), (arguments.slow, SETTINGS)]:
+        if unknown := set(filter(None, wanted.split(","))) - set(known):
+            parser.error(f"{unknown}: there are {', '.join(known)}")
     arguments.dist = arguments.dist.resolve()
-    sys.path.insert(0, str(HERE))
+    arguments.end = time.monotonic() + arguments.budget
     rows = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     for name in arguments.sets.split(","):
         for way in arguments.ways.split(","):
+            if time.monotonic() > arguments.end:
+                print(f"{name}/{way}: the time is up", file=sys.stderr, flush=True)
+                continue
             try:
                 for key, row in rows_of(name, way, arguments, rows):
                     rows[key] = row
                     arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
-                    print(f"{key}: {json.dumps(row)}", file=sys.stderr, flush=True)
+                    print(f"{key}: {json.dumps(row)[:600]}", file=sys.stderr, flush=True)
             except (RuntimeError, OSError, subprocess.SubprocessError) as error:
                 print(f"{name}/{way}: {error}", file=sys.stderr, flush=True)
-    print(table(rows))
+    print(latency_report.table(rows))
 
 
 if __name__ == "__main__":

@@ -1,250 +1,392 @@
 #!/usr/bin/env python3
 """Holds what openmps counts on an NVIDIA GPU against CUPTI, and measures what counting costs.
 
-    observe.py DIST [--output FILE] [--part time|overhead|advise|profilers|trace]
+    observe.py DIST [--output FILE] [--parts time,overhead,advise,profilers,trace] [--budget 180]
 
 DIST is an installation, made by `cargo xtask dist --release`. Needs torch. The parts:
 
     time       device time of ResNet-50, BERT and training: torch.profiler (CUPTI) natively, per step,
-               beside what `counts` says of the same program under openmps, per step
+               beside what `counts` says of the same program under openmps, per step; and for the kernels
+               that take most time both means, so that a constant difference shows
     overhead   launches a second of a program that does nothing but launch, and steps a second of the
                networks, natively and under openmps, in turns within one run; and while it is traced
-    advise     `openmps advise --json` on networks: predicted and measured gain of 2, 4 and 8 copies
+    advise     `openmps advise --json --seconds 1` on samples and on networks: predicted and measured gain
     profilers  which of torch.profiler, nsys, ncu, cuda-gdb and compute-sanitizer work under openmps
-    trace      `openmps run --trace`: how many kernels are in the file, beside what was counted
+    trace      `openmps run --trace`: kernels, ranges and arrows in the file, beside what was launched
 
-Leaves no process and changes no setting of the GPU.
+All parts take three minutes, or what --budget says: what does not fit any more is left out and named.
+A part that fails says why and leaves the others alone. Results are written as they come. Leaves no
+process and changes no setting of the GPU.
 """
 
 import argparse
+import collections
+import contextlib
 import json
 import os
+import selectors
 import shutil
+import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
-# What a step is, by network; run in a process of its own.
+# Answers one line of JSON to each line of words. Networks are made when they are first named.
 PROGRAM = r"""
-import json, os, sys, time, torch
-network, steps, profile = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "profile"
+import json, sys, time, torch
 torch.manual_seed(0)
-def block(i, o, s=1):
-    return torch.nn.Sequential(torch.nn.Conv2d(i, o, 3, s, 1, bias=False), torch.nn.BatchNorm2d(o), torch.nn.ReLU())
-if network == "launch":
-    x = torch.zeros(32, device="cuda")
-    def step():
-        for _ in range(1000): x.add_(1)
-elif network == "bert":
-    layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True, device="cuda").half().eval()
-    model = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval()
-    x = torch.randn(8, 128, 768, device="cuda").half()
-    def step():
-        with torch.no_grad(): model(x)
-else:
-    try:
-        import torchvision
-        model = torchvision.models.resnet50().cuda()
-    except ImportError:
-        model = torch.nn.Sequential(block(3, 64, 2), block(64, 64), block(64, 128, 2), block(128, 256, 2),
-            block(256, 512, 2), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(512, 1000)).cuda()
-    x = torch.randn(16, 3, 224, 224, device="cuda")
-    if network == "train":
-        optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        y = torch.randint(0, 1000, (16,), device="cuda")
+
+def network(name):
+    if name == "launch":
+        x = torch.zeros(32, device="cuda")
         def step():
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x), y).backward()
-            optimizer.step()
-    else:
-        model = model.half().eval(); x = x.half()
+            for _ in range(1000): x.add_(1)
+    elif name == "bert":
+        layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True, device="cuda").half().eval()
+        model = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval()
+        x = torch.randn(8, 128, 768, device="cuda").half()
         def step():
             with torch.no_grad(): model(x)
-for _ in range(5): step()
-torch.cuda.synchronize()
-print("READY", flush=True)
-if os.environ.get("WAIT"): sys.stdin.readline()
-begin = time.perf_counter()
-if profile:
-    from torch.profiler import profile as profiler, ProfilerActivity
-    with profiler(activities=[ProfilerActivity.CUDA]) as p:
-        for _ in range(steps): step()
-        torch.cuda.synchronize()
-    device = 0.0
-    count = 0
-    for e in p.events():
-        if str(e.device_type).endswith("CUDA") and not e.name.startswith("Mem"):
-            device += e.self_device_time_total if hasattr(e, "self_device_time_total") else e.cuda_time_total
-            count += 1
-    print(json.dumps({"device_ns": device * 1000 / steps, "kernels": count / steps}), flush=True)
-else:
-    for _ in range(steps): step()
+    else:
+        import torchvision
+        model = torchvision.models.resnet50().cuda()
+        x = torch.randn(16, 3, 224, 224, device="cuda")
+        if name == "train":
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            y = torch.randint(0, 1000, (16,), device="cuda")
+            def step():
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+        else:
+            model = model.half().eval(); x = x.half()
+            def step():
+                with torch.no_grad(): model(x)
+    for _ in range(10): step()
     torch.cuda.synchronize()
-    print(json.dumps({"steps_per_s": steps / (time.perf_counter() - begin)}), flush=True)
-if os.environ.get("WAIT"): sys.stdin.readline()
+    return step
+
+made = {}
+def of(name):
+    if name not in made: made[name] = network(name)
+    return made[name]
+
+def make(name):
+    of(name)
+    return {}
+
+def steps(name, number):
+    step = of(name)
+    begin = time.perf_counter()
+    for _ in range(int(number)): step()
+    torch.cuda.synchronize()
+    return {"steps": int(number), "seconds": time.perf_counter() - begin}
+
+def seconds(name, length):
+    step, done = of(name), 0
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < float(length):
+        step()
+        torch.cuda.synchronize()
+        done += 1
+    return {"steps_per_s": done / (time.perf_counter() - begin)}
+
+def marked(name, number):
+    step = of(name)
+    for at in range(int(number)):
+        torch.cuda.nvtx.range_push("step"); step(); torch.cuda.synchronize(); torch.cuda.nvtx.range_pop()
+    return {}
+
+def profile(name, number):
+    from torch.profiler import profile, ProfilerActivity
+    step = of(name)
+    with profile(activities=[ProfilerActivity.CUDA]) as p:
+        for _ in range(int(number)): step()
+        torch.cuda.synchronize()
+    kernels = {}
+    for e in p.events():
+        if str(e.device_type).endswith("CUDA") and not e.name.startswith(("Mem", "Context")):
+            row = kernels.setdefault(e.name, [0, 0.0])
+            row[0] += 1
+            row[1] += 1e3 * (e.self_device_time_total if hasattr(e, "self_device_time_total") else e.cuda_time_total)
+    return {"device_ns": sum(r[1] for r in kernels.values()) / int(number),
+            "kernels": sum(r[0] for r in kernels.values()) / int(number),
+            "top": sorted(([n, r[0] / int(number), r[1] / r[0]] for n, r in kernels.items()), key=lambda r: -r[1] * r[2])[:8]}
+
+if len(sys.argv) > 1:
+    what = sys.argv[1:]
+    print(json.dumps(globals()[what[0]](*what[1:])), flush=True)
+else:
+    for line in sys.stdin:
+        word, *rest = line.split()
+        print(json.dumps(globals()[word](*rest)), flush=True)
 """
 NETWORKS = ["resnet50", "bert", "train"]
+# Work that goes on until it is ended; one block, some blocks, all SMs, and mixes of copies and kernels.
+SAMPLES = [("spin", "--blocks", "1"), ("n_body", "--blocks", "8"), ("matrix_multiply",), ("mlp_inference",),
+           ("convnet_inference",), ("reduction",), ("vector_add",), ("histogram",), ("scan",)]
+
+
+class OutOfTime(Exception):
+    pass
 
 
 class Bench:
-    def __init__(self, dist, directory):
-        self.dist, self.directory = dist.resolve(), directory
+    def __init__(self, arguments, directory):
+        self.dist, self.directory = arguments.dist.resolve(), directory
+        self.end = time.monotonic() + arguments.budget
+        self.part_end = self.end
         self.program = directory / "program.py"
         self.program.write_text(PROGRAM)
         self.environment = {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(directory / "pipe"),
-                            "CUDA_MPS_LOG_DIRECTORY": str(directory / "log"),
-                            "OPENMPS_PROVIDER": "vendor"}
+                            "CUDA_MPS_LOG_DIRECTORY": str(directory / "log"), "OPENMPS_PROVIDER": "vendor"}
 
-    def openmps(self, *arguments, **options):
-        options = {"check": True, **options}
-        return subprocess.run([self.dist / "bin/openmps", *map(str, arguments)], text=True,
-                              capture_output=True, env=self.environment, **options)
+    def left(self, most=60):
+        """Seconds that a step may take; stops the part if there are none."""
+        left = min(self.end, self.part_end) - time.monotonic()
+        if left < 2:
+            raise OutOfTime
+        return min(left, most)
+
+    def run(self, *words, most=60, **options):
+        options = {"env": self.environment, **options}
+        # A group of its own: what it started ends with it.
+        process = subprocess.Popen([str(w) for w in words], text=True, stdin=subprocess.DEVNULL, start_new_session=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+        try:
+            out, err = process.communicate(timeout=self.left(most))
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    def openmps(self, *words, **options):
+        done = self.run(self.dist / "bin/openmps", *words, **options)
+        if done.returncode:
+            raise RuntimeError(f"openmps {words[0]}: {done.stderr[-800:]}")
+        return done
 
     def shell(self, line):
-        answer = subprocess.run([self.dist / "bin/nvidia-cuda-mps-control"], input=line + "\n", text=True,
-                                capture_output=True, env=self.environment, check=True)
-        return json.loads(answer.stdout)
+        done = self.run(self.dist / "bin/nvidia-cuda-mps-control", *line.split(), most=20)
+        if done.returncode:
+            raise RuntimeError(f"{line}: {done.stdout}{done.stderr}")
+        return json.loads(done.stdout)
 
-    def words(self, network, steps, mode):
-        return [sys.executable, str(self.program), network, str(steps), mode]
-
-    def native(self, network, steps, mode="plain"):
-        answer = subprocess.run(self.words(network, steps, mode), text=True, capture_output=True,
-                                check=True, stdin=subprocess.DEVNULL)
-        return json.loads(answer.stdout.splitlines()[-1])
-
-    def shared(self, network, steps, mode="plain"):
-        answer = self.openmps("run", "-q", *self.words(network, steps, mode),
-                              stdin=subprocess.DEVNULL)
-        return json.loads(answer.stdout.splitlines()[-1])
-
-    def counted(self, network, steps):
-        """Device time and kernels of a step, as the server counts them."""
-        environment = {**self.environment, "WAIT": "1"}
-        program = subprocess.Popen([self.dist / "bin/openmps", "run", "-q",
-                                    *self.words(network, steps, "plain")], text=True, env=environment,
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert program.stdout.readline().strip() == "READY"
-        def read():
-            time.sleep(0.5)
-            kernels = [k for c in self.shell("counts") for k in c["kernels"]]
-            return sum(k["device_ns"] for k in kernels), sum(k["launches"] for k in kernels), kernels
-        # The mean of all samples times launches: both readings move with it, so steps are many.
-        before = read()
-        program.stdin.write("\n"); program.stdin.flush()
-        program.stdout.readline()
-        after = read()
-        program.stdin.write("\n"); program.stdin.flush()
-        program.wait()
-        launches = after[1] - before[1]
-        return {"device_ns": after[0] / max(1, after[1]) * launches / steps, "kernels": launches / steps,
-                "untimed": [k["name"] for k in after[2] if k["timing"] == "none"]}
+    def words(self, *what):
+        return [sys.executable, str(self.program), *what]
 
 
-def part_time(bench):
+class Torch:
+    """The program, natively or under openmps; ended on exit."""
+
+    def __init__(self, bench, way):
+        self.bench = bench
+        before = [str(bench.dist / "bin/openmps"), "run", "-q", "--"] if way == "openmps" else []
+        environment = bench.environment if before else {k: v for k, v in os.environ.items() if k != "OPENMPS_PROVIDER"}
+        self.log = open(bench.directory / f"{way}.log", "w+")
+        self.process = subprocess.Popen([*before, *bench.words()], env=environment, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=self.log, start_new_session=True)
+        self.buffer = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def ask(self, *what, most=60):
+        self.process.stdin.write((" ".join(map(str, what)) + "\n").encode())
+        self.process.stdin.flush()
+        end = time.monotonic() + self.bench.left(most)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while b"\n" not in self.buffer:
+                if not selector.select(max(0, end - time.monotonic())):
+                    raise RuntimeError(f"no answer in time: {what}")
+                part = os.read(self.process.stdout.fileno(), 65536)
+                if not part:
+                    self.log.seek(0)
+                    raise RuntimeError(f"{what}: the program ended: {self.log.read()[-800:]}")
+                self.buffer += part
+        line, self.buffer = self.buffer.split(b"\n", 1)
+        return json.loads(line)
+
+
+def by_shape(counts):
+    """Launches and mean time, ns, by kernel and shape; kernels that were never timed have no mean."""
     rows = {}
-    for network in NETWORKS:
-        cupti, counted = bench.native(network, 100, "profile"), bench.counted(network, 1000)
-        error = counted["device_ns"] / cupti["device_ns"] - 1
-        rows[network] = {"cupti": cupti, "openmps": counted, "error": error}
-        print(f"{network}: CUPTI {cupti['device_ns'] / 1e6:.3f} ms a step, openmps "
-              f"{counted['device_ns'] / 1e6:.3f} ms, {100 * error:+.1f} %", flush=True)
+    for client in counts:
+        for kernel in client["kernels"]:
+            for shape in kernel["shapes"]:
+                key = (kernel["name"], str(shape["grid"]), str(shape["block"]), shape["dynamic_shared_bytes"])
+                rows[key] = (shape["launches"], shape["mean_ns"] if shape["samples"] else None)
     return rows
 
 
-def part_overhead(bench):
-    rows = {}
-    for network, steps in [("launch", 300), ("resnet50", 500), ("bert", 500)]:
-        ways = {"native": [], "openmps": [], "traced": []}
-        for _ in range(3):
-            ways["native"].append(bench.native(network, steps)["steps_per_s"])
-            ways["openmps"].append(bench.shared(network, steps)["steps_per_s"])
-            answer = bench.openmps("run", "-q", "--trace", bench.directory / "t.pftrace",
-                                   *bench.words(network, steps, "plain"), stdin=subprocess.DEVNULL)
-            ways["traced"].append(json.loads(answer.stdout.splitlines()[-1])["steps_per_s"])
-        rows[network] = {way: sorted(values)[1] for way, values in ways.items()}
-        print(network, rows[network], flush=True)
-    return rows
+def part_time(bench, keep):
+    with Torch(bench, "native") as native, Torch(bench, "openmps") as shared:
+        for network in NETWORKS:
+            cupti = native.ask("profile", network, 40)
+            shared.ask("make", network)
+            # Samples become rare: enough launches that each shape has some.
+            before = by_shape(bench.shell("counts"))
+            steps = 300
+            shared.ask("steps", network, steps)
+            time.sleep(0.3)
+            after = by_shape(bench.shell("counts"))
+            device_ns = launches = untimed = 0
+            means = collections.defaultdict(lambda: [0, 0])
+            for key, (number, mean) in after.items():
+                grown = number - before.get(key, (0, None))[0]
+                launches += grown
+                if mean is None:
+                    untimed += grown
+                else:
+                    device_ns += grown * mean
+                    means[key[0]][0] += grown
+                    means[key[0]][1] += grown * mean
+            row = {"cupti_ns": cupti["device_ns"], "openmps_ns": device_ns / steps, "cupti_kernels": cupti["kernels"],
+                   "openmps_kernels": launches / steps, "untimed_launches": untimed,
+                   "error": device_ns / steps / cupti["device_ns"] - 1, "cupti_top": cupti["top"],
+                   "openmps_top": sorted(([name, n / steps, ns / n] for name, (n, ns) in means.items() if n),
+                                         key=lambda r: -r[1] * r[2])[:8]}
+            # What each launch seems longer by: events have a cost of their own.
+            row["longer_a_launch_ns"] = (row["openmps_ns"] - row["cupti_ns"]) / max(1, row["cupti_kernels"])
+            print(f"{network}: CUPTI {row['cupti_ns'] / 1e6:.3f} ms a step, openmps {row['openmps_ns'] / 1e6:.3f} ms, "
+                  f"{100 * row['error']:+.1f} %, {row['longer_a_launch_ns']:.0f} ns a launch", flush=True)
+            keep(network, row)
 
 
-def part_advise(bench):
-    rows = {}
-    for network, steps in [("resnet50", 600), ("bert", 600), ("train", 200), ("launch", 200)]:
-        answer = bench.openmps("advise", "--json", "--", *bench.words(network, steps, "plain"),
-                               check=False)
-        if answer.returncode:
-            rows[network] = {"error": answer.stderr[-500:]}
-            print(network, rows[network], flush=True)
+def part_overhead(bench, keep):
+    with Torch(bench, "native") as native, Torch(bench, "openmps") as shared:
+        for network in ["launch", "bert", "resnet50"]:
+            ways = {"native": [], "openmps": [], "traced": []}
+            native.ask("make", network), shared.ask("make", network)
+            for _ in range(4):
+                ways["native"].append(native.ask("seconds", network, 0.5)["steps_per_s"])
+                ways["openmps"].append(shared.ask("seconds", network, 0.5)["steps_per_s"])
+            recorder = subprocess.Popen([str(bench.dist / "bin/openmps"), "trace", "--seconds", "30", "-o",
+                                         str(bench.directory / "overhead.pftrace")], env=bench.environment,
+                                        stderr=subprocess.PIPE, text=True)
+            recorder.stderr.readline()
+            for _ in range(2):
+                ways["traced"].append(shared.ask("seconds", network, 0.5)["steps_per_s"])
+            recorder.send_signal(signal.SIGINT)
+            said = recorder.communicate(timeout=bench.left())[1].strip()
+            row = {way: statistics.median(values) for way, values in ways.items()}
+            row.update(all=ways, of_native=row["openmps"] / row["native"],
+                       traced_of_openmps=row["traced"] / row["openmps"], trace=said)
+            print(f"{network}: native {row['native']:.1f} steps/s, openmps {row['of_native']:.3f} of it, traced "
+                  f"{row['traced_of_openmps']:.3f} of that; {said}", flush=True)
+            keep(network, row)
+
+
+def part_advise(bench, keep):
+    sample = lambda words: [bench.dist / "lib/openmps/samples" / words[0], *words[1:], "--seconds", "600"]
+    tries = [(" ".join(words), sample(words)) for words in SAMPLES]
+    # Networks take ten seconds to start, each copy of them: after the samples, while there is time.
+    tries += [(name, bench.words("seconds", name, "600")) for name in ["resnet50", "bert", "train"]]
+    for name, words in tries:
+        done = bench.run(bench.dist / "bin/openmps", "advise", "--json", "--seconds", "1", "--", *words, most=75)
+        if done.returncode:
+            keep(name, {"error": done.stderr[-600:]})
+            print(name, done.stderr[-300:], flush=True)
             continue
-        advice = json.loads(answer.stdout)
-        rows[network] = {"measured": advice["measured"], "words": advice["words"]}
+        advice = json.loads(done.stdout)
         for m in advice["measured"]:
-            off = m["predicted"] / m["gain"] - 1
-            print(f"{network} x{m['copies']}: {m['gain']:.2f}, predicted {m['predicted']:.2f} "
-                  f"({100 * off:+.0f} %)", flush=True)
-    return rows
+            m["off"] = m["predicted"] / m["gain"] - 1
+            print(f"{name} x{m['copies']}: {m['gain']:.2f}, predicted {m['predicted']:.2f} ({100 * m['off']:+.0f} %)", flush=True)
+        keep(name, {key: advice[key] for key in ["measured", "words", "analysis"]})
 
 
-def part_profilers(bench):
-    rows = {}
-    run = [str(bench.dist / "bin/openmps"), "run", "-q"]
-    plain = bench.words("bert", 20, "plain")
-    tries = {"torch.profiler": [*run, *bench.words("bert", 20, "profile")]}
-    for tool, words in {
-        "nsys": ["nsys", "profile", "-o", str(bench.directory / "n"), *run, *plain],
-        "ncu": ["ncu", "--launch-count", "3", *run, *plain],
-        "compute-sanitizer": ["compute-sanitizer", *run, *plain],
-        "cuda-gdb": ["cuda-gdb", "-batch", "-ex", "run", "--args", *run, *plain],
-    }.items():
-        tries[tool] = words if shutil.which(tool) else None
+def part_profilers(bench, keep):
+    run = [str(bench.dist / "bin/openmps"), "run", "-q", "--"]
+    plain = bench.words("steps", "bert", "20")
+    small = [str(bench.dist / "lib/openmps/samples/vector_add"), "--iterations", "20"]
+    tries = {
+        "torch.profiler": [*run, *bench.words("profile", "bert", "20")],
+        "nsys": ["nsys", "profile", "-t", "cuda,nvtx", "--force-overwrite", "true", "-o", str(bench.directory / "n"), *run, *plain],
+        "ncu": ["ncu", "--launch-count", "3", *run, *small],
+        "compute-sanitizer": ["compute-sanitizer", *run, *small],
+        "cuda-gdb": ["cuda-gdb", "-batch", "-ex", "run", "--args", *run, *small],
+    }
     for tool, words in tries.items():
-        if words is None:
-            rows[tool] = "not installed"
-        else:
-            try:
-                answer = subprocess.run(words, text=True, capture_output=True, timeout=120,
-                                        env=bench.environment, stdin=subprocess.DEVNULL)
-                rows[tool] = {"status": answer.returncode, "said": (answer.stdout + answer.stderr)[-600:]}
-            except subprocess.TimeoutExpired:
-                rows[tool] = "no end within 120 s"
-        print(tool, rows[tool], flush=True)
-    return rows
+        found = tool == "torch.profiler" or shutil.which(words[0])
+        if not found:
+            keep(tool, "not installed")
+            continue
+        try:
+            done = bench.run(*words, most=40)
+            keep(tool, {"status": done.returncode, "said": (done.stdout + done.stderr)[-800:]})
+        except subprocess.TimeoutExpired as error:
+            keep(tool, f"no end within {error.timeout:.0f} s")
 
 
-def part_trace(bench):
+def part_trace(bench, keep):
     path = bench.directory / "trace.json"
-    answer = bench.openmps("run", "-q", "--trace", path, *bench.words("resnet50", 100, "plain"),
-                           stdin=subprocess.DEVNULL)
+    done = bench.openmps("run", "-q", "--trace", path, "--", *bench.words("marked", "resnet50", "20"), most=50)
     events = json.loads(path.read_text())["traceEvents"]
-    kernels = [e for e in events if e["ph"] == "B" and e.get("cat") == "kernel"]
-    print(f"{len(kernels)} kernels in the trace; {answer.stderr.strip()}", flush=True)
-    return {"kernels": len(kernels), "said": answer.stderr}
+    begun = collections.Counter(e.get("cat") for e in events if e["ph"] == "B")
+    arrows = sum(e["ph"] == "f" for e in events)
+    # The steps' ranges and the kernels that began within them.
+    ranges, begin = [], None
+    for e in events:
+        if e["ph"] == "B" and e.get("cat") == "nvtx":
+            begin = (e["tid"], e["ts"])
+        elif e["ph"] == "E" and begin and e["tid"] == begin[0]:
+            ranges.append((begin[1], e["ts"]))
+            begin = None
+    inside = sum(any(a <= e["ts"] <= b for a, b in ranges) for e in events if e["ph"] == "B" and e.get("cat") == "kernel")
+    row = {"slices": dict(begun), "arrows": arrows, "ranges": len(ranges), "kernels_in_ranges": inside, "said": done.stderr.strip()}
+    print(row, flush=True)
+    keep("resnet50", row)
 
 
-PARTS = {"time": part_time, "overhead": part_overhead, "advise": part_advise,
-         "profilers": part_profilers, "trace": part_trace}
+# Parts with the most seconds that each may take, in the order of what is to be learnt first.
+PARTS = {"time": (part_time, 45), "overhead": (part_overhead, 50), "trace": (part_trace, 30),
+         "profilers": (part_profilers, 45), "advise": (part_advise, 90)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("dist", type=Path)
-    parser.add_argument("--output", type=Path)
-    parser.add_argument("--part", choices=PARTS)
+    parser.add_argument("--output", type=Path, default=Path("observe.json"))
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--budget", type=float, default=180, help="seconds for all parts")
     arguments = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory(prefix="openmps-observe-") as directory:
-        bench = Bench(arguments.dist, Path(directory))
+        bench = Bench(arguments, Path(directory))
         bench.openmps("up")
         try:
-            for name, part in PARTS.items():
-                if arguments.part in (None, name):
-                    results[name] = part(bench)
-                    if arguments.output:
-                        arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+            for name in arguments.parts.split(","):
+                part, seconds = PARTS[name]
+                bench.part_end = time.monotonic() + seconds
+                rows = results.setdefault(name, {})
+
+                def keep(key, value):
+                    rows[key] = value
+                    arguments.output.write_text(json.dumps(results, indent=1) + "\n")
+
+                try:
+                    part(bench, keep)
+                except OutOfTime:
+                    keep("left_out", "the time was up")
+                except Exception as error:
+                    keep("failed", f"{error}"[-800:])
+                    traceback.print_exc()
+                print(f"{name}: {[key for key in rows]}, {bench.end - time.monotonic():.0f} s left", flush=True)
         finally:
-            bench.openmps("down", "--timeout", "0", check=False)
+            subprocess.run([str(bench.dist / "bin/openmps"), "down", "--timeout", "0"], env=bench.environment,
+                           capture_output=True)
 
 
 if __name__ == "__main__":

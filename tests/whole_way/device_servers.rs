@@ -15,6 +15,22 @@ fn kernels_and_copies_reach_peers_through_their_servers() {
 }
 
 #[test]
+fn memory_and_events_of_two_devices_are_shared_by_two_processes_and_within_one() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(DEVICES);
+    let ended = finish(&mut scene.sample("sharing", &[])).expect_success();
+    assert_eq!(ended.stdout.trim(), "3 devices: shared within a process and between two");
+    // The numbers of the devices differ from the daemon's.
+    let mut sample = scene.sample("sharing", &[]);
+    let ended = finish(sample.env("CUDA_VISIBLE_DEVICES", "2,0")).expect_success();
+    assert_eq!(ended.stdout.trim(), "2 devices: shared within a process and between two");
+    // Both processes use one device.
+    let mut sample = scene.sample("sharing", &[]);
+    let ended = finish(sample.env("CUDA_VISIBLE_DEVICES", "1")).expect_success();
+    assert_eq!(ended.stdout.trim(), "1 devices: shared within a process and between two");
+}
+
+#[test]
 fn a_fault_on_one_device_is_not_noticed_on_another() {
     let mut scene = Scene::new();
     scene.start_daemon_with(DEVICES);

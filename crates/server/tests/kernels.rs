@@ -6,6 +6,7 @@
 mod device;
 mod support;
 
+use channel::memfd;
 use channel::message::{Message, Question, Schedule};
 use channel::payload::Payload;
 use channel::request::*;
@@ -15,6 +16,7 @@ use cuda_api::number::cuMemsetD32Async;
 use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CUstream, CudaError};
 use device::{start, start_with_tenants};
 use server::session::RESERVED_BYTES_MAX;
+use server::window::ARENA_BASE;
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -223,6 +225,36 @@ fn reserve(client: &mut Client, bytes: u64, alignment: u64) -> Result<CUdevicept
     let (result, reply) =
         client.ask(&ReserveAddresses { wanted: CUdeviceptr(0), bytes, alignment });
     result.map(|()| AddressesReserved::from_words(&reply).unwrap().address)
+}
+
+#[test]
+fn reservations_are_elsewhere_where_the_driver_refuses_a_place() {
+    let mut server = start();
+    let mut client = server.connect();
+    // A place that the provider has used for something of its own.
+    let occupied = memfd::Reservation::at(ARENA_BASE, 4 * MIB).expect("a free place");
+    let [first, second] = [0; 2].map(|alignment| reserve(&mut client, 2 * MIB, alignment).unwrap());
+    assert!(!occupied.contains(first.0, 1) && !occupied.contains(second.0, 1));
+    assert_eq!(second.0, first.0 + 2 * MIB, "one slab has both");
+    // What has to be at a place is there, in a slab around it, at any server.
+    let wanted = CUdeviceptr(ARENA_BASE + (3 << 40) + 6 * MIB);
+    let ask = ReserveAddresses { wanted, bytes: 2 * MIB, alignment: 0 };
+    let (result, reply) = client.ask(&ask);
+    result.expect("a free place");
+    assert_eq!(AddressesReserved::from_words(&reply).unwrap().address, wanted);
+    // It is free again when it was given back, and not before.
+    let again = client.ask(&ask).1;
+    assert_ne!(AddressesReserved::from_words(&again).unwrap().address, wanted);
+    client.call(&FreeAddresses { address: wanted, bytes: 2 * MIB }).unwrap();
+    assert_eq!(
+        AddressesReserved::from_words(&client.ask(&ask).1).unwrap().address,
+        wanted,
+        "free again"
+    );
+    let long = reserve(&mut client, 40 << 30, 512 * MIB).unwrap();
+    assert!(long.0.is_multiple_of(512 * MIB));
+    let wide = reserve(&mut client, 2 * MIB, 32 << 30).unwrap();
+    assert!(wide.0.is_multiple_of(32 << 30));
 }
 
 /// Makes physical memory.

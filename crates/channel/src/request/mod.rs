@@ -55,7 +55,8 @@ pub use stream::{
 };
 
 pub use sharing::{
-    EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedMemory, Token,
+    EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedFile,
+    SharedMemory, Token,
 };
 pub(crate) use table::for_each_request;
 pub use table::{INTERNAL_FIRST, RequestName};

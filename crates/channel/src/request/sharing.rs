@@ -41,6 +41,17 @@ payloads! {
         high: u64,
     }
 
+    /// Asks for a descriptor of a chunk that a client exported: for the server of another device, where
+    /// the opener maps it too. Before the reply comes the descriptor.
+    SharedFile {
+        /// The chunk's length.
+        bytes: u64,
+        /// The lower half of its token.
+        low: u64,
+        /// The upper half.
+        high: u64,
+    }
+
     /// Exports an event.
     ShareEvent {
         /// The event.

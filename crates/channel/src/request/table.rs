@@ -76,6 +76,7 @@ macro_rules! for_each_request {
             // What processes share.
             ShareMemory = cuda_api::number::cuIpcGetMemHandle, Call -> SharedMemory;
             OpenMemory = 0x8020, Call -> ();
+            SharedFile = 0x8030, Call -> ();
             ShareEvent = cuda_api::number::cuIpcGetEventHandle, Call -> Token;
             OpenEvent = cuda_api::number::cuIpcOpenEventHandle, Call -> ();
             QueryEvent = cuda_api::number::cuEventQuery, Call -> EventState;

@@ -135,6 +135,8 @@ round_trips! {
         SetAccess { address: CUdeviceptr(address), bytes, access };
     open_memory(address: any::<u64>(), bytes: any::<u64>(), low: any::<u64>(), high: any::<u64>())
         OpenMemory { address: CUdeviceptr(address), bytes, low, high };
+    shared_file(bytes: any::<u64>(), low: any::<u64>(), high: any::<u64>())
+        SharedFile { bytes, low, high };
     open_event(e: any::<usize>(), low: any::<u64>(), high: any::<u64>())
         OpenEvent { event: CUevent(e), low, high };
     memory_info(device: any::<i32>()) MemoryInfo { device };

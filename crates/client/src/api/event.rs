@@ -7,9 +7,7 @@ use crate::program::Client;
 use crate::program::mode;
 use crate::program::streams::DefaultStream;
 use crate::program::submission::{Event, wire_event, wire_stream};
-use channel::request::{
-    CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent, WaitEvent,
-};
+use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent};
 use core::ffi::c_uint;
 use core::time::Duration;
 use cuda_api::constants::capture::EVENT_EXTERNAL;
@@ -71,17 +69,6 @@ impl Client {
             self.call(&QueryEvent { event: wire_event(handle) })?;
         }
         Ok(())
-    }
-
-    /// Makes a stream wait for an event. One that was never recorded is nothing to wait for.
-    pub(crate) fn wait_event(&self, event: Handle, stream: Handle) -> CUresult {
-        let mut state = self.state();
-        let found = state.events.get(event).ok_or(CudaError::INVALID_HANDLE)?;
-        if found.recorded.is_none() && !found.is_shared() {
-            return Ok(());
-        }
-        let request = WaitEvent { stream: wire_stream(stream), event: wire_event(event) };
-        state.push_in(stream, &request).map(|_| ())
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn cuMemPoolImportPointer(
     let (client, _) = mode::enter()?;
     pointer.required()?;
     let data: In<CUmemPoolPtrExportData> = data.as_in();
-    let words = to_words(&data.get()?.reserved, POINTER_MAGIC, client.client_id().into())?;
+    let words = to_words(&data.get()?.reserved, POINTER_MAGIC)?;
     match client.memory().pools.get(pool)?.sharing() {
         Sharing::Imported(number) if number == words[7] => {}
         _ => return Err(CudaError::INVALID_VALUE),

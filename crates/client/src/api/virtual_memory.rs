@@ -100,7 +100,11 @@ pub(crate) fn cuMemMap(
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    client.map_physical(pointer.0, bytes, offset as u64, handle)
+    let owner = mode::client_of(handle as usize)?;
+    match owner.device == client.device {
+        true => client.map_physical(pointer.0, bytes, offset as u64, handle),
+        false => client.map_physical_of(owner, (pointer.0, bytes), offset as u64, handle),
+    }
 }
 
 pub(crate) fn cuMemUnmap(pointer: CUdeviceptr, bytes: usize) -> CUresult {
@@ -205,7 +209,7 @@ pub(crate) fn cuMemImportFromShareableHandle(
     // SAFETY: open, as just seen, and the program keeps it open during the call.
     let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
     let file = file.map_err(|error| channel::system::result_of(&error))?;
-    handle.set(client.import_physical(file)?)
+    handle.set(client.import_physical(file, (client.device, vmm::HANDLE_POSIX_FD))?)
 }
 
 pub(crate) fn cuMemGetAllocationPropertiesFromHandle(

@@ -92,6 +92,16 @@ impl Client {
         })
     }
 
+    /// As [`Self::call_for_descriptor`] for a request that makes nothing.
+    pub(crate) fn call_for_file<'a>(
+        &self,
+        request: &impl Request<'a>,
+    ) -> Result<KeptFile, CudaError> {
+        let push = || self.state().push(request);
+        let (_, fd) = self.connection().exchange(None, push, |reply| reply.result, true)?;
+        fd.map(out_of_the_way).ok_or(CudaError::OUT_OF_MEMORY)
+    }
+
     /// Calls a generic row; the reply has a word for each result.
     pub(crate) fn call_row(
         &self,

@@ -6,6 +6,7 @@ use super::Program;
 use super::arrays::Arrays;
 use super::host_functions::HostFunctions;
 use super::peers::Peers;
+use super::process::device_key;
 use super::submission::Submission;
 use crate::connection::{Connection, SERVER_GONE};
 use crate::context::table::Contexts;
@@ -97,8 +98,14 @@ impl Client {
     }
 
     /// What the server calls this client, which no other client of it is ever called.
-    pub(crate) fn client_id(&self) -> u32 {
+    fn client_id(&self) -> u32 {
         self.connection().welcome().client_id
+    }
+
+    /// What handles of exported objects name this client by, on this machine: its device and its ID at
+    /// that device's server.
+    pub(crate) fn shared_name(&self) -> u64 {
+        u64::from(device_key(&self.description().uuid)) << 32 | u64::from(self.client_id())
     }
 
     /// True if the server is to be told what memory is given out and taken back.

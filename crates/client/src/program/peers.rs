@@ -8,17 +8,18 @@
 
 use super::Client;
 use super::submission::wire_stream;
-use crate::connection::Connection;
+use crate::connection::{Connection, Mark};
 use crate::handles::Table;
 use crate::memory::Memory;
 use crate::memory::address::{Place, Side};
 use crate::memory::virtual_memory::PEER_MEMORIES_MAX;
+use crate::stream::table::Stream;
 use channel::limits::MEMORIES_MAX;
 use channel::message::Message;
 use channel::region::{COMPLETION_OFFSET, COMPLETION_WORD_STRIDE, REGION_BYTES};
 use channel::request::{AdoptChunk, ChunkRelease, HostMap, HostUnmap};
 use core::sync::atomic::Ordering;
-use cuda_api::constants::{host_flags, stream_value};
+use cuda_api::constants::{host_flags, stream_flags, stream_value, vmm};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError, Word, number};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -167,7 +168,7 @@ impl Client {
                 let chunk = owner.memory().chunk_to_share(address)?;
                 self.adopt(owner.device, chunk.address, chunk.bytes, chunk.file.as_fd())
             }
-            Place::Mapped { start, .. } if self.peers.lock().is_mapped(start) => Ok(()),
+            Place::Mapped { .. } if self.peers.lock().is_mapped(address) => Ok(()),
             // A module's variables are the provider's own memory.
             _ => Err(CudaError::PEER_ACCESS_UNSUPPORTED),
         }
@@ -335,24 +336,38 @@ impl Client {
 
     /// Makes a stream of this device wait for an event of another one, as it was recorded last.
     pub(crate) fn wait_event_of(&self, other: &Self, event: Handle, stream: Handle) -> CUresult {
-        let mark = {
-            let mut state = other.state();
+        let recorded = {
+            let state = other.state();
             let found = state.events.get(event).ok_or(CudaError::INVALID_HANDLE)?;
-            // What another process recorded is known to that device's server alone.
-            if found.is_shared() {
-                return Err(CudaError::NOT_SUPPORTED);
+            match found.is_shared() {
+                true => Err(found.context),
+                false => Ok(found.recorded),
             }
-            let Some(mark) = found.recorded else { return Ok(()) };
-            if state.passed(mark) {
-                return Ok(());
-            }
-            mark
         };
+        let mark = match recorded {
+            Ok(None) => return Ok(()),
+            Ok(Some(mark)) => mark,
+            Err(context) => other.mark_behind_shared(event, context)?,
+        };
+        if other.state().passed(mark) {
+            return Ok(());
+        }
         let region = self.region_of(other.connection())?;
         let word = region + COMPLETION_OFFSET + u64::from(mark.slot) * COMPLETION_WORD_STRIDE;
         let (value, flags) = (mark.value as u32, stream_value::WAIT_GEQ);
         let words = [wire_stream(stream).to_word(), word, value.into(), flags.into()];
         self.state().push_words_in(stream, number::cuStreamWaitValue32_v2, &words).map(|_| ())
+    }
+
+    /// A mark behind an event that other processes may record, which this device's server alone knows:
+    /// of a stream that waits for the event and does nothing else.
+    fn mark_behind_shared(&self, event: Handle, context: u64) -> Result<Mark, CudaError> {
+        let stream = Stream { context, green: 0, flags: stream_flags::NON_BLOCKING, priority: 0 };
+        let stream = self.create_stream(stream)?;
+        let behind =
+            self.wait_event(event, stream).and_then(|()| self.state().fence_all_of(stream));
+        self.destroy_stream(wire_stream(stream))?;
+        behind
     }
 
     /// Where the region of another device's connection is for this device.
@@ -394,7 +409,10 @@ impl Client {
 }
 
 impl Peers {
-    fn is_mapped(&self, start: u64) -> bool {
-        self.mappings.get(&start).is_some_and(|m| m.access != cuda_api::constants::vmm::ACCESS_NONE)
+    /// True if an address of another device's virtual memory is mapped here, with access.
+    fn is_mapped(&self, address: u64) -> bool {
+        let before = self.mappings.range(..=address).next_back();
+        let found = before.filter(|(start, mapping)| address - **start < mapping.bytes);
+        found.is_some_and(|(_, mapping)| mapping.access != vmm::ACCESS_NONE)
     }
 }

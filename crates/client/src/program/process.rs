@@ -8,13 +8,20 @@ use channel::message::{Device, Peer};
 use channel::region::Region;
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
-use cuda_api::{CUdevice, CudaError};
+use cuda_api::{CUdevice, CUuuid, CudaError};
 use std::sync::OnceLock;
 
 /// Makes a connection for a device. The region is given to the second argument before a server sees
 /// it.
 pub(crate) type Connect =
     dyn Fn(&Device, &dyn Fn(&Region)) -> Result<Connection, CudaError> + Send + Sync;
+
+/// 32 bits of a device's UUID (FNV-1a).
+pub(super) fn device_key(uuid: &CUuuid) -> u32 {
+    uuid.bytes
+        .iter()
+        .fold(0x811c_9dc5, |key: u32, byte| (key ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
 
 /// All that an attached process has.
 pub(crate) struct Program {
@@ -92,6 +99,13 @@ impl Program {
     pub(crate) fn peer(&self, from: CUdevice, to: CUdevice) -> Option<&Peer> {
         let device = self.devices.get(usize::try_from(from).ok()?)?;
         device.peers.get(usize::try_from(to).ok()?).filter(|_| from != to)
+    }
+
+    /// The device of a client that is known by its [`shared_name`](Client::shared_name); `None` if the
+    /// program does not see it.
+    pub(crate) fn device_of_shared(&self, name: u64) -> Option<CUdevice> {
+        let is_its = |device: &Device| u64::from(device_key(&device.uuid)) == name >> 32;
+        self.devices.iter().position(is_its).map(|ordinal| ordinal as CUdevice)
     }
 
     /// True if a device can reach another one's memory.

@@ -7,10 +7,10 @@ use crate::context::table::current_green;
 use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::mode;
-use crate::program::submission::wire_stream;
+use crate::program::submission::{wire_event, wire_stream};
 use crate::stream::table::{LEGACY, Stream};
 use channel::message::DEVICES_MAX;
-use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify};
+use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify, WaitEvent};
 use core::cell::Cell;
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
@@ -180,5 +180,16 @@ impl Client {
         state.push(&DestroyStream { stream: wire_stream(handle) })?;
         state.streams.destroy(handle, self.connection().region());
         Ok(())
+    }
+
+    /// Makes a stream wait for an event. One that was never recorded is nothing to wait for.
+    pub(crate) fn wait_event(&self, event: Handle, stream: Handle) -> CUresult {
+        let mut state = self.state();
+        let found = state.events.get(event).ok_or(CudaError::INVALID_HANDLE)?;
+        if found.recorded.is_none() && !found.is_shared() {
+            return Ok(());
+        }
+        let request = WaitEvent { stream: wire_stream(stream), event: wire_event(event) };
+        state.push_in(stream, &request).map(|_| ())
     }
 }

@@ -4,20 +4,25 @@ use super::Client;
 use super::allocate::WIRE_DEVICE;
 use super::peers::PeerMapping;
 use crate::memory::Memory;
+use crate::memory::heap::CHUNK_ALIGNMENT;
 use crate::memory::virtual_memory::{Mapping, PhysicalMemory, Source};
 use channel::memfd::Reservation;
 use channel::message::Message;
 use channel::request::{
     CreateMemory, FreeAddresses, ImportMemory, MapMemory, OpenMemory, ReleaseMemory,
-    ReserveAddresses, SetAccess, Token, UnmapMemory,
+    ReserveAddresses, SetAccess, SharedFile, Token, UnmapMemory,
 };
 use cuda_api::constants::vmm;
 use cuda_api::handle::Handle;
 use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// Most places that are tried for a reservation.
+const PLACES_MAX: u32 = 8;
+
 impl Client {
-    /// Reserves addresses, here and on the device.
+    /// Reserves addresses, here and on the device. Where this process has something already, another
+    /// place is asked for.
     pub(crate) fn reserve_addresses(
         &self,
         bytes: u64,
@@ -25,18 +30,31 @@ impl Client {
         wanted: u64,
     ) -> Result<u64, CudaError> {
         let mut memory = self.memory();
-        let wanted = CUdeviceptr(wanted);
-        let address = self.call(&ReserveAddresses { wanted, bytes, alignment })?.address.0;
-        match Reservation::at(address, bytes) {
-            Ok(reservation) => {
-                memory.virtual_memory.reservations.insert(address, reservation);
-                Ok(address)
+        let mut wanted = CUdeviceptr(wanted);
+        // Kept until a place is found, so that none is tried twice.
+        let mut occupied = Vec::new();
+        let mut found = Err(CudaError::OUT_OF_MEMORY);
+        for place in 0..PLACES_MAX {
+            let address = match self.call(&ReserveAddresses { wanted, bytes, alignment }) {
+                Ok(reserved) => reserved.address,
+                Err(error) => {
+                    found = Err(error);
+                    break;
+                }
+            };
+            if let Ok(reservation) = Reservation::at(address.0, bytes) {
+                memory.virtual_memory.reservations.insert(address.0, reservation);
+                found = Ok(address.0);
+                break;
             }
-            Err(_) => {
-                self.call(&FreeAddresses { address: CUdeviceptr(address), bytes })?;
-                Err(CudaError::OUT_OF_MEMORY)
-            }
+            occupied.push(address);
+            let step = bytes.max(CHUNK_ALIGNMENT).saturating_mul(1 << (2 * place));
+            wanted = CUdeviceptr(address.0.saturating_add(step));
         }
+        for address in occupied {
+            self.call(&FreeAddresses { address, bytes })?;
+        }
+        found
     }
 
     /// Gives a reservation back, which has no mapping left.
@@ -77,16 +95,16 @@ impl Client {
         }
     }
 
-    /// Makes a handle of physical memory that another process exported.
-    pub(crate) fn import_physical(&self, file: OwnedFd) -> Result<u64, CudaError> {
+    /// Makes a handle of physical memory of a device: memory that another process exported, or the
+    /// program's own on another device.
+    pub(crate) fn import_physical(
+        &self,
+        file: OwnedFd,
+        (device, handle_types): (CUdevice, u32),
+    ) -> Result<u64, CudaError> {
         let mut memory = self.memory();
-        let physical = PhysicalMemory {
-            device: self.device,
-            handle_types: vmm::HANDLE_POSIX_FD,
-            file: file.into(),
-            references: 1,
-            mappings: 0,
-        };
+        let physical =
+            PhysicalMemory { device, handle_types, file: file.into(), references: 1, mappings: 0 };
         let memories = &mut memory.virtual_memory.memories;
         let handle = memories.insert(physical)?;
         let Some(physical) = memories.get(handle) else { return Err(CudaError::UNKNOWN) };
@@ -138,6 +156,30 @@ impl Client {
         let mapping = Mapping { end, offset, source, access, id, visible: (address, bytes) };
         memory.virtual_memory.mappings.insert(address, mapping);
         Ok(())
+    }
+
+    /// As [`Self::map_physical`] for memory of another device of the program's, which this server
+    /// imports. The mapping keeps it, as if the program had imported it and released the handle.
+    pub(crate) fn map_physical_of(
+        &self,
+        owner: &Self,
+        (address, bytes): (u64, u64),
+        offset: u64,
+        word: u64,
+    ) -> CUresult {
+        if !self.can_access(owner.device) {
+            return Err(CudaError::INVALID_DEVICE);
+        }
+        let (file, about) = {
+            let mut memory = owner.memory();
+            let physical = memory.physical(word)?;
+            let file = physical.file.try_clone().map_err(|_| CudaError::OUT_OF_MEMORY)?;
+            (file, (physical.device, physical.handle_types))
+        };
+        let imported = self.import_physical(file, about)?;
+        let mapped = self.map_physical(address, bytes, offset, imported);
+        self.release_physical(imported)?;
+        mapped
     }
 
     /// Takes the mappings away that fill a range, when nothing uses them any more.
@@ -343,6 +385,20 @@ impl Client {
         Ok(base + offset)
     }
 
+    /// Maps what [`Self::open_shared`] opened for another device too.
+    pub(crate) fn show_opened(&self, reader: &Self, token: Token, address: u64) -> CUresult {
+        let (base, bytes) = {
+            let memory = self.memory();
+            let before = memory.virtual_memory.mappings.range(..=address).next_back();
+            before.map(|(start, mapping)| (*start, mapping.end - start))
+        }
+        .ok_or(CudaError::INVALID_VALUE)?;
+        let Token { low, high } = token;
+        let push = SharedFile { bytes, low, high };
+        let file = self.call_for_file(&push)?;
+        reader.map_peer((base, bytes), base, bytes, 0, file.as_fd(), vmm::ACCESS_READ_WRITE)
+    }
+
     /// Closes what [`Self::open_shared`] opened, when nothing uses it any more.
     pub(crate) fn close_shared(&self, address: u64) -> CUresult {
         let (base, bytes) = {
@@ -361,6 +417,7 @@ impl Client {
                 _ => return Err(CudaError::INVALID_VALUE),
             }
             mappings.remove(&base);
+            self.hide_mappings(&[base])?;
             self.call(&UnmapMemory { address: CUdeviceptr(base), bytes: end - base })?;
             (base, end - base)
         };

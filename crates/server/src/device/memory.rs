@@ -28,7 +28,7 @@ impl Reservation {
     }
 
     /// Reserves a range of that length, at `wanted` if the provider likes it; 0 for anywhere.
-    fn near(share: &Rc<Share>, wanted: u64, bytes: u64) -> Result<Self, CudaError> {
+    pub fn near(share: &Rc<Share>, wanted: u64, bytes: u64) -> Result<Self, CudaError> {
         let t = share.device().table();
         let mut got = CUdeviceptr(0);
         // SAFETY: the local is written.
@@ -37,6 +37,11 @@ impl Reservation {
         }
         made(&share.counts.reservations);
         Ok(Self { share: share.clone(), address: got.0, bytes })
+    }
+
+    /// Its first address.
+    pub fn address(&self) -> u64 {
+        self.address
     }
 }
 

@@ -106,6 +106,7 @@ impl Session {
                 SetAccess => set_access,
                 ShareMemory => share_memory,
                 OpenMemory => open_memory,
+                SharedFile => shared_file,
                 ShareEvent => share_event,
                 OpenEvent => open_event,
                 QueryEvent => query_event,

@@ -37,6 +37,7 @@ mod peer_windows;
 mod posts;
 mod printing;
 mod ranges;
+mod reserved;
 mod retired;
 mod shares;
 mod sharing;
@@ -55,8 +56,9 @@ pub use link::{End, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
 pub use meter::{ClientCounters, KernelCounters, Prediction, Shape, ShapeCounters, Submitted};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
+pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 pub use start::spawn;
-pub use virtual_memory::{MEMORIES_MAX, RESERVATIONS_MAX, RESERVED_BYTES_MAX};
+pub use virtual_memory::MEMORIES_MAX;
 
 use crate::common::Common;
 use crate::device::{Event, Share, Stream};

@@ -2,11 +2,14 @@
 
 use super::Session;
 use crate::device::{Event, Physical};
+use channel::message::Message;
 use channel::request::{
-    EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedMemory, Token,
+    EventState, OpenEvent, OpenMemory, QueryEvent, ShareEvent, ShareMemory, SharedFile,
+    SharedMemory, Token,
 };
 use cuda_api::CudaError;
 use cuda_api::constants::vmm;
+use std::os::fd::AsFd;
 use std::rc::Rc;
 
 impl Session {
@@ -31,6 +34,13 @@ impl Session {
             return Err(error);
         }
         Ok(())
+    }
+
+    pub(super) fn shared_file(&mut self, request: SharedFile) -> Result<(), CudaError> {
+        let file = self.common.shared.open_memory([request.low, request.high], request.bytes)?;
+        self.socket
+            .send(&Message::ChunkFd(0), &[file.as_fd()])
+            .map_err(|_| CudaError::MPS_RPC_FAILURE)
     }
 
     pub(super) fn share_event(&mut self, request: ShareEvent) -> Result<Token, CudaError> {

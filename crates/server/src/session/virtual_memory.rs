@@ -10,8 +10,9 @@ use super::calls::check_device;
 use super::handles::Table;
 use super::memory::{CHUNK_GRANULARITY_BYTES, Memory};
 use super::ranges::Backing;
-use crate::device::{DeviceMapping, Physical, Reservation};
-use crate::window::{Arena, ArenaLease};
+use super::reserved::Reserved;
+use crate::device::{DeviceMapping, Physical};
+use crate::window::Arena;
 use channel::message::Message;
 use channel::request::{
     AddressesReserved, CreateMemory, FreeAddresses, ImportMemory, MapMemory, ReleaseMemory,
@@ -24,22 +25,9 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-/// Most reservations of a client. PyTorch makes two a stream.
-pub const RESERVATIONS_MAX: usize = 1024;
-/// Most addresses that a client reserves, bytes: PyTorch reserves the device's memory once for
-/// each stream and size of allocation.
-pub const RESERVED_BYTES_MAX: u64 = 4 << 40;
 /// Most pieces of physical memory of a client, and most mappings: as many as chunks, for the same
 /// reason.
 pub const MEMORIES_MAX: usize = channel::limits::MEMORIES_MAX as usize;
-
-/// Addresses of the arena that are the client's.
-struct Reserved {
-    // Dropped first: the provider must have let go before somebody else gets the addresses.
-    _reservation: Reservation,
-    _lease: ArenaLease,
-    bytes: u64,
-}
 
 /// A mapping and what may be done with it.
 struct Mapped {
@@ -54,7 +42,7 @@ pub struct VirtualMemory {
     mappings: BTreeMap<u64, Mapped>,
     /// With what is charged for those that the client made: of imported memory, mappings are.
     memories: Table<(Rc<Physical>, Option<Rc<Charge>>)>,
-    reservations: BTreeMap<u64, Reserved>,
+    reserved: Reserved,
 }
 
 impl VirtualMemory {
@@ -63,7 +51,7 @@ impl VirtualMemory {
         Self {
             mappings: BTreeMap::new(),
             memories: Table::new(HandleKind::Memory, MEMORIES_MAX),
-            reservations: BTreeMap::new(),
+            reserved: Reserved::default(),
         }
     }
 
@@ -71,16 +59,7 @@ impl VirtualMemory {
     pub fn clear(&mut self) {
         self.mappings.clear();
         self.memories.clear();
-        self.reservations.clear();
-    }
-
-    /// The reservation that a range lies in, all of it.
-    fn is_reserved(&self, address: u64, bytes: u64) -> bool {
-        let before = self.reservations.range(..=address).next_back();
-        before.is_some_and(|(start, reserved)| {
-            let offset = address - start;
-            offset <= reserved.bytes && bytes <= reserved.bytes - offset
-        })
+        self.reserved.clear();
     }
 
     /// Starts of the mappings that fill a range exactly.
@@ -98,10 +77,6 @@ impl VirtualMemory {
         if next == end && bytes > 0 { Ok(starts) } else { Err(CudaError::INVALID_VALUE) }
     }
 }
-
-/// What the provider is asked to reserve is a multiple of this: of smaller ranges NVIDIA's driver
-/// chooses the place itself (2 MiB on an H200; 64 MiB are where they are wanted).
-const RESERVATION_BYTES_MIN: u64 = 64 << 20;
 
 /// CUDA_ERROR_INVALID_VALUE unless all are multiples of what devices map memory in.
 fn check_whole(values: &[u64]) -> CUresult {
@@ -124,30 +99,18 @@ impl Memory {
         if bytes == 0 || !alignment.is_power_of_two() {
             return Err(CudaError::INVALID_VALUE);
         }
-        let reservations = &mut self.virtual_memory.reservations;
-        let total = reservations.values().map(|r| r.bytes).sum::<u64>().checked_add(bytes);
-        if reservations.len() >= RESERVATIONS_MAX || total.is_none_or(|n| n > RESERVED_BYTES_MAX) {
-            return Err(CudaError::OUT_OF_MEMORY);
-        }
-        let held = bytes
-            .checked_next_multiple_of(RESERVATION_BYTES_MIN)
-            .ok_or(CudaError::OUT_OF_MEMORY)?;
-        let lease = arena.take(wanted, held, alignment).ok_or(CudaError::OUT_OF_MEMORY)?;
-        let address = lease.address();
-        let reservation = Reservation::at(&self.share, address, held)?;
-        let reserved = Reserved { _reservation: reservation, _lease: lease, bytes };
-        reservations.insert(address, reserved);
-        Ok(address)
+        let reserved = &mut self.virtual_memory.reserved;
+        reserved.reserve((&self.share, arena), wanted, bytes, alignment)
     }
 
     fn free_addresses(&mut self, address: u64, bytes: u64) -> CUresult {
         let memory = &mut self.virtual_memory;
-        let whole = memory.reservations.get(&address).is_some_and(|r| r.bytes == bytes);
+        let whole = memory.reserved.is_whole(address, bytes);
         // The whole of a reservation, so the end does not wrap.
         if !whole || memory.mappings.range(address..address + bytes).next().is_some() {
             return Err(CudaError::INVALID_VALUE);
         }
-        memory.reservations.remove(&address);
+        memory.reserved.release(address);
         Ok(())
     }
 
@@ -161,7 +124,7 @@ impl Memory {
     ) -> CUresult {
         check_whole(&[address, bytes, offset])?;
         let memory = &mut self.virtual_memory;
-        if bytes == 0 || !memory.is_reserved(address, bytes) {
+        if bytes == 0 || !memory.reserved.contains(address, bytes) {
             return Err(CudaError::INVALID_VALUE);
         }
         // Inside a reservation, so the end does not wrap.
@@ -214,8 +177,13 @@ impl Session {
         request: ReserveAddresses,
     ) -> Result<AddressesReserved, CudaError> {
         let ReserveAddresses { wanted, bytes, alignment } = request;
-        let address = self.memory.reserve(&self.common.arena, wanted.0, bytes, alignment)?;
-        Ok(AddressesReserved { address: CUdeviceptr(address) })
+        let address = self.memory.reserve(&self.common.arena, wanted.0, bytes, alignment);
+        if let Some(refused) = self.memory.virtual_memory.reserved.take_refusal() {
+            let end =
+                if address.is_ok() { "another place was found" } else { "no place was found" };
+            self.common.log.line(format!("Client {}: {refused}; {end}", self.link.name()));
+        }
+        Ok(AddressesReserved { address: CUdeviceptr(address?) })
     }
 
     pub(super) fn free_addresses(&mut self, request: FreeAddresses) -> CUresult {

@@ -183,7 +183,7 @@ impl Session {
             (false, false) => RETIRED_PERIOD,
             (false, true) => IDLE_PERIOD,
         };
-        let open = self.gate.is_open().then(|| match class {
+        let open = self.gate.is_open().then_some(match class {
             Class::Latency => OPEN_LATENCY_PERIOD,
             _ => OPEN_PERIOD,
         });

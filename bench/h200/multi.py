@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Several GPUs: native, NVIDIA's MPS and openmps, in the same run.
 
-    multi.py DIST --output FILE [--ways native,mps,openmps] [--parts list,peer,nccl,ddp,visible,pairs]
+    multi.py DIST --output FILE [--ways native,mps,openmps] [--parts list,peer,sharing,nccl,ddp,visible,pairs]
 
 DIST is an installation, as for run.py. On two GPUs with PyTorch about five minutes:
 
     list     how many devices torch sees, and their UUIDs; for the two with a daemon also `device_query` and `ps`
     peer     copies between the first two devices, GB/s, both ways
-    nccl     all-reduce of a rank a device: 1, 64 and 512 MiB, GiB/s of the bus, and whether the sums are right
+    sharing  the sample `sharing`: what NCCL shares between processes and within one, call by call
+    nccl     all-reduce of a rank a device: 1, 64 and 512 MiB, GiB/s of the bus, and whether the sums are right; if it does
+             not start, again as nccl_legacy with NCCL_CUMEM_ENABLE=0
     ddp      data-parallel training of ResNet-18: steps a second and the loss
     visible  CUDA_VISIBLE_DEVICES=1: the one device that a program sees, by its UUID, and a sum on it
     pairs    two programs on each device at once, work of each beside alone: 2.0 is no loss
@@ -27,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from run import Way, vendor_control  # noqa: E402
 
-PARTS = ("list", "peer", "nccl", "ddp", "visible", "pairs")
+PARTS = ("list", "peer", "sharing", "nccl", "ddp", "visible", "pairs")
 LIMIT_S = 180
 SIZES_MIB = (1, 64, 512)
 
@@ -187,7 +189,7 @@ def finish(process):
         errors += f"\nno end after {LIMIT_S} s"
     fields = results(output)
     if process.returncode != 0 or not fields:
-        fields["error"] = (errors or output).strip()[-600:]
+        fields["error"] = (errors or output).strip()[-4000:]
     return fields
 
 
@@ -211,11 +213,31 @@ def control(way, command):
     return done.stdout.splitlines()
 
 
+def sharing(way):
+    sample = way.dist / "lib/openmps/samples/sharing"
+    try:
+        done = subprocess.run([str(sample)], env=dict(way.environment, OPENMPS_TRACE="errors"),
+                              capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return {"error": "no end after 60 s"}
+    if done.returncode != 0:
+        return {"error": (done.stderr or done.stdout).strip()[-2000:]}
+    return {"said": done.stdout.strip()}
+
+
 def measure(way, part):
     if part == "pairs":
         return pairs(way)
+    if part == "sharing":
+        return sharing(way)
     variables = {"CUDA_VISIBLE_DEVICES": "1"} if part == "visible" else {}
-    return finish(start(way, part, **variables))
+    if part in ("nccl", "ddp"):
+        # What it says where it fails; nothing else.
+        variables = {"NCCL_DEBUG": "WARN", "OPENMPS_TRACE": "errors"}
+    fields = finish(start(way, part, **variables))
+    if part == "nccl" and "error" in fields:
+        fields["nccl_legacy"] = finish(start(way, part, NCCL_CUMEM_ENABLE="0", **variables))
+    return fields
 
 
 def table(found):

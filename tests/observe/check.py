@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""Holds what openmps shows against the readers that are made for it: Perfetto's own messages,
-Prometheus' parser, a browser.
+"""Holds what openmps shows against the readers that are made for it: Perfetto's own messages and SQL,
+Prometheus, Grafana's schema, NVTX, a browser.
 
-    check.py DIST [--browser] [--screenshots DIR]
+    check.py DIST [--only trace,ranges,advise,metrics,board,browser] [--screenshots DIR]
 
-DIST is an installation, made by `cargo xtask dist`. The readers come from PyPI (perfetto, protobuf,
-prometheus-client; with --browser playwright, whose Chromium must be installed) into an environment
-beside this file, which git ignores. Runs on the software GPU, with a daemon of its own.
+DIST is an installation, made by `cargo xtask dist`. The readers come from PyPI into an environment
+beside this file, which git ignores; Prometheus and Chromium are the system's (`apt-get install
+prometheus chromium`), and what needs one that is not there says so and fails only where --only names
+it. Runs on the software GPU, with a daemon of its own.
 """
 
 import argparse
 import collections
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,182 +29,249 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE / ".venv"
+PACKAGES = ["perfetto", "protobuf", "prometheus-client", "grafana-foundation-sdk", "nvtx", "playwright"]
+PARTS = ["trace", "ranges", "advise", "metrics", "board", "browser"]
+READY_SECONDS_MAX = 120
 
 
-def with_readers(packages):
-    """Goes on in an environment that has these packages."""
-    python = ENVIRONMENT / "bin" / "python"
+def with_readers():
+    """Goes on in an environment that has the packages."""
     if Path(sys.prefix) == ENVIRONMENT:
         return
+    python = ENVIRONMENT / "bin/python"
     if not python.exists():
         venv.create(ENVIRONMENT, with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+    subprocess.run([python, "-m", "pip", "install", "-q", *PACKAGES], check=True)
     os.execv(python, [str(python), *sys.argv])
 
 
-def openmps(dist, *arguments, **options):
-    return subprocess.run([dist / "bin/openmps", *arguments], text=True, check=True,
-                          capture_output=True, **options)
+def until(what, condition):
+    end = time.monotonic() + READY_SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < end, f"not within {READY_SECONDS_MAX} s: {what}"
+        time.sleep(0.05)
 
 
-def check_trace(dist, directory):
-    """A trace's slices are what the program launched, and its arrows lead somewhere."""
-    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as messages
+class Scene:
+    """A daemon of its own, and programs that end with it."""
 
-    path = directory / "run.pftrace"
-    openmps(dist, "run", "--trace", path, dist / "lib/openmps/samples/vector_add", "--warm-up", "3",
-            "--iterations", "40")
-    trace = messages.Trace()
-    trace.ParseFromString(path.read_bytes())
-    begins, names, open_slices = collections.Counter(), collections.Counter(), collections.Counter()
-    out, into, tracks = set(), set(), {}
-    for packet in trace.packet:
-        if packet.HasField("track_descriptor"):
-            tracks[packet.track_descriptor.uuid] = packet.track_descriptor
-        if not packet.HasField("track_event"):
-            continue
-        event = packet.track_event
-        assert event.track_uuid in tracks, "an event without a track"
-        if event.type == messages.TrackEvent.TYPE_SLICE_BEGIN:
-            begins[event.categories[0]] += 1
-            names[event.name] += 1
-            open_slices[event.track_uuid] += 1
-            out.update(event.flow_ids)
-            into.update(event.terminating_flow_ids)
-        else:
-            open_slices[event.track_uuid] -= 1
-    assert all(count == 0 for count in open_slices.values()), "a slice has no end"
-    assert begins["kernel"] == 43, begins
-    assert begins["sm"] >= 43 and begins["copy"] > 0, begins
-    assert names["vector_add"] >= 43 and out == into and len(out) >= 43, names
-    processes = [t.process.process_name for t in tracks.values() if t.HasField("process")]
-    assert any("vector_add" in name for name in processes), processes
-    print(f"trace: {dict(begins)}, {len(tracks)} tracks, {len(out)} arrows")
+    def __init__(self, dist, directory):
+        self.dist, self.directory, self.started = dist, directory, []
+        os.environ.update(CUDA_MPS_PIPE_DIRECTORY=str(directory / "pipe"), OPENMPS_PROVIDER="soft",
+                          CUDA_MPS_LOG_DIRECTORY=str(directory / "log"), OPENMPS_SOFT_DIR=str(directory))
+
+    def openmps(self, *arguments):
+        done = subprocess.run([self.dist / "bin/openmps", *arguments], text=True, capture_output=True)
+        assert done.returncode == 0, f"openmps {arguments}: {done.stdout}{done.stderr}"
+        return done
+
+    def shell(self, line):
+        done = subprocess.run([self.dist / "bin/nvidia-cuda-mps-control"], input=line + "\n", text=True,
+                              capture_output=True)
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+        return json.loads(done.stdout)
+
+    def sample(self, name):
+        return str(self.dist / "lib/openmps/samples" / name)
+
+    def start(self, *words, **options):
+        program = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
+                                   **{"stderr": subprocess.DEVNULL, **options})
+        self.started.append(program)
+        return program
+
+    def run(self, name, *arguments):
+        """A sample that goes on running."""
+        return self.start(self.dist / "bin/openmps", "run", "-q", "--", self.sample(name), *arguments)
+
+    def waiting(self, name, *arguments):
+        """A sample that has done its warm-up and waits for ever."""
+        go = self.directory / f"go.{len(self.started)}"
+        program = self.run(name, *arguments, "--barrier", go)
+        until(f"{name} is ready", lambda: (self.directory / f"{go.name}.ready.{program.pid}").exists())
+        return program
+
+    def end(self, programs=None):
+        programs = self.started if programs is None else programs
+        for program in programs:
+            program.terminate()
+        for program in programs:
+            program.wait()
 
 
-def check_metrics(text):
-    """Prometheus' own parser reads the text, and the numbers are those of the program."""
+def check_trace(scene):
+    """SQL on the trace of several programs gives what the daemon has counted."""
+    import trace_sql
+
+    path = scene.directory / "mix.pftrace"
+    recorder = scene.start(scene.dist / "bin/openmps", "trace", "--seconds", "3600", "--output", path,
+                           stderr=subprocess.PIPE, text=True)
+    assert "recording" in recorder.stderr.readline()
+    programs = [scene.waiting("vector_add", "--size", "65536", "--warm-up", "7"),
+                scene.waiting("n_body", "--size", "512", "--work", "3", "--warm-up", "4"),
+                scene.waiting("spin", "--blocks", "2", "--work", "30000", "--warm-up", "5"),
+                scene.waiting("mlp_inference", "--warm-up", "3")]
+    counts, report = scene.shell("counts"), scene.shell("report")
+    pids = {(s["pid"], c["id"]): c for s in report["servers"] for c in s["clients"]}
+    recorder.send_signal(signal.SIGINT)
+    assert recorder.wait() == 0, recorder.stderr.read()
+    scene.end(programs)
+    trace = trace_sql.Database(path)
+    seen = {(row["pid"], row["kernel"]): row for row in trace.ask(trace_sql.KERNELS)}
+    on_sms = {row["pid"]: row["sm_active_ns"] for row in trace.ask(trace_sql.ON_SMS)}
+    kernels = 0
+    for client in counts:
+        of = pids[client["server"], client["client"]]
+        for kernel in client["kernels"]:
+            row = seen.pop((of["pid"], kernel["name"]))
+            assert row["launches"] == kernel["launches"], (row, kernel)
+            assert abs(row["device_ns"] - kernel["device_ns"]) <= 0.01 * kernel["device_ns"], (row, kernel)
+            kernels += kernel["launches"]
+        counted = of["work"]["sm_active_ns"]
+        assert abs(on_sms[of["pid"]] - counted) <= 0.01 * counted, (on_sms, of)
+    assert not seen, f"kernels that were not counted: {seen}"
+    copied = collections.Counter()
+    for row in trace.ask(trace_sql.COPIES):
+        copied[row["pid"], row["name"]] += row["bytes"]
+    for of in pids.values():
+        assert copied[of["pid"], "copy to device"] == of["copies"]["bytes_in"], (copied, of["copies"])
+        assert copied[of["pid"], "copy to host"] == of["copies"]["bytes_out"], (copied, of["copies"])
+    [arrows], [wrong], [crossed] = (trace.ask(q) for q in (
+        trace_sql.ARROWS, trace_sql.WRONG_ARROWS, trace_sql.CROSSED))
+    assert arrows["arrows"] >= kernels and wrong["wrong"] == 0 and crossed["crossed"] == 0, (arrows, wrong, crossed)
+    print(f"trace: {kernels} kernels of {len(pids)} programs as they were counted, {arrows['arrows']} arrows "
+          f"({trace.reader})")
+
+
+# As a program that uses PyTorch's or JAX's ranges: NVTX's own library, and launches by the driver API.
+MARKED = """
+import nvtx, subprocess, sys, time
+with nvtx.annotate("epoch 0"):
+    for step in range(3):
+        with nvtx.annotate("step"):
+            subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+"""
+
+
+def check_ranges(scene):
+    """Ranges that NVTX's Python package marks are slices, one within the other."""
+    import trace_sql
+
+    path, program = scene.directory / "marked.pftrace", scene.directory / "marked.py"
+    program.write_text(MARKED)
+    scene.openmps("run", "-q", "--trace", path, "--", sys.executable, program, scene.sample("vector_add"),
+                  "--warm-up", "1", "--iterations", "2")
+    trace = trace_sql.Database(path)
+    ranges = {(row["name"], row["depth"]): row["times"] for row in trace.ask(trace_sql.RANGES)}
+    assert ranges == {("epoch 0", 0): 1, ("step", 1): 3}, ranges
+    kernels = trace.ask("SELECT COUNT(*) AS n FROM slice WHERE category = 'kernel'")[0]["n"]
+    inside = trace.ask("""SELECT COUNT(*) AS n FROM slice AS k JOIN slice AS r
+        ON r.category = 'nvtx' AND r.name = 'step' AND k.ts >= r.ts AND k.ts < r.ts + r.dur
+        WHERE k.category = 'kernel'""")[0]["n"]
+    assert kernels == inside == 9, (kernels, inside)
+    print(f"ranges: {sum(ranges.values())} of NVTX, {inside} kernels within them")
+
+
+def check_advise(scene):
+    """What leaves SMs idle is said to gain by copies; the numbers are those that were measured."""
+    done = scene.openmps("advise", "--json", "--copies", "2", "--", scene.sample("spin"), "--blocks", "1",
+                         "--kernel", "clock", "--seconds", "2")
+    advice = json.loads(done.stdout)
+    measured = {row["copies"]: row for row in advice["measured"]}
+    assert set(measured) == {2}, advice
+    kernel = advice["analysis"]["kernels"][0]
+    assert kernel["limiter"] == "grid" and kernel["blocks"] == 1, kernel
+    assert 0 < advice["analysis"]["sm_share"] < 0.9 and advice["words"], advice
+    print(f"advise: {advice['words'][0]}")
+
+
+def check_metrics(text, programs):
+    """Prometheus' own parser reads the text, and each program has its series."""
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    kernels = sum(sample.value for sample in families["openmps_client_kernels"].samples)
-    assert kernels > 0, "no kernels"
-    assert "DCGM_FI_DEV_GPU_UTIL" in families and "DCGM_FI_PROF_SM_ACTIVE" in families
-    print(f"metrics: {len(families)} families, {kernels:.0f} kernels")
+    samples = families["openmps_client_kernels"].samples
+    assert {sample.labels["pid"] for sample in samples} == {str(p.pid) for p in programs}, samples
+    for name in ["GPU_UTIL", "FB_USED", "FB_FREE", "FB_TOTAL"]:
+        assert f"DCGM_FI_DEV_{name}" in families, name
+    assert "DCGM_FI_PROF_SM_ACTIVE" in families and "DCGM_FI_PROF_SM_OCCUPANCY" in families
+    print(f"metrics: {len(families)} families, {sum(s.value for s in samples):.0f} kernels")
 
 
-def check_board():
-    board = json.loads((HERE.parent.parent / "docs/observe/grafana.json").read_text())
-    text = (HERE.parent.parent / "crates/observe/src/metrics.rs").read_text()
-    for panel in board["panels"]:
-        for target in panel["targets"]:
-            for name in re.findall(r"(?:openmps|DCGM)_\w+", target["expr"]):
-                base = re.sub(r"_total$", "", name)
-                assert f'"{base}"' in text, f"{name} is no metric"
-    print(f"board: {len(board['panels'])} panels name metrics that there are")
+@contextlib.contextmanager
+def web(scene):
+    """The page: its address without a token, and the token."""
+    program = scene.start(scene.dist / "bin/openmps", "web", "--listen", "127.0.0.1:0", "--token",
+                          stderr=subprocess.PIPE, text=True)
+    url = re.search(r"http://\S+", program.stderr.readline()).group()
+    yield url.split("/?token=")
+    scene.end([program])
 
 
-def check_browser(url, screenshots):
-    from playwright.sync_api import sync_playwright
+def fetched(base, path, token):
+    request = urllib.request.Request(base + path, headers={"Authorization": f"Bearer {token}"})
+    return urllib.request.urlopen(request).read().decode()
 
-    with sync_playwright() as playwright:
-        # Playwright's own Chromium, or the system's where that cannot be installed.
-        own = Path(playwright.chromium.executable_path).exists()
-        browser = playwright.chromium.launch(
-            executable_path=None if own else shutil.which("chromium"), args=["--no-sandbox"])
-        errors = []
-        # First as it is served; then without its policy, which forbids what waits for functions.
-        for bypass in [False, True]:
-            page = browser.new_page(viewport={"width": 1280, "height": 900}, bypass_csp=bypass)
-            page.on("console", lambda m: errors.append(m.text) if m.type == "error" else None)
-            page.on("pageerror", lambda error: errors.append(str(error)))
-            page.goto(url)
-            page.locator("canvas.chart").first.wait_for()
-            page.locator("#rows tr[id]").first.wait_for()
-        chart = page.locator("canvas.chart").first
-        chart.wait_for()
-        first = int(chart.get_attribute("data-points"))
-        page.wait_for_function(
-            "first => +document.querySelector('canvas.chart').dataset.points > first + 1", arg=first)
-        page.click("#record")
-        page.wait_for_function("+document.querySelector('#timeline').dataset.records > 0")
-        span = lambda: page.evaluate(
-            "(d => d.to - d.from)(document.querySelector('#timeline').dataset)")
-        whole = span()
-        page.click("#in")
-        assert span() < whole, "the timeline does not zoom"
-        page.focus("#timeline")
-        page.keyboard.press("-")
-        assert span() == whole, "keys do not zoom"
-        page.click("#advise")
-        page.wait_for_selector("#advice li")
-        if screenshots:
-            for name, scheme, width in [("light", "light", 1280), ("dark", "dark", 1280),
-                                        ("narrow", "light", 360)]:
-                page.emulate_media(color_scheme=scheme)
-                page.set_viewport_size({"width": width, "height": 900})
-                page.wait_for_timeout(300)
-                page.screenshot(path=screenshots / f"web-{name}.png", full_page=True)
-        for width in [360, 768, 2560]:
-            page.set_viewport_size({"width": width, "height": 900})
-            wide = page.evaluate("document.documentElement.scrollWidth")
-            assert wide <= width, f"the page is {wide} wide at {width}"
-        page.set_viewport_size({"width": 1280, "height": 900})
-        rows = page.locator("#rows tr[id]").count()
-        page.locator("#rows button").first.click()
-        page.click("#yes")
-        page.wait_for_function(
-            "rows => document.querySelectorAll('#rows tr[id]').length < rows", arg=rows)
-        assert not errors, errors
-        browser.close()
-    print("browser: charts move, the timeline zooms, a client was ended, no console errors")
+
+def check_unauthorised(base):
+    for path in ["/", "/metrics", "/events", "/api/state", "/?token=wrong"]:
+        try:
+            urllib.request.urlopen(base + path)
+            raise SystemExit(f"{path} is given without a token")
+        except urllib.error.HTTPError as error:
+            assert error.code == 401, (path, error)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("dist", type=Path)
-    parser.add_argument("--browser", action="store_true")
+    parser.add_argument("--only", default="")
     parser.add_argument("--screenshots", type=Path)
     arguments = parser.parse_args()
-    packages = ["perfetto", "protobuf", "prometheus-client"]
-    with_readers(packages + (["playwright"] if arguments.browser else []))
-    check_board()
+    with_readers()
+    sys.path.insert(0, str(HERE))
+    import browser
+    import scrape
+    named = [name for name in arguments.only.split(",") if name]
+    parts = named or PARTS
+    assert set(parts) <= set(PARTS), f"parts are {PARTS}"
+    if "board" in parts:
+        scrape.check_board()
     with tempfile.TemporaryDirectory(prefix="openmps-observe-") as directory:
-        directory = Path(directory)
-        os.environ["CUDA_MPS_PIPE_DIRECTORY"] = str(directory / "pipe")
-        os.environ["CUDA_MPS_LOG_DIRECTORY"] = str(directory / "log")
-        os.environ["OPENMPS_PROVIDER"] = "soft"
-        dist = arguments.dist.resolve()
-        openmps(dist, "up")
-        started = []
+        scene = Scene(arguments.dist.resolve(), Path(directory))
+        scene.openmps("up")
         try:
-            check_trace(dist, directory)
-            for _ in range(2):
-                started.append(subprocess.Popen(
-                    [dist / "bin/openmps", "run", dist / "lib/openmps/samples/spin", "--blocks", "1",
-                     "--seconds", "120"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-            web = subprocess.Popen([dist / "bin/openmps", "web", "--listen", "127.0.0.1:0", "--token"],
-                                   stderr=subprocess.PIPE, text=True)
-            started.append(web)
-            url = re.search(r"http://\S+", web.stderr.readline()).group()
-            base, token = url.split("/?token=")
-            try:
-                urllib.request.urlopen(base + "/metrics")
-                raise SystemExit("metrics without a token")
-            except urllib.error.HTTPError as error:
-                assert error.code == 401, error
-            time.sleep(3)
-            request = urllib.request.Request(base + "/metrics",
-                                             headers={"Authorization": f"Bearer {token}"})
-            check_metrics(urllib.request.urlopen(request).read().decode())
-            if arguments.browser:
-                check_browser(url, arguments.screenshots)
+            for name, check in [("trace", check_trace), ("ranges", check_ranges), ("advise", check_advise)]:
+                if name in parts:
+                    check(scene)
+            if not {"metrics", "browser"} & set(parts):
+                return
+            programs = [scene.run("spin", "--blocks", "1", "--seconds", "600"),
+                        scene.run("n_body", "--blocks", "2", "--seconds", "600"),
+                        scene.run("vector_add", "--size", "262144", "--seconds", "600")]
+            pids = {program.pid for program in programs}
+            until("the programs run", lambda: pids == {
+                c["pid"] for s in scene.shell("report")["servers"] for c in s["clients"] if c["kernels"] > 0})
+            with web(scene) as (base, token):
+                check_unauthorised(base)
+                if "metrics" in parts:
+                    text = fetched(base, "/metrics", token)
+                    check_metrics(text, programs)
+                    if scrape.is_installed():
+                        scrape.check_names(text)
+                        scrape.check_prometheus(Path(directory), base.removeprefix("http://"), token, pids)
+                    else:
+                        print("prometheus: not installed, not asked")
+                        assert not named
+                if "browser" in parts:
+                    if shutil.which("chromium"):
+                        browser.check(f"{base}/?token={token}", arguments.screenshots)
+                    else:
+                        print("browser: chromium is not installed")
+                        assert not named
         finally:
-            for program in started:
-                program.terminate()
-            for program in started:
-                program.wait()
-            openmps(dist, "down", "--timeout", "0")
+            scene.end()
+            subprocess.run([scene.dist / "bin/openmps", "down", "--timeout", "0"], capture_output=True)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,18 @@ use std::time::Duration;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
-/// The page.
-const PAGE: &str = include_str!("page.html");
+/// The page: one document, so that nothing else has to be asked for.
+const PAGE: &str = concat!(
+    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+    "<title>openmps</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n",
+    include_str!("page/page.css"),
+    "</style>\n</head>\n<body>\n",
+    include_str!("page/page.html"),
+    "<script>\n",
+    include_str!("page/page.js"),
+    "</script>\n</body>\n</html>\n"
+);
 /// The header that requests that change something must have.
 const OWN_HEADER: &str = "x-openmps";
 /// Longest stretch of a timeline, ms.

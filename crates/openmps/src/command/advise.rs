@@ -5,29 +5,37 @@ use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use anyhow::{Context, Result, bail};
+use control::counts::Kernel;
 use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
 use observe::advise::{
     Advice, Machine, Measured, Observed, analyse, describe, of_clients, predict,
 };
-use observe::rates::{Rates, Reading};
+use observe::rates::{ClientKey, Rates, Reading, clients};
 use observe::source::{Daemon, Source};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::process::{Child, ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// From one look at the program to the next.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long programs may take to launch kernels, and to end.
+const STARTING: Duration = Duration::from_secs(180);
+const ENDING: Duration = Duration::from_secs(10);
 
 /// Say what sharing the device would gain, and why
 ///
 /// Runs a program alone and looks at what it leaves of the device; then runs 2, 4 and 8 copies of it
 /// at once and says what they gain together. The program should do the same work each time and end by
-/// itself. Without a program, the clients that run are looked at for a second, and what is said of
-/// copies is predicted.
+/// itself; its whole time counts, with its start. For one that does not end, or starts slowly,
+/// --seconds looks at its kernels once all copies run, and then ends them. Without a program, the
+/// clients that run are looked at for a second, and what is said of copies is predicted.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps advise -- ./train --steps 100
   openmps advise --copies 2,4 -- python3 infer.py
+  openmps advise --seconds 5 -- ./serve       a program that does not end
   openmps advise                              the clients that run
   openmps advise --json -- ./simulation | jq '.measured'")]
 pub(crate) struct Arguments {
@@ -35,6 +43,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = [2u32, 4, 8])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     copies: Vec<u32>,
+    /// Look at the program for so long, from when all copies launch kernels, then end it
+    #[arg(long, short, value_name = "NUMBER", requires = "command")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: Option<u32>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -46,37 +58,13 @@ pub(crate) struct Arguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.command.is_empty() {
-        let (_, mut source) = source()?;
-        let all = of_clients(&mut source, Duration::from_secs(1))?;
-        if arguments.json {
-            output::print_json(&all)?;
-        } else if all.is_empty() {
-            output::print("no program uses the daemon; `openmps advise -- PROGRAM` runs one\n")?;
-        } else {
-            all.iter().try_for_each(print)?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return of_those_that_run(arguments.json);
     }
-    let libraries = Libraries::find()?;
-    let (report, _) = daemon::find_or_start(&libraries)?;
-    let mut source = Daemon::new(&report.pipe_directory);
-    if source.report()?.programs() > 0 {
-        bail!("other programs use the daemon: what is measured beside them says little");
-    }
-    let start = |quiet: bool| -> Result<Child> {
-        let mut command = super::run::prepared(&libraries, &arguments.command)?;
-        command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory).stdin(Stdio::null());
-        if quiet {
-            command.stdout(Stdio::null()).stderr(Stdio::null());
-        } else {
-            // Standard output is for the advice.
-            command.stdout(Stdio::null());
-        }
-        command.spawn().with_context(|| format!("running {}", arguments.command[0].display()))
+    let mut trial = Trial::new(&arguments.command)?;
+    let (alone, observed, counts, machine) = match arguments.seconds {
+        None => trial.alone()?,
+        Some(seconds) => trial.alone_for(Duration::from_secs(seconds.into()))?,
     };
-    // Once without looking: code is compiled and kept.
-    succeed(start(false)?)?;
-    let (seconds, observed, counts, machine) = alone(&mut source, start(true)?)?;
     let analysis = analyse(&observed, &counts, &machine);
     let command: Vec<String> =
         arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -90,13 +78,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             output::say(format_args!("measuring {copies} copies"));
         }
         let begun = Instant::now();
-        let children = (0..copies).map(|_| start(true)).collect::<Result<Vec<_>>>()?;
-        children.into_iter().try_for_each(succeed)?;
-        let together = begun.elapsed().as_secs_f64();
-        let gain = f64::from(copies) * seconds / together;
+        let rate = match arguments.seconds {
+            None => trial.together(copies)?,
+            Some(seconds) => trial.together_for(copies, Duration::from_secs(seconds.into()))?.0,
+        };
+        let gain = rate / alone;
         advice.measured.push(Measured {
             copies,
-            seconds: together,
+            seconds: begun.elapsed().as_secs_f64(),
             gain,
             each: gain / f64::from(copies),
             predicted: predict(&observed, copies),
@@ -111,65 +100,241 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn succeed(mut child: Child) -> Result<()> {
-    let status = child.wait()?;
+/// Advice on the clients of the daemon.
+fn of_those_that_run(json: bool) -> Result<ExitCode> {
+    let (_, mut source) = source()?;
+    let all = of_clients(&mut source, Duration::from_secs(1))?;
+    if json {
+        output::print_json(&all)?;
+    } else if all.is_empty() {
+        output::print("no program uses the daemon; `openmps advise -- PROGRAM` runs one\n")?;
+    } else {
+        all.iter().try_for_each(print)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What one alone does: how much a second, and what it had of the device meanwhile.
+type Alone = (f64, Observed, Vec<Kernel>, Machine);
+
+/// Runs a program, alone and with copies of itself, and looks at it. What still runs when it is
+/// dropped is ended.
+struct Trial<'a> {
+    libraries: Libraries,
+    pipe_directory: PathBuf,
+    source: Daemon,
+    words: &'a [OsString],
+    running: Vec<Child>,
+}
+
+impl Drop for Trial<'_> {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl<'a> Trial<'a> {
+    fn new(words: &'a [OsString]) -> Result<Self> {
+        let libraries = Libraries::find()?;
+        let (report, _) = daemon::find_or_start(&libraries)?;
+        let pipe_directory = report.pipe_directory;
+        let mut source = Daemon::new(&pipe_directory);
+        if source.report()?.programs() > 0 {
+            bail!(
+                "other programs use the daemon, and what is measured beside them says little: wait for \
+                 them, or set CUDA_MPS_PIPE_DIRECTORY to a directory of its own"
+            );
+        }
+        Ok(Self { libraries, pipe_directory, source, words, running: Vec::new() })
+    }
+
+    /// Starts a copy; what it prints is of no interest, but for the errors of the first one.
+    fn start(&mut self, quiet: bool) -> Result<()> {
+        let mut command = super::run::prepared(&self.libraries, self.words)?;
+        command.env(CUDA_MPS_PIPE_DIRECTORY, &self.pipe_directory).stdin(Stdio::null());
+        command.stdout(Stdio::null());
+        if quiet {
+            command.stderr(Stdio::null());
+        }
+        let child = command.spawn();
+        let child = child.with_context(|| format!("running {}", self.words[0].display()))?;
+        self.running.push(child);
+        Ok(())
+    }
+
+    /// Waits until all have ended, and well.
+    fn wait(&mut self) -> Result<()> {
+        for mut child in self.running.drain(..) {
+            ended_well(child.wait()?)?;
+        }
+        Ok(())
+    }
+
+    /// Ends all, and waits until the daemon has seen it.
+    fn end(&mut self) {
+        for child in &mut self.running {
+            if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+                // It may have ended already.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+        }
+        let end = Instant::now() + ENDING;
+        for mut child in self.running.drain(..) {
+            while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(LOOK / 5);
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// The next run begins when nothing of the last one is left.
+    fn until_nobody(&mut self) -> Result<()> {
+        let end = Instant::now() + ENDING;
+        while self.source.report()?.programs() > 0 {
+            if Instant::now() > end {
+                bail!("programs of the last run are still at the daemon: `openmps ps` shows them");
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// One from its start to its end, which is what it does in a run.
+    fn alone(&mut self) -> Result<Alone> {
+        // Once without looking: code is compiled and kept.
+        self.start(false)?;
+        self.wait()?;
+        self.until_nobody()?;
+        let begun = Instant::now();
+        self.start(true)?;
+        let mut readings: Option<(Reading, Reading)> = None;
+        let mut kernels = Vec::new();
+        let status = loop {
+            if let Some(status) = self.running[0].try_wait()? {
+                break status;
+            }
+            let report = self.source.report()?;
+            if report.programs() > 0 {
+                let now = Reading { at: Instant::now(), report };
+                readings = Some(match readings.take() {
+                    None => (now.clone(), now),
+                    Some((first, _)) => (first, now),
+                });
+                if let Some(client) = self.source.counts()?.into_iter().next()
+                    && !client.kernels.is_empty()
+                {
+                    kernels = client.kernels;
+                }
+            }
+            std::thread::sleep(LOOK);
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        self.running.clear();
+        ended_well(status)?;
+        let Some((first, last)) = readings.filter(|(first, last)| last.at > first.at) else {
+            bail!(
+                "the program ended before it could be looked at, or used no device: give it more work, \
+                 for a second at least"
+            );
+        };
+        let (mut observed, machine) = between(&first, &last)?;
+        // Its start and end, without the device, are a part of its time too.
+        let part = observed.seconds / seconds.max(1e-9);
+        observed.busy *= part;
+        observed.sm_share *= part;
+        observed.occupancy *= part;
+        observed.seconds = seconds;
+        Ok((1.0 / seconds, observed, kernels, machine))
+    }
+
+    /// So many from the first one's start to the last one's end: runs a second.
+    fn together(&mut self, copies: u32) -> Result<f64> {
+        self.until_nobody()?;
+        let begun = Instant::now();
+        (0..copies).try_for_each(|_| self.start(true))?;
+        self.wait()?;
+        Ok(f64::from(copies) / begun.elapsed().as_secs_f64())
+    }
+
+    /// One that is looked at for so long once it launches kernels: kernels a second.
+    fn alone_for(&mut self, length: Duration) -> Result<Alone> {
+        let (rate, first, last, kernels) = self.together_for(1, length)?;
+        let (observed, machine) = between(&first, &last)?;
+        Ok((rate, observed, kernels, machine))
+    }
+
+    /// So many that are looked at once all of them launch kernels: kernels a second, and what was seen.
+    fn together_for(
+        &mut self,
+        copies: u32,
+        length: Duration,
+    ) -> Result<(f64, Reading, Reading, Vec<Kernel>)> {
+        self.until_nobody()?;
+        for number in 0..copies {
+            self.start(copies > 1 || number > 0)?;
+        }
+        let end = Instant::now() + STARTING;
+        let mut before: BTreeMap<ClientKey, u64> = BTreeMap::new();
+        // From when each has launched something and launches more: a start has kernels of its own.
+        loop {
+            let report = self.source.report()?;
+            let now: BTreeMap<ClientKey, u64> =
+                clients(&report).map(|(key, client)| (key, client.kernels)).collect();
+            let goes_on = |(key, kernels): (&ClientKey, &u64)| {
+                before.get(key).is_some_and(|earlier| *earlier > 0 && kernels > earlier)
+            };
+            if now.iter().filter(|row| goes_on(*row)).count() >= copies as usize {
+                break;
+            }
+            before = now;
+            self.all_run()?;
+            if Instant::now() > end {
+                bail!("after {} s not all copies launch kernels", STARTING.as_secs());
+            }
+            std::thread::sleep(4 * LOOK);
+        }
+        std::thread::sleep(length / 4);
+        let first = Reading { at: Instant::now(), report: self.source.report()? };
+        std::thread::sleep(length);
+        let last = Reading { at: Instant::now(), report: self.source.report()? };
+        let kernels = self.source.counts()?.into_iter().next().map(|client| client.kernels);
+        self.all_run()?;
+        self.end();
+        let rates = Rates::between(Some(&first), &last);
+        let rate = rates.clients.iter().map(|client| client.kernels_per_s).sum::<f64>();
+        if rate <= 0.0 {
+            bail!("no kernel was launched in {} s: look for longer", length.as_secs());
+        }
+        Ok((rate, first, last, kernels.unwrap_or_default()))
+    }
+
+    fn all_run(&mut self) -> Result<()> {
+        for child in &mut self.running {
+            if let Some(status) = child.try_wait()? {
+                ended_well(status)?;
+                bail!("the program ended while it was looked at: leave out --seconds");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn ended_well(status: ExitStatus) -> Result<()> {
     if !status.success() {
         bail!("the program failed ({status}): advice needs one that ends well");
     }
     Ok(())
 }
 
-/// What a program does alone: its time, what it had of the device in all of it, its kernels.
-fn alone(
-    source: &mut Daemon,
-    mut child: Child,
-) -> Result<(f64, Observed, Vec<control::counts::Kernel>, Machine)> {
-    let begun = Instant::now();
-    let mut readings: Option<(Reading, Reading)> = None;
-    let mut kernels = Vec::new();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        let report = source.report()?;
-        if report.programs() > 0 {
-            let now = Reading { at: Instant::now(), report };
-            readings = Some(match readings.take() {
-                None => (now.clone(), now),
-                Some((first, _)) => (first, now),
-            });
-            if let Some(client) = source.counts()?.into_iter().next()
-                && !client.kernels.is_empty()
-            {
-                kernels = client.kernels;
-            }
-        }
-        std::thread::sleep(LOOK);
-    };
-    let seconds = begun.elapsed().as_secs_f64();
-    if !status.success() {
-        bail!("the program failed ({status}): advice needs one that ends well");
-    }
-    let Some((first, last)) = readings.filter(|(first, last)| last.at > first.at) else {
-        bail!(
-            "the program ended before it could be looked at, or used no device: give it more work, \
-             for a second at least"
-        );
-    };
-    let stretch = last.at - first.at;
-    let rates = Rates::between(Some(&first), &last);
+/// What the one client had of its device between two readings.
+fn between(first: &Reading, last: &Reading) -> Result<(Observed, Machine)> {
+    let rates = Rates::between(Some(first), last);
     let (Some(client), Some(device)) = (rates.clients.first(), rates.devices.first()) else {
         bail!("the program did not use the device for long enough to be looked at");
     };
     let machine = Machine::of(device.sms, device.memory_total);
-    // Its start and end, without the device, are a part of its time too.
-    let mut observed = Observed::of_rates(client, stretch);
-    let part = stretch.as_secs_f64() / seconds.max(1e-9);
-    observed.busy *= part;
-    observed.sm_share *= part;
-    observed.occupancy *= part;
-    observed.seconds = seconds;
-    Ok((seconds, observed, kernels, machine))
+    Ok((Observed::of_rates(client, last.at - first.at), machine))
 }
 
 fn print(advice: &Advice) -> Result<()> {

@@ -7,6 +7,8 @@ use observe::source::Source;
 use observe::trace::{Recorder, nvtx};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// From one question to the daemon to the next: records are kept for some seconds at least.
@@ -17,7 +19,8 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(200);
 /// The file has a track for each stream of each client, for its submissions, and, on the software
 /// GPU, for each SM; arrows lead from a submission to where the work began. Programs that run
 /// already are recorded too, and need not take part. `openmps run --trace` records one program from
-/// its start, with the ranges that it marks by NVTX.
+/// its start, with the ranges that it marks by NVTX. Ctrl-C ends the recording, and what was recorded
+/// is written.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps trace --seconds 5                   all clients, into openmps.pftrace
@@ -45,9 +48,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(pid) = arguments.pids.iter().find(|pid| !known.contains(pid)) {
         bail!("no client has the PID {pid}; `openmps ps` lists them");
     }
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, interrupted.clone()).context("watching for Ctrl-C")?;
+    }
     let mut recorder = Recorder::begin(&mut source, &arguments.pids)?;
+    output::say(format_args!("recording for {} s; Ctrl-C ends it earlier", arguments.seconds));
     let end = Instant::now() + Duration::from_secs(arguments.seconds.into());
-    while Instant::now() < end {
+    while Instant::now() < end && !interrupted.load(Ordering::Relaxed) {
         std::thread::sleep(PERIOD.min(end.saturating_duration_since(Instant::now())));
         recorder.take(&mut source)?;
     }

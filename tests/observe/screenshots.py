@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Makes the pictures of docs/observe: the page of `openmps web` in Chromium, `openmps top` in a terminal.
+
+    screenshots.py DIST [--output DIR] [--seconds 75]
+
+DIST is an installation, made by `cargo xtask dist --release`. Needs chromium and tmux. Runs a mix of
+samples on the software GPU, with a daemon of its own, and waits so that the charts have a history.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import browser  # noqa: E402
+import check  # noqa: E402
+
+MIX = [("--class", "latency", "mlp_inference"), ("n_body", "--blocks", "3"), ("spin", "--blocks", "1"),
+       ("--class", "batch", "convnet_inference"), ("vector_add", "--size", "1048576")]
+COLUMNS, LINES = 110, 24
+# A terminal's colours, and the size of a cell, pixels.
+BACK, TEXT = "#14171b", "#e6e8ea"
+COLOURS = ["#5b636d", "#ff8a80", "#4fce92", "#f0b252", "#7fabff", "#d6a2ff", "#6fd3e0", "#e6e8ea"]
+WIDE, TALL = 9, 20
+
+
+def cells(text):
+    """Lines of (character, colour, bold) of what tmux has captured with its escapes."""
+    for line in text.split("\n"):
+        colour, bold, row = TEXT, False, []
+        for escape, character in re.findall(r"\x1b\[([\d;]*)m|(.)", line):
+            if character:
+                row.append((character, colour, bold))
+                continue
+            for code in (int(part or 0) for part in escape.split(";")):
+                if code == 0:
+                    colour, bold = TEXT, False
+                elif code == 1:
+                    bold = True
+                elif code == 39:
+                    colour = TEXT
+                elif 30 <= code <= 37 or 90 <= code <= 97:
+                    colour = COLOURS[code % 10]
+        yield row
+
+
+def picture(text, columns, lines):
+    """The terminal as SVG: letters as text, blocks as rectangles, so that they meet."""
+    width, height = columns * WIDE + 32, lines * TALL + 32
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
+           f'<rect width="{width}" height="{height}" rx="10" fill="{BACK}"/>',
+           f'<g font-family="ui-monospace, DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="15" fill="{TEXT}" '
+           'xml:space="preserve">']
+    for at, row in enumerate(cells(text)):
+        y = 16 + at * TALL
+        column = 0
+        while column < len(row):
+            character, colour, bold = row[column]
+            x = 16 + column * WIDE
+            if "▁" <= character <= "█":
+                part = (ord(character) - ord("▁") + 1) / 8 * (TALL - 3)
+                out.append(f'<rect x="{x}" y="{y + TALL - 1 - part:g}" width="{WIDE}" height="{part:g}" fill="{colour}"/>')
+            if character == " " or "▁" <= character <= "█":
+                column += 1
+                continue
+            end = column
+            while end < len(row) and row[end][1:] == (colour, bold) and row[end][0] != " " and not "▁" <= row[end][0] <= "█":
+                end += 1
+            word = "".join(cell[0] for cell in row[column:end])
+            for special, name in [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")]:
+                word = word.replace(special, name)
+            weight = ' font-weight="700"' if bold else ""
+            fill = "" if colour == TEXT else f' fill="{colour}"'
+            out.append(f'<text x="{x}" y="{y + 15}" textLength="{(end - column) * WIDE}"{weight}{fill}>{word}</text>')
+            column = end
+    return "\n".join([*out, "</g></svg>"]) + "\n"
+
+
+def take_top(scene, output, keys, name):
+    session = f"openmps-top-{scene.directory.name}"
+    tmux = lambda *words: subprocess.run(["tmux", "-L", session, *words], check=True, text=True, capture_output=True)
+    tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(LINES), "-e", "TERM=xterm-256color",
+         "-e", f"CUDA_MPS_PIPE_DIRECTORY={scene.directory}/pipe", f"{scene.dist}/bin/openmps top")
+    try:
+        time.sleep(15)
+        for key in keys:
+            tmux("send-keys", key)
+            time.sleep(2)
+        text = tmux("capture-pane", "-e", "-p").stdout.rstrip("\n")
+        lines = min(LINES, text.count("\n") + 1)
+        (output / f"{name}.svg").write_text(picture(text, COLUMNS, lines))
+    finally:
+        tmux("kill-server")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("dist", type=Path)
+    parser.add_argument("--output", type=Path, default=HERE.parents[1] / "docs/observe")
+    parser.add_argument("--seconds", type=float, default=75)
+    arguments = parser.parse_args()
+    check.with_readers()
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory(prefix="openmps-pictures-") as directory:
+        scene = check.Scene(arguments.dist.resolve(), Path(directory))
+        scene.openmps("up")
+        try:
+            for *options, name in [(*words[:2], words[2]) if words[0] == "--class" else ("--", words) for words in MIX]:
+                words = name if isinstance(name, tuple) else (name,)
+                options = options if options[0] == "--class" else []
+                scene.start(scene.dist / "bin/openmps", "run", "-q", *options, "--", scene.sample(words[0]), *words[1:],
+                            "--seconds", "600")
+            check.until("the programs run", lambda: len(MIX) == sum(
+                c["kernels"] > 0 for s in scene.shell("report")["servers"] for c in s["clients"]))
+            with check.web(scene) as (base, token), sync_playwright() as playwright:
+                page = browser.launch(playwright).new_page(viewport={"width": 1280, "height": 900}, bypass_csp=True)
+                page.goto(f"{base}/?token={token}")
+                time.sleep(arguments.seconds)
+                page.select_option("#length", "200")
+                page.click("#record")
+                page.wait_for_function("+document.querySelector('#timeline').dataset.records > 0")
+                page.click("#advise")
+                page.wait_for_selector("#advice li")
+                page.mouse.move(2, 2)
+                browser.take(page, arguments.output)
+            take_top(scene, arguments.output, [], "top")
+            take_top(scene, arguments.output, ["k"], "top-kernels")
+        finally:
+            scene.end()
+            scene.openmps("down", "--timeout", "0")
+
+
+if __name__ == "__main__":
+    main()

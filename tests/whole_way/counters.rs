@@ -161,3 +161,75 @@ fn a_table_has_a_row_for_each_kernel_of_each_client() {
         assert!(number("sm_ns") > 0 && number("warp_ns") >= number("sm_ns"), "{text}");
     }
 }
+
+/// What one launch of a kernel is, and how many of them there are.
+struct Geometry {
+    kernel: &'static str,
+    launches: u64,
+    blocks: u64,
+    threads: u64,
+}
+
+fn geometry(kernel: &'static str, launches: u64, blocks: u64, threads: u64) -> Geometry {
+    Geometry { kernel, launches, blocks, threads }
+}
+
+#[test]
+fn counts_are_what_the_kernels_geometry_says() {
+    let scene = Scene::with_daemon();
+    let adding = ["--size", "4096", "--blocks", "3", "--warm-up", "7"];
+    let scanning = ["--size", "1000", "--blocks", "2", "--warm-up", "4"];
+    let reducing = ["--size", "3000", "--blocks", "5", "--warm-up", "3"];
+    let mix = [
+        (waiting(&scene, "vector_add", &adding), vec![geometry("vector_add", 7, 3, 256)]),
+        (
+            waiting(&scene, "scan", &scanning),
+            vec![
+                geometry("scan_parts", 4, 2, 128),
+                geometry("scan_totals", 4, 1, 128),
+                geometry("add_offsets", 4, 2, 128),
+                geometry("bitonic_sort", 4, 2, 128),
+            ],
+        ),
+        (waiting(&scene, "reduction", &reducing), vec![geometry("reduce", 3, 5, 256)]),
+    ];
+    let counts = scene.control("counts").expect_success().json();
+    for (program, kernels) in &mix {
+        let account = account(&scene, program);
+        let rows = counts.as_array().expect("clients").iter();
+        let mut rows = rows.filter(|row| row["client"] == account["id"]);
+        let client = rows.next().unwrap_or_else(|| panic!("no counts of {account}: {counts}"));
+        let sum = |rows: &Value, name: &str| -> u64 {
+            let rows = rows.as_array().expect("rows").iter();
+            rows.map(|row| row[name].as_u64().expect("a number")).sum()
+        };
+        assert_eq!(client["kernels"].as_array().map(Vec::len), Some(kernels.len()), "{client}");
+        for Geometry { kernel, launches, blocks, threads } in kernels {
+            let rows = client["kernels"].as_array().expect("kernels").iter();
+            let mut rows = rows.filter(|row| row["name"] == *kernel);
+            let row = rows.next().unwrap_or_else(|| panic!("no {kernel} in {client}"));
+            let counted = ["launches", "blocks", "threads"].map(|name| row[name].as_u64());
+            let expected = [*launches, launches * blocks, launches * blocks * threads].map(Some);
+            assert_eq!(counted, expected, "{row}");
+            assert_eq!((&row["timing"], sum(&row["shapes"], "launches")), (&"exact".into(), *launches));
+            let times = ["device_ns", "sm_active_ns", "warp_ns"].map(|n| row[n].as_u64());
+            // A block of so many warps is resident as long as its SM has it.
+            let [Some(device), Some(sms), Some(warps)] = times else { panic!("{row}") };
+            assert!(device > 0 && sms > 0 && warps >= sms * (threads / 32), "{row}");
+        }
+        // What each kernel took is what the client took, by every way of adding up.
+        let all: u64 = kernels.iter().map(|kernel| kernel.launches).sum();
+        assert_eq!((account["kernels"].as_u64(), sum(&client["streams"], "kernels")), (Some(all), all));
+        for name in ["device_ns", "sm_active_ns", "warp_ns", "global_bytes", "thread_instructions"] {
+            assert_eq!(sum(&client["kernels"], name), count(&account, name), "{name}: {client}");
+        }
+        assert_eq!(sum(&client["kernels"], "blocks"), count(&account, "blocks"));
+        for name in ["bytes_in", "bytes_out", "bytes_within"] {
+            assert_eq!(account["copies"][name].as_u64(), Some(sum(&client["streams"], name)), "{name}");
+        }
+    }
+    // Copies whose sizes follow from the programs' options; scan puts its keys back in each round.
+    let copied = |at: usize, name: &str| account(&scene, &mix[at].0)["copies"][name].as_u64();
+    assert_eq!(copied(0, "bytes_in"), Some(2 * 4 * 4096));
+    assert_eq!(copied(1, "bytes_within"), Some(4 * 4 * 1000 + 4 * 1000 + 4 * 8));
+}

@@ -14,5 +14,6 @@ mod results;
 mod scale;
 mod scheduling;
 mod shares;
+mod traces;
 mod users;
 mod waits;

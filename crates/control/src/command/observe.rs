@@ -30,8 +30,10 @@ pub(super) fn counts(request: &Request<'_>) -> Result<String, Failure> {
 }
 
 /// `trace`: what was done since a place in each server's records: `PID:NEXT`, or `PID` from now on.
-/// Without arguments, from now on, of all servers that are seen.
+/// Without arguments, from now on, of all servers that are seen. Servers that start within the next
+/// seconds record all that they do, from number 1 on.
 pub(super) fn trace(request: &Request<'_>) -> Result<String, Failure> {
+    request.daemon.record_servers_to_come();
     let mut places = Vec::new();
     for word in &request.arguments {
         let (pid, from) = word.split_once(':').unwrap_or((word, "0"));
@@ -39,7 +41,7 @@ pub(super) fn trace(request: &Request<'_>) -> Result<String, Failure> {
         match find(request, pid) {
             Ok(server) => places.push((server.pid, from)),
             // It has ended: nothing more comes of it.
-            Err(_) if request.arguments.len() > 1 => {}
+            Err(_) if word.contains(':') => {}
             Err(error) => return Err(error),
         }
     }

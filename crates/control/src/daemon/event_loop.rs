@@ -325,11 +325,15 @@ impl EventLoop {
 
     fn take_message(&self, state: &mut State, pid: u32, message: Message) {
         let control = &self.daemon.logs.control;
+        let recording = state.recording_until.is_some_and(|until| until > Instant::now());
         let Some(server) = state.server(pid) else { return };
         match message {
             Message::Ready(_) => {
                 if matches!(server.phase, Phase::Starting { .. }) {
                     server.phase = Phase::Running;
+                    if recording {
+                        protocol::have_recorded(server);
+                    }
                     // Not before: a server that fails would leave it unread, and its own word with it.
                     protocol::send_settings(server, false);
                     control.control(format!("NEW SERVER {pid}: Ready"));

@@ -55,6 +55,8 @@ pub const DESCRIBE: &str = "--describe";
 
 /// How long a server may take to answer a question. It answers from memory.
 const ANSWER_S_MAX: u64 = 3;
+/// After a question for records, servers that get ready record at once for so long.
+const RECORDING: Duration = Duration::from_secs(5);
 /// How long a server may take to terminate a client: its running kernel must end first.
 const TERMINATE_S_MAX: u64 = 30;
 
@@ -223,6 +225,11 @@ impl Daemon {
             Reply::Counts(parts) => Ok(parts),
             _ => Err(QueryError::Silent(pid)),
         }
+    }
+
+    /// Servers that get ready within the next seconds record their clients' work from its beginning.
+    pub(crate) fn record_servers_to_come(&self) {
+        self.lock().recording_until = Some(Instant::now() + RECORDING);
     }
 
     /// What one server has recorded since the record of that number; 0: from now on.

@@ -11,6 +11,12 @@ pub(super) fn send_question(server: &Socket, number: u32, question: Question) ->
     server.send(&Message::Ask(Ask { number, question }), &[])
 }
 
+/// Has a server that is ready record its clients' work before it has any. Its answer is nobody's: no
+/// question has the number 0.
+pub(super) fn have_recorded(server: &Server) {
+    let _ = send_question(&server.socket, 0, Question::Trace(1));
+}
+
 /// Tells a server that is ready what its clients are given, for its log: without it the log lacks a
 /// line. With `now` clients that are there get the share too. One that starts is told when it is ready.
 pub(super) fn send_settings(server: &Server, now: bool) {

@@ -62,6 +62,8 @@ pub(super) struct State {
     pub features: Features,
     /// Partitions of the configuration file, and their servers' names, until the devices are known.
     pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
+    /// Until then servers that get ready record what their clients do from the first one on.
+    pub recording_until: Option<Instant>,
     /// The files are gone and the lock is free.
     pub ended: bool,
 }

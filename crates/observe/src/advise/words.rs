@@ -6,8 +6,14 @@ use crate::rates::{bytes_text, time_text};
 /// Below this gain sharing is not worth it.
 const WORTH: f64 = 1.1;
 
+/// A share in percent; small ones, which are not nothing, with a decimal place.
 fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
+    let decimals = usize::from(share > 0.0 && share < 0.095);
+    format!("{:.decimals$} %", 100.0 * share)
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Whether sharing gains something: by what was measured, else by the model.
@@ -82,12 +88,12 @@ pub fn describe(advice: &Advice) -> Vec<String> {
     }
     for kernel in a.kernels.iter().filter(|kernel| kernel.part >= 0.1) {
         let mut text = format!(
-            "{} ({} of its device time, {} a launch): {} block(s) of {} threads",
+            "{} ({} of its device time, {} a launch): {} of {}",
             kernel.name,
             percent(kernel.part),
             time_text(kernel.mean_ns),
-            kernel.blocks,
-            kernel.threads
+            counted(kernel.blocks, "block"),
+            counted(kernel.threads, "thread")
         );
         if kernel.slots > 0 {
             text += &format!(", the device has slots for {}", kernel.slots);

@@ -5,6 +5,9 @@ use anyhow::Result;
 use control::trace::{Record, Trace, TraceClient};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A server's state in reports once it takes clients.
+const READY: &str = "ACTIVE";
+
 /// A client of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
@@ -34,6 +37,8 @@ pub struct Recorder {
     /// Only these processes; empty: all.
     pids: BTreeSet<u32>,
     left_out: BTreeSet<u32>,
+    /// The daemon was asked.
+    has_begun: bool,
     recording: Recording,
 }
 
@@ -44,17 +49,20 @@ impl Recorder {
             places: BTreeMap::new(),
             pids: pids.iter().copied().collect(),
             left_out: BTreeSet::new(),
+            has_begun: false,
             recording: Recording::default(),
         };
         recorder.take(source)?;
         Ok(recorder)
     }
 
-    /// Takes in what has come since. Servers that have started meanwhile are recorded from now on.
+    /// Takes in what has come since. Servers that have started meanwhile are recorded from their start on.
     pub fn take(&mut self, source: &mut dyn Source) -> Result<()> {
         let report = source.report()?;
         for server in &report.servers {
-            self.places.entry(server.pid).or_insert(0);
+            // One that was not there, or not ready, when recording began has recorded from its start on.
+            let from = u64::from(self.has_begun || server.state != READY);
+            self.places.entry(server.pid).or_insert(from);
             let device = server.devices.first();
             let device =
                 device.map_or((0, String::new()), |device| (device.ordinal, device.name.clone()));
@@ -67,10 +75,9 @@ impl Recorder {
         }
         let is_there = |pid: &u32| report.servers.iter().any(|server| server.pid == *pid);
         self.places.retain(|server, _| is_there(server));
+        self.has_begun = true;
+        // Without places too: servers to come are to record.
         let places: Vec<(u32, u64)> = self.places.iter().map(|(pid, from)| (*pid, *from)).collect();
-        if places.is_empty() {
-            return Ok(());
-        }
         for Trace { server, next, lost, clients, records } in source.trace(&places)? {
             self.places.insert(server, next);
             self.recording.lost += lost;
@@ -104,5 +111,68 @@ impl Recorder {
     /// What was recorded.
     pub fn finish(self) -> Recording {
         self.recording
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rates::tests::reading;
+    use control::counts::ClientCounts;
+    use control::report::Report;
+    use std::time::Instant;
+
+    /// A daemon whose servers are these; notes the places that it is asked for.
+    struct Fake {
+        servers: Vec<(u32, &'static str)>,
+        asked: Vec<Vec<(u32, u64)>>,
+    }
+
+    impl Source for Fake {
+        fn report(&mut self) -> Result<Report> {
+            let mut report = reading(Instant::now(), 1, &[]).report;
+            let model = report.servers.remove(0);
+            for (pid, state) in &self.servers {
+                let mut server = model.clone();
+                (server.pid, server.state) = (*pid, (*state).to_owned());
+                report.servers.push(server);
+            }
+            Ok(report)
+        }
+        fn counts(&mut self) -> Result<Vec<ClientCounts>> {
+            Ok(Vec::new())
+        }
+        fn trace(&mut self, places: &[(u32, u64)]) -> Result<Vec<Trace>> {
+            self.asked.push(places.to_vec());
+            // One that is not ready does not answer.
+            let ready = |pid: u32| self.servers.iter().any(|s| s.0 == pid && s.1 == READY);
+            let places = places.iter().filter(|place| ready(place.0));
+            let answer = |place: &(u32, u64)| Trace { server: place.0, next: 9, ..Trace::default() };
+            Ok(places.map(answer).collect())
+        }
+        fn command(&mut self, _: &str) -> Result<String> {
+            Ok(String::new())
+        }
+    }
+
+    #[test]
+    fn servers_to_come_are_recorded_from_their_first_record_on() {
+        let mut source = Fake { servers: vec![], asked: vec![] };
+        let mut recorder = Recorder::begin(&mut source, &[]).expect("it answers");
+        source.servers = vec![(5, "INITIALIZING")];
+        recorder.take(&mut source).expect("it answers");
+        source.servers = vec![(5, READY), (6, READY)];
+        recorder.take(&mut source).expect("it answers");
+        recorder.take(&mut source).expect("it answers");
+        // Asked without servers too: the daemon is to know that somebody records.
+        let expected: [&[(u32, u64)]; 4] = [&[], &[(5, 1)], &[(5, 1), (6, 1)], &[(5, 9), (6, 9)]];
+        assert_eq!(source.asked, expected);
+    }
+
+    #[test]
+    fn servers_that_are_there_are_recorded_from_now_on() {
+        let mut source = Fake { servers: vec![(5, READY), (6, "INITIALIZING")], asked: vec![] };
+        Recorder::begin(&mut source, &[]).expect("it answers");
+        assert_eq!(source.asked, [[(5, 0), (6, 1)]]);
     }
 }

@@ -14,6 +14,7 @@ use observe::rates::{ClientKey, Rates, Reading, clients};
 use observe::source::{Daemon, Source};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Child, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long programs may take to launch kernels, and to end.
 const STARTING: Duration = Duration::from_secs(180);
 const ENDING: Duration = Duration::from_secs(10);
+/// Copies that launch so many of the kernels of one alone do the same work.
+const SAME_WORK: RangeInclusive<f64> = 0.9..=1.1;
 
 /// Say what sharing the device would gain, and why
 ///
@@ -125,6 +128,8 @@ struct Trial<'a> {
     source: Daemon,
     words: &'a [OsString],
     running: Vec<Child>,
+    /// Kernels of a run of the program alone.
+    kernels_alone: u64,
 }
 
 impl Drop for Trial<'_> {
@@ -145,7 +150,7 @@ impl<'a> Trial<'a> {
                  them, or set CUDA_MPS_PIPE_DIRECTORY to a directory of its own"
             );
         }
-        Ok(Self { libraries, pipe_directory, source, words, running: Vec::new() })
+        Ok(Self { libraries, pipe_directory, source, words, running: Vec::new(), kernels_alone: 0 })
     }
 
     /// Starts a copy; what it prints is of no interest, but for the errors of the first one.
@@ -232,6 +237,7 @@ impl<'a> Trial<'a> {
         let seconds = begun.elapsed().as_secs_f64();
         self.running.clear();
         ended_well(status)?;
+        self.kernels_alone = kernels.iter().map(|kernel| kernel.launches).sum();
         let Some((first, last)) = readings.filter(|(first, last)| last.at > first.at) else {
             bail!(
                 "the program ended before it could be looked at, or used no device: give it more work, \
@@ -248,13 +254,31 @@ impl<'a> Trial<'a> {
         Ok((1.0 / seconds, observed, kernels, machine))
     }
 
-    /// So many from the first one's start to the last one's end: runs a second.
+    /// So many from the first one's start to the last one's end: runs a second, of the work that one does
+    /// alone.
     fn together(&mut self, copies: u32) -> Result<f64> {
         self.until_nobody()?;
         let begun = Instant::now();
         (0..copies).try_for_each(|_| self.start(true))?;
+        let mut kernels: BTreeMap<ClientKey, u64> = BTreeMap::new();
+        while self.running.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {
+            let report = self.source.report()?;
+            kernels.extend(clients(&report).map(|(key, client)| (key, client.kernels)));
+            std::thread::sleep(LOOK);
+        }
+        let seconds = begun.elapsed().as_secs_f64();
         self.wait()?;
-        Ok(f64::from(copies) / begun.elapsed().as_secs_f64())
+        let each = kernels.values().sum::<u64>() as f64 / f64::from(copies);
+        let of_alone = each / self.kernels_alone.max(1) as f64;
+        // The last kernels before an end are not always seen.
+        if SAME_WORK.contains(&of_alone) {
+            return Ok(f64::from(copies) / seconds);
+        }
+        output::say(format_args!(
+            "a copy launched {of_alone:.2} times the kernels of the program alone: it does not do the \
+             same work each time, so kernels are compared and not runs"
+        ));
+        Ok(f64::from(copies) * of_alone / seconds)
     }
 
     /// One that is looked at for so long once it launches kernels: kernels a second.

@@ -1,6 +1,7 @@
 //! `openmps demo`: what sharing gains, shown with real programs on this machine's device.
 
 mod faults;
+mod util;
 
 use crate::activity::Utilisation;
 use crate::group::{self, Program, Setting, Stage};
@@ -95,57 +96,11 @@ struct Report {
     rows: Vec<Row>,
 }
 
-/// What the device said while so many programs ran.
-#[derive(Serialize)]
-struct UtilRow {
-    programs: usize,
-    per_s: f64,
-    #[serde(flatten)]
-    utilisation: Utilisation,
-}
-
-/// One block keeps one SM busy, and GPU-Util says 100 %; eight such programs have as many SMs.
-fn show_util(stage: &Stage, arguments: &Arguments) -> Result<ExitCode> {
-    let mut rows = Vec::new();
-    if !arguments.json {
-        output::print("PROGRAMS  GPU-UTIL  SM ACTIVITY  OCCUPANCY  ITERATIONS/S\n")?;
-    }
-    for programs in [1, 8] {
-        let running = self::programs(stage, &WORKLOADS[0], programs, arguments.seconds);
-        let daemon = stage.daemon()?;
-        let figures = measure(stage, Setting::Shared(&daemon), &running)?;
-        drop(daemon);
-        let Some(utilisation) = figures.utilisation else {
-            bail!(
-                "this device does not say how busy its SMs were: OPENMPS_PROVIDER=soft shows it on \
-                 the software GPU, `openmps top` estimates it on this one"
-            );
-        };
-        if !arguments.json {
-            output::print(&format!(
-                "{programs:>8}  {:>6.0} %  {:>9.1} %  {:>7.1} %  {:>12.0}\n",
-                100.0 * utilisation.gpu_util,
-                100.0 * utilisation.sm_activity,
-                100.0 * utilisation.sm_occupancy,
-                figures.per_s
-            ))?;
-        }
-        rows.push(UtilRow { programs, per_s: figures.per_s, utilisation });
-    }
-    match arguments.json {
-        true => output::print_json(&rows)?,
-        false => output::print(
-            "GPU-Util is the time in which any kernel ran; SM activity is how many SMs had a block.\n",
-        )?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let stage = Stage::new()?;
     if arguments.util {
-        return show_util(&stage, arguments);
+        return util::show(&stage, arguments.seconds, arguments.json);
     }
     if arguments.faults {
         return faults::show(&stage, arguments.json);

@@ -54,7 +54,9 @@ pub use graphs::{GRAPHS_MAX, NODES_MAX};
 pub use limits::{Limits, Terms};
 pub use link::{End, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
-pub use meter::{ClientCounters, KernelCounters, Prediction, Shape, ShapeCounters, Submitted};
+pub use meter::{
+    ClientCounters, KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters, Submitted,
+};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 pub use start::spawn;
@@ -140,6 +142,8 @@ impl Session {
     /// Serves requests until something ends the session.
     fn run(&mut self) {
         let mut record = Record::new();
+        // A program's first work is recorded too.
+        self.follow_trace();
         while self.link.ending().is_none() {
             if self.is_on_trial() {
                 self.await_verdict();

@@ -1,0 +1,35 @@
+//! A trace of a program has all that it did, from its first kernel to its last.
+
+use serde_json::Value;
+use tests::{Scene, dist, finish};
+
+/// The slices of a category in a trace that was written as JSON.
+fn slices<'a>(trace: &'a Value, category: &str) -> Vec<&'a Value> {
+    let events = trace["traceEvents"].as_array().expect("events").iter();
+    events.filter(|event| event["ph"] == "B" && event["cat"] == category).collect()
+}
+
+#[test]
+fn a_program_is_recorded_from_its_first_kernel_to_its_last() {
+    let scene = Scene::with_daemon();
+    // The first program has its server started, the second one finds it there.
+    for name in ["first.json", "second.json"] {
+        let path = scene.file(name);
+        let sample = dist().join("lib/openmps/samples/vector_add");
+        let mut command = scene.command(&dist().join("bin/openmps"));
+        command.args(["run", "-q", "--trace"]).arg(&path).arg("--").arg(sample);
+        command.args(["--warm-up", "2", "--iterations", "3", "--blocks", "2"]);
+        finish(&mut command).expect_success();
+        let text = std::fs::read_to_string(&path).expect("a trace");
+        let trace: Value = serde_json::from_str(&text).expect("JSON");
+        let kernels = slices(&trace, "kernel");
+        assert_eq!(kernels.len(), 5, "{name}: {text}");
+        for kernel in &kernels {
+            assert_eq!((&kernel["name"], &kernel["args"]["grid"]), (&"vector_add".into(), &"2 x 1 x 1".into()));
+        }
+        // Two blocks a launch, on one SM or two; two arrays in, one out.
+        assert!((5..=10).contains(&slices(&trace, "sm").len()), "{name}: {text}");
+        let copied = |what: &str| slices(&trace, "copy").iter().filter(|c| c["name"] == what).count();
+        assert_eq!((copied("copy to device"), copied("copy to host")), (2, 1), "{name}: {text}");
+    }
+}

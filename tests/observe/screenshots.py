@@ -20,8 +20,12 @@ sys.path.insert(0, str(HERE))
 import browser  # noqa: E402
 import check  # noqa: E402
 
-MIX = [("--class", "latency", "mlp_inference"), ("n_body", "--blocks", "3"), ("spin", "--blocks", "1"),
-       ("--class", "batch", "convnet_inference"), ("vector_add", "--size", "1048576")]
+# Options of `openmps run`, and a sample with its arguments.
+MIX = [(["--class", "latency"], ["mlp_inference"]),
+       ([], ["n_body", "--blocks", "3", "--size", "2048"]),
+       ([], ["spin", "--kernel", "clock", "--work", "30000000"]),
+       (["--class", "batch"], ["convnet_inference", "--blocks", "2"]),
+       ([], ["vector_add", "--size", "1048576"])]
 COLUMNS, LINES = 110, 24
 # A terminal's colours, and the size of a cell, pixels.
 BACK, TEXT = "#14171b", "#e6e8ea"
@@ -111,10 +115,8 @@ def main():
         scene = check.Scene(arguments.dist.resolve(), Path(directory))
         scene.openmps("up")
         try:
-            for *options, name in [(*words[:2], words[2]) if words[0] == "--class" else ("--", words) for words in MIX]:
-                words = name if isinstance(name, tuple) else (name,)
-                options = options if options[0] == "--class" else []
-                scene.start(scene.dist / "bin/openmps", "run", "-q", *options, "--", scene.sample(words[0]), *words[1:],
+            for options, (name, *words) in MIX:
+                scene.start(scene.dist / "bin/openmps", "run", "-q", *options, "--", scene.sample(name), *words,
                             "--seconds", "600")
             check.until("the programs run", lambda: len(MIX) == sum(
                 c["kernels"] > 0 for s in scene.shell("report")["servers"] for c in s["clients"]))

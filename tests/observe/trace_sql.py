@@ -22,7 +22,7 @@ ON_SMS = """
 COPIES = """
     SELECT process.pid AS pid, slice.name AS name, SUM(EXTRACT_ARG(slice.arg_set_id, 'debug.bytes')) AS bytes
     FROM slice JOIN process_track ON slice.track_id = process_track.id JOIN process USING (upid)
-    WHERE slice.category = 'copy' GROUP BY pid, name ORDER BY pid, name"""
+    WHERE slice.category = 'copy' GROUP BY process.pid, slice.name ORDER BY process.pid, slice.name"""
 # Arrows that do not lead from a submission to work that began later.
 WRONG_ARROWS = """
     SELECT COUNT(*) AS wrong FROM flow JOIN slice AS a ON flow.slice_out = a.id JOIN slice AS b ON flow.slice_in = b.id
@@ -34,7 +34,7 @@ CROSSED = """
     WHERE a.category != 'nvtx' AND a.ts < b.ts AND b.ts < a.ts + a.dur AND a.ts + a.dur < b.ts + b.dur"""
 RANGES = """
     SELECT slice.name AS name, slice.depth AS depth, COUNT(*) AS times FROM slice
-    WHERE slice.category = 'nvtx' GROUP BY name, depth ORDER BY depth, name"""
+    WHERE slice.category = 'nvtx' GROUP BY slice.name, slice.depth ORDER BY slice.depth, slice.name"""
 # Kernels that began while a range of their program was open.
 WITHIN = """
     SELECT r.name AS name, COUNT(*) AS kernels

@@ -37,6 +37,21 @@ What programs need:
   have `CUPY_COMPILE_WITH_PTX=1` for CuPy.
 """
 
+PROFILERS = """## Profilers and debuggers
+
+A profiler asks the driver for tables of functions that are not documented and that openmps does not have, and it looks at
+kernels in the program's own context, which under openmps is the server's. Tried on the software GPU with CUPTI 13.0 and
+compute-sanitizer 13.0; `bench/h200/observe.py --parts profilers` tries them on an NVIDIA GPU.
+
+| tool | under openmps | instead |
+| --- | --- | --- |
+| CUPTI, and what is built on it (device times of PyTorch's and JAX's profilers, Nsight Systems' CUDA trace) | subscribing and every activity answer CUPTI_ERROR_UNKNOWN; the program goes on without device times | `openmps run --trace`, `openmps trace`, `openmps top` |
+| NVTX (headers of version 3, the Python package, PyTorch's and JAX's ranges) | ranges are slices of `openmps run --trace` | |
+| compute-sanitizer | the program ends before its first call | `OPENMPS_SOFT_CHECK` on the software GPU |
+| Nsight Compute, cuda-gdb | not tried | the program by itself, without openmps |
+| gdb, perf, strace, Python's profilers | as without openmps: the client library is an ordinary one | |
+"""
+
 
 def known_failures():
     """Programs of which the committed results say that they fail."""
@@ -49,7 +64,7 @@ def write():
     remarks = tomllib.loads(REMARKS.read_text())["remark"]
     parts = [HEAD, versions(), program_table(results.read("programs"), remarks)]
     parts += [suite_section(name, remarks) for name in ("numba-cuda", "cupy")]
-    parts.append(functions.section())
+    parts += [PROFILERS, functions.section()]
     PAGE.write_text("\n".join(parts))
     return 0
 

@@ -55,7 +55,7 @@ pub(super) fn show(stage: &Stage, seconds: f64, json: bool) -> Result<ExitCode> 
     } else {
         output::print(&format!(
             "\nGPU-Util is the time in which any kernel ran: one program of one block makes it {:.0} %,\n\
-             though {:.0} % of the device's {} SMs had work. {} of them together have {:.0} %.\n",
+             though only {:.0} % of the device's {} SMs had work. {} of them together have {:.0} %.\n",
             100.0 * one.gpu_util,
             100.0 * one.sm_activity,
             one.sms,

@@ -29,7 +29,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE / ".venv"
-PACKAGES = ["perfetto", "protobuf", "prometheus-client", "grafana-foundation-sdk", "nvtx", "playwright"]
+PACKAGES = ["perfetto", "protobuf", "prometheus-client", "grafana-foundation-sdk", "nvtx", "pillow", "playwright"]
 PARTS = ["trace", "ranges", "advise", "metrics", "board", "browser"]
 READY_SECONDS_MAX = 120
 

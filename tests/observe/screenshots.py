@@ -26,31 +26,49 @@ MIX = [(["--class", "latency"], ["mlp_inference"]),
        ([], ["spin", "--kernel", "clock", "--work", "30000000"]),
        (["--class", "batch"], ["convnet_inference", "--blocks", "2"]),
        ([], ["vector_add", "--size", "1048576"])]
-COLUMNS, LINES = 110, 24
+COLUMNS, LINES = 112, 16
 # A terminal's colours, and the size of a cell, pixels.
 BACK, TEXT = "#14171b", "#e6e8ea"
-COLOURS = ["#5b636d", "#ff8a80", "#4fce92", "#f0b252", "#7fabff", "#d6a2ff", "#6fd3e0", "#e6e8ea"]
+COLOURS = ["#2c3239", "#ff8a80", "#3fcf9b", "#f2b04e", "#78a9ff", "#d6a2ff", "#6fd3e0", "#e6e8ea",
+           "#4a535d", "#ff8a80", "#3fcf9b", "#f2b04e", "#78a9ff", "#d6a2ff", "#6fd3e0", "#ffffff"]
+CHOSEN = "#2b3a55"
 WIDE, TALL = 9, 20
 
 
 def cells(text):
-    """Lines of (character, colour, bold) of what tmux has captured with its escapes."""
+    """Lines of (character, colour, bold, background) of what tmux has captured with its escapes."""
+    colour, bold, back = TEXT, False, None
     for line in text.split("\n"):
-        colour, bold, row = TEXT, False, []
+        row = []
         for escape, character in re.findall(r"\x1b\[([\d;]*)m|(.)", line):
             if character:
-                row.append((character, colour, bold))
+                row.append((character, colour, bold, back))
                 continue
-            for code in (int(part or 0) for part in escape.split(";")):
+            codes = [int(part or 0) for part in escape.split(";")]
+            while codes:
+                code = codes.pop(0)
                 if code == 0:
-                    colour, bold = TEXT, False
+                    colour, bold, back = TEXT, False, None
                 elif code == 1:
                     bold = True
+                elif code == 7:
+                    back = CHOSEN
+                elif code == 27:
+                    back = None
                 elif code == 39:
                     colour = TEXT
-                elif 30 <= code <= 37 or 90 <= code <= 97:
-                    colour = COLOURS[code % 10]
+                elif code == 38 and codes[:1] == [5]:
+                    colour = COLOURS[codes[1] % 16]
+                    codes = codes[2:]
+                elif 30 <= code <= 37:
+                    colour = COLOURS[code - 30]
+                elif 90 <= code <= 97:
+                    colour = COLOURS[code - 82]
         yield row
+
+
+def is_block(character):
+    return "▁" <= character <= "▏"
 
 
 def picture(text, columns, lines):
@@ -64,16 +82,25 @@ def picture(text, columns, lines):
         y = 16 + at * TALL
         column = 0
         while column < len(row):
-            character, colour, bold = row[column]
+            character, colour, bold, back = row[column]
             x = 16 + column * WIDE
-            if "▁" <= character <= "█":
-                part = (ord(character) - ord("▁") + 1) / 8 * (TALL - 3)
-                out.append(f'<rect x="{x}" y="{y + TALL - 1 - part:g}" width="{WIDE}" height="{part:g}" fill="{colour}"/>')
-            if character == " " or "▁" <= character <= "█":
+            if back:
+                out.append(f'<rect x="{x}" y="{y}" width="{WIDE}" height="{TALL}" fill="{back}"/>')
+            if is_block(character):
+                tall = wide = 1
+                if character <= "█":
+                    tall = (ord(character) - ord("▁") + 1) / 8
+                else:
+                    wide = (ord("▏") - ord(character) + 1) / 8
+                part = tall * (TALL - 6)
+                out.append(f'<rect x="{x}" y="{y + TALL - 3 - part:g}" width="{wide * WIDE:g}" height="{part:g}" fill="{colour}"/>')
+            if character == " " or is_block(character):
                 column += 1
                 continue
             end = column
-            while end < len(row) and row[end][1:] == (colour, bold) and row[end][0] != " " and not "▁" <= row[end][0] <= "█":
+            while end < len(row) and row[end][1:] == row[column][1:] and row[end][0] != " " and not is_block(row[end][0]):
+                if end > column and back:
+                    out.append(f'<rect x="{16 + end * WIDE}" y="{y}" width="{WIDE}" height="{TALL}" fill="{back}"/>')
                 end += 1
             word = "".join(cell[0] for cell in row[column:end])
             for special, name in [("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")]:
@@ -109,6 +136,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=75)
     arguments = parser.parse_args()
     check.with_readers()
+    from PIL import Image
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(prefix="openmps-pictures-") as directory:
@@ -130,7 +158,16 @@ def main():
                 page.click("#advise")
                 page.wait_for_selector("#advice li")
                 page.mouse.move(2, 2)
-                browser.take(page, arguments.output)
+                for scheme in ["light", "dark"]:
+                    page.emulate_media(color_scheme=scheme)
+                    page.wait_for_timeout(500)
+                    # Down to the timeline: what comes behind it is text.
+                    box = page.locator("section:has(#timeline)").bounding_box()
+                    path = arguments.output / f"web-{scheme}.png"
+                    page.screenshot(path=path, full_page=True, clip={
+                        "x": 0, "y": 0, "width": 1280, "height": box["y"] + box["height"] + 12})
+                    # A third of the bytes, and the eye sees no difference.
+                    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
             take_top(scene, arguments.output, [], "top")
             take_top(scene, arguments.output, ["k"], "top-kernels")
         finally:

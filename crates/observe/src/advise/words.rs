@@ -114,7 +114,8 @@ pub fn describe(advice: &Advice) -> Vec<String> {
                 );
             }
             Some(ratio) => {
-                text += &format!("; {ratio:.1} instructions for each byte: SMs bound it")
+                let decimals = usize::from(ratio < 100.0);
+                text += &format!("; {ratio:.decimals$} instructions for each byte: SMs bound it")
             }
             None => {}
         }
@@ -131,7 +132,8 @@ pub fn describe(advice: &Advice) -> Vec<String> {
         let share = (a.sms_while_busy * 100.0).ceil().clamp(1.0, 100.0);
         words.push(format!(
             "A share of {share:.0} % of the SMs would be enough for its kernels \
-             (`openmps set PID --sms {share:.0}%`)."
+             (`openmps set {} --sms {share:.0}%`).",
+            advice.pid.map_or_else(|| "PID".to_owned(), |pid| pid.to_string())
         ));
     }
     words

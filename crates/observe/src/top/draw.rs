@@ -5,13 +5,17 @@ use crate::names;
 use crate::rates::{ClientRates, DeviceRates, bytes_text, time_text};
 use control::counts::Timing;
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
 /// Eighths of a line's height, for history.
 const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Eighths of a column's width, for bars.
+const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+/// Of less height nothing is spent on a blank line.
+const ROOMY: u16 = 16;
 
 fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
@@ -23,16 +27,41 @@ impl App {
     }
 }
 
-/// A bar of that many characters.
-fn bar(share: f64, width: usize) -> String {
-    let full = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
-    format!("{}{}", "█".repeat(full), "·".repeat(width - full))
+/// A bar of that many characters, in eighths of one: what is full, and the rest.
+fn bar(share: f64, width: usize) -> (String, String) {
+    let eighths = (share.clamp(0.0, 1.0) * (8 * width) as f64).round() as usize;
+    let part = PARTS[eighths % 8];
+    let full = format!("{}{part}", "█".repeat(eighths / 8));
+    let rest = width - eighths / 8 - usize::from(!part.is_empty());
+    (full, "·".repeat(rest))
 }
 
-/// The last values as a line of columns.
-fn sparks(values: &[f64], width: usize) -> String {
+/// A share as a number and a bar.
+fn share_cell(app: &App, mark: &str, share: f64, width: usize) -> Cell<'static> {
+    let (full, rest) = bar(share, width);
+    Cell::from(Line::from(vec![
+        Span::raw(format!("{mark}{:>5} ", percent(share))),
+        Span::styled(full, app.colour(Color::Green)),
+        Span::styled(rest, app.colour(Color::DarkGray)),
+    ]))
+}
+
+/// A number, which stands at the right.
+fn right(text: impl Into<Text<'static>>) -> Cell<'static> {
+    Cell::from(text.into().alignment(Alignment::Right))
+}
+
+/// The program without its directories, and its arguments.
+fn shortened(command: &str) -> String {
+    let (program, arguments) = command.split_once(' ').unwrap_or((command, ""));
+    let program = program.rsplit('/').next().unwrap_or(program);
+    format!("{program} {arguments}").trim_end().to_owned()
+}
+
+/// The last values, of those up to `most`, as a line of columns.
+fn sparks(values: &[f64], most: f64, width: usize) -> String {
     let from = values.len().saturating_sub(width);
-    let level = |share: &f64| LEVELS[(share.clamp(0.0, 1.0) * 8.0).ceil() as usize];
+    let level = |share: &f64| LEVELS[((share / most).clamp(0.0, 1.0) * 8.0).ceil() as usize];
     let text: String = values[from..].iter().map(level).collect();
     format!("{text:>width$}")
 }
@@ -44,9 +73,10 @@ fn percent(share: f64) -> String {
 /// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, app: &App) {
     let devices = app.rates.devices.len().clamp(1, 4) as u16;
+    let blank = u16::from(frame.area().height >= ROOMY);
     let [title, top, table, foot] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(devices + 1),
+        Constraint::Length(devices + 1 + blank),
         Constraint::Min(3),
         Constraint::Length(2),
     ])
@@ -65,7 +95,10 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let clients = app.rates.clients.len();
     let mut spans = vec![
         Span::styled("openmps top", bold()),
-        Span::raw(format!("  {clients} client{}", if clients == 1 { "" } else { "s" })),
+        Span::styled(
+            format!("  {clients} client{}", if clients == 1 { "" } else { "s" }),
+            app.colour(Color::Cyan),
+        ),
         Span::raw(format!("  sorted by {}", app.sort.name())),
     ];
     if let Some(device) = app.device.and_then(|at| app.rates.devices.get(at)) {
@@ -78,7 +111,14 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, area: Rect) {
 }
 
 fn draw_devices(frame: &mut Frame<'_>, app: &App, area: Rect) {
-    let head = Row::new(["DEVICE", "GPU-UTIL", "SM ACTIVITY", "OCCUP.", "MEMORY", "SM HISTORY"]);
+    let head = Row::new([
+        Cell::from("DEVICE"),
+        right("GPU-UTIL"),
+        Cell::from("   SM ACTIVITY"),
+        right("OCCUP."),
+        right("MEMORY"),
+        Cell::from("  SM HISTORY"),
+    ]);
     let row = |(at, device): (usize, &DeviceRates)| {
         let history: Vec<f64> =
             app.history_of_device(&device.uuid).iter().map(|(_, activity)| *activity).collect();
@@ -88,17 +128,11 @@ fn draw_devices(frame: &mut Frame<'_>, app: &App, area: Rect) {
             format!("{}/{}", bytes_text(device.memory_used), bytes_text(device.memory_total));
         Row::new(vec![
             Cell::from(format!("{} {}", device.ordinal, device.name)),
-            Cell::from(Span::styled(
-                format!("{:>5}", percent(device.util)),
-                app.colour(Color::Yellow),
-            )),
-            Cell::from(Span::styled(
-                format!("{mark}{:>5} {}", percent(device.sm_activity), bar(device.sm_activity, 8)),
-                app.colour(Color::Green),
-            )),
-            Cell::from(format!("{mark}{}", percent(device.occupancy))),
-            Cell::from(memory),
-            Cell::from(sparks(&history, 12)),
+            right(Span::styled(percent(device.util), app.colour(Color::Yellow))),
+            share_cell(app, mark, device.sm_activity, 8),
+            right(format!("{mark}{}", percent(device.occupancy))),
+            right(memory),
+            Cell::from(Span::styled(sparks(&history, 1.0, 12), app.colour(Color::Green))),
         ])
         .style(style)
     };
@@ -114,34 +148,43 @@ fn draw_devices(frame: &mut Frame<'_>, app: &App, area: Rect) {
     frame.render_widget(Table::new(rows, widths).header(head.style(bold())), area);
 }
 
-fn client_row(app: &App, client: &ClientRates, wide: bool) -> Row<'static> {
+fn client_row(app: &App, client: &ClientRates, wide: Option<f64>) -> Row<'static> {
     let mark = if client.sampled { "~" } else { "" };
-    let text = |text: String| Cell::from(text);
     let mut cells = vec![
-        text(client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())),
-        text(client.id.to_string()),
-        text(client.user.clone()),
-        Cell::from(Span::styled(
-            format!("{mark}{:>5} {}", percent(client.sm_share), bar(client.sm_share, 6)),
-            app.colour(Color::Green),
-        )),
-        text(format!("{mark}{:>5}", percent(client.busy))),
-        text(bytes_text(client.memory)),
-        text(format!("{:.0}", client.kernels_per_s)),
-        text(client.in_flight.to_string()),
+        Cell::from(client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string())),
+        right(client.id.to_string()),
+        Cell::from(client.user.clone()),
+        share_cell(app, mark, client.sm_share, 6),
+        right(Span::styled(format!("{mark}{}", percent(client.busy)), app.colour(Color::Yellow))),
+        right(bytes_text(client.memory)),
+        right(format!("{:.0}", client.kernels_per_s)),
+        right(client.in_flight.to_string()),
     ];
-    if wide {
-        cells.push(text(format!("{mark}{}", percent(client.occupancy))));
-        cells.push(text(percent(client.throttled)));
-        cells.push(text(sparks(&app.history_of((client.server, client.id)), 12)));
+    if let Some(most) = wide {
+        let history = sparks(&app.history_of((client.server, client.id)), most, 12);
+        cells.push(right(format!("{mark}{}", percent(client.occupancy))));
+        cells.push(right(percent(client.throttled)));
+        cells.push(Cell::from(Span::styled(history, app.colour(Color::Green))));
     }
-    cells.push(text(client.command.clone()));
+    cells.push(Cell::from(shortened(&client.command)));
     Row::new(cells)
 }
 
 fn draw_clients(frame: &mut Frame<'_>, app: &App, area: Rect) {
-    let wide = area.width >= 110;
-    let mut head = vec!["PID", "ID", "USER", "SM SHARE", "BUSY", "MEMORY", "KERN/S", "QUEUE"];
+    // Histories are drawn to the highest of them.
+    let shown = app.shown();
+    let highest = shown.iter().flat_map(|client| app.history_of((client.server, client.id)));
+    let wide = (area.width >= 110).then(|| highest.fold(0.01, f64::max));
+    let mut head = vec![
+        Cell::from("PID"),
+        right("ID"),
+        Cell::from("USER"),
+        Cell::from("   SM SHARE"),
+        right("BUSY"),
+        right("MEMORY"),
+        right("KERN/S"),
+        right("QUEUE"),
+    ];
     let mut widths = vec![
         Constraint::Length(8),
         Constraint::Length(4),
@@ -152,13 +195,12 @@ fn draw_clients(frame: &mut Frame<'_>, app: &App, area: Rect) {
         Constraint::Length(6),
         Constraint::Length(5),
     ];
-    if wide {
-        head.extend(["OCCUP.", "HELD", "SM HISTORY"]);
+    if wide.is_some() {
+        head.extend([right("OCCUP."), right("HELD"), Cell::from("  SM HISTORY")]);
         widths.extend([Constraint::Length(6), Constraint::Length(5), Constraint::Length(12)]);
     }
-    head.push("COMMAND");
+    head.push(Cell::from("COMMAND"));
     widths.push(Constraint::Min(8));
-    let shown = app.shown();
     if shown.is_empty() {
         let text = match app.rates.clients.is_empty() {
             true => "no program uses the daemon; `openmps run PROGRAM` starts one",
@@ -179,7 +221,7 @@ fn draw_kernels(frame: &mut Frame<'_>, app: &App, of: (u32, u32), area: Rect) {
         return frame.render_widget(Paragraph::new("the client is gone"), area);
     };
     let [title, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
-    let text = format!("Kernels of {} ({})", named(client), client.command);
+    let text = format!("Kernels of {}", named(client));
     frame.render_widget(Paragraph::new(Span::styled(text, bold())), title);
     let counts = app.counts.iter().find(|c| (c.server, c.client) == of);
     let kernels = counts.map(|counts| counts.kernels.as_slice()).unwrap_or_default();
@@ -193,24 +235,32 @@ fn draw_kernels(frame: &mut Frame<'_>, app: &App, of: (u32, u32), area: Rect) {
         let shape = shape.map_or_else(String::new, |shape| {
             format!("{}x{}", shape.blocks(), shape.threads_a_block())
         });
+        let part = time / all.max(1) as f64;
         Row::new([
-            kernel.launches.to_string(),
-            if known { format!("{mark}{}", time_text(time)) } else { "-".to_owned() },
-            if known { percent(time / all.max(1) as f64) } else { "-".to_owned() },
-            if known { format!("{mark}{}", time_text(mean)) } else { "-".to_owned() },
-            shape,
-            names::short(&kernel.name),
+            right(kernel.launches.to_string()),
+            right(if known { format!("{mark}{}", time_text(time)) } else { "-".to_owned() }),
+            if known { share_cell(app, "", part, 8) } else { Cell::from("    -") },
+            right(if known { format!("{mark}{}", time_text(mean)) } else { "-".to_owned() }),
+            right(shape),
+            Cell::from(names::short(&kernel.name)),
         ])
     });
     let widths = [
         Constraint::Length(10),
         Constraint::Length(10),
-        Constraint::Length(5),
+        Constraint::Length(14),
         Constraint::Length(10),
         Constraint::Length(12),
         Constraint::Min(10),
     ];
-    let head = ["LAUNCHES", "TIME", "PART", "A LAUNCH", "BLKSxTHRDS", "KERNEL"];
+    let head = [
+        right("LAUNCHES"),
+        right("TIME"),
+        Cell::from("  PART"),
+        right("A LAUNCH"),
+        right("BLKSxTHRDS"),
+        Cell::from("KERNEL"),
+    ];
     frame.render_widget(Table::new(rows, widths).header(Row::new(head).style(bold())), rest);
 }
 
@@ -226,6 +276,7 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
         "that fit. SM SHARE is a client's part of the device's SMs over time, BUSY the time in",
         "which a kernel of it ran, QUEUE its kernels that are submitted and not known to be done,",
         "HELD the time for which its work was held back. ~ is estimated from a sample of launches.",
+        "Histories are of the last 12 looks; those of clients are drawn to the highest of them.",
     ];
     frame.render_widget(Paragraph::new(lines.map(Line::raw).to_vec()), area);
 }

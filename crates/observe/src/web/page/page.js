@@ -229,10 +229,14 @@ async function showKernels() {
 
 // Timeline: what is drawn is `view`, ns, a part of `whole`.
 const ROW = 24, AXIS = 24;
+const KINDS = { "copy-in": "to device", "copy-out": "to host", "copy-within": "on device", "on-sm": "kernel" };
 let records = [], tracks = [], view = [0, 1], whole = [0, 1];
 function layout(answer) {
   const clients = new Map(answer.clients.map(c => [c.server + "/" + c.id, program(c.command) + " " + c.pid])), found = new Map();
   records = answer.records.sort((a, b) => a.start - b.start);
+  // What an SM had is told by its launch's number.
+  const launches = new Map(records.filter(r => r.kind === "kernel").map(r => [[r.server, r.client, r.launch].join(), r.name]));
+  for (const r of records) if (r.kind === "on-sm") r.name = launches.get([r.server, r.client, r.launch].join()) || "";
   for (const r of records) {
     const key = r.server + "/" + r.client, of = clients.get(key) || "client " + r.client;
     const [group, name] = r.kind === "on-sm" ? ["", "SM " + String(r.sm).padStart(3, "0")] : [of, r.stream === null ? "in graphs" : "stream " + r.stream];
@@ -300,7 +304,7 @@ function drawTimeline() {
     if (wide > 5) { pen.beginPath(); pen.roundRect(a, y + 3, wide - .5, ROW - 6, 3); pen.fill(); } else pen.fillRect(a, y + 3, wide, ROW - 6);
     if (wide > 44) {
       pen.save(); pen.beginPath(); pen.rect(a, y, wide - 4, ROW); pen.clip();
-      pen.fillStyle = text; pen.fillText(r.name || r.kind, a + 5, y + ROW / 2 + .5); pen.restore();
+      pen.fillStyle = text; pen.fillText(r.name || KINDS[r.kind] || r.kind, a + 5, y + ROW / 2 + .5); pen.restore();
     }
   }
   canvas.dataset.from = from - whole[0]; canvas.dataset.to = to - whole[0];
@@ -349,7 +353,7 @@ timeline.addEventListener("pointermove", event => {
   if (r.submitted) rest.push("began " + time(r.start - r.submitted) + " after its submission");
   if (r.kind === "kernel") rest.push(r.grid.join(" × ") + " blocks of " + r.block.join(" × ") + " threads");
   else if (r.bytes) rest.push(bytes(r.bytes));
-  tip.replaceChildren(element("b", r.name || r.kind), element("span", rest.join(", ")));
+  tip.replaceChildren(element("b", r.name || KINDS[r.kind] || r.kind), element("span", rest.join(", ")));
   const box = tip.getBoundingClientRect();
   tip.style.left = Math.max(4, Math.min(innerWidth - box.width - 8, event.clientX + 14)) + "px";
   tip.style.top = (event.clientY + 18 + box.height > innerHeight ? event.clientY - box.height - 10 : event.clientY + 18) + "px";

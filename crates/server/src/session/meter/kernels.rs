@@ -294,6 +294,8 @@ impl KernelCounters {
 struct ShapeMeter {
     shape: Shape,
     counters: Arc<ShapeCounters>,
+    /// The counters are those of all shapes that are not told apart.
+    is_other: bool,
     until_sample: u32,
     interval: u32,
 }
@@ -348,7 +350,8 @@ impl KernelMeter {
             return at;
         }
         let counters = self.kernel.shape(shape, blocks_per_sm);
-        let meter = ShapeMeter { shape, counters, until_sample: 1, interval: 1 };
+        let is_other = counters.shape != shape;
+        let meter = ShapeMeter { shape, counters, is_other, until_sample: 1, interval: 1 };
         if self.shapes.len() <= SHAPES_MAX {
             self.shapes.push(meter);
         } else {
@@ -396,7 +399,7 @@ impl KernelMeter {
     pub fn submitted(&mut self) {
         let Some(meter) = self.shapes.get(self.last) else { return };
         meter.counters.launches.add(1);
-        if meter.counters.shape != meter.shape {
+        if meter.is_other {
             let blocks = meter.shape.blocks();
             meter.counters.other_blocks.add(blocks);
             meter.counters.other_threads.add(blocks.saturating_mul(meter.shape.threads_a_block()));

@@ -211,7 +211,10 @@ fn counts_are_what_the_kernels_geometry_says() {
             let counted = ["launches", "blocks", "threads"].map(|name| row[name].as_u64());
             let expected = [*launches, launches * blocks, launches * blocks * threads].map(Some);
             assert_eq!(counted, expected, "{row}");
-            assert_eq!((&row["timing"], sum(&row["shapes"], "launches")), (&"exact".into(), *launches));
+            assert_eq!(
+                (&row["timing"], sum(&row["shapes"], "launches")),
+                (&"exact".into(), *launches)
+            );
             let times = ["device_ns", "sm_active_ns", "warp_ns"].map(|n| row[n].as_u64());
             // A block of so many warps is resident as long as its SM has it.
             let [Some(device), Some(sms), Some(warps)] = times else { panic!("{row}") };
@@ -219,13 +222,21 @@ fn counts_are_what_the_kernels_geometry_says() {
         }
         // What each kernel took is what the client took, by every way of adding up.
         let all: u64 = kernels.iter().map(|kernel| kernel.launches).sum();
-        assert_eq!((account["kernels"].as_u64(), sum(&client["streams"], "kernels")), (Some(all), all));
-        for name in ["device_ns", "sm_active_ns", "warp_ns", "global_bytes", "thread_instructions"] {
+        assert_eq!(
+            (account["kernels"].as_u64(), sum(&client["streams"], "kernels")),
+            (Some(all), all)
+        );
+        for name in ["device_ns", "sm_active_ns", "warp_ns", "global_bytes", "thread_instructions"]
+        {
             assert_eq!(sum(&client["kernels"], name), count(&account, name), "{name}: {client}");
         }
         assert_eq!(sum(&client["kernels"], "blocks"), count(&account, "blocks"));
         for name in ["bytes_in", "bytes_out", "bytes_within"] {
-            assert_eq!(account["copies"][name].as_u64(), Some(sum(&client["streams"], name)), "{name}");
+            assert_eq!(
+                account["copies"][name].as_u64(),
+                Some(sum(&client["streams"], name)),
+                "{name}"
+            );
         }
     }
     // Copies whose sizes follow from the programs' options; scan puts its keys back in each round.

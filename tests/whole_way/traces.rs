@@ -18,18 +18,26 @@ fn a_program_is_recorded_from_its_first_kernel_to_its_last() {
         let sample = dist().join("lib/openmps/samples/vector_add");
         let mut command = scene.command(&dist().join("bin/openmps"));
         command.args(["run", "-q", "--trace"]).arg(&path).arg("--").arg(sample);
-        command.args(["--warm-up", "2", "--iterations", "3", "--blocks", "2"]);
+        command.args(["--warm-up", "2", "--iterations", "3", "--blocks", "2", "--size", "4096"]);
         finish(&mut command).expect_success();
         let text = std::fs::read_to_string(&path).expect("a trace");
         let trace: Value = serde_json::from_str(&text).expect("JSON");
         let kernels = slices(&trace, "kernel");
         assert_eq!(kernels.len(), 5, "{name}: {text}");
         for kernel in &kernels {
-            assert_eq!((&kernel["name"], &kernel["args"]["grid"]), (&"vector_add".into(), &"2 x 1 x 1".into()));
+            assert_eq!(
+                (&kernel["name"], &kernel["args"]["grid"]),
+                (&"vector_add".into(), &"2 x 1 x 1".into())
+            );
         }
         // Two blocks a launch, on one SM or two; two arrays in, one out.
         assert!((5..=10).contains(&slices(&trace, "sm").len()), "{name}: {text}");
-        let copied = |what: &str| slices(&trace, "copy").iter().filter(|c| c["name"] == what).count();
-        assert_eq!((copied("copy to device"), copied("copy to host")), (2, 1), "{name}: {text}");
+        let copied = |what: &str| -> u64 {
+            let copies = slices(&trace, "copy").into_iter().filter(|copy| copy["name"] == what);
+            copies.map(|copy| copy["args"]["bytes"].as_u64().expect("bytes")).sum()
+        };
+        let array = 4 * 4096;
+        assert_eq!(copied("copy to device"), 2 * array, "{name}: {text}");
+        assert_eq!(copied("copy to host"), array, "{name}: {text}");
     }
 }

@@ -147,7 +147,8 @@ mod tests {
             // One that is not ready does not answer.
             let ready = |pid: u32| self.servers.iter().any(|s| s.0 == pid && s.1 == READY);
             let places = places.iter().filter(|place| ready(place.0));
-            let answer = |place: &(u32, u64)| Trace { server: place.0, next: 9, ..Trace::default() };
+            let answer =
+                |place: &(u32, u64)| Trace { server: place.0, next: 9, ..Trace::default() };
             Ok(places.map(answer).collect())
         }
         fn command(&mut self, _: &str) -> Result<String> {

@@ -158,6 +158,7 @@ def main():
                 page.click("#advise")
                 page.wait_for_selector("#advice li")
                 page.mouse.move(2, 2)
+                page.evaluate("scrollTo(0, 0)")
                 for scheme in ["light", "dark"]:
                     page.emulate_media(color_scheme=scheme)
                     page.wait_for_timeout(500)

@@ -11,7 +11,7 @@ pub(super) fn send_question(server: &Socket, number: u32, question: Question) ->
     server.send(&Message::Ask(Ask { number, question }), &[])
 }
 
-/// Has a server that is ready record its clients' work before it has any. Its answer is nobody's: no
+/// Has a server that is ready record its clients' work before it has any. Its answer is dropped: no
 /// question has the number 0.
 pub(super) fn have_recorded(server: &Server) {
     let _ = send_question(&server.socket, 0, Question::Trace(1));

@@ -165,7 +165,7 @@ mod tests {
         source.servers = vec![(5, READY), (6, READY)];
         recorder.take(&mut source).expect("it answers");
         recorder.take(&mut source).expect("it answers");
-        // Asked without servers too: the daemon is to know that somebody records.
+        // Asked without servers too: so the daemon learns that servers to come shall record.
         let expected: [&[(u32, u64)]; 4] = [&[], &[(5, 1)], &[(5, 1), (6, 1)], &[(5, 9), (6, 9)]];
         assert_eq!(source.asked, expected);
     }

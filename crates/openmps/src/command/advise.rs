@@ -194,7 +194,7 @@ impl<'a> Trial<'a> {
     }
 
     /// The next run begins when nothing of the last one is left.
-    fn until_nobody(&mut self) -> Result<()> {
+    fn until_empty(&mut self) -> Result<()> {
         let end = Instant::now() + ENDING;
         while self.source.report()?.programs() > 0 {
             if Instant::now() > end {
@@ -210,7 +210,7 @@ impl<'a> Trial<'a> {
         // Once without looking: code is compiled and kept.
         self.start(false)?;
         self.wait()?;
-        self.until_nobody()?;
+        self.until_empty()?;
         let begun = Instant::now();
         self.start(true)?;
         let mut readings: Option<(Reading, Reading)> = None;
@@ -257,7 +257,7 @@ impl<'a> Trial<'a> {
     /// So many from the first one's start to the last one's end: runs a second, of the work that one does
     /// alone.
     fn together(&mut self, copies: u32) -> Result<f64> {
-        self.until_nobody()?;
+        self.until_empty()?;
         let begun = Instant::now();
         (0..copies).try_for_each(|_| self.start(true))?;
         let mut kernels: BTreeMap<ClientKey, u64> = BTreeMap::new();
@@ -294,7 +294,7 @@ impl<'a> Trial<'a> {
         copies: u32,
         length: Duration,
     ) -> Result<(f64, Reading, Reading, Vec<Kernel>)> {
-        self.until_nobody()?;
+        self.until_empty()?;
         for number in 0..copies {
             self.start(copies > 1 || number > 0)?;
         }

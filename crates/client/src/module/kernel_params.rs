@@ -45,8 +45,9 @@ impl Layout {
     /// Fills the front of `buffer` with a launch's parameters and returns how many bytes.
     ///
     /// They come as an array of pointers, one a parameter, or as `extra`: a list with the address
-    /// and the length of a buffer that is laid out already. CUDA_ERROR_INVALID_VALUE if neither
-    /// gives what the kernel needs.
+    /// and the length of a buffer that is laid out already, whose end may be missing: parameters
+    /// beyond it are 0 (NCCL gives as much of its 4 KiB as a launch uses). CUDA_ERROR_INVALID_VALUE
+    /// if neither gives parameters to a kernel that has some.
     #[inline]
     pub(crate) fn fill(
         &self,
@@ -108,15 +109,17 @@ impl Layout {
                 _ => return Err(CudaError::INVALID_VALUE),
             }
         }
-        if !ended || bytes < self.bytes || bytes > PARAM_BYTES_MAX {
+        if !ended || bytes > PARAM_BYTES_MAX {
             return Err(CudaError::INVALID_VALUE);
         }
         if self.bytes > 0 {
-            if source.is_null() {
+            if source.is_null() || bytes == 0 {
                 return Err(CudaError::INVALID_VALUE);
             }
+            let given = bytes.min(self.bytes);
             // SAFETY: the program's buffer is as long as it says, which is at least that much.
-            unsafe { source.copy_to_nonoverlapping(buffer.as_mut_ptr(), self.bytes) };
+            unsafe { source.copy_to_nonoverlapping(buffer.as_mut_ptr(), given) };
+            buffer[given..self.bytes].fill(0);
         }
         Ok(self.bytes)
     }
@@ -177,9 +180,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ready_buffer_is_taken_if_it_is_long_enough() {
+    fn a_ready_buffer_is_taken_and_what_it_lacks_is_zero() {
         let layout = Layout::new([(0, 4), (4, 4)]).unwrap();
-        let mut buffer = [0; PARAM_BYTES_MAX];
+        let mut buffer = [0xee; PARAM_BYTES_MAX];
         let (mut values, mut bytes) = ([3u32, 4], 8usize);
         let mut extra = [
             launch_param::BUFFER_POINTER as *mut c_void,
@@ -191,7 +194,12 @@ mod tests {
         assert_eq!(layout.fill(null(), out(&mut extra), &mut buffer), Ok(8));
         assert_eq!(buffer[..8], [3, 0, 0, 0, 4, 0, 0, 0]);
         let invalid = Err(CudaError::INVALID_VALUE);
-        bytes = 7;
+        buffer.fill(0xee);
+        bytes = 5;
+        extra[3] = address(&mut bytes);
+        assert_eq!(layout.fill(null(), out(&mut extra), &mut buffer), Ok(8));
+        assert_eq!(buffer[..9], [3, 0, 0, 0, 4, 0, 0, 0, 0xee]);
+        bytes = 0;
         extra[3] = address(&mut bytes);
         assert_eq!(layout.fill(null(), out(&mut extra), &mut buffer), invalid);
         let mut pointers = [address(&mut values)];

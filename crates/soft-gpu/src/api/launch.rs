@@ -303,19 +303,22 @@ pub(super) fn read_parameters(
     Ok(buffer)
 }
 
-/// Reads a launch's parameters given as one buffer.
+/// Reads a launch's parameters given as one buffer; what a shorter one lacks is 0.
 fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u8]>> {
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
     for pair in 0..EXTRA_ENTRIES_MAX / 2 {
         let value = || extra.at(2 * pair + 1);
         match extra.at(2 * pair)? as usize {
             launch_param::END => {
-                if size < bytes {
+                if bytes > 0 && size == 0 {
                     return Err(Error::INVALID_VALUE);
                 }
-                // SAFETY: the program says that the buffer has `size` bytes, which are enough.
+                let given = size.min(bytes);
+                // SAFETY: the program says that the buffer has `size` bytes.
                 let from: In<u8> = unsafe { buffer.believe() };
-                return Ok(from.slice(bytes, bytes)?.into());
+                let mut parameters = vec![0; bytes].into_boxed_slice();
+                parameters[..given].copy_from_slice(from.slice(given, given)?);
+                return Ok(parameters);
             }
             launch_param::BUFFER_POINTER => buffer = value()?.cast(),
             launch_param::BUFFER_SIZE => {

@@ -10,6 +10,7 @@
 //! | [`directory`] | the pipe directory and who owns it |
 //! | [`locate`] | which of the directories is this user's |
 //! | `named`, `configuration` | named servers and namespaces of protocol 3, and its file |
+//! | `memacct` | limits of cgroups' device memory |
 //! | [`log`] | control.log and server.log |
 //! | [`status`], [`format`](mod@format) | what servers say, and how it is printed |
 //! | [`report`] | all that the daemon knows, for programs |
@@ -30,6 +31,7 @@ pub mod error;
 pub mod format;
 pub mod locate;
 pub mod log;
+mod memacct;
 mod named;
 pub mod options;
 mod partitions;

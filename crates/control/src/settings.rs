@@ -113,6 +113,7 @@ impl Settings {
             memory: self.memory.iter().map(|m| (m.limit.clone(), m.by)).collect(),
             priority: self.priority.unwrap_or_default(),
             partition: None,
+            group: None,
             now: false,
         }
     }

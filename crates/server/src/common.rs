@@ -5,7 +5,7 @@ use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
 use crate::printed::Printed;
 use crate::scheduling::Scheduler;
-use crate::session::{Account, Crowd};
+use crate::session::{Account, Crowd, Groups};
 use crate::shared::Shared;
 use crate::trace_log::TraceLog;
 use crate::window::{Arena, Windows};
@@ -14,7 +14,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Shared by the main thread and all sessions.
 pub struct Common {
@@ -32,6 +32,8 @@ pub struct Common {
     pub log: Log,
     /// What is held for images while they are loaded: copies, which no client can change.
     pub images: Arc<Account>,
+    /// Accounts of groups of clients.
+    pub groups: Groups,
     /// The sessions at work.
     pub crowd: Arc<Crowd>,
     /// Which of them may submit, and when.
@@ -42,6 +44,8 @@ pub struct Common {
     pub printed: Printed,
     /// Sessions that have ended and wait for an idle context.
     pub lingering: AtomicU32,
+    /// Processes of clients that wait for room on the device, of which the daemon has not heard yet.
+    memory_wanted: Mutex<Vec<u32>>,
     ending: AtomicBool,
     kernel_log: KernelLog,
     fault: AtomicU32,
@@ -93,6 +97,8 @@ impl Common {
             shared: Shared::default(),
             log,
             images: Account::new(image_bytes_max()),
+            groups: Groups::default(),
+            memory_wanted: Mutex::default(),
             crowd,
             scheduler,
             trace: TraceLog::default(),
@@ -115,6 +121,21 @@ impl Common {
     /// True if the server ends.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Has the daemon told that a client's process waits for room on the device.
+    pub fn want_memory(&self, process: u32) {
+        let mut wanted = self.memory_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !wanted.contains(&process) {
+            wanted.push(process);
+        }
+        drop(wanted);
+        self.wake_main();
+    }
+
+    /// The processes that wait for room, of which the daemon is to hear.
+    pub fn take_memory_wanted(&self) -> Vec<u32> {
+        std::mem::take(&mut self.memory_wanted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes the main thread look at its sessions.

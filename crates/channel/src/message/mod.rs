@@ -13,7 +13,7 @@
 //! | daemon | shell | [`Reply`] |
 //! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted) |
 
 mod counts;
 mod devices;
@@ -35,7 +35,10 @@ pub use handshake::{
     Client, Hello, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
 };
 pub use question::{Answer, Answered, Ask, Question, Schedule};
-pub use settings::{Change, ClientLimits, PARTITION_BYTES_MAX, SetBy, Settings, Wishes};
+pub use settings::{
+    Change, ClientLimits, GROUP_BYTES_MAX, MemoryGroup, PARTITION_BYTES_MAX, SetBy, Settings,
+    Wishes,
+};
 pub use shell::{Command, Reply};
 pub use status::{
     ClientScheduling, ClientStatus, ClientWork, DeviceCounts, DeviceStatus, STATUS_CLIENTS_MAX,
@@ -266,6 +269,9 @@ messages! {
     /// The windows of addresses with that number, which a client had, can be another one's: the server
     /// may need them longer than the client.
     46 WindowFree(u32), fds 0;
+    /// A client whose group is within its soft limit finds no device memory: its process id. It tries
+    /// again for some seconds.
+    47 MemoryWanted(u32), fds 0;
     /// The clients shall go on at another server: finish what is under way, then tell them to.
     44 Move(()), fds 0;
 }

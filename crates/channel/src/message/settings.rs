@@ -121,6 +121,20 @@ impl Body for Wishes {
     }
 }
 
+/// Longest name of a group of clients, bytes: a cgroup's path.
+pub const GROUP_BYTES_MAX: usize = 1024;
+
+/// Limits of the device memory of a group of clients: of a cgroup's programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryGroup {
+    /// The cgroup's path.
+    pub name: String,
+    /// Up to so many bytes the group gets memory that others have beyond theirs.
+    pub soft_bytes: u64,
+    /// More than so many bytes it does not get.
+    pub hard_bytes: u64,
+}
+
 /// What a client is given: the daemon's settings and the program's wishes in one. Devices are as
 /// they were named; only the server knows which it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +148,8 @@ pub struct Settings {
     pub priority: (Priority, SetBy),
     /// SMs of its static partition on the device, as ranges' first and end, if there are partitions.
     pub partition: Option<(u32, u32)>,
+    /// The group that its device memory counts for, if that is limited.
+    pub group: Option<MemoryGroup>,
     /// To a server: clients that are there get the share too, unless their own variable or `openmps set`
     /// says theirs.
     pub now: bool,
@@ -146,6 +162,7 @@ impl Default for Settings {
             memory: Vec::new(),
             priority: (Priority::Normal, SetBy::Nobody),
             partition: None,
+            group: None,
             now: false,
         }
     }
@@ -184,6 +201,12 @@ impl Body for Settings {
             to.u32(first);
             to.u32(end);
         }
+        to.bool(self.group.is_some());
+        if let Some(MemoryGroup { name, soft_bytes, hard_bytes }) = &self.group {
+            to.text(name, GROUP_BYTES_MAX);
+            to.u64(*soft_bytes);
+            to.u64(*hard_bytes);
+        }
         to.bool(self.now);
         Ok(())
     }
@@ -193,7 +216,15 @@ impl Body for Settings {
             from.list(2 * MEMORY_LIMITS_MAX, |from| Ok((read_limit(from)?, SetBy::read(from)?)))?;
         let priority = (read_priority(from)?, SetBy::read(from)?);
         let partition = if from.bool()? { Some((from.u32()?, from.u32()?)) } else { None };
-        Ok(Self { share, memory, priority, partition, now: from.bool()? })
+        let group = match from.bool()? {
+            true => Some(MemoryGroup {
+                name: from.text(GROUP_BYTES_MAX)?,
+                soft_bytes: from.u64()?,
+                hard_bytes: from.u64()?,
+            }),
+            false => None,
+        };
+        Ok(Self { share, memory, priority, partition, group, now: from.bool()? })
     }
 }
 

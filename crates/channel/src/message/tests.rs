@@ -122,6 +122,11 @@ fn settings(number: u32) -> Settings {
         memory: vec![(limit(number), SetBy::Server); number as usize % 3],
         priority: (Priority::BelowNormal, SetBy::Program),
         partition: number.is_multiple_of(2).then_some((number, number)),
+        group: number.is_multiple_of(5).then(|| MemoryGroup {
+            name: "/a".repeat(number as usize % 40),
+            soft_bytes: number.into(),
+            hard_bytes: u64::from(number) << 20,
+        }),
         now: number.is_multiple_of(3),
     }
 }

@@ -396,6 +396,7 @@ impl Daemon {
         let window = windows.choose(process, |server| state.serves(server));
         state.windows = windows;
         let Some(window) = window else { return HandOver::Full };
+        let group = self.memory_group(state, process);
         let Some(found) = state.server(server) else { return HandOver::Later };
         let mut settings = found.settings.of_client(&client.wishes);
         let Chosen { named, namespace } = &client.chosen;
@@ -408,6 +409,7 @@ impl Daemon {
         }
         let Some(server) = state.server(server) else { return HandOver::Later };
         settings.partition = partition.as_ref().map(|(_, sms)| *sms);
+        settings.group.clone_from(&group);
         let who = Client {
             pid,
             uid: client.uid,
@@ -435,6 +437,9 @@ impl Daemon {
         state.windows.give(process, window, server);
         if *named != 0 {
             state.named.enter(server, pid, namespace.clone());
+        }
+        if let Some(group) = group {
+            state.memacct.enter(server, pid, group);
         }
         if let Some((id, _)) = partition {
             state.partitions.enter(server, pid, id);

@@ -361,6 +361,7 @@ impl EventLoop {
                 let device = server.device;
                 state.partitions.leave(pid, process);
                 state.named.leave(pid, process);
+                state.memacct.leave(pid, process);
                 self.daemon.follow_number(state, device);
             }
             // Its context is spoiled: the next server starts while it tells its clients.
@@ -373,6 +374,7 @@ impl EventLoop {
                 let (seat, gid) = (server.seat(), server.gid);
                 self.daemon.replace(state, seat, gid);
             }
+            Message::MemoryWanted(process) => self.daemon.make_room(state, pid, process),
             Message::WindowFree(index) => {
                 // One that was told to go on elsewhere keeps its addresses, and comes for them.
                 if server.takes_clients() {

@@ -292,6 +292,7 @@ impl Daemon {
         self.logs.control.control(format!("Server {pid} {}", ending(status)));
         state.partitions.forget_server(pid);
         state.named.forget_server(pid);
+        state.memacct.forget_server(pid);
         if let Some(process) = server.quarantine {
             state.suspects.remove(&process);
         }

@@ -11,6 +11,7 @@ mod admission;
 mod devices;
 mod endpoints;
 mod event_loop;
+mod eviction;
 mod lifecycle;
 mod limits;
 mod named;

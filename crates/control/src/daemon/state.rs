@@ -9,6 +9,7 @@ use super::protocol::Socket;
 use super::questions::Questions;
 use super::windows::Windows;
 use crate::configuration::PartitionConfiguration;
+use crate::memacct::Memacct;
 use crate::named::Named;
 use crate::partitions::Partitions;
 use crate::settings::Settings;
@@ -60,6 +61,7 @@ pub(super) struct State {
     pub named: Named,
     pub endpoints: Endpoints,
     pub features: Features,
+    pub memacct: Memacct,
     /// Partitions of the configuration file, and their servers' names, until the devices are known.
     pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
     /// Until then servers that get ready record what their clients do from the first one on.

@@ -80,6 +80,11 @@ impl Setting {
         std::fs::read_to_string(self.logs().join("server.log")).expect("server.log")
     }
 
+    /// The log of a named server, in which servers' words come late.
+    pub fn server_log_of(&self, name: &str) -> String {
+        std::fs::read_to_string(self.logs().join(name).join("server.log")).unwrap_or_default()
+    }
+
     /// A program of this test's, pointed at this setting.
     pub fn program(&self, name: &str) -> Command {
         let mut command = stand_in::own(name);

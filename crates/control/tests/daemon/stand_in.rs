@@ -176,6 +176,10 @@ fn server(arguments: &[String]) -> ExitCode {
                 let [socket, _region] = <[OwnedFd; 2]>::try_from(fds).expect("two files");
                 let socket = SeqPacket::from_fd(socket).expect("the client's socket");
                 last_id += 1;
+                if who.settings.group.is_some() {
+                    // As if it found the device full.
+                    let _ = daemon.send(&Message::MemoryWanted(who.pid), &[]);
+                }
                 let welcome = Welcome {
                     client_id: last_id,
                     server_pid: std::process::id(),

@@ -12,6 +12,7 @@ crate::tests! {
     clients_are_listed_asked_about_and_terminated,
     partitions_are_a_server_s,
     features_are_described,
+    a_cgroup_s_client_gets_what_another_has_beyond_its_limit,
     bad_commands_are_refused_and_change_nothing,
     a_configuration_is_applied_at_the_start,
     a_configuration_that_is_wrong_starts_nothing,
@@ -273,6 +274,59 @@ fn features_are_described() {
     assert_eq!(setting.command("help").1, 0);
     assert!(setting.command("server help").0.contains("server create <name>"));
     assert!(setting.command("server create help").0.contains("--allowed-devices"));
+}
+
+fn a_cgroup_s_client_gets_what_another_has_beyond_its_limit() {
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let Some(own) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
+        crate::skip("there are no cgroups of version 2")
+    };
+    let setting = Setting::new();
+    let _daemon = start(&setting, &[]);
+    let limit = format!("memacct limit {own} --soft-limit=1G --hard-limit=2G");
+    assert_eq!(setting.command(&limit), ok(""));
+    let first = setting.client(None).unwrap();
+    let memory = |client: &ClientProcess| {
+        let report = report(&setting);
+        let rows = report.servers.into_iter().flat_map(|server| server.clients);
+        rows.into_iter().find(|row| row.pid == Some(client.pid())).unwrap().limits.memory_bytes
+    };
+    assert_eq!(memory(&first), None, "nothing is accounted for yet");
+    assert_eq!(setting.command("feature enable memacct").1, 0);
+    assert_eq!(setting.command("memacct set audit_log=true").1, 0);
+    // The second one is of the cgroup. The stand-in asks for room: of the first one, of which no cgroup
+    // was noted.
+    let second = setting.client(None).unwrap();
+    let terminated =
+        || setting.server_log_of(&format!("uid_{}", rustix::process::geteuid().as_raw()));
+    wait_until("the first one is ended", || terminated().contains("terminate 1\n"));
+    wait_until("it is in the log", || {
+        let line =
+            format!("for client {} of server {} in cgroup {own}", second.pid(), second.server);
+        setting.control_log().contains(&line)
+    });
+    drop(first);
+    wait_until("it is gone", || rows(&setting, "client list").len() == 1);
+    let list = || rows(&setting, "memacct list");
+    wait_until("what it holds is told", || list() == [format!("{own},-,1G,2G,1M")]);
+    // A third one finds none but those of its own cgroup.
+    let third = setting.client(None).unwrap();
+    wait_until("that is in the log", || {
+        setting.control_log().contains("no other program is beyond a soft limit")
+    });
+    assert!(!terminated().contains("terminate 2\n") && !terminated().contains("terminate 3\n"));
+    drop((second, third));
+    assert_eq!(setting.command(&format!("memacct limit {own}")), ok(""));
+    assert_eq!(list(), Vec::<String>::new());
+    for (line, part) in [
+        ("memacct limit a --soft-limit=1G", "is no cgroup's path"),
+        ("memacct limit /a --soft-limit=1", "with K, M or G"),
+        ("memacct limit /a --soft-limit=2G --hard-limit=1G", "beyond the hard one"),
+        ("memacct limit /a --device=x --soft-limit=1G", "a device: its number"),
+    ] {
+        let (text, status) = setting.command(line);
+        assert!(status == 1 && text.contains(part), "{line}: {text}");
+    }
 }
 
 fn bad_commands_are_refused_and_change_nothing() {

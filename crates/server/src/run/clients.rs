@@ -192,7 +192,7 @@ impl Clients {
         let device = &self.common.device;
         let ordinal = device.ordinal() as u32;
         let uuid = device.info().uuid_text();
-        Limits::new(settings, (ordinal, &uuid), &self.common.places)
+        Limits::new(settings, (ordinal, &uuid), &self.common.places, &self.common.groups)
     }
 
     /// Notes that a client is not taken.
@@ -393,6 +393,7 @@ impl Clients {
             log.line(format!("Client process {pid} disconnected"));
             messages.push(Message::ClientGone(pid));
         }
+        messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
         messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));
         messages
     }

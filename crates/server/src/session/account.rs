@@ -3,10 +3,17 @@
 //! All device memory of a session is charged to its account, and what the server holds of its own
 //! memory for clients' images to one that all sessions share. What is charged is given back with its
 //! [`Charge`], which lies beside what it is for: nothing is subtracted by hand.
+//!
+//! A client's account may be part of a group's (a cgroup's): what is charged to it is charged there too. A
+//! client whose group is within its soft limit and that finds the device full asks for room, which the
+//! daemon makes by ending a program that is beyond its.
 
+use channel::message::MemoryGroup;
 use cuda_api::CudaError;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 /// A charge that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +28,32 @@ pub struct Refusal {
     pub count: u32,
 }
 
+/// Pauses before the device is tried again, ms: 10 s in all, in which the daemon may have to end several
+/// clients on a busy machine.
+const ROOM_PAUSES_MS: [u64; 10] = [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000];
+
+/// Asks for room on the device; false if there is no use in waiting for it.
+type AskForRoom = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// The accounts of all groups that have clients.
+#[derive(Default)]
+pub struct Groups(Mutex<BTreeMap<String, Weak<Account>>>);
+
+impl Groups {
+    /// The account of a group, for as much as is said now.
+    pub fn account(&self, group: &MemoryGroup) -> Arc<Account> {
+        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.retain(|_, account| account.strong_count() > 0);
+        if let Some(account) = groups.get(&group.name).and_then(Weak::upgrade) {
+            account.set_limit(group.hard_bytes);
+            return account;
+        }
+        let account = Account::new(group.hard_bytes);
+        groups.insert(group.name.clone(), Arc::downgrade(&account));
+        account
+    }
+}
+
 type Listener = Box<dyn Fn(Refusal) + Send + Sync>;
 
 /// An account.
@@ -29,23 +62,62 @@ pub struct Account {
     used_bytes: AtomicU64,
     refusals: AtomicU32,
     listener: OnceLock<Listener>,
+    /// The group's account, and its soft limit, bytes.
+    group: Option<(Arc<Account>, u64)>,
+    room: OnceLock<AskForRoom>,
 }
 
 /// Bytes that are charged to an account as long as this lives.
 pub struct Charge {
     account: Arc<Account>,
     bytes: u64,
+    _of_group: Option<Box<Charge>>,
 }
 
 impl Account {
     /// An account with nothing charged, for so many bytes.
     pub fn new(limit_bytes: u64) -> Arc<Self> {
+        Self::of_group(limit_bytes, None)
+    }
+
+    /// An account that is part of a group's, which has that soft limit in bytes.
+    pub fn of_group(limit_bytes: u64, group: Option<(Arc<Account>, u64)>) -> Arc<Self> {
         Arc::new(Self {
             limit_bytes: AtomicU64::new(limit_bytes),
             used_bytes: AtomicU64::new(0),
             refusals: AtomicU32::new(0),
             listener: OnceLock::new(),
+            group,
+            room: OnceLock::new(),
         })
+    }
+
+    /// Has `ask` ask for room on the device when that is full and the group is within its soft limit.
+    pub fn ask_for_room(&self, ask: impl Fn() -> bool + Send + Sync + 'static) {
+        if self.group.is_some() {
+            let _ = self.room.set(Box::new(ask));
+        }
+    }
+
+    /// Makes something that takes device memory. Where there is none and the group is within its soft
+    /// limit, room is asked for, and it is tried again for some seconds.
+    pub fn with_room<T>(
+        &self,
+        mut make: impl FnMut() -> Result<T, CudaError>,
+    ) -> Result<T, CudaError> {
+        let mut made = make();
+        let (Some((group, soft_bytes)), Some(ask)) = (&self.group, self.room.get()) else {
+            return made;
+        };
+        for pause_ms in ROOM_PAUSES_MS {
+            let is_full = matches!(made, Err(CudaError::OUT_OF_MEMORY));
+            if !is_full || group.used_bytes() > *soft_bytes || !ask() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(pause_ms));
+            made = make();
+        }
+        made
     }
 
     /// Has `listener` told of refusals: the 1st, 2nd, 4th, 8th and so on, because programs that may
@@ -67,10 +139,14 @@ impl Account {
 
     /// Charges so many bytes more. CUDA_ERROR_OUT_OF_MEMORY if that would be more than it is for.
     pub fn charge(self: &Arc<Self>, bytes: u64) -> Result<Charge, CudaError> {
+        let of_group = match &self.group {
+            Some((group, _)) => Some(Box::new(group.charge(bytes)?)),
+            None => None,
+        };
         let limit_bytes = self.limit_bytes();
         let more = |used: u64| used.checked_add(bytes).filter(|all| *all <= limit_bytes);
         match self.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(_) => Ok(Charge { account: self.clone(), bytes }),
+            Ok(_) => Ok(Charge { account: self.clone(), bytes, _of_group: of_group }),
             Err(used_bytes) => {
                 let count = self.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1);
                 if let (true, Some(tell)) = (count.is_power_of_two(), self.listener.get()) {
@@ -93,6 +169,10 @@ impl Account {
 
     /// What its owner is to be told of a memory with so many bytes free and in all.
     pub fn seen(&self, free_bytes: u64, total_bytes: u64) -> (u64, u64) {
+        let (free_bytes, total_bytes) = match &self.group {
+            Some((group, _)) => group.seen(free_bytes, total_bytes),
+            None => (free_bytes, total_bytes),
+        };
         let limit = self.limit_bytes();
         let left = limit.saturating_sub(self.used_bytes());
         (free_bytes.min(left), total_bytes.min(limit))
@@ -136,6 +216,53 @@ mod tests {
         );
         account.set_limit(61);
         assert!(account.charge(1).is_ok());
+    }
+
+    #[test]
+    fn clients_of_a_group_share_its_hard_limit() {
+        let groups = Groups::default();
+        let limits = |hard_bytes| MemoryGroup { name: "/a".into(), soft_bytes: 50, hard_bytes };
+        let group = groups.account(&limits(100));
+        let one = Account::of_group(u64::MAX, Some((group.clone(), 50)));
+        let two = Account::of_group(70, Some((groups.account(&limits(100)), 50)));
+        let held = one.charge(60).unwrap();
+        assert_eq!(two.charge(41).err(), Some(CudaError::OUT_OF_MEMORY), "the group's limit");
+        assert_eq!((two.used_bytes(), group.used_bytes()), (0, 60));
+        assert_eq!(two.seen(500, 1000), (40, 70));
+        drop(held);
+        assert_eq!(two.charge(71).err(), Some(CudaError::OUT_OF_MEMORY), "its own");
+        assert_eq!(group.used_bytes(), 0, "what was charged there for it came back");
+        groups.account(&limits(10));
+        assert!(one.charge(11).is_err() && one.charge(10).is_ok());
+    }
+
+    #[test]
+    fn room_is_asked_for_within_the_soft_limit_only() {
+        let group = Account::new(u64::MAX);
+        let account = Account::of_group(u64::MAX, Some((group, 50)));
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        account.ask_for_room(move || count.fetch_add(1, Ordering::Relaxed) < 3);
+        let tries = |account: &Account, full: u32| {
+            let mut left = full;
+            account.with_room(|| match left {
+                0 => Ok(()),
+                _ => {
+                    left -= 1;
+                    Err(CudaError::OUT_OF_MEMORY)
+                }
+            })
+        };
+        assert_eq!(tries(&account, 2), Ok(()));
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 2);
+        assert_eq!(tries(&account, 9), Err(CudaError::OUT_OF_MEMORY), "no use in waiting");
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 4);
+        let _held = account.charge(51).unwrap();
+        assert_eq!(tries(&account, 1), Err(CudaError::OUT_OF_MEMORY), "beyond the soft limit");
+        let alone = Account::new(u64::MAX);
+        alone.ask_for_room(|| true);
+        assert_eq!(tries(&alone, 1), Err(CudaError::OUT_OF_MEMORY), "of no group");
+        assert_eq!(asked.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -114,7 +114,8 @@ impl Arrays {
 impl Session {
     pub(super) fn create_array(&mut self, request: CreateArray) -> Result<(), CudaError> {
         let handle = self.arrays.arrays.vacant(request.array.to_word())?;
-        let array = Array::new(&self.share, &request.descriptor())?;
+        let make = || Array::new(&self.share, &request.descriptor());
+        let array = self.memory.account.with_room(make)?;
         let charge = self.memory.account.charge(array.shape().bytes())?;
         self.arrays.arrays.put(handle, (array, Some(charge)));
         Ok(())
@@ -135,7 +136,8 @@ impl Session {
         request: CreateMipmappedArray,
     ) -> Result<(), CudaError> {
         let handle = self.arrays.mipmapped.vacant(request.mipmapped.to_word())?;
-        let array = MipmappedArray::new(&self.share, &request.descriptor(), request.levels)?;
+        let make = || MipmappedArray::new(&self.share, &request.descriptor(), request.levels);
+        let array = self.memory.account.with_room(make)?;
         let charge = self.memory.account.charge(array.bytes())?;
         self.arrays.mipmapped.put(handle, (array, charge));
         Ok(())

@@ -3,7 +3,7 @@
 //! Set when the client comes and by the main thread while it runs; the session takes over what it
 //! has to act on when it looks up from its ring.
 
-use super::account::Account;
+use super::account::{Account, Groups};
 use crate::device::{SmCount, SmLease, SmPlaces};
 use channel::message::{ClientLimits, SetBy, Settings};
 use cuda_api::settings::{Percentage, Priority};
@@ -71,8 +71,21 @@ impl Terms {
 
 impl Limits {
     /// Those of a client that has come, on the device with that number and UUID.
-    pub fn new(settings: &Settings, (ordinal, uuid): (u32, &str), places: &Arc<SmPlaces>) -> Self {
-        let memory = settings.memory_of(ordinal, uuid);
+    pub fn new(
+        settings: &Settings,
+        (ordinal, uuid): (u32, &str),
+        places: &Arc<SmPlaces>,
+        groups: &Groups,
+    ) -> Self {
+        let mut memory = settings.memory_of(ordinal, uuid);
+        let group = settings.group.as_ref();
+        // A client's own part of its group's limit is what it is told.
+        if let Some(group) = group.filter(|g| memory.is_none_or(|(bytes, _)| g.hard_bytes < bytes))
+        {
+            memory = (group.hard_bytes < u64::MAX)
+                .then_some((group.hard_bytes, SetBy::Server))
+                .or(memory);
+        }
         let (share, by) = settings.share;
         let sms = share.sms(places.count().all, places.count().step);
         let lease = match settings.partition {
@@ -83,7 +96,10 @@ impl Limits {
         };
         let sms = lease.sms().len() as u32;
         Self {
-            memory: Account::new(memory.map_or(u64::MAX, |(bytes, _)| bytes)),
+            memory: Account::of_group(
+                memory.map_or(u64::MAX, |(bytes, _)| bytes),
+                group.map(|group| (groups.account(group), group.soft_bytes)),
+            ),
             places: places.clone(),
             now: Mutex::new(Now {
                 memory_by: memory.map(|(_, by)| by),
@@ -201,7 +217,7 @@ mod tests {
             ..Settings::default()
         };
         let places = SmPlaces::new(SmCount { all: 132, step: 2 });
-        let limits = Limits::new(&settings, device, &places);
+        let limits = Limits::new(&settings, device, &places, &Groups::default());
         assert_eq!((limits.report().sms, limits.report().memory), ((32, SetBy::Daemon), None));
         let version = limits.version();
         limits.set_memory(Some(1 << 30));

@@ -242,7 +242,7 @@ mod tests {
     fn the_first_reason_stays_unless_the_client_goes() {
         let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into(), window: 0 };
         let places = SmPlaces::new(SmCount { all: 8, step: 1 });
-        let limits = Limits::new(&Default::default(), (0, "GPU-"), &places);
+        let limits = Limits::new(&Default::default(), (0, "GPU-"), &places, &Default::default());
         let member = Scheduler::new(Default::default()).join(Default::default());
         let link = Link::new(identity, limits, member);
         assert_eq!(link.ending(), None);

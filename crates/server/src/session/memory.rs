@@ -110,7 +110,8 @@ impl Memory {
         self.check_chunk(address, bytes)?;
         let charge = self.account.charge(bytes)?;
         self.ranges.add(address, bytes, Backing::Chunk)?;
-        match new_chunk(&self.share, address, bytes, stream) {
+        let share = &self.share;
+        match self.account.with_room(|| new_chunk(share, address, bytes, stream)) {
             Ok((chunk, fd)) => {
                 self.chunks.insert(address, (chunk, Some(charge)));
                 Ok(fd)

@@ -46,7 +46,7 @@ mod streams;
 mod virtual_memory;
 mod watchdog;
 
-pub use account::Account;
+pub use account::{Account, Groups};
 pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;

@@ -184,6 +184,19 @@ fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
     });
 }
 
+/// Has the daemon hear when the client's group may have more memory and the device has none.
+fn ask_for_room(common: &Arc<Common>, link: &Arc<Link>) {
+    // The account is the link's: a link that held itself would never go.
+    let (common, of) = (common.clone(), Arc::downgrade(link));
+    link.limits.memory.ask_for_room(move || {
+        let goes_on = of.upgrade().filter(|link| link.ending().is_none() && !common.is_ending());
+        if let Some(link) = &goes_on {
+            common.want_memory(link.identity.pid);
+        }
+        goes_on.is_some()
+    });
+}
+
 impl Session {
     /// Sets everything up and welcomes the client.
     fn open(
@@ -207,6 +220,7 @@ impl Session {
         let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
         link.set_doorbell(consumer.doorbell(), region.clone());
         tell_refusals(common, link);
+        ask_for_room(common, link);
         let mut session = Self {
             gate: Gate::new(&share, &link.counters, &link.scheduling),
             meter: Meter::new(&share),

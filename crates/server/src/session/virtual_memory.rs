@@ -195,8 +195,9 @@ impl Session {
         check_whole(&[request.bytes])?;
         let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
         let charge = Rc::new(self.memory.account.charge(request.bytes)?);
-        let (physical, file) =
-            Physical::zeroed(&self.share, request.bytes, self.internal.as_ref())?;
+        let (share, stream) = (&self.share, self.internal.as_ref());
+        let zeroed = || Physical::zeroed(share, request.bytes, stream);
+        let (physical, file) = self.memory.account.with_room(zeroed)?;
         self.socket
             .send(&Message::ChunkFd(0), &[file.as_fd()])
             .map_err(|_| CudaError::MPS_RPC_FAILURE)?;

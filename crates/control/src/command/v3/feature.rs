@@ -3,6 +3,8 @@
 use super::super::{CONTEXT_SHARE, Failure};
 use super::{Call, Outcome, boolean, table};
 use crate::daemon::Features;
+use crate::memacct::CgroupLimit;
+use cuda_api::settings::{parse_device, parse_size, size_text};
 
 const HEADER: &[&str] = &["FEATURE", "STATE", "MODULE", "COVERS"];
 const MEMACCT: &str = "memacct";
@@ -60,6 +62,49 @@ pub(super) fn memacct_set(call: &Call<'_>) -> Outcome {
     let audit_log = boolean("audit_log", call.wanted("audit_log")?)?;
     call.request.daemon.change_features(|features| features.audit_log = audit_log);
     Ok(String::new())
+}
+
+/// `memacct limit`: what `nvidia-smi memory-limits` is for NVIDIA's driver.
+pub(super) fn memacct_limit(call: &Call<'_>) -> Outcome {
+    let cgroup = call.at(0).to_owned();
+    if !cgroup.starts_with('/') {
+        return Err(Failure(format!(
+            "{cgroup:?} is no cgroup's path: that is what /proc/PID/cgroup has behind 0::, as /kubepods/a"
+        )));
+    }
+    let bytes = |key: &str, none: u64| match call.option(key) {
+        None | Some("none") => Ok(none),
+        Some(size) => parse_size(size).map_err(|error| Failure(format!("--{key}: {error}"))),
+    };
+    let (soft_bytes, hard_bytes) = (bytes("soft-limit", 0)?, bytes("hard-limit", u64::MAX)?);
+    if soft_bytes > hard_bytes {
+        return Err("the soft limit is beyond the hard one".into());
+    }
+    let device = match call.option("device") {
+        Some(word) => Some(parse_device(word)?.to_owned()),
+        None => None,
+    };
+    call.request.daemon.set_cgroup_limit(CgroupLimit { cgroup, device, soft_bytes, hard_bytes })?;
+    Ok(String::new())
+}
+
+pub(super) fn memacct_list(call: &Call<'_>) -> Outcome {
+    let row = |(limit, used): (CgroupLimit, u64)| {
+        let size = |bytes: u64, none: u64| match bytes == none {
+            true => "-".to_owned(),
+            false => size_text(bytes),
+        };
+        vec![
+            limit.cgroup,
+            limit.device.unwrap_or_else(|| "-".to_owned()),
+            size(limit.soft_bytes, 0),
+            size(limit.hard_bytes, u64::MAX),
+            size(used, 0),
+        ]
+    };
+    let rows: Vec<Vec<String>> = call.request.daemon.cgroup_limits().into_iter().map(row).collect();
+    let header = ["cgroup", "device", "soft-limit", "hard-limit", "used"];
+    Ok(table::print(call.format()?, &header, &rows))
 }
 
 pub(super) fn memacct_describe(call: &Call<'_>) -> Outcome {

@@ -131,6 +131,11 @@ verbs! {
     "feature" "describe" ["[<feature>]"] [FORMAT] [] anyone feature::describe, "Print the features";
     "memacct" "set" [] [("audit_log", "true|false")] [] owner feature::memacct_set,
         "Set whether control.log tells what memory accounting does";
+    "memacct" "limit" ["<cgroup>"] [DEVICE, ("soft-limit", "1G|none"), ("hard-limit", "4G|none")] []
+        owner feature::memacct_limit,
+        "Limit the device memory of a cgroup's programs to come; none of both takes limits away";
+    "memacct" "list" [] [FORMAT] [] owner feature::memacct_list,
+        "Print the limits of cgroups and what their programs hold";
     "memacct" "describe" [] [FORMAT] [] anyone feature::memacct_describe,
         "Print how memory is accounted for";
 }

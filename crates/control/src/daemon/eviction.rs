@@ -1,0 +1,108 @@
+//! Eviction: device memory for a client within its cgroup's soft limit, from one of another that is beyond its.
+
+use super::Daemon;
+use super::state::{ClientProcess, State};
+use crate::memacct::{Candidate, CgroupLimit, cgroup_of};
+use channel::message::MemoryGroup;
+use cuda_api::CUuuid;
+
+impl Daemon {
+    /// The limits of the cgroup that a client's process is in, if memory is accounted for.
+    pub(super) fn memory_group(
+        &self,
+        state: &State,
+        process: ClientProcess,
+    ) -> Option<MemoryGroup> {
+        if !state.features.memacct || process.pid == 0 {
+            return None;
+        }
+        let devices = state.inventory.devices()?;
+        let ordinal = devices.find(process.device)? as u32;
+        let cgroup = cgroup_of(process.pid)?;
+        state.memacct.group_of(&cgroup, (ordinal, &process.device.to_string()))
+    }
+
+    /// A client of a server's process waits for room on its device: another client is ended for it, if there
+    /// is one who may be. On a thread of its own, one at a time; the client asks again meanwhile.
+    pub(super) fn make_room(&self, state: &mut State, process: u32, client: u32) {
+        if !state.features.memacct || state.memacct.evicting || state.stopping.is_some() {
+            return;
+        }
+        let Some(wants) = state.memacct.group(process, client).cloned() else { return };
+        let Some(device) = state.server(process).map(|server| server.device) else { return };
+        let Some(daemon) = self.this.upgrade() else { return };
+        let work = move || {
+            daemon.evict((process, client), &wants, device);
+            daemon.lock().memacct.evicting = false;
+        };
+        let thread = std::thread::Builder::new().name("eviction".to_owned()).spawn(work);
+        state.memacct.evicting = thread.is_ok();
+    }
+
+    fn evict(&self, (process, client): (u32, u32), wants: &MemoryGroup, device: CUuuid) {
+        let pids: Vec<u32> = {
+            let state = self.lock();
+            let here = state.servers.iter().filter(|server| server.device == device);
+            here.map(|server| server.pid).collect()
+        };
+        let mut candidates = Vec::new();
+        for (process, status) in self.statuses(&pids) {
+            let clients = status.map_or_else(|_| Vec::new(), |status| status.clients);
+            candidates.extend(clients.into_iter().map(|of| Candidate {
+                process,
+                pid: of.pid.unwrap_or(0),
+                id: of.id,
+                memory_bytes: of.memory_bytes,
+            }));
+        }
+        let (victim, group, audit) = {
+            let state = self.lock();
+            let victim = state.memacct.victim(wants, &candidates).cloned();
+            let group = victim.as_ref().and_then(|of| state.memacct.group(of.process, of.pid));
+            (victim, group.cloned(), state.features.audit_log)
+        };
+        let who = format!("client {client} of server {process} in cgroup {}", wants.name);
+        let Some(victim) = victim else {
+            if audit {
+                self.log(format!(
+                    "memacct: {who} wants memory, and no other program is beyond a soft limit"
+                ));
+            }
+            return;
+        };
+        let of = group.map_or_else(
+            || "in no cgroup with limits".to_owned(),
+            |group| format!("in cgroup {}, soft limit {} bytes", group.name, group.soft_bytes),
+        );
+        self.log(format!(
+            "memacct: client {} of server {} ({of}; it has {} bytes) is terminated for {who}",
+            victim.pid, victim.process, victim.memory_bytes
+        ));
+        // One that has ended meanwhile has made room as well.
+        let _ = self.terminate_client(victim.process, victim.id);
+    }
+
+    /// Sets limits of a cgroup, for its programs to come.
+    pub(crate) fn set_cgroup_limit(&self, limit: CgroupLimit) -> Result<(), String> {
+        self.lock().memacct.set(limit)
+    }
+
+    /// The limits of cgroups, and what the programs of each hold, bytes.
+    pub(crate) fn cgroup_limits(&self) -> Vec<(CgroupLimit, u64)> {
+        let rows = self.client_rows(|_| true);
+        let state = self.lock();
+        let used = |limit: &CgroupLimit| {
+            let mine = rows.iter().filter(|row| {
+                let pid = row.client.pid.unwrap_or(0);
+                let group = state.memacct.group(row.process, pid);
+                let here = limit.device.as_ref().is_none_or(|word| {
+                    let ordinal = row.device.unwrap_or(usize::MAX) as u32;
+                    cuda_api::settings::names_device(word, ordinal, &row.client.device_uuid)
+                });
+                here && group.is_some_and(|group| group.name == limit.cgroup)
+            });
+            mine.map(|row| row.client.memory_bytes).sum()
+        };
+        state.memacct.limits().iter().map(|limit| (limit.clone(), used(limit))).collect()
+    }
+}

@@ -23,7 +23,7 @@ use crate::register_file::{FILE_ALIGN, Place, SCALAR_BYTES};
 use crate::time_slice::{FUEL, SPIN_FUEL};
 use simt::analysis::vector_cfg::{sources, terminator_sources};
 use simt::ir::matrix::Multiply;
-use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Runtime, Space, Width};
+use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Space, Width};
 use simt::ir::vector::{
     Dest, Source, StorageClass, VectorBlock, VectorFunction, VectorInst, VectorTerm,
 };
@@ -436,7 +436,7 @@ impl Decoder<'_> {
         }
         let mut a = Vec::with_capacity(SOURCES_MAX);
         for (i, source) in inst.src.iter().enumerate() {
-            let class = source_class(&inst.op, i);
+            let class = inst.op.source_class(i);
             a.push(self.source(*source, class, inst.uniform || formulas));
         }
         if formulas {
@@ -444,7 +444,7 @@ impl Decoder<'_> {
             for (i, source) in inst.src.iter().enumerate() {
                 a.push(match source {
                     Source::HalfAffine(_, high, _) => {
-                        self.source(Source::Scalar(*high), source_class(&inst.op, i), true)
+                        self.source(Source::Scalar(*high), inst.op.source_class(i), true)
                     }
                     _ => a[i],
                 });
@@ -554,7 +554,7 @@ impl Decoder<'_> {
             Op::TensorCopy(copy) => {
                 let (run, imm) = tma::handler(*copy);
                 let list = inst.src.iter().enumerate();
-                let list = list.map(|(i, source)| (*source, source_class(&inst.op, i))).collect();
+                let list = list.map(|(i, source)| (*source, inst.op.source_class(i))).collect();
                 let list = self.list(list);
                 if self.checked {
                     self.account_before(&inst.op, None, imm, guard, 0);
@@ -602,7 +602,7 @@ impl Decoder<'_> {
             if skip_offset && i == 1 {
                 continue;
             }
-            let class = source_class(&inst.op, i);
+            let class = inst.op.source_class(i);
             a.push(self.source(*source, class, inst.uniform && !whole));
         }
         if matches!(inst.op, Op::Atom { .. }) && a.len() == 2 {

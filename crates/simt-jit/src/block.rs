@@ -1,10 +1,10 @@
 //! Block emission: one version (unmasked or masked) of a block: counters, guards, instructions.
 
-use crate::SimdIsa;
 use crate::analysis::nan_demand;
 use crate::asm::assembler::X;
 use crate::frame_layout::{A, COUNT, Field, MASK, field};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::check_coalescing::CheckGroups;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -18,7 +18,7 @@ impl Compiler<'_> {
             if self.masked { self.masked_labels[block] } else { self.unmasked_labels[block] };
         self.a.bind(label);
         self.forget_cached();
-        self.set_current_block(block);
+        self.block = block;
         if let Some(serial) = self.scalar_loops[block].clone() {
             return self.serial(&serial);
         }
@@ -107,13 +107,11 @@ impl Compiler<'_> {
             self.canonicalise(r);
         }
         let in_eax = self.in_eax;
-        let before = self.a.count();
         let made = self.merged.contains(&self.index) || self.is_idle();
         if !made && !self.native(inst) {
             self.interpreted_at.insert((self.block, self.index, self.masked));
             self.call_interpreter(self.block, self.index);
         }
-        debug_assert!(self.passes_in_order(inst, before), "{inst:?} reads what it has overwritten");
         // What an instruction leaves in EAX is good until the next one.
         if self.in_eax == in_eax {
             self.in_eax = None;

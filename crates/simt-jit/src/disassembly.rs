@@ -1,7 +1,8 @@
 //! Disassembly and statistics of native code.
 
 use crate::frame::warp_loop::PROLOGUE;
-use crate::{SimdIsa, image, make};
+use crate::host::SimdIsa;
+use crate::image::{image, make};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
 use simt::ir::vector::VectorFunction;
 use simt_interpreter::tier1_abi::with_layout;

@@ -7,13 +7,12 @@
 //! Here are what is known while a function is made and the order of its parts; the parts
 //! themselves are elsewhere. This is the only file that names every folder.
 
-use crate::SimdIsa;
 use crate::ablation::Ablation;
 use crate::analysis::lane_offsets::{self, LaneOffsets};
 use crate::analysis::nan_demand;
 use crate::analysis::use_weights::UseWeights;
 use crate::asm::assembler::{Assembler, Label};
-use crate::avx2::Step;
+use crate::avx2::partition::Step;
 use crate::avx512::matrix::{self, Fragments};
 use crate::avx512::memory::offset_table::OffsetTables;
 use crate::avx512::memory::quad_tile::{QuadTiles, UseCounts};
@@ -21,9 +20,9 @@ use crate::avx512::uniform_via_vector::UniformAsVector;
 use crate::frame::entry_exit::Exit;
 use crate::frame::out_of_line::OutOfLine;
 use crate::frame::warp_loop::{self, PROLOGUE};
+use crate::host::SimdIsa;
 use crate::memory::check_coalescing::CheckGroups;
 use crate::regalloc::allocate::Assignment;
-use crate::regalloc::loop_residency::LoopResidency;
 #[cfg(debug_assertions)]
 use crate::regalloc::verify::verify;
 use crate::scalarize::loop_selection::{self, ScalarLoop};
@@ -44,9 +43,6 @@ pub(crate) struct Compiler<'a> {
     /// Machine registers of values.
     pub(crate) assignment: Assignment,
     /// Machine registers of loop-invariant values in innermost loops.
-    pub(crate) residency: LoopResidency,
-    /// The innermost loop of the current block, if `residency` gave it registers.
-    pub(crate) resident_loop: Option<usize>,
     /// By register: canonicalisation of its NaNs is deferred to where they are observable.
     pub(crate) nan_deferred: Vec<bool>,
     pub(crate) isa: SimdIsa,
@@ -191,8 +187,6 @@ impl<'a> Compiler<'a> {
             layout,
             weights,
             assignment: Assignment::default(),
-            residency: LoopResidency::default(),
-            resident_loop: None,
             nan_deferred: nan_demand::nan_deferred(f),
             isa,
             ablation: Ablation::current(),
@@ -246,10 +240,8 @@ impl<'a> Compiler<'a> {
             SimdIsa::Avx512 => self.lane_offsets = lane_offsets::of_addresses(self.f),
         }
         self.scalar_loops = loop_selection::find(self.f, &self.weights);
-        let skips = |block: usize| self.scalar_loops[block].is_some();
         let matrices = matrix::registers(self.f);
-        (self.assignment, self.residency) =
-            Assignment::of(self.f, &self.weights, self.isa, &matrices, skips);
+        self.assignment = Assignment::of(self.f, &self.weights, self.isa, &matrices);
         self.spares = self.assignment.spares(&matrices);
         #[cfg(debug_assertions)]
         if let Err(wrong) = verify(self.f, &self.weights, &self.assignment) {
@@ -275,13 +267,11 @@ impl<'a> Compiler<'a> {
         let out_of_line = self.a.label();
         self.a.bind(out_of_line);
         self.emit_out_of_line();
-        self.set_current_block(PROLOGUE);
+        self.block = PROLOGUE;
         let left = self.untouched();
         for block in 0..self.f.blocks.len() {
             self.entry(block, &left);
         }
-        let [unmasked_labels, masked_labels] = self.resumed();
-        self.set_current_block(PROLOGUE);
         self.emit_next_pending();
         self.next_warp(&left);
         if self.block_entry {
@@ -295,7 +285,7 @@ impl<'a> Compiler<'a> {
             return None;
         }
         let finished = self.a.finish()?;
-        let table = [&self.entries, &unmasked_labels, &masked_labels]
+        let table = [&self.entries, &self.unmasked_labels, &self.masked_labels]
             .into_iter()
             .flatten()
             .map(|label| finished.offset(*label))

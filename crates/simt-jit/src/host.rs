@@ -3,8 +3,6 @@
 //! The one place that says native code is for x86-64: other processors have none of its instructions,
 //! so no [`SimdIsa`] is here, and the interpreter runs everything.
 
-use crate::SimdIsa;
-
 /// True if this processor has an extension of x86-64.
 #[cfg(target_arch = "x86_64")]
 macro_rules! host_has {
@@ -20,8 +18,48 @@ macro_rules! host_has {
 }
 pub(crate) use host_has;
 
+/// Which of a processor's instructions native code is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SimdIsa {
+    /// AVX-512 F, BW, DQ and VL: 32 lanes at a time.
+    Avx512,
+    /// AVX2, FMA, F16C, BMI1 and BMI2: eight lanes at a time.
+    Avx2,
+}
+
+impl SimdIsa {
+    /// All of them, the best first.
+    pub const ALL: [Self; 2] = [Self::Avx512, Self::Avx2];
+
+    /// From the text of a setting: `avx512` or `avx2`.
+    fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "avx512" => Some(Self::Avx512),
+            "avx2" => Some(Self::Avx2),
+            _ => None,
+        }
+    }
+
+    /// What a setting names, else the best that this processor runs; `None` if it runs neither.
+    pub fn choose(setting: Option<&str>) -> Option<Self> {
+        let best = || Self::ALL.into_iter().find(|isa| isa.is_here());
+        setting.and_then(Self::parse).or_else(best)
+    }
+
+    /// True if kernels that run as such code take the processor's estimates
+    /// ([`simt::ir::vector::VectorKernel::by_estimates`]).
+    pub fn estimates(self) -> bool {
+        self == Self::Avx512 && simt_interpreter::tier1_abi::estimates_are_here()
+    }
+
+    /// True if this processor runs such code.
+    pub fn is_here(self) -> bool {
+        runs(self)
+    }
+}
+
 /// True if this processor runs such code.
-pub(crate) fn runs(isa: SimdIsa) -> bool {
+fn runs(isa: SimdIsa) -> bool {
     let common = host_has!("popcnt") && host_has!("lzcnt") && host_has!("bmi1");
     common
         && match isa {

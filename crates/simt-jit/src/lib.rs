@@ -32,6 +32,7 @@ mod frame;
 pub(crate) mod frame_layout;
 mod function;
 mod host;
+mod image;
 mod memory;
 pub(crate) mod operands;
 mod regalloc;
@@ -41,18 +42,16 @@ mod shared;
 mod stages;
 
 pub use crate::disassembly::{Summary, listing, summary};
+pub use crate::host::SimdIsa;
 pub use crate::stages::{CodeStage, stage};
 pub use cache::{Cache, Store, Usage};
 
 #[cfg(feature = "ablation")]
 pub use ablation::Ablation;
 
-use crate::asm::assembler::CONSTANTS_ALIGN;
 use crate::asm::code_memory::CodeMemory;
-use crate::function::{Compiler, Made};
-#[cfg(not(feature = "ablation"))]
-use ablation::Ablation;
-use cache::{Image, Key};
+use crate::image::{image, make, processor};
+use cache::Key;
 use simt::ir::vector::Tier;
 use simt::ir::vector::VectorFunction;
 use simt_interpreter::Interpreter;
@@ -62,11 +61,6 @@ use std::sync::Arc;
 /// Starts of a kernel, counted in warps, before it is worth native code: a few blocks of a grid
 /// are over sooner than the code is made.
 const THRESHOLD: u32 = 64;
-/// Functions with more instructions stay interpreted: they would take too long to make.
-const INSTRUCTIONS_MAX: usize = 40_000;
-/// So do functions with more blocks: each has entries and out for all that lives there.
-const BLOCKS_MAX: usize = 4_000;
-
 /// Which tiers run kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tiers {
@@ -100,46 +94,6 @@ impl Tiers {
             (Self::Both, Some(jit)) => interpreter.moving_up(Arc::new(jit)),
             _ => interpreter,
         })
-    }
-}
-
-/// Which of a processor's instructions native code is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SimdIsa {
-    /// AVX-512 F, BW, DQ and VL: 32 lanes at a time.
-    Avx512,
-    /// AVX2, FMA, F16C, BMI1 and BMI2: eight lanes at a time.
-    Avx2,
-}
-
-impl SimdIsa {
-    /// All of them, the best first.
-    pub const ALL: [Self; 2] = [Self::Avx512, Self::Avx2];
-
-    /// From the text of a setting: `avx512` or `avx2`.
-    fn parse(text: &str) -> Option<Self> {
-        match text.trim() {
-            "avx512" => Some(Self::Avx512),
-            "avx2" => Some(Self::Avx2),
-            _ => None,
-        }
-    }
-
-    /// What a setting names, else the best that this processor runs; `None` if it runs neither.
-    pub fn choose(setting: Option<&str>) -> Option<Self> {
-        let best = || Self::ALL.into_iter().find(|isa| isa.is_here());
-        setting.and_then(Self::parse).or_else(best)
-    }
-
-    /// True if kernels that run as such code take the processor's estimates
-    /// ([`simt::ir::vector::VectorKernel::by_estimates`]).
-    pub fn estimates(self) -> bool {
-        self == Self::Avx512 && simt_interpreter::tier1_abi::estimates_are_here()
-    }
-
-    /// True if this processor runs such code.
-    pub fn is_here(self) -> bool {
-        host::runs(self)
     }
 }
 
@@ -213,39 +167,6 @@ impl Jit {
     pub fn counting_slow_paths(self) -> Self {
         Self { counts_slow_paths: true, ..self }
     }
-}
-
-fn make(
-    function: &VectorFunction,
-    layout: &Layout<'_>,
-    isa: SimdIsa,
-    counts_slow_paths: bool,
-) -> Option<Made> {
-    let size: usize = function.blocks.iter().map(|b| b.insts.len() + 1).sum();
-    if size > INSTRUCTIONS_MAX || function.blocks.len() > BLOCKS_MAX {
-        return None;
-    }
-    let mut compiler = Compiler::new(function, layout, isa);
-    compiler.counts_slow_paths = counts_slow_paths;
-    compiler.make()
-}
-
-/// The table of offsets from its own start, then the code.
-fn image(made: &Made) -> Image {
-    let start = (4 * made.table.len()).next_multiple_of(CONSTANTS_ALIGN);
-    let mut bytes: Vec<u8> =
-        made.table.iter().flat_map(|offset| (offset + start as u32).to_le_bytes()).collect();
-    bytes.resize(start, 0);
-    bytes.extend(&made.code);
-    Image { bytes, entry: start as u32 + made.start, abilities: made.abilities }
-}
-
-/// What generators look at beside the function: all that this processor says it can do, and what
-/// code shall be made without.
-fn processor(isa: SimdIsa, counting: bool) -> String {
-    let [ecx1, ebx, ecx, edx, eax] = host::abilities();
-    let without = Ablation::current();
-    format!("{isa:?} {without:?} {counting} {ecx1:x} {ebx:x} {ecx:x} {edx:x} {eax:x}")
 }
 
 impl Generator for Jit {

@@ -3,12 +3,12 @@
 //!
 //! A register of 32-bit lanes is two *parts* of 64 bytes, one of 64-bit lanes four.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{X, at, repeated};
 use crate::frame_layout::{
     A, ACTIVE, BROADCAST, BROADCAST_SLOTS, FILE, K3, MASK, PREDICATE, Z0, Z1,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::regalloc::allocate::{Lanes, PARTS_MAX, parts};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;

@@ -1,8 +1,8 @@
 //! Stages of code generation as text, for people: live intervals, register allocation, schedule.
 
-use crate::SimdIsa;
-use crate::avx2::Step;
+use crate::avx2::partition::Step;
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::regalloc::allocate::Lanes;
 use iced_x86::Register;
 use simt::analysis::live_intervals::LiveIntervals;

@@ -4,6 +4,8 @@
 mod approximations;
 #[path = "filetests/bounded.rs"]
 mod bounded;
+#[path = "filetests/checks.rs"]
+mod checks;
 #[path = "filetests/factors.rs"]
 mod factors;
 #[path = "../../simt-interpreter/tests/filetests/forms.rs"]

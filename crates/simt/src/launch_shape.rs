@@ -6,6 +6,9 @@
 
 use crate::kernel::{Dim3, WARP_LANES};
 
+/// Most threads of a block: compute capability 8.0.
+pub const THREADS_PER_BLOCK_MAX: u32 = 1024;
+
 /// A class of launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LaunchShape {

@@ -11,6 +11,8 @@
 //! Deliberately absent: machine code, devices, the driver API.
 
 pub mod analysis;
+mod call_graph;
+mod error;
 pub mod inspect;
 pub mod ir;
 pub mod kernel;
@@ -23,73 +25,19 @@ mod transform;
 mod variable_layout;
 mod vectorize;
 
+pub use crate::error::{CompileError, CompileErrorKind};
+pub use crate::launch_shape::THREADS_PER_BLOCK_MAX;
+
+use crate::call_graph::{info, reachable};
 use crate::ir::vector::{FUNCTION_BASE, Tier};
-use crate::kernel::{
-    BlockRun, Dim3, Kernel, KernelInfo, Launch, Module, ModuleMemory, ParamLayout,
-};
+use crate::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch, Module, ModuleMemory};
 use crate::launch_shape::LaunchShape;
 use crate::pipeline::Lowered;
 use crate::runtime::device_runtime::{self, DEVICE_CALL};
 use crate::variable_layout::{KernelLayout, ModuleLayout};
 use ptx::ast::{self, FunctionId, SymbolRef};
-use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-
-/// Most threads of a block: compute capability 8.0.
-pub const THREADS_PER_BLOCK_MAX: u32 = 1024;
-
-/// Why a module cannot be loaded; its text is the JIT error log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompileError {
-    /// What happened, for the CUresult.
-    pub kind: CompileErrorKind,
-    /// The JIT error log: a line for each finding, with line and column of the PTX.
-    pub log: String,
-}
-
-/// Kinds of compile error, each with the CUresult it becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CompileErrorKind {
-    /// Not PTX that can be compiled: CUDA_ERROR_INVALID_PTX.
-    InvalidPtx,
-    /// No device memory for the module's variables: CUDA_ERROR_OUT_OF_MEMORY.
-    OutOfMemory,
-}
-
-impl fmt::Display for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.log)
-    }
-}
-
-impl std::error::Error for CompileError {}
-
-impl CompileError {
-    fn plain(log: String) -> Self {
-        Self { kind: CompileErrorKind::InvalidPtx, log }
-    }
-
-    fn at(module: &ast::Module, span: ast::Span, message: String) -> Self {
-        let diagnostic = ptx::Diagnostic {
-            position: module.position(span),
-            severity: ptx::Severity::Error,
-            message,
-        };
-        let end = "ptxas fatal   : Ptx assembly aborted due to errors";
-        Self::plain(format!("{diagnostic}\n{end}"))
-    }
-
-    fn out_of_memory(bytes: u64) -> Self {
-        let log = format!("no device memory for {bytes} bytes of module variables");
-        Self { kind: CompileErrorKind::OutOfMemory, log }
-    }
-
-    fn no_heap() -> Self {
-        let log = "no device memory for the heap of malloc and free".to_owned();
-        Self { kind: CompileErrorKind::OutOfMemory, log }
-    }
-}
 
 /// Parses a module, places and initialises its variables. Kernels are compiled for `tier` when
 /// they are first launched.
@@ -218,106 +166,6 @@ fn check_externs(ast: &ast::Module) -> Result<(), CompileError> {
         }
     }
     Ok(())
-}
-
-/// The kernel and every function it names, directly or through others. Functions whose address
-/// a variable holds count as named by all.
-fn reachable(ast: &ast::Module, kernel: FunctionId) -> Vec<FunctionId> {
-    let mut found = Found::default();
-    found.add(kernel);
-    let mut next = 0;
-    let mut indirect = false;
-    while next < found.order.len() {
-        let function = ast.function(found.order[next]);
-        indirect |= function
-            .instructions()
-            .any(|i| matches!(i.call(), Some(ast::Call { callee: ast::Callee::Indirect(_), .. })));
-        variable_layout::each_symbol(function, &mut |symbol| {
-            if let SymbolRef::Function(id) = symbol {
-                found.add_named(ast, id);
-            }
-        });
-        next += 1;
-        if next == found.order.len() && std::mem::take(&mut indirect) {
-            for variable in &ast.variables {
-                if let Some(init) = &variable.init {
-                    initial_functions(ast, init, &mut found);
-                }
-            }
-        }
-    }
-    found.order
-}
-
-/// Functions in the order in which they were found.
-#[derive(Default)]
-struct Found {
-    order: Vec<FunctionId>,
-    known: HashSet<usize>,
-}
-
-impl Found {
-    fn add(&mut self, id: FunctionId) {
-        if self.known.insert(id.index()) {
-            self.order.push(id);
-        }
-    }
-
-    /// The function that a name stands for, if it has a body.
-    fn add_named(&mut self, ast: &ast::Module, id: FunctionId) {
-        let id = ast.resolve_alias(id);
-        if ast.function(id).body.is_some() {
-            self.add(id);
-        }
-    }
-}
-
-fn initial_functions(ast: &ast::Module, init: &ast::Initializer, found: &mut Found) {
-    match init {
-        ast::Initializer::List(list) => {
-            list.iter().for_each(|item| initial_functions(ast, item, found));
-        }
-        ast::Initializer::Address(address) => {
-            if let SymbolRef::Function(id) = address.symbol {
-                found.add_named(ast, id);
-            }
-        }
-        ast::Initializer::Value(_) | ast::Initializer::Properties(_) => {}
-    }
-}
-
-/// What can be said of a kernel before it is compiled; `None` if its parameters overflow.
-fn info(ast: &ast::Module, id: FunctionId) -> Option<KernelInfo> {
-    let function = ast.function(id);
-    let layout = function.parameter_layout()?;
-    let params = layout
-        .params
-        .iter()
-        .map(|slot| {
-            Some(ParamLayout {
-                offset: u32::try_from(slot.offset_bytes).ok()?,
-                size: u32::try_from(slot.size_bytes).ok()?,
-            })
-        })
-        .collect::<Option<Vec<_>>>()?;
-    let dim = |d: [u32; 3]| Dim3 { x: d[0], y: d[1], z: d[2] };
-    let directives = &function.directives;
-    let required_block = directives.reqntid.map(dim);
-    let most = directives.maxntid.map(dim).map(Dim3::count);
-    Some(KernelInfo {
-        name: ast.name(function.name).to_owned(),
-        params,
-        param_bytes: u32::try_from(layout.size_bytes).ok()?,
-        max_threads_per_block: most
-            .and_then(|m| u32::try_from(m).ok())
-            .map_or(THREADS_PER_BLOCK_MAX, |m| m.clamp(1, THREADS_PER_BLOCK_MAX)),
-        required_block,
-        required_cluster: directives.reqnctapercluster.map(dim),
-        cluster_must_be_set: directives.explicitcluster && directives.reqnctapercluster.is_none(),
-        cluster_blocks_max: directives.maxclusterrank,
-        target: ast.target.sm,
-        ..KernelInfo::default()
-    })
 }
 
 /// A kernel of a module: made runnable for each geometry that it is launched with.

@@ -9,7 +9,7 @@ use crate::launch_shape::LaunchShape;
 use crate::pipeline::Prepared;
 use crate::transform::{
     block_layout, dce, group_mma_by_accumulator, loop_exit_copies, mask_to_shifts, mem2reg,
-    simplify_cfg, sink_mma_operand_loads, split_at_guards,
+    simplify_cfg, split_at_guards,
 };
 
 /// Why a pass was not run.
@@ -47,7 +47,6 @@ pub fn run(name: &str, text: &str, shape: LaunchShape) -> Result<String, PassErr
         "mask_to_shifts" => mask_to_shifts::run(&mut f),
         "block_layout" => block_layout::run(&mut f),
         "group_mma_by_accumulator" => group_mma_by_accumulator::run(&mut f),
-        "sink_mma_operand_loads" => sink_mma_operand_loads::run(&mut f),
         "loop_exit_copies" => {
             let (liveness, shapes) = analysed(&f, shape);
             loop_exit_copies::run(&mut f, liveness, shapes, shape);

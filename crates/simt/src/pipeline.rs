@@ -2,6 +2,8 @@
 
 use crate::analysis::liveness::Liveness;
 use crate::analysis::{divergence, register_estimate};
+use crate::call_graph::{info, reachable};
+use crate::error::CompileError;
 use crate::ir::vector::{Mode, VectorFunction, VectorKernel};
 use crate::ir::{self, Function};
 use crate::kernel::KernelInfo;
@@ -10,10 +12,10 @@ use crate::lower;
 use crate::runtime::heap::DeviceHeap;
 use crate::transform::{
     block_layout, dce, group_mma_by_accumulator, inline, loop_exit_copies, mask_to_shifts, mem2reg,
-    simplify_cfg, sink_mma_operand_loads, split_at_guards, wgmma_hazard_notes,
+    simplify_cfg, split_at_guards, wgmma_hazard_notes,
 };
 use crate::variable_layout::{KernelLayout, ModuleLayout};
-use crate::{CompileError, info, reachable, vectorize};
+use crate::vectorize;
 use ptx::ast::{self, FunctionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,7 +39,7 @@ impl Lowered {
     ) -> Result<Self, CompileError> {
         let functions = reachable(ast, id);
         let layout = KernelLayout::place(ast, module, &functions)?;
-        let stack = functions.iter().any(|id| lower::uses_stack(ast.function(*id)));
+        let stack = functions.iter().any(|id| lower::alloca::uses_stack(ast.function(*id)));
         let env = lower::Environment { module: ast, layout: &layout, stack, copy_notes };
         let mut callees: BTreeMap<u32, Function> = BTreeMap::new();
         for &callee in &functions[1..] {
@@ -117,7 +119,6 @@ impl Prepared {
     pub(crate) fn shaped(&self, launch_shape: LaunchShape) -> Shaped<'_> {
         let mut function = self.function.clone();
         group_mma_by_accumulator::run(&mut function);
-        sink_mma_operand_loads::run(&mut function);
         let liveness = Liveness::of(&function);
         let shapes = divergence::analyse(&function, &liveness, launch_shape);
         let (mut liveness, mut shapes) =

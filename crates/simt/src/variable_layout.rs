@@ -5,7 +5,7 @@
 //! those that the kernel or what it calls can name, so that one kernel's arrays do not count
 //! against another's occupancy.
 
-use crate::CompileError;
+use crate::error::CompileError;
 use crate::ir::vector::FUNCTION_BASE;
 use crate::kernel::{MANAGED_ALIGN, ModuleMemory};
 use crate::runtime::heap::DeviceHeap;

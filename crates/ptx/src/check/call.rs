@@ -1,7 +1,8 @@
 //! Calls against the signature of what they call.
 
 use super::Checker;
-use super::operand::{Mismatch, compatible};
+use super::mismatch::Mismatch;
+use super::operand::compatible;
 use crate::ast::{
     Call, Callee, Function, FunctionKind, Immediate, Instruction, LabelId, LabelKind, Operand,
     Parameter, Prototype, ScalarType, StateSpace, SymbolRef, TypeKind, Variable,

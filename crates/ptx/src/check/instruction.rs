@@ -1,7 +1,7 @@
 //! An instruction against the forms of its table.
 
 use super::Checker;
-use super::operand::Mismatch;
+use super::mismatch::Mismatch;
 use crate::ast::{Function, Instruction, Modifier, Module, Opcode, Operand, ScalarType};
 use crate::instructions::{
     self, Choice, Count, Form, Kind, Lack, Pattern, Since, TypeRef, common_words, forms,

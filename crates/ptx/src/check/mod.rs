@@ -8,6 +8,7 @@
 mod call;
 mod directive;
 mod instruction;
+mod mismatch;
 mod operand;
 mod target;
 mod texture;

@@ -2,20 +2,12 @@
 
 use super::Checker;
 use super::instruction::Candidate;
+use super::mismatch::{Fit, Mismatch};
 use crate::ast::{
     Address, AddressBase, Function, Immediate, Instruction, LabelKind, Opcode, Operand, Parameter,
     RegisterId, ScalarType, SpecialRegister, StateSpace, SymbolRef, TypeKind,
 };
 use crate::instructions::{Count, Kind, Pattern, VECTOR_BITS_MAX};
-
-/// What was found and what was expected, each as a phrase.
-#[derive(Debug, Default)]
-pub(super) struct Mismatch {
-    pub(super) found: String,
-    pub(super) expected: String,
-}
-
-pub(super) type Fit = Result<(), Mismatch>;
 
 /// A register of type `register` can stand for type `ty`: same size, and the same kind or one of
 /// them plain bits. Packed and alternative formats take plain bits or themselves only.

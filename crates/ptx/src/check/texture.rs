@@ -1,7 +1,8 @@
 //! Textures, surfaces and tensors: what stands in brackets with coordinates.
 
 use super::Checker;
-use super::operand::{Fit, Site, compatible, immediate_fits};
+use super::mismatch::Fit;
+use super::operand::{Site, compatible, immediate_fits};
 use crate::ast::{Address, AddressBase, Modifier, Opcode, Operand, ScalarType};
 use crate::instructions::Kind;
 

@@ -14,9 +14,8 @@ use simt::ir::op::{AtomOp, AtomType, TensorCopy, TensorDirection, TensorMode};
 use simt::ir::vector::WINDOW_BYTES;
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::runtime::mbarrier::State;
-use simt::runtime::tensor_map::{
-    BOX_MAX, Element, Extent, MAP_ALIGN, MAP_BYTES, Plan, Row, Start, TensorMap,
-};
+use simt::runtime::tensor_map::rows::{Plan, Row, Start};
+use simt::runtime::tensor_map::{BOX_MAX, Element, Extent, MAP_ALIGN, MAP_BYTES, TensorMap};
 
 /// What an address in shared memory is a multiple of, bytes.
 const SHARED_ALIGN: u64 = 128;

@@ -7,8 +7,7 @@
 //! same instructions, so this holds between the tiers as well.
 
 use crate::analysis::use_weights::mentioned;
-use simt::ir::matrix::MatrixType as Matrix;
-use simt::ir::op::{CompareType, Convert, FloatOp, FloatType, Op, Width};
+use simt::ir::op::{NanClass, Op, Width};
 use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
 
 /// NaN as f32 instructions return it.
@@ -16,47 +15,29 @@ pub(crate) const NAN: u32 = 0x7fff_ffff;
 
 /// True if the operation's f32 results have no NaN but the canonical one.
 fn makes_canonical(op: &Op) -> bool {
-    match op {
-        Op::Float(op, FloatType::F32, _) => {
-            !matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign)
-        }
-        Op::Multiply(product) => matches!(product.a, Matrix::F16 | Matrix::BF16 | Matrix::TF32),
-        _ => false,
-    }
+    matches!(op.nan_class(), NanClass::Makes(_))
 }
 
 /// True if the operation does not tell NaNs in its f32 source of a number apart.
 fn is_indifferent(op: &Op, source: usize) -> bool {
-    if let Op::Multiply(product) = op {
-        // Factors have formats of their own.
-        return makes_canonical(op) && source >= product.a_registers() + product.b_registers();
+    match op.nan_class() {
+        NanClass::Makes(from) => source >= from,
+        class => class == NanClass::Blind,
     }
-    makes_canonical(op)
-        || matches!(
-            op,
-            Op::Setp(_, CompareType::Float(FloatType::F32, _))
-                | Op::Test(_, FloatType::F32)
-                | Op::Convert(Convert::ToInt { from: FloatType::F32, .. })
-        )
-        // Which makes 0 of any.
-        || matches!(op, Op::Convert(Convert::Float { from, to, mode, .. })
-            if *from == FloatType::F32 && *to == FloatType::F32 && mode.sat)
 }
 
 /// The sources that an instruction passes on as they are, as its first result.
 fn passed(inst: &VectorInst) -> &[Source] {
-    match inst.op {
-        Op::Mov(Width::W32) => &inst.src,
-        Op::Select(Width::W32) => &inst.src[..2],
-        Op::Shfl(..) => &inst.src[..1],
+    match inst.op.nan_class() {
+        NanClass::Copies(count) => &inst.src[..count],
         _ => &[],
     }
 }
 
 /// The sources of which NaNs remain NaNs, though maybe others, as the first result.
 fn handed_on(inst: &VectorInst) -> &[Source] {
-    match inst.op {
-        Op::Float(FloatOp::Neg | FloatOp::Abs, FloatType::F32, mode) if !mode.sat => &inst.src,
+    match inst.op.nan_class() {
+        NanClass::Keeps => &inst.src,
         _ => passed(inst),
     }
 }

@@ -181,16 +181,6 @@ impl Assembler {
         self.push(made)
     }
 
-    /// How many instructions there are.
-    pub(crate) fn count(&self) -> usize {
-        self.instructions.len()
-    }
-
-    /// The instructions behind the first `count`.
-    pub(crate) fn behind(&self, count: usize) -> &[Instruction] {
-        &self.instructions[count..]
-    }
-
     /// Loads a 64-bit constant.
     pub(crate) fn load_constant(&mut self, to: Register, value: u64) {
         if let Ok(value) = u32::try_from(value) {

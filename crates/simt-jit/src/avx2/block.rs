@@ -1,9 +1,9 @@
 //! Block emission with AVX2: vector regions, and the instructions between them.
 
 use super::compare::is_of_formulas;
-use super::predicate_slot;
 use super::shuffle::exchanged;
 use crate::asm::assembler::{Label, X, at};
+use crate::avx2::layout::predicate_slot;
 use crate::avx2::partition::{Step, VectorRegion};
 use crate::avx2::slice::Slice;
 use crate::frame_layout::MASK;

@@ -1,8 +1,8 @@
 //! Comparisons on the lanes of a slice: predicates are masks of 32 bits a lane. Comparisons of
 //! affine values stand outside of regions, where predicates are bits.
 
-use super::{SLICE_LANES, SLICES};
 use crate::asm::assembler::X;
+use crate::avx2::layout::{SLICE_LANES, SLICES};
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::avx512::half::Format;
 use crate::function::Compiler;

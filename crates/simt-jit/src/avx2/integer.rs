@@ -1,8 +1,8 @@
 //! Integer arithmetic on the 16- and 32-bit lanes of a slice, and whatever is a single instruction
 //! at any width.
 
-use super::SLICE_LANES;
 use crate::asm::assembler::X;
+use crate::avx2::layout::SLICE_LANES;
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::avx2::{integer_saturating, integer_sequences, integer64, support};
 use crate::avx512::bits::plain_selector;

@@ -8,13 +8,13 @@
 //! Nothing here makes code.
 
 use crate::analysis::use_weights::{mentioned, sources, successors};
+use crate::avx2::layout::{POINTERS, PREDICATES_MAX, SPILLS, TABLES_MAX};
 use crate::avx2::memory::address_mode::AddressMode;
 use crate::avx2::memory::check_coalescing::{CheckGroup, Key, Span};
 use crate::avx2::schedule::{ValueLocation, ordered};
 use crate::avx2::shuffle::exchanged;
 use crate::avx2::slice::pieces;
 use crate::avx2::support::{self, Kind};
-use crate::avx2::{POINTERS, PREDICATES_MAX, SPILLS, TABLES_MAX};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
 use simt::ir::Reg;

@@ -2,8 +2,8 @@
 //! from the register file, so nothing in the region may write the source. Other shuffles stand
 //! between regions.
 
-use super::{SLICE_LANES, SLICES};
 use crate::asm::assembler::{X, at};
+use crate::avx2::layout::{SLICE_LANES, SLICES};
 use crate::avx2::slice::Slice;
 use crate::avx512::shuffle::{lanes_read, numbers};
 use crate::frame_layout::{FILE, LANE_RESULTS, LANE_SECONDS, LANE_VALUES};

@@ -6,9 +6,10 @@
 //! is dead is not stored. Values that all slices share stay where they are.
 
 use crate::asm::assembler::{X, at};
+use crate::avx2::layout::{SLICE_LANES, SLICES, predicate_slot, spill_slot};
 use crate::avx2::partition::{Member, VectorRegion};
 use crate::avx2::shuffle::exchanged;
-use crate::avx2::{SLICE_LANES, SLICES, predicate_slot, schedule, spill_slot, support};
+use crate::avx2::{schedule, support};
 use crate::frame_layout::{FILE, MASK};
 use crate::function::Compiler;
 use iced_x86::{Code, MemoryOperand, Register};

@@ -35,21 +35,7 @@ fn is_pure(op: &Op) -> bool {
                 | Special::Ctaid(_)
                 | Special::Nctaid(_)
         ),
-        Op::Mov(_)
-        | Op::Int(..)
-        | Op::Float(..)
-        | Op::Extend { .. }
-        | Op::Select(_)
-        | Op::ToGeneric(_)
-        | Op::FromGeneric(_)
-        | Op::Convert(_)
-        | Op::Pack { .. }
-        | Op::Unpack { .. }
-        | Op::Lop3(_)
-        | Op::Prmt(_)
-        | Op::Dp4a(..)
-        | Op::Setp(..) => true,
-        _ => false,
+        op => op.is_arithmetic(),
     }
 }
 

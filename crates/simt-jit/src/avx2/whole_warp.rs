@@ -4,7 +4,7 @@
 //! No vector register holds a value there, so all of them are scratch.
 
 use crate::asm::assembler::{X, at};
-use crate::avx2::POINTERS;
+use crate::avx2::layout::POINTERS;
 use crate::avx2::slice::xmm;
 use crate::frame_layout::{A, C, FILE, Field, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, field};
 use crate::function::Compiler;

@@ -171,7 +171,7 @@ impl Compiler<'_> {
 
     /// Makes code for an instruction; false if it has to run in its interpreter handlers.
     pub(crate) fn native(&mut self, inst: &VectorInst) -> bool {
-        if self.isa == crate::SimdIsa::Avx2 {
+        if self.isa == crate::host::SimdIsa::Avx2 {
             return self.native_single(inst) || self.between(inst);
         }
         match inst.op {

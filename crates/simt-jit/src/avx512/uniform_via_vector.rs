@@ -4,15 +4,15 @@
 //! Invariant: lane-wise code asks [`Compiler::parts`] how many parts a value has, and looks at no
 //! lane beyond the first part's.
 
-use crate::SimdIsa;
 use crate::asm::assembler::at;
 use crate::frame_layout::{A, C, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, Z0};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::operands::Value;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::ir::op::{Op, Width};
+use simt::ir::op::Width;
 use simt::ir::vector::{Dest, StorageClass, VectorInst};
 
 /// Sources for which there is room.
@@ -37,17 +37,7 @@ impl Compiler<'_> {
         if self.isa == SimdIsa::Avx2 {
             return self.one_in_quarter(inst);
         }
-        let lane_wise = matches!(
-            inst.op,
-            Op::Int(..)
-                | Op::Float(..)
-                | Op::Convert(_)
-                | Op::Prmt(_)
-                | Op::Lop3(_)
-                | Op::Dp4a(..)
-                | Op::Dp2a(..)
-        );
-        if !lane_wise || !self.can_be_one(inst) || inst.dst.is_empty() {
+        if !inst.op.is_arithmetic() || !self.can_be_one(inst) || inst.dst.is_empty() {
             return false;
         }
         let skip = self.skip_if_nobody_runs(inst);

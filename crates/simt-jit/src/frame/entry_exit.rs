@@ -3,12 +3,12 @@
 //!
 //! Entry: the block's number is in ESI. Exit: the frame has the block's number and the reason.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame_layout::{
     A, C, COUNT, D, FILE, FRAME, Field, K1, K2, MASK, SAVED_STACK, STACK_BYTES, field,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use iced_x86::{Code, Register};
 use simt_interpreter::tier1_abi::{LEAVE, NEXT, PARK, TERMINATE};
 
@@ -121,7 +121,7 @@ impl Compiler<'_> {
     /// there.
     pub(crate) fn entry(&mut self, block: usize, left: &[bool]) {
         self.a.bind(self.entries[block]);
-        self.set_current_block(block);
+        self.block = block;
         let position = self.weights.kept.starts[block];
         for (r, left) in left.iter().enumerate() {
             let kept = self.weights.between_blocks[r] && self.weights.kept.covers(r, position);
@@ -136,7 +136,7 @@ impl Compiler<'_> {
 
     /// Puts back what a lane may read at a position, and leaves.
     pub(crate) fn emit_exit(&mut self, block: usize, way: Exit) {
-        self.set_current_block(block);
+        self.block = block;
         let position = match way {
             Exit::Park | Exit::Leave => self.weights.kept.starts[block],
             Exit::Terminate | Exit::Done => self.weights.kept.ends[block],

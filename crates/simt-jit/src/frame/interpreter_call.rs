@@ -1,7 +1,6 @@
 //! Calls of the interpreter for instructions without native code: operands are stored to the
 //! register file first, results loaded from it.
 
-use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame::entry_exit::Exit;
@@ -10,6 +9,7 @@ use crate::frame_layout::{
     field,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::regalloc::allocate::{Lanes, SCALARS};
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
@@ -134,7 +134,7 @@ impl Compiler<'_> {
             kept && !writes.contains(&Reg(r as u32))
         };
         let lanes = (0..self.assignment.lanes.len()).filter(|r| held(*r));
-        let lanes = lanes.map(|r| self.assignment.lanes[r]).chain(self.assignment.lent_lanes());
+        let lanes = lanes.map(|r| self.assignment.lanes[r]);
         let live: BTreeSet<Register> = lanes.flat_map(Lanes::registers).collect();
         live.into_iter().collect()
     }

@@ -66,7 +66,7 @@ impl Compiler<'_> {
         while let Some(code) = self.deferred_code.pop_front() {
             let (block, index, masked) = code.position;
             self.forget_cached();
-            self.set_current_block(block);
+            self.block = block;
             (self.index, self.masked) = (index, masked);
             self.a.bind(code.label);
             if code.is_slow && self.counts_slow_paths {

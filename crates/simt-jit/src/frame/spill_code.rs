@@ -1,9 +1,9 @@
 //! Spills and reloads between machine registers and the register file.
 
-use crate::SimdIsa;
 use crate::asm::assembler::at;
 use crate::frame_layout::{C, FILE, FragmentOrder, K1, K2, MASK, Z0};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::operands::{Value, store_code};
 use crate::regalloc::allocate::{Lanes, parts};
 use iced_x86::{Code, Register};

@@ -68,7 +68,6 @@ impl Compiler<'_> {
         // The next block stands right behind.
         let next = self.inline && to == block + 1;
         if !self.masked {
-            self.borrow_on_way(block, to);
             if !next {
                 self.a.jump(Code::Jmp_rel32_64, self.unmasked_labels[to]);
             }
@@ -78,7 +77,6 @@ impl Compiler<'_> {
         self.out_of_line(queue, move |c| c.queue(block, to));
         self.a.op(Code::Cmp_rm32_imm32, &[field(Field::Lowest).into(), X::I(to as i32)]);
         self.a.jump(Code::Jbe_rel32_64, queue);
-        self.borrow_on_way(block, to);
         if !next {
             self.a.jump(Code::Jmp_rel32_64, self.masked_labels[to]);
         }
@@ -116,9 +114,7 @@ impl Compiler<'_> {
     /// Where all lanes that run go by a jump instruction.
     fn edge(&mut self, block: usize, to: Option<usize>) -> Label {
         match to {
-            Some(to) if !self.masked && to > block && !self.borrows_on_way(block, to) => {
-                self.unmasked_labels[to]
-            }
+            Some(to) if !self.masked && to > block => self.unmasked_labels[to],
             Some(to) => {
                 let label = self.a.label();
                 self.out_of_line(label, move |c| c.go(block, to));
@@ -244,7 +240,7 @@ impl Compiler<'_> {
 
     /// Lanes of a full warp, those in EAX and the others, go their ways one after the other, the
     /// lower block first, and on together.
-    fn aside_and_back(&mut self, block: usize, sides: Sides) {
+    fn aside_and_back(&mut self, sides: Sides) {
         let Sides { yes, no, meet } = sides;
         self.a.op(Code::Mov_r32_rm32, &[MASK.into(), Register::EAX.into()]);
         let mut exit_stubs = [(yes, false), (no, true)];
@@ -259,13 +255,12 @@ impl Compiler<'_> {
                 turned = others;
             }
             self.masked = true;
-            self.set_current_block(way);
+            self.block = way;
             self.forget_cached();
             self.contents(way);
         }
         self.masked = false;
         self.a.op(Code::Mov_r32_imm32, &[MASK.into(), X::I(-1)]);
-        self.borrow_on_way(block, meet);
         self.a.jump(Code::Jmp_rel32_64, self.unmasked_labels[meet]);
     }
 
@@ -279,7 +274,7 @@ impl Compiler<'_> {
         if !self.masked
             && let Some(sides) = self.sides(block, yes, no)
         {
-            return self.aside_and_back(block, sides);
+            return self.aside_and_back(sides);
         }
         let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
         let (high, low) = match (yes, no) {

@@ -5,13 +5,12 @@
 //! with its own register file. Others run one warp behind the other in the same file: the
 //! prologue's values are there for all of them.
 
-use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{X, at};
 use crate::frame_layout::{A, C, D, FILE, Field, MASK, field};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::regalloc::allocate::{Lanes, PARTS_MAX, loads_for_all};
-use crate::regalloc::loop_residency::LoopResident;
 use iced_x86::{Code, Register};
 use simt::ir::op::{BarrierOp, IntOp, Op, Space, Special};
 use simt::ir::vector::{Source, VectorFunction, VectorInst, VectorTerm};
@@ -74,7 +73,7 @@ impl Compiler<'_> {
         self.a.bind(self.start);
         let f = self.f;
         self.forget_cached();
-        self.set_current_block(PROLOGUE);
+        self.block = PROLOGUE;
         (self.masked, self.inline) = (false, false);
         for (index, inst) in f.prologue.iter().enumerate() {
             self.index = index;
@@ -192,7 +191,7 @@ impl Compiler<'_> {
             return self.a.jump(Code::Jmp_rel32_64, self.start);
         }
         self.forget_cached();
-        self.set_current_block(PROLOGUE);
+        self.block = PROLOGUE;
         (self.masked, self.inline) = (false, false);
         let kept = f.prologue.iter().zip(&again).filter(|(_, again)| !**again);
         for d in kept.flat_map(|(inst, _)| &inst.dst).filter(|d| !left[d.reg.index()]) {
@@ -280,13 +279,6 @@ impl Compiler<'_> {
         for r in 0..self.f.classes.len() {
             own(r).for_each(|m| *holders.entry(m).or_default() += 1);
         }
-        for loan in self.residency.all() {
-            let lent = match *loan {
-                LoopResident::Lanes(_, lanes) => places(lanes, None),
-                LoopResident::Scalar(_, register) => places(Lanes::File, Some(register)),
-            };
-            lent.for_each(|m| *holders.entry(m).or_default() += 1);
-        }
         for m in &self.temporaries {
             *holders.entry(*m).or_default() += 1;
         }
@@ -356,7 +348,6 @@ impl Compiler<'_> {
         a.jump(Code::Jmp_rel32_64, self.next_time_slice);
         if next > block {
             self.a.bind(go_on);
-            self.borrow_on_way(block, next);
             let to =
                 if self.masked { self.masked_labels[next] } else { self.unmasked_labels[next] };
             self.a.jump(Code::Jmp_rel32_64, to);

@@ -139,10 +139,8 @@ impl Compiler<'_> {
     fn idle_scalars(&self, block: usize) -> Vec<Register> {
         let busy = |m: &Register| {
             let mut scalars = self.assignment.scalars.iter().enumerate();
-            self.residency.lends(block, *m)
-                || scalars.any(|(r, scalar)| {
-                    *scalar == Some(*m) && self.weights.kept.covers_some(r, block)
-                })
+            scalars
+                .any(|(r, scalar)| *scalar == Some(*m) && self.weights.kept.covers_some(r, block))
         };
         SCALARS.into_iter().filter(|m| !busy(m)).collect()
     }
@@ -162,7 +160,7 @@ impl Compiler<'_> {
             }
         }
         let waits = |(m, held): (Register, Vec<Reg>)| match held[..] {
-            [r] if !mentions.contains(&r) && !self.residency.lends(block, m) => {
+            [r] if !mentions.contains(&r) => {
                 let through = [kept.starts[block], kept.ends[block]];
                 through.iter().all(|p| kept.covers(r.index(), *p)).then_some((m, r))
             }

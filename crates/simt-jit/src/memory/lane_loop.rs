@@ -1,10 +1,10 @@
 //! Lane loops: unrolled code for one lane after the other in general registers, with operands and
 //! results in stack slots.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{X, at};
 use crate::frame_layout::{LANE_ADDRESSES, LANE_RESULTS, MASK, SAVED_PAIR, Z0};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::{Address, MemAccess};
 use crate::operands::{Value, move_code, single, ymm};
 use crate::regalloc::allocate::parts;

@@ -3,16 +3,12 @@
 //!
 //! The densest come first: uses, weighted by loops, over the length of the live intervals. A value
 //! has the same machine registers in all of its live intervals. A spilled one is used from memory,
-//! where the first-level cache is nearly as fast, but may have machine registers in a loop
-//! (`loop_residency`). Holes between live intervals are free for others, and a result may take the
-//! registers of an operand that dies at its definition (`coalesce`).
+//! where the first-level cache is nearly as fast. Holes between live intervals are free for others.
 
-use crate::SimdIsa;
 use crate::analysis::use_weights::UseWeights;
 use crate::frame_layout::{FRAGMENT_LANES, FRAGMENT_SLOTS, FragmentOrder};
-use crate::regalloc::coalesce::Coalescing;
+use crate::host::SimdIsa;
 use crate::regalloc::interval_table::IntervalTable;
-use crate::regalloc::loop_residency::{LoopResidency, LoopResident};
 use iced_x86::Register;
 use simt::ir::op::{Op, Width};
 use simt::ir::vector::{StorageClass, VectorFunction, VectorInst};
@@ -72,8 +68,6 @@ pub(crate) struct Assignment {
     pub(crate) scalars: Vec<Option<Register>>,
     /// By register: a value for all lanes that are equal, although no instruction reads it as one.
     pub(crate) same: Vec<bool>,
-    /// What is on loan in some loop.
-    pub(crate) lent: Vec<LoopResident>,
 }
 
 /// Machine registers that 32 lanes of a width take.
@@ -125,15 +119,13 @@ pub(crate) struct MatrixRegisters {
 }
 
 impl Assignment {
-    /// Assigns a function's registers; what it lends is not for loops whose first block is one that
-    /// `skips` names.
+    /// Assigns a function's registers.
     pub(crate) fn of(
         f: &VectorFunction,
         weights: &UseWeights,
         isa: SimdIsa,
         matrices: &MatrixRegisters,
-        skips: impl Fn(usize) -> bool,
-    ) -> (Self, LoopResidency) {
+    ) -> Self {
         let count = f.classes.len();
         // With AVX2 lanes are in machine registers within regions only, which assign their own.
         let (whole_lanes, table) = match isa {
@@ -141,12 +133,7 @@ impl Assignment {
             SimdIsa::Avx2 => (false, AVX2_SCALARS),
         };
         let same = if whole_lanes { same_in_all(f) } else { vec![false; count] };
-        let mut made = Self {
-            lanes: vec![Lanes::File; count],
-            scalars: vec![None; count],
-            same,
-            lent: Vec::new(),
-        };
+        let mut made = Self { lanes: vec![Lanes::File; count], scalars: vec![None; count], same };
         if whole_lanes {
             made.put_fragments(weights, matrices);
         }
@@ -177,26 +164,19 @@ impl Assignment {
             }
         }
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        let passing =
-            if whole_lanes { Coalescing::of(f, weights, &made.same) } else { Coalescing::none() };
         let mut vectors = IntervalTable::new(VECTORS - matrices.reserved);
         let mut scalars = IntervalTable::new(table);
         for (_, r, lanes, units) in wanted {
             let intervals = weights.kept.of_register(r);
             let table = if lanes { &mut vectors } else { &mut scalars };
-            let passed = if lanes { made.passed(&passing, table, weights, r) } else { None };
-            let Some(found) = passed.or_else(|| table.find(units, intervals)) else { continue };
-            found.iter().for_each(|m| table.reserve(*m, r, intervals));
+            let Some(found) = table.find(units, intervals) else { continue };
+            found.iter().for_each(|m| table.reserve(*m, intervals));
             match lanes {
                 true => made.lanes[r] = made.lanes_in(r, &found),
                 false => made.scalars[r] = Some(SCALARS[found[0]]),
             }
         }
-        let tables = (&mut vectors, &mut scalars);
-        let residency = LoopResidency::give(f, weights, &made, tables, (whole_lanes, skips));
-        // For as long as they are on loan: `used_vectors` and `used_scalars` know of them.
-        made.lent = residency.all().copied().collect();
-        (made, residency)
+        made
     }
 
     /// A register's lanes in machine registers of these numbers.
@@ -209,31 +189,6 @@ impl Assignment {
             *to = zmm(*from);
         }
         Lanes::Parts(registers)
-    }
-
-    /// Machine registers that one of those has that pass theirs on to a register, or get them from
-    /// it, if the rest of its live intervals are free in them.
-    fn passed(
-        &self,
-        passing: &Coalescing,
-        table: &IntervalTable,
-        weights: &UseWeights,
-        r: usize,
-    ) -> Option<Vec<usize>> {
-        let partners = passing.partners(r);
-        partners.iter().find_map(|(partner, _)| {
-            let Lanes::Parts(registers) = self.lanes[*partner] else { return None };
-            let numbers = registers.into_iter().take_while(|m| *m != Register::None);
-            let numbers: Vec<usize> = numbers.map(|m| m as usize - ZMM0).collect();
-            let free = |(part, number): (usize, &usize)| {
-                table.is_free(*number, weights.kept.of_register(r), |owner, position| {
-                    let same_part = matches!(self.lanes[owner],
-                        Lanes::Parts(theirs) if theirs[part] == registers[part]);
-                    same_part && partners.contains(&(owner, position))
-                })
-            };
-            numbers.iter().enumerate().all(free).then_some(numbers)
-        })
     }
 }
 
@@ -255,7 +210,7 @@ impl Assignment {
             let intervals: Vec<_> = registers.iter().map(|r| kept.of_register(*r)).collect();
             let first = slots.find_row(&intervals).filter(|_| registers.iter().all(is_local));
             for (slot, r) in first.into_iter().flat_map(|first| (first..).zip(registers)) {
-                slots.reserve(slot, *r, kept.of_register(*r));
+                slots.reserve(slot, kept.of_register(*r));
                 self.lanes[*r] = Lanes::Stack(FRAGMENT_LANES + 128 * slot as i32, order);
             }
             first.is_some()
@@ -269,15 +224,7 @@ impl Assignment {
 
     /// Vector registers that hold values somewhere.
     pub(crate) fn used_vectors(&self) -> BTreeSet<Register> {
-        self.lanes.iter().copied().chain(self.lent_lanes()).flat_map(Lanes::registers).collect()
-    }
-
-    /// Lanes that are in machine registers on loan in some loop.
-    pub(crate) fn lent_lanes(&self) -> impl Iterator<Item = Lanes> {
-        self.lent.iter().filter_map(|loan| match loan {
-            LoopResident::Lanes(_, lanes) => Some(*lanes),
-            LoopResident::Scalar(..) => None,
-        })
+        self.lanes.iter().copied().flat_map(Lanes::registers).collect()
     }
 
     /// Vector registers that could hold values of this function and do not.
@@ -289,16 +236,9 @@ impl Assignment {
 
     /// General registers that hold values somewhere.
     pub(crate) fn used_scalars(&self) -> BTreeSet<Register> {
-        let lent = self.lent.iter().filter_map(|loan| match loan {
-            LoopResident::Scalar(_, register) => Some(*register),
-            LoopResident::Lanes(..) => None,
-        });
-        self.scalars.iter().flatten().copied().chain(lent).collect()
+        self.scalars.iter().flatten().copied().collect()
     }
 }
-
-/// The number of the first vector register among all.
-const ZMM0: usize = Register::ZMM0 as usize;
 
 /// Vector register of a number.
 fn zmm(number: usize) -> Register {

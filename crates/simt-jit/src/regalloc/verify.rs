@@ -3,8 +3,7 @@
 //!
 //! It knows nothing of how the assignment was made. It trusts live intervals where a block starts,
 //! and checks them from there: an operand is where the assignment says, and a definition overwrites
-//! no value that is still live. Values that have machine registers in a loop only (`loop_residency`)
-//! are not looked at.
+//! no value that is still live.
 
 use crate::analysis::use_weights::{UseWeights, sources};
 use crate::regalloc::allocate::{Assignment, Lanes};
@@ -119,7 +118,7 @@ pub(crate) fn verify(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SimdIsa;
+    use crate::host::SimdIsa;
     use crate::regalloc::allocate::MatrixRegisters;
     use simt::inspect::inspect;
 
@@ -139,7 +138,7 @@ mod tests {
         let f = kernel.expect("a kernel").kernel.entry;
         let weights = UseWeights::of(&f);
         let matrices = MatrixRegisters::default();
-        let (made, _) = Assignment::of(&f, &weights, SimdIsa::Avx512, &matrices, |_| false);
+        let made = Assignment::of(&f, &weights, SimdIsa::Avx512, &matrices);
         assert_eq!(verify(&f, &weights, &made), Ok(()));
         let in_parts: Vec<usize> =
             (0..made.lanes.len()).filter(|r| matches!(made.lanes[*r], Lanes::Parts(_))).collect();

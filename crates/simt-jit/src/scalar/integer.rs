@@ -1,9 +1,9 @@
 //! Uniform integer instructions, in general registers.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame_layout::{A, C, D, FILE, Field, MASK, Z0, Z1, Z2, field};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::operands::{low_byte, xmm};
 use crate::regalloc::allocate::Lanes;
 use iced_x86::{Code, MemoryOperand, Register};

@@ -7,7 +7,7 @@
 //! of an element, the index is compared, and the processor multiplies and adds ([`Scaled`]). Others
 //! are compared with start and end.
 
-use crate::scalarize::loop_selection::{Own, own};
+use crate::scalarize::own::{Own, own};
 use iced_x86::Code;
 use simt::ir::Reg;
 use simt::ir::op::{Compare, CompareType, IntOp, Op, Width};

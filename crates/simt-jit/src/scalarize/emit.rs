@@ -14,7 +14,8 @@ use crate::operands::move_code;
 use crate::regalloc::allocate::{Assignment, Lanes, SCALARS};
 use crate::scalar::integer::mov;
 use crate::scalarize::bounds::{self, Check, Linear, Scaled};
-use crate::scalarize::loop_selection::{Own, ScalarLoop, own};
+use crate::scalarize::loop_selection::ScalarLoop;
+use crate::scalarize::own::{Own, own};
 use crate::scalarize::registers::{BUDGET, FLOATS, SCRATCH};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
@@ -208,7 +209,7 @@ impl Compiler<'_> {
             scalars[r.index()] = Some(register);
         }
         let (lanes, same) = (vec![Lanes::File; count], vec![false; count]);
-        Assignment { lanes, scalars, same, lent: Vec::new() }
+        Assignment { lanes, scalars, same }
     }
 
     /// Loads what all lanes have into the registers for it.

@@ -16,6 +16,7 @@
 
 use crate::analysis::use_weights::{UseWeights, sources};
 use crate::scalarize::bounds::{Check, Linear, Scaled, TripCount};
+use crate::scalarize::own::{Own, own};
 use crate::scalarize::registers::Places;
 use iced_x86::Register;
 use simt::ir::op::{CompareType, FloatOp, FloatType, IntOp, Op, Round, Space, Width};
@@ -57,31 +58,6 @@ pub(crate) struct ScalarLoop {
     pub(super) widened: BTreeMap<Reg, bool>,
     /// Bytes that the loads of an iteration touch.
     pub(super) bytes: i32,
-}
-
-/// A source as one lane sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Own {
-    /// Its own value.
-    Lane(Reg),
-    /// That of all lanes.
-    Uniform(Reg),
-    Constant(u64),
-}
-
-/// A source as one lane sees it; `None` if there is no code for it.
-pub(super) fn own(f: &VectorFunction, source: Source) -> Option<Own> {
-    match source {
-        Source::Imm(v) => Some(Own::Constant(v)),
-        Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, 0) => {
-            match f.storage[r.index()] {
-                StorageClass::Vector => Some(Own::Lane(r)),
-                StorageClass::Scalar | StorageClass::ScalarAndVector => Some(Own::Uniform(r)),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }
 
 /// The loops of a function that are made lane by lane, by block.

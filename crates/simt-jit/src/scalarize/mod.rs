@@ -3,5 +3,6 @@
 pub(crate) mod bounds;
 pub(crate) mod emit;
 pub(crate) mod loop_selection;
+mod own;
 pub(crate) mod precheck;
 pub(crate) mod registers;

@@ -1,14 +1,15 @@
 //! Precheck: one check, before the loop, of all accesses at growing addresses of all lanes. Where
 //! it passes, which is nearly always, lanes check nothing.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::frame_layout::{FILE, K1, K2, MASK, PREDICATE};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::operands::ymm;
 use crate::scalarize::bounds::{Linear, TripCount};
 use crate::scalarize::emit::{FIT, WORDS, word};
-use crate::scalarize::loop_selection::{Own, ScalarLoop, own};
+use crate::scalarize::loop_selection::ScalarLoop;
+use crate::scalarize::own::{Own, own};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
 use simt::ir::vector::Source;

@@ -6,7 +6,7 @@
 
 use crate::regalloc::allocate::SCALARS;
 use crate::scalarize::bounds::Check;
-use crate::scalarize::loop_selection::{Own, own};
+use crate::scalarize::own::{Own, own};
 use iced_x86::Register;
 use simt::ir::Reg;
 use simt::ir::op::Op;

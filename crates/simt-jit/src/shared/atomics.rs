@@ -5,12 +5,12 @@
 //! touched by one worker at a time, so there they are plain ones. Where all lanes update one word
 //! of device memory and the old values are not read, the lanes' values are combined first.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::frame_layout::{
     A, C, D, K1, K2, LANE_RESULTS, LANE_SECONDS, LANE_VALUES, SAVED_VECTOR, Z0, Z1, Z2,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::{Address, MemAccess};
 use crate::memory::lane_loop::{RESULTS, Slot, Turn};
 use crate::operands::{HalfBits, Value, xmm};

@@ -1,9 +1,9 @@
 //! Add and subtract with carry, uniform and (AVX-512) on lanes; the carry is a predicate.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{X, repeated};
 use crate::frame_layout::{A, C, D, K1, K2, MASK, Z0, Z1, Z2};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::operands::move_code;
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};

@@ -3,12 +3,12 @@
 //! Lanes that the member mask names and that are elsewhere must be waited for: then the decoded
 //! form runs, and parks the warp.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame_layout::{
     A, Field, K1, K2, K3, LANE_RESULTS, LANE_VALUES, MASK, SAVED_SCRATCH, Z0, Z2, Z3, field,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::lane_loop::Slot;
 use crate::operands::{Value, move_code, xmm};
 use crate::regalloc::allocate::parts;

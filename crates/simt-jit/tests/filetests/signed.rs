@@ -53,3 +53,42 @@ fn upper_halves_have_their_signs() {
         assert_eq!(run(set, &numbers), expected, "{set:?}");
     }
 }
+
+/// Products as wide as both factors, with and without a sum.
+#[test]
+fn wide_products_have_their_signs() {
+    let text = ".version 7.8\n.target sm_80\n.address_size 64
+        .visible .entry k(.param .u64 a, .param .u64 b)
+        {
+            .reg .b64 %m, %n, %p, %q, %w, %v, %x, %y; .reg .b32 %t, %a, %b;
+            ld.param.u64 %m, [a]; ld.param.u64 %n, [b];
+            mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, 8; mul.wide.u32 %v, %t, 16;
+            add.u64 %p, %m, %w; add.u64 %q, %n, %v;
+            ld.global.v2.u32 {%a, %b}, [%p];
+            mul.wide.s32 %x, %a, %b; mad.wide.s32 %y, %b, %a, %x; mul.wide.u32 %w, %a, %b;
+            sub.s64 %y, %y, %w;
+            st.global.v2.u64 [%q], {%x, %y};
+            ret;
+        }";
+    let any = |n: usize| (n as i32).wrapping_mul(-1_640_531_527);
+    let numbers: Vec<[i32; 2]> = (1..=THREADS).map(|n| [any(n), any(7 * n)]).collect();
+    let source: Vec<u8> = numbers.iter().flatten().flat_map(|n| n.to_le_bytes()).collect();
+    let expected: Vec<u8> = numbers
+        .iter()
+        .flat_map(|&[a, b]| {
+            let product = i64::from(a) * i64::from(b);
+            let unsigned = u64::from(a as u32) * u64::from(b as u32);
+            [product, product.wrapping_mul(2).wrapping_sub(unsigned as i64)]
+        })
+        .flat_map(i64::to_le_bytes)
+        .collect();
+    for set in ALL_SETS {
+        let mut device = Device::new(set);
+        let kernel = device.load(text).unwrap().kernel("k").unwrap();
+        let [from, out] = [8, 16].map(|n| device.memory.allocate(n * THREADS as u64, true));
+        device.memory.write(from, &source);
+        let params = [from, out].map(u64::to_le_bytes).concat();
+        device.run(&kernel, Shape::linear(1, THREADS as u32), &params).unwrap();
+        assert!(device.memory.read(out, 16 * THREADS) == expected, "{set:?}");
+    }
+}

@@ -8,7 +8,7 @@
 //! they go out with it.
 
 use crate::analysis::dataflow::{Live, Marks, Set};
-use crate::analysis::live_intervals::{LiveInterval, LiveIntervals};
+use crate::analysis::interval::{BlockSpans, LiveInterval};
 use crate::analysis::vector_cfg::{back_edges, mentioned, sources, successors};
 use crate::ir::Reg;
 use crate::ir::vector::{VectorFunction, VectorTerm};
@@ -21,7 +21,7 @@ struct Region {
 
 impl Region {
     /// Where its blocks are: those that follow each other as one.
-    fn spans(&self, ranges: &LiveIntervals) -> Vec<LiveInterval> {
+    fn spans(&self, ranges: &BlockSpans) -> Vec<LiveInterval> {
         let mut spans: Vec<LiveInterval> = Vec::new();
         for b in &self.blocks {
             let (start, end) = (ranges.starts[*b], ranges.ends[*b]);
@@ -103,7 +103,7 @@ impl IntervalHulls {
     }
 
     /// Includes where registers are live first and last.
-    fn include_live(&mut self, region: &Region, live: &Live, ranges: &LiveIntervals) {
+    fn include_live(&mut self, region: &Region, live: &Live, ranges: &BlockSpans) {
         let none = Set::new(live.names.count());
         let (mut from_first, mut from_last) = (none.clone(), none);
         let mut add = |seen: &mut Set, set, position| {
@@ -121,7 +121,12 @@ impl IntervalHulls {
 }
 
 /// Adds the live intervals of all regions; those of other blocks are not looked at.
-pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut LiveIntervals) {
+pub(crate) fn add(
+    f: &VectorFunction,
+    live: &Live,
+    ranges: &BlockSpans,
+    include_interval: &mut impl FnMut(Reg, u32, u32),
+) {
     let mut hulls = IntervalHulls { of: vec![None; f.classes.len()], known: Vec::new() };
     let mut before: Vec<Vec<usize>> = vec![Vec::new(); f.blocks.len()];
     for (b, block) in f.blocks.iter().enumerate() {
@@ -182,7 +187,7 @@ pub(crate) fn add(f: &VectorFunction, live: &Live, ranges: &mut LiveIntervals) {
             let hull = stretched(hull, &loops);
             let first = spans.partition_point(|s| s.end < hull.start);
             for span in spans[first..].iter().take_while(|s| s.start <= hull.end) {
-                ranges.include(r, span.start.max(hull.start), span.end.min(hull.end));
+                include_interval(r, span.start.max(hull.start), span.end.min(hull.end));
             }
         }
     }

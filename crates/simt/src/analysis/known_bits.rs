@@ -4,11 +4,10 @@
 //! iteration, so nothing is known of what goes around a loop. A register that is read where its
 //! definition has not run is undefined in PTX; facts hold for it as for any value it could have.
 
-use crate::THREADS_PER_BLOCK_MAX;
 use crate::ir::op::{IntOp, IntType, Op, Special, Width};
 use crate::ir::{Function, Inst, Operand, Reg};
 use crate::kernel::WARP_LANES;
-use crate::launch_shape::{HALF_LANES, LaunchShape};
+use crate::launch_shape::{HALF_LANES, LaunchShape, THREADS_PER_BLOCK_MAX};
 
 /// Definitions followed from one register: deeper chains are too rare to pay for.
 const DEPTH_MAX: u32 = 32;

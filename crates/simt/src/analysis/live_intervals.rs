@@ -9,20 +9,15 @@
 //! All of it relies on code for lockstep running as it says, and knows nothing of lanes that wait
 //! for other warps while those of their own run on ([`waits_apart`]).
 
+pub use crate::analysis::interval::LiveInterval;
+
 use crate::analysis::dataflow::{Live, Set};
+use crate::analysis::divergent_intervals::add;
+use crate::analysis::interval::BlockSpans;
 use crate::analysis::vector_cfg::{mentioned, sources};
 use crate::analysis::vector_liveness::{live, overwrites};
 use crate::ir::Reg;
 use crate::ir::vector::{VectorFunction, VectorTerm};
-
-/// First and last position, inclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LiveInterval {
-    /// First.
-    pub start: u32,
-    /// Last.
-    pub end: u32,
-}
 
 /// Where blocks are, and the live intervals of each register.
 pub struct LiveIntervals {
@@ -57,7 +52,8 @@ impl LiveIntervals {
         let mut found = Self { starts, ends, of: vec![Vec::new(); f.classes.len()] };
         let live = live(f);
         found.add_together(f, &live);
-        crate::analysis::divergent_intervals::add(f, &live, &mut found);
+        let blocks = BlockSpans { starts: found.starts.clone(), ends: found.ends.clone() };
+        add(f, &live, &blocks, &mut |r, start, end| found.include(r, start, end));
         // What the prologue made is there from the start.
         for d in f.prologue.iter().flat_map(|i| &i.dst) {
             if !found.of[d.reg.index()].is_empty() {

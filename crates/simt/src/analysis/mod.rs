@@ -6,6 +6,7 @@ pub(crate) mod divergence;
 pub(crate) mod divergent_intervals;
 pub(crate) mod inactive_liveness;
 pub(crate) mod influence_regions;
+pub(crate) mod interval;
 pub(crate) mod known_bits;
 pub mod live_intervals;
 pub(crate) mod liveness;

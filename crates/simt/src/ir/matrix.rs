@@ -14,7 +14,7 @@
 //! C and D have one element a register: the lowering widens f16 accumulators. What PTX builds of
 //! larger tiles (`wmma`) is several of these products.
 
-use crate::ir::op::Width;
+use crate::ir::width::Width;
 
 /// Formats of the elements of A and B. Which go together, and the accumulator, follow PTX: f32 for
 /// floats, f64 for f64, s32 for integers and bits.

@@ -16,6 +16,7 @@ pub(crate) mod op_display;
 pub mod sparse;
 pub mod text;
 pub mod vector;
+pub mod width;
 
 use crate::ir::op::{BarrierOp, Class, Op};
 use std::fmt;

@@ -7,71 +7,14 @@
 
 mod memory;
 mod special;
+mod table;
 
 pub use crate::ir::op::memory::*;
 pub use crate::ir::op::special::*;
+pub use crate::ir::width::{Class, Width};
 
 use crate::ir::matrix::Multiply;
 use crate::ir::sparse::Sparse;
-
-/// Bytes a lane of a register has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Width {
-    /// 16 bits; also holds `.b8` registers, zero-extended.
-    W16,
-    /// 32 bits.
-    W32,
-    /// 64 bits.
-    W64,
-    /// 128 bits.
-    W128,
-}
-
-impl Width {
-    /// Bytes a lane.
-    pub fn bytes(self) -> u32 {
-        match self {
-            Self::W16 => 2,
-            Self::W32 => 4,
-            Self::W64 => 8,
-            Self::W128 => 16,
-        }
-    }
-
-    /// Bits a lane.
-    pub fn bits(self) -> u32 {
-        self.bytes() * 8
-    }
-
-    /// The narrowest register that holds `bits`.
-    pub fn for_bits(bits: u32) -> Self {
-        match bits {
-            0..=16 => Self::W16,
-            17..=32 => Self::W32,
-            33..=64 => Self::W64,
-            _ => Self::W128,
-        }
-    }
-}
-
-/// What a register holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// A predicate: one bit a lane, kept as a 32-bit mask.
-    Pred,
-    /// A value a lane.
-    Lane(Width),
-}
-
-impl Class {
-    /// The lane width; `None` for predicates.
-    pub fn width(self) -> Option<Width> {
-        match self {
-            Self::Pred => None,
-            Self::Lane(w) => Some(w),
-        }
-    }
-}
 
 /// Integer types that arithmetic distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -454,6 +397,21 @@ pub enum BarrierOp {
     RedPopc,
 }
 
+/// What an operation does with NaNs in its f32 sources and result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NanClass {
+    /// One NaN is as good as another in sources from this one on; results have the canonical one only.
+    Makes(usize),
+    /// One NaN is as good as another, and results are no floats, or no NaNs.
+    Blind,
+    /// So many sources are passed on as they are, as the first result.
+    Copies(usize),
+    /// NaNs of all sources remain NaNs, though maybe others, as the first result.
+    Keeps,
+    /// It tells NaNs apart.
+    Sees,
+}
+
 /// What an instruction does. Sources and destinations are listed where it is not obvious.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
@@ -640,101 +598,4 @@ pub enum Op {
     Runtime(Runtime),
     /// Faults when reached; `.0` indexes the function's texts.
     Unsupported(u32),
-}
-
-impl Op {
-    /// True if its first source is the handle of a texture or surface: the warp's one value, where it
-    /// has one.
-    pub fn names_object(&self) -> bool {
-        matches!(
-            self,
-            Self::Texture(_)
-                | Self::TextureQuery(_)
-                | Self::SurfaceLoad(_)
-                | Self::SurfaceStore(_)
-                | Self::SurfaceAddress(_)
-        )
-    }
-
-    /// True if an instruction whose results are unused may not be dropped.
-    pub fn has_effect(&self) -> bool {
-        match self {
-            Self::Store(_)
-            | Self::LoadPrefix(_)
-            | Self::Mbarrier(..)
-            | Self::BulkCopy(_)
-            | Self::TensorCopy(_)
-            | Self::CopyNote(..)
-            | Self::Texture(_)
-            | Self::TextureQuery(_)
-            | Self::SurfaceLoad(_)
-            | Self::SurfaceStore(_)
-            | Self::SurfaceAddress(_)
-            | Self::Atom { .. }
-            | Self::WarpSync
-            | Self::Fence
-            | Self::Trap
-            | Self::Breakpoint
-            | Self::Runtime(_)
-            | Self::Unsupported(_) => true,
-            // A load may fault: a program that reads through a bad pointer must find out.
-            Self::Load(access) => access.space != Space::Param,
-            // Lanes wait for each other at these.
-            Self::Shfl(..)
-            | Self::Vote(_)
-            | Self::Match { .. }
-            | Self::Redux(..)
-            | Self::ReduxFloat { .. }
-            | Self::Elect => true,
-            _ => self.is_aligned(),
-        }
-    }
-
-    /// True if all lanes of the warp must be together to run it: PTX's `.aligned`.
-    pub fn is_aligned(&self) -> bool {
-        matches!(
-            self,
-            Self::Multiply(_)
-                | Self::Expand(_)
-                | Self::LoadMatrix { .. }
-                | Self::StoreMatrix { .. }
-                | Self::TransposeMatrix
-        )
-    }
-
-    /// True if lanes of the member mask must be together to run it.
-    pub fn is_sync(&self) -> bool {
-        self.is_aligned()
-            || matches!(
-                self,
-                Self::Shfl(..)
-                    | Self::Vote(_)
-                    | Self::Match { .. }
-                    | Self::Redux(..)
-                    | Self::ReduxFloat { .. }
-                    | Self::Elect
-                    | Self::WarpSync
-            )
-    }
-
-    /// True if equal operands in all lanes do not mean equal results.
-    pub fn varies(&self) -> bool {
-        match self {
-            Self::Atom { .. } | Self::Shfl(..) | Self::Runtime(_) => true,
-            Self::Mbarrier(MbarrierOp::Arrive { .. }, _) => true,
-            Self::Load(access) => access.space == Space::Local || access.space == Space::Generic,
-            Self::Elect | Self::Match { all: false, .. } => true,
-            Self::Special(s) => matches!(
-                s,
-                Special::Tid(_)
-                    | Special::LaneId
-                    | Special::LanemaskEq
-                    | Special::LanemaskLe
-                    | Special::LanemaskLt
-                    | Special::LanemaskGe
-                    | Special::LanemaskGt
-            ),
-            _ => self.is_aligned(),
-        }
-    }
 }

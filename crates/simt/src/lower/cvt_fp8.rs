@@ -9,8 +9,10 @@ use crate::ir::op::{
     Round, Width,
 };
 use crate::lower::Lowering;
-use crate::lower::cvt_scaled::LEAST_NORMAL;
 use ptx::ast::{self, Modifier as M, Rounding, ScalarType as T};
+
+/// Smallest normal number of f32.
+pub(super) const LEAST_NORMAL: u64 = 0x0080_0000;
 
 /// Bits of a format's infinity and of its largest finite number, without a sign.
 pub(super) fn extremes(ty: FloatType) -> Option<(u64, u64)> {

@@ -13,7 +13,7 @@ use crate::ir::op::{
     Width,
 };
 use crate::lower::Lowering;
-use crate::lower::cvt_fp8::{eight, extremes, upper_bit};
+use crate::lower::cvt_fp8::{LEAST_NORMAL, eight, extremes, upper_bit};
 use ptx::ast::{self, Modifier as M, ScalarType as T};
 
 /// Bias of the exponent of f64, and bits below it.
@@ -27,8 +27,7 @@ const FRACTION_BITS: u64 = 6;
 /// A NaN of f32.
 const NAN: u64 = 0x7fff_ffff;
 
-/// Smallest normal numbers of f32 and f16, in f32.
-pub(super) const LEAST_NORMAL: u64 = 0x0080_0000;
+/// Smallest normal number of f16, in f32.
 const LEAST_NORMAL_HALF: u64 = 0x3880_0000;
 /// The largest exponent of a scale, which divides to what is no normal number: half the smallest.
 const SCALE_MAX: u64 = 254;

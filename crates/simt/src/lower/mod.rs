@@ -5,7 +5,7 @@
 //! when, it is reached. What is lowered here is already resolved and parsed; nothing here reports
 //! syntax errors.
 
-mod alloca;
+pub(super) mod alloca;
 mod async_copy;
 mod clmad;
 mod cluster;
@@ -30,8 +30,6 @@ mod texture;
 mod video;
 mod warp_collectives;
 mod wgmma;
-
-pub(super) use crate::lower::alloca::uses_stack;
 
 use super::ir::{Block, BlockId, Function, Guard, Inst, Operand, Reg, SlotId, Target, Term};
 use crate::ir::op::{Class, Compare, CompareType, IntType, Op, Special, Width};

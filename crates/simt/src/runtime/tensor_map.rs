@@ -6,9 +6,7 @@
 //! nothing that a map says makes [`TensorMap::rows`] panic. Whether the memory may be touched is
 //! for the copying code to ask.
 
-mod rows;
-
-pub use crate::runtime::tensor_map::rows::{Plan, Row, Start};
+pub mod rows;
 
 /// How a tensor map is made use of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -274,6 +272,7 @@ impl TensorMap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::tensor_map::rows::Start;
 
     fn matrix() -> TensorMap {
         TensorMap {

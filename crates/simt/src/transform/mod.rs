@@ -8,6 +8,5 @@ pub(crate) mod loop_exit_copies;
 pub(crate) mod mask_to_shifts;
 pub(crate) mod mem2reg;
 pub(crate) mod simplify_cfg;
-pub(crate) mod sink_mma_operand_loads;
 pub(crate) mod split_at_guards;
 pub(crate) mod wgmma_hazard_notes;

@@ -2,9 +2,7 @@
 //! lanes and then broadcast.
 
 use crate::ir::op::{Op, Width};
-use crate::ir::vector::{
-    Source, StorageClass, VectorBlock, VectorFunction, VectorInst, VectorTerm,
-};
+use crate::ir::vector::{Source, StorageClass, VectorBlock, VectorInst, VectorTerm};
 use crate::ir::{Callee, Reg};
 use crate::vectorize::Vectorizer;
 
@@ -130,24 +128,5 @@ impl Vectorizer<'_> {
             }
         }
         needed
-    }
-}
-
-pub(super) fn mark_splats(f: &mut VectorFunction, splats: &[bool]) {
-    for (storage, splat) in f.storage.iter_mut().zip(splats) {
-        if *splat {
-            *storage = StorageClass::ScalarAndVector;
-        }
-    }
-    for dest in f.prologue.iter_mut().flat_map(|i| &mut i.dst) {
-        dest.splat = splats[dest.reg.index()];
-    }
-    for block in &mut f.blocks {
-        for dest in block.insts.iter_mut().flat_map(|i| &mut i.dst) {
-            dest.splat = splats[dest.reg.index()];
-        }
-        if let VectorTerm::Barrier { dst: Some(dest), .. } = &mut block.term {
-            dest.splat = splats[dest.reg.index()];
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod affine_values;
 mod hoist_uniform;
+mod splats;
 mod storage_class;
 
 use super::ir::{Block, Callee, Function, Inst, Operand, Reg, Target, Term};
@@ -17,7 +18,7 @@ use crate::ir::vector::{
     VectorTerm,
 };
 use crate::transform::split_at_guards::late_checks;
-use crate::vectorize::hoist_uniform::mark_splats;
+use crate::vectorize::splats::mark_splats;
 use std::collections::BTreeMap;
 
 /// Offsets of the function's slots in its frame, and the frame's size.

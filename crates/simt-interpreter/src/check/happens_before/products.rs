@@ -5,7 +5,6 @@
 //! a read has the number of its group. Others are behind it if they are behind that wait, of any of
 //! the four.
 
-use crate::check::happens_before::sums::Sum;
 use crate::check::happens_before::{Access, Part, Shadow, Until};
 use simt::kernel::WARP_LANES;
 use std::collections::{HashMap, VecDeque};
@@ -15,6 +14,18 @@ use std::ops::Range;
 const WARPS: u32 = 4;
 /// Waits that are known at a time: far more than a pipeline has groups.
 const WAITS_MAX: usize = 64;
+
+/// A sum that some lanes of a register hold.
+#[derive(Clone, Copy)]
+pub(super) struct Sum {
+    /// Line of the product.
+    pub(super) line: u32,
+    /// The product's group.
+    pub(super) group: u32,
+    pub(super) lanes: u32,
+    /// It has been copied or used: it is no loss if it is overwritten.
+    pub(super) passed_on: bool,
+}
 
 /// A warp's products.
 #[derive(Clone, Default)]

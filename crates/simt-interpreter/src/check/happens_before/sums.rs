@@ -5,20 +5,8 @@
 //! by their numbers in the program. A copy is the same sum: what counts is when it is used.
 
 use crate::check::happens_before::Shadow;
-use crate::check::happens_before::products::Products;
+use crate::check::happens_before::products::{Products, Sum};
 use simt::ir::op::Touch;
-
-/// A sum that some lanes of a register hold.
-#[derive(Clone, Copy)]
-pub(super) struct Sum {
-    /// Line of the product.
-    line: u32,
-    /// The product's group.
-    group: u32,
-    lanes: u32,
-    /// It has been copied or used: it is no loss if it is overwritten.
-    passed_on: bool,
-}
 
 impl Shadow {
     /// Something happens to a register in these lanes of a warp. What is wrong with it: the first

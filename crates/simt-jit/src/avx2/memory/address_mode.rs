@@ -2,8 +2,8 @@
 //! affine addresses in front of the region, `lane_addresses` all others.
 
 use crate::asm::assembler::{Label, at};
+use crate::avx2::layout::{POINTERS, SLICE_LANES};
 use crate::avx2::memory::check_coalescing::is_exact;
-use crate::avx2::{POINTERS, SLICE_LANES};
 use crate::frame_layout::{A, FILE};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;

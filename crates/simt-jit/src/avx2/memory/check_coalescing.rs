@@ -9,9 +9,9 @@
 //! are looked at.
 
 use crate::asm::assembler::{Label, X, at};
+use crate::avx2::layout::{POINTERS, SLICE_LANES, SLICES};
 use crate::avx2::memory::address_mode::AddressMode;
 use crate::avx2::partition::VectorRegion;
-use crate::avx2::{POINTERS, SLICE_LANES, SLICES};
 use crate::frame_layout::{A, C};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;

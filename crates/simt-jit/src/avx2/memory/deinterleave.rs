@@ -2,7 +2,7 @@
 //! registers.
 
 use crate::asm::assembler::X;
-use crate::avx2::SLICE_LANES;
+use crate::avx2::layout::SLICE_LANES;
 use crate::avx2::memory::address_mode::AddressMode;
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::memory::access::MemAccess;

@@ -2,8 +2,8 @@
 //! addresses on the stack.
 
 use crate::asm::assembler::{Label, X, at};
+use crate::avx2::layout::{SLICES, table_slot};
 use crate::avx2::whole_warp::RUNNING;
-use crate::avx2::{SLICES, table_slot};
 use crate::frame_layout::{A, C, D, FILE, Field, SAVED_VECTOR, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess, range_end, range_start};

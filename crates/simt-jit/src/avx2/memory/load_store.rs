@@ -1,10 +1,10 @@
 //! Loads and stores of the lanes of a slice, after their checks have passed.
 
 use crate::asm::assembler::{X, at};
+use crate::avx2::layout::{SLICE_LANES, table_slot};
 use crate::avx2::memory::address_mode::{AddressMode, memory_of};
 use crate::avx2::memory::check_coalescing::is_exact;
 use crate::avx2::slice::{Slice, pieces, xmm};
-use crate::avx2::{SLICE_LANES, table_slot};
 use crate::frame_layout::{A, C, D, FILE, Field, field};
 use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};

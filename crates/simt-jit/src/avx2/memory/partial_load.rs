@@ -2,7 +2,7 @@
 //! of them.
 
 use crate::asm::assembler::at;
-use crate::avx2::SLICES;
+use crate::avx2::layout::SLICES;
 use crate::avx2::whole_warp::RUNNING;
 use crate::frame_layout::LANE_VALUES;
 use crate::function::Compiler;

@@ -7,7 +7,6 @@
 //!
 //! Deliberately absent: warps that are not whole, and generic addresses. They run in the interpreter.
 
-use crate::SimdIsa;
 use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::matrix::Routine;
@@ -16,6 +15,7 @@ use crate::frame_layout::{
     A, C, D, Field, FragmentOrder, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::{Address, MemAccess};
 use crate::memory::lane_loop::Turn;
 use crate::operands::{Place, Value, move_code, store_code, xmm, ymm};

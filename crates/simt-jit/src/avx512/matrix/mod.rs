@@ -19,7 +19,6 @@ mod packed_cache;
 mod sparse;
 pub(crate) mod store_accumulator;
 
-use crate::SimdIsa;
 use crate::analysis::nan_demand;
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::avx512::matrix::microkernels::MovedSums;
@@ -32,6 +31,7 @@ use crate::frame_layout::{
     A, C, D, FRAGMENTS_MAX, FragmentOrder, K1, PAIR_CHECK, UNPACKABLE, Z0, Z1, Z2, Z3,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::operands::{Place, Value, move_code};
 use crate::regalloc::allocate::{Lanes, MatrixRegisters};
 use iced_x86::{Code, MemoryOperand, Register};

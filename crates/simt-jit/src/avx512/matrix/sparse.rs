@@ -7,11 +7,11 @@
 //!
 //! [`Op::Expand`]: simt::ir::op::Op::Expand
 
-use crate::SimdIsa;
 use crate::asm::assembler::{X, repeated};
 use crate::avx512::matrix::is_plain;
 use crate::frame_layout::{Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::Width;
 use simt::ir::sparse::Sparse;

@@ -3,12 +3,12 @@
 //!
 //! Deliberately absent: warps that are not whole. Their lanes go one by one.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{X, at};
 use crate::avx512::matrix::Routine;
 use crate::avx512::memory::offset_table::{Kind, LINES, distance};
 use crate::frame_layout::{A, C, D, Z0, Z1, Z2};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::MemAccess;
 use crate::operands::{Value, move_code};
 use iced_x86::{Code, MemoryOperand};

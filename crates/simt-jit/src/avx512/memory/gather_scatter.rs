@@ -1,10 +1,10 @@
 //! Gathers and scatters with a bounds check of each lane.
 
-use crate::SimdIsa;
 use crate::asm::assembler::{Label, X, repeated};
 use crate::avx512::memory::gather_pairs::come_in_pairs;
 use crate::frame_layout::{A, C, D, Field, K1, K2, Z0, Z1, Z2, Z3, field};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::{Address, MemAccess, range_end, range_start};
 use crate::memory::per_lane_access::is_narrow;
 use crate::operands::{Value, move_code, ymm};

@@ -9,11 +9,11 @@
 //!
 //! Deliberately absent: elements of bytes or of 64 bits whose lines are `m`.
 
-use crate::SimdIsa;
 use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::{Label, X, at};
 use crate::frame_layout::{A, C, D, Field, K1, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::{MemAccess, range_end, range_start};
 use crate::memory::linear_sum::{LinearSum, LinearSums};
 use crate::operands::{Value, move_code, store_code, xmm, ymm};

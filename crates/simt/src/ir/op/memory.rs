@@ -1,6 +1,6 @@
 //! Attributes of operations on memory, textures and surfaces.
 
-use crate::ir::op::*;
+use crate::ir::width::Width;
 pub use crate::runtime::tensor_map::TensorMode;
 
 /// State spaces as far as they differ for an access.

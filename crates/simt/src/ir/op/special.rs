@@ -1,6 +1,6 @@
 //! Special registers, and functions of the device runtime.
 
-use crate::ir::op::Width;
+use crate::ir::width::Width;
 
 /// Special registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,20 @@ pub enum Special {
 }
 
 impl Special {
+    /// True if lanes have values of their own.
+    pub fn varies(self) -> bool {
+        matches!(
+            self,
+            Self::Tid(_)
+                | Self::LaneId
+                | Self::LanemaskEq
+                | Self::LanemaskLe
+                | Self::LanemaskLt
+                | Self::LanemaskGe
+                | Self::LanemaskGt
+        )
+    }
+
     /// Width of the register read: PTX lets some be read narrower; this is the full one.
     pub fn width(self) -> Width {
         match self {

@@ -212,7 +212,7 @@ fn of_indices(space: &str, index: &str, address: &str) -> String {
 #[test]
 fn bounds_of_indices() {
     const FAR: u64 = 1 << 20;
-    let words = |t: u32| t.wrapping_mul(2_654_435_761) ^ if t % 2 == 0 { u32::MAX } else { 0 };
+    let words = |t: u32| t.wrapping_mul(2_654_435_761) ^ if t.is_multiple_of(2) { u32::MAX } else { 0 };
     let list: Vec<u8> =
         vec![0; 32].into_iter().chain((1..=32).map(words)).flat_map(u32::to_le_bytes).collect();
     let plain = "and.b32 %o, %d, 252; PLACE";
@@ -222,7 +222,7 @@ fn bounds_of_indices() {
         (plain, "PLACE+2", 512, false),
         (plain, "PLACE+256", 512, true),
         (plain, "PLACE+512", 512, false),
-        ("and.b32 %o, %d, 253; PLACE", "PLACE", 256, false),
+        ("and.b32 %o, %d, 253; PLACE", "PLACE", 512, false),
         ("and.b32 %i, %d, 252; cvt.s32.s8 %o, %i; PLACE", "PLACE", 256, false),
         ("and.b32 %i, %d, 252; cvt.u32.u8 %o, %i; PLACE", "PLACE", 256, true),
         ("shr.s32 %i, %d, 28; shl.b32 %o, %i, 2; PLACE", "PLACE", 256, false),

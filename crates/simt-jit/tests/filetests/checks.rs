@@ -212,7 +212,8 @@ fn of_indices(space: &str, index: &str, address: &str) -> String {
 #[test]
 fn bounds_of_indices() {
     const FAR: u64 = 1 << 20;
-    let words = |t: u32| t.wrapping_mul(2_654_435_761) ^ if t.is_multiple_of(2) { u32::MAX } else { 0 };
+    let words =
+        |t: u32| t.wrapping_mul(2_654_435_761) ^ if t.is_multiple_of(2) { u32::MAX } else { 0 };
     let list: Vec<u8> =
         vec![0; 32].into_iter().chain((1..=32).map(words)).flat_map(u32::to_le_bytes).collect();
     let plain = "and.b32 %o, %d, 252; PLACE";

@@ -404,7 +404,7 @@ pub enum NanClass {
     Makes(usize),
     /// One NaN is as good as another, and results are no floats, or no NaNs.
     Blind,
-    /// So many sources are passed on as they are, as the first result.
+    /// A number of sources, the first ones, are passed on as they are, as the first result.
     Copies(usize),
     /// NaNs of all sources remain NaNs, though maybe others, as the first result.
     Keeps,

@@ -68,7 +68,47 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
         }
     }
     documents(&bin.join("openmps"), &to.join("share"))?;
+    units(&to)?;
     Ok(to)
+}
+
+/// Units for systemd: root's, and a user's. Both are told by the daemon when it accepts programs.
+fn units(to: &Path) -> Result<()> {
+    let program = std::path::absolute(to)?.join("bin/nvidia-cuda-mps-control");
+    let program = program.display();
+    for (folder, whose, directories, target) in [
+        (
+            "system",
+            "all users",
+            "RuntimeDirectory=nvidia-mps\nLogsDirectory=nvidia-mps\n\
+             Environment=CUDA_MPS_PIPE_DIRECTORY=/run/nvidia-mps\n\
+             Environment=CUDA_MPS_LOG_DIRECTORY=/var/log/nvidia-mps\n",
+            "multi-user.target",
+        ),
+        (
+            "user",
+            "this user",
+            "RuntimeDirectory=nvidia-mps\nLogsDirectory=nvidia-mps\n\
+             Environment=CUDA_MPS_PIPE_DIRECTORY=%t/nvidia-mps\n\
+             Environment=CUDA_MPS_LOG_DIRECTORY=%L/nvidia-mps\n",
+            "default.target",
+        ),
+    ] {
+        let directory = to.join("lib/systemd").join(folder);
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("making {}", directory.display()))?;
+        let text = format!(
+            "[Unit]\nDescription=openmps: CUDA programs of {whose} share the GPU\n\
+             Documentation=man:openmps(1)\n\n\
+             [Service]\nType=notify\nExecStart={program} -f\nExecReload=kill -HUP $MAINPID\n\
+             ExecStop={program} quit -t 10\nTimeoutStopSec=30\nKillMode=mixed\n\
+             LimitNOFILE=1048576\nRestart=on-failure\n{directories}\n\
+             [Install]\nWantedBy={target}\n"
+        );
+        let path = directory.join("openmps.service");
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Man pages and completions, where shells and `man` look for those of a program in `bin/`.

@@ -21,8 +21,11 @@ pub const MEMORIES_MAX: u32 = 16_384;
 /// granularity of virtual memory on all devices, and a large page.
 pub const CHUNK_GRANULARITY_BYTES: u64 = 2 << 20;
 /// Pairs of windows of addresses (device and host) of a user, one for each of the clients of all of
-/// the user's servers: 128 of them take 40 TiB of the 128 TiB that a process has.
-pub const WINDOWS_MAX: u32 = 128;
+/// the user's servers. The first [`LARGE_WINDOWS`] are large, as long as few clients share a device; all
+/// of them take 40 TiB of the 128 TiB that a process has.
+pub const WINDOWS_MAX: u32 = 1024;
+/// Windows of the larger kind.
+pub const LARGE_WINDOWS: u32 = 64;
 /// In place of a window's number: any that is free.
 pub const WINDOW_ANY: u32 = u32::MAX;
 /// Devices of a client: each has a share of its window and a primary context.

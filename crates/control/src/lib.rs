@@ -9,6 +9,7 @@
 //! | [`shell`] | what sends commands to it |
 //! | [`directory`] | the pipe directory and who owns it |
 //! | [`locate`] | which of the directories is this user's |
+//! | [`accounting`] | what clients have used |
 //! | `named`, `configuration` | named servers and namespaces of protocol 3, and its file |
 //! | `memacct` | limits of cgroups' device memory |
 //! | [`log`] | control.log and server.log |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod accounting;
 pub mod command;
 mod configuration;
 pub mod counts;

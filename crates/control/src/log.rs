@@ -75,20 +75,20 @@ struct Inner {
 
 /// A file that is begun anew when it is full.
 #[derive(Debug)]
-struct Bounded {
+pub(crate) struct Bounded {
     file: File,
     path: PathBuf,
     bytes_max: u64,
 }
 
 impl Bounded {
-    fn open(path: PathBuf, bytes_max: u64) -> io::Result<Bounded> {
+    pub(crate) fn open(path: PathBuf, bytes_max: u64) -> io::Result<Bounded> {
         let file = OpenOptions::new().append(true).create(true).open(&path)?;
         Ok(Bounded { file, path, bytes_max })
     }
 
     /// Writes what there is room for, and says how much that was.
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+    pub(crate) fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         if let Ok(open) = self.file.metadata() {
             let there = std::fs::metadata(&self.path);
             if there.is_ok_and(|there| (there.dev(), there.ino()) == (open.dev(), open.ino())) {

@@ -5,7 +5,7 @@ use crate::BINARY_VERSION;
 use crate::access::{Access, AllowError, Allowed};
 use crate::command;
 use crate::daemon::DETACH;
-use cuda_api::settings::Percentage;
+use cuda_api::settings::{Percentage, Refused, parse_cpus};
 use std::fmt::Write;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -49,12 +49,18 @@ pub struct DaemonOptions {
     pub static_partitioning: bool,
     /// Programs' shares of SMs follow their number.
     pub share: Option<SharePolicy>,
+    /// CPUs of servers, as the option says them; `None`: what the environment says.
+    pub cpus: Option<String>,
+    /// What of the command line does not hold, and why: a sentence each.
+    pub notes: Vec<String>,
     pub(crate) access: Access,
 }
 
 impl Default for DaemonOptions {
     fn default() -> DaemonOptions {
         DaemonOptions {
+            cpus: None,
+            notes: Vec::new(),
             protocol: 2,
             configuration: None,
             static_partitioning: false,
@@ -101,6 +107,7 @@ impl DaemonOptions {
         }
         words.extend(self.configuration.iter().map(|path| format!("--apply={}", path.display())));
         words.extend(self.share.map(|share| format!("--share={}", share.word())));
+        words.extend(self.cpus.iter().map(|cpus| format!("--cpus={cpus}")));
         words.extend(self.access.allowed.iter().map(|allowed| match allowed {
             Allowed::User(uid) => format!("--allow={uid}"),
             Allowed::Group(gid) => format!("--allow=@{gid}"),
@@ -157,6 +164,9 @@ pub enum OptionError {
     /// A policy that is none.
     #[error("--share wants 1/n (100 % through the number of programs) or 2/n, got {0:?}")]
     Share(String),
+    /// CPUs that are none.
+    #[error("--cpus: {0}")]
+    Cpus(#[from] Refused),
     /// An option of daemons without one.
     #[error("{0} is for starting a daemon: give -d or -f too")]
     NotADaemon(String),
@@ -198,6 +208,7 @@ enum Effect {
     Set(fn(&mut DaemonOptions)),
     Allow,
     Share,
+    Cpus,
 }
 
 struct OptionRow {
@@ -267,6 +278,12 @@ const OPTIONS: &[OptionRow] = &[
         effect: Effect::Share,
     },
     OptionRow {
+        names: &["--cpus"],
+        shown: "--cpus <list|near|all>",
+        help: "CPUs of servers: 0-3,8; near their device (the default); all of the daemon's",
+        effect: Effect::Cpus,
+    },
+    OptionRow {
         names: &["-q", "--quit"],
         shown: "-q, --quit",
         help: "End daemon and servers when clients are gone; in protocol 2 only as --quit",
@@ -307,6 +324,13 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
             Effect::Do(make) if value.is_none() => {
                 // Help and version win over what else is there.
                 if !matches!(action, Some((_, Action::Help | Action::Version))) {
+                    let name = row.names[0];
+                    if let Some((before, _)) = action.as_ref().filter(|(before, _)| *before != name)
+                    {
+                        options
+                            .notes
+                            .push(format!("{name} comes after {before} and holds instead"));
+                    }
                     action = Some((row.names[0], make()));
                 }
             }
@@ -329,6 +353,12 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                 if options.share.is_none() {
                     return Err(OptionError::Share(value));
                 }
+                of_daemon = Some(argument);
+            }
+            Effect::Cpus => {
+                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
+                parse_cpus(&value)?;
+                options.cpus = Some(value);
                 of_daemon = Some(argument);
             }
             Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),
@@ -424,6 +454,12 @@ mod tests {
         let plain = || Ok(Action::Daemon(DaemonOptions::default()));
         assert_eq!((read("-d"), read("-p 2 --daemon")), (plain(), plain()));
         assert_eq!(read("--forground"), Ok(foreground(false)));
+        let Ok(Action::Foreground { options, .. }) = read("-d -f --cpus 0-3,8") else {
+            panic!("-f")
+        };
+        assert_eq!(options.notes, ["-f comes after -d and holds instead"]);
+        assert_eq!(options.words(), ["--cpus=0-3,8"]);
+        assert!(matches!(read("-f -d"), Ok(Action::Daemon(options)) if options.notes.len() == 1));
         let line = "-d -S --share 2/n --allow root,@0 --one-user -multiuser-server";
         let Ok(Action::Daemon(options)) = read(line) else { panic!("{line}") };
         let words = "-S -M --one-user --share=2/n --allow=0 --allow=@0";
@@ -454,6 +490,8 @@ mod tests {
         for (line, part) in [
             ("-x", "unknown option \"-x\""),
             ("-d=1", "unknown option \"-d=1\""),
+            ("-d --cpus 3-1", "a list of CPUs as 0-3,8"),
+            ("-d --cpus", "a list of CPUs as 0-3,8"),
             ("-p", "-p wants 2 or 3"),
             ("-p 4", "-p wants 2 or 3"),
             ("-d -a", "--apply wants"),

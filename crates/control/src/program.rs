@@ -10,15 +10,21 @@ use cuda_api::environment::CUDA_MPS_PROTOCOL_VERSION;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
+/// The name under which it complains.
+const PROGRAM: &str = "nvidia-cuda-mps-control";
+
 /// Runs the program. `arguments` are those after its name. Returns the exit status.
 pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Programs>) -> u8 {
     let action = match options::parse(arguments) {
         Ok(action) => action,
         Err(error) => {
-            complain(format_args!("nvidia-cuda-mps-control: {error}"));
+            complain(format_args!("{PROGRAM}: {error}"));
             return 1;
         }
     };
+    if let Action::Daemon(options) | Action::Foreground { options, .. } = &action {
+        options.notes.iter().for_each(|note| complain(format_args!("{PROGRAM}: {note}")));
+    }
     match action {
         Action::Help => print(&options::help()),
         Action::Version => print(&options::version()),

@@ -184,6 +184,27 @@ pub struct Limits {
     pub priority_by: String,
 }
 
+impl Limits {
+    /// What limits the client and who said so, for people: `33 of 132 SMs (program), 2.0 GiB of device
+    /// memory (server)`; `None` if nothing does.
+    pub fn text(&self) -> Option<String> {
+        let is_set = |by: &str| !matches!(by, "" | "nobody");
+        let mut parts = Vec::new();
+        if is_set(&self.sms_by) {
+            parts.push(format!("{} of {} SMs ({})", self.sms, self.sms_of_device, self.sms_by));
+        }
+        if let Some(bytes) = self.memory_bytes {
+            let gibibytes = bytes as f64 / f64::from(1 << 30);
+            parts.push(format!("{gibibytes:.1} GiB of device memory ({})", self.memory_by));
+        }
+        if is_set(&self.priority_by) {
+            let priority = if self.priority == 0 { "normal" } else { "below normal" };
+            parts.push(format!("priority {priority} ({})", self.priority_by));
+        }
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
 impl From<ClientLimits> for Limits {
     fn from(limits: ClientLimits) -> Limits {
         let (memory_bytes, memory_by) = limits.memory.unzip();

@@ -144,6 +144,13 @@ variables! {
     CUDA_MPS_PROTOCOL_VERSION = "CUDA_MPS_PROTOCOL_VERSION", "daemon", OneOf(&["2", "3"]),
         "2", "Interface that a daemon follows from its start: 2, or 3 with named servers; it goes before \
         the option -p.";
+    CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING =
+        "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING", "client", OneOf(&["0", "1"]),
+        "0", "1 has each context have the share that CUDA_MPS_ACTIVE_THREAD_PERCENTAGE says when it is \
+        made; the number of SMs that it is told follows the current context.";
+    OPENMPS_CPUS = "OPENMPS_CPUS", "daemon", Any,
+        "near", "CPUs of servers: numbers and ranges (0-3,8), near (those near the device, of the \
+        daemon's) or all (the daemon's). The daemon's option --cpus goes before it.";
     CUDA_MPS_SM_PARTITION = "CUDA_MPS_SM_PARTITION", "client", Any,
         "none", "Static partition that a program is in, by the name that sm_partition add printed; \
         needed where the daemon has them (-S).";
@@ -220,24 +227,6 @@ variables! {
         process's number.";
 }
 
-/// What variables of NVIDIA's MPS are about that nothing here honours yet: what programs have instead.
-const UNHONOURED: &[(&str, &str)] = &[(
-    "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING",
-    "contexts have the SMs of their program",
-)];
-
-/// What holds in spite of a variable of NVIDIA's MPS that is set and not honoured yet; nothing for
-/// other variables, and for values that ask for what holds anyway.
-pub fn unhonoured(name: &str, value: &str) -> Option<&'static str> {
-    let (_, holds) = UNHONOURED.iter().find(|row| row.0 == name)?;
-    (!["", "0"].contains(&value.trim())).then_some(*holds)
-}
-
-/// The names that [`unhonoured`] knows.
-pub fn unhonoured_names() -> impl Iterator<Item = &'static str> {
-    UNHONOURED.iter().map(|row| row.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,15 +246,5 @@ mod tests {
             assert!(!values.accept(bad), "{values}: {bad}");
         }
         assert!(Any.accept("x"));
-    }
-
-    #[test]
-    fn what_is_not_honoured_is_known_and_what_asks_for_nothing_is_not_named() {
-        let partitioning =
-            |value| unhonoured("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING", value);
-        assert_eq!(partitioning("1"), Some("contexts have the SMs of their program"));
-        let none = (partitioning("0"), partitioning(""), unhonoured("HOME", "/"));
-        assert_eq!(none, (None, None, None));
-        assert!(unhonoured_names().all(|name| VARIABLES.iter().all(|row| row.name != name)));
     }
 }

@@ -237,6 +237,49 @@ pub fn parse_memory_limits(text: &str) -> Result<Vec<MemoryLimit>, Refused> {
     Ok(limits)
 }
 
+/// CPUs of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cpus {
+    /// Those near the device.
+    Near,
+    /// Those of the daemon.
+    All,
+    /// These.
+    List(Vec<u32>),
+}
+
+/// Reads `near`, `all`, or numbers and ranges of CPUs as the kernel and taskset write them (`0-3,8`);
+/// nothing is `near`.
+///
+/// # Errors
+/// What is allowed.
+pub fn parse_cpus(text: &str) -> Result<Cpus, Refused> {
+    /// CPUs that a set has room for.
+    const CPUS_MAX: u32 = 1024;
+    let refused = || Refused {
+        found: text.to_owned(),
+        allowed: "a list of CPUs as 0-3,8, near (the device) or all (of the daemon's)",
+    };
+    match text.trim() {
+        "near" => return Ok(Cpus::Near),
+        "all" => return Ok(Cpus::All),
+        _ => {}
+    }
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX);
+        let (first, last) = number(first).zip(number(last)).ok_or_else(refused)?;
+        if first > last {
+            return Err(refused());
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(Cpus::List(cpus))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,5 +357,15 @@ mod tests {
         assert_eq!(Priority::parse("0"), Ok(Priority::Normal));
         assert_eq!(Priority::parse("below-normal"), Ok(Priority::BelowNormal));
         assert!(["", "2", "-1", "high"].iter().all(|wrong| Priority::parse(wrong).is_err()));
+    }
+
+    #[test]
+    fn lists_of_cpus_are_the_kernel_s() {
+        assert_eq!(parse_cpus("0-3,8"), Ok(Cpus::List(Vec::from([0, 1, 2, 3, 8]))));
+        assert_eq!(parse_cpus(" 5,5 "), Ok(Cpus::List(Vec::from([5]))));
+        assert_eq!((parse_cpus("near"), parse_cpus("all")), (Ok(Cpus::Near), Ok(Cpus::All)));
+        for wrong in ["", "3-1", "a", "1,", "-1", "0-9999", "1-2-3"] {
+            assert!(parse_cpus(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -81,7 +81,7 @@ macro_rules! driver_functions {
 
             // Contexts.
             151 special cuCtxCreate_v2(context: *mut CUcontext, flags: c_uint, device: CUdevice);
-            152 unsupported cuCtxCreate_v3(
+            152 special cuCtxCreate_v3(
                 context: *mut CUcontext, params_array: *mut CUexecAffinityParam, num_params: c_int,
                 flags: c_uint, device: CUdevice);
             153 special cuCtxCreate_v4(
@@ -113,6 +113,7 @@ macro_rules! driver_functions {
             176 local cuCtxDisablePeerAccess(peer_context: CUcontext);
             177 local cuCtxGetDevResource(
                 context: CUcontext, resource: *mut CUdevResource, kind: c_uint);
+            178 local cuCtxGetExecAffinity(param: *mut CUexecAffinityParam, kind: c_uint);
 
             // Green contexts.
             181 local cuGreenCtxCreate(

@@ -8,6 +8,7 @@
 //! This crate calls no driver function; it links nothing but the C library.
 
 mod choice;
+pub mod compute_mode;
 mod error;
 mod library;
 mod search;

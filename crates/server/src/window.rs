@@ -4,8 +4,11 @@
 //! memory there is never an address of anything else, and the server has both reserved for the
 //! same client. Windows never overlap. This module only gives out numbers; reserving addresses
 //! is the session's.
+//!
+//! The first windows are large enough for all of a device's memory; those of clients beyond, which share
+//! the device with so many others, are smaller: a process has not addresses for more.
 
-use channel::limits::WINDOW_ANY;
+use channel::limits::{LARGE_WINDOWS, WINDOW_ANY};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,24 +18,72 @@ pub const CLIENTS_MAX: usize = channel::limits::WINDOWS_MAX as usize;
 
 /// First device window.
 pub const DEVICE_BASE: u64 = 0x1000_0000_0000;
-/// Length of a device window, bytes: more than any device has.
+/// Length of a large device window, bytes: more than any device has.
 pub const DEVICE_BYTES: u64 = 256 << 30;
+/// Length of a small one.
+pub const SMALL_DEVICE_BYTES: u64 = 16 << 30;
 /// First host window, behind the last device window.
 pub const HOST_BASE: u64 = 0x3000_0000_0000;
-/// Length of a host window, bytes: a client's pinned memory.
+/// Length of a large host window, bytes: a client's pinned memory.
 pub const HOST_BYTES: u64 = 64 << 30;
+/// Length of a small one.
+pub const SMALL_HOST_BYTES: u64 = 4 << 30;
 
 /// First address of the arena, behind the last host window.
 pub const ARENA_BASE: u64 = 0x3800_0000_0000;
 /// Its length, bytes: what lies between the windows and where programs begin.
 pub const ARENA_BYTES: u64 = 0x5400_0000_0000 - ARENA_BASE;
 
-const _: () = assert!(HOST_BASE + CLIENTS_MAX as u64 * HOST_BYTES <= ARENA_BASE);
-const _: () = assert!(DEVICE_BASE + CLIENTS_MAX as u64 * DEVICE_BYTES <= HOST_BASE);
+const _: () = assert!(HOST.end() <= ARENA_BASE && DEVICE.end() <= HOST_BASE);
 // Programs, libraries and stacks of an x86-64 process lie from 0x5500_0000_0000 up.
 const _: () = assert!(ARENA_BASE + ARENA_BYTES <= 0x5500_0000_0000);
 const _: () = assert!(DEVICE_BYTES.is_power_of_two() && DEVICE_BASE.is_multiple_of(DEVICE_BYTES));
-const _: () = assert!(CLIENTS_MAX <= u128::BITS as usize);
+const _: () = assert!(SMALL_DEVICE_BYTES.is_power_of_two() && CLIENTS_MAX.is_multiple_of(64));
+
+/// The windows of a kind: large ones, then small ones.
+struct Row {
+    base: u64,
+    large: u64,
+    small: u64,
+}
+
+const DEVICE: Row = Row { base: DEVICE_BASE, large: DEVICE_BYTES, small: SMALL_DEVICE_BYTES };
+const HOST: Row = Row { base: HOST_BASE, large: HOST_BYTES, small: SMALL_HOST_BYTES };
+
+impl Row {
+    const fn small_base(&self) -> u64 {
+        self.base + LARGE_WINDOWS as u64 * self.large
+    }
+
+    const fn end(&self) -> u64 {
+        self.small_base() + (CLIENTS_MAX as u64 - LARGE_WINDOWS as u64) * self.small
+    }
+
+    /// The window with that number.
+    fn window(&self, number: u32) -> Window {
+        match number.checked_sub(LARGE_WINDOWS) {
+            None => Window { base: self.base + u64::from(number) * self.large, bytes: self.large },
+            Some(small) => Window {
+                base: self.small_base() + u64::from(small) * self.small,
+                bytes: self.small,
+            },
+        }
+    }
+
+    /// The number of the window that an address is in.
+    fn number(&self, address: u64) -> Option<u32> {
+        let number = match address.checked_sub(self.small_base()) {
+            None => address.checked_sub(self.base)? / self.large,
+            Some(at) => u64::from(LARGE_WINDOWS) + at / self.small,
+        };
+        u32::try_from(number).ok().filter(|number| (*number as usize) < CLIENTS_MAX)
+    }
+}
+
+/// The number of the client whose device window an address is in.
+pub fn device_window_of(address: u64) -> Option<u32> {
+    DEVICE.number(address)
+}
 
 /// One range of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +101,31 @@ impl Window {
     }
 }
 
+/// A bit for each pair.
+#[derive(Default)]
+struct Taken([u64; CLIENTS_MAX / 64]);
+
+impl Taken {
+    fn has(&self, index: u32) -> bool {
+        let word = self.0.get(index as usize / 64);
+        word.is_none_or(|word| word & 1 << (index % 64) != 0)
+    }
+
+    fn set(&mut self, index: u32, taken: bool) {
+        if let Some(word) = self.0.get_mut(index as usize / 64) {
+            *word = *word & !(1 << (index % 64)) | u64::from(taken) << (index % 64);
+        }
+    }
+
+    fn first_free(&self) -> Option<u32> {
+        (0..CLIENTS_MAX as u32).find(|index| !self.has(*index))
+    }
+}
+
 /// All windows of a server.
 #[derive(Clone, Default)]
 pub struct Windows {
-    taken: Arc<Mutex<u128>>,
+    taken: Arc<Mutex<Taken>>,
     /// Given back, and nobody was told yet.
     free: Arc<Mutex<Vec<u32>>>,
 }
@@ -63,27 +135,20 @@ impl Windows {
     /// `None` if it is taken, or all are. Dropping the lease gives it back.
     pub fn take(&self, wanted: u32) -> Option<Lease> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = if wanted == WINDOW_ANY { taken.trailing_ones() } else { wanted };
-        if index as usize >= CLIENTS_MAX || *taken & 1 << index != 0 {
+        let index = if wanted == WINDOW_ANY { taken.first_free()? } else { wanted };
+        if taken.has(index) {
             return None;
         }
-        *taken |= 1 << index;
+        taken.set(index, true);
         Some(Lease { windows: self.clone(), index })
     }
 
     /// Takes the pair of windows of which one has this address, for memory of another device; `None`
     /// if it is taken, or no window has it.
     pub fn take_at(&self, address: u64) -> Option<Lease> {
-        let number = |base: u64, bytes: u64| {
-            let number = address.checked_sub(base)? / bytes;
-            (number < CLIENTS_MAX as u64).then_some(number as u32)
-        };
         // Host windows come after all device windows.
-        let number = match address < HOST_BASE {
-            true => number(DEVICE_BASE, DEVICE_BYTES),
-            false => number(HOST_BASE, HOST_BYTES),
-        };
-        self.take(number?)
+        let row = if address < HOST_BASE { DEVICE } else { HOST };
+        self.take(row.number(address)?)
     }
 
     /// Notes that a pair can be another client's.
@@ -98,7 +163,8 @@ impl Windows {
 
     /// Number of pairs taken.
     pub fn taken(&self) -> u32 {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).count_ones()
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.0.iter().map(|word| word.count_ones()).sum()
     }
 }
 
@@ -111,21 +177,19 @@ pub struct Lease {
 impl Lease {
     /// The device window.
     pub fn device(&self) -> Window {
-        let base = DEVICE_BASE + u64::from(self.index) * DEVICE_BYTES;
-        Window { base, bytes: DEVICE_BYTES }
+        DEVICE.window(self.index)
     }
 
     /// The host window.
     pub fn host(&self) -> Window {
-        let base = HOST_BASE + u64::from(self.index) * HOST_BYTES;
-        Window { base, bytes: HOST_BYTES }
+        HOST.window(self.index)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut taken = self.windows.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        *taken &= !(1 << self.index);
+        taken.set(self.index, false);
         drop(taken);
         self.windows.give_back(self.index);
     }
@@ -222,9 +286,17 @@ mod tests {
         let mut leases: Vec<Lease> = std::iter::from_fn(|| windows.take(WINDOW_ANY)).collect();
         assert_eq!(leases.len(), CLIENTS_MAX);
         for pair in leases.windows(2) {
-            assert_eq!(pair[0].device().base + DEVICE_BYTES, pair[1].device().base);
-            assert_eq!(pair[0].host().base + HOST_BYTES, pair[1].host().base);
+            let (device, host) = (pair[0].device(), pair[0].host());
+            assert_eq!(device.base + device.bytes, pair[1].device().base);
+            assert_eq!(host.base + host.bytes, pair[1].host().base);
         }
+        for (number, lease) in leases.iter().enumerate() {
+            let (device, host) = (lease.device(), lease.host());
+            let number = Some(number as u32);
+            assert_eq!((device_window_of(device.base), HOST.number(host.base)), (number, number));
+            assert_eq!(device_window_of(device.base + device.bytes - 1), number);
+        }
+        assert_eq!((leases[63].device().bytes, leases[64].device().bytes), (256 << 30, 16 << 30));
         let freed = leases.remove(7).device();
         assert_eq!((windows.given_back(), windows.given_back()), (vec![7], vec![]));
         assert!(windows.take(6).is_none(), "it is taken");

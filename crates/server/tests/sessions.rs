@@ -386,7 +386,14 @@ fn a_stream_on_some_sms_is_refused_where_the_provider_has_no_parts() {
         [(4, 4, CudaError::NOT_SUPPORTED), (u32::MAX, 2, CudaError::INVALID_VALUE)]
     {
         let stream = stream(1);
-        client.post(&CreateGreenStream { stream, flags: 1, priority: 0, sm_first, sms });
+        client.post(&CreateGreenStream {
+            stream,
+            flags: 1,
+            priority: 0,
+            sm_first,
+            sms,
+            default: CUstream::NULL,
+        });
         assert_eq!(client.error(), Err(error), "{sm_first} {sms}");
     }
     // The handle is still free.

@@ -7,6 +7,7 @@ mod support;
 use channel::message::{Change, ClientStatus, Message, Question, SetBy};
 use channel::request::*;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
+use cuda_api::number::cuMemsetD32Async;
 use cuda_api::settings::{Percentage, Priority};
 use cuda_api::{CUgraphExec, CUstream};
 use device::{driver, start_with_tenants};
@@ -63,6 +64,17 @@ fn sms(client: &mut Client, stream: CUstream) -> Vec<usize> {
     client.post(&launch(&parameters, stream, BLOCKS, 0));
     client.synchronize(stream);
     written(client)
+}
+
+/// A stream on some SMs, of the context with that default stream.
+fn on_sms(
+    stream: CUstream,
+    flags: u32,
+    sms: std::ops::Range<u32>,
+    default: CUstream,
+) -> CreateGreenStream {
+    let (sm_first, sms) = (sms.start, sms.end - sms.start);
+    CreateGreenStream { stream, flags, priority: 0, sm_first, sms, default }
 }
 
 fn sms_of_graph(client: &mut Client, place: u32) -> Vec<usize> {
@@ -123,8 +135,7 @@ fn a_quarter_is_two_of_eight_sms_by_every_way_of_launching() {
     make_graph(&mut one, 0);
     assert_eq!(sms_of_graph(&mut one, 0), first);
     // A green context of its own is on the share's SMs.
-    let green = CreateGreenStream { stream: stream(2), flags: 1, priority: 0, sm_first: 1, sms: 1 };
-    one.post(&green);
+    one.post(&on_sms(stream(2), 1, 1..2, CUstream::NULL));
     let of_green = sms(&mut one, stream(2));
     assert!(!of_green.is_empty() && of_green.iter().all(|sm| first.contains(sm)), "{of_green:?}");
     clear(&mut one);
@@ -177,4 +188,44 @@ fn streams_have_the_share_where_there_are_no_tenants() {
     assert_eq!(sms(&mut client, stream(1)).len() as u32, all);
     assert!(!sms_of_graph(&mut client, 0).is_empty());
     assert!(!server.log().contains("is not kept"), "{}", server.log());
+}
+
+#[test]
+fn a_context_of_some_sms_has_a_default_stream_on_them() {
+    let Some(mut server) = start_with_tenants() else { return };
+    let mut client = client(&mut server);
+    if told(&client) != 8 {
+        return eprintln!("left out: the device has not 8 SMs");
+    }
+    let own = stream(1);
+    client.post(&on_sms(own, 0, 2..4, own));
+    client.post(&on_sms(stream(2), 0, 2..4, own));
+    client.post(&on_sms(stream(3), 1, 2..4, own));
+    for place in 1..4 {
+        assert_eq!(sms(&mut client, stream(place)), [2, 3]);
+    }
+    clear(&mut client);
+    let parameters = client.address(0).to_le_bytes();
+    client.post(&launch(&parameters, own, 4, channel::request::LAUNCH_COOPERATIVE));
+    client.synchronize(own);
+    assert_eq!(written(&mut client), [2, 3]);
+    make_graph(&mut client, 0);
+    clear(&mut client);
+    client.post(&GraphLaunch { graph: graph(0), stream: own });
+    client.synchronize(own);
+    assert_eq!(written(&mut client), [2, 3], "graphs too");
+    // It takes turns with its context's stream: what comes later reads what came before.
+    for turn in 0..20u8 {
+        let (first, second) = if turn % 2 == 0 { (own, stream(2)) } else { (stream(2), own) };
+        clear(&mut client);
+        client.post(&launch(&parameters, first, BLOCKS, 0));
+        let words = [client.address(0), u64::from(turn) + 2, 256, second.0 as u64];
+        client.post_row(cuMemsetD32Async, &words);
+        client.synchronize(second);
+        let bytes = client.read(0, 1024);
+        assert!(bytes.chunks(4).all(|word| word[0] == turn + 2), "turn {turn}");
+    }
+    client.post(&DestroyStream { stream: own });
+    assert_eq!(sms(&mut client, stream(2)), [2, 3], "its streams may outlive it");
+    assert_eq!(client.error(), Ok(()));
 }

@@ -15,6 +15,7 @@
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move) |
 //! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted) |
 
+mod accounting;
 mod counts;
 mod devices;
 mod handshake;
@@ -26,6 +27,7 @@ mod status;
 mod tests;
 mod trace;
 
+pub use accounting::EndedClient;
 pub use counts::{
     ClientCounts, CountsPart, ExactCounts, KERNEL_NAME_BYTES_MAX, KERNEL_ROWS_MAX, ShapeCounts,
     StreamCounts, SubmittedCounts,
@@ -274,6 +276,8 @@ messages! {
     47 MemoryWanted(u32), fds 0;
     /// The clients shall go on at another server: finish what is under way, then tell them to.
     44 Move(()), fds 0;
+    /// A client has ended; what it has used.
+    47 Ended(EndedClient), fds 0;
 }
 
 impl Message {

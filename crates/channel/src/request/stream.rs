@@ -56,6 +56,9 @@ payloads! {
         sm_first: u32,
         /// How many.
         sms: u32,
+        /// The default stream of the stream's context, with which it takes turns if it is a blocking
+        /// one: the stream itself if it is that, NULL for the legacy default stream.
+        default: CUstream,
     }
 
     /// Destroys a stream when its work is done.

@@ -153,7 +153,7 @@ round_trips! {
     create_green_stream(
         s: any::<usize>(), flags: any::<u32>(), priority: any::<i32>(), sm_first: any::<u32>(),
         sms: any::<u32>())
-        CreateGreenStream { stream: CUstream(s), flags, priority, sm_first, sms };
+        CreateGreenStream { stream: CUstream(s), flags, priority, sm_first, sms, default: CUstream(s) };
     create_event(e: any::<usize>(), flags: any::<u32>())
         CreateEvent { event: CUevent(e), flags };
     record_event(e: any::<usize>(), s: any::<usize>(), value: any::<u32>())

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Connections that wait to be accepted: a burst of programs started together.
-const BACKLOG: i32 = 128;
+const BACKLOG: i32 = 1024;
 
 /// A listening socket, which never waits: [`Listener::accept`] after [`poll`](super::poll()). Its
 /// path is removed when it is dropped.

@@ -1,6 +1,8 @@
 //! Contexts (the manual's "Context Management" and "Primary Context Management").
 
-use crate::boundary::Out;
+use super::resource::partition;
+use crate::boundary::{FromProgram, Out};
+use crate::context::affinity;
 use crate::context::current;
 use crate::context::table::Context;
 use crate::graph::backend::graphs;
@@ -9,7 +11,7 @@ use crate::program::mode;
 use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::{ctx_flags, limit};
-use cuda_api::{CUcontext, CUctxCreateParams, CUdevice, CUresult, CudaError};
+use cuda_api::{CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUresult, CudaError};
 
 /// The current context, usable or not. CUDA_ERROR_INVALID_CONTEXT if there is none.
 fn with_current<R>(f: impl FnOnce(&mut Context) -> R) -> Result<R, CudaError> {
@@ -19,7 +21,29 @@ fn with_current<R>(f: impl FnOnce(&mut Context) -> R) -> Result<R, CudaError> {
 pub(crate) fn cuDevicePrimaryCtxRetain(context: Out<CUcontext>, device: CUdevice) -> CUresult {
     mode::program()?;
     context.required()?;
-    context.set(mode::client_on(device)?.contexts().retain(device)?)
+    let client = mode::client_on(device)?;
+    let primary = client.contexts().retain(device)?;
+    if let Some(sms) = share_of_new_context(device)
+        && client.contexts().own_default(primary.0 as u64).is_none()
+        && let Err(error) = client.give_sms(primary, sms, partition(device)?.unit)
+    {
+        return cuDevicePrimaryCtxRelease(device).and(Err(error));
+    }
+    context.set(primary)
+}
+
+/// SMs that a context made now has by the variables, if these are not all.
+fn share_of_new_context(device: CUdevice) -> Option<u32> {
+    let share = match affinity::share_now() {
+        Ok(share) => share?,
+        Err(error) => {
+            let name = cuda_api::environment::CUDA_MPS_ACTIVE_THREAD_PERCENTAGE;
+            crate::stderr::say(format_args!("{name} is not taken: {error}"));
+            return None;
+        }
+    };
+    let partition = partition(device).ok()?;
+    Some(share.sms(partition.sms, partition.unit)).filter(|sms| *sms < partition.sms)
 }
 
 pub(crate) fn cuDevicePrimaryCtxRelease(device: CUdevice) -> CUresult {
@@ -54,6 +78,7 @@ fn end_what_belongs_to(client: &'static Client, context: CUcontext) {
     let _ = client.synchronize_all();
     client.contexts().forget_peers(context.0 as u64);
     client.end_objects_of(context.0 as u64);
+    client.contexts().unplace(context);
 }
 
 pub(crate) fn cuDevicePrimaryCtxGetState(
@@ -81,8 +106,55 @@ pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: c_uint, device: CUd
     if flags & !ctx_flags::MASK != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
+    create(context, flags, device, share_of_new_context(device))
+}
+
+/// Makes a context, with so many SMs of its own if they are said.
+fn create(context: Out<CUcontext>, flags: c_uint, device: CUdevice, sms: Option<u32>) -> CUresult {
     let client = mode::client_on(device)?;
-    context.set(client.contexts().create(device, flags)?)
+    let made = client.contexts().create(device, flags)?;
+    if let Some(sms) = sms
+        && let Err(error) = client.give_sms(made, sms, partition(device)?.unit)
+    {
+        client.contexts().destroy(made)?;
+        return Err(error);
+    }
+    context.set(made)
+}
+
+/// As [`cuCtxCreate_v2`], with the SMs that `params` ask for.
+pub(crate) fn cuCtxCreate_v3(
+    context: Out<CUcontext>,
+    params: Out<CUexecAffinityParam>,
+    count: c_int,
+    flags: c_uint,
+    device: CUdevice,
+) -> CUresult {
+    mode::program()?;
+    context.required()?;
+    match count {
+        0 => return cuCtxCreate_v2(context, flags, device),
+        1 => {}
+        _ => return Err(CudaError::INVALID_VALUE),
+    }
+    if flags & !ctx_flags::MASK != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let param = params.as_in().get()?;
+    mode::client_on(device)?;
+    affinity::check(param.kind, param.smCount, partition(device)?.sms)?;
+    create(context, flags, device, Some(param.smCount))
+}
+
+/// How many SMs the current context has.
+pub(crate) fn cuCtxGetExecAffinity(param: Out<CUexecAffinityParam>, kind: c_uint) -> CUresult {
+    let device = with_current(|context| context.device)?;
+    param.required()?;
+    if kind != affinity::SM_COUNT {
+        return Err(CudaError::UNSUPPORTED_EXEC_AFFINITY);
+    }
+    let smCount = mode::client_on(device)?.sms_here().max(0) as c_uint;
+    param.set(CUexecAffinityParam { kind, smCount })
 }
 
 pub(crate) fn cuCtxCreate_v4(
@@ -93,12 +165,12 @@ pub(crate) fn cuCtxCreate_v4(
 ) -> CUresult {
     if !params.is_null() {
         let params = params.as_in().get()?;
-        if params.numExecAffinityParams != 0 {
-            return Err(CudaError::UNSUPPORTED_EXEC_AFFINITY);
-        }
         if !params.cigParams.is_null() {
             return Err(CudaError::NOT_SUPPORTED);
         }
+        // SAFETY: the program's structure says that there are that many.
+        let affinity = unsafe { FromProgram::believe(params.execAffinityParams) };
+        return cuCtxCreate_v3(context, affinity, params.numExecAffinityParams, flags, device);
     }
     cuCtxCreate_v2(context, flags, device)
 }

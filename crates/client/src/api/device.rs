@@ -44,6 +44,12 @@ pub(crate) fn cuDeviceGetAttribute(value: Out<c_int>, number: c_uint, d: CUdevic
     if number == 0 || number as usize >= device.attributes.len() {
         return Err(CudaError::INVALID_VALUE);
     }
+    // The current context may have fewer.
+    if number == attribute::MULTIPROCESSOR_COUNT
+        && let Ok(client) = mode::program()?.client_at(d as usize)
+    {
+        return value.set(client.sms_here());
+    }
     value.set(attribute_of(device, number))
 }
 

@@ -105,7 +105,6 @@ pub(crate) fn cuOccupancyMaxPotentialBlockSizeWithFlags(
         }
         size -= warp;
     }
-    let sms = of_device(attribute::MULTIPROCESSOR_COUNT);
-    min_grid_size.set(best_blocks.saturating_mul(sms))?;
+    min_grid_size.set(best_blocks.saturating_mul(client.sms_here()))?;
     block_size.set(best_size)
 }

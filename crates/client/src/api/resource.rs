@@ -4,6 +4,7 @@
 use super::device::device;
 use super::stream::description;
 use crate::boundary::{In, Out};
+use crate::context::affinity::SM_COUNT;
 use crate::context::current;
 use crate::program::attributes::attribute_of;
 use crate::program::mode;
@@ -45,6 +46,7 @@ fn resource_of(word: u64, kind: c_uint) -> Result<CUdevResource, CudaError> {
     let word = if word == 0 { current::word() } else { word };
     let device = contexts.with(CUcontext(word as usize), |context| context.device)?;
     let sms = contexts.with_green(word, |green| green.sms.clone()).ok();
+    let sms = sms.or_else(|| contexts.sms_of(word));
     partition(device)?.whole(kind, sms.as_slice())
 }
 
@@ -106,15 +108,14 @@ pub(crate) fn cuMemGetHandleForAddressRange(
     Err(CudaError::NOT_SUPPORTED)
 }
 
-/// No context is made for a number of SMs: the server shares the device by other means.
+/// Contexts are made for a number of SMs.
 pub(crate) fn cuDeviceGetExecAffinitySupport(
     supported: Out<c_int>,
     kind: c_uint,
     d: CUdevice,
 ) -> CUresult {
-    const LAST: c_uint = 0;
     device(d)?;
-    if kind > LAST { Err(CudaError::INVALID_VALUE) } else { supported.set(0) }
+    if kind == SM_COUNT { supported.set(1) } else { Err(CudaError::INVALID_VALUE) }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::program::host_functions::HostFunction;
 use crate::program::mode;
 use crate::program::streams::DefaultStream;
 use crate::program::submission::wire_stream;
-use crate::stream::table::Stream;
+use crate::stream::table::{OwnDefault, Stream};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::capture::EVENT_EXTERNAL;
 use cuda_api::constants::stream_flags;
@@ -46,7 +46,8 @@ pub(super) fn create(
     // Beyond the range, the nearest priority is meant. The least is the largest number.
     let (least, greatest) = client.priority_range();
     let priority = priority.min(least).max(greatest);
-    let handle = client.create_stream(Stream { context, green, flags, priority })?;
+    let default = client.default_of(context, green);
+    let handle = client.create_stream(Stream { context, green, default, flags, priority })?;
     stream.set(wire_stream(handle))
 }
 
@@ -108,7 +109,8 @@ pub(super) fn description(default: DefaultStream, stream: CUstream) -> Result<St
     found.map_or_else(
         || {
             let context = client.context_of(handle)?;
-            Ok(Stream { context, green: 0, flags: stream_flags::DEFAULT, priority: 0 })
+            let (default, flags) = (OwnDefault::Legacy, stream_flags::DEFAULT);
+            Ok(Stream { context, green: 0, default, flags, priority: 0 })
         },
         Ok,
     )

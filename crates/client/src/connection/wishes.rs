@@ -3,7 +3,8 @@
 use channel::message::Wishes;
 use cuda_api::environment::{
     CUDA_DEVICE_MAX_CONNECTIONS, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY,
-    CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, CUDA_MPS_SM_PARTITION,
+    CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
+    CUDA_MPS_SM_PARTITION,
 };
 use cuda_api::settings::{Percentage, Priority, Refused, parse_memory_limits};
 
@@ -20,7 +21,10 @@ fn read(variable: impl Fn(&str) -> Option<String>, mut mistake: impl FnMut(Strin
     let text = |name| variable(name).filter(|value| !value.trim().is_empty());
     let mut kept = |name: &str, error: Refused| mistake(format!("{name} is not taken: {error}"));
     let mut wishes = Wishes::default();
-    if let Some(text) = text(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE) {
+    // The variable is about each context then.
+    let name = CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING;
+    let per_context = text(name).is_some_and(|value| value.trim() == "1");
+    if let Some(text) = text(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE).filter(|_| !per_context) {
         match Percentage::parse(&text) {
             Ok(share) => wishes.share = Some(share),
             Err(error) => kept(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, error),
@@ -82,6 +86,12 @@ mod tests {
             assert_eq!((wishes, said.len()), (Wishes::default(), 1), "{name}");
             assert!(said[0].contains(name) && said[0].contains(part), "{}", said[0]);
         }
+        let both = |name: &str| match name {
+            CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING => Some("1".to_owned()),
+            CUDA_MPS_ACTIVE_THREAD_PERCENTAGE => Some("25".to_owned()),
+            _ => None,
+        };
+        assert_eq!(read(both, |mistake| panic!("{mistake}")), Wishes::default());
         assert_eq!(of(CUDA_MPS_CLIENT_PRIORITY, " "), (Wishes::default(), vec![]));
     }
 }

@@ -9,7 +9,7 @@ use crate::context::current;
 use crate::handles::{Table, device_of_word, generation_on};
 use crate::lock::{Guard, Lock, Rank};
 use core::ffi::c_uint;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cuda_api::constants::ctx_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::limits::Limits;
@@ -33,6 +33,9 @@ pub(crate) struct Context {
     pub(crate) cache_config: c_uint,
     pub(crate) shared_mem_config: c_uint,
     pub(crate) limits: Limits,
+    /// SMs of its own, if it has them not all, and its own default stream, which is on them.
+    pub(super) sms: Option<Range<u32>>,
+    pub(super) own_default: Option<Handle>,
     id: u64,
 }
 
@@ -67,11 +70,22 @@ pub(crate) struct Contexts {
     inner: Lock<Inner>,
     /// The handle of each index while its context is usable, else 0: what every call looks at.
     live: Box<[AtomicU64]>,
+    /// True once a context had SMs of its own: until then no call looks for them.
+    pub(super) any_sms: AtomicBool,
 }
 
 impl Context {
     fn new(device: CUdevice, flags: c_uint, id: u64) -> Self {
-        Self { device, flags, cache_config: 0, shared_mem_config: 0, limits: Limits::default(), id }
+        Self {
+            device,
+            flags,
+            cache_config: 0,
+            shared_mem_config: 0,
+            limits: Limits::default(),
+            sms: None,
+            own_default: None,
+            id,
+        }
     }
 }
 
@@ -113,6 +127,7 @@ impl Contexts {
                 },
             ),
             live: (0..CONTEXTS_MAX).map(|_| AtomicU64::new(0)).collect(),
+            any_sms: AtomicBool::new(false),
         }
     }
 
@@ -198,6 +213,15 @@ impl Contexts {
             _ => inner.created.lookup_mut(word as usize).ok(),
         };
         context.map(f).ok_or(CudaError::INVALID_CONTEXT)
+    }
+
+    /// The SMs that contexts of a device have as their own.
+    pub(super) fn sms_taken(&self, device: CUdevice) -> Vec<Range<u32>> {
+        let inner = self.lock();
+        let primaries = inner.primaries.iter().map(|primary| &primary.context);
+        let contexts = primaries.chain(inner.created.iter().map(|(_, context)| context));
+        let of_device = contexts.filter(|context| context.device == device);
+        of_device.filter_map(|context| context.sms.clone()).collect()
     }
 
     /// Makes a context and makes it current on this thread.

@@ -83,8 +83,7 @@ pub(crate) fn check_cooperative(
     let threads = geometry.block.iter().product::<c_uint>() as c_int;
     let shared = geometry.shared_bytes as usize;
     let fitting = blocks_per_sm(client, function, threads, shared, 0)?;
-    let room =
-        i64::from(fitting) * i64::from(device.attributes[attribute::MULTIPROCESSOR_COUNT as usize]);
+    let room = i64::from(fitting) * i64::from(client.sms_here());
     let blocks = geometry.grid.iter().map(|n| u64::from(*n)).product::<u64>();
     match blocks <= room.max(0) as u64 {
         true => Ok(()),

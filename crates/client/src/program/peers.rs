@@ -13,7 +13,7 @@ use crate::handles::Table;
 use crate::memory::Memory;
 use crate::memory::address::{Place, Side};
 use crate::memory::virtual_memory::PEER_MEMORIES_MAX;
-use crate::stream::table::Stream;
+use crate::stream::table::{OwnDefault, Stream};
 use channel::limits::MEMORIES_MAX;
 use channel::message::Message;
 use channel::region::{COMPLETION_OFFSET, COMPLETION_WORD_STRIDE, REGION_BYTES};
@@ -362,7 +362,8 @@ impl Client {
     /// A mark behind an event that other processes may record, which this device's server alone knows:
     /// of a stream that waits for the event and does nothing else.
     fn mark_behind_shared(&self, event: Handle, context: u64) -> Result<Mark, CudaError> {
-        let stream = Stream { context, green: 0, flags: stream_flags::NON_BLOCKING, priority: 0 };
+        let (default, flags) = (OwnDefault::Legacy, stream_flags::NON_BLOCKING);
+        let stream = Stream { context, green: 0, default, flags, priority: 0 };
         let stream = self.create_stream(stream)?;
         let behind =
             self.wait_event(event, stream).and_then(|()| self.state().fence_all_of(stream));

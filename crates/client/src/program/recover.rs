@@ -16,11 +16,13 @@ use super::allocate::WIRE_DEVICE;
 use super::mode;
 use super::peers::Peers;
 use super::replay::{InFlight, Outcome};
+use super::streams::wire_default;
 use super::submission::{ModuleSource, wire_event, wire_function, wire_module, wire_stream};
 use crate::connection::{Connection, Preparing, SERVER_GONE};
 use crate::module::kernel_params::Layout;
 use crate::replay::variables;
 use crate::stderr::say;
+use crate::stream::table::OwnDefault;
 use channel::message::Message;
 use channel::region::{Region, STAGING_BYTES};
 use channel::request::{
@@ -335,21 +337,28 @@ impl Client {
     }
 
     fn declare_streams(&self) -> CUresult {
-        let streams: Vec<_> =
+        let mut streams: Vec<_> =
             self.state().streams.iter().map(|(handle, stream)| (handle, *stream)).collect();
+        // Others name them.
+        streams.sort_by_key(|(_, stream)| stream.default != OwnDefault::Itself);
         for (handle, stream) in streams {
             let (flags, priority) = (stream.flags, stream.priority);
-            let sms = match stream.green {
-                0 => None,
-                green => self.contexts().with_green(green, |green| green.sms.clone()).ok(),
-            };
+            let sms = self.contexts().sms_of_stream(stream.context, stream.green);
+            let default = wire_default(stream.default, handle);
             let stream = wire_stream(handle);
             let mut state = self.state();
             match sms {
                 None => state.push(&CreateStream { stream, flags, priority })?,
                 Some(sms) => {
                     let (sm_first, sms) = (sms.start, sms.end - sms.start);
-                    state.push(&CreateGreenStream { stream, flags, priority, sm_first, sms })?;
+                    state.push(&CreateGreenStream {
+                        stream,
+                        flags,
+                        priority,
+                        sm_first,
+                        sms,
+                        default,
+                    })?;
                 }
             }
         }

@@ -3,18 +3,23 @@
 //! It is a hidden stream that takes turns with the legacy default stream, made when the thread
 //! first uses it and destroyed when the thread ends.
 
+use crate::context::affinity::SmsWanted;
+use crate::context::current;
 use crate::context::table::current_green;
 use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::mode;
 use crate::program::submission::{wire_event, wire_stream};
-use crate::stream::table::{LEGACY, Stream};
+use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::message::DEVICES_MAX;
 use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify, WaitEvent};
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
+use core::ffi::c_int;
+use cuda_api::attributes as attribute;
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
-use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUresult, CUstream, CudaError};
+use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUstream, CudaError};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 /// What stream NULL stands for: functions come in two versions.
@@ -34,12 +39,14 @@ pub(crate) fn at_stream_end(told: fn(u64)) {
     let _ = STREAM_ENDS.set(told);
 }
 
-/// A thread's hidden streams, one a device; its end is theirs.
-struct Hidden([Cell<u64>; DEVICES_MAX]);
+/// A thread's hidden streams, one a device, and one a context that has SMs of its own (by the context's
+/// word); its end is theirs.
+struct Hidden([Cell<u64>; DEVICES_MAX], RefCell<BTreeMap<u64, u64>>);
 
 impl Drop for Hidden {
     fn drop(&mut self) {
-        for word in self.0.iter().map(Cell::get).filter(|word| *word != 0) {
+        let own = std::mem::take(self.1.get_mut()).into_values();
+        for word in self.0.iter().map(Cell::get).filter(|word| *word != 0).chain(own) {
             // In a forked child the parent's streams are none of our business: there is no state.
             if let Ok(client) = mode::client_of(word as usize) {
                 let _ = client.destroy_stream(CUstream(word as usize));
@@ -49,7 +56,9 @@ impl Drop for Hidden {
 }
 
 thread_local! {
-    static HIDDEN: Hidden = const { Hidden([const { Cell::new(0) }; DEVICES_MAX]) };
+    static HIDDEN: Hidden = const {
+        Hidden([const { Cell::new(0) }; DEVICES_MAX], RefCell::new(BTreeMap::new()))
+    };
 }
 
 impl Client {
@@ -74,8 +83,44 @@ impl Client {
     fn legacy_stream(&self) -> Result<Handle, CudaError> {
         let context = self.context_here()?;
         match current_green() {
-            0 => Ok(LEGACY),
+            0 => Ok(self.contexts().own_default(context).unwrap_or(LEGACY)),
             green => self.green_stream(context, green),
+        }
+    }
+
+    /// The default stream of a context, as its streams have it; a green context's take turns with the
+    /// legacy default stream.
+    pub(crate) fn default_of(&self, context: u64, green: u64) -> OwnDefault {
+        match self.contexts().own_default(context) {
+            Some(stream) if green == 0 => OwnDefault::Other(stream),
+            _ => OwnDefault::Legacy,
+        }
+    }
+
+    /// Gives a context SMs of its own, with a default stream on them. CUDA_ERROR_OUT_OF_MEMORY if the
+    /// program has too many streams.
+    pub(crate) fn give_sms(&self, context: CUcontext, sms: u32, unit: u32) -> CUresult {
+        let all = self.description().attributes[attribute::MULTIPROCESSOR_COUNT as usize];
+        let count = SmsWanted { sms, unit, all: all.max(1) as u32 };
+        self.contexts().place(context, count)?;
+        let stream = self.create_stream(Stream {
+            context: context.0 as u64,
+            green: 0,
+            default: OwnDefault::Itself,
+            flags: stream_flags::DEFAULT,
+            priority: self.priority_range().0.min(0),
+        });
+        let stream = stream.inspect_err(|_| self.contexts().unplace(context))?;
+        self.contexts().set_own_default(context, stream)
+    }
+
+    /// SMs that launches in the current context may have: what occupancy and cooperative launches go by.
+    pub(crate) fn sms_here(&self) -> c_int {
+        let word = current::word();
+        let all = self.description().attributes[attribute::MULTIPROCESSOR_COUNT as usize];
+        match device_of_word(word) == Some(self.device) {
+            true => self.contexts().sms_of(word).map_or(all, |sms| (sms.end - sms.start) as c_int),
+            false => all,
         }
     }
 
@@ -97,7 +142,8 @@ impl Client {
         }
         let priority = self.priority_range().0.min(0);
         let flags = stream_flags::DEFAULT;
-        let made = self.create_stream(Stream { context, green, flags, priority })?;
+        let default = OwnDefault::Legacy;
+        let made = self.create_stream(Stream { context, green, default, flags, priority })?;
         let kept = self.contexts().with_green(green, |green| {
             // Another thread may have been faster.
             *green.default_stream.get_or_insert(made)
@@ -115,8 +161,13 @@ impl Client {
             return Err(CudaError::INVALID_HANDLE);
         }
         let device = self.device as usize;
+        let default = self.default_of(context, 0);
+        let is_own = default != OwnDefault::Legacy;
         let word = HIDDEN
-            .try_with(|hidden| hidden.0[device].get())
+            .try_with(|hidden| match is_own {
+                true => hidden.1.borrow().get(&context).copied().unwrap_or(0),
+                false => hidden.0[device].get(),
+            })
             .map_err(|_| CudaError::DEINITIALIZED)?;
         if word != 0 {
             // It is gone if the context was reset.
@@ -127,10 +178,14 @@ impl Client {
         let handle = self.create_stream(Stream {
             context,
             green: 0,
+            default,
             flags: stream_flags::DEFAULT,
             priority: self.priority_range().0.min(0),
         })?;
-        let _ = HIDDEN.try_with(|hidden| hidden.0[device].set(handle.to_word()));
+        let _ = HIDDEN.try_with(|hidden| match is_own {
+            true => drop(hidden.1.borrow_mut().insert(context, handle.to_word())),
+            false => hidden.0[device].set(handle.to_word()),
+        });
         Ok(handle)
     }
 
@@ -142,10 +197,7 @@ impl Client {
 
     /// Makes a stream.
     pub(crate) fn create_stream(&self, stream: Stream) -> Result<Handle, CudaError> {
-        let sms = match stream.green {
-            0 => None,
-            green => Some(self.contexts().with_green(green, |green| green.sms.clone())?),
-        };
+        let sms = self.contexts().sms_of_stream(stream.context, stream.green);
         let mut state = self.state();
         let handle = state.streams.create(stream, self.connection().region())?;
         let Stream { flags, priority, .. } = stream;
@@ -154,7 +206,15 @@ impl Client {
             None => state.push(&CreateStream { stream: wire, flags, priority }),
             Some(sms) => {
                 let (sm_first, sms) = (sms.start, sms.end - sms.start);
-                state.push(&CreateGreenStream { stream: wire, flags, priority, sm_first, sms })
+                let default = wire_default(stream.default, handle);
+                state.push(&CreateGreenStream {
+                    stream: wire,
+                    flags,
+                    priority,
+                    sm_first,
+                    sms,
+                    default,
+                })
             }
         };
         if let Err(error) = posted {
@@ -191,5 +251,14 @@ impl Client {
         }
         let request = WaitEvent { stream: wire_stream(stream), event: wire_event(event) };
         state.push_in(stream, &request).map(|_| ())
+    }
+}
+
+/// A stream's default stream as the server is told of it.
+pub(super) fn wire_default(default: OwnDefault, itself: Handle) -> CUstream {
+    match default {
+        OwnDefault::Legacy => CUstream::NULL,
+        OwnDefault::Itself => wire_stream(itself),
+        OwnDefault::Other(stream) => wire_stream(stream),
     }
 }

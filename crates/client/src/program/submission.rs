@@ -385,9 +385,9 @@ impl Submission {
 
     /// The end of everything posted to a stream so far.
     pub(crate) fn end_of(&mut self, stream: Handle) -> Mark {
-        // The legacy default stream comes after blocking streams' work that it has not seen.
-        if stream == LEGACY && self.streams.legacy_has_news(self.connection.region()) {
-            return self.streams.issue(LEGACY.index);
+        // A default stream comes after blocking streams' work that it has not seen.
+        if self.streams.has_news(stream.index, self.connection.region()) {
+            return self.streams.issue(stream.index);
         }
         self.streams.last(stream.index)
     }

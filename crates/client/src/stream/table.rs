@@ -21,20 +21,37 @@ use std::collections::HashMap;
 /// The legacy default stream's handle on the wire.
 pub(crate) const LEGACY: Handle = Handle { kind: HandleKind::Stream, index: 0, generation: 0 };
 
+/// The default stream of a stream's context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnDefault {
+    /// The legacy default stream, which contexts have in common.
+    Legacy,
+    /// The stream itself: its context has SMs of its own.
+    Itself,
+    /// Such a context's.
+    Other(Handle),
+}
+
 /// What a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stream {
     pub(crate) context: u64,
     /// The green context whose SMs it has, else 0.
     pub(crate) green: u64,
+    pub(crate) default: OwnDefault,
     pub(crate) flags: c_uint,
     pub(crate) priority: c_int,
 }
 
 impl Stream {
-    /// True if the stream takes turns with the legacy default stream.
-    fn is_blocking(&self) -> bool {
-        self.flags & cuda_api::constants::stream_flags::NON_BLOCKING == 0
+    /// The slot of the default stream with which the stream takes turns, if it is a blocking one.
+    fn turns(&self) -> Option<u32> {
+        let blocking = self.flags & cuda_api::constants::stream_flags::NON_BLOCKING == 0;
+        match self.default {
+            OwnDefault::Legacy if blocking => Some(LEGACY.index),
+            OwnDefault::Other(stream) if blocking => Some(stream.index),
+            _ => None,
+        }
     }
 }
 
@@ -54,7 +71,12 @@ struct Progress {
     lost: u64,
     /// How long the last wait for one took that outlasted spinning.
     last_wait: Duration,
-    blocking: bool,
+    /// The default stream's slot with which the stream takes turns.
+    turns: Option<u32>,
+    /// Of a default stream: operations posted to the streams that take turns with it, and how many of
+    /// them a fence of its own covers (which waits for these streams).
+    others_issued: u64,
+    others_covered: u64,
 }
 
 impl Progress {
@@ -67,7 +89,9 @@ impl Progress {
             waited: 0,
             lost: 0,
             last_wait: Duration::ZERO,
-            blocking: false,
+            turns: None,
+            others_issued: 0,
+            others_covered: 0,
         }
     }
 }
@@ -94,10 +118,6 @@ pub(crate) struct Streams {
     draining: Vec<u32>,
     /// Attributes that were set, by stream.
     attributes: HashMap<Handle, StreamAttributes>,
-    /// Operations posted to blocking streams, and how many of them a fence of the legacy stream
-    /// covers (which waits for blocking streams).
-    blocking_issued: u64,
-    blocking_covered: u64,
 }
 
 impl Streams {
@@ -107,8 +127,6 @@ impl Streams {
             progress: vec![Progress::new(LEGACY)],
             draining: Vec::new(),
             attributes: HashMap::new(),
-            blocking_issued: 0,
-            blocking_covered: 0,
         }
     }
 
@@ -125,7 +143,8 @@ impl Streams {
             self.progress.resize(slot + 1, Progress::new(handle));
         }
         self.progress[slot].handle = handle;
-        self.progress[slot].blocking = stream.is_blocking();
+        self.progress[slot].turns = stream.turns();
+        (self.progress[slot].others_issued, self.progress[slot].others_covered) = (0, 0);
         Ok(handle)
     }
 
@@ -189,8 +208,11 @@ impl Streams {
     pub(crate) fn issue(&mut self, slot: u32) -> Mark {
         let progress = &mut self.progress[slot as usize];
         progress.issued += 1;
-        self.blocking_issued += u64::from(progress.blocking);
-        Mark { slot, value: progress.issued }
+        let (value, turns) = (progress.issued, progress.turns);
+        if let Some(default) = turns {
+            self.progress[default as usize].others_issued += 1;
+        }
+        Mark { slot, value }
     }
 
     /// The fence that has to be posted so that `mark` can be waited for, and in which stream;
@@ -205,9 +227,7 @@ impl Streams {
     pub(crate) fn fenced(&mut self, fence: Mark) {
         let progress = &mut self.progress[fence.slot as usize];
         progress.fenced = progress.fenced.max(fence.value);
-        if fence.slot == LEGACY.index {
-            self.blocking_covered = self.blocking_issued;
-        }
+        progress.others_covered = progress.others_issued;
     }
 
     /// The number of the next operation, for one that is its own fence.
@@ -265,7 +285,7 @@ impl Streams {
 
     /// True if the slot's stream, which may be gone, takes turns with the legacy default stream.
     pub(crate) fn is_blocking(&self, slot: u32) -> bool {
-        self.progress.get(slot as usize).is_some_and(|progress| progress.blocking)
+        self.progress.get(slot as usize).is_some_and(|progress| progress.turns.is_some())
     }
 
     /// The last operations of streams with some that no fence covers.
@@ -278,8 +298,8 @@ impl Streams {
     pub(crate) fn forget_fences(&mut self) {
         for progress in &mut self.progress {
             progress.fenced = progress.completed;
+            progress.others_covered = 0;
         }
-        self.blocking_covered = 0;
     }
 
     /// How far each slot's stream is known to have come.
@@ -319,12 +339,15 @@ impl Streams {
         (0..self.progress.len() as u32).filter(|slot| !self.is_idle(*slot, words)).collect()
     }
 
-    /// True if the legacy default stream has to wait for work of blocking streams of which its
+    /// True if a default stream has to wait for work of streams that take turns with it, of which its
     /// last fence knew nothing.
-    pub(crate) fn legacy_has_news(&mut self, words: &impl Words) -> bool {
-        self.blocking_covered < self.blocking_issued
-            && (1..self.progress.len() as u32)
-                .any(|slot| self.progress[slot as usize].blocking && !self.is_idle(slot, words))
+    #[inline(always)]
+    pub(crate) fn has_news(&mut self, default: u32, words: &impl Words) -> bool {
+        let progress = &self.progress[default as usize];
+        progress.others_covered < progress.others_issued
+            && (1..self.progress.len() as u32).any(|slot| {
+                self.progress[slot as usize].turns == Some(default) && !self.is_idle(slot, words)
+            })
     }
 }
 
@@ -348,7 +371,7 @@ mod tests {
     }
 
     fn stream(flags: c_uint) -> Stream {
-        Stream { context: 1, green: 0, flags, priority: 0 }
+        Stream { context: 1, green: 0, default: OwnDefault::Legacy, flags, priority: 0 }
     }
 
     #[test]
@@ -413,11 +436,11 @@ mod tests {
         let free = streams.create(stream(1), &memory).unwrap();
         let blocking = streams.create(stream(0), &memory).unwrap();
         streams.issue(free.index);
-        assert!(!streams.legacy_has_news(&memory));
+        assert!(!streams.has_news(LEGACY.index, &memory));
         streams.issue(blocking.index);
-        assert!(streams.legacy_has_news(&memory));
+        assert!(streams.has_news(LEGACY.index, &memory));
         let mark = streams.issue(LEGACY.index);
         streams.fenced(mark);
-        assert!(!streams.legacy_has_news(&memory));
+        assert!(!streams.has_news(LEGACY.index, &memory));
     }
 }

@@ -46,7 +46,13 @@ fn the_reason_that_a_server_leaves_is_what_calls_answer() {
 fn a_full_ring_with_nobody_at_the_other_end_is_an_error() {
     watched(|| {
         let (client, server) = attach();
-        let stream = Stream { context: 1, green: 0, flags: 1, priority: 0 };
+        let stream = Stream {
+            context: 1,
+            green: 0,
+            default: crate::stream::table::OwnDefault::Legacy,
+            flags: 1,
+            priority: 0,
+        };
         server.killed.store(true, Ordering::Release);
         let mut last = Ok(());
         // Far more than the ring holds.

@@ -1,5 +1,6 @@
 //! The functions against a server in this process.
 
+mod affinity;
 mod arrays;
 mod dead;
 mod functions;

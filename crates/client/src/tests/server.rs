@@ -29,11 +29,17 @@ pub(super) struct Handle {
     pub(super) killed: Arc<AtomicBool>,
     pub(super) region: Region,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
+    defaults: Arc<Mutex<Vec<(bool, usize)>>>,
 }
 
 impl Handle {
     /// Of the streams that were made for some SMs only, since the last time: the first one, and
     /// how many.
+    /// Of each stream with SMs of its own: whether it is its context's default stream, and that stream.
+    pub(super) fn defaults(&self) -> Vec<(bool, usize)> {
+        std::mem::take(&mut self.defaults.lock().unwrap())
+    }
+
     pub(super) fn parted(&self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.parted.lock().unwrap())
     }
@@ -86,9 +92,11 @@ pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
         killed: Arc::default(),
         region: region.clone(),
         parted: Arc::default(),
+        defaults: Arc::default(),
     };
     let (held, killed) = (Arc::clone(&handle.held), Arc::clone(&handle.killed));
     let parted = Arc::clone(&handle.parted);
+    let defaults = Arc::clone(&handle.defaults);
     region.set_server_state(ServerState::Running);
     std::thread::spawn(move || {
         let mut server = Server {
@@ -98,6 +106,7 @@ pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
             chunks: BTreeMap::new(),
             functions: HashMap::new(),
             parted,
+            defaults,
         };
         let mut consumer = Consumer::new(region, SpinPolicy::NONE).unwrap();
         let mut record = Record::new();
@@ -142,6 +151,7 @@ struct Server {
     /// Kernels by their handle.
     functions: HashMap<usize, String>,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
+    defaults: Arc<Mutex<Vec<(bool, usize)>>>,
 }
 
 impl Server {
@@ -249,6 +259,8 @@ impl Server {
             number::cuGreenCtxStreamCreate => {
                 let stream: CreateGreenStream = record.decode().unwrap();
                 self.parted.lock().unwrap().push((stream.sm_first, stream.sms));
+                let is_default = stream.default == stream.stream;
+                self.defaults.lock().unwrap().push((is_default, stream.default.0));
                 Ok(())
             }
             HostFunc::OPCODE => {

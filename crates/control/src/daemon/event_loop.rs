@@ -4,6 +4,7 @@ use super::Daemon;
 use super::admission::{Door, SILENT_MAX, Silent};
 use super::protocol::{self, Socket};
 use super::state::{ClientProcess, Phase, Seat, State};
+use crate::accounting::Record;
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
@@ -363,6 +364,11 @@ impl EventLoop {
                 state.named.leave(pid, process);
                 state.memacct.leave(pid, process);
                 self.daemon.follow_number(state, device);
+            }
+            Message::Ended(ended) => {
+                if let Err(error) = self.daemon.book.add(&Record::new(pid, ended)) {
+                    control.control(format!("What a client used cannot be written down: {error}"));
+                }
             }
             // Its context is spoiled: the next server starts while it tells its clients.
             Message::Fault(reason) => {

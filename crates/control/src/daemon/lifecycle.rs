@@ -2,10 +2,12 @@
 //! it in three steps (asked, told, killed).
 
 use super::Daemon;
+use super::notify::NOTIFY_SOCKET;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
 use super::state::{ClientProcess, END_S_MAX, Failures, Phase, READY_S_MAX, Seat, Server, State};
 use crate::settings::Settings;
+use cuda_api::environment::OPENMPS_CPUS;
 use cuda_api::{CUuuid, CudaError};
 use std::ffi::OsStr;
 use std::io;
@@ -221,6 +223,11 @@ impl Daemon {
         let mut command = self.server_command(&theirs)?;
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
         command.arg(super::DEVICE).arg(device.to_string());
+        // That is between the daemon and its service manager.
+        command.env_remove(NOTIFY_SOCKET);
+        if let Some(cpus) = &self.options.cpus {
+            command.env(OPENMPS_CPUS, cpus);
+        }
         if uid != self.owner {
             // Only root gets here. The library drops supplementary groups too. The user can read
             // the environment of the server, so there is nothing in it that is only root's.

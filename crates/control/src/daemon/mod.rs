@@ -15,6 +15,7 @@ mod eviction;
 mod lifecycle;
 mod limits;
 mod named;
+mod notify;
 mod protocol;
 mod questions;
 mod scheduling;
@@ -29,6 +30,7 @@ pub use start::{
     DESCRIPTORS_WANTED, DETACH, StartError, raise_descriptor_limit, run, start_in_background,
 };
 
+use crate::accounting::Book;
 use crate::directory::PipeDirectory;
 use crate::log::Logs;
 use crate::options::DaemonOptions;
@@ -92,6 +94,8 @@ pub struct Daemon {
     owner: u32,
     directory: PipeDirectory,
     logs: Logs,
+    /// What clients have used.
+    book: Book,
     /// End of the log FIFO that servers inherit.
     log_writer: OwnedFd,
     programs: Box<dyn Programs>,

@@ -1,10 +1,12 @@
 //! Starting the daemon: in this process, or in the background.
 
 use super::event_loop::{EventLoop, Sources};
+use super::notify::notify;
 use super::scheduling::Scheduling;
 use super::state::State;
 use super::{Commands, Daemon, Programs};
 use crate::BINARY_VERSION;
+use crate::accounting::Book;
 use crate::configuration::{self, ConfigurationError};
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
@@ -12,10 +14,10 @@ use crate::log::Logs;
 use crate::options::DaemonOptions;
 use crate::settings::Settings;
 use channel::socket::Listener;
-use cuda_api::environment::{OPENMPS_IDLE_S, OPENMPS_STANDBY, unhonoured};
+use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_IDLE_S, OPENMPS_STANDBY};
+use cuda_api::settings::parse_cpus;
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use std::ffi::OsString;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -31,7 +33,7 @@ pub const DETACH: &str = "--detach";
 /// How long a server of another user stays without clients, seconds, if nothing is said.
 const IDLE_S: u64 = 300;
 /// Descriptors with which a daemon and its servers run out of something else first.
-pub const DESCRIPTORS_WANTED: u64 = 4096;
+pub const DESCRIPTORS_WANTED: u64 = 16_384;
 /// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
 pub(super) const MODES: [u32; 2] = [0o666, 0o755];
 
@@ -132,6 +134,7 @@ pub fn run(
         this: this.clone(),
         owner: rustix::process::geteuid().as_raw(),
         directory,
+        book: open_book(&logs),
         logs,
         log_writer,
         programs,
@@ -150,6 +153,7 @@ pub fn run(
         let path = file.unwrap_or_default();
         daemon.apply(configuration).map_err(|text| ConfigurationError::Wrong { path, text })?;
     }
+    notify("READY=1\nSTATUS=Accepting connections");
     if detach {
         say_ready().map_err(system("letting go of the terminal"))?;
     }
@@ -214,12 +218,11 @@ fn idle_max() -> Option<Duration> {
 
 /// What of this daemon's environment and limits is not as its owner may think, a sentence each.
 fn warnings() -> Vec<String> {
-    let variable = |(name, value): (OsString, OsString)| {
-        let (name, value) = (name.to_str()?, value.to_str()?);
-        let lost = unhonoured(name, value)?;
-        Some(format!("{name}={value} is not supported yet: {lost}"))
-    };
-    let mut warnings: Vec<String> = std::env::vars_os().filter_map(variable).collect();
+    let mut warnings = Vec::new();
+    let cpus = std::env::var(OPENMPS_CPUS).unwrap_or_default();
+    if let Some(error) = parse_cpus(&cpus).err().filter(|_| !cpus.trim().is_empty()) {
+        warnings.push(format!("{OPENMPS_CPUS} is not taken: {error}"));
+    }
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS_WANTED) {
         warnings.push(format!(
@@ -270,8 +273,17 @@ fn say_ready() -> io::Result<()> {
 
 /// Frees the pipe directory, then lets those know who wait for that.
 fn end(daemon: &Daemon, occupied: Occupied) {
+    notify("STOPPING=1");
     daemon.logs.control.control("Exit with status 0");
     drop(occupied);
     daemon.lock().ended = true;
     daemon.changed.notify_all();
+}
+/// The file in which is written what clients have used, where logs can be written.
+fn open_book(logs: &Logs) -> Book {
+    let Some(directory) = &logs.directory else { return Book::default() };
+    Book::open(directory).unwrap_or_else(|error| {
+        logs.control.control(format!("What clients use is not written down: {error}"));
+        Book::default()
+    })
 }

@@ -305,17 +305,16 @@ fn sessions_are_named_by_pid_and_by_id() {
 fn variables_that_do_nothing_are_told() {
     let setting = Setting::new();
     let mut start = setting.program(crate::stand_in::CONTROL);
-    let variable = "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING";
-    start.arg("-d").env(variable, "1");
-    start.env("CUDA_MPS_CLIENT_PRIORITY", "0");
+    start.arg("-d").env("CUDA_MPS_CLIENT_PRIORITY", "7").env("OPENMPS_CPUS", "3-1");
     assert!(start.output().unwrap().status.success());
     let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
-    let told = format!("{variable}=1 is not supported yet: contexts have the SMs of their program");
-    assert!(setting.control_log().contains(&told));
     let report: control::report::Report =
         serde_json::from_str(&setting.command("report").0).unwrap();
-    assert_eq!(report.warnings.iter().filter(|text| text.contains("CUDA_MPS")).count(), 1);
-    assert!(report.warnings.contains(&told));
+    for (name, allowed) in [("CUDA_MPS_CLIENT_PRIORITY", "0 (normal)"), ("OPENMPS_CPUS", "0-3,8")] {
+        let told = report.warnings.iter().find(|text| text.contains(name)).expect(name);
+        assert!(told.contains(allowed), "{told}");
+        assert!(setting.control_log().contains(told.as_str()), "{told}");
+    }
 }
 
 fn a_limit_of_files_is_told() {

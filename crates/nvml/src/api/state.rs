@@ -4,12 +4,11 @@ use super::{Handle, functions};
 use crate::out::Out;
 use crate::status::{Answer, Failure};
 use cuda_api::environment::OPENMPS_SOFT_PEER;
+use provider::compute_mode::ComputeMode;
 use std::ffi::{c_int, c_uint};
 
 /// NVML_FEATURE_DISABLED.
 const DISABLED: c_uint = 0;
-/// NVML_COMPUTEMODE_DEFAULT: any number of processes.
-const COMPUTE_MODE_DEFAULT: c_uint = 0;
 /// NVML_GPU_VIRTUALIZATION_MODE_NONE.
 const NOT_VIRTUAL: c_uint = 0;
 /// NVML_P2P_STATUS_NOT_SUPPORTED.
@@ -111,8 +110,12 @@ functions! {
     }
 
     fn nvmlDeviceGetComputeMode(handle: Handle, mode: *mut c_uint) {
-        handle.device()?;
-        mode.set(COMPUTE_MODE_DEFAULT)
+        mode.set(handle.device()?.compute_mode().number() as c_uint)
+    }
+
+    fn nvmlDeviceSetComputeMode(handle: Handle, mode: c_uint) {
+        let mode = ComputeMode::ALL.into_iter().find(|known| known.number() as c_uint == mode);
+        handle.device()?.set_compute_mode(mode.ok_or(Failure::NOT_SUPPORTED)?)
     }
 
     fn nvmlDeviceGetVirtualizationMode(handle: Handle, mode: *mut c_uint) {

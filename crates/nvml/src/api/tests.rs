@@ -26,6 +26,8 @@ unsafe extern "C" {
     ) -> u32;
     fn nvmlDeviceGetClockInfo(handle: usize, kind: c_uint, mhz: *mut c_uint) -> u32;
     fn nvmlDeviceGetTemperature(handle: usize, sensor: c_uint, degrees: *mut c_uint) -> u32;
+    fn nvmlDeviceGetComputeMode(handle: usize, mode: *mut c_uint) -> u32;
+    fn nvmlDeviceSetComputeMode(handle: usize, mode: c_uint) -> u32;
     fn nvmlDeviceGetFieldValues(handle: usize, count: i32, values: *mut [u64; 5]) -> u32;
 }
 
@@ -169,4 +171,43 @@ fn what_is_not_there_says_so() {
         // A daemon of this user may have clients; without room they are only counted.
         assert_eq!(nobody, if count == 0 { 0 } else { Failure::INSUFFICIENT_SIZE.0 });
     }
+}
+
+#[test]
+fn the_compute_mode_is_read_and_set_where_processes_meet() {
+    const EXCLUSIVE_PROCESS: c_uint = 3;
+    let session = Session::begin();
+    let (handle, mut mode) = (session.handle(), 9);
+    // SAFETY: the place is writable.
+    assert_eq!((unsafe { nvmlDeviceGetComputeMode(handle, &mut mode) }, mode), (0, 0));
+    // The test's device has no such place, and EXCLUSIVE_THREAD is a mode no more.
+    for refused in [EXCLUSIVE_PROCESS, 1, 4] {
+        // SAFETY: takes values.
+        let answer = unsafe { nvmlDeviceSetComputeMode(handle, refused) };
+        assert_eq!(answer, Failure::NOT_SUPPORTED.0);
+    }
+    let directory = std::env::temp_dir().join(format!("openmps-nvml-mode-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let mut description = DeviceDescription {
+        name: [0; 64],
+        pci_bus_id: [0; 32],
+        shared_directory: [0; 256],
+        uuid: [1; 16],
+        memory_bytes: 1,
+        compute_major: 8,
+        compute_minor: 0,
+        sms: 8,
+        clock_khz: 1,
+        memory_clock_khz: 1,
+        memory_bus_bits: 1,
+    };
+    let path = directory.to_str().unwrap().as_bytes();
+    for (to, from) in description.shared_directory.iter_mut().zip(path) {
+        *to = *from as _;
+    }
+    let device = Device::new(&description, 13_000);
+    let exclusive = provider::compute_mode::ComputeMode::ExclusiveProcess;
+    device.set_compute_mode(exclusive).unwrap();
+    assert_eq!(device.compute_mode(), exclusive);
+    std::fs::remove_dir_all(&directory).unwrap();
 }

@@ -9,8 +9,9 @@ pub(crate) use users::{User, Users};
 use activity::{Activity, ProcessActivity};
 use cuda_api::extension::DeviceDescription;
 use provider::Provider;
+use provider::compute_mode::{self, ComputeMode};
 use std::mem::MaybeUninit;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::status::{Answer, Failure};
@@ -97,6 +98,25 @@ impl Device {
     /// Whether a PCI address is its own.
     pub(crate) fn is_at(&self, address: &str) -> bool {
         numbers(address) == Some(self.pci_numbers())
+    }
+
+    /// Where its processes meet.
+    fn meeting_place(&self) -> Option<&Path> {
+        self.shared_file.as_deref().and_then(Path::parent)
+    }
+
+    /// Who may have contexts on it.
+    pub(crate) fn compute_mode(&self) -> ComputeMode {
+        self.meeting_place().map_or(ComputeMode::Default, compute_mode::get)
+    }
+
+    /// Sets that. NOT_SUPPORTED where processes meet nowhere.
+    pub(crate) fn set_compute_mode(&self, mode: ComputeMode) -> Answer {
+        let place = self.meeting_place().ok_or(Failure::NOT_SUPPORTED)?;
+        compute_mode::set(place, mode).map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied => Failure::NO_PERMISSION,
+            _ => Failure::UNKNOWN,
+        })
     }
 
     /// Who uses it.

@@ -1,5 +1,6 @@
 //! The commands of `openmps`, a module each.
 
+pub(crate) mod accounting;
 pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod completions;

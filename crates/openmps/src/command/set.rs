@@ -2,12 +2,18 @@
 
 use crate::daemon;
 use crate::output;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use control::directory::PipeDirectory;
 use control::shell::Shell;
+use cuda_api::extension::{DeviceDescription, Extension};
 use cuda_api::settings::{Percentage, Priority, parse_size};
+use provider::compute_mode::{self, ComputeMode};
 use scheduling::{ClientSettings, Settings};
 use serde_json::json;
+use std::ffi::{CStr, OsStr};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Change what a program may have of the device, while it runs
@@ -25,10 +31,12 @@ use std::process::ExitCode;
   openmps set 18903 --weight 3        three parts of device time under policy weighted
   openmps set --scheduling policy=weighted
   openmps set --scheduling preset=latency,in-flight=100us
+  openmps set --compute-mode EXCLUSIVE_PROCESS
+                                      one process at a time has contexts on the software GPU
 `openmps ps` lists programs; --json has their limits, and who set them.")]
 pub(crate) struct Arguments {
     /// The program: its PID, or id: and the number that ps lists as its ID
-    #[arg(value_name = "PID|id:ID", required_unless_present = "scheduling")]
+    #[arg(value_name = "PID|id:ID", required_unless_present_any = ["scheduling", "compute_mode"])]
     client: Option<String>,
     /// Most device memory: a number with K, M or G; none: no limit
     #[arg(long, value_name = "SIZE", value_parser = memory)]
@@ -55,6 +63,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SETTINGS", value_parser = server_scheduling)]
     #[arg(conflicts_with_all = ["client", "memory", "sms", "priority", "class", "weight", "deadline", "quota"])]
     scheduling: Option<String>,
+    /// Who may have contexts on the software GPU, instead of a program's settings: DEFAULT,
+    /// EXCLUSIVE_PROCESS (one process; with a daemon its server) or PROHIBITED
+    #[arg(long, value_name = "MODE", value_parser = ComputeMode::parse, conflicts_with = "client")]
+    compute_mode: Option<ComputeMode>,
+    /// The device whose compute mode is meant
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "compute_mode")]
+    device: u32,
     /// Its server's PID, where several servers have a client of that ID
     #[arg(long, value_name = "PID")]
     server: Option<u32>,
@@ -130,6 +145,9 @@ impl Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    if let Some(mode) = arguments.compute_mode {
+        return set_compute_mode(arguments.device, mode, arguments.json);
+    }
     let Some(command) = arguments.command() else {
         bail!("nothing is to be set: say --memory, --sms, --priority or --class");
     };
@@ -150,6 +168,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::print(&format!("{}\n", json!({ "set": true, "client": arguments.client })))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sets the software GPU's compute mode, which needs no daemon.
+fn set_compute_mode(device: u32, mode: ComputeMode, as_json: bool) -> Result<ExitCode> {
+    let found = provider::Choice::from_environment()?.resolve()?;
+    if found.is_vendor() {
+        bail!("a GPU's compute mode is set by: nvidia-smi -i {device} -c {}", mode.name());
+    }
+    let provider = found.load()?;
+    let directory = provider.extension().and_then(|extension| meeting_place(extension, device));
+    let Some(directory) = directory else {
+        bail!("there is no software GPU {device}, or no directory in which its processes meet");
+    };
+    compute_mode::set(&directory, mode)
+        .with_context(|| format!("the compute mode cannot be set in {}", directory.display()))?;
+    if as_json {
+        let set = json!({ "set": true, "device": device, "compute_mode": mode.name() });
+        output::print(&format!("{set}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The directory in which a device's processes meet.
+fn meeting_place(extension: &Extension, device: u32) -> Option<PathBuf> {
+    let mut description = MaybeUninit::<DeviceDescription>::zeroed();
+    let ordinal = i32::try_from(device).ok()?;
+    // SAFETY: the place is writable and of the type that the function writes.
+    unsafe { (extension.device_describe)(ordinal, description.as_mut_ptr()) }.ok()?;
+    // SAFETY: zeroed above; any bytes are such a value.
+    let description = unsafe { description.assume_init() };
+    let directory = CStr::from_bytes_until_nul(&description.shared_directory).ok()?;
+    let directory = PathBuf::from(OsStr::from_bytes(directory.to_bytes()));
+    Some(directory).filter(|directory| !directory.as_os_str().is_empty())
 }
 
 #[cfg(test)]

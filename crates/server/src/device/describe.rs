@@ -2,6 +2,7 @@
 
 use super::{DeviceError, green, step, text};
 use channel::message::{self, DEVICE_ATTRIBUTES, DEVICES_MAX, Devices, PEER_ATTRIBUTES, Peer};
+use cuda_api::attributes::COMPUTE_MODE;
 use cuda_api::{CUdevice, CUuuid, CudaError, DriverTable};
 use std::ffi::c_int;
 
@@ -124,6 +125,19 @@ pub(super) fn device_count(t: &DriverTable) -> Result<CUdevice, DeviceError> {
     // SAFETY: the local is written.
     step("cuDeviceGetCount", unsafe { t.cuDeviceGetCount(&mut count) })?;
     Ok(count)
+}
+
+impl super::Device {
+    /// True if the device's compute mode is PROHIBITED now.
+    pub fn is_prohibited(&self) -> bool {
+        /// CU_COMPUTEMODE_PROHIBITED.
+        const PROHIBITED: i32 = 2;
+        let mut mode = 0;
+        // SAFETY: the local is written.
+        let asked =
+            unsafe { self.table().cuDeviceGetAttribute(&mut mode, COMPUTE_MODE, self.ordinal()) };
+        asked.is_ok() && mode == PROHIBITED
+    }
 }
 
 fn uuid_of(t: &DriverTable, ordinal: CUdevice) -> Result<CUuuid, DeviceError> {

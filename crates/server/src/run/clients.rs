@@ -9,8 +9,8 @@ use crate::device::Device;
 use crate::session::{self, End, Identity, Limits, Link, Stage};
 use channel::limits::WINDOW_ANY;
 use channel::message::{
-    Answer, Answered, Change, Client, ClientStatus, ClientWork, DeviceCounts, Message, Refused,
-    SetBy, Settings,
+    Answer, Answered, Change, Client, ClientStatus, ClientWork, DeviceCounts, EndedClient, Message,
+    Refused, SetBy, Settings,
 };
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
@@ -21,7 +21,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long a session may take to see that it shall end.
 const END_PATIENCE: Duration = Duration::from_millis(20);
@@ -40,6 +40,8 @@ struct Entry {
     thread: Option<JoinHandle<()>>,
     /// Its process is gone.
     gone: bool,
+    /// When it came.
+    began: (Instant, SystemTime),
     /// Since when its session has been asked to end, until that is enforced.
     asked: Option<Instant>,
 }
@@ -136,6 +138,13 @@ impl Clients {
             let reason = "the server is ending and takes no more clients";
             return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, reason);
         }
+        if self.common.device.is_prohibited() {
+            self.turn_away(&client);
+            let reason =
+                "the device's compute mode is PROHIBITED: an administrator can set another one";
+            log.line(format!("Client {} is refused: {reason}", client.pid));
+            return refuse(&socket, CudaError::DEVICE_UNAVAILABLE, reason);
+        }
         if let Err(reason) = room.map_err(|error| error.to_string()).and_then(|()| room_for_one()) {
             self.turn_away(&client);
             log.line(format!("Client {} is refused: {reason}", client.pid));
@@ -177,6 +186,7 @@ impl Clients {
                 socket,
                 thread: Some(thread),
                 gone: false,
+                began: (Instant::now(), SystemTime::now()),
                 asked: None,
             }),
             Err(error) => {
@@ -391,6 +401,7 @@ impl Clients {
                 "Client {name} exiting. Number of active client contexts is {active}."
             ));
             log.line(format!("Client process {pid} disconnected"));
+            messages.push(Message::Ended(ended(&entry, &self.common.device)));
             messages.push(Message::ClientGone(pid));
         }
         messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
@@ -444,20 +455,7 @@ impl Clients {
 
     /// How the clients are.
     pub(super) fn status(&self, device: &Device) -> Vec<ClientStatus> {
-        let uuid = CUuuid { bytes: device.info().uuid };
-        let status = |entry: &Entry| ClientStatus {
-            pid: entry.link.identity.pid,
-            id: entry.link.identity.id,
-            uid: entry.link.identity.uid,
-            device: uuid,
-            memory_bytes: entry.link.limits.memory.used_bytes(),
-            limits: entry.link.limits.report(),
-            scheduling: entry.link.scheduling.status(),
-            submitted: counts::submitted(&entry.link.counters.submitted),
-            counts: counts::requests(&entry.link.counters),
-            work: Some(counts::work(&entry.link, device)),
-            command_line: entry.link.identity.command.clone(),
-        };
+        let status = |entry: &Entry| status_of(&entry.link, device);
         self.entries.iter().map(status).collect()
     }
 }
@@ -477,6 +475,35 @@ fn room_for_one() -> Result<(), String> {
          the daemon is started",
         limit.rlim_cur
     ))
+}
+
+/// How a client is.
+fn status_of(link: &Link, device: &Device) -> ClientStatus {
+    ClientStatus {
+        pid: link.identity.pid,
+        id: link.identity.id,
+        uid: link.identity.uid,
+        device: CUuuid { bytes: device.info().uuid },
+        memory_bytes: link.limits.memory.used_bytes(),
+        limits: link.limits.report(),
+        scheduling: link.scheduling.status(),
+        submitted: counts::submitted(&link.counters.submitted),
+        counts: counts::requests(&link.counters),
+        work: Some(counts::work(link, device)),
+        command_line: link.identity.command.clone(),
+    }
+}
+
+/// What a client that has ended has used.
+fn ended(entry: &Entry, device: &Device) -> EndedClient {
+    let (began, at) = entry.began;
+    let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    EndedClient {
+        status: status_of(&entry.link, device),
+        began_ms: since_1970.as_millis() as u64,
+        wall_ms: began.elapsed().as_millis() as u64,
+        peak_memory_bytes: entry.link.limits.memory.peak_bytes(),
+    }
 }
 
 fn refuse(socket: &SeqPacket, error: CudaError, reason: &str) {

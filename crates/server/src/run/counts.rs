@@ -40,6 +40,7 @@ pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
 /// What the device did for a client.
 pub(super) fn work(link: &Link, device: &Device) -> ClientWork {
     let usage = link.tenant.get().and_then(|tenant| device.usage_of(*tenant));
+    let usage = usage.or_else(|| link.last_usage.get().copied());
     let Some(usage) = usage else { return estimate(&link.counters, device) };
     ClientWork {
         busy_ns: usage.busy_ns,

@@ -5,6 +5,7 @@
 
 mod clients;
 mod counts;
+mod cpus;
 mod daemon;
 mod start;
 mod trial;
@@ -78,6 +79,7 @@ pub fn run(control: SeqPacket, options: Options) -> Exit {
     );
     log.line_as(Role::Other, "Initializing server process");
     start::prepare_environment(&log);
+    cpus::keep_to_list(&log);
     match start::load_provider() {
         Ok((driver, path)) => {
             log.line(format!("Provider is {}", path.display()));

@@ -73,6 +73,7 @@ pub(super) fn open(
 ) -> Result<(Arc<Common>, Wakeups), String> {
     let device = Device::open(driver, uuid).map_err(|error| why_no_device(&error))?;
     let (ordinal, info) = (device.ordinal(), device.info());
+    super::cpus::keep_near(&log, &info.pci_bus_id);
     log.line(format!("Creating server context on device {ordinal} ({})", info.name));
     let version = env!("CARGO_PKG_VERSION");
     log.line(format!("CUDA MPS Server for Linux/Unix. Binary version: openmps {version}"));

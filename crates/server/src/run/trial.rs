@@ -11,7 +11,7 @@
 use super::Server;
 use super::clients::Clients;
 use crate::session::{End, Stage};
-use crate::window::{DEVICE_BASE, DEVICE_BYTES};
+use crate::window::device_window_of;
 use channel::message::Message;
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ impl Server {
 
 /// True if an address lies in the device window with that number.
 fn window_holds(number: u32, address: u64) -> bool {
-    address.checked_sub(DEVICE_BASE).is_some_and(|at| at / DEVICE_BYTES == u64::from(number))
+    device_window_of(address) == Some(number)
 }
 
 impl Clients {

@@ -60,6 +60,7 @@ type Listener = Box<dyn Fn(Refusal) + Send + Sync>;
 pub struct Account {
     limit_bytes: AtomicU64,
     used_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
     refusals: AtomicU32,
     listener: OnceLock<Listener>,
     /// The group's account, and its soft limit, bytes.
@@ -85,6 +86,7 @@ impl Account {
         Arc::new(Self {
             limit_bytes: AtomicU64::new(limit_bytes),
             used_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
             refusals: AtomicU32::new(0),
             listener: OnceLock::new(),
             group,
@@ -146,7 +148,10 @@ impl Account {
         let limit_bytes = self.limit_bytes();
         let more = |used: u64| used.checked_add(bytes).filter(|all| *all <= limit_bytes);
         match self.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(_) => Ok(Charge { account: self.clone(), bytes, _of_group: of_group }),
+            Ok(used_bytes) => {
+                self.peak_bytes.fetch_max(used_bytes.saturating_add(bytes), Ordering::Relaxed);
+                Ok(Charge { account: self.clone(), bytes, _of_group: of_group })
+            }
             Err(used_bytes) => {
                 let count = self.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1);
                 if let (true, Some(tell)) = (count.is_power_of_two(), self.listener.get()) {
@@ -165,6 +170,11 @@ impl Account {
     /// What is charged, bytes.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Acquire)
+    }
+
+    /// The most that was charged at a time, bytes.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Ordering::Relaxed)
     }
 
     /// What its owner is to be told of a memory with so many bytes free and in all.

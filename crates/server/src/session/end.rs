@@ -111,6 +111,9 @@ impl Session {
     fn release(mut self, clean: bool) {
         self.callbacks.release_all();
         self.end_printing();
+        if let Some(usage) = self.share.tenant().and_then(|t| self.share.device().usage_of(t)) {
+            let _ = self.link.last_usage.set(usage);
+        }
         self.clear_at_once();
         if clean && !self.share.is_tenant() {
             // From here on the client is gone for all others.

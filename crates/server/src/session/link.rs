@@ -6,6 +6,7 @@ use crate::scheduling::Member;
 use channel::region::{Region, SessionEnd};
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
+use cuda_api::extension::TenantUsage;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -104,6 +105,8 @@ pub struct Link {
     pub scheduling: Arc<Member>,
     /// Its tenant, if the provider has tenants, once the session has one.
     pub tenant: OnceLock<u64>,
+    /// What the provider counted of its tenant, once the tenant has ended.
+    pub last_usage: OnceLock<TenantUsage>,
     /// Requests that this server does not know.
     pub unknown_requests: AtomicU32,
     doorbell: OnceLock<Doorbell>,
@@ -124,6 +127,7 @@ impl Link {
             limits,
             counters: Arc::default(),
             tenant: OnceLock::new(),
+            last_usage: OnceLock::new(),
             unknown_requests: AtomicU32::new(0),
             doorbell: OnceLock::new(),
             region: OnceLock::new(),

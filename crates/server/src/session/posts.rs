@@ -199,14 +199,15 @@ impl Session {
     pub(super) fn create_stream(&mut self, request: CreateStream) -> CUresult {
         self.make_room_for_stream();
         let CreateStream { stream, flags, priority } = request;
-        self.streams.create(stream.0 as u64, flags, priority, None)
+        self.streams.create(stream.0 as u64, flags, priority, None, 0)
     }
 
     pub(super) fn create_green_stream(&mut self, request: CreateGreenStream) -> CUresult {
         self.make_room_for_stream();
-        let CreateGreenStream { stream, flags, priority, sm_first, sms } = request;
+        let CreateGreenStream { stream, flags, priority, sm_first, sms, default } = request;
         let end = sm_first.checked_add(sms).ok_or(CudaError::INVALID_VALUE)?;
-        self.streams.create(stream.0 as u64, flags, priority, Some(sm_first..end))
+        let sms = Some(sm_first..end);
+        self.streams.create(stream.0 as u64, flags, priority, sms, default.0 as u64)
     }
 
     /// Room comes back from streams that were destroyed only when somebody looks.

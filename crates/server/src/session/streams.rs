@@ -3,7 +3,8 @@
 //! The place of a stream's handle is its slot: the index of its completion word. Slot 0 is the
 //! legacy default stream, which is there from the start; all others are the client's to make.
 //! Every piece of work enters its stream through [`Streams::enter`], which keeps the order with
-//! the legacy stream and remembers that the stream is busy.
+//! the legacy stream and remembers that the stream is busy. A context with SMs of its own has a default
+//! stream of its own, which is to that context's streams what the legacy stream is to all others.
 
 use super::fences::Kept;
 use super::gate::Load;
@@ -18,6 +19,7 @@ use channel::region::{Region, STREAM_SLOTS};
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CU_STREAM_LEGACY, CudaError};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -49,6 +51,8 @@ pub struct Slot {
     /// The function that was launched in it last, if one was.
     pub last_kernel: Option<u64>,
     word: u64,
+    /// The default stream that it takes turns with if it is a blocking one.
+    default: u64,
     blocking: Option<Blocking>,
     join: Option<Event>,
     busy: bool,
@@ -90,6 +94,8 @@ pub struct Streams {
     share: Rc<Share>,
     table: Table<Slot>,
     order: Order<u64>,
+    /// By the default streams of contexts that have one of their own.
+    orders: BTreeMap<u64, Order<u64>>,
     busy: Vec<u64>,
     /// Streams that the client has destroyed and whose work goes on.
     leaving: Vec<Slot>,
@@ -118,6 +124,7 @@ impl Streams {
             share: share.clone(),
             table: Table::new(HandleKind::Stream, slots),
             order: Order::new(),
+            orders: BTreeMap::new(),
             busy: Vec::new(),
             leaving: Vec::new(),
             slots,
@@ -137,14 +144,17 @@ impl Streams {
         handle.map(|h| h.index).ok_or(CudaError::INVALID_HANDLE)
     }
 
-    /// Makes a stream, on some of the device's SMs if they are said.
+    /// Makes a stream, on some of the device's SMs if they are said, in the context with that default
+    /// stream (its own word if it is that).
     pub fn create(
         &mut self,
         word: u64,
         flags: u32,
         priority: i32,
         sms: Option<Range<u32>>,
+        default: u64,
     ) -> Result<(), CudaError> {
+        let default = resolve(default);
         if flags & !stream_flags::NON_BLOCKING != 0 {
             return Err(CudaError::INVALID_VALUE);
         }
@@ -155,8 +165,16 @@ impl Streams {
         if !self.has_room() {
             return Err(CudaError::OUT_OF_MEMORY);
         }
-        let blocking = flags & stream_flags::NON_BLOCKING == 0;
-        self.add(handle, (priority, sms), blocking.then(Blocking::default))
+        let is_default = default == word;
+        if default != LEGACY.to_word() && !is_default && !self.orders.contains_key(&default) {
+            return Err(CudaError::INVALID_HANDLE);
+        }
+        let blocking = flags & stream_flags::NON_BLOCKING == 0 && !is_default;
+        self.add(handle, (priority, sms), blocking.then(Blocking::default), default)?;
+        if is_default {
+            self.orders.insert(word, Order::new());
+        }
+        Ok(())
     }
 
     /// The priority that a stream has for which the client wants one.
@@ -282,6 +300,7 @@ impl Streams {
         handle: Handle,
         (wanted, sms): (i32, Option<Range<u32>>),
         blocking: Option<Blocking>,
+        default: u64,
     ) -> Result<(), CudaError> {
         let made = Made { wanted, priority: self.priority_of(wanted), sms, free_sms: 0 };
         let slot = Slot {
@@ -292,6 +311,7 @@ impl Streams {
             counters: self.counters.stream(handle.to_word()),
             last_kernel: None,
             word: handle.to_word(),
+            default,
             blocking,
             join: None,
             busy: false,
@@ -311,13 +331,17 @@ impl Streams {
         if resolve(word) == LEGACY.to_word() {
             return Err(CudaError::INVALID_HANDLE);
         }
-        let blocking = self.table.get(word)?.blocking;
-        if blocking.is_some_and(|blocking| self.order.forget(word, blocking)) {
-            self.legacy()?;
+        let (blocking, default) = (self.table.get(word)?.blocking, self.table.get(word)?.default);
+        let order = self.order_of(default);
+        let waits =
+            blocking.zip(order).is_some_and(|(blocking, order)| order.forget(word, blocking));
+        if waits {
+            self.have_default(default)?;
             let event = self.record_join(word)?;
-            self.table.get(LEGACY.to_word())?.stream.wait(&event)?;
-            self.set_busy(LEGACY.to_word())?;
+            self.table.get(default)?.stream.wait(&event)?;
+            self.set_busy(default)?;
         }
+        self.orders.remove(&word);
         let mut slot = self.table.take(word)?;
         self.counters.stream_gone(word);
         if slot.busy {
@@ -335,21 +359,30 @@ impl Streams {
         let word = resolve(word);
         if word == LEGACY.to_word() {
             self.legacy()?;
-            for other in self.order.before_legacy() {
+        }
+        let (blocking, default) = {
+            let slot = self.table.get(word)?;
+            (slot.blocking, slot.default)
+        };
+        if word == default {
+            let before = self.order_of(default).map(Order::before_legacy).unwrap_or_default();
+            for other in before {
                 let event = self.record_join(other)?;
                 self.table.get(word)?.stream.wait(&event)?;
                 self.table.get_mut(other)?.finish_join(event);
             }
-            if work == Work::Ordered {
-                self.order.legacy_submitted();
+            if let Some(order) = self.order_of(default).filter(|_| work == Work::Ordered) {
+                order.legacy_submitted();
             }
-        } else if let Some(mut blocking) = self.table.get(word)?.blocking {
-            let join = self.order.before_blocking(&mut blocking);
+        } else if let Some(mut blocking) = blocking
+            && let Some(order) = self.order_of(default)
+        {
+            let join = order.before_blocking(&mut blocking);
             if join != Join::Nothing {
-                self.join_legacy(word, join == Join::RecordAndWait)?;
+                self.join_default(word, default, join == Join::RecordAndWait)?;
             }
-            if work == Work::Ordered {
-                self.order.blocking_submitted(word, &mut blocking);
+            if let Some(order) = self.order_of(default).filter(|_| work == Work::Ordered) {
+                order.blocking_submitted(word, &mut blocking);
             }
             self.table.get_mut(word)?.blocking = Some(blocking);
         }
@@ -416,9 +449,22 @@ impl Streams {
     fn legacy(&mut self) -> Result<(), CudaError> {
         match self.table.get(LEGACY.to_word()) {
             Ok(_) => {}
-            Err(_) => self.add(LEGACY, (0, None), None)?,
+            Err(_) => self.add(LEGACY, (0, None), None, LEGACY.to_word())?,
         }
         Ok(())
+    }
+
+    /// The order around a default stream; `None` when it is gone.
+    fn order_of(&mut self, default: u64) -> Option<&mut Order<u64>> {
+        match default == LEGACY.to_word() {
+            true => Some(&mut self.order),
+            false => self.orders.get_mut(&default),
+        }
+    }
+
+    /// A default stream that is made at its first use is there.
+    fn have_default(&mut self, default: u64) -> Result<(), CudaError> {
+        if default == LEGACY.to_word() { self.legacy() } else { Ok(()) }
     }
 
     /// Records a stream's own event behind all of its work. The event leaves its slot, so that
@@ -434,16 +480,15 @@ impl Streams {
         Ok(event)
     }
 
-    fn join_legacy(&mut self, word: u64, record: bool) -> Result<(), CudaError> {
-        let legacy = LEGACY.to_word();
+    fn join_default(&mut self, word: u64, default: u64, record: bool) -> Result<(), CudaError> {
         let event = if record {
-            self.record_join(legacy)?
+            self.record_join(default)?
         } else {
             // Recorded before, so it is there.
-            self.table.get_mut(legacy)?.join.take().ok_or(CudaError::INVALID_HANDLE)?
+            self.table.get_mut(default)?.join.take().ok_or(CudaError::INVALID_HANDLE)?
         };
         let waited = self.table.get(word)?.stream.wait(&event);
-        self.table.get_mut(legacy)?.join = Some(event);
+        self.table.get_mut(default)?.join = Some(event);
         waited
     }
 
@@ -526,6 +571,7 @@ impl Streams {
         self.busy.clear();
         self.leaving.clear();
         self.order = Order::new();
+        self.orders.clear();
         self.table.clear();
     }
 }

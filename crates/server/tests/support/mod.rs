@@ -136,7 +136,7 @@ impl Server {
         loop {
             match self.daemon.receive().expect("a message of the server").0 {
                 // It comes when it comes.
-                Message::WindowFree(_) => {}
+                Message::WindowFree(_) | Message::Ended(_) => {}
                 message => return message,
             }
         }

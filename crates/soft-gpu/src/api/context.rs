@@ -144,6 +144,10 @@ impl Driver {
         let made = self.primary_of(&mut primary, device)?;
         primary.retained = primary.retained.saturating_add(1);
         if !made.active.load(Ordering::Acquire) {
+            if let Err(error) = self.enter_device(device) {
+                primary.retained -= 1;
+                return Err(error);
+            }
             made.number.store(self.next_number(), Ordering::Release);
             made.active.store(true, Ordering::Release);
         }
@@ -291,6 +295,21 @@ exports! {
             return Err(Error::UNSUPPORTED_EXEC_AFFINITY);
         }
         context.set(create(flags, device)?)
+    }
+
+    fn cuCtxGetExecAffinity(param: *mut CUexecAffinityParam, kind: c_uint) {
+        let driver = driver()?;
+        let context = driver.context_or_current(CUcontext::NULL)?;
+        param.required()?;
+        if kind != 0 {
+            return Err(Error::UNSUPPORTED_EXEC_AFFINITY);
+        }
+        let all = driver.device.settings.sms;
+        let sms = match context.sm_ranges() {
+            [] => all,
+            ranges => ranges.iter().map(|sms| sms.end - sms.start).sum(),
+        };
+        param.set(CUexecAffinityParam { kind, smCount: sms })
     }
 
     fn cuCtxDestroy_v2(context: CUcontext) {
@@ -505,6 +524,7 @@ fn create(flags: u32, device: CUdevice) -> Result<CUcontext> {
     let device = devices::check(device)?;
     let flags = checked_flags(flags)?;
     driver.working_tenant()?;
+    driver.enter_device(device)?;
     let number = driver.next_number();
     let make = |handle| Context::new((handle, device), number, false, flags, true);
     let (handle, context) = driver.contexts.insert_with(make)?;

@@ -1,6 +1,6 @@
 //! Devices: those that the process sees, in the order of its list.
 
-use cuda_api::attributes::PCI_BUS_ID;
+use cuda_api::attributes::{COMPUTE_MODE, PCI_BUS_ID};
 use cuda_api::constants::p2p_attribute;
 use cuda_api::*;
 
@@ -39,6 +39,7 @@ exports! {
         let number = driver.device_number(device)?;
         value.set(match attribute {
             PCI_BUS_ID => number as c_int,
+            COMPUTE_MODE => driver.compute_mode(check(device)?).number(),
             other => attributes::attribute(&driver.device.settings, other)?,
         })
     }

@@ -10,6 +10,7 @@ mod children;
 mod conditional;
 mod context;
 mod copy;
+mod device_use;
 mod devices;
 mod event;
 mod extension;
@@ -110,6 +111,7 @@ pub(crate) struct Driver {
     current_pools: Mutex<HashMap<u32, usize>>,
     /// By device.
     primaries: Vec<Mutex<Primary>>,
+    uses: device_use::Uses,
     /// Numbers of contexts: the first may touch the second one's memory.
     peers: Mutex<HashSet<(u64, u64)>>,
     numbers: AtomicU64,
@@ -179,6 +181,7 @@ fn initialize() -> Result {
             default_pools: (0..count).map(|_| OnceLock::new()).collect(),
             current_pools: Mutex::default(),
             primaries: (0..count).map(|_| Mutex::default()).collect(),
+            uses: device_use::Uses::new(count),
             peers: Mutex::default(),
             numbers: AtomicU64::new(1),
         }
@@ -190,6 +193,7 @@ extern "C" fn after_fork_in_child() {
     FORKED.store(true, Ordering::Relaxed);
     if let Some(driver) = DRIVER.get() {
         driver.device.close_locked_files_after_fork();
+        driver.uses.forget_after_fork();
     }
 }
 

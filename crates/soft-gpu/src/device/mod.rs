@@ -39,6 +39,7 @@ mod worker;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
@@ -59,6 +60,7 @@ pub struct Device {
     pub settings: Settings,
     /// Its memory.
     pub memory: Memory,
+    shared_dir: Option<PathBuf>,
     core: Mutex<Core>,
     /// Descriptors of the file of turns.
     turn_fds: [AtomicI32; 2],
@@ -82,6 +84,11 @@ pub(crate) fn say(line: impl Display) {
 }
 
 impl Device {
+    /// The directory in which processes meet, if there is one.
+    pub fn shared_dir(&self) -> Option<&Path> {
+        self.shared_dir.as_deref()
+    }
+
     /// Makes a device; its threads start with the first work.
     pub fn new(settings: Settings) -> Arc<Self> {
         let file = if settings.turn_dirs.is_empty() {
@@ -169,7 +176,8 @@ impl Device {
             shutdown: false,
         };
         Arc::new_cyclic(|myself| Self {
-            memory: Memory::new(settings.memory_bytes, &settings.devices, shared_dir),
+            memory: Memory::new(settings.memory_bytes, &settings.devices, shared_dir.clone()),
+            shared_dir,
             written: settings.check.then(Arc::default),
             settings,
             core: Mutex::new(core),

@@ -203,7 +203,8 @@ fn devices(driver: &DriverTable, findings: &mut Vec<Finding>) -> CUresult {
             findings.push(Finding::problem(
                 "device",
                 format!("{ordinal}: its compute mode is PROHIBITED"),
-                "an administrator can allow contexts: nvidia-smi -c DEFAULT",
+                "an administrator can allow contexts: nvidia-smi -c DEFAULT, for the software GPU \
+                 openmps set --compute-mode DEFAULT",
             ));
         }
     }

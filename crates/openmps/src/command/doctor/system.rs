@@ -60,6 +60,11 @@ fn daemons_own() -> Vec<Finding> {
     if let Some(most) = report.descriptors_max {
         findings.push(Finding::ok("daemon", format!("it may have {most} files open")));
     }
+    for client in report.servers.iter().flat_map(|server| &server.clients) {
+        if let (Some(pid), Some(limits)) = (client.pid, client.limits.text()) {
+            findings.push(Finding::ok("daemon", format!("it limits program {pid}: {limits}")));
+        }
+    }
     findings.extend(report.warnings.iter().map(|warning| {
         Finding::warning("daemon", warning, "that is how the daemon was started; start it anew")
     }));

@@ -2,7 +2,7 @@
 //! sense of them.
 
 use super::Finding;
-use cuda_api::environment::{VARIABLES, Variable, unhonoured, unhonoured_names};
+use cuda_api::environment::{VARIABLES, Variable};
 use serde_json::{Value, json};
 
 /// What variables of our own and of NVIDIA's MPS begin with: others are none of openmps' business.
@@ -50,19 +50,10 @@ fn finding(name: &str, value: &str) -> Option<Finding> {
             text,
             format!("counts as not given ({default}): {values} would be understood"),
         ),
-        None if unhonoured_names().any(|known| known == name) => match unhonoured(name, value) {
-            Some(holds) => Finding::warning(topic, text, format!("not supported yet: {holds}")),
-            None => Finding::ok(topic, text),
-        },
         None => {
             let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix))?;
-            let known = || {
-                VARIABLES
-                    .iter()
-                    .map(|row| row.name)
-                    .chain(unhonoured_names())
-                    .filter(|name| name.starts_with(prefix))
-            };
+            let known =
+                || VARIABLES.iter().map(|row| row.name).filter(|name| name.starts_with(prefix));
             let advice = match control::nearest(name, known()) {
                 Some(meant) => format!("nothing reads it; {meant} may be meant"),
                 None => {

@@ -74,6 +74,11 @@ pub(super) fn table(
         rows.insert(0, names.map(str::to_owned));
     }
     let mut lines = aligned(&mut rows, width);
+    // Those with limits, and who set them.
+    lines.extend(clients(report).filter_map(|(_, client)| {
+        let pid = client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        Some(format!("limits of {pid}: {}", client.limits.text()?))
+    }));
     for server in &report.servers {
         if let Some(error) = &server.error {
             lines.push(format!("server {} ({}): {error}", server.pid, server.state));
@@ -315,6 +320,30 @@ mod tests {
         assert_eq!(
             table(&report, None, 0, None),
             Table { lines: expected.map(Into::into).into(), head: true }
+        );
+    }
+
+    #[test]
+    fn limits_stand_below_with_who_set_them() {
+        let mut limited = client(4, 12, None);
+        limited.limits = Limits {
+            memory_bytes: Some(2 << 30),
+            memory_by: "server".into(),
+            sms: 33,
+            sms_of_device: 132,
+            sms_by: "program".into(),
+            priority: 1,
+            priority_by: "set".into(),
+        };
+        let mut other = client(5, 1, None);
+        other.limits.sms_by = "nobody".into();
+        let lines = table(&report(vec![limited, other]), None, 0, None).lines;
+        assert_eq!(
+            lines[3..],
+            [
+                "limits of 524: 33 of 132 SMs (program), 2.0 GiB of device memory (server), priority \
+              below normal (set)"
+            ]
         );
     }
 

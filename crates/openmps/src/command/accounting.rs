@@ -1,0 +1,214 @@
+//! `openmps accounting`: what programs and users have used of the device.
+
+use crate::daemon;
+use crate::output;
+use anyhow::{Context, Result};
+use control::accounting::{self, Record, Total};
+use control::locate::own_directory;
+use control::log::{DEFAULT_LOG_DIRECTORY, printable};
+use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
+use jiff::civil::Date;
+use jiff::{SignedDuration, Timestamp, Zoned};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what programs have used, after their end, and the sums for each user
+///
+/// The daemon writes a line for each client of a server when the client has ended, into
+/// accounting.jsonl beside its logs. The file outlives the daemon; when it has 64 MiB it becomes
+/// accounting.jsonl.old, in place of the one before. Programs that run are in `openmps ps`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps accounting                          all that is written down
+  openmps accounting --since 24h              programs that ended in the last 24 hours
+  openmps accounting --since 2026-11-01 --csv > november.csv
+  openmps accounting --json | jq '[.users[] | {user, device_ns}]'")]
+pub(crate) struct Arguments {
+    /// Only programs that ended since then: a date (2026-11-01), a moment (2026-11-01T08:00:00Z), or how
+    /// long ago (90m, 24h)
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    since: Option<Timestamp>,
+    /// Only this user's: a name or a number
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+    /// Directory of the daemon's logs, if it is not that of the daemon that is found
+    #[arg(long, value_name = "DIRECTORY")]
+    logs: Option<PathBuf>,
+    /// Print JSON: clients and users
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print a table of clients with commas
+    #[arg(long)]
+    csv: bool,
+}
+
+fn moment(text: &str) -> Result<Timestamp, String> {
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Ok(moment);
+    }
+    if let Ok(date) = text.parse::<Date>() {
+        let zone = Zoned::now().time_zone().clone();
+        return date.to_zoned(zone).map(|day| day.timestamp()).map_err(|error| error.to_string());
+    }
+    let ago = text.parse::<SignedDuration>().ok().filter(|ago| !ago.is_negative());
+    ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok()).ok_or_else(|| {
+        "a date (2026-11-01), a moment (2026-11-01T08:00:00Z) or a time ago (90m, 24h) is allowed"
+            .to_owned()
+    })
+}
+
+/// Where logs are: what the daemon says, else where one would write them.
+fn log_directory(arguments: &Arguments) -> PathBuf {
+    if let Some(directory) = &arguments.logs {
+        return directory.clone();
+    }
+    let running = daemon::ask(&daemon::pipe_directory()).ok().flatten();
+    if let Some(directory) = running.and_then(|report| report.log_directory) {
+        return directory;
+    }
+    if let Some(directory) = std::env::var_os(CUDA_MPS_LOG_DIRECTORY).filter(|d| !d.is_empty()) {
+        return directory.into();
+    }
+    let places = [PathBuf::from(DEFAULT_LOG_DIRECTORY), own_directory()];
+    let has_file = |place: &&PathBuf| place.join(accounting::FILE_NAME).exists();
+    places.iter().find(has_file).cloned().unwrap_or_else(|| places[0].clone())
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let directory = log_directory(arguments);
+    let mut records = accounting::read(&directory)
+        .with_context(|| format!("reading {} in {}", accounting::FILE_NAME, directory.display()))?;
+    if let Some(since) = arguments.since {
+        let since_ms = u64::try_from(since.as_millisecond()).unwrap_or(0);
+        records.retain(|record| record.ended_ms() >= since_ms);
+    }
+    if let Some(user) = &arguments.user {
+        let uid = user.parse::<u32>().ok();
+        records.retain(|record| record.user == *user || Some(record.uid) == uid);
+    }
+    let users = accounting::by_user(&records);
+    if arguments.json {
+        output::print_json(&serde_json::json!({ "clients": records, "users": users }))?;
+    } else if arguments.csv {
+        output::print(&csv(&records)?)?;
+    } else if records.is_empty() {
+        output::print(&format!("nothing is written down in {}\n", directory.display()))?;
+    } else {
+        output::print(&table(&records, &users))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn csv(records: &[Record]) -> Result<String> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for record in records {
+        writer.serialize(record)?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{:.1}", ms as f64 / 1e3)
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 20))
+}
+
+fn table(records: &[Record], users: &[Total]) -> String {
+    let head =
+        ["BEGAN", "USER", "PID", "WALL_S", "DEVICE_S", "KERNELS", "IN_MIB", "OUT_MIB", "PEAK_MIB"];
+    let mut rows: Vec<([String; 9], String)> = vec![(head.map(str::to_owned), "COMMAND".into())];
+    for record in records {
+        let about = if record.sampled { "~" } else { "" };
+        // Without fractions of the second.
+        let began = record.began.split('.').next().unwrap_or_default().trim_end_matches('Z');
+        let cells = [
+            began.to_owned(),
+            record.user.clone(),
+            record.pid.to_string(),
+            seconds(record.wall_ms),
+            format!("{about}{}", seconds(record.device_ns / 1_000_000)),
+            record.kernels.to_string(),
+            mebibytes(record.bytes_in),
+            mebibytes(record.bytes_out),
+            mebibytes(record.peak_memory_bytes),
+        ];
+        rows.push((cells, printable(&record.command)));
+    }
+    for total in users {
+        let cells = [
+            "all".to_owned(),
+            total.user.clone(),
+            "-".to_owned(),
+            seconds(total.wall_ms),
+            seconds(total.device_ns / 1_000_000),
+            total.kernels.to_string(),
+            mebibytes(total.bytes_in),
+            mebibytes(total.bytes_out),
+            mebibytes(total.peak_memory_bytes),
+        ];
+        rows.push((cells, format!("{} clients", total.clients)));
+    }
+    let mut widths = [0; 9];
+    for (cells, _) in &rows {
+        for (width, cell) in widths.iter_mut().zip(cells) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |(cells, last): &([String; 9], String)| {
+        let cell = |(index, cell): (usize, &String)| match index {
+            0 | 1 => format!("{cell:<width$}", width = widths[index]),
+            _ => format!("{cell:>width$}", width = widths[index]),
+        };
+        let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
+        format!("{}  {last}\n", cells.join("  "))
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_dates_and_times_ago() {
+        let day = moment("2026-11-01T08:00:00Z").unwrap();
+        assert_eq!(day.as_millisecond(), 1_793_520_000_000);
+        assert!(moment("2026-11-01").is_ok());
+        let hour = Timestamp::now().as_millisecond() - moment("1h").unwrap().as_millisecond();
+        assert!((3_600_000..3_700_000).contains(&hour), "{hour}");
+        for text in ["", "yesterday", "-1h", "13"] {
+            assert!(moment(text).is_err_and(|error| error.contains("24h")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_row_a_client_and_a_sum_a_user() {
+        let record = Record {
+            began: "2026-11-01T08:00:00.123Z".into(),
+            wall_ms: 1500,
+            user: "ann".into(),
+            uid: 1000,
+            pid: 42,
+            device_ns: 250_000_000,
+            kernels: 7,
+            bytes_in: 3 << 20,
+            peak_memory_bytes: 1 << 30,
+            command: "./train, \"fast\"".into(),
+            ..Record::default()
+        };
+        let records = [record.clone(), Record { sampled: true, ..record }];
+        let text = table(&records, &accounting::by_user(&records));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[1].starts_with("2026-11-01T08:00:00  ann    42     1.5"), "{text}");
+        assert!(lines[2].contains("~0.2") && lines[1].ends_with("./train, \"fast\""), "{text}");
+        assert!(lines[3].starts_with("all ") && lines[3].contains("3.0"), "{text}");
+        assert!(lines[3].ends_with("2 clients"), "{text}");
+        let text = csv(&records).unwrap();
+        assert!(text.starts_with("began,began_ms,wall_ms,uid,user,"), "{text}");
+        assert!(text.lines().nth(1).unwrap().ends_with("\"./train, \"\"fast\"\"\""), "{text}");
+    }
+}

@@ -277,7 +277,7 @@ messages! {
     /// The clients shall go on at another server: finish what is under way, then tell them to.
     44 Move(()), fds 0;
     /// A client has ended; what it has used.
-    47 Ended(EndedClient), fds 0;
+    49 Ended(EndedClient), fds 0;
 }
 
 impl Message {

@@ -117,6 +117,11 @@ variables! {
     CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES", "provider, client", Any,
         "all devices", "Devices that the provider shows, and in which order; a client of a daemon \
         sees its devices, or none if the list names none.";
+    CUDA_DEVICE_ORDER = "CUDA_DEVICE_ORDER", "provider, client", OneOf(&[
+        "FASTEST_FIRST", "PCI_BUS_ID",
+    ]),
+        "a client: as its daemon counts devices", "How devices are counted: the fastest first, or by \
+        their PCI addresses.";
     CUDA_MODULE_LOADING = "CUDA_MODULE_LOADING", "client", OneOf(&["LAZY", "EAGER", "DEFAULT"]),
         "LAZY", "EAGER loads a program's kernels at start.";
     CUDA_CACHE_DISABLE = "CUDA_CACHE_DISABLE", "software GPU", OneOf(&["0", "1"]),

@@ -32,6 +32,7 @@ pub(crate) mod streams;
 pub(crate) mod submission;
 pub(crate) mod transfer;
 mod virtual_memory;
+mod visible;
 mod wait;
 
 pub(crate) use crate::connection::SERVER_GONE;

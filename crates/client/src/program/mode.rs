@@ -4,6 +4,7 @@
 //! entry table leads straight to the provider and nothing in this crate runs any more; so all
 //! code below the entry points is about attached and refused processes.
 
+use super::visible::visible;
 use super::{Client, Program};
 use crate::connection::handshake::{self, AttachError};
 use crate::connection::{Connection, SERVER_GONE};
@@ -13,7 +14,7 @@ use crate::stderr::say;
 use channel::message::Device;
 use channel::region::Region;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use cuda_api::{CUdevice, CUresult, CUuuid, CudaError, environment, result_code, result_from_code};
+use cuda_api::{CUdevice, CUresult, CudaError, environment, result_code, result_from_code};
 use provider::Provider;
 
 /// How this process runs.
@@ -68,7 +69,7 @@ pub(crate) fn decide() -> Mode {
 /// one only: whether it is taken is known at cuInit then. With several, a context on one decides.
 fn attach() -> Result<&'static Program, AttachError> {
     let described = handshake::describe()?;
-    let devices = visible(described.devices);
+    let devices = visible(&described.devices);
     let program = Program::new(devices, described.driver_version, Box::new(connect));
     let program: &'static Program = Box::leak(Box::new(program));
     if let [device] = program.devices() {
@@ -81,22 +82,6 @@ fn attach() -> Result<&'static Program, AttachError> {
         })?;
     }
     Ok(program)
-}
-
-/// The devices of a daemon that this process sees, by its own ordinals: the numbers of its list are
-/// those of the daemon's devices, which the daemon's own list may have chosen and ordered.
-fn visible(devices: Vec<Device>) -> Vec<Device> {
-    let list = std::env::var_os(environment::CUDA_VISIBLE_DEVICES);
-    let list = list.map(|list| list.to_string_lossy().into_owned());
-    let uuids: Vec<CUuuid> = devices.iter().map(|device| device.uuid).collect();
-    let places = cuda_api::visible::visible_devices(list.as_deref(), &uuids);
-    let of_place = |place: &usize| {
-        let mut device = devices[*place].clone();
-        let peers = |place: &usize| device.peers.get(*place).copied().unwrap_or_default();
-        device.peers = places.iter().map(peers).collect();
-        device
-    };
-    places.iter().map(of_place).collect()
 }
 
 /// A connection for a device: the first one, or one in the place of one that is lost.

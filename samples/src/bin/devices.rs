@@ -1,5 +1,6 @@
 //! Several devices: each adds vectors in a thread of its own; the first gathers the sums by peer copies
-//! behind the others' events, and adds what lies in the others' memory where it reaches that.
+//! behind the others' events, and adds what lies in the others' memory where it reaches that, also as a
+//! graph with kernels of two devices.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -119,6 +120,83 @@ fn gather(contexts: &[Arc<CudaContext>], parts: &[Part], round: usize) -> Result
     Ok(true)
 }
 
+/// Captures a row of kernels on two devices, of which each adds to what the one before made, as one
+/// graph, and launches it.
+fn graph(contexts: &[Arc<CudaContext>], parts: &[Part]) -> Result<()> {
+    let ends = [(0, &contexts[0], &parts[0]), (1, &contexts[1], &parts[1])];
+    let mut kernels = Vec::new();
+    for (_, context, _) in ends {
+        context.bind_to_thread().map_err(failed)?;
+        kernels.push((context.load_module(Ptx::from_src(ptx::VECTOR_ADD)), context.new_stream()));
+    }
+    let mut streams = Vec::new();
+    let mut functions = Vec::new();
+    for (module, stream) in kernels {
+        streams.push(stream.map_err(failed)?);
+        functions.push(function(&module.map_err(failed)?, "vector_add")?);
+    }
+    for (device, context, _) in ends {
+        context.bind_to_thread().map_err(failed)?;
+        let other = contexts[1 - device].cu_ctx();
+        // SAFETY: both contexts are alive. It may be enabled already.
+        let enabled = unsafe { sys::cuCtxEnablePeerAccess(other, 0) };
+        if enabled != sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED {
+            done(enabled)?;
+        }
+    }
+    let a = parts[0].a.device_ptr(&parts[0].stream).0;
+    let b = parts[0].b.device_ptr(&parts[0].stream).0;
+    let sums: Vec<u64> = parts.iter().map(|part| part.sum.device_ptr(&part.stream).0).collect();
+    for (_, context, _) in ends {
+        context.bind_to_thread().map_err(failed)?;
+        context.synchronize().map_err(failed)?;
+    }
+    contexts[0].bind_to_thread().map_err(failed)?;
+    let length = LENGTH as i32;
+    let add = |device: usize, (a, b): (u64, u64), sum: u64| -> Result<()> {
+        contexts[device].bind_to_thread().map_err(failed)?;
+        let mut launch = streams[device].launch_builder(&functions[device]);
+        launch.arg(&a).arg(&b).arg(&sum).arg(&length);
+        // SAFETY: three vectors of that length, on devices that reach each other.
+        unsafe { launch.launch(shape(4, THREADS, 0)) }.map(drop).map_err(failed)
+    };
+    let wait = |device: usize| -> Result<()> {
+        contexts[device].bind_to_thread().map_err(failed)?;
+        let flags = Some(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        let event = contexts[device].new_event(flags).map_err(failed)?;
+        event.record(&streams[device]).map_err(failed)?;
+        let stream = streams[1 - device].cu_stream();
+        // SAFETY: both are alive.
+        done(unsafe { sys::cuStreamWaitEvent(stream, event.cu_event(), 0) })
+    };
+    let (mut captured, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: the stream is alive.
+    done(unsafe { sys::cuStreamBeginCapture_v2(streams[0].cu_stream(), mode) })?;
+    add(0, (a, b), sums[0])?; // a + b
+    wait(0)?;
+    add(1, (sums[0], b), sums[1]).context("a captured kernel of another device")?; // a + 2 b
+    wait(1)?;
+    add(0, (sums[1], b), sums[0])?; // a + 3 b
+    // SAFETY: the locals are written; both objects are destroyed once.
+    unsafe {
+        done(sys::cuStreamEndCapture(streams[0].cu_stream(), &mut captured))?;
+        let made = done(sys::cuGraphInstantiateWithFlags(&mut exec, captured, 0));
+        made.context("a graph of two devices")?;
+        for _ in 0..3 {
+            done(sys::cuGraphLaunch(exec, streams[0].cu_stream()))?;
+        }
+        done(sys::cuStreamSynchronize(streams[0].cu_stream()))?;
+        done(sys::cuGraphExecDestroy(exec))?;
+        done(sys::cuGraphDestroy(captured))?;
+    }
+    let read = |slice: &CudaSlice<f32>| parts[0].stream.clone_dtoh(slice).map_err(failed);
+    let (a, b) = (read(&parts[0].a)?, read(&parts[0].b)?);
+    let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b + b + b).collect();
+    ensure!(read(&parts[0].sum)? == expected, "what a graph of two devices made is wrong");
+    Ok(())
+}
+
 fn run() -> Result<()> {
     require_driver();
     let count = CudaContext::device_count().map_err(failed)? as usize;
@@ -138,6 +216,9 @@ fn run() -> Result<()> {
         });
         let parts = parts.into_iter().collect::<Result<Vec<_>>>()?;
         reached = gather(&contexts, &parts, round)?;
+        if reached {
+            graph(&contexts, &parts)?;
+        }
     }
     let how = if reached { "with" } else { "without" };
     println!("{count} devices ok, {how} peer access");

@@ -4,6 +4,7 @@
 //! ([`crate::graph::exec`]).
 
 use crate::graph::exec::ClientExec;
+use crate::handles::device_of_word;
 use crate::memory::address::Place;
 use crate::module::kernel_params::PARAM_BYTES_MAX;
 use crate::program::Client;
@@ -114,9 +115,13 @@ impl Backend for ClientGraphs {
         params: Out<*mut c_void>,
         extra: Out<*mut c_void>,
     ) -> Result<Parameters, CudaError> {
-        check_launch(self.0, function, config)?;
+        // A node may be a kernel of another device than the current one.
+        let device = device_of_word(function.0 as u64);
+        let client = device.and_then(|d| self.0.program.client_at(d as usize).ok());
+        let client = client.unwrap_or(self.0);
+        check_launch(client, function, config)?;
         let mut buffer = Box::new([0; PARAM_BYTES_MAX]);
-        let state = self.0.state();
+        let state = client.state();
         let layout = &state.function(function.0)?.1.layout;
         let bytes = layout.fill(params, extra, &mut buffer)?;
         let offsets = layout.params().iter().map(|param| param.offset as usize).collect();
@@ -132,7 +137,7 @@ impl Backend for ClientGraphs {
     }
 
     fn check_event(self, event: CUevent) -> CUresult {
-        self.0.state().events.lookup(event.0).map(|_| ())
+        self.0.owner_of_event(event)?.state().events.lookup(event.0).map(|_| ())
     }
 
     fn check_mem_ops(self, ops: &[CUstreamBatchMemOpParams]) -> CUresult {

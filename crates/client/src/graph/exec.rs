@@ -3,10 +3,13 @@
 //! What the device can do by itself goes to the server as graphs, each launched by one request.
 //! Functions of the program, copies of pageable memory and events are parts of their own between
 //! them, posted as they would be by themselves. So a graph without these is one part, and keeps
-//! all of its concurrency; one with them is cut where they stand.
+//! all of its concurrency; one with them is cut where they stand. A graph with kernels of other
+//! devices is cut there too: these are graphs of the other devices' servers, launched in streams
+//! ([`Relay`]) that wait for the launching stream and for which that stream waits.
 
 use super::host_copy::{self, HostCopy, Shadow};
 use crate::connection::Mark;
+use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::copy3d::{End, Reached, Resolved};
 use crate::program::fill::check_fill;
@@ -14,12 +17,13 @@ use crate::program::host_functions::HostFunction;
 use crate::program::launch::launch_flags;
 use crate::program::mem_ops::{MemOperation, check_mem_ops, post_mem_ops};
 use crate::program::submission::{Event, GraphRecords, wire_event, wire_function, wire_stream};
+use crate::stream::table::Stream;
 use channel::request::{
     BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
     GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
     LaunchKernel, Request,
 };
-use cuda_api::constants::{event_flags, graph_conditional};
+use cuda_api::constants::{event_flags, graph_conditional, stream_flags};
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUgraphExec, CUresult, CUstream, CudaError};
 use graph::{ConditionalNode, FillNode, HostNode, KernelNode, NodeKind, NumberedCondition, Step};
@@ -33,6 +37,56 @@ pub(crate) struct ClientExec {
     order: Option<Handle>,
     /// The end of the last launch.
     end: Option<Mark>,
+    /// Of other devices, those that have a part.
+    relays: Vec<Relay>,
+}
+
+/// How a launch goes on at another device: there is a stream there, with an event for each way.
+struct Relay {
+    home: &'static Client,
+    client: &'static Client,
+    stream: Handle,
+    /// The launching stream has come so far.
+    before: Handle,
+    /// The other device has done its part.
+    behind: Handle,
+}
+
+impl Relay {
+    fn new(home: &'static Client, client: &'static Client) -> Result<Self, CudaError> {
+        let context = home.contexts().current()?;
+        let stream = Stream { context, green: 0, flags: stream_flags::NON_BLOCKING, priority: 0 };
+        let before = home.event_for_order()?;
+        let behind = client.event_for_order()?;
+        Ok(Self { home, client, stream: client.create_stream(stream)?, before, behind })
+    }
+
+    /// Launches a graph of the other device as a part of what is in a stream of the home device.
+    fn launch(&self, graph: Handle, stream: Handle) -> CUresult {
+        self.home.record_event(wire_event(self.before), stream)?;
+        self.client.wait_event_of(self.home, self.before, self.stream)?;
+        launch_graph(self.client, graph, self.stream)?;
+        self.client.record_event(wire_event(self.behind), self.stream)?;
+        self.home.wait_event_of(self.client, self.behind, stream)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // A server that does not answer has none of them any more.
+        let _ = self.client.destroy_stream(wire_stream(self.stream));
+        let _ = self.client.destroy_event(self.behind);
+        let _ = self.home.destroy_event(self.before);
+    }
+}
+
+/// Launches a graph in a stream of its device.
+fn launch_graph(client: &Client, graph: Handle, stream: Handle) -> CUresult {
+    let mut state = client.state();
+    let (graph, stream_word) = (wire_graph(graph), wire_stream(stream));
+    state.push_in(stream, &GraphLaunch { graph, stream: stream_word })?;
+    state.launched = true;
+    Ok(())
 }
 
 /// What is posted at once.
@@ -85,7 +139,44 @@ enum Doing<'a> {
 /// A step, or a piece of one.
 struct Item<'a> {
     doing: Doing<'a>,
+    /// Which of [`Places::others`] carries it out, counted from 1; 0 for the home device, and for what
+    /// this process does.
+    other: usize,
     dependencies: Vec<usize>,
+}
+
+/// What carries out a graph's parts, beside this process.
+struct Places {
+    home: &'static Client,
+    /// Other devices with kernels in the graph.
+    others: Vec<&'static Client>,
+}
+
+impl Places {
+    /// Which device carries a step out, by [`Item::other`]: the one that a kernel is loaded on.
+    fn of(&mut self, step: &Step) -> usize {
+        let NodeKind::Kernel(node) = step.work() else { return 0 };
+        let device = device_of_word(node.function.0 as u64);
+        let client = device.and_then(|d| self.home.program.client_at(d as usize).ok());
+        let Some(client) = client.filter(|client| client.device != self.home.device) else {
+            return 0;
+        };
+        let known = self.others.iter().position(|other| other.device == client.device);
+        let place = known.unwrap_or_else(|| {
+            self.others.push(client);
+            self.others.len() - 1
+        });
+        place + 1
+    }
+
+    fn client(&self, other: usize) -> &'static Client {
+        other.checked_sub(1).and_then(|place| self.others.get(place)).map_or(self.home, |c| *c)
+    }
+
+    /// How many stages there are before the home device's turn comes again.
+    fn classes(&self) -> usize {
+        2 + self.others.len()
+    }
 }
 
 impl ClientExec {
@@ -95,16 +186,22 @@ impl ClientExec {
         steps: &[Step],
         old: &mut Vec<ServerGraph>,
     ) -> Result<Self, CudaError> {
-        let mut items = items(client, steps)?;
-        let stages = stages(&items);
+        let mut places = Places { home: client, others: Vec::new() };
+        let mut items = items(&mut places, steps)?;
+        let classes = places.classes();
+        let stages = stages(&items, classes);
         check_conditions(&items, &stages)?;
+        let relays = places.others.iter().map(|other| Relay::new(client, other));
+        let relays = relays.collect::<Result<Vec<_>, _>>()?;
         let mut parts = Vec::new();
         for stage in 0..=stages.iter().copied().max().unwrap_or(0) {
             let here: Vec<usize> = (0..items.len()).filter(|i| stages[*i] == stage).collect();
-            if is_of_device(stage) {
+            if stage % classes != HERE {
+                let client = places.client((stage % classes).saturating_sub(HERE));
                 let works = |item: &Item<'_>| !matches!(item.doing, Doing::Device(Work::Nothing));
                 if here.iter().any(|index| works(&items[*index])) {
-                    parts.push(Part::Graph(build(client, &items, &here, old.pop())?));
+                    let replaced = old.pop_if(|old| old.client.device == client.device);
+                    parts.push(Part::Graph(build(client, &items, &here, replaced)?));
                 }
                 continue;
             }
@@ -114,7 +211,7 @@ impl ClientExec {
                 }
             }
         }
-        Ok(Self { client, parts, order: None, end: None })
+        Ok(Self { client, parts, order: None, end: None, relays })
     }
 
     /// Makes steps ready.
@@ -152,10 +249,11 @@ impl ClientExec {
         for part in &self.parts {
             match part {
                 Part::Graph(graph) => {
-                    let mut state = client.state();
-                    let (graph, stream_word) = (wire_graph(graph.handle), wire_stream(stream));
-                    state.push_in(stream, &GraphLaunch { graph, stream: stream_word })?;
-                    state.launched = true;
+                    let device = graph.client.device;
+                    match self.relays.iter().find(|relay| relay.client.device == device) {
+                        Some(relay) => relay.launch(graph.handle, stream)?,
+                        None => launch_graph(client, graph.handle, stream)?,
+                    }
                 }
                 Part::Host(HostNode { function, user_data }) => {
                     let (function, user_data) = (*function, *user_data);
@@ -174,8 +272,12 @@ impl ClientExec {
                 }
                 Part::Record(event) => client.record_event(*event, stream)?,
                 Part::Wait(event) => {
-                    let handle = client.state().events.decode(event.0)?;
-                    client.wait_event(handle, stream)?;
+                    let owner = client.owner_of_event(*event)?;
+                    let handle = owner.state().events.decode(event.0)?;
+                    match owner.device == client.device {
+                        true => client.wait_event(handle, stream)?,
+                        false => client.wait_event_of(owner, handle, stream)?,
+                    }
                 }
                 Part::MemOps(operations) => post_mem_ops(client, stream, operations)?,
             }
@@ -206,6 +308,12 @@ impl Drop for ClientExec {
 }
 
 impl Client {
+    /// The client on the device of an event.
+    pub(super) fn owner_of_event(&self, event: CUevent) -> Result<&'static Self, CudaError> {
+        let device = device_of_word(event.0 as u64).ok_or(CudaError::INVALID_HANDLE)?;
+        self.program.client_at(device as usize).map_err(|_| CudaError::INVALID_HANDLE)
+    }
+
     /// An event that only orders.
     fn event_for_order(&self) -> Result<Handle, CudaError> {
         let context = self.contexts().current()?;
@@ -215,7 +323,8 @@ impl Client {
 }
 
 /// Steps as the parts have them: what needs this process and what does not, each for itself.
-fn items<'a>(client: &'static Client, steps: &'a [Step]) -> Result<Vec<Item<'a>>, CudaError> {
+fn items<'a>(places: &mut Places, steps: &'a [Step]) -> Result<Vec<Item<'a>>, CudaError> {
+    let client = places.home;
     let mut items: Vec<Item<'a>> = Vec::with_capacity(steps.len());
     // By step: its last item.
     let mut last: Vec<usize> = Vec::with_capacity(steps.len());
@@ -247,8 +356,9 @@ fn items<'a>(client: &'static Client, steps: &'a [Step]) -> Result<Vec<Item<'a>>
                 vec![Doing::Device(Work::Nothing)]
             }
         };
+        let other = places.of(step);
         for doing in pieces.drain(..) {
-            items.push(Item { doing, dependencies });
+            items.push(Item { doing, other, dependencies });
             dependencies = vec![items.len() - 1];
         }
         last.push(items.len() - 1);
@@ -256,14 +366,14 @@ fn items<'a>(client: &'static Client, steps: &'a [Step]) -> Result<Vec<Item<'a>>
     Ok(items)
 }
 
-/// The items of a body. CUDA_ERROR_NOT_SUPPORTED if this process has to do something in it: it
-/// cannot know whether and how often.
+/// The items of a body. CUDA_ERROR_NOT_SUPPORTED if this process or another device has to do something
+/// in it: they cannot know whether and how often.
 fn items_of_body<'a>(
     client: &'static Client,
     steps: &'a [Step],
 ) -> Result<Vec<Item<'a>>, CudaError> {
-    let items = items(client, steps)?;
-    match items.iter().all(|item| matches!(item.doing, Doing::Device(_))) {
+    let items = items(&mut Places { home: client, others: Vec::new() }, steps)?;
+    match items.iter().all(|item| matches!(item.doing, Doing::Device(_)) && item.other == 0) {
         true => Ok(items),
         false => Err(CudaError::NOT_SUPPORTED),
     }
@@ -299,20 +409,24 @@ fn pieces_of<'a>(client: &'static Client, copy: Resolved) -> Result<Vec<Doing<'a
     })
 }
 
-fn is_of_device(stage: usize) -> bool {
-    stage.is_multiple_of(2)
-}
+/// What this process does among the classes of stages: 0 is the home device's, those from 2 up are
+/// other devices'.
+const HERE: usize = 1;
 
-/// In which of the stages, which come one after the other, each item is: even ones are the
-/// device's, odd ones this process'. Within a stage of the device items wait for each other as
-/// they should; those of this process run in their order.
-fn stages(items: &[Item<'_>]) -> Vec<usize> {
+/// In which of the stages, which come one after the other, each item is: the home device's, this
+/// process', and those of other devices take turns. Within a stage of a device items wait for each
+/// other as they should; those of this process run in their order.
+fn stages(items: &[Item<'_>], classes: usize) -> Vec<usize> {
     let mut stages: Vec<usize> = Vec::with_capacity(items.len());
     for item in items {
-        let on_device = matches!(item.doing, Doing::Device(_));
-        let first = usize::from(!on_device);
-        let after = |d: &usize| stages[*d] + usize::from(is_of_device(stages[*d]) != on_device);
-        stages.push(item.dependencies.iter().map(after).max().unwrap_or(0).max(first));
+        let class = match (&item.doing, item.other) {
+            (Doing::Here(_), _) => HERE,
+            (Doing::Device(_), 0) => 0,
+            (Doing::Device(_), other) => HERE + other,
+        };
+        // The first stage of the class that is not before the other one.
+        let after = |d: &usize| stages[*d] + (class + classes - stages[*d] % classes) % classes;
+        stages.push(item.dependencies.iter().map(after).max().unwrap_or(0).max(class));
     }
     stages
 }
@@ -475,16 +589,36 @@ mod tests {
             true => Doing::Device(Work::Nothing),
             false => Doing::Here(Some(Part::Record(CUevent::NULL))),
         };
-        Item { doing, dependencies: dependencies.to_vec() }
+        Item { doing, other: 0, dependencies: dependencies.to_vec() }
+    }
+
+    fn elsewhere<'a>(other: usize, dependencies: &[usize]) -> Item<'a> {
+        Item { other, ..item(true, dependencies) }
+    }
+
+    #[test]
+    fn devices_take_turns_where_one_waits_for_another() {
+        let stages = |items: &[Item<'_>]| stages(items, 4);
+        let row = [
+            item(true, &[]),
+            elsewhere(1, &[0]),
+            item(true, &[1]),
+            elsewhere(2, &[2]),
+            item(false, &[3]),
+        ];
+        assert_eq!(stages(&row), [0, 2, 4, 7, 9]);
+        // What need not wait goes with what is earlier.
+        let fork = [item(true, &[]), elsewhere(1, &[]), elsewhere(2, &[0]), elsewhere(1, &[0, 1])];
+        assert_eq!(stages(&fork), [0, 2, 3, 2]);
     }
 
     #[test]
     fn a_graph_is_cut_where_this_process_has_to_do_something() {
         let (device, here) = (true, false);
         let row = [item(device, &[]), item(device, &[0]), item(device, &[1])];
-        assert_eq!(stages(&row), [0, 0, 0]);
+        assert_eq!(stages(&row, 2), [0, 0, 0]);
         let cut = [item(device, &[]), item(here, &[0]), item(here, &[1]), item(device, &[2])];
-        assert_eq!(stages(&cut), [0, 1, 1, 2]);
+        assert_eq!(stages(&cut, 2), [0, 1, 1, 2]);
         // A branch that needs nothing from here stays in the first graph.
         let fork = [
             item(device, &[]),
@@ -493,20 +627,24 @@ mod tests {
             item(device, &[1, 2]),
             item(here, &[]),
         ];
-        assert_eq!(stages(&fork), [0, 1, 0, 2, 1]);
+        assert_eq!(stages(&fork, 2), [0, 1, 0, 2, 1]);
     }
 
     #[test]
     fn conditions_of_the_device_are_set_by_kernels_of_one_graph() {
         let condition = NumberedCondition { number: 1, default: Some(1) };
-        let begin =
-            || Item { doing: Doing::Device(Work::Condition(&condition)), dependencies: Vec::new() };
+        let begin = || Item {
+            doing: Doing::Device(Work::Condition(&condition)),
+            other: 0,
+            dependencies: Vec::new(),
+        };
         let fill = FillNode::default();
         let work = |dependencies: &[usize]| Item {
             doing: Doing::Device(Work::Fill(&fill)),
+            other: 0,
             dependencies: dependencies.to_vec(),
         };
-        let check = |items: &[Item<'_>]| check_conditions(items, &stages(items));
+        let check = |items: &[Item<'_>]| check_conditions(items, &stages(items, 2));
         assert_eq!(check(&[begin(), work(&[0]), item(false, &[1])]), Ok(()));
         let cut = [begin(), work(&[0]), item(false, &[1]), work(&[2])];
         assert_eq!(check(&cut), Err(CudaError::NOT_SUPPORTED));

@@ -17,7 +17,7 @@ use crate::program::host_functions::HostFunction;
 use crate::program::launch::launch_flags;
 use crate::program::mem_ops::{MemOperation, check_mem_ops, post_mem_ops};
 use crate::program::submission::{Event, GraphRecords, wire_event, wire_function, wire_stream};
-use crate::stream::table::Stream;
+use crate::stream::table::{OwnDefault, Stream};
 use channel::request::{
     BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
     GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
@@ -55,7 +55,8 @@ struct Relay {
 impl Relay {
     fn new(home: &'static Client, client: &'static Client) -> Result<Self, CudaError> {
         let context = home.contexts().current()?;
-        let stream = Stream { context, green: 0, flags: stream_flags::NON_BLOCKING, priority: 0 };
+        let (default, flags) = (OwnDefault::Legacy, stream_flags::NON_BLOCKING);
+        let stream = Stream { context, green: 0, default, flags, priority: 0 };
         let before = home.event_for_order()?;
         let behind = client.event_for_order()?;
         Ok(Self { home, client, stream: client.create_stream(stream)?, before, behind })

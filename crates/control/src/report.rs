@@ -2,7 +2,9 @@
 //! added; readers give those that a daemon of an earlier version lacks a default.
 
 use crate::status::{self, Device};
-use channel::message::{ClientLimits, ClientScheduling, ClientWork, SubmittedCounts};
+use channel::message::{
+    ClientLimits, ClientScheduling, ClientWork, ContextStatus, SubmittedCounts, WarmStatus,
+};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -86,9 +88,97 @@ pub struct Server {
     pub devices: Vec<Device>,
     /// Its clients, oldest first.
     pub clients: Vec<Client>,
+    /// What they cost each other, if they share a context, as on NVIDIA's driver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Context>,
     /// Why it did not answer, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// What clients of one context cost each other, and what is done against it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Context {
+    /// Calls that wait for all work of the context, by kind.
+    pub calls: Vec<ContextCalls>,
+    /// Those that are being made now.
+    pub waiting: Vec<Waiting>,
+    /// Code that is loaded before any program asks for it.
+    pub warm: Warm,
+}
+
+/// Calls of one kind that wait for all work of a context; no client can launch meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContextCalls {
+    /// What they do, in words.
+    pub call: String,
+    /// How many there were.
+    pub calls: u64,
+    /// How many of them were made while other clients had kernels in flight.
+    pub beside_others: u64,
+    /// How long they waited for a quiet moment, ns.
+    pub waited_ns: u64,
+    /// Time in them, ns.
+    pub total_ns: u64,
+    /// The longest of them, ns.
+    pub longest_ns: u64,
+}
+
+/// A call that waits for others' work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waiting {
+    /// What it does, in words.
+    pub call: String,
+    /// The client for which it is made, as server.log names it.
+    pub client: String,
+    /// The clients whose kernels it waits for.
+    pub others: String,
+    /// Since when, ns.
+    pub since_ns: u64,
+}
+
+/// A server's warm list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Warm {
+    /// Device memory that it may take, bytes; 0: there is none.
+    pub budget_bytes: u64,
+    /// Device memory that it took, bytes.
+    pub bytes: u64,
+    /// Images that were loaded when the server started.
+    pub images: u32,
+    /// Kernels of them.
+    pub kernels: u32,
+    /// Loads of programs that found their code loaded already.
+    pub spared: u64,
+}
+
+impl From<&ContextStatus> for Context {
+    fn from(status: &ContextStatus) -> Context {
+        let calls = status.calls.iter().map(|(call, counts)| ContextCalls {
+            call: call.clone(),
+            calls: counts.calls,
+            beside_others: counts.beside_others,
+            waited_ns: counts.waited_ns,
+            total_ns: counts.total_ns,
+            longest_ns: counts.longest_ns,
+        });
+        let waiting = status.waiting.iter().map(|of| Waiting {
+            call: of.call.clone(),
+            client: of.client.clone(),
+            others: of.others.clone(),
+            since_ns: of.since_ns,
+        });
+        let WarmStatus { budget_bytes, bytes, images, kernels, spared } = status.warm;
+        Context {
+            calls: calls.collect(),
+            waiting: waiting.collect(),
+            warm: Warm { budget_bytes, bytes, images, kernels, spared },
+        }
+    }
 }
 
 /// One of their clients.

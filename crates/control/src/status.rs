@@ -1,6 +1,6 @@
 //! What a server says about itself, as the daemon keeps it and the commands print it.
 
-use channel::message::{self, ClientLimits, ClientScheduling, ClientWork, Devices};
+use channel::message::{self, ClientLimits, ClientScheduling, ClientWork, ContextStatus, Devices};
 use serde::{Deserialize, Serialize};
 
 /// State of a server, by NVIDIA's words where it has them.
@@ -149,4 +149,6 @@ pub struct Status {
     pub devices: Vec<Device>,
     /// Clients, oldest first.
     pub clients: Vec<Client>,
+    /// What its clients cost each other, if they share a context.
+    pub context: Option<ContextStatus>,
 }

@@ -31,6 +31,8 @@ pub enum Values {
     Number(u64),
     /// A size in bytes, with K, M or G behind it or nothing.
     Bytes,
+    /// As [`Values::Bytes`], or 0 for none.
+    Budget,
     /// A share of SMs.
     Percentage,
     /// Limits of memory: `DEVICE=SIZE,...`.
@@ -51,6 +53,7 @@ impl Values {
                 Self::Number(least) => number(text).is_some_and(|number| number >= least),
                 Self::Bytes => number(text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']))
                     .is_some_and(|number| number > 0),
+                Self::Budget => text == "0" || Self::Bytes.accept(text),
                 Self::Percentage => settings::Percentage::parse(text).is_ok(),
                 Self::MemoryLimits => settings::parse_memory_limits(text).is_ok(),
                 Self::OneOf(words) => words.contains(&text),
@@ -65,6 +68,7 @@ impl core::fmt::Display for Values {
             Self::AbsolutePath => f.write_str("an absolute path"),
             Self::Number(least) => write!(f, "a whole number of at least {least}"),
             Self::Bytes => f.write_str("a number of bytes, or one with K, M or G"),
+            Self::Budget => f.write_str("0, a number of bytes, or one with K, M or G"),
             Self::Percentage => f.write_str(settings::Percentage::ALLOWED),
             Self::MemoryLimits => f.write_str("a list as 0=1G,1=512MB"),
             Self::OneOf(words) => words.iter().enumerate().try_for_each(|(index, word)| {
@@ -94,7 +98,7 @@ macro_rules! variables {
     };
 }
 
-use Values::{AbsolutePath, Any, Bytes, MemoryLimits, Number, OneOf, Percentage};
+use Values::{AbsolutePath, Any, Budget, Bytes, MemoryLimits, Number, OneOf, Percentage};
 
 variables! {
     CUDA_MPS_PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY", "client, daemon, openmps", Any,
@@ -178,6 +182,11 @@ variables! {
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \
         once; it takes the device memory of a context.";
+    OPENMPS_WARM = "OPENMPS_WARM", "server", Budget,
+        "256M on NVIDIA's driver, else 0",
+        "Device memory for code that this user's programs used before: a server loads it when it \
+        starts, so that loading it does not make programs wait (list in openmps/warm below \
+        CUDA_CACHE_PATH, XDG_CACHE_HOME or ~/.cache); 0: none.";
     OPENMPS_REPLAY = "OPENMPS_REPLAY", "client", OneOf(&["auto", "always", "never"]),
         "auto", "What becomes of work that was under way when a server was lost: auto repeats what gives \
         the same result and else has one call fail with CUDA_ERROR_MPS_RPC_FAILURE; always repeats all \

@@ -72,6 +72,7 @@ fn serve(number: &str, device: Option<&str>) -> anyhow::Result<Exit> {
             .map_or_else(|| PathBuf::from(DEFAULT_PIPE_DIRECTORY), PathBuf::from),
         stop: Some(stop_signals().context("watching for signals")?),
         device: device.transpose()?,
+        warm: server::warm::Options::from_environment(),
     };
     Ok(server::run(control, options))
 }

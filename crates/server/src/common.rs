@@ -8,6 +8,7 @@ use crate::scheduling::Scheduler;
 use crate::session::{Account, Crowd, Groups};
 use crate::shared::Shared;
 use crate::trace_log::TraceLog;
+use crate::warm::Warm;
 use crate::window::{Arena, Windows};
 use cuda_api::CudaError;
 use std::io::{ErrorKind, Read, Write};
@@ -40,6 +41,8 @@ pub struct Common {
     pub scheduler: Arc<Scheduler>,
     /// What their work was, while somebody asks.
     pub trace: TraceLog,
+    /// What is loaded when a server starts.
+    pub warm: Warm,
     /// What their kernels print, where the provider does not keep it apart.
     pub printed: Printed,
     /// Sessions that have ended and wait for an idle context.
@@ -75,6 +78,7 @@ impl Common {
     pub fn new(
         device: Arc<Device>,
         printed: Printed,
+        warm: Warm,
         log: Log,
     ) -> std::io::Result<(Arc<Self>, Wakeups)> {
         let (bell, stream) = UnixStream::pair()?;
@@ -102,6 +106,7 @@ impl Common {
             crowd,
             scheduler,
             trace: TraceLog::default(),
+            warm,
             printed,
             lingering: AtomicU32::new(0),
             ending: AtomicBool::new(false),

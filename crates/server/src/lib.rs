@@ -22,6 +22,7 @@ pub mod scheduling;
 pub mod session;
 pub mod shared;
 mod trace_log;
+pub mod warm;
 pub mod window;
 
 pub use common::{Common, Wakeups};

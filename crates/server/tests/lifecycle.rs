@@ -341,6 +341,7 @@ fn a_provider_that_does_not_start_is_reported() {
     let (daemon, control) = channel::socket::SeqPacket::pair().unwrap();
     let options = server::Options {
         device: None,
+        warm: server::warm::Options::default(),
         log: server::log::Log::none(),
         pipe_directory: "/tmp/test".into(),
         stop: None,

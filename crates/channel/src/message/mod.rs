@@ -43,8 +43,8 @@ pub use settings::{
 };
 pub use shell::{Command, Reply};
 pub use status::{
-    ClientScheduling, ClientStatus, ClientWork, DeviceCounts, DeviceStatus, STATUS_CLIENTS_MAX,
-    ServerStatus,
+    CONTEXT_CALLS_MAX, CallCounts, ClientScheduling, ClientStatus, ClientWork, ContextStatus,
+    DeviceCounts, DeviceStatus, STATUS_CLIENTS_MAX, ServerStatus, WaitingCall, WarmStatus,
 };
 pub use trace::{
     TRACE_CLIENTS_MAX, TRACE_NAMES_MAX, TRACE_RECORDS_MAX, TraceClient, TraceEntry, TracePart,

@@ -3,7 +3,7 @@
 use super::counts::numbers;
 use super::{
     Body, COMMAND_LINE_BYTES_MAX, ClientCounts, ClientLimits, DEVICES_MAX, NAME_BYTES_MAX,
-    SCHEDULING_BYTES_MAX, SubmittedCounts,
+    REASON_BYTES_MAX, SCHEDULING_BYTES_MAX, SubmittedCounts,
 };
 use crate::codec::{CodecError, Decoder, Encoder};
 use crate::region::ServerState;
@@ -49,6 +49,64 @@ numbers! {
         pub warp_ns: u64,
         /// The last three are estimated from a sample of launches.
         pub sampled: bool,
+    }
+}
+
+/// Kinds of calls, and calls, in one message.
+pub const CONTEXT_CALLS_MAX: usize = 16;
+
+/// What clients of one context cost each other, and what is done against it. Nothing where they do not
+/// share one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContextStatus {
+    /// Calls that wait for the whole context, by kind, in words.
+    pub calls: Vec<(String, CallCounts)>,
+    /// Those that are being made, the oldest first.
+    pub waiting: Vec<WaitingCall>,
+    /// The warm list.
+    pub warm: WarmStatus,
+}
+
+/// A call that waits for the whole context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitingCall {
+    /// What it does.
+    pub call: String,
+    /// The client for which it is made, as the log names it.
+    pub client: String,
+    /// The clients whose kernels it waits for.
+    pub others: String,
+    /// Since when, ns.
+    pub since_ns: u64,
+}
+
+numbers! {
+    /// What calls that wait for the whole context cost so far.
+    pub struct CallCounts {
+        /// Calls.
+        pub calls: u64,
+        /// Those of them that were made while other clients had kernels in flight.
+        pub beside_others: u64,
+        /// For how long they waited for a quiet moment, ns.
+        pub waited_ns: u64,
+        /// Time in them, in which no client can launch, ns.
+        pub total_ns: u64,
+        /// The longest of them, ns.
+        pub longest_ns: u64,
+    }
+
+    /// A server's warm list: code that it has loaded before any client asked for it.
+    pub struct WarmStatus {
+        /// Device memory that it may take, bytes; 0: there is none.
+        pub budget_bytes: u64,
+        /// Device memory that it took, bytes.
+        pub bytes: u64,
+        /// Images that were loaded at the start.
+        pub images: u32,
+        /// Kernels of them.
+        pub kernels: u32,
+        /// Loads of clients that found code loaded, by the list or by another client.
+        pub spared: u64,
     }
 }
 
@@ -128,9 +186,16 @@ pub struct ServerStatus {
     pub devices: Vec<DeviceStatus>,
     /// Its clients, at most [`STATUS_CLIENTS_MAX`] a message.
     pub clients: Vec<ClientStatus>,
+    /// Its context; only in a message without clients.
+    pub context: Option<ContextStatus>,
 }
 
 impl ServerStatus {
+    /// The message that carries what there is to say of the context; another one follows.
+    pub fn of_context(state: ServerState, context: ContextStatus) -> Self {
+        Self { state, more: true, devices: vec![], clients: vec![], context: Some(context) }
+    }
+
     /// The messages that carry any number of clients: one at least.
     pub fn split(
         state: ServerState,
@@ -139,10 +204,17 @@ impl ServerStatus {
     ) -> Vec<Self> {
         let mut messages: Vec<Self> = clients
             .chunks(STATUS_CLIENTS_MAX)
-            .map(|clients| Self { state, more: true, devices: vec![], clients: clients.to_vec() })
+            .map(|clients| Self {
+                state,
+                more: true,
+                devices: vec![],
+                clients: clients.to_vec(),
+                context: None,
+            })
             .collect();
         if messages.is_empty() {
-            messages.push(Self { state, more: false, devices: vec![], clients: vec![] });
+            let (devices, clients) = (vec![], vec![]);
+            messages.push(Self { state, more: false, devices, clients, context: None });
         }
         messages[0].devices = devices;
         if let Some(last) = messages.last_mut() {
@@ -157,7 +229,9 @@ impl Body for ServerStatus {
         to.u8(self.state as u8);
         to.bool(self.more);
         to.list(&self.devices, DEVICES_MAX, |to, device| device.write(to))?;
-        to.list(&self.clients, STATUS_CLIENTS_MAX, |to, client| client.write(to))
+        to.list(&self.clients, STATUS_CLIENTS_MAX, |to, client| client.write(to))?;
+        to.bool(self.context.is_some());
+        self.context.as_ref().map_or(Ok(()), |context| context.write(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let state = match from.u8()? {
@@ -173,7 +247,39 @@ impl Body for ServerStatus {
             more: from.bool()?,
             devices: from.list(DEVICES_MAX, DeviceStatus::read)?,
             clients: from.list(STATUS_CLIENTS_MAX, ClientStatus::read)?,
+            context: if from.bool()? { Some(ContextStatus::read(from)?) } else { None },
         })
+    }
+}
+
+impl Body for ContextStatus {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.list(&self.calls, CONTEXT_CALLS_MAX, |to, (call, counts)| {
+            to.text(call, NAME_BYTES_MAX);
+            counts.write(to)
+        })?;
+        to.list(&self.waiting, CONTEXT_CALLS_MAX, |to, of| {
+            to.text(&of.call, NAME_BYTES_MAX);
+            to.text(&of.client, NAME_BYTES_MAX);
+            to.text(&of.others, REASON_BYTES_MAX);
+            to.u64(of.since_ns);
+            Ok(())
+        })?;
+        self.warm.write(to)
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let calls = from.list(CONTEXT_CALLS_MAX, |from| {
+            Ok((from.text(NAME_BYTES_MAX)?, CallCounts::read(from)?))
+        })?;
+        let waiting = from.list(CONTEXT_CALLS_MAX, |from| {
+            Ok(WaitingCall {
+                call: from.text(NAME_BYTES_MAX)?,
+                client: from.text(NAME_BYTES_MAX)?,
+                others: from.text(REASON_BYTES_MAX)?,
+                since_ns: from.u64()?,
+            })
+        })?;
+        Ok(Self { calls, waiting, warm: WarmStatus::read(from)? })
     }
 }
 

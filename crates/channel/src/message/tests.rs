@@ -98,8 +98,26 @@ fn status() -> impl Strategy<Value = ServerStatus> {
         Just(ServerState::Running),
         Just(ServerState::Ended)
     ];
-    (state, any::<bool>(), vec(device, 0..3), vec(client, 0..4))
-        .prop_map(|(state, more, devices, clients)| ServerStatus { state, more, devices, clients })
+    let context = any::<Option<(u64, u64, u64, u32, u32)>>().prop_map(|n| {
+        n.map(|n| ContextStatus {
+            calls: vec![("loading".into(), CallCounts { calls: n.0, total_ns: n.1, ..d() }); 2],
+            waiting: vec![WaitingCall { client: n.2.to_string(), since_ns: n.0, ..d() }],
+            warm: WarmStatus { bytes: n.1, images: n.3, kernels: n.4, spared: n.2, ..d() },
+        })
+    });
+    (state, any::<bool>(), vec(device, 0..3), vec(client, 0..4), context).prop_map(
+        |(state, more, devices, clients, context)| ServerStatus {
+            state,
+            more,
+            devices,
+            clients,
+            context,
+        },
+    )
+}
+
+fn d<T: Default>() -> T {
+    T::default()
 }
 
 fn limit(number: u32) -> MemoryLimit {
@@ -339,6 +357,21 @@ fn the_largest_messages_fit() {
         let answered = Answered::Status(status);
         assert!(Message::Answer(Answer { number: u32::MAX, answered }).encode().is_ok());
     }
+
+    let waiting = WaitingCall {
+        call: text.clone(),
+        client: text.clone(),
+        others: text.clone(),
+        ..WaitingCall::default()
+    };
+    let context = ContextStatus {
+        calls: vec![(text.clone(), CallCounts::default()); CONTEXT_CALLS_MAX],
+        waiting: vec![waiting; CONTEXT_CALLS_MAX],
+        ..ContextStatus::default()
+    };
+    let status = ServerStatus::of_context(ServerState::Running, context);
+    let answered = Answered::Status(status);
+    assert!(Message::Answer(Answer { number: 0, answered }).encode().is_ok());
 
     let too_many = Welcome { devices: vec![Device::default(); DEVICES_MAX + 1], ..welcome };
     assert!(matches!(

@@ -2,7 +2,7 @@
 
 use super::query::{pid_namespace, visible};
 use super::{Failure, Request};
-use crate::report::{Client, Report, Server};
+use crate::report::{Client, Context, Report, Server};
 use crate::status::Device;
 use crate::users;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
@@ -25,6 +25,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                 state: server.state.word().to_owned(),
                 devices: Vec::new(),
                 clients: Vec::new(),
+                context: None,
                 error: None,
             };
             match answer {
@@ -37,6 +38,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                     };
                     row.clients = status.clients.iter().map(client).collect();
                     row.devices = status.devices;
+                    row.context = status.context.as_ref().map(Context::from);
                 }
                 Err(error) => row.error = Some(error.to_string()),
             }

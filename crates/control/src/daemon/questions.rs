@@ -104,6 +104,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
         state: ServerState::Active,
         devices: Vec::new(),
         clients: Vec::new(),
+        context: None,
     });
     status.state = match part.state {
         region::ServerState::Starting => ServerState::Initializing,
@@ -111,6 +112,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
         // It serves those that it has until they are gone; only a fault makes it so.
         region::ServerState::Ended => ServerState::Fault,
     };
+    status.context = status.context.take().or(part.context);
     if status.devices.is_empty() {
         status.devices = part
             .devices
@@ -143,7 +145,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use channel::message::{ClientStatus, DeviceStatus};
+    use channel::message::{ClientStatus, ContextStatus, DeviceStatus, WaitingCall};
     use cuda_api::CUuuid;
 
     fn answer(number: u32, part: ServerStatus) -> Answer {
@@ -160,8 +162,13 @@ mod tests {
         let clients: Vec<ClientStatus> = (0..100)
             .map(|pid| ClientStatus { pid, id: pid + 1, device: uuid, ..Default::default() })
             .collect();
-        let parts = ServerStatus::split(region::ServerState::Running, vec![device], clients);
+        let context = ContextStatus {
+            waiting: vec![WaitingCall { client: "7".into(), ..Default::default() }],
+            ..Default::default()
+        };
+        let mut parts = ServerStatus::split(region::ServerState::Running, vec![device], clients);
         assert!(parts.len() > 1);
+        parts.insert(0, ServerStatus::of_context(region::ServerState::Running, context.clone()));
         let last = parts.len() - 1;
         let mut questions = Questions::default();
         let number = questions.open();
@@ -171,6 +178,7 @@ mod tests {
         }
         let Some(Reply::Status(status)) = questions.close(number) else { panic!("a status") };
         assert_eq!((status.devices.len(), status.clients.len()), (1, 100));
+        assert_eq!(status.context, Some(context));
         assert_eq!(status.devices[0].uuid, "GPU-01020304-0506-0708-090a-0b0c0d0e0f10");
         assert_eq!(status.clients[99].device_uuid, status.devices[0].uuid);
         assert_eq!((status.clients[0].pid, status.clients[99].pid), (None, Some(99)));
@@ -183,6 +191,7 @@ mod tests {
             more: true,
             devices: vec![],
             clients: vec![Default::default(); 32],
+            context: None,
         };
         let mut questions = Questions::default();
         let number = questions.open();

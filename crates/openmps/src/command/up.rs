@@ -4,7 +4,7 @@ use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use anyhow::Result;
-use cuda_api::environment::{OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY};
+use cuda_api::environment::{OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY, OPENMPS_WARM, Values};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -22,9 +22,20 @@ pub(crate) struct Arguments {
     /// Terminate a program one of whose streams does not get on for so long
     #[arg(long, value_name = "SECONDS")]
     kernel_timeout: Option<u64>,
+    /// Device memory for code that programs used before and that servers load when they start: a
+    /// number of bytes, or one with K, M or G; 0: none. 256M on NVIDIA's driver if nothing is said
+    #[arg(long, value_name = "SIZE", value_parser = warm)]
+    warm: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn warm(text: &str) -> Result<String, String> {
+    match Values::Budget.accept(text) && !text.trim().is_empty() {
+        true => Ok(text.to_owned()),
+        false => Err(format!("not {}", Values::Budget)),
+    }
 }
 
 /// Runs the command.
@@ -35,6 +46,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if let Some(seconds) = arguments.kernel_timeout {
         environment.push((OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string()));
+    }
+    if let Some(warm) = &arguments.warm {
+        environment.push((OPENMPS_WARM, warm.clone()));
     }
     let (report, started) = daemon::find_or_start_with(&Libraries::find()?, &environment)?;
     if !started && !environment.is_empty() {

@@ -5,10 +5,11 @@
 //! stays loaded for a while after its last user. What a client sets of a kernel must not change it
 //! for others: see [`SharedFunctions`].
 
-use super::BuildLog;
+use super::{BuildLog, JitOption};
 use cuda_api::{CUmodule, CUresult, CudaError};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,8 +21,12 @@ pub const UNUSED_BYTES_MAX: u64 = 256 << 20;
 pub struct CodeKey([u8; 32]);
 
 impl CodeKey {
-    /// The key of an image that is loaded with options, as numbers and values.
-    pub fn new(image: &[u8], options: impl Iterator<Item = (u32, u32)>) -> Self {
+    /// The key of an image that is loaded with options.
+    pub fn of(image: &[u8], options: &[JitOption]) -> Self {
+        Self::new(image, options.iter().map(|option| (option.number(), option.value())))
+    }
+
+    fn new(image: &[u8], options: impl Iterator<Item = (u32, u32)>) -> Self {
         let mut hash = Sha256::new();
         for (number, value) in options {
             hash.update(number.to_le_bytes());
@@ -31,6 +36,13 @@ impl CodeKey {
         hash.update((image.len() as u64).to_le_bytes());
         hash.update(image);
         Self(hash.finalize().into())
+    }
+}
+
+/// In hexadecimal digits.
+impl fmt::Display for CodeKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -51,6 +63,7 @@ type SharedFunctions = Mutex<HashMap<usize, DynamicMemory>>;
 #[derive(Debug)]
 pub struct SharedCode {
     raw: CUmodule,
+    key: CodeKey,
     log: BuildLog,
     functions: SharedFunctions,
 }
@@ -59,6 +72,11 @@ impl SharedCode {
     /// The provider's handle.
     pub(super) fn raw(&self) -> CUmodule {
         self.raw
+    }
+
+    /// By what it is found.
+    pub(super) fn key(&self) -> CodeKey {
+        self.key
     }
 
     /// What the provider said while it was loaded.
@@ -112,6 +130,8 @@ pub struct CodeCache {
     slots: Mutex<HashMap<CodeKey, Arc<Slot>>>,
     clock: AtomicU64,
     hits: AtomicU64,
+    /// Images that are kept beyond [`UNUSED_BYTES_MAX`], bytes.
+    more_unused: AtomicU64,
 }
 
 impl CodeCache {
@@ -138,10 +158,29 @@ impl CodeCache {
         }
         let (raw, log) = load();
         let loaded = raw.map(|raw| {
-            Arc::new(SharedCode { raw, log: log.clone(), functions: SharedFunctions::default() })
+            let functions = SharedFunctions::default();
+            Arc::new(SharedCode { raw, key, log: log.clone(), functions })
         });
         *code = loaded.as_ref().ok().cloned();
         (loaded, log)
+    }
+
+    /// An image was used.
+    pub fn touch(&self, key: &CodeKey) {
+        if let Some(slot) = locked(&self.slots).get(key) {
+            slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Images of so many bytes are kept although no client uses them, if that is more than
+    /// [`UNUSED_BYTES_MAX`].
+    pub fn keep_unused(&self, bytes: u64) {
+        self.more_unused.store(bytes.saturating_sub(UNUSED_BYTES_MAX), Ordering::Relaxed);
+    }
+
+    /// Images that are kept although no client uses them, bytes of their files.
+    pub fn unused_bytes_max(&self) -> u64 {
+        UNUSED_BYTES_MAX + self.more_unused.load(Ordering::Relaxed)
     }
 
     /// Loads that another client's load has spared.
@@ -228,6 +267,19 @@ mod tests {
         assert_eq!(cache.take_unused(0), []);
         drop(used);
         assert_eq!(cache.take_unused(0), [module(1)]);
+    }
+
+    #[test]
+    fn code_that_was_touched_is_kept_longer_and_more_is_kept_if_that_is_asked_for() {
+        let cache = CodeCache::default();
+        drop((load(&cache, "a", 1), load(&cache, "b", 2)));
+        cache.touch(&key("a"));
+        cache.touch(&key("nobody's"));
+        assert_eq!(cache.take_unused(10), [module(2)]);
+        cache.keep_unused(10);
+        assert_eq!(cache.unused_bytes_max(), UNUSED_BYTES_MAX);
+        cache.keep_unused(3 * UNUSED_BYTES_MAX);
+        assert_eq!(cache.unused_bytes_max(), 3 * UNUSED_BYTES_MAX);
     }
 
     #[test]

@@ -45,8 +45,10 @@ mod tensor;
 mod timing;
 
 pub use array::{Array, ImageObject, MipmappedArray, Shown};
-pub use code_cache::UNUSED_BYTES_MAX;
-pub use context_sync::{ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport};
+pub use code_cache::CodeKey;
+pub use context_sync::{
+    ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport, SyncTotals, Waiting,
+};
 pub use copy_box::BoxSide;
 pub use describe::{DeviceInfo, describe_all};
 pub use function::Function;

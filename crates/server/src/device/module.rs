@@ -2,7 +2,7 @@
 
 use super::code_cache::{CodeKey, SharedCode};
 use super::share::{gone, made};
-use super::{ContextCall, Function, Share};
+use super::{ContextCall, Device, Function, Share};
 use cuda_api::constants::{jit_option, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
 use std::ffi::{CStr, CString, c_void};
@@ -43,6 +43,16 @@ impl JitOption {
             Err(CudaError::INVALID_VALUE)
         }
     }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.number
+    }
+
+    /// Its value.
+    pub fn value(self) -> u32 {
+        self.value
+    }
 }
 
 /// What a provider said while it built a module.
@@ -75,10 +85,10 @@ impl Module {
         share: &Rc<Share>,
         image: Vec<u8>,
         options: &[JitOption],
-        info_bytes: usize,
-        error_bytes: usize,
+        log_bytes: (usize, usize),
     ) -> (Result<Self, CudaError>, BuildLog) {
-        let (raw, log) = load(share, image, options, info_bytes, error_bytes);
+        let loader = Loader { device: share.device(), share: Some(share) };
+        let (raw, log) = loader.load(image, options, log_bytes);
         let module = raw.map(|raw| {
             made(&share.counts.modules);
             Self { share: share.clone(), code: Code::Own(raw) }
@@ -86,19 +96,19 @@ impl Module {
         (module, log)
     }
 
-    /// As [`Module::load`], for an image without variables: its code is shared with the clients that
+    /// As [`Module::load`], for an image without variables, whose key is [`CodeKey::of`] it: its code is shared with the clients that
     /// have loaded the same image with the same options. The log is that of the first load.
     pub fn load_shared(
         share: &Rc<Share>,
+        key: CodeKey,
         image: Vec<u8>,
         options: &[JitOption],
-        info_bytes: usize,
-        error_bytes: usize,
+        (info_bytes, error_bytes): (usize, usize),
     ) -> (Result<Self, CudaError>, BuildLog) {
-        let key = CodeKey::new(&image, options.iter().map(|o| (o.number, o.value)));
         let bytes = image.len() as u64;
-        let loader = || load(share, image, options, info_bytes, error_bytes);
-        let (code, mut log) = share.device().code_cache().get(key, bytes, loader);
+        let loader = Loader { device: share.device(), share: Some(share) };
+        let load = || loader.load(image, options, (info_bytes, error_bytes));
+        let (code, mut log) = share.device().code_cache().get(key, bytes, load);
         log.info.truncate(info_bytes);
         log.error.truncate(error_bytes);
         let module = code.map(|code| {
@@ -106,6 +116,41 @@ impl Module {
             Self { share: share.clone(), code: Code::Shared(code) }
         });
         (module, log)
+    }
+
+    /// Loads an image without variables for clients to come, with kernels of it; says how many of
+    /// these it has. The context must be current on this thread.
+    pub fn load_ahead<'a>(
+        device: &Device,
+        key: CodeKey,
+        image: Vec<u8>,
+        options: &[JitOption],
+        kernels: impl Iterator<Item = &'a CString>,
+    ) -> Result<u32, CudaError> {
+        let (loader, bytes) = (Loader { device, share: None }, image.len() as u64);
+        let load = || loader.load(image, options, (0, 0));
+        let code = device.code_cache().get(key, bytes, load).0?;
+        let t = device.table();
+        let mut found = 0;
+        for name in kernels {
+            let mut raw = CUfunction::NULL;
+            // SAFETY: the module is alive, the name is a C string, the local is written.
+            let got = unsafe { t.cuModuleGetFunction(&mut raw, code.raw(), name.as_ptr()) };
+            // A driver that loads kernels when they are first used does so when it is asked for
+            // their attributes.
+            // SAFETY: the provider gave the handle; the result is dropped here, the module is not.
+            let read = got.and_then(|()| unsafe { Function::read(t, raw, Some(code.clone())) });
+            found += u32::from(read.is_ok());
+        }
+        Ok(found)
+    }
+
+    /// By what its code is found, if others may use it too.
+    pub fn key(&self) -> Option<CodeKey> {
+        match &self.code {
+            Code::Own(_) => None,
+            Code::Shared(code) => Some(code.key()),
+        }
     }
 
     fn raw(&self) -> CUmodule {
@@ -192,46 +237,61 @@ impl Drop for Module {
     }
 }
 
-/// Has the provider load an image. The logs are given room for as many bytes as asked for.
-fn load(
-    share: &Share,
-    mut image: Vec<u8>,
-    options: &[JitOption],
-    info_bytes: usize,
-    error_bytes: usize,
-) -> (Result<CUmodule, CudaError>, BuildLog) {
-    if image.try_reserve_exact(IMAGE_PADDING_BYTES).is_err() {
-        return (Err(CudaError::OUT_OF_MEMORY), BuildLog::default());
+/// Who has an image loaded: a session, or nobody yet.
+struct Loader<'a> {
+    device: &'a Device,
+    share: Option<&'a Share>,
+}
+
+impl Loader<'_> {
+    /// Makes a call that waits for the context.
+    fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
+        match self.share {
+            Some(share) => share.synchronising(call, f),
+            None => self.device.sync().make(call, "the warm list", None, f),
+        }
     }
-    image.resize(image.len() + IMAGE_PADDING_BYTES, 0);
-    let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
-    let (mut numbers, mut values) = (Vec::new(), Vec::new());
-    let mut add = |number: u32, value: *mut c_void| {
-        numbers.push(number);
-        values.push(value);
-    };
-    for option in options {
-        add(option.number, option.value as usize as *mut c_void);
+
+    /// Has the provider load an image. The logs are given room for as many bytes as asked for.
+    fn load(
+        &self,
+        mut image: Vec<u8>,
+        options: &[JitOption],
+        (info_bytes, error_bytes): (usize, usize),
+    ) -> (Result<CUmodule, CudaError>, BuildLog) {
+        if image.try_reserve_exact(IMAGE_PADDING_BYTES).is_err() {
+            return (Err(CudaError::OUT_OF_MEMORY), BuildLog::default());
+        }
+        image.resize(image.len() + IMAGE_PADDING_BYTES, 0);
+        let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
+        let (mut numbers, mut values) = (Vec::new(), Vec::new());
+        let mut add = |number: u32, value: *mut c_void| {
+            numbers.push(number);
+            values.push(value);
+        };
+        for option in options {
+            add(option.number, option.value as usize as *mut c_void);
+        }
+        if info_bytes > 0 {
+            add(jit_option::INFO_LOG_BUFFER, info.as_mut_ptr().cast());
+            add(jit_option::INFO_LOG_BUFFER_SIZE_BYTES, info_bytes as *mut c_void);
+        }
+        if error_bytes > 0 {
+            add(jit_option::ERROR_LOG_BUFFER, error.as_mut_ptr().cast());
+            add(jit_option::ERROR_LOG_BUFFER_SIZE_BYTES, error_bytes as *mut c_void);
+        }
+        let mut raw = CUmodule::NULL;
+        // SAFETY: the image ends in zeros and its structure was checked; the options' lists are
+        // as long as their number says; pointers among them are to the buffers above, with
+        // their lengths; the local is written.
+        let result = self.synchronising(ContextCall::LoadModule, || unsafe {
+            let (image, count) = (image.as_ptr().cast(), numbers.len() as u32);
+            let (numbers, values) = (numbers.as_mut_ptr(), values.as_mut_ptr());
+            self.device.table().cuModuleLoadDataEx(&mut raw, image, count, numbers, values)
+        });
+        let log = BuildLog { info: until_nul(info), error: until_nul(error) };
+        (result.map(|()| raw), log)
     }
-    if info_bytes > 0 {
-        add(jit_option::INFO_LOG_BUFFER, info.as_mut_ptr().cast());
-        add(jit_option::INFO_LOG_BUFFER_SIZE_BYTES, info_bytes as *mut c_void);
-    }
-    if error_bytes > 0 {
-        add(jit_option::ERROR_LOG_BUFFER, error.as_mut_ptr().cast());
-        add(jit_option::ERROR_LOG_BUFFER_SIZE_BYTES, error_bytes as *mut c_void);
-    }
-    let mut raw = CUmodule::NULL;
-    // SAFETY: the image ends in zeros and its structure was checked; the options' lists are
-    // as long as their number says; pointers among them are to the buffers above, with
-    // their lengths; the local is written.
-    let result = share.synchronising(ContextCall::LoadModule, || unsafe {
-        let (image, count) = (image.as_ptr().cast(), numbers.len() as u32);
-        let (numbers, values) = (numbers.as_mut_ptr(), values.as_mut_ptr());
-        share.device().table().cuModuleLoadDataEx(&mut raw, image, count, numbers, values)
-    });
-    let log = BuildLog { info: until_nul(info), error: until_nul(error) };
-    (result.map(|()| raw), log)
 }
 
 fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {

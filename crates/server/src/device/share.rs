@@ -103,7 +103,7 @@ impl Share {
         };
         let greens = GreenContexts::default();
         let name = name.to_owned();
-        let in_flight = device.sync().join();
+        let in_flight = device.sync().join(&name);
         Ok(Self {
             device,
             name,

@@ -4,11 +4,13 @@
 //! mean of those that were timed, and from a launch's shape how many SMs and warps it had.
 
 use super::Server;
-use crate::device::{Device, text};
+use crate::common::Common;
+use crate::device::{Device, SyncTotals, text};
 use crate::session::{ClientCounters, Link, ShapeCounters, Submitted};
 use channel::message::{
-    Answer, Answered, ClientCounts, ClientWork, CountsPart, DeviceCounts, ExactCounts, Message,
-    ShapeCounts, StreamCounts, SubmittedCounts,
+    Answer, Answered, CONTEXT_CALLS_MAX, CallCounts, ClientCounts, ClientWork, ContextStatus,
+    CountsPart, DeviceCounts, ExactCounts, Message, ShapeCounts, StreamCounts, SubmittedCounts,
+    WaitingCall,
 };
 use cuda_api::attributes::{MAX_THREADS_PER_MULTIPROCESSOR, MULTIPROCESSOR_COUNT};
 use cuda_api::handle::Handle;
@@ -120,6 +122,28 @@ pub(super) fn device(device: &Device, sum: &ClientWork, elapsed: Duration) -> De
             sampled: false,
             ..counts
         },
+    }
+}
+
+/// What clients of the context cost each other.
+pub(super) fn context(common: &Common) -> ContextStatus {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let sync = common.device.sync();
+    let calls = sync.totals().filter(|(_, totals)| totals.calls > 0).map(|(call, totals)| {
+        let SyncTotals { calls, beside_others, waited_ns, total_ns, longest_ns } = totals;
+        let counts = CallCounts { calls, beside_others, waited_ns, total_ns, longest_ns };
+        (call.text().to_owned(), counts)
+    });
+    let waiting = sync.waiting().into_iter().take(CONTEXT_CALLS_MAX).map(|of| WaitingCall {
+        call: of.call.text().to_owned(),
+        client: of.client,
+        others: of.others.join(", "),
+        since_ns: ns(of.since),
+    });
+    ContextStatus {
+        calls: calls.collect(),
+        waiting: waiting.collect(),
+        warm: common.warm.status(&common.device),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the daemon says, and what is done about it.
 
-use super::{Ending, Server};
+use super::{Ending, Server, counts};
 use crate::session::End;
 use channel::message::{
     Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, Schedule, ServerStatus,
@@ -111,7 +111,10 @@ impl Server {
             None => ServerState::Running,
             Some(_) => ServerState::Ended,
         };
-        for part in ServerStatus::split(state, vec![device], clients) {
+        let context = (!self.common.device.has_tenants())
+            .then(|| ServerStatus::of_context(state, counts::context(&self.common)));
+        let parts = ServerStatus::split(state, vec![device], clients);
+        for part in context.into_iter().chain(parts) {
             self.tell(&Message::Answer(Answer { number, answered: Answered::Status(part) }));
         }
     }

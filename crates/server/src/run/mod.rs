@@ -15,6 +15,7 @@ use crate::device::{Driver, describe_all};
 use crate::log::{Log, Role};
 use crate::printed::Printed;
 use crate::session::End;
+use crate::warm::Options as WarmOptions;
 use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
@@ -42,6 +43,8 @@ pub struct Options {
     pub stop: Option<OwnedFd>,
     /// The device that it serves; `None`: the provider's first.
     pub device: Option<CUuuid>,
+    /// Its warm list.
+    pub warm: WarmOptions,
 }
 
 /// How a server ended.
@@ -69,7 +72,7 @@ impl Exit {
 
 /// Runs a server until it ends. To be called once a process, first of all: it sets environment
 /// variables that the provider reads, which no other thread may do meanwhile.
-pub fn run(control: SeqPacket, options: Options) -> Exit {
+pub fn run(control: SeqPacket, mut options: Options) -> Exit {
     let log = options.log.clone();
     log.line_as(Role::Other, "Startup");
     let socket = options.pipe_directory.join("control");
@@ -84,6 +87,10 @@ pub fn run(control: SeqPacket, options: Options) -> Exit {
         Ok((driver, path)) => {
             log.line(format!("Provider is {}", path.display()));
             let printed = start::take_over_output(&driver, &log);
+            if driver.extension.is_some() {
+                // The software GPU keeps native code itself: only if that was asked for.
+                options.warm.budget_bytes.get_or_insert(0);
+            }
             let exit = serve(driver, printed, control, options);
             if matches!(exit, Exit::Fault | Exit::Replaced) {
                 // Nothing of the provider's may wait for work that does not end, or for a context
@@ -121,7 +128,8 @@ pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
 }
 
 fn serve(driver: Driver, printed: Printed, control: SeqPacket, options: Options) -> Exit {
-    match start::open(driver, printed, options.log.clone(), options.device) {
+    let (log, device) = (options.log.clone(), options.device);
+    match start::open(driver, printed, log, device, &options.warm) {
         Ok((common, wakeups)) => Server::new(common, wakeups, control, options).run(),
         Err(reason) => fail(&control, &options.log, &reason),
     }
@@ -198,6 +206,7 @@ impl Server {
             return Exit::Fault;
         }
         self.common.set_ending();
+        self.common.warm.finish();
         if self.ending == Ending::Moving {
             return Exit::Replaced;
         }

@@ -4,6 +4,7 @@ use crate::common::{Common, Wakeups};
 use crate::device::{Device, DeviceError, Driver, HARDWARE_QUEUES, SyncReport};
 use crate::log::Log;
 use crate::printed::Printed;
+use crate::warm::{Options as WarmOptions, Warm};
 use cuda_api::CUuuid;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 use std::path::Path;
@@ -70,6 +71,7 @@ pub(super) fn open(
     printed: Printed,
     log: Log,
     uuid: Option<CUuuid>,
+    warm: &WarmOptions,
 ) -> Result<(Arc<Common>, Wakeups), String> {
     let device = Device::open(driver, uuid).map_err(|error| why_no_device(&error))?;
     let (ordinal, info) = (device.ordinal(), device.info());
@@ -88,12 +90,18 @@ pub(super) fn open(
     device.sync().report_to(move |report| {
         let SyncReport { call, client, waited, took, others } = report;
         let (call, waited, took) = (call.text(), waited.as_millis(), took.as_millis());
+        let beside = match others.len() {
+            0 => "no other client had".to_owned(),
+            1 => format!("client {} had", others[0]),
+            _ => format!("clients {} had", others.join(", ")),
+        };
         sync_log.line(format!(
-            "Client {client}: {call} took {took} ms, while {others} other clients had kernels in \
-             flight and no client could launch; it waited {waited} ms for a quiet moment"
+            "Client {client}: {call} took {took} ms, while {beside} kernels in flight and no client \
+             could launch; it waited {waited} ms for a quiet moment"
         ));
     });
-    Common::new(Arc::new(device), printed, log).map_err(|error| error.to_string())
+    let warm = Warm::start(&device, warm, &log);
+    Common::new(Arc::new(device), printed, warm, log).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use super::image::Image;
 use super::meter::{KernelCounters, KernelMeter};
 use super::modules::LoadedModule;
 use super::posts::launch_shape;
-use crate::device::{BuildLog, IMAGE_PADDING_BYTES, JitOption, LaunchShape, Module, TensorMapKind};
+use crate::device::{
+    BuildLog, CodeKey, IMAGE_PADDING_BYTES, JitOption, LaunchShape, Module, TensorMapKind,
+};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{
@@ -162,14 +164,15 @@ impl Session {
         let image_bytes = ptx::module_state::variable_bytes(&image);
         let before = self.share.mapped_bytes();
         let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
-        let load = if shared { Module::load_shared } else { Module::load };
-        let (module, BuildLog { info, error }) = load(
-            &self.share,
-            image,
-            &options,
-            log_bytes(request.info_log_bytes),
-            log_bytes(request.error_log_bytes),
-        );
+        let logs = (log_bytes(request.info_log_bytes), log_bytes(request.error_log_bytes));
+        let (module, BuildLog { info, error }) = match shared {
+            true => {
+                let key = CodeKey::of(&image, &options);
+                self.common.warm.loading(key, &image, &options);
+                Module::load_shared(&self.share, key, image, &options, logs)
+            }
+            false => Module::load(&self.share, image, &options, logs),
+        };
         (loaded.info_log, loaded.error_log) = (info, error);
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();
@@ -223,7 +226,11 @@ impl Session {
     ) -> Result<FunctionInfo, CudaError> {
         let module = request.module.0 as u64;
         let name = symbol(request.name)?;
-        let function = self.modules.module(module)?.module.function(&name)?;
+        let loaded = &self.modules.module(module)?.module;
+        let function = loaded.function(&name)?;
+        if let Some(key) = loaded.key() {
+            self.common.warm.uses(key, &name);
+        }
         let info = FunctionInfo {
             attributes: *function.attributes(),
             parameters: function.parameters().to_vec(),

@@ -1,7 +1,6 @@
 //! The end of a session: nothing of the client stays behind.
 
 use super::{End, Session, Stage};
-use crate::device::UNUSED_BYTES_MAX;
 use channel::region::ServerState;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -181,6 +180,7 @@ impl Session {
         self.retired.clear();
         self.modules.clear();
         self.memory.clear_host();
-        self.share.device().unload_unused(UNUSED_BYTES_MAX);
+        let device = self.share.device();
+        device.unload_unused(device.code_cache().unused_bytes_max());
     }
 }

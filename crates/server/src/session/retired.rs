@@ -7,7 +7,7 @@
 //! [`ContextSync`]: crate::device::ContextSync
 
 use super::memory::HostPiece;
-use crate::device::{ManagedVariables, Module, Share, UNUSED_BYTES_MAX};
+use crate::device::{ManagedVariables, Module, Share};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -68,7 +68,8 @@ impl Retired {
         }
         drop(module);
         // Beyond this, programs that load and unload again and again pay for it.
-        self.share.device().unload_unused(2 * UNUSED_BYTES_MAX);
+        let device = self.share.device();
+        device.unload_unused(2 * device.code_cache().unused_bytes_max());
     }
 
     fn keep(&mut self, object: Object) {
@@ -92,7 +93,8 @@ impl Retired {
     pub fn end_if_idle(&mut self) {
         if !self.is_empty() && self.share.device().sync().is_idle() {
             self.clear();
-            self.share.device().unload_unused(UNUSED_BYTES_MAX);
+            let device = self.share.device();
+            device.unload_unused(device.code_cache().unused_bytes_max());
         }
     }
 

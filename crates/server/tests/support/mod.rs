@@ -70,6 +70,11 @@ impl Server {
 
     /// Starts a server on a provider.
     pub fn start_on(driver: Driver) -> Self {
+        Self::start_with(driver, server::warm::Options::default())
+    }
+
+    /// Starts a server on a provider, with a warm list.
+    pub fn start_with(driver: Driver, warm: server::warm::Options) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = provider::census();
         let (daemon, control) = SeqPacket::pair().expect("a pair of sockets");
@@ -81,6 +86,7 @@ impl Server {
             log: Log::new(log.clone()),
             pipe_directory: "/tmp/test".into(),
             stop: Some(stopped.into()),
+            warm,
         };
         let run = move || server::run::run_on(driver, control, options);
         let thread = Some(std::thread::spawn(run));
@@ -150,14 +156,15 @@ impl Server {
     /// Asks how the server is.
     pub fn status(&self) -> ServerStatus {
         self.ask(0, Question::Status);
-        let mut clients = Vec::new();
+        let (mut clients, mut context) = (Vec::new(), None);
         loop {
             if let Message::Answer(Answer { answered: Answered::Status(mut status), .. }) =
                 self.receive()
             {
                 clients.append(&mut status.clients);
+                context = context.or(status.context.take());
                 if !status.more {
-                    return ServerStatus { clients, ..status };
+                    return ServerStatus { clients, context, ..status };
                 }
             }
         }

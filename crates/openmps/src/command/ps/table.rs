@@ -1,6 +1,6 @@
 //! The table that `openmps ps` prints: a row for each client, as text. Not where or how it is shown.
 
-use control::report::{Client, Report, Work, lanes_active};
+use control::report::{Client, Context, Report, Warm, Work, lanes_active};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -83,6 +83,9 @@ pub(super) fn table(
         if let Some(error) = &server.error {
             lines.push(format!("server {} ({}): {error}", server.pid, server.state));
         }
+        if let Some(context) = &server.context {
+            lines.extend(of_context(server.pid, context));
+        }
     }
     if report.stopping {
         lines.push("the daemon is shutting down and takes no more programs".into());
@@ -98,6 +101,39 @@ pub(super) fn table(
         lines.push(format!("{nobody} the daemon in {}", report.pipe_directory.display()));
     }
     Table { lines, head }
+}
+
+/// What clients of a context cost each other, if they do, and what is loaded ahead.
+fn of_context(server: u32, context: &Context) -> Vec<String> {
+    let mut lines = Vec::new();
+    for of in &context.waiting {
+        let (call, client) = (&of.call, control::log::printable(&of.client));
+        let seconds = of.since_ns as f64 / 1e9;
+        lines.push(match of.others.as_str() {
+            "" => format!("server {server}: {call} for client {client}, since {seconds:.1} s"),
+            others => {
+                let others = control::log::printable(others);
+                format!("server {server}: {call} for client {client} waits for work of {others}, since {seconds:.1} s")
+            }
+        });
+    }
+    let calls = context.calls.iter().filter(|of| of.beside_others > 0).map(|of| {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let (total, longest) = (ms(of.total_ns), ms(of.longest_ns));
+        format!("{} {} times, {total:.1} ms, at most {longest:.1} ms", of.call, of.beside_others)
+    });
+    let calls: Vec<String> = calls.collect();
+    if !calls.is_empty() {
+        lines.push(format!("server {server}: no client could launch during {}", calls.join("; ")));
+    }
+    let Warm { budget_bytes, bytes, images, kernels, spared } = context.warm;
+    if images > 0 {
+        let (bytes, budget) = (memory(bytes), memory(budget_bytes));
+        lines.push(format!(
+            "server {server}: {images} images with {kernels} kernels loaded at its start, {bytes} of {budget}; {spared} loads spared"
+        ));
+    }
+    lines
 }
 
 /// A client's class; a dash where its server says nothing of it.
@@ -247,6 +283,7 @@ fn cut(text: &str, room: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use control::report::{ContextCalls, Waiting};
     use control::report::{Limits, Scheduling, Server};
 
     fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
@@ -303,6 +340,7 @@ mod tests {
                 state,
                 devices: vec![],
                 clients,
+                context: None,
                 error: None,
             }],
         }
@@ -417,6 +455,50 @@ mod tests {
             "3 waiting for a server",
         ];
         assert_eq!(table(&report, None, 0, None).lines, said);
+    }
+
+    #[test]
+    fn who_waits_for_whom_is_said_and_what_was_loaded_ahead() {
+        let mut report = report(vec![]);
+        let nothing = Context::default();
+        report.servers[0].context = Some(nothing.clone());
+        assert_eq!(table(&report, None, 0, None).lines.len(), 1, "nobody uses it");
+        let call = || "loading code".to_owned();
+        let waiting = |others: &str| Waiting {
+            call: call(),
+            client: "524".into(),
+            others: others.into(),
+            since_ns: 1_300_000_000,
+        };
+        let calls = |beside_others| ContextCalls {
+            call: call(),
+            calls: 7,
+            beside_others,
+            total_ns: 31_000_000,
+            longest_ns: 22_400_000,
+            ..Default::default()
+        };
+        report.servers[0].context = Some(Context {
+            waiting: vec![waiting("525, 526"), waiting("")],
+            calls: vec![calls(2), calls(0)],
+            warm: Warm {
+                budget_bytes: 256 << 20,
+                bytes: 3 << 20,
+                images: 2,
+                kernels: 9,
+                spared: 4,
+            },
+        });
+        let said = [
+            "server 529: loading code for client 524 waits for work of 525, 526, since 1.3 s",
+            "server 529: loading code for client 524, since 1.3 s",
+            "server 529: no client could launch during loading code 2 times, 31.0 ms, at most 22.4 ms",
+            "server 529: 2 images with 9 kernels loaded at its start, 3.0 MiB of 256.0 MiB; 4 loads spared",
+        ];
+        assert_eq!(table(&report, None, 0, None).lines, said);
+        report.servers[0].context = Some(nothing);
+        let text = serde_json::to_string(&report).expect("JSON");
+        assert_eq!(serde_json::from_str::<Report>(&text).expect("the same"), report);
     }
 
     #[test]

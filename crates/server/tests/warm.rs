@@ -1,0 +1,149 @@
+//! The warm list: a server loads what programs used before, on a provider without tenants.
+
+mod support;
+
+use server::device::Driver;
+use server::warm::Options;
+use std::path::{Path, PathBuf};
+use support::*;
+
+const MODULES: usize = 2;
+
+/// A directory of a test's own, gone with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("openmps-warm-{}-{name}", std::process::id())))
+    }
+
+    fn start(&self, budget_bytes: u64) -> Server {
+        let options = Options { directory: Some(self.0.clone()), budget_bytes: Some(budget_bytes) };
+        let driver = Driver { table: provider::table(), extension: None };
+        Server::start_with(driver, options)
+    }
+
+    /// All files of the list.
+    fn files(&self) -> Vec<PathBuf> {
+        fn visit(folder: &Path, files: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                match entry.path().is_dir() {
+                    true => visit(&entry.path(), files),
+                    false => files.push(entry.path()),
+                }
+            }
+        }
+        let mut files = Vec::new();
+        visit(&self.0, &mut files);
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn modules() -> usize {
+    provider::census()[MODULES]
+}
+
+/// Device memory of images and kernels that a server has loaded ahead, and the loads that it spared.
+fn warm(server: &Server) -> (u32, u32, u64) {
+    let warm = server.status().context.expect("its clients share a context").warm;
+    (warm.images, warm.kernels, warm.spared)
+}
+
+#[test]
+fn what_a_program_used_is_loaded_when_the_next_server_starts() {
+    let place = Place::new("again");
+    let mut server = place.start(1 << 20);
+    assert_eq!(warm(&server), (0, 0, 0));
+    let mut client = server.connect();
+    client.load();
+    client.launch("note", LEGACY, &41u32.to_le_bytes());
+    client.synchronize(LEGACY);
+    drop(client);
+    drop(server);
+    let mut server = place.start(1 << 20);
+    let (images, kernels, spared) = warm(&server);
+    assert_eq!((images, spared, modules()), (1, 0, 1), "before any client is there");
+    assert!(kernels > 0, "with its kernels");
+    assert!(server.log().contains("Warm list: 1 images"), "{}", server.log());
+    let mut client = server.connect();
+    client.load();
+    assert_eq!((warm(&server).2, modules()), (1, 1), "the program's load is spared");
+    client.launch("note", LEGACY, &42u32.to_le_bytes());
+    client.synchronize(LEGACY);
+    assert_eq!(provider::notes(|n| n == 41 || n == 42), [41, 42]);
+}
+
+#[test]
+fn a_list_that_was_damaged_is_harmless() {
+    let place = Place::new("damaged");
+    let mut server = place.start(1 << 20);
+    server.connect().load();
+    drop(server);
+    let files = place.files();
+    assert_eq!(files.len(), 2, "an image and its use");
+    for file in &files {
+        std::fs::write(file, b"something else").expect("it can be written");
+    }
+    let mut server = place.start(1 << 20);
+    assert_eq!((warm(&server), modules()), ((0, 0, 0), 0));
+    server.connect().load();
+    drop(server);
+    let server = place.start(1 << 20);
+    assert_eq!(warm(&server).0, 1, "it is on the list again");
+}
+
+#[test]
+fn nothing_is_kept_or_loaded_without_a_budget() {
+    let place = Place::new("off");
+    let mut server = place.start(0);
+    server.connect().load();
+    drop(server);
+    assert_eq!(place.files(), Vec::<PathBuf>::new());
+    let mut server = place.start(1 << 20);
+    server.connect().load();
+    drop(server);
+    let kept = place.files();
+    // A budget below the image's length loads nothing, and spoils nothing.
+    let server = place.start(1);
+    assert_eq!((warm(&server), modules()), ((0, 0, 0), 0));
+    drop(server);
+    let server = place.start(0);
+    assert_eq!((warm(&server), modules()), ((0, 0, 0), 0));
+    drop(server);
+    assert_ne!(place.files(), Vec::<PathBuf>::new());
+    assert_eq!(place.files(), kept);
+}
+
+#[test]
+fn images_with_variables_are_not_on_the_list() {
+    let place = Place::new("variables");
+    let mut server = place.start(1 << 20);
+    let image = b".version 8.0\n.target sm_80\n.global .u32 counter;\n\0";
+    let mut client = server.connect();
+    client.load_image(module(7), image).0.expect("the provider takes any image");
+    drop(client);
+    drop(server);
+    assert_eq!(place.files(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn calls_that_wait_for_the_context_are_counted_by_kind() {
+    let mut server = Server::start(false);
+    let mut client = server.connect();
+    client.load();
+    let context = server.status().context.expect("its clients share a context");
+    let [(call, counts)] = &context.calls[..] else { panic!("{:?}", context.calls) };
+    assert_eq!((call.as_str(), counts.calls, counts.beside_others), ("loading code", 1, 0));
+    assert_eq!(context.waiting, []);
+    drop(client);
+    drop(server);
+    let server = Server::start(true);
+    assert_eq!(server.status().context, None, "tenants wait for nobody");
+}

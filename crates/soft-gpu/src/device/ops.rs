@@ -352,10 +352,18 @@ impl Device {
     pub fn create_tenant_on(&self, device: u32) -> Result<Arc<Tenant>> {
         let id = TenantId(self.tenant_ids.fetch_add(1, Ordering::Relaxed));
         let mut core = self.lock();
-        let Core { tenants, accounts, .. } = &mut *core;
+        let Core { tenants, accounts, group_of, groups, .. } = &mut *core;
         // Those that ended are remembered while something of theirs is left.
         let forgotten = tenants.extract_if(|_, t| t.ended() && Arc::strong_count(t) == 1);
         forgotten.for_each(|(_, t)| drop(accounts.remove(t.account)));
+        // Their streams would have kept them, so their groups have none.
+        group_of.retain(|(_, tenant), group| {
+            let known = tenants.contains_key(tenant);
+            if !known {
+                groups.remove(*group);
+            }
+            known
+        });
         let account = accounts.insert(Account::default()).ok_or(Error::OUT_OF_MEMORY)?;
         let tenant = Tenant::new(id, account, device);
         tenants.insert(id, tenant.clone());
@@ -381,5 +389,6 @@ impl Device {
             let _ = self.wait_stream(key, u64::MAX);
         }
         self.end_host_calls(tenant);
+        self.trim(tenant);
     }
 }

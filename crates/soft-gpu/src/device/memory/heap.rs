@@ -296,9 +296,13 @@ impl Device {
         let (start, end) = heap.give(address, address + taken);
         let whole = end - start == CHUNK_BYTES && start.is_multiple_of(CHUNK_BYTES);
         // One empty chunk stays, or a program that allocates and frees in a loop would map and
-        // unmap it every time.
-        if whole && heap.by_size.range((CHUNK_BYTES, 0)..).count() > 1 {
+        // unmap it every time. A tenant that has ended allocates nothing any more.
+        let stays = !tenant.ended() && heap.by_size.range((CHUNK_BYTES, 0)..).count() <= 1;
+        if whole && !stays {
             heap.remove(start);
+            if heap.by_start.is_empty() {
+                tables.heaps.remove(&key);
+            }
             self.unmap_chunk(tables, tenant, start);
         }
     }

@@ -401,3 +401,28 @@ fn a_tenant_of_low_priority_is_behind_all_streams_of_others() {
     never.store(1, Ordering::Release);
     device.wait_stream(urgent, last).unwrap();
 }
+
+#[test]
+fn an_ended_tenant_leaves_no_memory_and_no_group() {
+    use crate::device::memory::AllocationKind;
+    let device = TestDevice::new();
+    let groups = device.lock().group_of.len();
+    for _ in 0..3 {
+        let tenant = device.create_tenant().unwrap();
+        device.group(1, &tenant).unwrap();
+        let kinds = [
+            AllocationKind::Device,
+            AllocationKind::Managed,
+            AllocationKind::Module { writable: true },
+            AllocationKind::Module { writable: false },
+        ];
+        let made = kinds.map(|kind| device.allocate(&tenant, 1, 64, 1, kind).unwrap());
+        // Freed before the end, and after it, as a server unloads what a client has left.
+        device.free(made[0], |_| true).unwrap();
+        device.end_tenant(&tenant);
+        made[1..].iter().for_each(|address| device.free(*address, |_| true).unwrap());
+        assert_eq!(tenant.memory_bytes.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+    device.create_tenant().unwrap();
+    assert_eq!(device.lock().group_of.len(), groups);
+}

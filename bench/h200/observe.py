@@ -214,7 +214,7 @@ class Torch:
                 part = os.read(self.process.stdout.fileno(), 65536)
                 if not part:
                     self.log.seek(0)
-                    raise RuntimeError(f"{what}: the program ended: {self.log.read()[-800:]}")
+                    raise RuntimeError(f"{what}: the program ended: {self.log.read()[-2500:]}")
                 self.buffer += part
         line, self.buffer = self.buffer.split(b"\n", 1)
         return json.loads(line)
@@ -325,7 +325,7 @@ def part_profilers(bench, keep):
             continue
         try:
             done = bench.run(*words, most=40)
-            keep(tool, {"status": done.returncode, "said": (done.stdout + done.stderr)[-800:]})
+            keep(tool, {"status": done.returncode, "said": (done.stdout + done.stderr)[-2500:]})
         except subprocess.TimeoutExpired as error:
             keep(tool, f"no end within {error.timeout:.0f} s")
 
@@ -381,7 +381,7 @@ def main():
                 except OutOfTime:
                     keep("left_out", "the time was up")
                 except Exception as error:
-                    keep("failed", f"{error}"[-800:])
+                    keep("failed", f"{error}"[-3000:])
                     traceback.print_exc()
                 print(f"{name}: {[key for key in rows]}, {bench.end - time.monotonic():.0f} s left", flush=True)
         finally:

@@ -40,15 +40,16 @@ What programs need:
 PROFILERS = """## Profilers and debuggers
 
 A profiler asks the driver for tables of functions that are not documented and that openmps does not have, and it looks at
-kernels in the program's own context, which under openmps is the server's. Tried on the software GPU with CUPTI 13.0 and
-compute-sanitizer 13.0; `bench/h200/observe.py --parts profilers` tries them on an NVIDIA GPU.
+kernels in the program's own context, which under openmps is the server's. CUPTI 13.0 and compute-sanitizer 13.0 were tried on the
+software GPU; the others, and compute-sanitizer again, on an H200 (`bench/h200/observe.py --parts profilers`).
 
 | tool | under openmps | instead |
 | --- | --- | --- |
-| CUPTI, and what is built on it (device times of PyTorch's and JAX's profilers, Nsight Systems' CUDA trace) | subscribing and every activity answer CUPTI_ERROR_UNKNOWN; the program goes on without device times | `openmps run --trace`, `openmps trace`, `openmps top` |
+| CUPTI, and what is built on it (device times of PyTorch's and JAX's profilers, Nsight Systems' CUDA trace) | subscribing and every activity answer CUPTI_ERROR_UNKNOWN (software GPU); the program goes on without device times | `openmps run --trace`, `openmps trace`, `openmps top` |
 | NVTX (headers of version 3, the Python package, PyTorch's and JAX's ranges) | ranges are slices of `openmps run --trace` | |
+| Nsight Compute | "failed to connect to the CUDA driver" | the program by itself, without openmps |
 | compute-sanitizer | the program ends before its first call | `OPENMPS_SOFT_CHECK` on the software GPU |
-| Nsight Compute, cuda-gdb | not tried | the program by itself, without openmps |
+| cuda-gdb | runs the program (nothing else was tried); its kernels run in the server | the program by itself |
 | gdb, perf, strace, Python's profilers | as without openmps: the client library is an ordinary one | |
 """
 

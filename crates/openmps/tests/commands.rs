@@ -195,7 +195,7 @@ fn a_list_of_devices_counts_once() {
         let mut command = home.command(&["run", "sh", "-c", script]);
         Said::from(command.env("CUDA_VISIBLE_DEVICES", list).output().unwrap()).0
     };
-    assert_eq!(shown("1"), "none\n", "the daemon that is started for it has the list");
+    assert_eq!(shown("2,1"), "0,1\n", "the daemon that is started for it has the list");
     assert_eq!(shown("0"), "0\n", "among the daemon's devices");
 }
 

@@ -26,8 +26,8 @@ const NOWHERE: &str = "/proc/self/no-daemon";
 /// one of CUDA_MPS_PIPE_DIRECTORY, else the system's, else one of your own, which is started if it
 /// does not run and goes on running until `openmps down`. The exit status is the program's.
 ///
-/// CUDA_VISIBLE_DEVICES counts among the daemon's devices; a list that the daemon was started with too
-/// is kept from the program.
+/// CUDA_VISIBLE_DEVICES counts among the daemon's devices; of a list that the daemon was started with
+/// too, ordinals are numbered anew, from 0.
 ///
 /// The software GPU runs PTX and no machine code. So a program that compiles or links at run time, by
 /// NVRTC or nvJitLink, is given PTX there where it asks for machine code, which it loads in the same
@@ -83,16 +83,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             ));
         }
         command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory);
-        // The daemon was given the same list: its devices are those already, numbered anew.
-        let list = std::env::var(CUDA_VISIBLE_DEVICES).ok();
-        if list.is_some() && list == report.visible_devices {
-            command.env_remove(CUDA_VISIBLE_DEVICES);
+        if let Ok(list) = std::env::var(CUDA_VISIBLE_DEVICES)
+            && report.visible_devices.as_ref() == Some(&list)
+        {
+            command.env(CUDA_VISIBLE_DEVICES, numbered_anew(&list));
         }
     }
     match &arguments.trace {
         None => Ok(failed(program, &command.exec())),
         Some(path) => traced(command, path, &libraries),
     }
+}
+
+/// The list of visible devices for a program whose daemon has the same list, and so no other devices.
+///
+/// The program must have a list all the same: frameworks take the number of devices from it and from
+/// NVML, which tells of all that the machine has.
+fn numbered_anew(list: &str) -> String {
+    let is_ordinal = |entry: &str| entry.trim().parse::<u32>().is_ok();
+    if !list.split(',').all(is_ordinal) {
+        // Names of devices stay what they are.
+        return list.to_owned();
+    }
+    let ordinals = (0..list.split(',').count()).map(|ordinal| ordinal.to_string());
+    ordinals.collect::<Vec<_>>().join(",")
 }
 
 /// The program with our libraries in front.
@@ -171,4 +185,23 @@ fn is_there(program: &Path) -> bool {
 fn failed(program: &OsStr, error: &io::Error) -> ExitCode {
     output::say(format_args!("{}: {error}", program.display()));
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbered_anew;
+
+    #[test]
+    fn ordinals_of_the_daemons_list_are_numbered_anew_and_names_stay() {
+        let table = [
+            ("1", "0"),
+            ("3,1", "0,1"),
+            ("0", "0"),
+            (" 2, 5", "0,1"),
+            ("GPU-a,GPU-b", "GPU-a,GPU-b"),
+        ];
+        for (list, programs) in table {
+            assert_eq!(numbered_anew(list), programs, "{list}");
+        }
+    }
 }

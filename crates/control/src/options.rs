@@ -53,6 +53,10 @@ pub struct DaemonOptions {
     pub cpus: Option<String>,
     /// What of the command line does not hold, and why: a sentence each.
     pub notes: Vec<String>,
+    /// A server with a made context is kept ready beside each that serves.
+    pub standby: bool,
+    /// A program is terminated one of whose streams does not get on for so many seconds.
+    pub kernel_timeout_s: Option<u64>,
     pub(crate) access: Access,
 }
 
@@ -65,6 +69,8 @@ impl Default for DaemonOptions {
             configuration: None,
             static_partitioning: false,
             share: None,
+            standby: false,
+            kernel_timeout_s: None,
             access: Access::default(),
         }
     }
@@ -100,12 +106,14 @@ impl DaemonOptions {
             (self.static_partitioning, "-S"),
             (self.access.multiuser, "-M"),
             (self.access.one_user, "--one-user"),
+            (self.standby, "--standby"),
         ];
         words.extend(flags.iter().filter(|(set, _)| *set).map(|(_, word)| (*word).to_owned()));
         if self.protocol != 2 {
             words.push(format!("--protocol={}", self.protocol));
         }
         words.extend(self.configuration.iter().map(|path| format!("--apply={}", path.display())));
+        words.extend(self.kernel_timeout_s.map(|seconds| format!("--kernel-timeout={seconds}")));
         words.extend(self.share.map(|share| format!("--share={}", share.word())));
         words.extend(self.cpus.iter().map(|cpus| format!("--cpus={cpus}")));
         words.extend(self.access.allowed.iter().map(|allowed| match allowed {
@@ -167,6 +175,9 @@ pub enum OptionError {
     /// CPUs that are none.
     #[error("--cpus: {0}")]
     Cpus(#[from] Refused),
+    /// A time that is none.
+    #[error("--kernel-timeout wants seconds, at least 1, got {0:?}")]
+    KernelTimeout(String),
     /// An option of daemons without one.
     #[error("{0} is for starting a daemon: give -d or -f too")]
     NotADaemon(String),
@@ -209,6 +220,7 @@ enum Effect {
     Allow,
     Share,
     Cpus,
+    KernelTimeout,
 }
 
 struct OptionRow {
@@ -282,6 +294,18 @@ const OPTIONS: &[OptionRow] = &[
         shown: "--cpus <list|near|all>",
         help: "CPUs of servers: 0-3,8; near their device (the default); all of the daemon's",
         effect: Effect::Cpus,
+    },
+    OptionRow {
+        names: &["--standby"],
+        shown: "--standby",
+        help: "Keep a server with a made context ready, to take a lost one's place at once",
+        effect: Effect::Set(|options| options.standby = true),
+    },
+    OptionRow {
+        names: &["--kernel-timeout"],
+        shown: "--kernel-timeout <seconds>",
+        help: "Terminate a program one of whose streams does not get on for so long",
+        effect: Effect::KernelTimeout,
     },
     OptionRow {
         names: &["-q", "--quit"],
@@ -359,6 +383,12 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                 let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
                 parse_cpus(&value)?;
                 options.cpus = Some(value);
+            Effect::KernelTimeout => {
+                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
+                options.kernel_timeout_s = value.parse().ok().filter(|seconds| *seconds > 0);
+                if options.kernel_timeout_s.is_none() {
+                    return Err(OptionError::KernelTimeout(value));
+                }
                 of_daemon = Some(argument);
             }
             Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),

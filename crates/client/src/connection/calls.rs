@@ -56,7 +56,7 @@ impl Connection {
         takes_descriptor: bool,
     ) -> Result<(R, Option<OwnedFd>), CudaError> {
         if let Some((message, fd)) = descriptor {
-            self.socket.send(&message, &[fd]).map_err(|_| self.gone())?;
+            self.socket()?.send(&message, &[fd]).map_err(|_| self.gone())?;
         }
         push()?;
         let reply =
@@ -81,8 +81,9 @@ impl Connection {
     /// What the server sent beside the ring; `None` if it was lost, because this process can have
     /// no more descriptors.
     fn receive_message(&self) -> Result<Option<(Message, Vec<OwnedFd>)>, CudaError> {
-        self.socket.set_receive_timeout(Some(DESCRIPTOR_TIMEOUT)).map_err(|_| self.gone())?;
-        match self.socket.receive() {
+        let socket = self.socket()?;
+        socket.set_receive_timeout(Some(DESCRIPTOR_TIMEOUT)).map_err(|_| self.gone())?;
+        match socket.receive() {
             Ok(received) => Ok(Some(received)),
             Err(ReceiveError::Fds) => Ok(None),
             Err(_) => Err(self.gone()),

@@ -19,10 +19,11 @@ use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use cuda_api::{CUresult, CudaError};
 use staging::Staging;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What every call gets when the server is gone.
 pub(crate) const SERVER_GONE: CudaError = CudaError::MPS_RPC_FAILURE;
@@ -89,9 +90,13 @@ impl Drop for Preparing {
 /// One connection to one server.
 pub(crate) struct Connection {
     region: Region,
-    /// Its file: for other devices' servers, which wait for this one's completion words.
-    region_file: OwnedFd,
-    socket: SeqPacket,
+    /// Its file: for other devices' servers, which wait for this one's completion words. None once
+    /// another connection has taken the place of this one, if there are no other devices.
+    region_file: Mutex<Option<Arc<OwnedFd>>>,
+    /// None once another connection has taken the place of this one.
+    socket: Mutex<Option<Arc<SeqPacket>>>,
+    /// Threads that read staging.
+    readers: AtomicU32,
     server: ServerName,
     welcome: Welcome,
     policy: SpinPolicy,
@@ -116,8 +121,9 @@ impl Connection {
             calls: Lock::new(Rank::Calls, ReplyReader::new(region.clone(), policy)),
             staging: Lock::new(Rank::Staging, Staging::new(STAGING_BYTES as u32)),
             region,
-            region_file,
-            socket,
+            region_file: Mutex::new(Some(Arc::new(region_file))),
+            socket: Mutex::new(Some(Arc::new(socket))),
+            readers: AtomicU32::new(0),
             server,
             welcome,
             policy,
@@ -133,8 +139,50 @@ impl Connection {
     }
 
     /// The region's file.
-    pub(crate) fn region_file(&self) -> BorrowedFd<'_> {
-        self.region_file.as_fd()
+    pub(crate) fn region_file(&self) -> Result<Arc<OwnedFd>, CudaError> {
+        let file = self.region_file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.clone().ok_or(SERVER_GONE)
+    }
+
+    /// The socket; an error once another connection has taken the place of this one.
+    fn socket(&self) -> Result<Arc<SeqPacket>, CudaError> {
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        socket.clone().ok_or(SERVER_GONE)
+    }
+
+    fn is_hung_up(&self) -> bool {
+        self.socket().map_or(true, |socket| socket.is_hung_up())
+    }
+
+    /// Another connection has taken the place of this one, which stays where it is, since other threads
+    /// may look at it: what it costs is given back. `keeps_words`: other devices may wait for its
+    /// completion words still.
+    pub(crate) fn retire(&self, keeps_words: bool) {
+        drop(self.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if !keeps_words {
+            drop(self.region_file.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+        // Whoever reads from now on finds that this is not the client's connection any more.
+        if self.readers.load(Ordering::SeqCst) == 0
+            && let Ok(staging) = self.region.staging_address(0, STAGING_BYTES)
+        {
+            // SAFETY: all of staging, in which nothing is that anyone reads. Without success the pages
+            // stay.
+            unsafe { libc::madvise(staging.cast(), STAGING_BYTES as usize, libc::MADV_REMOVE) };
+        }
+    }
+
+    /// Reads staging while it is that of the connection which `current` gives; `None` if it is not.
+    pub(crate) fn read_staging<R>(
+        &self,
+        current: impl FnOnce() -> *const Self,
+        read: impl FnOnce(&Region) -> R,
+    ) -> Option<R> {
+        self.readers.fetch_add(1, Ordering::SeqCst);
+        let is_current = core::ptr::eq(current(), self);
+        let result = is_current.then(|| read(&self.region));
+        self.readers.fetch_sub(1, Ordering::SeqCst);
+        result
     }
 
     /// What the server said at the handshake.
@@ -154,17 +202,23 @@ impl Connection {
 
     /// A descriptor that stands in for one that is yet to come.
     pub(crate) fn placeholder(&self) -> Result<OwnedFd, CudaError> {
-        self.socket.as_fd().try_clone_to_owned().map_err(|_| CudaError::OUT_OF_MEMORY)
+        let socket = self.socket()?;
+        socket.as_fd().try_clone_to_owned().map_err(|_| CudaError::OUT_OF_MEMORY)
     }
 
     /// In a forked child: closes its copy of the socket, whose end must be the parent's alone. The
     /// number stays taken in this value, which is never dropped there.
     pub(crate) fn close_in_child(&self) {
-        // SAFETY: the descriptors belong to the parent's session, whose owner is never used or
-        // dropped in the child.
-        unsafe {
-            libc::close(self.socket.as_fd().as_raw_fd());
-            libc::close(self.region_file.as_raw_fd());
+        // A thread of the parent may have held the locks: what is not closed then is the child's copy
+        // until its exec, as it was before.
+        let socket = self.socket.try_lock().ok();
+        let socket = socket.and_then(|s| s.as_ref().map(|socket| socket.as_fd().as_raw_fd()));
+        let file = self.region_file.try_lock().ok();
+        let file = file.and_then(|file| file.as_ref().map(|file| file.as_raw_fd()));
+        for descriptor in [socket, file].into_iter().flatten() {
+            // SAFETY: the descriptor belongs to the parent's session, whose owner is never used or
+            // dropped in the child.
+            unsafe { libc::close(descriptor) };
         }
     }
 
@@ -173,7 +227,7 @@ impl Connection {
         if self.life() == Life::Lost {
             return false;
         }
-        if self.region.server_state() == ServerState::Ended || self.socket.is_hung_up() {
+        if self.region.server_state() == ServerState::Ended || self.is_hung_up() {
             self.give_up();
             return false;
         }
@@ -266,7 +320,7 @@ impl Connection {
                 server: &self.server,
                 reason: self.region.session_end(),
                 error: self.region.sticky_error().err().unwrap_or(SERVER_GONE),
-                hung_up: self.socket.is_hung_up(),
+                hung_up: self.is_hung_up(),
                 ended: self.region.server_state() == ServerState::Ended,
             };
             say(format_args!("{how}"));

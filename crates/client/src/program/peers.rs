@@ -194,7 +194,8 @@ impl Client {
             // SAFETY: the name is the address of a connection, and none is ever freed.
             let connection = unsafe { &*core::ptr::with_exposed_provenance::<Connection>(*name) };
             let request = HostMap { address: *address, bytes: REGION_BYTES, flags: HOST_FLAGS };
-            self.call_with(Message::HostFd(()), connection.region_file(), &request)?;
+            let file = connection.region_file()?;
+            self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
             self.peers.lock().regions.insert(*name, *address);
         }
         for (address, device) in &known.chunks {
@@ -386,7 +387,8 @@ impl Client {
             return Ok(known);
         }
         let request = HostMap { address, bytes: REGION_BYTES, flags: HOST_FLAGS };
-        self.call_with(Message::HostFd(()), connection.region_file(), &request)?;
+        let file = connection.region_file()?;
+        self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
         peers.regions.insert(name, address);
         Ok(address)
     }

@@ -110,8 +110,14 @@ impl Client {
         let mut in_flight = None;
         let mut pause = ATTEMPT_PAUSE;
         let (mut attempts, mut back_offs) = (0, 0);
+        let mut replaced = Vec::new();
         while attempts < ATTEMPTS_MAX && back_offs < BACK_OFFS_MAX {
-            match self.move_to_another(&mut in_flight) {
+            let lost = self.connection();
+            let moved = self.move_to_another(&mut in_flight);
+            if !core::ptr::eq(lost, self.connection()) {
+                replaced.push(lost);
+            }
+            match moved {
                 Ok(losses) => {
                     let connection = self.connection();
                     if !losses.is_empty() {
@@ -123,7 +129,9 @@ impl Client {
                     }
                     self.state().set_closed(false);
                     connection.go_live();
-                    return;
+                    return replaced
+                        .iter()
+                        .for_each(|lost| lost.retire(self.program.has_several()));
                 }
                 // There is no server, or it was lost in the middle of this: another one may come.
                 Err(SERVER_GONE | CudaError::MPS_CONNECTION_FAILED) => {
@@ -168,7 +176,10 @@ impl Client {
                     word.store(mark.value as u32);
                 }
             }
-            copy_staging(old.region(), region);
+            // Slices that are in use have the same places there.
+            if old.staging.lock().in_use() > 0 {
+                copy_staging(old.region(), region);
+            }
         };
         let new = (self.program.connect)(self.description(), &prepare)?;
         let (had, has) = (old.welcome(), new.welcome());

@@ -79,15 +79,20 @@ impl<'a> Arrivals<'a> {
         let lost = self.client.state().streams.was_lost(arrival.mark);
         let waited = waited.and(if lost { Err(SERVER_GONE) } else { Ok(()) });
         if waited.is_ok() {
-            for row in 0..arrival.extent.height {
-                read_slice(
-                    self.client.connection().region(),
-                    arrival.slice + (row * arrival.extent.width) as u32,
-                    arrival.to.address + row * arrival.to.pitch,
-                    arrival.extent.width,
-                    self.caching,
-                );
-            }
+            let read = |region: &Region| {
+                for row in 0..arrival.extent.height {
+                    read_slice(
+                        region,
+                        arrival.slice + (row * arrival.extent.width) as u32,
+                        arrival.to.address + row * arrival.to.pitch,
+                        arrival.extent.width,
+                        self.caching,
+                    );
+                }
+            };
+            let current = || core::ptr::from_ref(self.client.connection());
+            // The slice is in the same place of each connection's staging.
+            while self.client.connection().read_staging(current, read).is_none() {}
         }
         self.give_back(arrival.slice);
         waited

@@ -1,6 +1,6 @@
 //! Waiting for work, and what is reported when it is done.
 
-use crate::connection::Mark;
+use crate::connection::{Mark, SERVER_GONE};
 use crate::program::Client;
 use crate::program::submission::wire_stream;
 use crate::stream::table::LEGACY;
@@ -65,7 +65,15 @@ impl Client {
                 }
                 state.push(&Notify { stream: wire_stream(stream), value })
             },
-            || connection.health_of_wait(),
+            || {
+                connection.health_of_wait()?;
+                // This device's work may wait for that of another one, whose server nobody else asks.
+                match self.program.has_several() && self.others().any(|o| o.connection().is_lost())
+                {
+                    true => Err(SERVER_GONE),
+                    false => Ok(()),
+                }
+            },
         )?;
         if !waited.is_zero() {
             self.state().streams.waited(mark.slot, waited);

@@ -209,6 +209,9 @@ impl Daemon {
                 self.logs.directory.as_deref().unwrap_or("".as_ref()),
             )
             .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
+            .envs(self.options.kernel_timeout_s.map(|seconds| {
+                (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
+            }))
             .stdin(Stdio::null())
             .stdout(self.log_writer.try_clone()?)
             .stderr(self.log_writer.try_clone()?)
@@ -297,6 +300,7 @@ impl Daemon {
             }
         };
         self.logs.control.control(format!("Server {pid} {}", ending(status)));
+        state.last_answers.keep(pid, std::mem::take(&mut server.questions));
         state.partitions.forget_server(pid);
         state.named.forget_server(pid);
         state.memacct.forget_server(pid);

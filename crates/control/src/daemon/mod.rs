@@ -267,7 +267,8 @@ impl Daemon {
                 _ => Some(()),
             });
         let reply = match state.server(pid) {
-            None => Err(QueryError::Gone(pid)),
+            // It may have answered and then ended, before this thread had its turn.
+            None => state.last_answers.close(pid, number).ok_or(QueryError::Gone(pid)),
             Some(server) => server.questions.close(number).ok_or(QueryError::Silent(pid)),
         };
         (state, reply)

@@ -7,7 +7,7 @@
 use crate::status::{Client, Device, ServerState, Status};
 use channel::message::{Answer, Answered, CountsPart, ServerStatus, TracePart};
 use channel::region;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Clients of one server that are reported. A server takes fewer; a broken one could go on for ever.
 const REPORTED_CLIENTS_MAX: usize = 4096;
@@ -98,6 +98,32 @@ impl Questions {
     }
 }
 
+/// What servers answered last that are gone: who asked may not have looked yet.
+#[derive(Debug, Default)]
+pub(super) struct LastAnswers(VecDeque<(u32, Questions)>);
+
+/// Servers of which last answers are kept: askers look as soon as the answer has come.
+const LAST_ANSWERS_MAX: usize = 16;
+
+impl LastAnswers {
+    /// Keeps those of a server that is gone.
+    pub fn keep(&mut self, pid: u32, mut questions: Questions) {
+        questions.open.retain(|_, open| open.reply.is_some());
+        if questions.open.is_empty() {
+            return;
+        }
+        if self.0.len() >= LAST_ANSWERS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((pid, questions));
+    }
+
+    /// As [`Questions::close`].
+    pub fn close(&mut self, pid: u32, number: u32) -> Option<Reply> {
+        self.0.iter_mut().rev().filter(|(of, _)| *of == pid).find_map(|(_, q)| q.close(number))
+    }
+}
+
 /// Adds a part of an answer to those before it.
 fn add(partial: &mut Option<Status>, part: ServerStatus) {
     let status = partial.get_or_insert_with(|| Status {
@@ -150,6 +176,18 @@ mod tests {
 
     fn answer(number: u32, part: ServerStatus) -> Answer {
         Answer { number, answered: Answered::Status(part) }
+    }
+
+    #[test]
+    fn what_a_server_answered_before_it_ended_is_still_an_answer() {
+        let mut questions = Questions::default();
+        let (answered, open) = (questions.open(), questions.open());
+        questions.take(Answer { number: answered, answered: Answered::Done(0) });
+        let mut last = LastAnswers::default();
+        last.keep(7, questions);
+        assert_eq!((last.close(8, answered), last.close(7, open)), (None, None));
+        assert_eq!(last.close(7, answered), Some(Reply::Done(0)));
+        assert_eq!(last.close(7, answered), None);
     }
 
     #[test]

@@ -140,7 +140,8 @@ pub fn run(
         programs,
         commands,
         idle_max: idle_max(),
-        standby: std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1"),
+        standby: options.standby
+            || std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1"),
         program: Mutex::default(),
         warnings,
         options,

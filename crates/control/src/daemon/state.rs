@@ -6,7 +6,7 @@ use super::endpoints::Endpoints;
 use super::lifecycle::LaunchError;
 use super::named::Features;
 use super::protocol::Socket;
-use super::questions::Questions;
+use super::questions::{LastAnswers, Questions};
 use super::windows::Windows;
 use crate::configuration::PartitionConfiguration;
 use crate::memacct::Memacct;
@@ -66,6 +66,8 @@ pub(super) struct State {
     pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
     /// Until then servers that get ready record what their clients do from the first one on.
     pub recording_until: Option<Instant>,
+    /// What servers answered that are gone.
+    pub last_answers: LastAnswers,
     /// The files are gone and the lock is free.
     pub ended: bool,
 }

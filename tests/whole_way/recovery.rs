@@ -169,3 +169,20 @@ fn who_wants_nothing_repeated_is_told_and_can_go_on() {
     assert!(ended.stdout.contains("CUDA_ERROR_MPS_RPC_FAILURE"), "{ended:?}");
     assert!(ended.stderr.contains("was lost with work that cannot be repeated"), "{ended:?}");
 }
+
+#[test]
+fn a_program_on_two_devices_does_not_wait_for_a_server_that_is_gone() {
+    let scene = scene_with(&[("OPENMPS_SOFT_DEVICES", "2")]);
+    let sample = ["--devices", "2", "--iterations", "60", "--size", "20000"];
+    let peers = start(&mut scene.sample("peers", &sample));
+    let at = |server: &u32| {
+        let clients = scene.control(&format!("get_client_list {server}")).stdout;
+        clients.split_whitespace().any(|pid| pid == peers.pid().to_string())
+    };
+    wait_until("it is at both servers", || scene.servers().iter().filter(|s| at(s)).count() == 2);
+    // Its thread for the other device may be the only one that waits, for work of this one.
+    kill(scene.servers()[0]);
+    let ended = peers.wait();
+    let told = ended.status == 2 && ended.stderr.contains("CUDA_ERROR_MPS_RPC_FAILURE");
+    assert!(told || ended.status == 0, "right, or told: {ended:?}");
+}

@@ -528,6 +528,8 @@ mod tests {
             ("-a x", "-a is for starting a daemon"),
             ("-q=1", "unknown option"),
             ("-d --share 3/n", "--share wants 1/n"),
+            ("-d --kernel-timeout 0", "--kernel-timeout wants seconds"),
+            ("--standby", "--standby is for starting a daemon"),
             ("-d --allow no_such_user_here", "there is no user"),
             ("-d --allow", "there is no user"),
             ("-S", "-S is for starting a daemon"),

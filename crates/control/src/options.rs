@@ -383,6 +383,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                 let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
                 parse_cpus(&value)?;
                 options.cpus = Some(value);
+                of_daemon = Some(argument);
+            }
             Effect::KernelTimeout => {
                 let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
                 options.kernel_timeout_s = value.parse().ok().filter(|seconds| *seconds > 0);

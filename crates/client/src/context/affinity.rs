@@ -120,6 +120,7 @@ pub(crate) fn check(kind: c_uint, sms: u32, all: u32) -> CUresult {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of one range")]
 mod tests {
     use super::*;
 

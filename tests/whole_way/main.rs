@@ -9,6 +9,7 @@ mod devices;
 mod ends;
 mod faults;
 mod kernels;
+mod limits;
 mod memory_accounting;
 mod recovery;
 mod results;

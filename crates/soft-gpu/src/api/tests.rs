@@ -183,8 +183,11 @@ fn a_kernel_gets_its_parameters_either_way() {
     by_buffer(16, null_mut()).unwrap();
     let mut pointer = null_mut();
     assert_eq!(by_buffer(16, &mut pointer), Err(Error::INVALID_VALUE));
-    assert_eq!(by_buffer(15, null_mut()), Err(Error::INVALID_VALUE));
+    assert_eq!(by_buffer(0, null_mut()), Err(Error::INVALID_VALUE));
     assert_eq!(read(memory, 3), [1000, 1001, 7]);
+    // What a shorter buffer lacks is 0.
+    by_buffer(8, null_mut()).unwrap();
+    assert_eq!(read(memory, 3), [0, 1, 7]);
     let stream = CUstream::NULL;
     assert_eq!(launch(CUfunction(77), 1, stream, &mut []), Err(Error::INVALID_HANDLE));
     assert_eq!(launch(store, 1, CUstream(77), &mut [0, 0]), Err(Error::INVALID_HANDLE));

@@ -405,7 +405,11 @@ mod tests {
         let long = Client {
             pid: Some(4_194_303),
             user: "www-data".into(),
-            limits: Limits { memory_bytes: Some(141 << 30), ..Limits::default() },
+            limits: Limits {
+                memory_bytes: Some(141 << 30),
+                memory_by: "daemon".into(),
+                ..Limits::default()
+            },
             memory_bytes: 140 << 30,
             scheduling: Scheduling { class: "latency".into(), ..Default::default() },
             command: "/opt/venv/bin/python3 train.py --model resnet50 --epochs 90".into(),
@@ -417,6 +421,7 @@ mod tests {
             "    PID   ID  CLASS                    MEMORY     KERNELS       BUSY  COMMAND",
             "    524    4  batch                   1.5 GiB          12      1.3 s  nbody?[2J",
             "4194303  128  latency  140.0 GiB of 141.0 GiB  1234567890  63000.0 s  python3 t+",
+            "limits of 4194303: 141.0 GiB of device memory (daemon)",
         ];
         assert_eq!(lines, expected);
         for width in [72, 80, 100, 120, 200] {

@@ -74,6 +74,8 @@ pub(super) struct Clients {
     terminations: Vec<Termination>,
     /// Processes that were refused, of which the daemon has not heard yet.
     refused: Vec<u32>,
+    /// The clients were told to go on elsewhere.
+    moving: bool,
     /// What was done for clients that are gone.
     past: ClientWork,
     since: Instant,
@@ -99,6 +101,7 @@ impl Clients {
             last_id: 0,
             terminations: Vec::new(),
             refused: Vec::new(),
+            moving: false,
             past: ClientWork::default(),
             since: Instant::now(),
         }
@@ -129,7 +132,7 @@ impl Clients {
             // A connection that is closed without a word is tried again: at the next server.
             return self.turn_away(&client);
         }
-        if self.is_moving() {
+        if self.moving {
             // Likewise.
             return self.turn_away(&client);
         }
@@ -303,6 +306,7 @@ impl Clients {
 
     /// Ends all sessions.
     pub(super) fn end_all(&mut self, reason: End) {
+        self.moving |= reason == End::HandedOver;
         for entry in &mut self.entries {
             entry.end(reason);
         }
@@ -340,11 +344,6 @@ impl Clients {
         late.for_each(|entry| entry.link.say_why());
     }
 
-    /// True if the clients were told to go on elsewhere.
-    fn is_moving(&self) -> bool {
-        self.links().any(|link| link.ending() == Some(End::HandedOver))
-    }
-
     /// What is shared with the sessions.
     pub(super) fn links(&self) -> impl Iterator<Item = &Link> {
         self.entries.iter().map(|entry| &*entry.link)
@@ -367,7 +366,7 @@ impl Clients {
         self.ended.retain(|thread| !thread.is_finished());
         let mut messages: Vec<Message> = self.refused.drain(..).map(Message::ClientGone).collect();
         // What is stuck ends with the process, which ends as soon as the others have gone.
-        let moving = self.is_moving() && self.all_inactive();
+        let moving = self.moving && self.all_inactive();
         let entries = &self.entries;
         self.terminations.retain(|&Termination { number, client, unknown }| {
             let lives = |e: &Entry| {

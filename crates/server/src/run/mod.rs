@@ -199,6 +199,10 @@ impl Server {
         while !self.is_over() {
             self.wait();
         }
+        // Terminations that the last message of the daemon has brought to their end.
+        for message in self.clients.settle() {
+            self.tell(&message);
+        }
         self.clients.say_why();
         self.common.log.line("Exiting");
         self.tell(&Message::Exiting(()));

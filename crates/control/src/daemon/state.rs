@@ -40,6 +40,8 @@ const SERVED_MS: u64 = 250;
 pub(super) const QUARANTINE_MS: u64 = 1500;
 /// Longest time between two starts of a server that fails.
 const BACK_OFF_S_MAX: u64 = 60;
+/// The same where the last one was ready: its programs wait for the next one.
+const BACK_OFF_SERVED_S_MAX: u64 = 1;
 /// Failures without a pause: one crash is no reason to make anybody wait.
 const FAILURES_FREE: u32 = 2;
 
@@ -255,7 +257,8 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Counts a failure that happened `now` to a server that had served for `served`.
+    /// Counts a failure that happened `now` to a server that had served for `served`; zero: it was never
+    /// ready.
     pub fn after(
         previous: Option<&Failures>,
         served: Duration,
@@ -272,7 +275,8 @@ impl Failures {
             _ => 1,
         };
         let doublings = count.saturating_sub(FAILURES_FREE).min(16);
-        let pause_s = ((1u64 << doublings) - 1).min(BACK_OFF_S_MAX);
+        let longest_s = if served.is_zero() { BACK_OFF_S_MAX } else { BACK_OFF_SERVED_S_MAX };
+        let pause_s = ((1u64 << doublings) - 1).min(longest_s);
         Failures { count, until: now + Duration::from_secs(pause_s), reason }
     }
 
@@ -314,6 +318,9 @@ mod tests {
         }
         assert_eq!(pauses[..8], [0, 0, 1, 3, 7, 15, 31, 60]);
         assert_eq!(pauses[39], 60);
+        let shortly = Duration::from_millis(1);
+        let after_ready = Failures::after(failures.as_ref(), shortly, now, String::new());
+        assert_eq!(after_ready.until - now, Duration::from_secs(1), "programs wait for the next");
         let served = Duration::from_secs(STABLE_S);
         let after_long = Failures::after(failures.as_ref(), served, now, String::new());
         assert_eq!((after_long.count, after_long.until), (1, now));

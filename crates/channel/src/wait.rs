@@ -139,7 +139,7 @@ impl SpinPolicy {
 
     /// The policy for a program that is latency-critical, while there are cores for all: it spins for
     /// as long as a short request takes, and the server's side from one request to the next. Where
-    /// nobody spins it is the same.
+    /// no thread spins it is the same.
     pub fn attentive(self) -> Self {
         if self.spin.is_zero() {
             return self;

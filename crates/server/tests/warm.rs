@@ -145,5 +145,5 @@ fn calls_that_wait_for_the_context_are_counted_by_kind() {
     drop(client);
     drop(server);
     let server = Server::start(true);
-    assert_eq!(server.status().context, None, "tenants wait for nobody");
+    assert_eq!(server.status().context, None, "tenants wait for no other client");
 }

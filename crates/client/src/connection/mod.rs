@@ -162,7 +162,7 @@ impl Connection {
         if !keeps_words {
             drop(self.region_file.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
-        // Whoever reads from now on finds that this is not the client's connection any more.
+        // A thread that reads from now on finds that this is not the client's connection any more.
         if self.readers.load(Ordering::SeqCst) == 0
             && let Ok(staging) = self.region.staging_address(0, STAGING_BYTES)
         {

@@ -67,7 +67,7 @@ impl Client {
             },
             || {
                 connection.health_of_wait()?;
-                // This device's work may wait for that of another one, whose server nobody else asks.
+                // This device's work may wait for that of another one, whose server no other thread asks.
                 match self.program.has_several() && self.others().any(|o| o.connection().is_lost())
                 {
                     true => Err(SERVER_GONE),

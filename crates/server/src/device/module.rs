@@ -237,7 +237,7 @@ impl Drop for Module {
     }
 }
 
-/// Who has an image loaded: a session, or nobody yet.
+/// Whose load an image is: a session's, or of the warm list and no session's yet.
 struct Loader<'a> {
     device: &'a Device,
     share: Option<&'a Share>,

@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// What nobody has used for so long goes.
+/// An entry that was not used for so long goes.
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A file that is still being written after this was left behind by a process that ended.
 const UNFINISHED_AGE_MAX: Duration = Duration::from_secs(3600);

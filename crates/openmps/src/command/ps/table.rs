@@ -467,7 +467,7 @@ mod tests {
         let mut report = report(vec![]);
         let nothing = Context::default();
         report.servers[0].context = Some(nothing.clone());
-        assert_eq!(table(&report, None, 0, None).lines.len(), 1, "nobody uses it");
+        assert_eq!(table(&report, None, 0, None).lines.len(), 1, "there is no client");
         let call = || "loading code".to_owned();
         let waiting = |others: &str| Waiting {
             call: call(),

@@ -11,7 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ast;
-mod bytes;
+pub mod bytes;
 mod check;
 pub mod cubin;
 pub mod diagnostic;

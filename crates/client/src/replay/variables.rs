@@ -6,6 +6,7 @@
 
 use super::effects;
 use ptx::ast::StateSpace;
+use ptx::bytes::{u16_at, u32_at, u64_at};
 use ptx::fatbin::{EntryKind, Fatbin};
 
 /// True if one of the kernels that were launched may have changed a variable that lies on the device.
@@ -117,18 +118,6 @@ fn sections(cubin: &[u8]) -> Option<Vec<Section>> {
             Some((name, u32_at(header, 4)?, word(header, 24)?, word(header, 32)?, link))
         })
         .collect()
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! pointer. What is inside (code, symbols) is the provider's to judge.
 
 use cuda_api::CudaError;
+use ptx::bytes::{u16_at, u32_at, u64_at};
 
 /// Most sections of an ELF image.
 const SECTIONS_MAX: usize = 1 << 16;
@@ -63,18 +64,6 @@ fn is_text(bytes: &[u8]) -> bool {
     end > 0
         && bytes[0].is_ascii()
         && bytes[..end].iter().all(|b| *b >= 0x20 && *b != 0x7f || is_white(b))
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
 }
 
 /// The range, if it lies in the bytes.

@@ -11,19 +11,25 @@ use clap::{Parser, ValueEnum};
 use draw::Draw;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tests::{Running, Scene, finish, start, wait_until};
 
 /// Ends servers in every way beside programs that verify every result, and prints how long those paused.
 ///
 /// Each round is one fault of a class, one kill -9 of every server at a random moment, or one upgrade.
 /// No program may see a wrong result or an error; a failure says seed and round.
+///
+/// The installation is $OPENMPS_DIST, else the one whose tests/ this program lies in, else one that cargo
+/// builds.
 #[derive(Parser)]
 #[command(name = "cargo xtask faults")]
 struct Arguments {
     /// Rounds in all
     #[arg(long, default_value_t = 22)]
     rounds: u32,
+    /// Fewer rounds if they take more minutes than so many
+    #[arg(long)]
+    minutes: Option<f64>,
     /// What ends servers: all in turn if none is named
     #[arg(long, value_enum)]
     of: Vec<What>,
@@ -232,10 +238,15 @@ fn main() -> ExitCode {
         true => What::value_variants(),
         false => &arguments.of[..],
     };
+    let end =
+        arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs_f64(60.0 * minutes));
     let mut round = 0;
     let run = AssertUnwindSafe(|| {
         let mut series = Series::begin(&arguments, seed);
         for what in kinds.iter().cycle().take(arguments.rounds as usize) {
+            if end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
             series.round(*what);
             round += 1;
             if !arguments.json && round % 100 == 0 {
@@ -252,7 +263,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let of_gaps = turns.len().min(arguments.rounds as usize * PROGRAMS.len());
+    let of_gaps = turns.len().min(round as usize * PROGRAMS.len());
     let p50 = turns.get(of_gaps / 2).copied().unwrap_or(0.0);
     let longest = turns.first().copied().unwrap_or(0.0);
     match arguments.json {

@@ -5,7 +5,6 @@ use crate::draw::Draw;
 use crate::plan::{self, Plan};
 use crate::program::Program;
 use crate::stage::Stage;
-use std::time::{Duration, Instant};
 use tests::{finish, start, wait_until};
 
 /// Most programs of a step.
@@ -15,14 +14,13 @@ const STEPS_MAX: u64 = 24;
 /// Most neighbours.
 const NEIGHBOURS_MAX: u64 = 3;
 
-/// Runs the mix for so long; a summary.
-pub fn run(time: Duration, progress: &mut Progress) -> String {
-    let begun = Instant::now();
+/// Runs the mix until the time is up; a summary.
+pub fn run(progress: &mut Progress) -> String {
     let mut draw = Draw::new(progress.seed);
     let mut stage = Stage::new();
     let (mut rests, mut ends, mut programs) = (0, 0, 0);
     let mut state = String::new();
-    while begun.elapsed() < time {
+    while !progress.is_over() {
         warm_up(&mut stage, progress);
         for _ in 0..1 + draw.below(3) {
             for _ in 0..1 + draw.below(NEIGHBOURS_MAX) {
@@ -42,7 +40,7 @@ pub fn run(time: Duration, progress: &mut Progress) -> String {
                 progress.say(|| {
                     format!("{programs} programs, {rests} rests, {ends} restarts; {state}")
                 });
-                if begun.elapsed() >= time {
+                if progress.is_over() {
                     break;
                 }
             }
@@ -59,13 +57,13 @@ pub fn run(time: Duration, progress: &mut Progress) -> String {
 }
 
 /// A first program of each kind, so that what is made once is there at the first rest.
-fn warm_up(stage: &mut Stage, progress: &mut Progress) {
+pub fn warm_up(stage: &mut Stage, progress: &mut Progress) {
     for line in ["vector_add --iterations 2", "pipeline --iterations 2", "api_tour", "fault"] {
-        progress.next(format!("first programs: {line}"));
+        progress.doing = format!("first programs: {line}");
         let program = Program::of(line);
         program.expect_right(&finish(&mut program.command(&stage.scene)));
     }
-    progress.next("the first rest".into());
+    progress.doing = "the first rest".into();
     stage.rest();
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Progress;
 use crate::draw::Draw;
+use crate::mix;
 use crate::plan::{self, End, Plan};
 use crate::program::Program;
 use crate::stage::Stage;
@@ -41,13 +42,13 @@ pub fn run(kind: Kind, rounds: u32, program: &str, progress: &mut Progress) -> S
                 program.expect_right(&finish(&mut program.command(scene)));
                 scene.openmps(&["down"]).expect_success();
             });
-            format!("{rounds} rounds of up, run, down")
+            format!("{} rounds of up, run, down", progress.step)
         }
         Kind::Bench => {
             alone(rounds, progress, |scene| {
                 finish(scene.command(&dist().join("bin/openmps")).arg("bench")).expect_success();
             });
-            format!("{rounds} runs of openmps bench")
+            format!("{} runs of openmps bench", progress.step)
         }
     }
 }
@@ -56,7 +57,11 @@ fn beside(end: End, rounds: u32, program: &str, progress: &mut Progress) -> Stri
     let mut draw = Draw::new(progress.seed);
     let mut stage = Stage::new();
     let mut state = String::new();
+    mix::warm_up(&mut stage, progress);
     for round in 0..rounds {
+        if progress.is_over() {
+            break;
+        }
         if round % ROUNDS_OF_A_REST == 0 {
             if round > 0 {
                 state = stage.rest();
@@ -76,6 +81,7 @@ fn beside(end: End, rounds: u32, program: &str, progress: &mut Progress) -> Stri
         progress.say(|| state.clone());
     }
     state = stage.rest();
+    let rounds = progress.step;
     format!("{rounds} rounds of two programs, {end:?}: {program}; {state}")
 }
 
@@ -83,6 +89,9 @@ fn alone(rounds: u32, progress: &mut Progress, round: impl Fn(&Scene)) {
     let mut scene = Scene::new();
     scene.keep_after_failure();
     for _ in 0..rounds {
+        if progress.is_over() {
+            break;
+        }
         progress.next("a round".into());
         round(&scene);
         progress.say(String::new);

@@ -4,13 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The directory with `bin` and `lib` of a build: `$OPENMPS_DIST`, else built now.
+/// The directory with `bin` and `lib` of a build: `$OPENMPS_DIST`, else the one in whose `tests` this
+/// program lies, else built now.
 pub fn dist() -> &'static Path {
     static DIST: OnceLock<PathBuf> = OnceLock::new();
     DIST.get_or_init(|| match std::env::var_os("OPENMPS_DIST") {
         Some(path) => PathBuf::from(path),
-        None => build(),
+        None => around().unwrap_or_else(build),
     })
+}
+
+/// The installation that this program is part of, if it is of one.
+fn around() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let installation = program.parent()?.parent()?;
+    installation.join("bin/openmps").is_file().then(|| installation.to_path_buf())
 }
 
 fn build() -> PathBuf {

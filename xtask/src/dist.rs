@@ -72,6 +72,17 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
     Ok(to)
 }
 
+/// Programs of crate `tests` that use an installation hard.
+const TEST_PROGRAMS: &[&str] = &["soak", "faults", "stress"];
+
+/// Lays those beside an installation, which they find there.
+pub(crate) fn tests(profile: Profile, to: &Path) -> Result<()> {
+    let built = target_directory(&crate::root()).join(profile.directory());
+    let tests = to.join("tests");
+    std::fs::create_dir_all(&tests).with_context(|| format!("making {}", tests.display()))?;
+    TEST_PROGRAMS.iter().try_for_each(|name| place(&built.join(name), &tests.join(name)))
+}
+
 /// Units for systemd: root's, and a user's. Both are told by the daemon when it accepts programs.
 fn units(to: &Path) -> Result<()> {
     let program = std::path::absolute(to)?.join("bin/nvidia-cuda-mps-control");

@@ -35,6 +35,10 @@ enum Task {
         /// Where to [default: target/PROFILE/dist]
         #[arg(long, value_name = "DIR")]
         prefix: Option<PathBuf>,
+        /// With tests/: the soak, the fault series and the stress, which then need neither cargo nor
+        /// the sources
+        #[arg(long)]
+        tests: bool,
     },
     /// Build everything and run all tests: what `cargo test-all` is
     Test {
@@ -60,6 +64,14 @@ enum Task {
     #[command(disable_help_flag = true)]
     Faults {
         /// Passed on to the series
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Build everything optimised and run long series of all of that beside each other:
+    /// `cargo xtask stress --help`
+    #[command(disable_help_flag = true)]
+    Stress {
+        /// Passed on to the stress
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
@@ -93,9 +105,13 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Task::Dist { release, prefix } => {
+        Task::Dist { release, prefix, tests } => {
             let profile = if release { Profile::Release } else { Profile::Debug };
-            println!("{}", dist::dist(profile, prefix.as_deref())?.display());
+            let to = dist::dist(profile, prefix.as_deref())?;
+            if tests {
+                dist::tests(profile, &to)?;
+            }
+            println!("{}", to.display());
             Ok(())
         }
         Task::Test { arguments } => {
@@ -110,6 +126,7 @@ fn main() -> Result<()> {
         }
         Task::Soak { arguments } => used_hard("soak", &arguments),
         Task::Faults { arguments } => used_hard("faults", &arguments),
+        Task::Stress { arguments } => used_hard("stress", &arguments),
         Task::Demo { arguments } => optimised("demo", &arguments),
         Task::Bench { arguments } => optimised("bench", &arguments),
     }

@@ -125,3 +125,37 @@ impl Program {
         }
     }
 }
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+    use tests::{start, wait_until};
+
+    /// Kernels of a program that its server has submitted; 0 until it is there.
+    fn kernels(scene: &Scene, pid: u32) -> u64 {
+        let report = scene.openmps(&["ps", "--json"]).expect_success().json();
+        let servers = report["servers"].as_array().into_iter().flatten();
+        let mut clients = servers.filter_map(|server| server["clients"].as_array()).flatten();
+        let client = clients.find(|client| client["pid"] == pid);
+        client.and_then(|client| client["kernels"].as_u64()).unwrap_or(0)
+    }
+
+    #[test]
+    fn each_program_goes_on_until_its_file_exists() {
+        let scene = Scene::with_daemon();
+        for line in VERIFYING {
+            let until = scene.file(&line.replace(' ', "-"));
+            let name = until.to_str().expect("a temporary directory's path");
+            let program = Program::of(line).with(&["--until", name, "--verify-each", "--json"]);
+            let mut running = start(&mut program.command(&scene));
+            let pid = running.pid();
+            // More than warming up and one iteration of those that launch one or two at a time.
+            wait_until("it has launched kernels", || {
+                !running.is_running() || kernels(&scene, pid) >= 12
+            });
+            assert!(running.is_running(), "{line} ended by itself: {:?}", running.wait());
+            std::fs::write(&until, "").expect("a file in the scene's directory");
+            program.expect_right(&running.wait());
+        }
+    }
+}

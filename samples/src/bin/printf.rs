@@ -6,11 +6,12 @@ use std::{
     io::{Read, Seek, Write},
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
     process::ExitCode,
+    time::Instant,
 };
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use cudarc::driver::PushKernelArg;
+use cudarc::driver::{CudaFunction, PushKernelArg};
 use samples::{
     Check, Gpu, Options,
     gpu::{failed, function, shape},
@@ -62,47 +63,90 @@ fn run(options: &Options) -> Result<Option<String>> {
     let blocks = options.blocks.unwrap_or(2);
     start::wait(options)?;
 
-    let (number, real, large) = (-1234i32, 3.140625f64, 0x1234_5678_9abc_def0u64);
-    let ordered = captured(|| {
-        let mut launch = gpu.stream.launch_builder(&conversions);
-        launch.arg(&number).arg(&real).arg(&large);
-        // SAFETY: the arguments are the kernel's parameters in order.
-        unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
-        gpu.stream.synchronize().map_err(failed)
-    })?;
-    let unordered = captured(|| {
-        let mut launch = gpu.stream.launch_builder(&threads);
-        // SAFETY: the kernel has no parameters.
-        unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
-        gpu.context.synchronize().map_err(failed)
-    })?;
+    ensure!(options.seconds.is_none_or(|seconds| seconds > 0.0), "--seconds must be positive");
+    let until = start::Until::new(options);
+    let bounded = options.seconds.is_some() || options.until.is_some();
+    let wanted = options.iterations.unwrap_or(if bounded { u64::MAX } else { 1 });
+    let begin = Instant::now();
+    let mut iterations = 0;
+    let (printed, check) = loop {
+        let printed = Printed::by(&gpu, &conversions, &threads, blocks)?;
+        let check = printed.check(blocks);
+        iterations += 1;
+        let last = iterations >= wanted
+            || options.seconds.is_some_and(|seconds| begin.elapsed().as_secs_f64() >= seconds)
+            || until.reached()?;
+        if last || !check.passed() {
+            break (printed, check);
+        }
+    };
 
-    let mut lines: Vec<&str> = unordered.lines().collect();
-    lines.sort_unstable();
-    let mut expected: Vec<String> = (0..blocks)
-        .flat_map(|block| (0..THREADS).map(move |t| format!("block {block} thread {t}")))
-        .collect();
-    expected.sort_unstable();
-
-    let mut check = Check::default();
-    check.equal("byte", ordered.as_bytes(), CONVERSIONS.as_bytes());
-    check.equal("byte", lines.join("\n").as_bytes(), expected.join("\n").as_bytes());
     if options.json {
         let line = serde_json::json!({
             "sample": "printf",
-            "iterations": 1,
-            "kernels": 2,
+            "iterations": iterations,
+            "kernels": 2 * iterations,
             "verified": check.passed(),
             "checksum": check.checksum(),
         });
         say(line);
     } else {
-        say(ordered.trim_end());
-        say(format_args!("{} lines of {} threads", lines.len(), blocks * THREADS));
+        say(printed.ordered.trim_end());
+        say(format_args!(
+            "{} lines of {} threads",
+            printed.unordered.lines().count(),
+            blocks * THREADS
+        ));
         say(format_args!("verified {}", if check.passed() { "yes" } else { "NO" }));
         say(format_args!("checksum {}", check.checksum()));
     }
     Ok(check.complaint())
+}
+
+/// What the kernels have printed in one iteration.
+struct Printed {
+    /// By one thread.
+    ordered: String,
+    /// By many threads, a line each.
+    unordered: String,
+}
+
+impl Printed {
+    fn by(
+        gpu: &Gpu,
+        conversions: &CudaFunction,
+        threads: &CudaFunction,
+        blocks: u32,
+    ) -> Result<Self> {
+        let (number, real, large) = (-1234i32, 3.140625f64, 0x1234_5678_9abc_def0u64);
+        let ordered = captured(|| {
+            let mut launch = gpu.stream.launch_builder(conversions);
+            launch.arg(&number).arg(&real).arg(&large);
+            // SAFETY: the arguments are the kernel's parameters in order.
+            unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
+            gpu.stream.synchronize().map_err(failed)
+        })?;
+        let unordered = captured(|| {
+            let mut launch = gpu.stream.launch_builder(threads);
+            // SAFETY: the kernel has no parameters.
+            unsafe { launch.launch(shape(blocks, THREADS, 0)) }.map_err(failed)?;
+            gpu.context.synchronize().map_err(failed)
+        })?;
+        Ok(Self { ordered, unordered })
+    }
+
+    fn check(&self, blocks: u32) -> Check {
+        let mut lines: Vec<&str> = self.unordered.lines().collect();
+        lines.sort_unstable();
+        let mut expected: Vec<String> = (0..blocks)
+            .flat_map(|block| (0..THREADS).map(move |t| format!("block {block} thread {t}")))
+            .collect();
+        expected.sort_unstable();
+        let mut check = Check::default();
+        check.equal("byte", self.ordered.as_bytes(), CONVERSIONS.as_bytes());
+        check.equal("byte", lines.join("\n").as_bytes(), expected.join("\n").as_bytes());
+        check
+    }
 }
 
 /// What is written to this process's standard output, by whatever means, while `work` runs.

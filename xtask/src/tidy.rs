@@ -96,7 +96,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("stream", &["connection", "handles"]),
             layer("module", &["boundary"]),
             layer("memory", &["connection", "handles"]),
-            layer("replay", &["connection"]),
+            layer("replay", &[]),
             layer(
                 "program",
                 &[

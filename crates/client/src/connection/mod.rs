@@ -37,16 +37,6 @@ pub(crate) struct ServerName {
     pub(crate) log_path: String,
 }
 
-/// A place in a stream's work: the `value`-th operation of the stream in `slot`. How far the device
-/// has come stands in the region, a word a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// The stream's slot.
-    pub(crate) slot: u32,
-    /// The operation's number in the stream.
-    pub(crate) value: u64,
-}
-
 /// How far a connection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -4,7 +4,7 @@
 //! copy has passed it; because slices are given up oldest first, one slow stream can keep others
 //! waiting for room, never anything wrong.
 
-use super::Mark;
+use recovery::Mark;
 use std::collections::VecDeque;
 
 /// What offsets and sizes of slices are multiples of: a cache line.

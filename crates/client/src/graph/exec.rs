@@ -8,7 +8,6 @@
 //! ([`Relay`]) that wait for the launching stream and for which that stream waits.
 
 use super::host_copy::{self, HostCopy, Shadow};
-use crate::connection::Mark;
 use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::copy3d::{End, Reached, Resolved};
@@ -27,6 +26,7 @@ use cuda_api::constants::{event_flags, graph_conditional, stream_flags};
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUgraphExec, CUresult, CUstream, CudaError};
 use graph::{ConditionalNode, FillNode, HostNode, KernelNode, NodeKind, NumberedCondition, Step};
+use recovery::Mark;
 use std::sync::Arc;
 
 /// A graph made ready.

@@ -5,11 +5,11 @@
 //! the device's heap: a block that was freed in a stream stays allocated there until the stream has
 //! passed the free.
 
-use crate::connection::Mark;
 use crate::handles::generation_on;
 use cuda_api::constants::{pool_attribute, vmm};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUmemoryPool, CUresult, CudaError};
+use recovery::Mark;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pools that exist at a time, default ones included: a program makes a few.

@@ -1,11 +1,11 @@
 //! Allocating and freeing device memory.
 
 use super::Client;
-use crate::connection::Mark;
 use crate::memory::{DeviceTag, Memory};
 use channel::request::{ChunkCreate, ChunkRelease, MemoryNote};
 use cuda_api::extension::memory_note;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
+use recovery::Mark;
 use std::os::fd::AsFd;
 
 /// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns

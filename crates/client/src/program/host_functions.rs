@@ -5,7 +5,6 @@
 //! thread here runs the function and marks the slot, for which the stream waits. The thread is
 //! made on first use, blocks all signals, and ends with the process.
 
-use crate::connection::Mark;
 use crate::lock::{Lock, Rank};
 use crate::program::Client;
 use crate::program::submission::wire_stream;
@@ -16,6 +15,7 @@ use channel::wait::{LIVENESS_PERIOD, Woken, sleep};
 use core::ffi::{c_uint, c_void};
 use cuda_api::handle::Handle;
 use cuda_api::{CUhostFn, CUresult, CUstream, CUstreamCallback, CudaError, result_code};
+use recovery::Mark;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Condvar;
 

@@ -8,7 +8,7 @@
 
 use super::Client;
 use super::submission::wire_stream;
-use crate::connection::{Connection, Mark};
+use crate::connection::Connection;
 use crate::handles::Table;
 use crate::memory::Memory;
 use crate::memory::address::{Place, Side};
@@ -22,6 +22,7 @@ use core::sync::atomic::Ordering;
 use cuda_api::constants::{host_flags, stream_flags, stream_value, vmm};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUdeviceptr, CUresult, CudaError, Word, number};
+use recovery::Mark;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

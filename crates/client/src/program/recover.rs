@@ -15,7 +15,7 @@ use super::Program;
 use super::allocate::WIRE_DEVICE;
 use super::mode;
 use super::peers::Peers;
-use super::replay::{InFlight, Outcome};
+use super::replay::Outcome;
 use super::streams::wire_default;
 use super::submission::{ModuleSource, wire_event, wire_function, wire_module, wire_stream};
 use crate::connection::{Connection, Preparing, SERVER_GONE};
@@ -37,20 +37,12 @@ use core::time::Duration;
 use cuda_api::constants::{event_flags, function_attribute, host_flags};
 use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CudaError, Word, number};
+use recovery::{Attempts, InFlight, Obstacle};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// Servers that are tried one after the other, should each be lost before all is declared.
-const ATTEMPTS_MAX: u32 = 8;
-/// Pause before the second attempt, doubled before each further one: in all 6 s, in which a daemon
-/// starts a server.
-const ATTEMPT_PAUSE: Duration = Duration::from_millis(25);
 /// How often completion words of a lost connection are made to follow.
 const FOLLOW_PERIOD: Duration = Duration::from_micros(200);
-/// Pause before another attempt where the daemon starts no server for now: it does so after several that
-/// did not live, for at most a minute.
-const BACK_OFF_PAUSE: Duration = Duration::from_secs(1);
-const BACK_OFFS_MAX: u32 = 120;
 /// All host memory is registered so that all contexts and the device reach it.
 const HOST_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
 
@@ -108,16 +100,15 @@ impl Client {
     fn recover(&'static self) {
         let _here = Preparing::begin();
         let mut in_flight = None;
-        let mut pause = ATTEMPT_PAUSE;
-        let (mut attempts, mut back_offs) = (0, 0);
+        let mut attempts = Attempts::default();
         let mut replaced = Vec::new();
-        while attempts < ATTEMPTS_MAX && back_offs < BACK_OFFS_MAX {
+        loop {
             let lost = self.connection();
             let moved = self.move_to_another(&mut in_flight);
             if !core::ptr::eq(lost, self.connection()) {
                 replaced.push(lost);
             }
-            match moved {
+            let obstacle = match moved {
                 Ok(losses) => {
                     let connection = self.connection();
                     if !losses.is_empty() {
@@ -133,22 +124,18 @@ impl Client {
                         .iter()
                         .for_each(|lost| lost.retire(self.program.has_several()));
                 }
-                // There is no server, or it was lost in the middle of this: another one may come.
-                Err(SERVER_GONE | CudaError::MPS_CONNECTION_FAILED) => {
-                    attempts += 1;
-                    std::thread::sleep(pause);
-                    pause *= 2;
-                }
-                Err(CudaError::MPS_SERVER_NOT_READY) => {
-                    back_offs += 1;
-                    std::thread::sleep(BACK_OFF_PAUSE);
-                }
+                Err(SERVER_GONE | CudaError::MPS_CONNECTION_FAILED) => Obstacle::Lost,
+                Err(CudaError::MPS_SERVER_NOT_READY) => Obstacle::NotReady,
                 Err(error) => {
                     say(format_args!(
                         "another server does not take what this program has: {error}"
                     ));
                     break;
                 }
+            };
+            match attempts.failed(obstacle) {
+                Some(pause) => std::thread::sleep(pause),
+                None => break,
             }
         }
         self.connection().give_up_for_good();

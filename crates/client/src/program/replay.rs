@@ -5,8 +5,6 @@ use super::submission::{Event, Submission, function_handle, wire_event, wire_str
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::replay::effects::{self, Effects, Provenance};
-use crate::replay::journal::{Posted, taken_of};
-use crate::replay::sort::{Access, Again, Operation, Policy, Verdict, sort};
 use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
 use channel::request::{
@@ -19,6 +17,7 @@ use cuda_api::constants::{event_flags, stream_flags};
 use cuda_api::environment::OPENMPS_REPLAY;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, number};
+use recovery::{Access, Again, InFlight, Mark, Policy, Posted};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -30,16 +29,6 @@ pub(crate) fn policy() -> Policy {
         let text = std::env::var(OPENMPS_REPLAY).ok();
         text.and_then(|text| Policy::parse(&text)).unwrap_or_default()
     })
-}
-
-/// What was posted to a server that is lost and is not known to be done.
-pub(crate) struct InFlight {
-    posted: Vec<Posted>,
-    /// By index: known to be done, and waited for by the program.
-    known: Vec<(bool, bool)>,
-    complete: bool,
-    /// It is all that the program has not waited for.
-    whole: bool,
 }
 
 /// What became of work in flight.
@@ -55,17 +44,13 @@ impl Submission {
     /// Reads back what is in flight: `old` is the region of the lost connection, which nothing
     /// writes any more.
     pub(crate) fn take_in_flight(&mut self, old: &Region) -> InFlight {
-        let whole = self.journal.is_whole(|mark| self.streams.was_waited_for(mark));
-        let (posted, complete) = self.journal.take(old, taken_of(old));
-        let mut known = Vec::with_capacity(posted.len());
         // A server that ends as planned finishes what it has taken, fence or not.
         let finished = old.session_end() == Some(SessionEnd::HandedOver);
-        let complete = complete || finished;
-        for operation in &posted {
-            let done = self.streams.passed(operation.mark, old) || finished && operation.taken;
-            known.push((done, self.streams.was_waited_for(operation.mark)));
-        }
-        InFlight { posted, known, complete, whole }
+        let waited = self.streams.waited_values();
+        let waited =
+            |mark: Mark| waited.get(mark.slot as usize).is_some_and(|value| *value >= mark.value);
+        let (journal, streams) = (&mut self.journal, &mut self.streams);
+        InFlight::take(journal, old, finished, |mark| streams.passed(mark, old), waited)
     }
 
     /// Posts operations once more, in a ring that is new, with their streams and events, which the
@@ -162,37 +147,20 @@ impl Client {
     /// was posted.
     pub(crate) fn replay(&self, in_flight: &InFlight) -> Result<Outcome, CudaError> {
         let mut effects = EffectsOfModules::default();
-        let operations: Vec<Operation> = in_flight
-            .posted
-            .iter()
-            .zip(&in_flight.known)
-            .map(|(posted, (done, waited))| Operation {
-                taken: posted.taken,
-                done: *done,
-                waited: *waited,
-                again: again(posted),
-                access: self.accesses_beside_others(posted, &mut effects),
-            })
-            .collect();
-        let InFlight { complete, whole, .. } = *in_flight;
         // Other devices read and write this one's memory, and wait for its streams, in an order that
         // this journal does not know.
-        let verdict = sort(&operations, complete, whole, policy());
-        let again = match verdict {
-            Verdict::Repeat(which) => {
-                which.iter().map(|index| &in_flight.posted[*index]).collect::<Vec<_>>()
-            }
-            Verdict::Tell => {
-                let region = self.connection().region();
-                let mut state = self.state();
-                for mark in state.streams.lose_all() {
-                    if let Some(word) = region.completion_word(mark.slot) {
-                        word.store(mark.value as u32);
-                    }
+        let facts =
+            |posted: &Posted| (again(posted), self.accesses_beside_others(posted, &mut effects));
+        let Some(again) = in_flight.again(policy(), facts) else {
+            let region = self.connection().region();
+            let mut state = self.state();
+            for mark in state.streams.lose_all() {
+                if let Some(word) = region.completion_word(mark.slot) {
+                    word.store(mark.value as u32);
                 }
-                region.note_async_error(SERVER_GONE);
-                return Ok(Outcome::Lost);
             }
+            region.note_async_error(SERVER_GONE);
+            return Ok(Outcome::Lost);
         };
         self.state().post_again(&again)?;
         Ok(Outcome::Repeated(again.len()))

@@ -3,11 +3,12 @@
 
 use super::Client;
 use super::transfer::{Extent, HostRows, NOTHING};
-use crate::connection::{Mark, SERVER_GONE};
+use crate::connection::SERVER_GONE;
 use channel::region::{Caching, Region};
 use channel::request::Request;
 use cuda_api::CUresult;
 use cuda_api::handle::Handle;
+use recovery::Mark;
 use std::collections::VecDeque;
 
 /// Slices of one copy that are underway at a time.

@@ -1,10 +1,10 @@
 //! Stream-ordered allocation: blocks of pools given out and taken back in a stream's order.
 
 use super::Client;
-use crate::connection::Mark;
 use crate::memory::DeviceTag;
 use crate::memory::pools::{Freed, Sharing, default_pool, pooled_bytes};
 use cuda_api::{CUmemoryPool, CUresult, CudaError};
+use recovery::Mark;
 
 impl Client {
     /// Allocates from a pool for work in a stream's slot.

@@ -6,12 +6,11 @@
 
 use super::replay;
 use crate::handles::Table;
-use crate::replay::sort::Policy;
+use recovery::{Journal, Mark, Policy};
 
-use crate::connection::{Connection, Mark, SERVER_GONE, prepares_here};
+use crate::connection::{Connection, SERVER_GONE, prepares_here};
 use crate::memory::kept_file::KeptFile;
 use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
-use crate::replay::journal::Journal;
 use crate::stream::table::{LEGACY, Streams};
 use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
 use channel::request::{FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};

@@ -8,7 +8,7 @@ use super::Client;
 use super::copy3d::{End, Rows};
 use super::staged_reads::Arrivals;
 use super::submission::wire_stream;
-use crate::connection::{Connection, Mark, SERVER_GONE};
+use crate::connection::{Connection, SERVER_GONE};
 use crate::memory::address::Side;
 use channel::region::Region;
 use channel::request::{
@@ -16,6 +16,7 @@ use channel::request::{
 };
 use cuda_api::handle::Handle;
 use cuda_api::{CUdeviceptr, CUresult, CudaError};
+use recovery::Mark;
 use std::time::Duration;
 
 /// How long to wait for another thread that is just copying into the oldest slice.

@@ -1,6 +1,6 @@
 //! Waiting for work, and what is reported when it is done.
 
-use crate::connection::{Mark, SERVER_GONE};
+use crate::connection::SERVER_GONE;
 use crate::program::Client;
 use crate::program::submission::wire_stream;
 use crate::stream::table::LEGACY;
@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 use cuda_api::extension::standard;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CudaError};
+use recovery::Mark;
 use std::time::Duration;
 
 /// Pieces of device printf fetched at one synchronisation: 64 MiB, more than any printf buffer

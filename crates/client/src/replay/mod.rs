@@ -1,9 +1,7 @@
-//! Replay: what a program had under way when its server was lost is done once more, where that gives
-//! the same result, or the program is told.
+//! Replay: what kernels do with memory, by which it is decided what of a program's work is repeated when
+//! its server was lost.
 //!
-//! Pure rules: nothing here knows a server ([`crate::program::replay`] does).
+//! The journal and the decision are crate `recovery`'s; [`crate::program::replay`] does what it says.
 
 pub(crate) mod effects;
-pub(crate) mod journal;
-pub(crate) mod sort;
 pub(crate) mod variables;

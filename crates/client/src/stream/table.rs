@@ -2,20 +2,19 @@
 //!
 //! A stream has a slot: the index of its handle, and of the completion word that the device
 //! writes. Every operation posted to a stream gets the next number there ([`Streams::issue`]); a
-//! fence makes the device write the number of the last operation before it into the word. Here
-//! numbers are 64 bits wide and never wrap; in shared memory stand their lower 32.
+//! fence makes the device write the number of the last operation before it into the word.
 //!
 //! Slot 0 is the legacy default stream; it exists always. A destroyed stream's slot is used again
 //! only when all of its work has passed, so that a late write to the word cannot be mistaken.
 
-use crate::connection::Mark;
 use crate::handles::Table;
-use channel::region::{Region, STREAM_SLOTS};
+use channel::region::STREAM_SLOTS;
 use core::ffi::{c_int, c_uint};
 use core::time::Duration;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::{CUdevice, CUstream, CudaError};
+use recovery::{Mark, Progress, Words};
 use std::collections::HashMap;
 
 /// The legacy default stream's handle on the wire.
@@ -55,20 +54,13 @@ impl Stream {
     }
 }
 
+/// The stream of a slot.
 #[derive(Clone, Copy, Debug)]
-struct Progress {
+struct Slot {
     /// The slot's present stream, or its last one.
     handle: Handle,
-    /// Operations posted.
-    issued: u64,
-    /// Operations that a posted fence covers.
-    fenced: u64,
-    /// Operations known to have passed.
-    completed: u64,
-    /// Operations that the program has waited for.
-    waited: u64,
-    /// Operations up to here were lost with their server.
-    lost: u64,
+    /// How far it has come.
+    progress: Progress,
     /// How long the last wait for one took that outlasted spinning.
     last_wait: Duration,
     /// The default stream's slot with which the stream takes turns.
@@ -79,15 +71,11 @@ struct Progress {
     others_covered: u64,
 }
 
-impl Progress {
-    const fn new(handle: Handle) -> Self {
+impl Slot {
+    fn new(handle: Handle) -> Self {
         Self {
             handle,
-            issued: 0,
-            fenced: 0,
-            completed: 0,
-            waited: 0,
-            lost: 0,
+            progress: Progress::default(),
             last_wait: Duration::ZERO,
             turns: None,
             others_issued: 0,
@@ -96,24 +84,11 @@ impl Progress {
     }
 }
 
-/// Where the completion words are.
-pub(crate) trait Words {
-    /// The word of a slot.
-    fn word(&self, slot: u32) -> u32;
-}
-
-impl Words for Region {
-    #[inline(always)]
-    fn word(&self, slot: u32) -> u32 {
-        self.completion_word(slot).map_or(0, |word| word.load())
-    }
-}
-
 /// All streams of the process.
 pub(crate) struct Streams {
     table: Table<Stream>,
-    /// By slot.
-    progress: Vec<Progress>,
+    /// By number.
+    slots: Vec<Slot>,
     /// Slots of destroyed streams with work outstanding.
     draining: Vec<u32>,
     /// Attributes that were set, by stream.
@@ -124,7 +99,7 @@ impl Streams {
     pub(crate) fn new(device: CUdevice) -> Self {
         Self {
             table: Table::on(HandleKind::Stream, device, 1, STREAM_SLOTS - 1),
-            progress: vec![Progress::new(LEGACY)],
+            slots: vec![Slot::new(LEGACY)],
             draining: Vec::new(),
             attributes: HashMap::new(),
         }
@@ -139,12 +114,12 @@ impl Streams {
         self.reuse_drained(words);
         let handle = self.table.insert(stream)?;
         let slot = handle.index as usize;
-        if self.progress.len() <= slot {
-            self.progress.resize(slot + 1, Progress::new(handle));
+        if self.slots.len() <= slot {
+            self.slots.resize(slot + 1, Slot::new(handle));
         }
-        self.progress[slot].handle = handle;
-        self.progress[slot].turns = stream.turns();
-        (self.progress[slot].others_issued, self.progress[slot].others_covered) = (0, 0);
+        self.slots[slot].handle = handle;
+        self.slots[slot].turns = stream.turns();
+        (self.slots[slot].others_issued, self.slots[slot].others_covered) = (0, 0);
         Ok(handle)
     }
 
@@ -185,7 +160,7 @@ impl Streams {
 
     /// The handle of a slot's present stream, or its last one.
     pub(crate) fn handle_in(&self, slot: u32) -> Handle {
-        self.progress.get(slot as usize).map_or(LEGACY, |progress| progress.handle)
+        self.slots.get(slot as usize).map_or(LEGACY, |of| of.handle)
     }
 
     /// The attributes of a stream.
@@ -206,11 +181,10 @@ impl Streams {
     /// Counts an operation that was just posted to the slot's stream.
     #[inline(always)]
     pub(crate) fn issue(&mut self, slot: u32) -> Mark {
-        let progress = &mut self.progress[slot as usize];
-        progress.issued += 1;
-        let (value, turns) = (progress.issued, progress.turns);
+        let of = &mut self.slots[slot as usize];
+        let (value, turns) = (of.progress.issue(), of.turns);
         if let Some(default) = turns {
-            self.progress[default as usize].others_issued += 1;
+            self.slots[default as usize].others_issued += 1;
         }
         Mark { slot, value }
     }
@@ -218,116 +192,98 @@ impl Streams {
     /// The fence that has to be posted so that `mark` can be waited for, and in which stream;
     /// `None` if one is underway. Given to [`Self::fenced`] when it is posted.
     pub(crate) fn fence_for(&self, mark: Mark) -> Option<(Handle, Mark)> {
-        let progress = self.progress.get(mark.slot as usize)?;
-        let fence = Mark { value: progress.issued, ..mark };
-        (progress.fenced < mark.value).then_some((progress.handle, fence))
+        let of = self.slots.get(mark.slot as usize)?;
+        let value = of.progress.fence_for(mark.value)?;
+        Some((of.handle, Mark { value, ..mark }))
     }
 
     /// Counts a fence that was just posted.
     pub(crate) fn fenced(&mut self, fence: Mark) {
-        let progress = &mut self.progress[fence.slot as usize];
-        progress.fenced = progress.fenced.max(fence.value);
-        progress.others_covered = progress.others_issued;
+        let of = &mut self.slots[fence.slot as usize];
+        of.progress.fenced(fence.value);
+        of.others_covered = of.others_issued;
     }
 
     /// The number of the next operation, for one that is its own fence.
     pub(crate) fn next_value(&self, slot: u32) -> u64 {
-        self.progress[slot as usize].issued + 1
+        self.slots[slot as usize].progress.issued() + 1
     }
 
     /// True if the operation has passed, as far as the device has said.
     #[inline]
     pub(crate) fn passed(&mut self, mark: Mark, words: &impl Words) -> bool {
-        let Some(progress) = self.progress.get_mut(mark.slot as usize) else { return true };
-        if progress.completed < mark.value {
-            let ahead = words.word(mark.slot).wrapping_sub(progress.completed as u32);
-            // Neither a word that goes back nor one that is ahead of all fences is believed.
-            if (ahead as i32) > 0 {
-                progress.completed = progress.fenced.min(progress.completed + u64::from(ahead));
-            }
-        }
-        progress.completed >= mark.value
+        self.slots.get_mut(mark.slot as usize).is_none_or(|of| of.progress.passed(mark, words))
     }
 
     /// How long the last wait for work of the slot's stream took that outlasted spinning.
     pub(crate) fn last_wait(&self, slot: u32) -> Duration {
-        self.progress.get(slot as usize).map_or(Duration::ZERO, |progress| progress.last_wait)
+        self.slots.get(slot as usize).map_or(Duration::ZERO, |of| of.last_wait)
     }
 
     /// Remembers how long a wait took.
     pub(crate) fn waited(&mut self, slot: u32, duration: Duration) {
-        if let Some(progress) = self.progress.get_mut(slot as usize) {
-            progress.last_wait = duration;
+        if let Some(of) = self.slots.get_mut(slot as usize) {
+            of.last_wait = duration;
         }
     }
 
     /// The program has waited for an operation.
     pub(crate) fn waited_for(&mut self, mark: Mark) {
-        if let Some(progress) = self.progress.get_mut(mark.slot as usize) {
-            progress.waited = progress.waited.max(mark.value);
+        if let Some(of) = self.slots.get_mut(mark.slot as usize) {
+            of.progress.waited_for(mark.value);
         }
     }
 
     /// The last operation of each slot.
     pub(crate) fn ends(&self) -> Vec<Mark> {
-        (0..self.progress.len() as u32).map(|slot| self.last(slot)).collect()
+        (0..self.slots.len() as u32).map(|slot| self.last(slot)).collect()
     }
 
     /// By slot: operations that the program has waited for.
     pub(crate) fn waited_values(&self) -> Vec<u64> {
-        self.progress.iter().map(|progress| progress.waited).collect()
-    }
-
-    /// True if the program has waited for an operation, or for one behind it in its stream.
-    pub(crate) fn was_waited_for(&self, mark: Mark) -> bool {
-        self.progress.get(mark.slot as usize).is_some_and(|progress| progress.waited >= mark.value)
+        self.slots.iter().map(|of| of.progress.waited()).collect()
     }
 
     /// True if the slot's stream, which may be gone, takes turns with the legacy default stream.
     pub(crate) fn is_blocking(&self, slot: u32) -> bool {
-        self.progress.get(slot as usize).is_some_and(|progress| progress.turns.is_some())
+        self.slots.get(slot as usize).is_some_and(|of| of.turns.is_some())
     }
 
     /// The last operations of streams with some that no fence covers.
     pub(crate) fn unfenced(&self) -> Vec<Mark> {
-        let slots = self.progress.iter().enumerate().filter(|(_, p)| p.fenced < p.issued);
-        slots.map(|(slot, p)| Mark { slot: slot as u32, value: p.issued }).collect()
+        let slots = self.slots.iter().enumerate().filter(|(_, of)| of.progress.is_unfenced());
+        slots.map(|(slot, of)| Mark { slot: slot as u32, value: of.progress.issued() }).collect()
     }
 
     /// With a new server: no fence is underway, and what has passed is known.
     pub(crate) fn forget_fences(&mut self) {
-        for progress in &mut self.progress {
-            progress.fenced = progress.completed;
-            progress.others_covered = 0;
+        for of in &mut self.slots {
+            of.progress.forget_fences();
+            of.others_covered = 0;
         }
     }
 
     /// How far each slot's stream is known to have come.
     pub(crate) fn completed(&self) -> impl Iterator<Item = Mark> {
-        let all = self.progress.iter().enumerate();
-        all.map(|(slot, progress)| Mark { slot: slot as u32, value: progress.completed })
+        let all = self.slots.iter().enumerate();
+        all.map(|(slot, of)| Mark { slot: slot as u32, value: of.progress.completed() })
     }
 
     /// Everything that is outstanding is lost: it counts as passed, with nothing done. Where each
     /// stream is then.
     pub(crate) fn lose_all(&mut self) -> Vec<Mark> {
-        for progress in &mut self.progress {
-            if progress.completed < progress.issued {
-                progress.lost = progress.issued;
-            }
-            (progress.completed, progress.fenced) = (progress.issued, progress.issued);
-        }
+        self.slots.iter_mut().for_each(|of| of.progress.lose());
         self.completed().collect()
     }
 
     /// True if an operation was lost with its server, or one behind it was.
     pub(crate) fn was_lost(&self, mark: Mark) -> bool {
-        self.progress.get(mark.slot as usize).is_some_and(|progress| progress.lost >= mark.value)
+        self.slots.get(mark.slot as usize).is_some_and(|of| of.progress.was_lost(mark.value))
     }
 
     /// The last operation of a slot's stream.
     pub(crate) fn last(&self, slot: u32) -> Mark {
-        Mark { slot, value: self.progress[slot as usize].issued }
+        Mark { slot, value: self.slots[slot as usize].progress.issued() }
     }
 
     fn is_idle(&mut self, slot: u32, words: &impl Words) -> bool {
@@ -336,17 +292,17 @@ impl Streams {
 
     /// Slots with work that has not passed.
     pub(crate) fn busy(&mut self, words: &impl Words) -> Vec<u32> {
-        (0..self.progress.len() as u32).filter(|slot| !self.is_idle(*slot, words)).collect()
+        (0..self.slots.len() as u32).filter(|slot| !self.is_idle(*slot, words)).collect()
     }
 
     /// True if a default stream has to wait for work of streams that take turns with it, of which its
     /// last fence knew nothing.
     #[inline(always)]
     pub(crate) fn has_news(&mut self, default: u32, words: &impl Words) -> bool {
-        let progress = &self.progress[default as usize];
-        progress.others_covered < progress.others_issued
-            && (1..self.progress.len() as u32).any(|slot| {
-                self.progress[slot as usize].turns == Some(default) && !self.is_idle(slot, words)
+        let of = &self.slots[default as usize];
+        of.others_covered < of.others_issued
+            && (1..self.slots.len() as u32).any(|slot| {
+                self.slots[slot as usize].turns == Some(default) && !self.is_idle(slot, words)
             })
     }
 }
@@ -403,7 +359,7 @@ mod tests {
         let slot = streams.create(stream(0), &memory).unwrap().index;
         let old = streams.issue(slot);
         for value in (0..20u64).map(|i| i << 30) {
-            streams.progress[slot as usize].issued = value;
+            streams.slots[slot as usize].progress = Progress::at(value);
             let mark = streams.issue(slot);
             streams.fenced(mark);
             assert!(!streams.passed(mark, &memory));

@@ -4,15 +4,14 @@
 use super::devices::Asking;
 use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
-use super::state::{
-    Chosen, ClientProcess, Phase, READY_S_MAX, Seat, State, WAITING_MAX, WaitingClient,
-};
+use super::state::{Chosen, ClientEnd, State, WAITING_MAX, WaitingClient};
 use super::{CommandConnection, Daemon};
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
 use channel::message::{Client, Hello, Message};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
+use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, Seat};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -153,9 +152,8 @@ impl Daemon {
                 return;
             }
         };
-        let server = process.and_then(|process| state.server_for_process(process));
-        let phase = server.map(|server| server.phase);
-        if let (Some(process), Some(Phase::Running)) = (process, phase) {
+        let place = process.map_or(Place::Nowhere, |process| state.servers.place_of(process));
+        if let (Some(process), Place::At(_)) = (process, place) {
             match self.hand_over(state, process, &client) {
                 HandOver::Done => {
                     self.logs.control.control(format!("{new}: Server already exists"));
@@ -173,7 +171,7 @@ impl Daemon {
         self.logs
             .control
             .control(format!("{new}: Server is not ready, push client to pending list"));
-        if phase.is_none()
+        if place == Place::Nowhere
             && let Err(error) = self.launch_for_process(state, process, gid)
             && !error.is_worth_waiting()
         {
@@ -185,8 +183,8 @@ impl Daemon {
     }
 
     pub(super) fn may_wait(&self, state: &State, uid: u32, gid: u32) -> Result<(), LaunchError> {
-        if state.stopping.is_some() {
-            return Err(LaunchError::Stopping);
+        if state.servers.stopping.is_some() {
+            return Err(NoServer::Stopping.into());
         }
         self.check_user(uid, gid)
     }
@@ -209,9 +207,11 @@ impl Daemon {
         gid: u32,
     ) -> Result<(), LaunchError> {
         let Some(process) = process else { return self.find_devices(state) };
-        let alone = state.suspects.contains(&process).then_some(process.pid);
         let gid = state.named.find(process.named).map_or(gid, |server| server.gid);
-        self.launch_for(state, process.seat(), gid, alone).map(|_| ())
+        self.check_user(process.uid, gid)?;
+        let (servers, mut hands) = state.servers_and_hands(self);
+        servers.launch_for_process(process, gid, Instant::now(), &mut hands)?;
+        Ok(())
     }
 
     /// The server and the namespace that a client of a user's chooses by its socket.
@@ -299,11 +299,10 @@ impl Daemon {
                     continue;
                 }
             };
-            let outcome = process.and_then(|process| {
-                match state.server_for_process(process)?.phase == Phase::Running {
-                    true => Some(self.hand_over(state, process, &client)),
-                    false => Some(HandOver::Later),
-                }
+            let outcome = process.and_then(|process| match state.servers.place_of(process) {
+                Place::At(_) => Some(self.hand_over(state, process, &client)),
+                Place::Later => Some(HandOver::Later),
+                Place::Nowhere => None,
             });
             match outcome {
                 Some(HandOver::Done) => self
@@ -389,16 +388,13 @@ impl Daemon {
             Ok(partition) => partition,
             Err(reason) => return HandOver::NoPartition(reason),
         };
-        let Some(server) = state.server_for_process(process).map(|server| server.pid) else {
-            return HandOver::Later;
-        };
-        let mut windows = std::mem::take(&mut state.windows);
-        let window = windows.choose(process, |server| state.serves(server));
-        state.windows = windows;
+        let Place::At(server) = state.servers.place_of(process) else { return HandOver::Later };
+        let State { windows, servers, .. } = &mut *state;
+        let window = windows.choose(process, |server| servers.serves(server), ClientEnd::has_come);
         let Some(window) = window else { return HandOver::Full };
         let group = self.memory_group(state, process);
         let Some(found) = state.server(server) else { return HandOver::Later };
-        let mut settings = found.settings.of_client(&client.wishes);
+        let mut settings = found.link.settings.of_client(&client.wishes);
         let Chosen { named, namespace } = &client.chosen;
         if *named != 0 {
             let given = (&state.defaults, &client.wishes);
@@ -423,18 +419,14 @@ impl Daemon {
         // open description, which client and daemon do not share with each other.
         let blocking = client.socket.set_nonblocking(false);
         let sent = blocking.and_then(|()| {
-            protocol::send_client(&server.socket, who, &client.socket, &client.region)
+            protocol::send_client(&server.link.socket, who, &client.socket, &client.region)
         });
         if sent.is_err() {
             return HandOver::Later;
         }
-        server.clients += 1;
-        server.idle_since = None;
-        if server.quarantine.is_some() {
-            server.quarantined = Some(Instant::now());
-        }
+        server.take_client(Instant::now());
         let server = server.pid;
-        state.windows.give(process, window, server);
+        state.windows.give(process, window, server, || ClientEnd::of(pid));
         if *named != 0 {
             state.named.enter(server, pid, namespace.clone());
         }

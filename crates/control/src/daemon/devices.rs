@@ -7,10 +7,11 @@ use super::Daemon;
 use super::admission::Door;
 use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
-use super::state::{Failures, READY_S_MAX, State};
+use super::state::State;
 use channel::message::{Devices, Message};
 use channel::socket::ReceiveError;
 use cuda_api::CUuuid;
+use recovery::servers::{Failures, NoServer, READY_S_MAX};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -87,27 +88,32 @@ impl State {
     }
 }
 
+fn not_started(error: &io::Error) -> LaunchError {
+    NoServer::NotStarted(error.to_string()).into()
+}
+
 impl Daemon {
     /// Has the devices described, unless they are known or that is under way.
     pub(super) fn find_devices(&self, state: &mut State) -> Result<(), LaunchError> {
         if state.inventory.devices.is_some() || state.inventory.is_asked() {
             return Ok(());
         }
-        if state.stopping.is_some() {
-            return Err(LaunchError::Stopping);
+        if state.servers.stopping.is_some() {
+            return Err(NoServer::Stopping.into());
         }
         if let Some(failures) = &state.inventory.failures {
             failures.may_start(Instant::now())?;
         }
-        let described = self.this.upgrade().ok_or(LaunchError::Stopping).and_then(|daemon| {
-            let (child, socket, exit) =
-                self.spawn_describer().map_err(|error| LaunchError::Spawn(error.to_string()))?;
-            std::thread::Builder::new()
-                .name("devices".to_owned())
-                .spawn(move || daemon.hear_devices(child, &socket))
-                .map_err(|error| LaunchError::Spawn(error.to_string()))?;
-            Ok(exit)
-        });
+        let described =
+            self.this.upgrade().ok_or(LaunchError::None(NoServer::Stopping)).and_then(|daemon| {
+                let (child, socket, exit) =
+                    self.spawn_describer().map_err(|error| not_started(&error))?;
+                std::thread::Builder::new()
+                    .name("devices".to_owned())
+                    .spawn(move || daemon.hear_devices(child, &socket))
+                    .map_err(|error| not_started(&error))?;
+                Ok(exit)
+            });
         match described {
             Ok(exit) => {
                 state.inventory.asked = Some(Arc::new(exit));
@@ -150,7 +156,7 @@ impl Daemon {
                 self.make_partitions_wanted(state);
             }
             // It was told to end.
-            _ if state.stopping.is_some() => {}
+            _ if state.servers.stopping.is_some() => {}
             other => {
                 let reason = match (other, status) {
                     (Ok((Message::Failed(reason), _)), _) => reason,
@@ -223,7 +229,7 @@ impl Daemon {
         let reason = state.inventory.failures.as_ref().map(|failures| failures.reason.clone());
         match found {
             Some(Ok(devices)) => Ok(devices),
-            _ => Err(reason.map_or(LaunchError::Stopping, LaunchError::Ended)),
+            _ => Err(reason.map_or(NoServer::Stopping.into(), LaunchError::Ended)),
         }
     }
 

@@ -3,11 +3,12 @@
 use super::Daemon;
 use super::admission::{Door, SILENT_MAX, Silent};
 use super::protocol::{self, Socket};
-use super::state::{ClientProcess, Phase, Seat, State};
+use super::state::State;
 use crate::accounting::Record;
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
+use recovery::servers::NoServer;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl EventLoop {
             self.advance(&mut state, now);
             daemon.changed.notify_all();
             let idle = state.servers.is_empty() && !state.inventory.is_asked();
-            if state.stopping.is_some() && idle {
+            if state.servers.stopping.is_some() && idle {
                 break;
             }
         }
@@ -83,9 +84,9 @@ impl EventLoop {
             let state = self.daemon.lock();
             let watch = |server: &super::state::Server| Watched {
                 pid: server.pid,
-                socket: server.socket.clone(),
+                socket: server.link.socket.clone(),
                 mute: server.mute,
-                exit: server.exit.clone(),
+                exit: server.link.exit.clone(),
             };
             let servers: Vec<Watched> = state.servers.iter().map(watch).collect();
             (servers, state.endpoints.watched(), self.timeout(&state, now))
@@ -173,20 +174,10 @@ impl EventLoop {
     /// How long nothing need be done if nothing happens.
     fn timeout(&self, state: &State, now: Instant) -> Option<Duration> {
         let silent = self.silent.iter().map(|silent| silent.deadline);
-        let servers = state.servers.iter().flat_map(|server| {
-            let ready = match server.phase {
-                Phase::Starting { deadline } => Some(deadline),
-                Phase::Running | Phase::Draining => None,
-            };
-            let ends = [server.kill_at, self.daemon.idle_end(server), server.quarantine_end()];
-            ready.into_iter().chain(ends.into_iter().flatten())
-        });
-        let stop = state.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
         // A client that waits although its server is ready found the server's queue full.
         let retry = (!state.waiting.is_empty()).then(|| now + Duration::from_millis(RETRY_MS));
         silent
-            .chain(servers)
-            .chain(stop)
+            .chain(state.servers.next_due())
             .chain(retry)
             .chain(self.accept_after)
             .min()
@@ -210,22 +201,13 @@ impl EventLoop {
             in_time
         });
         state.waiting.retain(|client| !client.socket.is_hung_up());
-        if let Some(mut stopping) = state.stopping {
-            let force = !stopping.forced && stopping.force_at.is_some_and(|at| now >= at);
-            for server in &mut state.servers {
-                if force || server.phase != Phase::Draining {
-                    self.daemon.tell_to_end(server, force);
-                }
-            }
-            stopping.forced |= force;
-            state.stopping = Some(stopping);
+        let (servers, mut hands) = state.servers_and_hands(&self.daemon);
+        if servers.end_all(now, &mut hands) {
             state.inventory.stop();
-            self.daemon.refuse_all(state, &super::lifecycle::LaunchError::Stopping);
+            self.daemon.refuse_all(state, &NoServer::Stopping.into());
         }
-        self.daemon.end_idle(state, now);
-        self.daemon.end_quarantines(state, now);
-        self.daemon.keep_standbys(state);
-        self.daemon.kill_overdue(state, now);
+        let (servers, mut hands) = state.servers_and_hands(&self.daemon);
+        servers.advance(now, &mut hands);
         self.daemon.serve_waiting(state, now);
     }
 
@@ -299,20 +281,15 @@ impl EventLoop {
                 Err(ReceiveError::TimedOut) => break,
                 Err(ReceiveError::Closed) => {
                     // It cannot be reached any more, whatever it still does.
-                    if !ended && let Some(lost) = state.server(server.pid) {
-                        lost.mute = true;
-                        let at = Instant::now() + Duration::from_secs(super::state::END_S_MAX);
-                        lost.kill_at.get_or_insert(at);
+                    if !ended {
+                        state.servers.is_mute(server.pid, Instant::now());
                     }
                     break;
                 }
                 Err(error) => {
                     let pid = server.pid;
                     daemon.logs.control.control(format!("Server {pid} is not understood: {error}"));
-                    if let Some(server) = state.server(pid) {
-                        server.failure = Some(error.to_string());
-                        server.kill_at.get_or_insert(Instant::now());
-                    }
+                    state.servers.is_not_understood(pid, error.to_string(), Instant::now());
                     break;
                 }
             }
@@ -326,12 +303,15 @@ impl EventLoop {
 
     fn take_message(&self, state: &mut State, pid: u32, message: Message) {
         let control = &self.daemon.logs.control;
-        let recording = state.recording_until.is_some_and(|until| until > Instant::now());
-        let Some(server) = state.server(pid) else { return };
+        let now = Instant::now();
+        let recording = state.recording_until.is_some_and(|until| until > now);
+        let (servers, mut hands) = state.servers_and_hands(&self.daemon);
+        let Some(server) = servers.get(pid) else { return };
         match message {
             Message::Ready(_) => {
-                if matches!(server.phase, Phase::Starting { .. }) {
-                    server.phase = Phase::Running;
+                if servers.is_ready(pid)
+                    && let Some(server) = servers.get(pid)
+                {
                     if recording {
                         protocol::have_recorded(server);
                     }
@@ -339,26 +319,16 @@ impl EventLoop {
                     protocol::send_settings(server, false);
                     control.control(format!("NEW SERVER {pid}: Ready"));
                 }
-                self.daemon.finish_replacing(state, pid);
+                servers.finish_replacing(pid, now, &mut hands);
             }
             Message::Failed(reason) => {
                 control.control(format!("Server {pid} failed: {reason}"));
-                server.failure = Some(reason);
+                servers.has_failed(pid, reason);
             }
-            Message::Answer(answer) => server.questions.take(answer),
-            // It ends by itself: no client shall be sent there any more.
-            Message::Exiting(()) => {
-                if server.phase == Phase::Running && server.failure.is_none() {
-                    server.phase = Phase::Draining;
-                }
-                let at = Instant::now() + Duration::from_secs(super::state::EXIT_S_MAX);
-                server.kill_at.get_or_insert(at);
-            }
+            Message::Answer(answer) => server.link.questions.take(answer),
+            Message::Exiting(()) => servers.is_exiting(pid, now),
             Message::ClientGone(process) => {
-                server.clients = server.clients.saturating_sub(1);
-                if server.clients == 0 {
-                    server.idle_since = Some(Instant::now());
-                }
+                server.lose_client(now);
                 let device = server.device;
                 state.partitions.leave(pid, process);
                 state.named.leave(pid, process);
@@ -370,15 +340,9 @@ impl EventLoop {
                     control.control(format!("What a client used cannot be written down: {error}"));
                 }
             }
-            // Its context is spoiled: the next server starts while it tells its clients.
             Message::Fault(reason) => {
                 control.control(format!("Server {pid} has met a fatal fault: {reason}"));
-                server.fault = true;
-                if server.phase == Phase::Running {
-                    server.phase = Phase::Draining;
-                }
-                let (seat, gid) = (server.seat(), server.gid);
-                self.daemon.replace(state, seat, gid);
+                servers.has_faulted(pid, now, &mut hands);
             }
             Message::MemoryWanted(process) => self.daemon.make_room(state, pid, process),
             Message::WindowFree(index) => {
@@ -391,15 +355,15 @@ impl EventLoop {
             Message::Replace(reason) => {
                 control
                     .control(format!("Server {pid} asks for another one in its place: {reason}"));
-                self.daemon.begin_replacing(state, pid);
+                servers.begin_replacing(pid, now, &mut hands);
             }
             Message::Suspect(process) => {
-                let Seat { uid, named, device } = server.seat();
+                let uid = server.uid;
                 control.control(format!(
                     "Process {process} of user {uid} may have caused the fault of server {pid}: it \
                      gets a server of its own"
                 ));
-                state.suspects.insert(ClientProcess { uid, named, pid: process, device });
+                servers.suspect(pid, process);
             }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }

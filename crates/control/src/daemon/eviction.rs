@@ -1,10 +1,11 @@
 //! Eviction: device memory for a client within its cgroup's soft limit, from one of another that is beyond its.
 
 use super::Daemon;
-use super::state::{ClientProcess, State};
+use super::state::State;
 use crate::memacct::{Candidate, CgroupLimit, cgroup_of};
 use channel::message::MemoryGroup;
 use cuda_api::CUuuid;
+use recovery::servers::ClientProcess;
 
 impl Daemon {
     /// The limits of the cgroup that a client's process is in, if memory is accounted for.
@@ -25,7 +26,7 @@ impl Daemon {
     /// A client of a server's process waits for room on its device: another client is ended for it, if there
     /// is one who may be. On a thread of its own, one at a time; the client asks again meanwhile.
     pub(super) fn make_room(&self, state: &mut State, process: u32, client: u32) {
-        if !state.features.memacct || state.memacct.evicting || state.stopping.is_some() {
+        if !state.features.memacct || state.memacct.evicting || state.servers.stopping.is_some() {
             return;
         }
         let Some(wants) = state.memacct.group(process, client).cloned() else { return };

@@ -1,25 +1,26 @@
-//! Servers from start to end: starting one as its user, taking note of what became of it, ending
-//! it in three steps (asked, told, killed).
+//! Server processes: starting one as its user, and taking note of what became of it. What is started,
+//! told and killed when is decided in crate `recovery`.
 
 use super::Daemon;
+use super::devices::Inventory;
+use super::endpoints::Endpoints;
 use super::notify::NOTIFY_SOCKET;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
-use super::state::{ClientProcess, END_S_MAX, Failures, Phase, READY_S_MAX, Seat, Server, State};
+use super::state::{Link, State};
+use crate::named::Named;
 use crate::settings::Settings;
 use cuda_api::environment::OPENMPS_CPUS;
 use cuda_api::{CUuuid, CudaError};
+use recovery::servers::{NoServer, Seat, Servers, Start, Tell};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use thiserror::Error;
-
-/// Clients wait for the end of a pause between two starts of a server if it is not longer.
-const PATIENCE_S_MAX: u64 = 10;
 
 /// Why there is no server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -44,18 +45,10 @@ pub(crate) enum LaunchError {
     NoAllowedDevice(String),
     #[error("{max} clients wait already", max = super::state::WAITING_MAX)]
     Crowded,
-    #[error("the daemon is shutting down")]
-    Stopping,
+    #[error(transparent)]
+    None(#[from] NoServer),
     #[error("this daemon does not serve {0}: its operator says whom by --allow")]
     NotAllowed(String),
-    #[error("another user's programs have the device, and this daemon serves one user at a time")]
-    OtherUserFirst,
-    #[error(
-        "the server failed {count} times, last: {reason}; it will be tried again in {seconds} s"
-    )]
-    BackOff { count: u32, reason: String, seconds: u64 },
-    #[error("the server could not be started: {0}")]
-    Spawn(String),
     #[error("the server did not start: {0}")]
     Ended(String),
 }
@@ -69,34 +62,86 @@ impl LaunchError {
             | LaunchError::ServerDeleted
             | LaunchError::OtherUser { .. }
             | LaunchError::Unmapped { .. }
-            | LaunchError::Spawn(_)
+            | LaunchError::None(NoServer::NotStarted(_))
             | LaunchError::Ended(_) => CudaError::MPS_CONNECTION_FAILED,
             LaunchError::NoSuchDevice(_) | LaunchError::NoAllowedDevice(_) => {
                 CudaError::INVALID_DEVICE
             }
             LaunchError::Crowded => CudaError::MPS_MAX_CONNECTIONS_REACHED,
-            LaunchError::Stopping | LaunchError::BackOff { .. } | LaunchError::OtherUserFirst => {
-                CudaError::MPS_SERVER_NOT_READY
-            }
+            LaunchError::None(
+                NoServer::Stopping | NoServer::BackOff { .. } | NoServer::OtherUserFirst,
+            ) => CudaError::MPS_SERVER_NOT_READY,
         }
     }
 
     /// It will pass, and soon: a client does better to wait than to fail.
     pub fn is_worth_waiting(&self) -> bool {
-        match self {
-            LaunchError::BackOff { seconds, .. } => *seconds <= PATIENCE_S_MAX,
-            LaunchError::OtherUserFirst => true,
-            _ => false,
-        }
+        matches!(self, LaunchError::None(why) if why.is_worth_waiting())
+    }
+}
+
+/// Does what the rules decide about servers.
+pub(super) struct Hands<'a> {
+    daemon: &'a Daemon,
+    named: &'a Named,
+    endpoints: &'a Endpoints,
+    inventory: &'a Inventory,
+    defaults: &'a Settings,
+}
+
+impl Tell<Link> for Hands<'_> {
+    fn shut_down(&mut self, server: &Link, force: bool) -> bool {
+        protocol::send_shutdown(&server.socket, force).is_ok()
+    }
+
+    fn hand_over(&mut self, server: &Link) -> bool {
+        protocol::send_move(&server.socket).is_ok()
+    }
+
+    fn kill(&mut self, server: &mut Link) {
+        let _ = server.child.kill();
+    }
+
+    fn look_again(&mut self) {
+        self.daemon.wake();
+    }
+
+    fn log(&mut self, text: String) {
+        self.daemon.logs.control.control(text);
+    }
+}
+
+impl Start<Link> for Hands<'_> {
+    fn start(&mut self, seat: Seat, gid: u32) -> Result<(u32, Link), String> {
+        let log = self.endpoints.log_of(seat.named).unwrap_or(&self.daemon.log_writer);
+        let settings = self.named.settings_of_server(seat.named, seat.device, self.defaults);
+        self.daemon.spawn(seat, gid, log, settings).map_err(|error| error.to_string())
+    }
+
+    fn stays(&self, seat: Seat) -> bool {
+        self.named.find(seat.named).is_some_and(|of| !of.automatic)
+    }
+
+    fn name(&self, seat: Seat) -> String {
+        let name = self.named.find(seat.named).map(|of| format!(" ('{}')", of.name));
+        name.unwrap_or_default()
+    }
+
+    fn on_device(&self, Seat { device, .. }: Seat) -> String {
+        let devices = self.inventory.devices().filter(|devices| devices.devices.len() > 1);
+        let ordinal = devices.and_then(|devices| devices.find(device));
+        ordinal.map_or_else(String::new, |ordinal| format!(" on device {ordinal} ({device})"))
     }
 }
 
 impl State {
-    /// What a line of the log says of a device behind the rest, where there are several.
-    fn suffix_of(&self, device: CUuuid) -> String {
-        let devices = self.inventory.devices().filter(|devices| devices.devices.len() > 1);
-        let ordinal = devices.and_then(|devices| devices.find(device));
-        ordinal.map_or_else(String::new, |ordinal| format!(" on device {ordinal} ({device})"))
+    /// The servers, and what does what their rules decide.
+    pub(super) fn servers_and_hands<'a>(
+        &'a mut self,
+        daemon: &'a Daemon,
+    ) -> (&'a mut Servers<Link>, Hands<'a>) {
+        let State { servers, named, endpoints, inventory, defaults, .. } = self;
+        (servers, Hands { daemon, named, endpoints, inventory, defaults })
     }
 }
 
@@ -108,69 +153,9 @@ impl Daemon {
         seat: Seat,
         gid: u32,
     ) -> Result<u32, LaunchError> {
-        if let Some(pid) = self.take_standby(state, seat) {
-            return Ok(pid);
-        }
-        self.launch_for(state, seat, gid, None)
-    }
-
-    /// Starts a server at a seat, or for one process there alone.
-    pub(super) fn launch_for(
-        &self,
-        state: &mut State,
-        seat: Seat,
-        gid: u32,
-        quarantine: Option<u32>,
-    ) -> Result<u32, LaunchError> {
-        let Seat { uid, named, device } = seat;
-        if state.stopping.is_some() {
-            return Err(LaunchError::Stopping);
-        }
-        self.check_user(uid, gid)?;
-        if self.options.access.one_user && self.has_others(state, uid) {
-            return Err(LaunchError::OtherUserFirst);
-        }
-        if let Some(failures) = state.failures.get(&seat) {
-            failures.may_start(Instant::now())?;
-        }
-        let settings = state.named.settings_of_server(named, device, &state.defaults);
-        let log = state.endpoints.log_of(named).unwrap_or(&self.log_writer);
-        match self.spawn(seat, gid, log, settings) {
-            Ok(mut server) => {
-                let pid = server.pid;
-                server.stays = state.named.find(named).is_some_and(|of| !of.automatic);
-                server.quarantine = quarantine.map(|pid| ClientProcess { uid, named, pid, device });
-                let name = state.named.find(named).map(|of| format!(" ('{}')", of.name));
-                let name = name.unwrap_or_default();
-                let whom = match quarantine {
-                    None => format!("user {uid}{name}"),
-                    Some(process) => format!("process {process} of user {uid} alone"),
-                };
-                let on = state.suffix_of(device);
-                self.logs.control.control(format!("Starting new server {pid} for {whom}{on}"));
-                state.servers.push(server);
-                self.wake();
-                Ok(pid)
-            }
-            Err(error) => {
-                self.logs.control.control(format!("No server for user {uid}: {error}"));
-                self.count_failure(state, seat, Duration::ZERO, error.to_string());
-                Err(LaunchError::Spawn(error.to_string()))
-            }
-        }
-    }
-
-    /// Whether servers of other users are there. They take no more programs then, and end with those
-    /// that they have.
-    fn has_others(&self, state: &mut State, uid: u32) -> bool {
-        let mut any = false;
-        for server in state.servers.iter_mut().filter(|server| server.uid != uid) {
-            any = true;
-            if server.phase == Phase::Running {
-                self.tell_to_end(server, false);
-            }
-        }
-        any
+        self.check_user(seat.uid, gid)?;
+        let (servers, mut hands) = state.servers_and_hands(self);
+        Ok(servers.launch(seat, gid, Instant::now(), &mut hands)?)
     }
 
     /// Whether this daemon may serve the user at all: root's serves everyone, another its owner.
@@ -219,8 +204,14 @@ impl Daemon {
         Ok(command)
     }
 
-    fn spawn(&self, seat: Seat, gid: u32, log: &OwnedFd, settings: Settings) -> io::Result<Server> {
-        let Seat { uid, named, device } = seat;
+    fn spawn(
+        &self,
+        seat: Seat,
+        gid: u32,
+        log: &OwnedFd,
+        settings: Settings,
+    ) -> io::Result<(u32, Link)> {
+        let Seat { uid, device, .. } = seat;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = self.server_command(&theirs)?;
@@ -246,147 +237,32 @@ impl Daemon {
         let child = command.spawn()?;
         let pid = child.id();
         let exit = pidfd(pid)?;
-        let started = Instant::now();
-        Ok(Server {
-            settings,
-            pid,
-            uid,
-            device,
-            named,
-            stays: false,
+        let link = Link {
             socket: Arc::new(ours),
-            mute: false,
             exit: Arc::new(exit),
             child,
-            phase: Phase::Starting { deadline: started + Duration::from_secs(READY_S_MAX) },
-            started,
-            failure: None,
-            kill_at: None,
             questions: Questions::default(),
-            clients: 0,
-            idle_since: None,
-            fault: false,
-            gid,
-            replaces: None,
-            standby: false,
-            quarantine: None,
-            quarantined: None,
-        })
-    }
-
-    /// Asks a server to end when its clients are gone; or tells it to end now, and kills it if it
-    /// does not.
-    pub(super) fn tell_to_end(&self, server: &mut Server, force: bool) {
-        let pid = server.pid;
-        self.logs.control.control(format!("Try shutting down server {pid}, backoff is disabled"));
-        let never_ready = matches!(server.phase, Phase::Starting { .. });
-        server.phase = Phase::Draining;
-        let told = protocol::send_shutdown(&server.socket, force);
-        if force || never_ready || told.is_err() {
-            let kill_at = Instant::now() + Duration::from_secs(END_S_MAX);
-            server.kill_at = Some(server.kill_at.map_or(kill_at, |earlier| earlier.min(kill_at)));
-        }
+            settings,
+        };
+        Ok((pid, link))
     }
 
     /// Takes an ended server out of the list and counts how it ended.
     pub(super) fn reap(&self, state: &mut State, pid: u32) {
-        let Some(index) = state.servers.iter().position(|server| server.pid == pid) else { return };
-        let mut server = state.servers.remove(index);
-        let status = match server.child.wait() {
-            Ok(status) => status,
-            Err(error) => {
-                self.logs.control.control(format!("Server {pid} is lost: {error}"));
-                ExitStatus::from_raw(0)
-            }
+        let Some(server) = state.server(pid) else { return };
+        let how = match server.link.child.wait() {
+            Ok(status) => ending(status),
+            Err(error) => format!("is lost: {error}"),
         };
-        self.logs.control.control(format!("Server {pid} {}", ending(status)));
-        state.last_answers.keep(pid, std::mem::take(&mut server.questions));
+        let (servers, mut hands) = state.servers_and_hands(self);
+        let Some(ended) = servers.has_ended(pid, &how, Instant::now(), &mut hands) else { return };
+        let seat = ended.server.seat();
+        state.last_answers.keep(pid, ended.server.link.questions);
         state.partitions.forget_server(pid);
         state.named.forget_server(pid);
         state.memacct.forget_server(pid);
-        if let Some(process) = server.quarantine {
-            state.suspects.remove(&process);
-        }
-        let expected = server.phase == Phase::Draining;
-        let served = match server.phase {
-            Phase::Starting { .. } => Duration::ZERO,
-            Phase::Running | Phase::Draining => server.started.elapsed(),
-        };
-        if expected {
-            state.failures.remove(&server.seat());
-            self.end_needless_standby(state, server.seat());
-            return;
-        }
-        let reason =
-            server.failure.clone().unwrap_or_else(|| format!("server {pid} {}", ending(status)));
-        if server.phase == Phase::Running && server.clients > 0 {
-            // They will come.
-            self.replace(state, server.seat(), server.gid);
-        }
-        if matches!(server.phase, Phase::Starting { .. }) {
-            let error = LaunchError::Ended(reason.clone());
-            self.refuse_waiting(state, server.seat(), &error);
-        }
-        self.count_failure(state, server.seat(), served, reason);
-    }
-
-    pub(super) fn count_failure(
-        &self,
-        state: &mut State,
-        failed: Seat,
-        served: Duration,
-        reason: String,
-    ) {
-        let now = Instant::now();
-        let failures = Failures::after(state.failures.get(&failed), served, now, reason);
-        let pause_s = (failures.until - now).as_secs();
-        if pause_s > 0 {
-            self.logs.control.control(format!(
-                "Servers of user {} failed {} times, no new one for {pause_s} s",
-                failed.uid, failures.count
-            ));
-        }
-        state.failures.insert(failed, failures);
-    }
-
-    /// When a server is to end for want of clients, if nothing happens before: one of another user
-    /// than the daemon's, which holds a context on the device for nobody.
-    pub(super) fn idle_end(&self, server: &Server) -> Option<Instant> {
-        // What an operator has named stays until the operator takes it away.
-        let idle = server.phase == Phase::Running && server.uid != self.owner && !server.stays;
-        server.idle_since.filter(|_| idle)?.checked_add(self.idle_max?)
-    }
-
-    /// Ends the servers that no client has used for long.
-    pub(super) fn end_idle(&self, state: &mut State, now: Instant) {
-        for server in &mut state.servers {
-            if self.idle_end(server).is_some_and(|at| now >= at) {
-                self.logs.control.control(format!(
-                    "Server {} of user {} has had no client for {} s",
-                    server.pid,
-                    server.uid,
-                    self.idle_max.unwrap_or_default().as_secs()
-                ));
-                self.tell_to_end(server, false);
-            }
-        }
-    }
-
-    /// Kills servers whose time is over.
-    pub(super) fn kill_overdue(&self, state: &mut State, now: Instant) {
-        for server in &mut state.servers {
-            if let Phase::Starting { deadline } = server.phase
-                && now >= deadline
-            {
-                server.failure = Some(format!("not ready after {READY_S_MAX} s"));
-                server.kill_at.get_or_insert(now);
-            }
-            if server.kill_at.is_some_and(|at| now >= at) {
-                let pid = server.pid;
-                self.logs.control.control(format!("Server {pid} does not end, killing it"));
-                let _ = server.child.kill();
-                server.kill_at = Some(now + Duration::from_secs(END_S_MAX));
-            }
+        if let Some(reason) = ended.refuse {
+            self.refuse_waiting(state, seat, &LaunchError::Ended(reason));
         }
     }
 }

@@ -34,7 +34,7 @@ impl Daemon {
             state.servers.iter_mut().filter(on_device).map(|server| server.clients).sum();
         let share = policy.of(u32::try_from(programs).unwrap_or(u32::MAX));
         for server in state.servers.iter_mut().filter(|server| server.device == device) {
-            server.settings.set_share(share, SetBy::Daemon);
+            server.link.settings.set_share(share, SetBy::Daemon);
             // A server that starts has no clients yet.
             protocol::send_settings(server, true);
         }
@@ -94,7 +94,10 @@ impl Daemon {
         look: impl FnOnce(&Settings) -> R,
     ) -> Result<R, QueryError> {
         let mut state = self.lock();
-        state.server(server).map(|server| look(&server.settings)).ok_or(QueryError::Gone(server))
+        state
+            .server(server)
+            .map(|server| look(&server.link.settings))
+            .ok_or(QueryError::Gone(server))
     }
 
     /// Sets the share of SMs of clients of servers to come.
@@ -107,8 +110,8 @@ impl Daemon {
     pub(crate) fn set_default_priority(&self, priority: Priority) {
         let mut state = self.lock();
         state.defaults.set_priority(priority, SetBy::Daemon);
-        for server in &mut state.servers {
-            server.settings.set_priority(priority, SetBy::Daemon);
+        for server in state.servers.iter_mut() {
+            server.link.settings.set_priority(priority, SetBy::Daemon);
             protocol::send_settings(server, false);
         }
     }
@@ -151,7 +154,7 @@ impl Daemon {
     ) -> Result<(), ChangeError> {
         let mut state = self.lock();
         let server = state.server(pid).ok_or(QueryError::Gone(pid))?;
-        change(&mut server.settings).map_err(ChangeError::Refused)?;
+        change(&mut server.link.settings).map_err(ChangeError::Refused)?;
         protocol::send_settings(server, false);
         Ok(())
     }

@@ -21,8 +21,7 @@ mod questions;
 mod scheduling;
 mod start;
 mod state;
-mod succession;
-mod windows;
+mod upgrade;
 
 pub(crate) use named::{ClientRow, Features, NewServer};
 
@@ -40,8 +39,9 @@ use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use lifecycle::LaunchError;
 use questions::Reply;
+use recovery::servers::{Phase, Seat};
 use scheduling::Scheduling;
-use state::{Phase, Seat, State, Stopping};
+use state::State;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,10 +100,6 @@ pub struct Daemon {
     log_writer: OwnedFd,
     programs: Box<dyn Programs>,
     commands: Commands,
-    /// How long a server of another user than the daemon's stays without a client.
-    idle_max: Option<Duration>,
-    /// A server in standby is kept beside each that serves.
-    standby: bool,
     /// The program of servers, if it is not this one.
     program: Mutex<Option<PathBuf>>,
     /// What its owner has to know, a sentence each.
@@ -171,7 +167,7 @@ impl Daemon {
 
     /// True once it takes no more clients, and ends with the last of those that it has.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.lock().stopping.is_some()
+        self.lock().servers.stopping.is_some()
     }
 
     pub(crate) fn clients_waiting(&self) -> usize {
@@ -185,7 +181,7 @@ impl Daemon {
             pid: server.pid,
             uid: server.uid,
             name: state.named.find(server.named).map(|of| of.name.clone()),
-            state: server.state(),
+            state: state::state_of(server),
         };
         state.servers.iter().map(summary).collect()
     }
@@ -263,13 +259,13 @@ impl Daemon {
     ) -> (MutexGuard<'a, State>, Result<Reply, QueryError>) {
         let (mut state, _) =
             self.wait_until(state, Some(deadline), |state| match state.server(pid) {
-                Some(server) if !server.questions.is_answered(number) => None,
+                Some(server) if !server.link.questions.is_answered(number) => None,
                 _ => Some(()),
             });
         let reply = match state.server(pid) {
             // It may have answered and then ended, before this thread had its turn.
             None => state.last_answers.close(pid, number).ok_or(QueryError::Gone(pid)),
-            Some(server) => server.questions.close(number).ok_or(QueryError::Silent(pid)),
+            Some(server) => server.link.questions.close(number).ok_or(QueryError::Silent(pid)),
         };
         (state, reply)
     }
@@ -299,7 +295,7 @@ impl Daemon {
     ) -> Result<(), LaunchError> {
         let mut started = Vec::with_capacity(seats.len());
         for &seat in seats {
-            started.push(match state.server_for(seat) {
+            started.push(match state.servers.at(seat) {
                 Some(server) => server.pid,
                 None => self.launch(&mut state, seat, gid)?,
             });
@@ -313,7 +309,7 @@ impl Daemon {
                     None => Some(false),
                 });
             if ready != Some(true) {
-                let failures = state.failures.get(seat);
+                let failures = state.servers.failures_at(*seat);
                 let reason = failures.map(|failures| failures.reason.clone());
                 return Err(LaunchError::Ended(
                     reason.unwrap_or_else(|| "it was shut down".to_owned()),
@@ -326,8 +322,9 @@ impl Daemon {
     /// Tells a server to end when its clients are gone, or now.
     pub(crate) fn shutdown_server(&self, pid: u32, force: bool) -> Result<(), QueryError> {
         let mut state = self.lock();
-        let server = state.server(pid).ok_or(QueryError::Gone(pid))?;
-        self.tell_to_end(server, force);
+        let (servers, mut hands) = state.servers_and_hands(self);
+        let server = servers.get(pid).ok_or(QueryError::Gone(pid))?;
+        server.tell_to_end(force, Instant::now(), &mut hands);
         drop(state);
         self.wake();
         Ok(())
@@ -361,13 +358,7 @@ impl Daemon {
     fn begin_stop(&self, timeout: Option<Duration>) {
         let force_at = timeout.map(|timeout| Instant::now() + timeout);
         let mut state = self.lock();
-        match &mut state.stopping {
-            Some(stopping) => {
-                let sooner = [stopping.force_at, force_at].into_iter().flatten().min();
-                stopping.force_at = sooner;
-            }
-            none => *none = Some(Stopping { force_at, forced: false }),
-        }
+        state.servers.stop(force_at);
         drop(state);
         self.wake();
     }
@@ -412,11 +403,11 @@ fn open_question(state: &mut State, pid: u32, question: Question) -> Result<u32,
     if matches!(server.phase, Phase::Starting { .. }) {
         return Err(QueryError::NotReady(pid));
     }
-    let number = server.questions.open();
-    match protocol::send_question(&server.socket, number, question) {
+    let number = server.link.questions.open();
+    match protocol::send_question(&server.link.socket, number, question) {
         Ok(()) => Ok(number),
         Err(_) => {
-            server.questions.close(number);
+            server.link.questions.close(number);
             Err(QueryError::Silent(pid))
         }
     }

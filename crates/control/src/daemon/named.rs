@@ -1,7 +1,7 @@
 //! What the daemon does with named servers and namespaces: makes them, starts them, ends them.
 
 use super::lifecycle::LaunchError;
-use super::state::{Chosen, Phase, Seat, State};
+use super::state::{Chosen, State};
 use super::{Daemon, protocol};
 use crate::configuration::{Configuration, PartitionConfiguration};
 use crate::named::{DEFAULT_NAMESPACE, NamedError, NamedServer, NamespaceLimits};
@@ -9,6 +9,7 @@ use crate::partitions::{Partition, Purpose};
 use crate::status::{Client, ServerState};
 use channel::message::Device;
 use cuda_api::CUuuid;
+use recovery::servers::{NoServer, Phase, Seat};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -79,7 +80,7 @@ impl Daemon {
         rows.map(|server| ProcessRow {
             named: server.named,
             pid: server.pid,
-            state: server.state(),
+            state: super::state::state_of(server),
             device: server.device,
         })
         .collect()
@@ -139,7 +140,7 @@ impl Daemon {
         self.check_user(uid, gid)?;
         let (allowed, namespaces) = (Vec::new(), BTreeMap::new());
         let new = NamedServer { number: 0, name, uid, gid, automatic: true, allowed, namespaces };
-        let named = self.enter_server(state, new).map_err(LaunchError::Spawn)?;
+        let named = self.enter_server(state, new).map_err(NoServer::NotStarted)?;
         Ok(Chosen { named, namespace })
     }
 
@@ -200,8 +201,9 @@ impl Daemon {
                  terminates them"
             ));
         }
-        for server in state.servers.iter_mut().filter(|server| server.named == number) {
-            self.tell_to_end(server, true);
+        let (servers, mut hands) = state.servers_and_hands(self);
+        for server in servers.iter_mut().filter(|server| server.named == number) {
+            server.tell_to_end(true, Instant::now(), &mut hands);
         }
         state.endpoints.close_server(&self.directory_of(name), number);
         state.partitions.forget_named(number);
@@ -236,7 +238,7 @@ impl Daemon {
         state.named.change(name, user, limits).map_err(text)?;
         let State { servers, named, defaults, .. } = &mut *state;
         for server in servers.iter_mut().filter(|server| server.named == number) {
-            server.settings = named.settings_of_server(number, server.device, defaults);
+            server.link.settings = named.settings_of_server(number, server.device, defaults);
             protocol::send_settings(server, false);
         }
         Ok(())

@@ -1,9 +1,10 @@
 //! The daemon's side of the protocol: what it sends. Every socket here is non-blocking.
 
-use super::state::{Phase, Server};
+use super::state::Server;
 use channel::message::{Ask, Devices, Message, Question, Refused, Settings};
 pub(super) use channel::socket::SeqPacket as Socket;
 use cuda_api::CudaError;
+use recovery::servers::Phase;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,15 +15,15 @@ pub(super) fn send_question(server: &Socket, number: u32, question: Question) ->
 /// Has a server that is ready record its clients' work before it has any. Its answer is dropped: no
 /// question has the number 0.
 pub(super) fn have_recorded(server: &Server) {
-    let _ = send_question(&server.socket, 0, Question::Trace(1));
+    let _ = send_question(&server.link.socket, 0, Question::Trace(1));
 }
 
 /// Tells a server that is ready what its clients are given, for its log: without it the log lacks a
 /// line. With `now` clients that are there get the share too. One that starts is told when it is ready.
 pub(super) fn send_settings(server: &Server, now: bool) {
     if !matches!(server.phase, Phase::Starting { .. }) {
-        let settings = Settings { now, ..server.settings.of_server() };
-        let _ = server.socket.send(&Message::Settings(settings), &[]);
+        let settings = Settings { now, ..server.link.settings.of_server() };
+        let _ = server.link.socket.send(&Message::Settings(settings), &[]);
     }
 }
 

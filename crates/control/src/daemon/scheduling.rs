@@ -1,10 +1,10 @@
 //! Scheduling as the operator sets it: rules for clients, and settings for servers, those to come too.
 
 use super::limits::ChangeError;
-use super::state::Phase;
 use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use crate::users;
 use channel::message::{Question, Schedule};
+use recovery::servers::Phase;
 use scheduling::rules::{RuleError, Rules};
 use scheduling::settings::SettingError;
 use scheduling::{ClientSettings, Settings};

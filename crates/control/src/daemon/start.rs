@@ -16,6 +16,7 @@ use crate::settings::Settings;
 use channel::socket::Listener;
 use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_IDLE_S, OPENMPS_STANDBY};
 use cuda_api::settings::parse_cpus;
+use recovery::servers::{Rules, Servers};
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -130,23 +131,26 @@ pub fn run(
 
     let waker = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
         .map_err(system("making an eventfd"))?;
+    let owner = rustix::process::geteuid().as_raw();
+    let standby =
+        options.standby || std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1");
+    let one_user = options.access.one_user;
+    let mut servers = Servers::default();
+    servers.rules = Rules { owner, standby, one_user, idle_max: idle_max() };
     let daemon = Arc::new_cyclic(|this| Daemon {
         this: this.clone(),
-        owner: rustix::process::geteuid().as_raw(),
+        owner,
         directory,
         book: open_book(&logs),
         logs,
         log_writer,
         programs,
         commands,
-        idle_max: idle_max(),
-        standby: options.standby
-            || std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1"),
         program: Mutex::default(),
         warnings,
         options,
         scheduling,
-        state: Mutex::new(State { defaults, ..State::default() }),
+        state: Mutex::new(State { defaults, servers, ..State::default() }),
         changed: Condvar::new(),
         waker,
     });

@@ -16,6 +16,7 @@ use channel::socket::{Interest, SeqPacket};
 use channel::system;
 use cuda_api::settings::{Percentage, Priority};
 use cuda_api::{CUuuid, CudaError, result_code};
+use recovery::Admission;
 use scheduling::{Class, ClientSettings};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -112,7 +113,7 @@ impl Clients {
         &mut self,
         client: Client,
         files: Vec<OwnedFd>,
-        ready: bool,
+        admission: Admission,
         room: io::Result<()>,
     ) {
         let log = self.common.log.clone();
@@ -128,18 +129,14 @@ impl Clients {
             }
         };
         log.line("Received new client request");
-        if self.common.fault().is_some() {
-            // A connection that is closed without a word is tried again: at the next server.
-            return self.turn_away(&client);
-        }
-        if self.moving {
-            // Likewise.
-            return self.turn_away(&client);
-        }
-        if !ready {
-            self.turn_away(&client);
-            let reason = "the server is ending and takes no more clients";
-            return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, reason);
+        match admission {
+            Admission::Taken => {}
+            Admission::TurnedAway => return self.turn_away(&client),
+            Admission::Refused => {
+                self.turn_away(&client);
+                let reason = "the server is ending and takes no more clients";
+                return refuse(&socket, CudaError::MPS_SERVER_NOT_READY, reason);
+            }
         }
         if self.common.device.is_prohibited() {
             self.turn_away(&client);

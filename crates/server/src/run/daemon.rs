@@ -1,6 +1,6 @@
 //! What the daemon says, and what is done about it.
 
-use super::{Ending, Server, counts};
+use super::{Server, counts};
 use crate::session::End;
 use channel::message::{
     Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, Schedule, ServerStatus,
@@ -16,8 +16,8 @@ impl Server {
     pub(super) fn obey(&mut self, message: Message, files: Vec<OwnedFd>, room: io::Result<()>) {
         match message {
             Message::Client(client) => {
-                let ready = self.ending == Ending::No;
-                self.clients.take(client, files, ready, room);
+                let admission = self.ending.admits(self.common.fault().is_some());
+                self.clients.take(client, files, admission, room);
                 self.settle();
             }
             Message::Ask(Ask { number, question }) => match question {
@@ -81,16 +81,13 @@ impl Server {
             log.line(format!("Server was unable to shutdown due to {clients} active clients"));
             log.line("Waiting for current clients to finish");
         }
-        if self.ending == Ending::No {
-            self.ending = Ending::WhenIdle;
-        }
+        self.ending.when_idle();
     }
 
     /// Sends the clients to the next server, when what they have under way is done, and ends.
     fn move_clients(&mut self) {
         self.common.log.line("The clients go on at another server");
-        if matches!(self.ending, Ending::No | Ending::WhenIdle) {
-            self.ending = Ending::Moving;
+        if self.ending.hand_over() {
             self.clients.end_all(End::HandedOver);
         }
     }

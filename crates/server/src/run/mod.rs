@@ -20,12 +20,12 @@ use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
 use cuda_api::CUuuid;
+use recovery::{Ending, Trial};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trial::Trial;
 
 /// How long a server that ends at once waits for its sessions to clear up. What still runs then
 /// ends with the process.
@@ -143,20 +143,6 @@ fn fail(control: &SeqPacket, log: &Log, reason: &str) -> Exit {
     Exit::StartFailed
 }
 
-/// What the server does about its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    /// Nothing: it serves.
-    No,
-    /// It takes no more clients and ends with the last of them.
-    WhenIdle,
-    /// It takes no more clients, has told those that it had to go elsewhere, and waits until they
-    /// have been told.
-    Moving,
-    /// It has ended all sessions and waits for them until then.
-    By(Instant),
-}
-
 /// The main thread's state.
 struct Server {
     common: Arc<Common>,
@@ -183,9 +169,9 @@ impl Server {
             control,
             stop: options.stop,
             clients,
-            ending: Ending::No,
+            ending: Ending::default(),
             daemon_gone: false,
-            trial: Trial::None,
+            trial: Trial::default(),
             asked_for_replacement: false,
             spare: Vec::new(),
         }
@@ -226,21 +212,14 @@ impl Server {
 
     /// True if there is nothing more to do.
     fn is_over(&self) -> bool {
-        match self.ending {
-            Ending::No => self.trial == Trial::Closed && self.clients.all_inactive(),
-            Ending::WhenIdle => self.clients.is_empty(),
-            Ending::Moving => self.clients.all_inactive(),
-            Ending::By(deadline) => self.clients.all_inactive() || Instant::now() >= deadline,
-        }
+        let (listed, inactive) = (!self.clients.is_empty(), self.clients.all_inactive());
+        self.ending.is_over(self.trial, listed, inactive, Instant::now())
     }
 
     /// Waits for something to happen, and sees to it.
     fn wait(&mut self) {
-        let deadline = match self.ending {
-            Ending::By(deadline) => Some(deadline),
-            _ => None,
-        };
-        let wakes = [deadline, self.clients.next_enforcement(), self.trial_deadline()];
+        let wakes =
+            [self.ending.deadline(), self.clients.next_enforcement(), self.trial.deadline()];
         let wakes = wakes.into_iter().flatten().min();
         let timeout = wakes.map(|at| at.saturating_duration_since(Instant::now()));
         let mut interests = vec![Interest::readable(&self.wakeups)];
@@ -281,17 +260,10 @@ impl Server {
         if control {
             self.listen();
         }
-        if stop && self.ending_deadline().is_none() {
+        if stop && self.ending.deadline().is_none() {
             self.stop = None;
             self.common.log.line("Server has been notified to shutdown");
             self.end_now(End::ServerEnds);
-        }
-    }
-
-    fn ending_deadline(&self) -> Option<Instant> {
-        match self.ending {
-            Ending::By(deadline) => Some(deadline),
-            _ => None,
         }
     }
 
@@ -341,9 +313,7 @@ impl Server {
                     "The control daemon is gone: {error}. This server ends with its last client"
                 ));
                 self.daemon_gone = true;
-                if self.ending == Ending::No {
-                    self.ending = Ending::WhenIdle;
-                }
+                self.ending.when_idle();
             }
         }
     }
@@ -358,8 +328,7 @@ impl Server {
 
     /// Ends all sessions and then the server.
     fn end_now(&mut self, reason: End) {
-        if self.ending_deadline().is_none() {
-            self.ending = Ending::By(Instant::now() + FORCED_END_MAX);
+        if self.ending.at_once(Instant::now() + FORCED_END_MAX) {
             self.clients.end_all(reason);
         }
     }

@@ -1,9 +1,7 @@
-//! A fault of the shared context: whose it was, and what becomes of the others.
+//! A fault of the shared context: the clients are heard, and told what becomes of them.
 //!
-//! The provider says that there was a fault, and neither where nor whose. Each session says whether
-//! kernels of its client were under way. If only one had any, that client gets the error. Of several
-//! the daemon is told: each of them goes on at a server of its own and repeats there what it can, and
-//! whoever faults again is alone then. Clients that had no kernel under way go on at the next server.
+//! Whose it was is decided in crate `recovery`. Of several that may have caused it the daemon is told:
+//! each gets a server of its own.
 //!
 //! Nothing runs in the context any more when the first client is told, so none of them repeats work
 //! beside its own first attempt.
@@ -13,45 +11,27 @@ use super::clients::Clients;
 use crate::session::{End, Stage};
 use crate::window::device_window_of;
 use channel::message::Message;
-use std::time::{Duration, Instant};
-
-/// How long sessions may take to say what was under way: calls in a spoiled context return at once.
-const PLEA_MAX: Duration = Duration::from_millis(250);
-
-/// Where the server is after a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trial {
-    /// There was none.
-    None,
-    /// The sessions are asked, until then.
-    Open(Instant),
-    /// All clients have been told.
-    Closed,
-}
+use recovery::{Accused, Part};
+use std::time::Instant;
 
 impl Server {
     /// Goes on with what a fault calls for, as far as the sessions have spoken.
     pub(super) fn try_fault(&mut self) {
         let Some(fault) = self.common.fault() else { return };
-        if self.trial == Trial::None {
+        let now = Instant::now();
+        if self.trial.open(now) {
             // The daemon first, so that the next server starts meanwhile.
             self.tell(&Message::Fault(fault.to_string()));
             self.common.device.settle_after_fault();
             self.clients.ring_all();
-            self.trial = Trial::Open(Instant::now() + PLEA_MAX);
         }
-        let Trial::Open(deadline) = self.trial else { return };
-        if !self.clients.have_pleaded() && Instant::now() < deadline {
-            return;
-        }
-        self.trial = Trial::Closed;
-        let suspects = self.clients.suspects();
-        if let [_, _, ..] = suspects[..] {
-            for pid in &suspects {
-                self.tell(&Message::Suspect(*pid));
+        let Some(parts) = self.trial.judge(&self.clients.accused(), now) else { return };
+        for (pid, part) in self.clients.pids().into_iter().zip(&parts) {
+            if *part == Part::Suspect {
+                self.tell(&Message::Suspect(pid));
             }
         }
-        self.clients.pass_verdict(suspects.len() == 1);
+        self.clients.pass_verdict(&parts);
         // Only now: it may take a moment, and no client needs it.
         let report = self.common.fault_report();
         self.clients.log(format!("The device's fault, {fault}: {}", report.text));
@@ -63,14 +43,6 @@ impl Server {
             self.clients.log(format!("The fault's address is {address:#x}, {whose}"));
         }
     }
-
-    /// When the sessions will have had their time, if they are asked.
-    pub(super) fn trial_deadline(&self) -> Option<Instant> {
-        match self.trial {
-            Trial::Open(deadline) => Some(deadline),
-            Trial::None | Trial::Closed => None,
-        }
-    }
 }
 
 /// True if an address lies in the device window with that number.
@@ -79,34 +51,31 @@ fn window_holds(number: u32, address: u64) -> bool {
 }
 
 impl Clients {
-    /// True if every session that serves a client has said what was under way.
-    fn have_pleaded(&self) -> bool {
-        self.links().all(|link| link.stage() != Stage::Active || link.plea().is_some())
-    }
-
-    /// The processes of clients that may have caused the fault: those whose kernels were under way,
-    /// and those whose sessions did not say.
-    fn suspects(&self) -> Vec<u32> {
-        let suspects = self.links().filter(|link| match link.plea() {
-            Some(plea) => plea.suspect,
-            // Where a session ends, a kernel of its client may be running on.
-            None => link.stage() == Stage::Active,
+    /// All, as a trial sees them.
+    fn accused(&self) -> Vec<Accused> {
+        let accused = self.links().map(|link| Accused {
+            active: link.stage() == Stage::Active,
+            plea: link.plea().map(|plea| plea.suspect),
         });
-        suspects.map(|link| link.identity.pid).collect()
+        accused.collect()
     }
 
-    /// Tells every client what becomes of it; `known` if the one suspect is the cause.
-    fn pass_verdict(&self, known: bool) {
-        for link in self.links() {
-            let suspect = link.plea().is_none_or(|plea| plea.suspect);
-            let verdict = match (suspect, known) {
-                (true, true) => "it gets the error",
-                (true, false) => "goes on at a server of its own: others may have been it too",
-                (false, _) => "goes on at another server",
+    /// The processes of all, in the same order.
+    fn pids(&self) -> Vec<u32> {
+        self.links().map(|link| link.identity.pid).collect()
+    }
+
+    /// Tells every client what becomes of it.
+    fn pass_verdict(&self, parts: &[Part]) {
+        for (link, part) in self.links().zip(parts) {
+            let verdict = match part {
+                Part::Guilty => "it gets the error",
+                Part::Suspect => "goes on at a server of its own: others may have been it too",
+                Part::Innocent => "goes on at another server",
             };
             let why = link.plea().map_or("its session did not say", |plea| &plea.text);
             self.log(format!("Client {}: {why}; {verdict}", link.name()));
-            link.end(if suspect && known { End::Guilty } else { End::Moved });
+            link.end(if *part == Part::Guilty { End::Guilty } else { End::Moved });
         }
     }
 }

@@ -4,15 +4,12 @@
 //! be done, or is copied out before its place is written again. So the ring, with the few words that
 //! are noted here at each push, holds all that was posted and is not known to be done.
 
-use crate::connection::Mark;
-use channel::region::{RECORD_BYTES_MAX, RING_BYTES, Region};
+use crate::Mark;
+use channel::region::Region;
 use channel::ring::{RingMemory, stored_record};
+use core::marker::PhantomData;
 use std::collections::{BTreeMap, VecDeque};
 
-/// The ring is looked through when so much of it has been written.
-const PART_BYTES: u64 = RING_BYTES / 4;
-/// What one record and the pad before it take at most.
-const MARGIN_BYTES: u64 = 2 * RECORD_BYTES_MAX;
 /// Most words that are kept of records whose place in the ring was needed.
 const KEPT_WORDS_MAX: usize = 2 << 20;
 
@@ -26,17 +23,20 @@ struct Entry {
 
 /// An operation with its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Posted {
-    pub(crate) mark: Mark,
-    pub(crate) opcode: u16,
-    pub(crate) words: Vec<u64>,
+pub struct Posted {
+    /// Which operation of which stream it is.
+    pub mark: Mark,
+    /// The record's opcode.
+    pub opcode: u16,
+    /// The record's payload.
+    pub words: Vec<u64>,
     /// The server had taken it.
-    pub(crate) taken: bool,
+    pub taken: bool,
 }
 
 /// What was posted through one ring.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub struct Journal<M = Region> {
     /// In the order of the ring.
     entries: VecDeque<Entry>,
     /// Operations whose records were copied out.
@@ -48,46 +48,59 @@ pub(crate) struct Journal {
     unwaited: BTreeMap<u32, u64>,
     /// The ring may be written up to here before it is looked through again.
     limit: u64,
+    ring: PhantomData<fn(M)>,
 }
 
-impl Journal {
+impl<M: RingMemory> Default for Journal<M> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<M: RingMemory> Journal<M> {
+    /// The ring is looked through when so much of it has been written.
+    const PART_BYTES: u64 = M::RING_BYTES / 4;
+    /// What one record and the pad before it take at most.
+    const MARGIN_BYTES: u64 = 2 * M::RECORD_BYTES_MAX;
+
     /// Of a ring that is new.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
+            ring: PhantomData,
             entries: VecDeque::with_capacity(1024),
             kept: Vec::new(),
             kept_words: 0,
             incomplete: false,
             unwaited: BTreeMap::new(),
-            limit: PART_BYTES,
+            limit: Self::PART_BYTES,
         }
     }
 
     /// Notes an operation whose record was pushed at that position of the ring.
     #[inline(always)]
-    pub(crate) fn note(&mut self, position: u64, mark: Mark) {
+    pub fn note(&mut self, position: u64, mark: Mark) {
         self.entries.push_back(Entry { position, mark });
     }
 
     /// True if the ring must be looked through ([`Self::look_through`]) before more is pushed.
     #[inline(always)]
-    pub(crate) fn is_due(&self, head: u64) -> bool {
+    pub fn is_due(&self, head: u64) -> bool {
         head >= self.limit
     }
 
     /// Forgets operations that are done, and copies out those that are not and whose places are
     /// needed next.
     #[cold]
-    pub(crate) fn look_through(
+    pub fn look_through(
         &mut self,
         head: u64,
-        region: &Region,
+        ring: &M,
         mut done: impl FnMut(Mark) -> bool,
         waited: impl Fn(Mark) -> bool,
     ) {
-        self.limit = head + PART_BYTES;
+        self.limit = head + Self::PART_BYTES;
         // What lies before this may be written over until the next time.
-        let needed = (self.limit + MARGIN_BYTES).saturating_sub(RING_BYTES);
+        let needed = (self.limit + Self::MARGIN_BYTES).saturating_sub(M::RING_BYTES);
         let words = &mut self.kept_words;
         self.kept.retain(|posted| {
             let stays = !done(posted.mark);
@@ -108,7 +121,7 @@ impl Journal {
                 }
                 continue;
             }
-            match stored_record(region, entry.position) {
+            match stored_record(ring, entry.position) {
                 Some((opcode, words)) if self.kept_words + words.len() <= KEPT_WORDS_MAX => {
                     self.kept_words += words.len();
                     self.kept.push(Posted { mark: entry.mark, opcode, words, taken: true });
@@ -119,16 +132,16 @@ impl Journal {
     }
 
     /// True if no operation was forgotten that the program has not waited for.
-    pub(crate) fn is_whole(&self, waited: impl Fn(Mark) -> bool) -> bool {
+    pub fn is_whole(&self, waited: impl Fn(Mark) -> bool) -> bool {
         self.unwaited.iter().all(|(slot, value)| waited(Mark { slot: *slot, value: *value }))
     }
 
     /// All operations that are noted, in their order, and whether that is all that were posted and
     /// not known to be done. `tail` is how far the server had taken records.
-    pub(crate) fn take(&mut self, region: &Region, tail: u64) -> (Vec<Posted>, bool) {
+    pub fn take(&mut self, ring: &M, tail: u64) -> (Vec<Posted>, bool) {
         let mut all = std::mem::take(&mut self.kept);
         for entry in self.entries.drain(..) {
-            match stored_record(region, entry.position) {
+            match stored_record(ring, entry.position) {
                 Some((opcode, words)) => {
                     let taken = entry.position < tail;
                     all.push(Posted { mark: entry.mark, opcode, words, taken });
@@ -140,11 +153,6 @@ impl Journal {
         *self = Self::new();
         (all, complete)
     }
-}
-
-/// How far the server of a region had taken records from its ring.
-pub(crate) fn taken_of(region: &Region) -> u64 {
-    region.position(channel::ring::Position::Tail)
 }
 
 #[cfg(test)]
@@ -182,7 +190,7 @@ mod tests {
                 assert!(consumer.pop(&mut record).unwrap());
             }
         }
-        let (all, complete) = journal.take(&region, taken_of(&region));
+        let (all, complete) = journal.take(&region, consumer.tail());
         assert!(complete);
         let found = |value| {
             let posted = all.iter().find(|posted| posted.mark.value == value)?;

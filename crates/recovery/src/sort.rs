@@ -8,13 +8,13 @@
 //! shortest stretch is what is uncertain, the longest what was posted since the program last waited.
 //!
 //! What an operation reads and writes is known to the byte for copies and fills, and to the allocation
-//! for kernels ([`super::effects`]).
+//! for kernels (the client's `replay/effects.rs`).
 
 use core::ops::Range;
 
 /// What to do with work that is uncertain: OPENMPS_REPLAY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Policy {
+pub enum Policy {
     /// Repeat what gives the same result; else tell.
     #[default]
     Auto,
@@ -26,7 +26,7 @@ pub(crate) enum Policy {
 
 impl Policy {
     /// As the environment says it.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         match text.trim() {
             "auto" => Some(Self::Auto),
             "always" => Some(Self::Always),
@@ -38,35 +38,39 @@ impl Policy {
 
 /// What an operation does with memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Access {
-    pub(crate) reads: Vec<Range<u64>>,
-    pub(crate) writes: Vec<Range<u64>>,
+pub struct Access {
+    /// Where it reads: addresses.
+    pub reads: Vec<Range<u64>>,
+    /// Where it writes, likewise.
+    pub writes: Vec<Range<u64>>,
     /// It reads variables of modules, wherever they are.
-    pub(crate) reads_variables: bool,
-    pub(crate) writes_variables: bool,
+    pub reads_variables: bool,
+    /// It writes them.
+    pub writes_variables: bool,
     /// It writes all that `writes` says, and not perhaps only a part.
-    pub(crate) exact: bool,
+    pub exact: bool,
     /// More, or it is not known what.
-    pub(crate) opaque: bool,
+    pub opaque: bool,
 }
 
 /// One operation, in the order in which they were posted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Operation {
+pub struct Operation {
     /// The server had taken it.
-    pub(crate) taken: bool,
+    pub taken: bool,
     /// Its stream is known to have got past it.
-    pub(crate) done: bool,
+    pub done: bool,
     /// The program has waited for it, or for something behind it in its stream.
-    pub(crate) waited: bool,
+    pub waited: bool,
     /// What it does besides, when it is done.
-    pub(crate) again: Again,
-    pub(crate) access: Access,
+    pub again: Again,
+    /// What it does with memory.
+    pub access: Access,
 }
 
 /// Whether an operation that is known to be done can be done once more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Again {
+pub enum Again {
     /// It can.
     #[default]
     Can,
@@ -78,7 +82,7 @@ pub(crate) enum Again {
 
 /// What becomes of the operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Those with these indices are posted again.
     Repeat(Vec<usize>),
     /// What was under way is lost, and the program is told.
@@ -87,12 +91,7 @@ pub(crate) enum Verdict {
 
 /// Sorts operations. `complete` if these are all that are not known to be done; `whole` if they are
 /// all that the program has not waited for.
-pub(crate) fn sort(
-    operations: &[Operation],
-    complete: bool,
-    whole: bool,
-    policy: Policy,
-) -> Verdict {
+pub fn sort(operations: &[Operation], complete: bool, whole: bool, policy: Policy) -> Verdict {
     let undone = |o: &Operation| !o.done;
     let unwaited = |o: &Operation| !o.done || !o.waited && o.again != Again::Idle;
     let chosen = |which: &dyn Fn(&Operation) -> bool| {

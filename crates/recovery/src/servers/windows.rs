@@ -3,69 +3,67 @@
 //! A client's addresses are its own for life, whichever server it is at. So the daemon gives them
 //! out, and keeps those of clients whose server has ended or is about to: they come again, and get
 //! what they had. A process on several devices is a client of each one's server, and its windows there
-//! are different ones, so that memory of one device has its address at the other servers too. Plain data; that a process lives is asked of its descriptor.
+//! are different ones, so that memory of one device has its address at the other servers too. By what
+//! it is known that a process has ended is `E`.
 
-use super::state::ClientProcess as Process;
+use super::ClientProcess as Process;
 use channel::limits::WINDOWS_MAX;
-use channel::socket::{Interest, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::os::fd::OwnedFd;
-use std::time::Duration;
 
 /// A client's windows.
 #[derive(Debug)]
-struct Holder {
+struct Holder<E> {
     process: Process,
     index: u32,
     /// The server that it was handed to last.
     server: u32,
-    /// Readable when the process has ended; `None` if that cannot be known.
-    exit: Option<OwnedFd>,
-}
-
-impl Holder {
-    fn has_ended(&self) -> bool {
-        let Some(exit) = &self.exit else { return true };
-        let ready = poll(&[Interest::readable(exit)], Some(Duration::ZERO));
-        ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.readable))
-    }
+    /// By what it is known that the process has ended.
+    exit: E,
 }
 
 /// All windows that clients have.
-#[derive(Debug, Default)]
-pub(super) struct Windows {
-    holders: Vec<Holder>,
+#[derive(Debug)]
+pub struct Windows<E> {
+    holders: Vec<Holder<E>>,
 }
 
-impl Windows {
+impl<E> Default for Windows<E> {
+    fn default() -> Self {
+        Self { holders: Vec::new() }
+    }
+}
+
+impl<E> Windows<E> {
     /// The number of the windows for a process that goes to a server: those that it had at one that
     /// takes no more clients, or others that no client of the user has; `None` if there are none.
-    pub fn choose(&mut self, process: Process, serves: impl Fn(u32) -> bool) -> Option<u32> {
-        let left = |h: &&Holder| h.process == process && !serves(h.server);
+    pub fn choose(
+        &mut self,
+        process: Process,
+        serves: impl Fn(u32) -> bool,
+        has_ended: impl Fn(&E) -> bool,
+    ) -> Option<u32> {
+        let left = |h: &&Holder<E>| h.process == process && !serves(h.server);
         if let Some(holder) = self.holders.iter().find(left) {
             return Some(holder.index);
         }
-        self.holders.retain(|holder| serves(holder.server) || !holder.has_ended());
+        self.holders.retain(|holder| serves(holder.server) || !has_ended(&holder.exit));
         let taken =
             |index| self.holders.iter().any(|h| (h.process.uid, h.index) == (process.uid, index));
         (0..WINDOWS_MAX).find(|index| !taken(*index))
     }
 
     /// The process has the windows that were chosen for it, at that server.
-    pub fn give(&mut self, process: Process, index: u32, server: u32) {
-        let known = |h: &&mut Holder| (h.process.uid, h.index) == (process.uid, index);
+    pub fn give(&mut self, process: Process, index: u32, server: u32, exit: impl FnOnce() -> E) {
+        let known = |h: &&mut Holder<E>| (h.process.uid, h.index) == (process.uid, index);
         if let Some(holder) = self.holders.iter_mut().find(known) {
             holder.server = server;
             return;
         }
-        let exit = Pid::from_raw(process.pid.cast_signed())
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        self.holders.push(Holder { process, index, server, exit });
+        self.holders.push(Holder { process, index, server, exit: exit() });
     }
 
     /// A server needs windows of a client no more, which is gone.
     pub fn free(&mut self, uid: u32, index: u32, server: u32) {
-        let freed = |h: &Holder| (h.process.uid, h.index, h.server) == (uid, index, server);
+        let freed = |h: &Holder<E>| (h.process.uid, h.index, h.server) == (uid, index, server);
         self.holders.retain(|holder| !freed(holder));
     }
 }
@@ -75,8 +73,15 @@ mod tests {
     use super::*;
     use cuda_api::CUuuid;
 
+    /// Whether a process has ended: 1 lives, others have.
+    fn has_ended(pid: &u32) -> bool {
+        *pid != ME
+    }
+
+    const ME: u32 = 1;
+
     fn take(
-        windows: &mut Windows,
+        windows: &mut Windows<u32>,
         (uid, pid): (u32, u32),
         server: u32,
         serves: impl Fn(u32) -> bool,
@@ -89,28 +94,28 @@ mod tests {
     }
 
     fn take_on(
-        windows: &mut Windows,
+        windows: &mut Windows<u32>,
         process: Process,
         server: u32,
         serves: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let index = windows.choose(process, serves)?;
-        windows.give(process, index, server);
+        let index = windows.choose(process, serves, has_ended)?;
+        windows.give(process, index, server, || process.pid);
         Some(index)
     }
 
     #[test]
     fn who_comes_again_gets_what_it_had_and_no_other_gets_it_meanwhile() {
-        let me = std::process::id();
+        let me = ME;
         let windows = &mut Windows::default();
         let serves = |server| server == 2;
         assert_eq!(take(windows, (7, me), 1, |_| true), Some(0));
         assert_eq!(take(windows, (7, me), 1, |_| true), Some(1), "a second client of the process");
         assert_eq!(take(windows, (8, me), 9, |_| true), Some(0), "another user's are others");
         // Server 1 ends. A newcomer at server 2 gets others, as this process lives.
-        assert_eq!(take(windows, (7, 1), 2, serves), Some(2));
+        assert_eq!(take(windows, (7, 3), 2, serves), Some(2));
         assert_eq!(
-            windows.choose(process(7, me, 0), serves),
+            windows.choose(process(7, me, 0), serves, has_ended),
             Some(0),
             "it was not handed over yet"
         );
@@ -125,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_process_has_other_windows_on_each_device_and_gets_them_back_there() {
-        let me = std::process::id();
+        let me = ME;
         let windows = &mut Windows::default();
         let (first, second) = (process(7, me, 1), process(7, me, 2));
         assert_eq!(take_on(windows, first, 1, |_| true), Some(0));
@@ -137,11 +142,9 @@ mod tests {
 
     #[test]
     fn windows_of_processes_that_have_ended_are_free() {
-        let mut child = std::process::Command::new("true").spawn().unwrap();
         let windows = &mut Windows::default();
-        assert_eq!(take(windows, (7, child.id()), 1, |_| true), Some(0));
-        child.wait().unwrap();
-        assert_eq!(take(windows, (7, 1), 2, |server| server == 2), Some(0));
+        assert_eq!(take(windows, (7, 5), 1, |_| true), Some(0));
+        assert_eq!(take(windows, (7, 3), 2, |server| server == 2), Some(0));
     }
 
     #[test]

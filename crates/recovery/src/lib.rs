@@ -1,0 +1,27 @@
+//! Rules of recovery: who gets which server, whose a fault was, and what a program's work in flight
+//! becomes.
+//!
+//! Decisions alone: no process is started here, no socket is written to and no clock is read. The
+//! daemon (`control`), the server and the client do what is decided here, and so does the simulator
+//! in `tests/simulation`, with a clock of its own.
+
+#![forbid(unsafe_code)]
+
+mod attempts;
+mod ending;
+mod in_flight;
+mod journal;
+mod mark;
+mod progress;
+pub mod servers;
+mod sort;
+mod trial;
+
+pub use attempts::{Attempts, Obstacle};
+pub use ending::{Admission, Ending};
+pub use in_flight::InFlight;
+pub use journal::{Journal, Posted};
+pub use mark::Mark;
+pub use progress::{Progress, Words};
+pub use sort::{Access, Again, Operation, Policy, Verdict, sort};
+pub use trial::{Accused, Judgement, Part, Trial};

@@ -1,0 +1,116 @@
+//! Progress of a stream: which of its operations were posted, fenced, done, waited for and lost.
+//!
+//! Numbers are 64 bits wide and never wrap; in shared memory stand their lower 32.
+
+use crate::Mark;
+use channel::region::Region;
+
+/// Where the completion words are.
+pub trait Words {
+    /// The word of a slot.
+    fn word(&self, slot: u32) -> u32;
+}
+
+impl Words for Region {
+    #[inline(always)]
+    fn word(&self, slot: u32) -> u32 {
+        self.completion_word(slot).map_or(0, |word| word.load())
+    }
+}
+
+/// How far the stream of a slot has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// Operations posted.
+    issued: u64,
+    /// Operations that a posted fence covers.
+    fenced: u64,
+    /// Operations known to have passed.
+    completed: u64,
+    /// Operations that the program has waited for.
+    waited: u64,
+    /// Operations up to here were lost with their server.
+    lost: u64,
+}
+
+impl Progress {
+    /// Of a stream whose last operation has that number, and whose operations have passed.
+    pub fn at(value: u64) -> Self {
+        Self { issued: value, fenced: value, completed: value, ..Self::default() }
+    }
+
+    /// Counts an operation that was just posted. Returns its number.
+    #[inline(always)]
+    pub fn issue(&mut self) -> u64 {
+        self.issued += 1;
+        self.issued
+    }
+
+    /// Operations posted.
+    #[inline(always)]
+    pub fn issued(&self) -> u64 {
+        self.issued
+    }
+
+    /// Operations known to have passed.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Operations that the program has waited for.
+    pub fn waited(&self) -> u64 {
+        self.waited
+    }
+
+    /// The number that a fence must write so that the operation of that number can be waited for;
+    /// `None` if one is underway.
+    pub fn fence_for(&self, value: u64) -> Option<u64> {
+        (self.fenced < value).then_some(self.issued)
+    }
+
+    /// Counts a fence that was just posted.
+    pub fn fenced(&mut self, value: u64) {
+        self.fenced = self.fenced.max(value);
+    }
+
+    /// True if operations were posted that no fence covers.
+    pub fn is_unfenced(&self) -> bool {
+        self.fenced < self.issued
+    }
+
+    /// True if the operation of a mark in this slot has passed, as far as the device has said.
+    #[inline]
+    pub fn passed(&mut self, mark: Mark, words: &impl Words) -> bool {
+        if self.completed < mark.value {
+            let ahead = words.word(mark.slot).wrapping_sub(self.completed as u32);
+            // Neither a word that goes back nor one that is ahead of all fences is believed.
+            if (ahead as i32) > 0 {
+                self.completed = self.fenced.min(self.completed + u64::from(ahead));
+            }
+        }
+        self.completed >= mark.value
+    }
+
+    /// The program has waited for the operation of that number.
+    pub fn waited_for(&mut self, value: u64) {
+        self.waited = self.waited.max(value);
+    }
+
+    /// With a new server: no fence is underway, and what has passed is known.
+    pub fn forget_fences(&mut self) {
+        self.fenced = self.completed;
+    }
+
+    /// Everything that is outstanding is lost: it counts as passed, with nothing done.
+    pub fn lose(&mut self) {
+        if self.completed < self.issued {
+            self.lost = self.issued;
+        }
+        (self.completed, self.fenced) = (self.issued, self.issued);
+    }
+
+    /// True if the operation of that number was lost with its server, or one behind it was.
+    pub fn was_lost(&self, value: u64) -> bool {
+        self.lost >= value
+    }
+}

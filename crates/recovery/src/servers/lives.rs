@@ -1,0 +1,222 @@
+//! Lives of servers: what they say of themselves, ending one in three steps (asked, told, killed), and
+//! what follows from an end.
+
+use super::{
+    ClientProcess, END_S_MAX, EXIT_S_MAX, Ended, Failures, NoServer, Phase, READY_S_MAX, Seat,
+    Server, Servers, Start, Stopping, Tell,
+};
+use std::fmt;
+use std::time::{Duration, Instant};
+
+impl<L> Server<L> {
+    /// Asks it to end when its clients are gone; or tells it to end now, and kills it if it does not.
+    pub fn tell_to_end(&mut self, force: bool, now: Instant, hands: &mut impl Tell<L>) {
+        hands.log(format!("Try shutting down server {}, backoff is disabled", self.pid));
+        let never_ready = matches!(self.phase, Phase::Starting { .. });
+        self.phase = Phase::Draining;
+        let told = hands.shut_down(&self.link, force);
+        if force || never_ready || !told {
+            self.kill_by(now + Duration::from_secs(END_S_MAX));
+        }
+    }
+
+    /// Tells it to send its clients to another one.
+    pub(super) fn send_clients_away(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+        self.phase = Phase::Draining;
+        if !hands.hand_over(&self.link) {
+            self.kill_at = Some(now);
+        }
+    }
+
+    fn kill_by(&mut self, at: Instant) {
+        self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
+    }
+}
+
+impl<L> Servers<L> {
+    /// A server says that it is ready. True if it is the first time.
+    pub fn is_ready(&mut self, pid: u32) -> bool {
+        let starting = |server: &&mut Server<L>| matches!(server.phase, Phase::Starting { .. });
+        self.get(pid).filter(starting).map(|server| server.phase = Phase::Running).is_some()
+    }
+
+    /// A server says why it could not start.
+    pub fn has_failed(&mut self, pid: u32, reason: String) {
+        if let Some(server) = self.get(pid) {
+            server.failure = Some(reason);
+        }
+    }
+
+    /// A server ends by itself: no client shall be sent there any more.
+    pub fn is_exiting(&mut self, pid: u32, now: Instant) {
+        let Some(server) = self.get(pid) else { return };
+        if server.phase == Phase::Running && server.failure.is_none() {
+            server.phase = Phase::Draining;
+        }
+        server.kill_at.get_or_insert(now + Duration::from_secs(EXIT_S_MAX));
+    }
+
+    /// A server's context is spoiled: the next one starts while it tells its clients.
+    pub fn has_faulted(&mut self, pid: u32, now: Instant, hands: &mut impl Start<L>) {
+        let Some(server) = self.get(pid) else { return };
+        server.fault = true;
+        if server.phase == Phase::Running {
+            server.phase = Phase::Draining;
+        }
+        let (seat, gid) = (server.seat(), server.gid);
+        self.replace(seat, gid, now, hands);
+    }
+
+    /// A process may have caused the fault of a server: it gets a server of its own.
+    pub fn suspect(&mut self, pid: u32, process: u32) {
+        let Some(server) = self.get(pid) else { return };
+        let Seat { uid, named, device } = server.seat();
+        self.suspects.insert(ClientProcess { uid, named, pid: process, device });
+    }
+
+    /// A server has closed its socket: it cannot be reached any more, whatever it still does.
+    pub fn is_mute(&mut self, pid: u32, now: Instant) {
+        if let Some(lost) = self.get(pid) {
+            lost.mute = true;
+            lost.kill_at.get_or_insert(now + Duration::from_secs(END_S_MAX));
+        }
+    }
+
+    /// A server said what cannot be understood.
+    pub fn is_not_understood(&mut self, pid: u32, reason: String, now: Instant) {
+        if let Some(server) = self.get(pid) {
+            server.failure = Some(reason);
+            server.kill_at.get_or_insert(now);
+        }
+    }
+
+    /// Takes an ended server out of the list and counts how it ended: `ending` says it.
+    pub fn has_ended(
+        &mut self,
+        pid: u32,
+        ending: &str,
+        now: Instant,
+        hands: &mut impl Start<L>,
+    ) -> Option<Ended<L>> {
+        let index = self.list.iter().position(|server| server.pid == pid)?;
+        let server = self.list.remove(index);
+        hands.log(format!("Server {pid} {ending}"));
+        if let Some(process) = server.quarantine {
+            self.suspects.remove(&process);
+        }
+        let seat = server.seat();
+        let expected = server.phase == Phase::Draining;
+        if expected {
+            self.failures.remove(&seat);
+            self.end_needless_standby(seat, now, hands);
+            return Some(Ended { server, refuse: None });
+        }
+        let reason = server.failure.clone().unwrap_or_else(|| format!("server {pid} {ending}"));
+        let was_ready = server.phase == Phase::Running;
+        if was_ready && server.clients > 0 {
+            // They will come.
+            self.replace(seat, server.gid, now, hands);
+        }
+        let served = was_ready.then(|| now.saturating_duration_since(server.started));
+        self.count_failure(seat, served, now, reason.clone(), hands);
+        Some(Ended { server, refuse: (!was_ready).then_some(reason) })
+    }
+
+    /// Counts a failure at a seat, of a server that was there for so long; `None`: it was never ready.
+    pub(super) fn count_failure(
+        &mut self,
+        seat: Seat,
+        served: Option<Duration>,
+        now: Instant,
+        reason: String,
+        hands: &mut impl Start<L>,
+    ) {
+        let served = served.unwrap_or_default();
+        let failures = Failures::after(self.failures.get(&seat), served, now, reason);
+        let pause_s = (failures.until - now).as_secs();
+        if pause_s > 0 {
+            hands.log(format!(
+                "Servers of user {} failed {} times, no new one for {pause_s} s",
+                seat.uid, failures.count
+            ));
+        }
+        self.failures.insert(seat, failures);
+    }
+
+    /// On the way to the daemon's end: tells servers, and after some time those again that wait for
+    /// their clients. True if the daemon is on that way.
+    pub fn end_all(&mut self, now: Instant, hands: &mut impl Tell<L>) -> bool {
+        let Some(mut stopping) = self.stopping else { return false };
+        let force = !stopping.forced && stopping.force_at.is_some_and(|at| now >= at);
+        for server in &mut self.list {
+            if force || server.phase != Phase::Draining {
+                server.tell_to_end(force, now, hands);
+            }
+        }
+        stopping.forced |= force;
+        self.stopping = Some(stopping);
+        true
+    }
+
+    /// Sets out for the daemon's end. A second time can only make it come sooner.
+    pub fn stop(&mut self, force_at: Option<Instant>) {
+        match &mut self.stopping {
+            Some(stopping) => {
+                let sooner = [stopping.force_at, force_at].into_iter().flatten().min();
+                stopping.force_at = sooner;
+            }
+            none => *none = Some(Stopping { force_at, forced: false }),
+        }
+    }
+
+    /// Ends the servers that no client has used for long.
+    pub(super) fn end_idle(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+        let rules = self.rules;
+        for server in &mut self.list {
+            if rules.idle_end(server).is_some_and(|at| now >= at) {
+                hands.log(format!(
+                    "Server {} of user {} has had no client for {} s",
+                    server.pid,
+                    server.uid,
+                    rules.idle_max.unwrap_or_default().as_secs()
+                ));
+                server.tell_to_end(false, now, hands);
+            }
+        }
+    }
+
+    /// Kills servers whose time is over.
+    pub(super) fn kill_overdue(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+        for server in &mut self.list {
+            if let Phase::Starting { deadline } = server.phase
+                && now >= deadline
+            {
+                server.failure = Some(format!("not ready after {READY_S_MAX} s"));
+                server.kill_at.get_or_insert(now);
+            }
+            if server.kill_at.is_some_and(|at| now >= at) {
+                hands.log(format!("Server {} does not end, killing it", server.pid));
+                hands.kill(&mut server.link);
+                server.kill_at = Some(now + Duration::from_secs(END_S_MAX));
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoServer {}
+
+impl fmt::Display for NoServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stopping => f.write_str("the daemon is shutting down"),
+            Self::OtherUserFirst => f.write_str(
+                "another user's programs have the device, and this daemon serves one user at a time",
+            ),
+            Self::BackOff { count, reason, seconds } => write!(
+                f,
+                "the server failed {count} times, last: {reason}; it will be tried again in {seconds} s"
+            ),
+            Self::NotStarted(reason) => write!(f, "the server could not be started: {reason}"),
+        }
+    }
+}

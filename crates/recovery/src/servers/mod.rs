@@ -1,0 +1,258 @@
+//! Servers of a daemon: who gets which, when one is started, told, replaced and killed.
+//!
+//! What a server is reached by (its process, its socket) is `L` here, and only handed on. What is to
+//! be done about it is said to [`Tell`] and [`Start`].
+
+mod failures;
+mod lives;
+mod seat;
+mod server;
+mod succession;
+mod windows;
+
+pub use failures::Failures;
+pub use seat::{ClientProcess, Seat};
+pub use server::{Phase, Server};
+pub use windows::Windows;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to get ready: drivers on machines of many GPUs take half a minute.
+pub const READY_S_MAX: u64 = 120;
+/// How long a server that was told to end at once may take, before it is killed: it gives its
+/// clients' running kernels 5 s.
+pub const END_S_MAX: u64 = 8;
+/// How long a server may take from its last word to its exit: drivers take seconds to let go of
+/// a device.
+pub const EXIT_S_MAX: u64 = 60;
+/// How long a process stays alone that may have caused a fault, when it has done nothing wrong again.
+pub const QUARANTINE_MS: u64 = 1500;
+/// Clients wait for the end of a pause between two starts of a server if it is not longer.
+const PATIENCE_S_MAX: u64 = 10;
+
+/// Does what is decided about servers that there are.
+pub trait Tell<L> {
+    /// Tells a server to end: with its last client, or now. False if it cannot be told.
+    fn shut_down(&mut self, server: &L, force: bool) -> bool;
+    /// Tells a server to send its clients to another one, and to end. False if it cannot be told.
+    fn hand_over(&mut self, server: &L) -> bool;
+    /// Kills a server.
+    fn kill(&mut self, server: &mut L);
+    /// The state is to be looked at once more, soon.
+    fn look_again(&mut self);
+    /// Writes a line to the log.
+    fn log(&mut self, text: String);
+}
+
+/// Starts servers.
+pub trait Start<L>: Tell<L> {
+    /// Starts a process at a seat. Returns its PID and what it is reached by, or why there is none.
+    fn start(&mut self, seat: Seat, gid: u32) -> Result<(u32, L), String>;
+    /// True if a server at that seat stays without clients.
+    fn stays(&self, seat: Seat) -> bool;
+    /// Behind a user in the log: the name of the seat's server, ` ('name')`, if it has one.
+    fn name(&self, seat: Seat) -> String;
+    /// At the end of a line of the log: the device, if there are several.
+    fn on_device(&self, seat: Seat) -> String;
+}
+
+/// Why no server is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoServer {
+    /// The daemon ends.
+    Stopping,
+    /// Servers of another user are there, and users take turns.
+    OtherUserFirst,
+    /// It failed several times: a pause.
+    BackOff {
+        /// How often.
+        count: u32,
+        /// How the last one ended.
+        reason: String,
+        /// How long the pause still is, s.
+        seconds: u64,
+    },
+    /// There is no process, for this reason.
+    NotStarted(String),
+}
+
+impl NoServer {
+    /// It will pass, and soon: a client does better to wait than to fail.
+    pub fn is_worth_waiting(&self) -> bool {
+        match self {
+            Self::BackOff { seconds, .. } => *seconds <= PATIENCE_S_MAX,
+            Self::OtherUserFirst => true,
+            Self::Stopping | Self::NotStarted(_) => false,
+        }
+    }
+}
+
+/// What the operator wants of servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The daemon's own user.
+    pub owner: u32,
+    /// A server in standby is kept beside each that serves.
+    pub standby: bool,
+    /// Users take turns.
+    pub one_user: bool,
+    /// How long a server of another user than the daemon's stays without a client; `None`: for ever.
+    pub idle_max: Option<Duration>,
+}
+
+/// The way to the end of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopping {
+    /// When servers are told not to wait for their clients any more; `None`: never.
+    pub force_at: Option<Instant>,
+    /// They have been told.
+    pub forced: bool,
+}
+
+/// Where a process that comes is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// At that server, which is ready.
+    At(u32),
+    /// At one that gets ready.
+    Later,
+    /// There is none: one must be started.
+    Nowhere,
+}
+
+/// How the end of a server is to be passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended<L> {
+    /// It.
+    pub server: Server<L>,
+    /// It never got ready: those who wait for one at its seat are to be told why.
+    pub refuse: Option<String>,
+}
+
+/// All servers, with what is known of seats and processes.
+#[derive(Debug)]
+pub struct Servers<L> {
+    /// Oldest first.
+    list: Vec<Server<L>>,
+    failures: BTreeMap<Seat, Failures>,
+    /// Processes that may have caused a fault: each gets a server of its own.
+    suspects: BTreeSet<ClientProcess>,
+    /// Set when the daemon ends.
+    pub stopping: Option<Stopping>,
+    /// What the operator wants.
+    pub rules: Rules,
+}
+
+impl<L> Default for Servers<L> {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            failures: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            stopping: None,
+            rules: Rules::default(),
+        }
+    }
+}
+
+impl<L> Servers<L> {
+    /// All, oldest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Server<L>> {
+        self.list.iter()
+    }
+
+    /// All, oldest first.
+    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Server<L>> {
+        self.list.iter_mut()
+    }
+
+    /// True if there is none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// The server with that PID.
+    pub fn get(&mut self, pid: u32) -> Option<&mut Server<L>> {
+        self.list.iter_mut().find(|server| server.pid == pid)
+    }
+
+    /// The server that takes new clients, ready or not.
+    pub fn at(&mut self, seat: Seat) -> Option<&mut Server<L>> {
+        self.list.iter_mut().find(|server| {
+            server.seat() == seat
+                && server.takes_clients()
+                && server.quarantine.is_none()
+                && !server.standby
+        })
+    }
+
+    /// The server in standby.
+    fn standby_at(&mut self, seat: Seat) -> Option<&mut Server<L>> {
+        let stands_by = |server: &&mut Server<L>| {
+            server.seat() == seat && server.standby && server.takes_clients()
+        };
+        self.list.iter_mut().find(stands_by)
+    }
+
+    /// The server for a process: that of its user, but for one that may have caused a fault.
+    pub fn of_process(&mut self, process: ClientProcess) -> Option<&mut Server<L>> {
+        if !self.suspects.contains(&process) {
+            return self.at(process.seat());
+        }
+        self.list
+            .iter_mut()
+            .find(|server| server.takes_clients() && server.quarantine == Some(process))
+    }
+
+    /// Where a process that comes is served.
+    pub fn place_of(&mut self, process: ClientProcess) -> Place {
+        match self.of_process(process) {
+            Some(server) if server.phase == Phase::Running => Place::At(server.pid),
+            Some(_) => Place::Later,
+            None => Place::Nowhere,
+        }
+    }
+
+    /// True if a server still takes clients.
+    pub fn serves(&self, pid: u32) -> bool {
+        self.list.iter().any(|server| server.pid == pid && server.phase == Phase::Running)
+    }
+
+    /// Failures of servers at a seat.
+    pub fn failures_at(&self, seat: Seat) -> Option<&Failures> {
+        self.failures.get(&seat)
+    }
+
+    /// When something is due here, if nothing happens before.
+    pub fn next_due(&self) -> Option<Instant> {
+        let servers = self.list.iter().flat_map(|server| {
+            let ready = match server.phase {
+                Phase::Starting { deadline } => Some(deadline),
+                Phase::Running | Phase::Draining => None,
+            };
+            let ends = [server.kill_at, self.rules.idle_end(server), server.quarantine_end()];
+            ready.into_iter().chain(ends.into_iter().flatten())
+        });
+        let stop = self.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
+        servers.chain(stop).min()
+    }
+
+    /// Does what is due.
+    pub fn advance(&mut self, now: Instant, hands: &mut impl Start<L>) {
+        self.end_idle(now, hands);
+        self.end_quarantines(now, hands);
+        self.keep_standbys(now, hands);
+        self.kill_overdue(now, hands);
+    }
+}
+
+impl Rules {
+    /// When a server is to end for want of clients, if nothing happens before: one of another user
+    /// than the daemon's, which holds a context on the device for nothing.
+    fn idle_end<L>(&self, server: &Server<L>) -> Option<Instant> {
+        // What an operator has named stays until the operator takes it away.
+        let idle = server.phase == Phase::Running && server.uid != self.owner && !server.stays;
+        server.idle_since.filter(|_| idle)?.checked_add(self.idle_max?)
+    }
+}

@@ -1,0 +1,123 @@
+//! A server process as the daemon knows it.
+
+use super::{ClientProcess, QUARANTINE_MS, READY_S_MAX, Seat};
+use cuda_api::CUuuid;
+use std::time::{Duration, Instant};
+
+/// How far a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It gets ready.
+    Starting {
+        /// By then it must be.
+        deadline: Instant,
+    },
+    /// It takes clients.
+    Running,
+    /// Told to end, or about to: no new clients.
+    Draining,
+}
+
+/// A server process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server<L> {
+    /// Its PID.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// The device that it serves.
+    pub device: CUuuid,
+    /// Number of the named server whose process it is; 0: the user's own.
+    pub named: u32,
+    /// It stays without clients.
+    pub stays: bool,
+    /// What it is reached by.
+    pub link: L,
+    /// It closed its socket, so there is nothing to hear.
+    pub mute: bool,
+    /// How far it is.
+    pub phase: Phase,
+    /// Since when it is there.
+    pub started: Instant,
+    /// Why it could not start, in its own words.
+    pub failure: Option<String>,
+    /// After this it is killed.
+    pub kill_at: Option<Instant>,
+    /// Clients that it was handed and that are not gone.
+    pub clients: usize,
+    /// Since when it has none, if it had one.
+    pub idle_since: Option<Instant>,
+    /// Its context is spoiled.
+    pub fault: bool,
+    /// It is there to take another one's place, and serves nobody.
+    pub standby: bool,
+    /// The server whose place it takes when it is ready.
+    pub replaces: Option<u32>,
+    /// The process for which alone it is there.
+    pub quarantine: Option<ClientProcess>,
+    /// Since when the process in quarantine is there.
+    pub quarantined: Option<Instant>,
+}
+
+impl<L> Server<L> {
+    /// One that was just started.
+    pub(super) fn new(pid: u32, seat: Seat, gid: u32, now: Instant, link: L) -> Self {
+        let Seat { uid, named, device } = seat;
+        Self {
+            pid,
+            uid,
+            gid,
+            device,
+            named,
+            stays: false,
+            link,
+            mute: false,
+            phase: Phase::Starting { deadline: now + Duration::from_secs(READY_S_MAX) },
+            started: now,
+            failure: None,
+            kill_at: None,
+            clients: 0,
+            idle_since: None,
+            fault: false,
+            standby: false,
+            replaces: None,
+            quarantine: None,
+            quarantined: None,
+        }
+    }
+
+    /// Where it serves.
+    pub fn seat(&self) -> Seat {
+        Seat { uid: self.uid, named: self.named, device: self.device }
+    }
+
+    /// When the one process for which it is there has been alone for long enough.
+    pub fn quarantine_end(&self) -> Option<Instant> {
+        let since = self.quarantined.filter(|_| self.phase == Phase::Running)?;
+        since.checked_add(Duration::from_millis(QUARANTINE_MS))
+    }
+
+    /// True if it takes clients, now or when it is ready.
+    pub fn takes_clients(&self) -> bool {
+        matches!(self.phase, Phase::Starting { .. } | Phase::Running)
+    }
+
+    /// A client was handed to it.
+    pub fn take_client(&mut self, now: Instant) {
+        self.clients += 1;
+        self.idle_since = None;
+        if self.quarantine.is_some() {
+            self.quarantined = Some(now);
+        }
+    }
+
+    /// A client of it is gone.
+    pub fn lose_client(&mut self, now: Instant) {
+        self.clients = self.clients.saturating_sub(1);
+        if self.clients == 0 {
+            self.idle_since = Some(now);
+        }
+    }
+}

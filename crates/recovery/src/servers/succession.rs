@@ -1,0 +1,249 @@
+//! Succession: servers in place of others: after a fault or a death at once, as planned beside the old
+//! one, from a server in standby; and servers for one process that may have caused a fault.
+
+use super::{ClientProcess, NoServer, Phase, Seat, Server, Servers, Start};
+use std::time::Instant;
+
+impl<L> Servers<L> {
+    /// Starts a server at a seat that has none. Returns its PID; it is not ready yet.
+    ///
+    /// # Errors
+    /// None is started, for this reason.
+    pub fn launch(
+        &mut self,
+        seat: Seat,
+        gid: u32,
+        now: Instant,
+        hands: &mut impl Start<L>,
+    ) -> Result<u32, NoServer> {
+        match self.take_standby(seat, hands) {
+            Some(pid) => Ok(pid),
+            None => self.launch_for(seat, gid, None, now, hands),
+        }
+    }
+
+    /// Starts the server that a process needs: its user's, or one for it alone.
+    ///
+    /// # Errors
+    /// None is started, for this reason.
+    pub fn launch_for_process(
+        &mut self,
+        process: ClientProcess,
+        gid: u32,
+        now: Instant,
+        hands: &mut impl Start<L>,
+    ) -> Result<u32, NoServer> {
+        let alone = self.suspects.contains(&process).then_some(process);
+        self.launch_for(process.seat(), gid, alone, now, hands)
+    }
+
+    /// Starts a server at a seat, or for one process there alone.
+    fn launch_for(
+        &mut self,
+        seat: Seat,
+        gid: u32,
+        quarantine: Option<ClientProcess>,
+        now: Instant,
+        hands: &mut impl Start<L>,
+    ) -> Result<u32, NoServer> {
+        if self.stopping.is_some() {
+            return Err(NoServer::Stopping);
+        }
+        if self.rules.one_user && self.has_others(seat.uid, now, hands) {
+            return Err(NoServer::OtherUserFirst);
+        }
+        if let Some(failures) = self.failures.get(&seat) {
+            failures.may_start(now)?;
+        }
+        let uid = seat.uid;
+        match hands.start(seat, gid) {
+            Ok((pid, link)) => {
+                let mut server = Server::new(pid, seat, gid, now, link);
+                server.stays = hands.stays(seat);
+                server.quarantine = quarantine;
+                let whom = match quarantine {
+                    None => format!("user {uid}{}", hands.name(seat)),
+                    Some(process) => format!("process {} of user {uid} alone", process.pid),
+                };
+                let on = hands.on_device(seat);
+                hands.log(format!("Starting new server {pid} for {whom}{on}"));
+                self.list.push(server);
+                hands.look_again();
+                Ok(pid)
+            }
+            Err(reason) => {
+                hands.log(format!("No server for user {uid}: {reason}"));
+                self.count_failure(seat, None, now, reason.clone(), hands);
+                Err(NoServer::NotStarted(reason))
+            }
+        }
+    }
+
+    /// Whether servers of other users are there. They take no more programs then, and end with those
+    /// that they have.
+    fn has_others(&mut self, uid: u32, now: Instant, hands: &mut impl Start<L>) -> bool {
+        let mut any = false;
+        for server in self.list.iter_mut().filter(|server| server.uid != uid) {
+            any = true;
+            if server.phase == Phase::Running {
+                server.tell_to_end(false, now, hands);
+            }
+        }
+        any
+    }
+
+    /// Starts the next server at a seat, whose clients are about to come, unless there is one.
+    pub(super) fn replace(
+        &mut self,
+        seat: Seat,
+        gid: u32,
+        now: Instant,
+        hands: &mut impl Start<L>,
+    ) {
+        if self.at(seat).is_none() {
+            // If it cannot be, the first client that comes hears why.
+            let _ = self.launch(seat, gid, now, hands);
+        }
+    }
+
+    /// Puts a server in place of another one, which serves on until the new one is ready.
+    pub fn begin_replacing(&mut self, old: u32, now: Instant, hands: &mut impl Start<L>) {
+        let Some(server) = self.get(old).filter(|server| server.phase == Phase::Running) else {
+            return;
+        };
+        let (seat, gid, quarantine) = (server.seat(), server.gid, server.quarantine);
+        if self.list.iter().any(|server| server.replaces == Some(old)) {
+            return;
+        }
+        let begun = match quarantine {
+            None => self.launch(seat, gid, now, hands),
+            Some(_) => self.launch_for(seat, gid, quarantine, now, hands),
+        };
+        match begun {
+            Ok(new) => {
+                let ready = self.get(new).is_some_and(|server| {
+                    server.replaces = Some(old);
+                    server.phase == Phase::Running
+                });
+                if ready {
+                    self.finish_replacing(new, now, hands);
+                }
+            }
+            Err(error) => {
+                let why = error.to_string();
+                hands.log(format!("Server {old} stays: {why}"));
+            }
+        }
+    }
+
+    /// A server is ready: if it takes another one's place, that one's clients come to it; and one in
+    /// standby is due beside it.
+    pub fn finish_replacing(&mut self, new: u32, now: Instant, hands: &mut impl Start<L>) {
+        let old = self.get(new).and_then(|server| server.replaces.take());
+        if let Some(server) = old.and_then(|old| self.get(old))
+            && server.phase == Phase::Running
+        {
+            hands.log(format!("Server {} hands its clients to server {new}", server.pid));
+            server.send_clients_away(now, hands);
+        }
+        self.keep_standby(new, now, hands);
+    }
+
+    /// Starts a server in standby beside one that serves, if that is wanted and there is none.
+    fn keep_standby(&mut self, serving: u32, now: Instant, hands: &mut impl Start<L>) {
+        let wanted = self.rules.standby;
+        let Some(server) = self.get(serving).filter(|_| wanted) else { return };
+        if server.standby || server.quarantine.is_some() || server.phase != Phase::Running {
+            return;
+        }
+        let (seat, gid) = (server.seat(), server.gid);
+        if self.standby_at(seat).is_some() {
+            return;
+        }
+        if let Ok(pid) = self.launch_for(seat, gid, None, now, hands) {
+            hands.log(format!("Server {pid} stands by for server {serving}"));
+            if let Some(server) = self.get(pid) {
+                server.standby = true;
+            }
+        }
+    }
+
+    /// The server in standby at a seat, which serves from now on.
+    fn take_standby(&mut self, seat: Seat, hands: &mut impl Start<L>) -> Option<u32> {
+        let server = self.standby_at(seat)?;
+        server.standby = false;
+        let pid = server.pid;
+        hands.log(format!("Server {pid}, which stood by, serves user {}", seat.uid));
+        // The next one is started then.
+        hands.look_again();
+        Some(pid)
+    }
+
+    /// Ends the server in standby at a seat if no other one is left.
+    pub(super) fn end_needless_standby(
+        &mut self,
+        seat: Seat,
+        now: Instant,
+        hands: &mut impl Start<L>,
+    ) {
+        if self.at(seat).is_none()
+            && let Some(server) = self.standby_at(seat)
+        {
+            server.tell_to_end(false, now, hands);
+        }
+    }
+
+    /// Starts servers in standby where one is missing.
+    pub(super) fn keep_standbys(&mut self, now: Instant, hands: &mut impl Start<L>) {
+        if !self.rules.standby || self.stopping.is_some() {
+            return;
+        }
+        let serving: Vec<u32> = self.list.iter().map(|server| server.pid).collect();
+        serving.into_iter().for_each(|pid| self.keep_standby(pid, now, hands));
+    }
+
+    /// Begins to put servers of another version in place of all, whose programs go on with them.
+    /// Returns the old ones.
+    pub fn begin_upgrade(&mut self, now: Instant, hands: &mut impl Start<L>) -> Vec<u32> {
+        for server in self.list.iter_mut().filter(|server| server.standby) {
+            server.tell_to_end(true, now, hands);
+            server.standby = false;
+        }
+        let serving = self.list.iter().filter(|server| server.phase == Phase::Running);
+        let old: Vec<u32> = serving.map(|server| server.pid).collect();
+        for pid in &old {
+            self.begin_replacing(*pid, now, hands);
+        }
+        hands.look_again();
+        old
+    }
+
+    /// Lets processes that were alone for a while, because they might have caused a fault, go on among
+    /// the others.
+    pub(super) fn end_quarantines(&mut self, now: Instant, hands: &mut impl Start<L>) {
+        let mut replaced = Vec::new();
+        for server in &mut self.list {
+            let Some(process) = server.quarantine else { continue };
+            let over = server.quarantine_end().is_some_and(|at| now >= at);
+            // Its process has ended, or was told that it caused the fault and goes no further.
+            let vacant = server.quarantined.is_some() && server.clients == 0;
+            if server.phase != Phase::Running || !(over || vacant) {
+                continue;
+            }
+            self.suspects.remove(&process);
+            if vacant {
+                server.tell_to_end(false, now, hands);
+                continue;
+            }
+            hands.log(format!(
+                "Process {} has done nothing wrong at server {}: it goes on among the others",
+                process.pid, server.pid
+            ));
+            server.send_clients_away(now, hands);
+            replaced.push((server.seat(), server.gid));
+        }
+        for (seat, gid) in replaced {
+            self.replace(seat, gid, now, hands);
+        }
+    }
+}

@@ -4,10 +4,11 @@
 mod device;
 mod support;
 
-use channel::message::{Change, ClientStatus, Message, Question, SetBy};
+use channel::message::{Change, ClientStatus, Message, Question, Schedule, SetBy};
 use channel::request::*;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
-use cuda_api::number::cuMemsetD32Async;
+use cuda_api::constants::function_attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+use cuda_api::number::{cuFuncSetAttribute, cuMemsetD32Async};
 use cuda_api::settings::{Percentage, Priority};
 use cuda_api::{CUgraphExec, CUstream};
 use device::{driver, start_with_tenants};
@@ -188,6 +189,39 @@ fn streams_have_the_share_where_there_are_no_tenants() {
     assert_eq!(sms(&mut client, stream(1)).len() as u32, all);
     assert!(!sms_of_graph(&mut client, 0).is_empty());
     assert!(!server.log().contains("is not kept"), "{}", server.log());
+}
+
+#[test]
+fn a_cluster_that_does_not_fit_beside_the_floor_has_all_sms() {
+    let mut server = Server::start_on(Driver { extension: None, ..driver() });
+    server.scheduling = "class=latency".to_owned();
+    let mut latency = client(&mut server);
+    server.scheduling = "class=batch".to_owned();
+    let mut client = client(&mut server);
+    let all = told(&client) as u32;
+    if all != 8 {
+        return eprintln!("left out: the device has {all} SMs, not 8");
+    }
+    let settings = "preset=floor floor=6".to_owned();
+    server.ask(9, Question::Schedule(Schedule { client: 0, settings }));
+    assert_eq!(server.receive(), done(9, 0));
+    // The floor is kept for a second after latency-critical work. SMs are parted in fours.
+    wait_until("the floor is kept", || {
+        sms(&mut latency, LEGACY);
+        sms(&mut client, LEGACY).len() == 4
+    });
+    let parameters = client.address(0).to_le_bytes();
+    let flags = cluster_flags([16, 1, 1]).expect("a cluster");
+    let words = [function(0).0 as u64, NON_PORTABLE_CLUSTER_SIZE_ALLOWED.into(), 1];
+    client.call_row(cuFuncSetAttribute, &words).expect("clusters of 16");
+    for _ in 0..2 {
+        sms(&mut latency, LEGACY);
+        clear(&mut client);
+        client.post(&launch(&parameters, LEGACY, BLOCKS, flags));
+        client.synchronize(LEGACY);
+        assert_eq!(client.error(), Ok(()));
+        assert!(written(&mut client).len() > 4);
+    }
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct LoadedFunction {
     pub function: Function,
     /// True if it may print.
     pub may_print: bool,
+    /// True if its clusters were found not to fit beside the SMs that batch work keeps free.
+    pub wants_all_sms: bool,
     /// What is counted of its launches.
     pub meter: KernelMeter,
     name: CString,
@@ -98,7 +100,10 @@ impl Modules {
     ) -> Result<(), CudaError> {
         let may_print = self.modules.get(module)?.may_print;
         let handle = self.functions.vacant(word)?;
-        self.functions.put(handle, LoadedFunction { function, may_print, meter, name, module });
+        self.functions.put(
+            handle,
+            LoadedFunction { function, may_print, wants_all_sms: false, meter, name, module },
+        );
         Ok(())
     }
 

@@ -74,10 +74,33 @@ impl Session {
         let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
         self.wait_for_room()?;
         let predicted_ns = self.predict_launch(request.function.0 as u64, &shape)?;
+        let mut free_sms = 0;
         if let Some(ns) = predicted_ns {
-            let free_sms = self.pass(ns)?;
+            free_sms = self.pass(ns)?;
+            if self.modules.loaded_mut(request.function.0 as u64)?.wants_all_sms {
+                free_sms = 0;
+            }
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
         }
+        match self.submit_launch(&request, shape, predicted_ns) {
+            // The SMs that batch work keeps free are the operator's wish, of which the program knows
+            // nothing: its clusters come first.
+            Err(CudaError::INVALID_CLUSTER_SIZE) if free_sms > 0 => {
+                self.modules.loaded_mut(request.function.0 as u64)?.wants_all_sms = true;
+                self.streams.keep_free(request.stream.0 as u64, 0)?;
+                self.submit_launch(&request, shape, predicted_ns)
+            }
+            launched => launched,
+        }
+    }
+
+    /// Submits a launch that was let through.
+    fn submit_launch(
+        &mut self,
+        request: &LaunchKernel<'_>,
+        shape: LaunchShape,
+        predicted_ns: Option<u64>,
+    ) -> CUresult {
         let LoadedFunction { function, may_print, meter, .. } =
             self.modules.loaded_mut(request.function.0 as u64)?;
         if *may_print && !self.printing {

@@ -137,9 +137,16 @@ impl Prepared {
     ///
     /// # Errors
     /// CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if its blocks wait for each other and the stream's SMs,
-    /// a green context's few perhaps, have no room for all.
+    /// a green context's few perhaps, have no room for all; CUDA_ERROR_INVALID_CLUSTER_SIZE if they
+    /// have no room for a cluster.
     pub(crate) fn submit(self, driver: &Driver, stream: Key<Stream>) -> Result {
         let tenant = driver.working_tenant()?;
+        if let Some(cluster) = self.request.cluster {
+            let sms = driver.device.stream_sms(stream)?;
+            if cluster.count() > u64::from(self.blocks_per_sm) * u64::from(sms) {
+                return Err(Error::INVALID_CLUSTER_SIZE);
+            }
+        }
         if self.request.cooperative {
             let sms = driver.device.stream_sms(stream)?;
             if self.request.grid.count() > u64::from(self.blocks_per_sm) * u64::from(sms) {

@@ -1,12 +1,49 @@
 //! Module state: whether an image has variables that kernels or a host could change.
 //!
-//! Code without any can be loaded once and used by several programs. The answer is on the safe side:
-//! "has state" where an image cannot be read. Literal strings and the tables of the mathematical
-//! functions are variables in form only: compilers emit them, no name of a program's reaches them,
-//! and no code writes to them.
+//! Code without any can be loaded once and used by several programs at a time; code whose variables
+//! are all known by name can be used by one program after the other, if they get their first values
+//! again in between. The answer is on the safe side: [`State::Unknown`] where an image cannot be read.
+//! Literal strings and the tables of the mathematical functions are variables in form only: compilers
+//! emit them, no name of a program's reaches them, and no code writes to them.
 
+use crate::ast::{ScalarType, StateSpace};
 use crate::bytes::{bytes_at, string_at, u16_at, u32_at, u64_at};
 use crate::cubin::{SECTION_HEADER_BYTES, section_table, sections};
+
+/// What of a loaded image can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    None,
+    /// These variables and nothing else.
+    Variables(Variables),
+    /// It is not known.
+    Unknown,
+}
+
+/// All variables of an image that can change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Variables {
+    /// The variables.
+    pub all: Vec<Variable>,
+    /// Lengths of the cubin's sections, by number, bytes; empty for PTX.
+    pub section_bytes: Vec<u64>,
+}
+
+/// A variable that can change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// The number of its section and its offset there, in a cubin.
+    pub place: Option<(usize, u64)>,
+}
+
+/// What names of functions contain with which kernels launch kernels: the code behind them has state
+/// that the driver looks after.
+const LAUNCHES_OF_KERNELS: [&str; 3] = ["cudaLaunchDevice", "cudaGetParameterBuffer", "cudaCDP2"];
 
 const SYMBOL_BYTES: usize = 24;
 /// Symbol types: a section and a file name no variable; from 10 up are texture, surface and sampler
@@ -25,9 +62,13 @@ fn is_constant(name: &str) -> bool {
     CONSTANT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// True if a cubin has variables that could change, or cannot be read.
-pub fn cubin_has_state(cubin: &[u8]) -> bool {
-    find_state(cubin).unwrap_or(true)
+fn launches_kernels(name: &str) -> bool {
+    LAUNCHES_OF_KERNELS.iter().any(|part| name.contains(part))
+}
+
+/// What of a cubin can change.
+pub fn cubin_state(cubin: &[u8]) -> State {
+    find_state(cubin).unwrap_or(State::Unknown)
 }
 
 /// Bytes of the variables of a cubin, in global and in constant memory; 0 for what is no cubin, or
@@ -44,39 +85,83 @@ pub fn variable_bytes(image: &[u8]) -> u64 {
     of_variables.filter_map(|(index, _)| bytes(index)).fold(0, u64::saturating_add)
 }
 
-fn find_state(cubin: &[u8]) -> Option<bool> {
+fn find_state(cubin: &[u8]) -> Option<State> {
     let table = section_table(cubin)?;
     let all = sections(cubin).ok()?;
+    let header_of = |index: usize| {
+        let at = table.offset.checked_add(index.checked_mul(table.each)?)?;
+        bytes_at(cubin, at, SECTION_HEADER_BYTES)
+    };
     let holds_state = |name: &str| STATE_SECTIONS.iter().any(|state| name.starts_with(state));
     let mut unexplained: Vec<bool> = all.iter().map(|section| holds_state(section.name)).collect();
-    for index in 0..all.len() {
-        let at = table.offset.checked_add(index.checked_mul(table.each)?)?;
-        let header = bytes_at(cubin, at, SECTION_HEADER_BYTES)?;
+    let mut variables = Variables::default();
+    for (index, section) in all.iter().enumerate() {
+        let header = header_of(index)?;
+        variables.section_bytes.push(u64_at(header, 32)?);
         if u32_at(header, 4)? != SECTION_SYMBOLS {
             continue;
         }
         let names = all.get(u32_at(header, 40)? as usize)?.content;
-        for symbol in all[index].content.chunks_exact(SYMBOL_BYTES) {
+        for symbol in section.content.chunks_exact(SYMBOL_BYTES) {
             let (kind, section) = (symbol[4] & 15, usize::from(u16_at(symbol, 6)?));
-            if kind >= TYPE_REFERENCES {
-                return Some(true);
+            let name = string_at(names, u32_at(symbol, 0)? as usize)?;
+            if kind >= TYPE_REFERENCES || launches_kernels(name) {
+                return Some(State::Unknown);
             }
             let in_state = all.get(section).is_some_and(|section| holds_state(section.name));
             if kind == TYPE_SECTION || kind == TYPE_FILE || !in_state {
                 continue;
             }
-            if !is_constant(string_at(names, u32_at(symbol, 0)? as usize)?) {
-                return Some(true);
-            }
             unexplained[section] = false;
+            if !is_constant(name) {
+                let (name, bytes) = (name.to_owned(), u64_at(symbol, 16)?);
+                // A symbol's value counts from its section's address, where that has one.
+                let offset = u64_at(symbol, 8)?.checked_sub(u64_at(header_of(section)?, 16)?)?;
+                let place = Some((section, offset));
+                variables.all.push(Variable { name, bytes, place });
+            }
         }
     }
-    // A section of variables whose symbols were stripped holds unknown data.
-    Some(unexplained.contains(&true))
+    Some(match (unexplained.contains(&true), variables.all.is_empty()) {
+        // A section of variables whose symbols were stripped holds unknown data.
+        (true, _) => State::Unknown,
+        (false, true) => State::None,
+        (false, false) => State::Variables(variables),
+    })
+}
+
+/// What of PTX can change. Only a text with variables is read whole.
+pub fn ptx_state(text: &str) -> State {
+    if !ptx_has_state(text) {
+        return State::None;
+    }
+    let Ok(module) = crate::parse(text) else { return State::Unknown };
+    let mut variables = Variables::default();
+    for variable in &module.variables {
+        let name = module.name(variable.name);
+        let in_memory = matches!(variable.space, StateSpace::Global | StateSpace::Const);
+        if !in_memory || is_constant(name) {
+            continue;
+        }
+        let is_reference = matches!(
+            variable.ty,
+            ScalarType::Texref | ScalarType::Samplerref | ScalarType::Surfref
+        );
+        let Some(bytes) = variable.size_bytes().filter(|_| !variable.managed && !is_reference)
+        else {
+            return State::Unknown;
+        };
+        variables.all.push(Variable { name: name.to_owned(), bytes, place: None });
+    }
+    let mut functions = module.functions.iter().map(|function| module.name(function.name));
+    if variables.all.is_empty() || functions.any(launches_kernels) {
+        return State::Unknown;
+    }
+    State::Variables(variables)
 }
 
 /// True if PTX declares variables that could change.
-pub fn ptx_has_state(text: &str) -> bool {
+fn ptx_has_state(text: &str) -> bool {
     let mut tokens = Tokens { rest: text };
     let mut before = "";
     while let Some(token) = tokens.next() {
@@ -157,11 +242,51 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_cubins_are_state() {
-        let cubin = include_bytes!("../tests/data/managed_sm_90.cubin");
-        assert!(cubin_has_state(cubin));
-        assert!(cubin_has_state(b"no cubin"));
-        assert!(cubin_has_state(&cubin[..cubin.len() / 2]));
+    fn variables_of_ptx_are_known_by_name() {
+        let text = |state: &str| {
+            ptx_state(&format!(".version 8.0\n.target sm_80\n.address_size 64\n{state}"))
+        };
+        let variable = |name: &str, bytes| Variable { name: name.to_owned(), bytes, place: None };
+        let two = ".global .u32 counter;\n.visible .const .align 8 .f64 table[4];\n\
+                   .global .align 1 .b8 $str[2] = {97, 0};\n.shared .u32 other;\n";
+        let State::Variables(variables) = text(two) else { panic!("variables are known") };
+        assert_eq!(variables.all, [variable("counter", 4), variable("table", 32)]);
+        assert_eq!(text(".shared .u32 other;"), State::None);
+        for unknown in [
+            ".global .u32",
+            ".global .attribute(.managed) .u32 counter;",
+            ".global .u32 counter;\n.extern .func (.param .b64 r) cudaGetParameterBufferV2 ();",
+            ".global .texref t;",
+        ] {
+            assert_eq!(text(unknown), State::Unknown, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn variables_of_cubins_are_known_by_name_and_place() {
+        let cubin_of = include_bytes!("../tests/data/managed_sm_90.cubin");
+        assert!(matches!(cubin_state(cubin_of), State::Variables(_)));
+        assert_eq!(cubin_state(b"no cubin"), State::Unknown);
+        assert_eq!(cubin_state(&cubin_of[..cubin_of.len() / 2]), State::Unknown);
+        let mut image = cubin(".nv.global", Some(("table", 1)));
+        // The symbol's value and length, and its section's length.
+        let symbol = 64 + ".nv.global".len() + "table".len() + 3 + SYMBOL_BYTES;
+        image[symbol + 8] = 16;
+        image[symbol + 16] = 8;
+        let header = image.len() - 3 * 64;
+        image[header + 32..header + 40].copy_from_slice(&4096u64.to_le_bytes());
+        image[header + 4..header + 8].copy_from_slice(&8u32.to_le_bytes());
+        let State::Variables(variables) = cubin_state(&image) else { panic!("they are known") };
+        let table = Variable { name: "table".into(), bytes: 8, place: Some((1, 16)) };
+        assert_eq!((variables.all, variables.section_bytes[1]), (vec![table], 4096));
+        // A section's address counts.
+        image[header + 16] = 17;
+        assert_eq!(cubin_state(&image), State::Unknown);
+        image[header + 16] = 16;
+        let State::Variables(variables) = cubin_state(&image) else { panic!("they are known") };
+        assert_eq!(variables.all[0].place, Some((1, 0)));
+        let launches = cubin(".nv.global", Some(("__cudaCDP2LaunchDeviceV2", 1)));
+        assert_eq!(cubin_state(&launches), State::Unknown);
     }
 
     /// An ELF file with a section of that name and, if one is said, a symbol in it.
@@ -217,14 +342,16 @@ mod tests {
 
     #[test]
     fn constants_of_compilers_are_none() {
-        assert!(!cubin_has_state(&cubin(".text.k", Some(("k", 2)))));
-        assert!(!cubin_has_state(&cubin(".nv.global.init", Some(("$str", 1)))));
-        assert!(!cubin_has_state(&cubin(".nv.global.init", Some(("__cudart_i2opi_f", 1)))));
-        assert!(cubin_has_state(&cubin(".nv.global.init", Some(("table", 1)))));
-        assert!(cubin_has_state(&cubin(".nv.constant3", Some(("weights", 1)))));
+        let state = |section, symbol| cubin_state(&cubin(section, symbol));
+        assert_eq!(state(".text.k", Some(("k", 2))), State::None);
+        assert_eq!(state(".nv.global.init", Some(("$str", 1))), State::None);
+        assert_eq!(state(".nv.global.init", Some(("__cudart_i2opi_f", 1))), State::None);
+        let is_known = |state| matches!(state, State::Variables(_));
+        assert!(is_known(state(".nv.global.init", Some(("table", 1)))));
+        assert!(is_known(state(".nv.constant3", Some(("weights", 1)))));
         // Nothing says what is in it.
-        assert!(cubin_has_state(&cubin(".nv.global", None)));
-        assert!(cubin_has_state(&cubin(".nv.global", Some((".nv.global", TYPE_SECTION)))));
-        assert!(cubin_has_state(&cubin(".text.k", Some(("texture", TYPE_REFERENCES)))));
+        assert_eq!(state(".nv.global", None), State::Unknown);
+        assert_eq!(state(".nv.global", Some((".nv.global", TYPE_SECTION))), State::Unknown);
+        assert_eq!(state(".text.k", Some(("texture", TYPE_REFERENCES))), State::Unknown);
     }
 }

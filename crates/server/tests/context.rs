@@ -3,7 +3,11 @@
 
 mod support;
 
-use channel::request::HostUnmap;
+use channel::payload::Payload;
+use channel::request::{
+    DeviceToHost, GetGlobal, GlobalInfo, HostReference, HostToDevice, HostUnmap, UnloadModule,
+};
+use cuda_api::CUdeviceptr;
 use support::*;
 
 const MODULES: usize = 2;
@@ -39,16 +43,93 @@ fn an_image_of_several_clients_is_loaded_once_and_stays() {
     assert_eq!(count(MODULES), 1);
 }
 
+/// An image whose variable has an address, and one with a variable that the provider knows nothing of.
+const WITH_TABLE: &[u8] =
+    b".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .b8 table[64];\n\0";
+const WITH_COUNTER: &[u8] =
+    b".version 8.0\n.target sm_80\n.address_size 64\n.global .u32 counter;\n\0";
+const TABLE_BYTES: u64 = 64;
+
+/// Where a client finds the variable of its module 7.
+fn table(client: &mut Client) -> CUdeviceptr {
+    let (result, words) =
+        client.ask(&GetGlobal { module: module(7), managed: false, name: b"table" });
+    result.expect("the variable");
+    let info = GlobalInfo::from_words(&words).expect("an answer");
+    assert_eq!(info.bytes, TABLE_BYTES);
+    info.address
+}
+
+fn fill(client: &mut Client, to: CUdeviceptr, value: u8) {
+    client.region.write_staging(0, &[value; TABLE_BYTES as usize]).expect("room in staging");
+    let (source, bytes) = (HostReference::Staging(0), TABLE_BYTES);
+    client.post(&HostToDevice { destination: to, source, bytes, stream: LEGACY });
+    client.synchronize(LEGACY);
+}
+
+fn content(client: &mut Client, from: CUdeviceptr) -> Vec<u8> {
+    let (destination, bytes) = (HostReference::Staging(1 << 20), TABLE_BYTES);
+    client.post(&DeviceToHost { destination, source: from, bytes, stream: LEGACY });
+    client.synchronize(LEGACY);
+    let mut data = vec![0; TABLE_BYTES as usize];
+    client.region.read_staging(1 << 20, &mut data).expect("inside staging");
+    data
+}
+
+/// What the test provider's load puts there.
+const FIRST: [u8; TABLE_BYTES as usize] = [7; TABLE_BYTES as usize];
+
+fn loads(server: &Server) -> u64 {
+    let calls = server.status().context.expect("its clients share a context").calls;
+    calls.iter().find(|(call, _)| call == "loading code").map_or(0, |(_, counts)| counts.calls)
+}
+
 #[test]
-fn an_image_with_variables_is_each_clients_own() {
+fn an_image_with_variables_has_one_user_at_a_time_and_the_next_finds_first_values() {
     let mut server = Server::start(false);
     let (mut one, mut other) = (server.connect(), server.connect());
-    let image = b".version 8.0\n.target sm_80\n.global .u32 counter;\n\0";
+    let mut places = Vec::new();
     for client in [&mut one, &mut other] {
-        let (result, _) = client.load_image(module(7), image);
+        client.load_image(module(7), WITH_TABLE).0.expect("a module");
+        places.push(table(client));
+    }
+    assert_eq!((count(MODULES), loads(&server)), (2, 2));
+    assert_ne!(places[0], places[1]);
+    fill(&mut one, places[0], 1);
+    assert_eq!(content(&mut other, places[1]), FIRST);
+    // Work of a neighbour hinders nothing: the module waits for its next user all the same.
+    other.load();
+    other.launch("hold", LEGACY, &8400u32.to_le_bytes());
+    drop(one);
+    server.wait_for_clients(1);
+    let before = loads(&server);
+    let mut later = server.connect();
+    later.load_image(module(7), WITH_TABLE).0.expect("a module");
+    assert_eq!((count(MODULES), loads(&server)), (3, before), "it is the one that was there");
+    let place = table(&mut later);
+    assert_eq!(place, places[0]);
+    assert_eq!(content(&mut later, place), FIRST, "what its last user wrote is gone");
+    // A program's own second load finds them too.
+    fill(&mut later, place, 2);
+    later.post(&UnloadModule { module: module(7) });
+    later.load_image(module(7), WITH_TABLE).0.expect("a module");
+    assert_eq!((count(MODULES), loads(&server)), (3, before));
+    let place = table(&mut later);
+    assert_eq!(content(&mut later, place), FIRST);
+    provider::open_gate(8400);
+}
+
+#[test]
+fn an_image_with_a_variable_that_has_no_address_is_each_clients_own() {
+    let mut server = Server::start(false);
+    let (mut one, mut other) = (server.connect(), server.connect());
+    for client in [&mut one, &mut other] {
+        let (result, _) = client.load_image(module(7), WITH_COUNTER);
         result.expect("the provider takes any image");
     }
     assert_eq!(count(MODULES), 2);
+    drop((one, other));
+    wait_until("the modules' end", || count(MODULES) == 0);
 }
 
 #[test]

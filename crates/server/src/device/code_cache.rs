@@ -1,10 +1,13 @@
 //! Code cache: images that several clients use, loaded once.
 //!
 //! Loading code makes all clients wait, so code that one client has loaded serves the others that
-//! bring the same image with the same options, if it has no variables (`ptx::module_state`), and
-//! stays loaded for a while after its last user. What a client sets of a kernel must not change it
-//! for others: see [`SharedFunctions`].
+//! bring the same image with the same options, and stays loaded for a while after its last user. An
+//! image without variables (`ptx::module_state`) serves them at the same time. A module with variables
+//! serves one client after the other: it waits without a user, and before the next one gets it its
+//! variables have their first values again. What a client sets of a kernel must not change it for
+//! others: see [`SharedFunctions`].
 
+use super::variables::FirstValues;
 use super::{BuildLog, JitOption};
 use cuda_api::{CUmodule, CUresult, CudaError};
 use sha2::{Digest, Sha256};
@@ -66,9 +69,26 @@ pub struct SharedCode {
     key: CodeKey,
     log: BuildLog,
     functions: SharedFunctions,
+    /// First values of its variables, if it has any: then it has one user at a time.
+    variables: FirstValues,
 }
 
 impl SharedCode {
+    /// A module with variables, loaded by its first user.
+    pub(super) fn with_variables(
+        raw: CUmodule,
+        key: CodeKey,
+        log: BuildLog,
+        variables: FirstValues,
+    ) -> Self {
+        Self { raw, key, log, functions: SharedFunctions::default(), variables }
+    }
+
+    /// First values of its variables.
+    pub(super) fn variables(&self) -> &FirstValues {
+        &self.variables
+    }
+
     /// The provider's handle.
     pub(super) fn raw(&self) -> CUmodule {
         self.raw
@@ -124,10 +144,20 @@ struct Slot {
     used: AtomicU64,
 }
 
+/// A module with variables that has no user.
+#[derive(Debug)]
+struct Idle {
+    code: Arc<SharedCode>,
+    /// Of its image and of its variables.
+    bytes: u64,
+    used: u64,
+}
+
 /// All shared code of a device.
 #[derive(Debug, Default)]
 pub struct CodeCache {
     slots: Mutex<HashMap<CodeKey, Arc<Slot>>>,
+    idle: Mutex<Vec<Idle>>,
     clock: AtomicU64,
     hits: AtomicU64,
     /// Images that are kept beyond [`UNUSED_BYTES_MAX`], bytes.
@@ -158,11 +188,28 @@ impl CodeCache {
         }
         let (raw, log) = load();
         let loaded = raw.map(|raw| {
-            let functions = SharedFunctions::default();
-            Arc::new(SharedCode { raw, key, log: log.clone(), functions })
+            let variables = FirstValues::default();
+            Arc::new(SharedCode::with_variables(raw, key, log.clone(), variables))
         });
         *code = loaded.as_ref().ok().cloned();
         (loaded, log)
+    }
+
+    /// A module with variables that has no user any more, the last used first. The caller writes its
+    /// variables.
+    pub(super) fn take_idle(&self, key: &CodeKey) -> Option<Arc<SharedCode>> {
+        let mut idle = locked(&self.idle);
+        let found = (0..idle.len()).rev().find(|at| idle[*at].code.key == *key)?;
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Some(idle.remove(found).code)
+    }
+
+    /// Keeps a module with variables, of an image of so many bytes, for its next user. None of its
+    /// kernels runs any more, and nobody else has it.
+    pub(super) fn keep_idle(&self, code: Arc<SharedCode>, image_bytes: u64) {
+        let bytes = image_bytes.saturating_add(code.variables.bytes());
+        let used = self.clock.fetch_add(1, Ordering::Relaxed);
+        locked(&self.idle).push(Idle { code, bytes, used });
     }
 
     /// An image was used.
@@ -191,28 +238,36 @@ impl CodeCache {
     /// Takes out what no client uses, the longest unused first, until what is left of it has at most
     /// so many bytes. The caller unloads it.
     pub(super) fn take_unused(&self, bytes_max: u64) -> Vec<CUmodule> {
-        let mut slots = locked(&self.slots);
+        let (mut slots, mut idle) = (locked(&self.slots), locked(&self.idle));
         // A slot that only the map holds is in use by no loader; its code, if only the slot holds
         // it, by no module.
         let is_unused = |slot: &Arc<Slot>| {
             Arc::strong_count(slot) == 1
                 && locked(&slot.code).as_ref().is_none_or(|code| Arc::strong_count(code) == 1)
         };
-        let mut unused: Vec<(u64, u64, CodeKey)> = slots
+        // Of modules with variables no key: there may be several of one image.
+        let mut unused: Vec<(u64, u64, Option<CodeKey>)> = slots
             .iter()
             .filter(|(_, slot)| is_unused(slot))
-            .map(|(key, slot)| (slot.used.load(Ordering::Relaxed), slot.bytes, *key))
+            .map(|(key, slot)| (slot.used.load(Ordering::Relaxed), slot.bytes, Some(*key)))
+            .chain(idle.iter().map(|module| (module.used, module.bytes, None)))
             .collect();
         unused.sort_unstable_by_key(|(used, ..)| *used);
         let mut bytes: u64 = unused.iter().map(|(_, bytes, _)| bytes).sum();
         let mut taken = Vec::new();
-        for (_, slot_bytes, key) in unused {
+        for (used, its_bytes, key) in unused {
             if bytes <= bytes_max {
                 break;
             }
-            bytes -= slot_bytes;
-            let slot = slots.remove(&key);
-            taken.extend(slot.and_then(|slot| locked(&slot.code).take()).map(|code| code.raw()));
+            bytes -= its_bytes;
+            let code = match key {
+                Some(key) => slots.remove(&key).and_then(|slot| locked(&slot.code).take()),
+                None => {
+                    let at = idle.iter().position(|module| module.used == used);
+                    at.map(|at| idle.remove(at).code)
+                }
+            };
+            taken.extend(code.map(|code| code.raw()));
         }
         taken
     }
@@ -267,6 +322,27 @@ mod tests {
         assert_eq!(cache.take_unused(0), []);
         drop(used);
         assert_eq!(cache.take_unused(0), [module(1)]);
+    }
+
+    #[test]
+    fn a_module_with_variables_has_one_user_at_a_time_and_goes_as_other_unused_code_does() {
+        let cache = CodeCache::default();
+        let with_variables = |number| {
+            let (log, variables) = (BuildLog::default(), FirstValues::default());
+            Arc::new(SharedCode::with_variables(module(number), key("a"), log, variables))
+        };
+        assert!(cache.take_idle(&key("a")).is_none());
+        cache.keep_idle(with_variables(1), 10);
+        drop(load(&cache, "b", 2));
+        cache.keep_idle(with_variables(3), 10);
+        assert!(cache.take_idle(&key("b")).is_none(), "it is another image");
+        let taken = cache.take_idle(&key("a")).expect("one that waits");
+        assert_eq!((taken.raw(), cache.hits()), (module(3), 1), "the last used");
+        cache.keep_idle(taken, 10);
+        assert_eq!(cache.take_unused(20), [module(1)]);
+        assert_eq!(cache.take_unused(10), [module(2)]);
+        assert_eq!(cache.take_unused(0), [module(3)]);
+        assert!(cache.take_idle(&key("a")).is_none());
     }
 
     #[test]

@@ -43,6 +43,7 @@ mod share;
 mod stream;
 mod tensor;
 mod timing;
+mod variables;
 
 pub use array::{Array, ImageObject, MipmappedArray, Shown};
 pub use code_cache::CodeKey;

@@ -2,9 +2,11 @@
 
 use super::code_cache::{CodeKey, SharedCode};
 use super::share::{gone, made};
+use super::variables::{self, FirstValues};
 use super::{ContextCall, Device, Function, Share};
 use cuda_api::constants::{jit_option, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
+use ptx::module_state::Variables;
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::rc::Rc;
@@ -76,6 +78,18 @@ enum Code {
     Own(CUmodule),
     /// Several clients'.
     Shared(Arc<SharedCode>),
+    /// This module's alone, and kept for another client when it goes. Bytes of its image.
+    Recycled(Arc<SharedCode>, u64),
+}
+
+impl Code {
+    /// What outlives the module.
+    fn shared(&self) -> Option<&Arc<SharedCode>> {
+        match self {
+            Self::Own(_) => None,
+            Self::Shared(code) | Self::Recycled(code, _) => Some(code),
+        }
+    }
 }
 
 impl Module {
@@ -88,7 +102,7 @@ impl Module {
         log_bytes: (usize, usize),
     ) -> (Result<Self, CudaError>, BuildLog) {
         let loader = Loader { device: share.device(), share: Some(share) };
-        let (raw, log) = loader.load(image, options, log_bytes);
+        let (raw, log) = loader.load(image, options, log_bytes, |_| ());
         let module = raw.map(|raw| {
             made(&share.counts.modules);
             Self { share: share.clone(), code: Code::Own(raw) }
@@ -107,7 +121,7 @@ impl Module {
     ) -> (Result<Self, CudaError>, BuildLog) {
         let bytes = image.len() as u64;
         let loader = Loader { device: share.device(), share: Some(share) };
-        let load = || loader.load(image, options, (info_bytes, error_bytes));
+        let load = || loader.load(image, options, (info_bytes, error_bytes), |_| ());
         let (code, mut log) = share.device().code_cache().get(key, bytes, load);
         log.info.truncate(info_bytes);
         log.error.truncate(error_bytes);
@@ -116,6 +130,50 @@ impl Module {
             Self { share: share.clone(), code: Code::Shared(code) }
         });
         (module, log)
+    }
+
+    /// As [`Module::load_shared`], for an image with these variables: a module of it that other
+    /// clients had before, if there is one, with its variables' first values. It is this client's
+    /// alone, as long as it has it.
+    pub fn load_recycled(
+        share: &Rc<Share>,
+        key: CodeKey,
+        image: Vec<u8>,
+        options: &[JitOption],
+        (info_bytes, error_bytes): (usize, usize),
+        variables: &Variables,
+    ) -> (Result<Self, CudaError>, BuildLog) {
+        let (device, bytes) = (share.device(), image.len() as u64);
+        let module = |code| {
+            made(&share.counts.modules);
+            Self { share: share.clone(), code }
+        };
+        if let Some(code) = device.code_cache().take_idle(&key) {
+            let mut log = code.log().clone();
+            log.info.truncate(info_bytes);
+            log.error.truncate(error_bytes);
+            let written = code.variables().write(device);
+            let module = module(Code::Recycled(code, bytes));
+            return (written.map(|()| module), log);
+        }
+        let loader = Loader { device, share: Some(share) };
+        let mut places = None;
+        // Drivers may put off what belongs to variables until their addresses are asked for.
+        // SAFETY: the module was just loaded.
+        let ask = |raw| places = unsafe { variables::places(device, raw, variables) };
+        let (raw, log) = loader.load(image, options, (info_bytes, error_bytes), ask);
+        let loaded = raw.map(|raw| {
+            // SAFETY: the module is loaded, and no kernel of it has run yet.
+            let values = places.and_then(|places| unsafe { FirstValues::read(device, places) });
+            module(match values {
+                Some(values) => {
+                    let code = SharedCode::with_variables(raw, key, log.clone(), values);
+                    Code::Recycled(Arc::new(code), bytes)
+                }
+                None => Code::Own(raw),
+            })
+        });
+        (loaded, log)
     }
 
     /// Loads an image without variables for clients to come, with kernels of it; says how many of
@@ -128,7 +186,7 @@ impl Module {
         kernels: impl Iterator<Item = &'a CString>,
     ) -> Result<u32, CudaError> {
         let (loader, bytes) = (Loader { device, share: None }, image.len() as u64);
-        let load = || loader.load(image, options, (0, 0));
+        let load = || loader.load(image, options, (0, 0), |_| ());
         let code = device.code_cache().get(key, bytes, load).0?;
         let t = device.table();
         let mut found = 0;
@@ -148,7 +206,7 @@ impl Module {
     /// By what its code is found, if others may use it too.
     pub fn key(&self) -> Option<CodeKey> {
         match &self.code {
-            Code::Own(_) => None,
+            Code::Own(_) | Code::Recycled(..) => None,
             Code::Shared(code) => Some(code.key()),
         }
     }
@@ -156,7 +214,7 @@ impl Module {
     fn raw(&self) -> CUmodule {
         match &self.code {
             Code::Own(raw) => *raw,
-            Code::Shared(code) => code.raw(),
+            Code::Shared(code) | Code::Recycled(code, _) => code.raw(),
         }
     }
 
@@ -171,10 +229,7 @@ impl Module {
         let mut raw = CUfunction::NULL;
         // SAFETY: the module is alive, the name is a C string, the local is written.
         unsafe { t.cuModuleGetFunction(&mut raw, self.raw(), name.as_ptr())? };
-        let shared = match &self.code {
-            Code::Own(_) => None,
-            Code::Shared(code) => Some(code.clone()),
-        };
+        let shared = self.code.shared().cloned();
         // SAFETY: the provider gave the handle; a session drops a module's functions before it.
         unsafe { Function::read(t, raw, shared) }
     }
@@ -232,6 +287,10 @@ impl Drop for Module {
             }),
             // The cache keeps it for others.
             Code::Shared(_) => Ok(()),
+            Code::Recycled(code, bytes) => {
+                self.share.device().code_cache().keep_idle(code.clone(), *bytes);
+                Ok(())
+            }
         };
         gone(&self.share.counts.modules, result);
     }
@@ -253,11 +312,13 @@ impl Loader<'_> {
     }
 
     /// Has the provider load an image. The logs are given room for as many bytes as asked for.
+    /// `loaded` is called before other clients go on.
     fn load(
         &self,
         mut image: Vec<u8>,
         options: &[JitOption],
         (info_bytes, error_bytes): (usize, usize),
+        loaded: impl FnOnce(CUmodule),
     ) -> (Result<CUmodule, CudaError>, BuildLog) {
         if image.try_reserve_exact(IMAGE_PADDING_BYTES).is_err() {
             return (Err(CudaError::OUT_OF_MEMORY), BuildLog::default());
@@ -287,7 +348,9 @@ impl Loader<'_> {
         let result = self.synchronising(ContextCall::LoadModule, || unsafe {
             let (image, count) = (image.as_ptr().cast(), numbers.len() as u32);
             let (numbers, values) = (numbers.as_mut_ptr(), values.as_mut_ptr());
-            self.device.table().cuModuleLoadDataEx(&mut raw, image, count, numbers, values)
+            self.device.table().cuModuleLoadDataEx(&mut raw, image, count, numbers, values)?;
+            loaded(raw);
+            Ok(())
         });
         let log = BuildLog { info: until_nul(info), error: until_nul(error) };
         (result.map(|()| raw), log)

@@ -22,6 +22,7 @@ use channel::request::{
 use channel::ring::Record;
 use channel::socket::ReceiveError;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
+use ptx::module_state::State;
 use std::ffi::CStr;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -154,7 +155,7 @@ impl Session {
             Ok(checked) => checked,
             Err(error) => return (Err(error), loaded),
         };
-        let Code { image, may_print, placed, shared } = match self.prepare(image, bytes) {
+        let Code { image, may_print, placed, state } = match self.prepare(image, bytes) {
             Ok(code) => code,
             Err(error) => return (Err(error), loaded),
         };
@@ -165,13 +166,17 @@ impl Session {
         let before = self.share.mapped_bytes();
         let log_bytes = |wanted: u32| (wanted as usize).min(LOG_BYTES_MAX);
         let logs = (log_bytes(request.info_log_bytes), log_bytes(request.error_log_bytes));
-        let (module, BuildLog { info, error }) = match shared {
-            true => {
+        let (module, BuildLog { info, error }) = match &state {
+            State::None => {
                 let key = CodeKey::of(&image, &options);
                 self.common.warm.loading(key, &image, &options);
                 Module::load_shared(&self.share, key, image, &options, logs)
             }
-            false => Module::load(&self.share, image, &options, logs),
+            State::Variables(variables) => {
+                let key = CodeKey::of(&image, &options);
+                Module::load_recycled(&self.share, key, image, &options, logs, variables)
+            }
+            State::Unknown => Module::load(&self.share, image, &options, logs),
         };
         (loaded.info_log, loaded.error_log) = (info, error);
         // What was placed goes again if the module does not come.

@@ -15,7 +15,7 @@ use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR};
 use cuda_api::link::unpack;
 use ptx::fatbin::{Fatbin, PtxChoice};
 use ptx::managed::Managed;
-use ptx::module_state::{cubin_has_state, ptx_has_state};
+use ptx::module_state::{State, cubin_state, ptx_state};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
@@ -37,8 +37,8 @@ pub(super) struct Code {
     pub(super) may_print: bool,
     /// Its managed variables, if the provider does not place them.
     pub(super) placed: Placed,
-    /// True if it has no variables and may be loaded once for several clients.
-    pub(super) shared: bool,
+    /// What of it could change: it says who else may use what is loaded.
+    pub(super) state: State,
 }
 
 impl Session {
@@ -47,7 +47,8 @@ impl Session {
         let fetches = self.can_fetch_printed();
         if self.share.is_tenant() {
             let may_print = fetches && image.may_print(&bytes);
-            return Ok(Code { image: bytes, may_print, placed: Placed::new(), shared: false });
+            let (placed, state) = (Placed::new(), State::Unknown);
+            return Ok(Code { image: bytes, may_print, placed, state });
         }
         let linked = linked(&self.share, &bytes)?;
         let (part, may_print) = match &linked {
@@ -60,13 +61,13 @@ impl Session {
             }
         };
         let may_print = fetches && may_print;
-        let shared = !has_state(&part);
         if let Some((image, placed)) = self.place_managed(&part)? {
-            return Ok(Code { image, may_print, placed, shared: false });
+            return Ok(Code { image, may_print, placed, state: State::Unknown });
         }
+        let state = state_of(&part);
         drop(part);
         let image = linked.unwrap_or(bytes);
-        Ok(Code { image, may_print, placed: Placed::new(), shared })
+        Ok(Code { image, may_print, placed: Placed::new(), state })
     }
 
     /// Places the managed variables of code, if it has any: the code that uses them there, and where
@@ -107,15 +108,15 @@ fn part_for<'a>(share: &Share, image: Image, bytes: &'a [u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// True if code has variables, or may have some for all that is known of it.
-fn has_state(code: &[u8]) -> bool {
+/// What of code could change while it is loaded.
+fn state_of(code: &[u8]) -> State {
     match Image::check(code) {
-        Ok(Image::Elf) => cubin_has_state(code),
+        Ok(Image::Elf) => cubin_state(code),
         Ok(Image::Text) => {
             let end = code.iter().position(|byte| *byte == 0).unwrap_or(code.len());
-            std::str::from_utf8(&code[..end]).map_or(true, ptx_has_state)
+            std::str::from_utf8(&code[..end]).map_or(State::Unknown, ptx_state)
         }
-        _ => true,
+        _ => State::Unknown,
     }
 }
 

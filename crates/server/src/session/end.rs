@@ -172,6 +172,7 @@ impl Session {
         self.gate.clear();
         self.meter.clear();
         self.memory.clear_device();
+        self.modules.clear_shared();
     }
 
     /// Destroys what waits for the context.

@@ -135,6 +135,15 @@ impl Modules {
         self.functions.get(word).ok().map(|loaded| loaded.name.as_c_str())
     }
 
+    /// Drops the modules whose end waits for nothing because other clients have the code too, or will.
+    /// None of their kernels may run.
+    pub fn clear_shared(&mut self) {
+        let is_own = |loaded: &LoadedModule| loaded.module.is_own();
+        let modules = &self.modules;
+        self.functions.retain(|function| modules.get(function.module).is_ok_and(is_own));
+        self.modules.retain(is_own);
+    }
+
     /// Drops everything.
     pub fn clear(&mut self) {
         self.functions.clear();

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 """What one program's calls cost another one, beside a long kernel and when a program starts.
 
-    blocked.py DIST [--output FILE] [--ways native,mps,openmps]
+    blocked.py DIST [--output FILE] [--ways native,mps,openmps] [--parts calls,starts,networks,warm]
 
-DIST is an installation, as for run.py. Two measurements, under two minutes a way:
+DIST is an installation, as for run.py. Four measurements, the first two under two minutes a way:
 
-    calls    what the calls of a program cost while another program's kernel of 2.5 s runs
-    starts   a PyTorch, a CuPy and a driver API program start, twice each, while another program launches
-             small kernels and waits for each: that one's longest wait, and the time of the start,
-             beside its time on an idle device
+    calls     what the calls of a program cost while another program's kernel of 2.5 s runs
+    starts    a PyTorch, a CuPy and a driver API program start, twice each, while another program launches
+              small kernels and waits for each: that one's longest wait, and the time of the start,
+              beside its time on an idle device
+    networks  the same beside four ResNet-50 too, and the longest wait where nothing starts. A minute a way
+    warm      openmps alone: the three programs run, the daemon is stopped and started, and they start
+              again beside small kernels: what the warm list spares. A minute
+
+FILE keeps what it has of other ways and parts.
 
 Called by itself as `blocked.py long|calls|steady|driver|torch|cupy`, it is one of these programs.
 """
@@ -16,9 +21,11 @@ Called by itself as `blocked.py long|calls|steady|driver|torch|cupy`, it is one 
 import argparse
 import ctypes
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -28,6 +35,9 @@ SMALL_CLOCKS = 40_000
 STARTS = ("driver", "cupy", "torch")
 MIB = 1 << 20
 PROGRAM_SECONDS_MAX = 60
+NETWORKS = 4
+NETWORK_SECONDS_MAX = 80
+UNDISTURBED_SECONDS = 3
 
 PTX = b""".version 7.0
 .target sm_80
@@ -201,23 +211,75 @@ def seconds_of(way, program):
     return time.monotonic() - start
 
 
-def beside_small_kernels(way):
-    found = {}
+def neighbour_of(way, start):
+    """What a program that launches small kernels sees while `start` goes on."""
+    way.begin_group()
+    neighbour = way.start([sys.executable, __file__, "steady"], stdin=subprocess.PIPE)
+    neighbour.stdout.readline()
+    neighbour.stdin.write("x")
+    neighbour.stdin.flush()
+    seconds = start()
+    neighbour.stdin.close()
+    neighbour.stdin = None
+    return {"seconds": seconds, **(way.result(neighbour) or {}), "failures": way.failures}
+
+
+def starts(way, runs=("first", "second")):
+    return {program: {run: neighbour_of(way, lambda: seconds_of(way, program)) for run in runs}
+            for program in STARTS}
+
+
+def add_idle(way, found):
     for program in STARTS:
-        runs = {}
-        for run in ("first", "second"):
-            way.begin_group()
-            neighbour = way.start([sys.executable, __file__, "steady"], stdin=subprocess.PIPE)
-            neighbour.stdout.readline()
-            neighbour.stdin.write("x")
-            neighbour.stdin.flush()
-            seconds = seconds_of(way, program)
-            neighbour.stdin.close()
-            neighbour.stdin = None
-            runs[run] = {"seconds": seconds, **(way.result(neighbour) or {}), "failures": way.failures}
-        runs["idle_seconds"] = seconds_of(way, program)
-        found[program] = runs
+        found[program]["idle_seconds"] = seconds_of(way, program)
     return found
+
+
+def beside_small_kernels(way):
+    return add_idle(way, starts(way))
+
+
+def beside_networks(way):
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, Path(__file__).with_name("networks.py"), "resnet50",
+                   NETWORK_SECONDS_MAX, directory, NETWORKS]
+        networks = [way.start(command) for _ in range(NETWORKS)]
+        try:
+            end = time.monotonic() + NETWORK_SECONDS_MAX
+            while len(os.listdir(directory)) < NETWORKS:
+                if time.monotonic() > end or any(n.poll() is not None for n in networks):
+                    return {"failures": ["the networks did not start"]}
+                time.sleep(0.01)
+            undisturbed = neighbour_of(way, lambda: time.sleep(UNDISTURBED_SECONDS))
+            found = starts(way)
+            found["undisturbed"] = undisturbed
+            found["networks_left"] = sum(n.poll() is None for n in networks)
+        finally:
+            for network in networks:
+                network.kill()
+                network.communicate()
+    return add_idle(way, found)
+
+
+def context_of(way):
+    """What `openmps ps` says of calls that wait, and of the warm list."""
+    command = [way.dist / "bin/openmps", "ps", "--json"]
+    said = subprocess.run(command, env=way.environment, capture_output=True, text=True).stdout
+    return [server.get("context") for server in json.loads(said)["servers"]]
+
+
+def from_the_warm_list(way_of):
+    with tempfile.TemporaryDirectory() as cache:
+        found = {}
+        for life in ("empty list", "second server"):
+            way = way_of()
+            way.environment["OPENMPS_WARM"] = "256M"
+            way.environment["XDG_CACHE_HOME"] = cache
+            way.environment.pop("CUDA_CACHE_PATH", None)
+            with way.running():
+                way.start([sys.executable, __file__, "driver"]).communicate()
+                found[life] = {**starts(way, ("first",)), "context": context_of(way)}
+        return found
 
 
 def main():
@@ -226,19 +288,33 @@ def main():
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("blocked.json"))
     parser.add_argument("--ways", default="native,mps,openmps")
+    parser.add_argument("--parts", default="calls,starts")
     arguments = parser.parse_args()
-    measured = {}
+    parts = arguments.parts.split(",")
+    measured = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
+    measure = {"calls": beside_a_long_kernel, "starts": beside_small_kernels,
+               "networks": beside_networks}
     for name in arguments.ways.split(","):
-        way = Way(name, arguments.dist.resolve())
-        with way.running():
-            # The server is there before anything is measured.
-            way.start([sys.executable, __file__, "driver"]).communicate()
-            measured[name] = {"calls": beside_a_long_kernel(way), "starts": beside_small_kernels(way)}
-        # Names of programs, without where they are on this machine.
-        reports = [line for line in way.log.splitlines() if "for a quiet moment" in line]
-        measured[name]["log"] = [re.sub(r"(?<= )/\S*/", "", line) for line in reports]
+        rows = measured.setdefault(name, {})
+        # A server each, so that a first start is one.
+        for part in (part for part in parts if part in measure):
+            way = Way(name, arguments.dist.resolve())
+            with tempfile.TemporaryDirectory() as cache:
+                # With nothing on the warm list.
+                way.environment["XDG_CACHE_HOME"] = cache
+                with way.running():
+                    # The server is there before anything is measured.
+                    way.start([sys.executable, __file__, "driver"]).communicate()
+                    rows[part] = measure[part](way)
+                    if name == "openmps":
+                        rows[part + "_context"] = context_of(way)
+            # Names of programs, without where they are on this machine.
+            reports = [line for line in way.log.splitlines() if "for a quiet moment" in line]
+            rows.setdefault("log", []).extend(re.sub(r"(?<= )/\S*/", "", r) for r in reports)
+        if "warm" in parts and name == "openmps":
+            rows["warm"] = from_the_warm_list(lambda: Way(name, arguments.dist.resolve()))
         arguments.output.write_text(json.dumps(measured, indent=1) + "\n")
-        log(json.dumps(measured[name], indent=1))
+        log(json.dumps(rows, indent=1))
 
 
 if __name__ == "__main__":

@@ -195,7 +195,8 @@ variables! {
     OPENMPS_TRACE = "OPENMPS_TRACE", "client", OneOf(&["summary", "unsupported", "errors", "calls"]),
         "off", "summary lists on standard error, when a program ends, the functions that it called in \
         vain; unsupported writes a line at the first call of each of them; errors also one for each \
-        call that fails; calls lists at the end also all functions that the program called.";
+        call that fails; calls lists at the end also all functions that the program called, and how \
+        often it waited for which answer.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server", Number(0),
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";

@@ -4,7 +4,7 @@
 //! in the ring, from the server before the reply is in the region. So a thread that holds the call
 //! lock knows that the next message is its own.
 
-use super::{Connection, SERVER_GONE};
+use super::{Connection, SERVER_GONE, answered};
 use crate::lock::Guard;
 use channel::message::Message;
 use channel::payload::Payload;
@@ -20,13 +20,14 @@ const DESCRIPTOR_TIMEOUT: Duration = Duration::from_secs(5);
 impl Connection {
     /// Sends a request and gives the reply to `receive`, with its result.
     ///
-    /// `descriptor` is sent before. The request is pushed by `push`, which takes the short lock.
+    /// `opcode` is the request's. `descriptor` is sent before. The request is pushed by `push`, which takes the short lock.
     ///
     /// # Errors
     /// What `push` and `receive` say; CUDA_ERROR_MPS_RPC_FAILURE or the sticky error if the
     /// server is gone or talks nonsense.
     pub(crate) fn exchange<R>(
         &self,
+        opcode: u16,
         descriptor: Option<(Message, BorrowedFd<'_>)>,
         push: impl FnOnce() -> CUresult,
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
@@ -34,22 +35,24 @@ impl Connection {
     ) -> Result<(R, Option<OwnedFd>), CudaError> {
         let replies = self.calls.lock();
         self.health()?;
-        self.exchange_with(replies, descriptor, push, receive, takes_descriptor)
+        self.exchange_with(replies, opcode, descriptor, push, receive, takes_descriptor)
     }
 
     /// As [`Self::exchange`] without descriptors, whatever error was reported before.
     pub(crate) fn exchange_after_fault<R>(
         &self,
+        opcode: u16,
         push: impl FnOnce() -> CUresult,
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
     ) -> Result<R, CudaError> {
         let replies = self.calls.lock();
-        self.exchange_with(replies, None, push, receive, false).map(|(reply, _)| reply)
+        self.exchange_with(replies, opcode, None, push, receive, false).map(|(reply, _)| reply)
     }
 
     fn exchange_with<R>(
         &self,
         mut replies: Guard<'_, ReplyReader>,
+        opcode: u16,
         descriptor: Option<(Message, BorrowedFd<'_>)>,
         push: impl FnOnce() -> CUresult,
         receive: impl FnOnce(Reply<'_>) -> Result<R, CudaError>,
@@ -59,8 +62,9 @@ impl Connection {
             self.socket()?.send(&message, &[fd]).map_err(|_| self.gone())?;
         }
         push()?;
-        let reply =
-            ReplyReader::wait(&mut replies, &|| self.is_alive()).map_err(|_| self.gone())?;
+        let alive = || self.is_alive();
+        let reply = answered::counted(opcode, || ReplyReader::wait(&mut replies, &alive));
+        let reply = reply.map_err(|_| self.gone())?;
         let succeeded = reply.result.is_ok();
         let result = receive(reply);
         // A call that failed made nothing that a descriptor could be of.

@@ -3,6 +3,7 @@
 //! It knows nothing of what the program owns. When its server is gone another connection takes its
 //! place, with a region of its own.
 
+pub(crate) mod answered;
 mod calls;
 pub(crate) mod handshake;
 mod slow_start;

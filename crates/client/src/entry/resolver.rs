@@ -8,6 +8,7 @@
 //! itself.
 
 use super::{COUNT, dispatch, entry, fork, set_entry, trace, unsupported};
+use crate::connection::answered;
 use crate::program::mode::{self, Mode};
 use crate::stderr::say;
 use core::arch::naked_asm;
@@ -142,7 +143,7 @@ fn first_call(index: usize) -> *const c_void {
     code
 }
 
-/// Says which functions were called: those whose entries are filled.
+/// Says which functions were called, those whose entries are filled, and what the program waited for.
 extern "C" fn report_calls() {
     if trace::wants_calls() {
         for (index, symbol) in SYMBOLS.iter().enumerate() {
@@ -150,6 +151,7 @@ extern "C" fn report_calls() {
                 say(format_args!("called {symbol}"));
             }
         }
+        answered::lines().iter().for_each(|line| say(format_args!("{line}")));
     }
 }
 
@@ -161,6 +163,7 @@ fn fill(mode: &Mode) {
         unsupported::report_at_exit();
     }
     if trace::wants_calls() {
+        answered::begin();
         // SAFETY: `report_calls` is a function of this library, which is never unloaded.
         unsafe { libc::atexit(report_calls) };
         return;

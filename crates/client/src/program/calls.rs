@@ -37,7 +37,7 @@ impl Client {
             connection.decode(&reply)
         };
         let push = || self.state_of(connection)?.push(request);
-        connection.exchange(descriptor, push, receive, false).map(|(reply, _)| reply)
+        connection.exchange(Q::OPCODE, descriptor, push, receive, false).map(|(reply, _)| reply)
     }
 
     /// As [`Self::call`], for the one request that is answered after a fault too.
@@ -47,7 +47,7 @@ impl Client {
             reply.result?;
             connection.decode(&reply)
         };
-        connection.exchange_after_fault(|| self.state_of(connection)?.push(request), receive)
+        connection.exchange_after_fault(PrintfDrain::OPCODE, || self.state_of(connection)?.push(request), receive)
     }
 
     /// Loads a module, whose reply says something with an error too: gives both, and the descriptor
@@ -73,19 +73,19 @@ impl Client {
         };
         let image = Some((Message::ImageFd(()), image));
         let push = || self.state_of(connection)?.push(request);
-        connection.exchange(image, push, receive, false).map(|(all, _)| all)
+        connection.exchange(LoadModule::OPCODE, image, push, receive, false).map(|(all, _)| all)
     }
 
     /// As [`Self::call`] for a request that is answered with a descriptor. If this process can have
     /// no more of them, `undo` gives back what was made: CUDA_ERROR_OUT_OF_MEMORY.
-    pub(crate) fn call_for_descriptor<'a>(
+    pub(crate) fn call_for_descriptor<'a, Q: Request<'a>>(
         &self,
-        request: &impl Request<'a>,
+        request: &Q,
         undo: &impl Request<'a>,
     ) -> Result<KeptFile, CudaError> {
         let connection = self.connection();
         let push = || self.state_of(connection)?.push(request);
-        let (_, fd) = connection.exchange(None, push, |reply| reply.result, true)?;
+        let (_, fd) = connection.exchange(Q::OPCODE, None, push, |reply| reply.result, true)?;
         fd.map(out_of_the_way).ok_or_else(|| {
             let _ = self.call(undo);
             CudaError::OUT_OF_MEMORY
@@ -93,18 +93,19 @@ impl Client {
     }
 
     /// As [`Self::call_for_descriptor`] for a request that makes nothing.
-    pub(crate) fn call_for_file<'a>(
+    pub(crate) fn call_for_file<'a, Q: Request<'a>>(
         &self,
-        request: &impl Request<'a>,
+        request: &Q,
     ) -> Result<KeptFile, CudaError> {
         let push = || self.state().push(request);
-        let (_, fd) = self.connection().exchange(None, push, |reply| reply.result, true)?;
+        let (_, fd) = self.connection().exchange(Q::OPCODE, None, push, |reply| reply.result, true)?;
         fd.map(out_of_the_way).ok_or(CudaError::OUT_OF_MEMORY)
     }
 
     /// Calls a generic row; the reply has a word for each result.
     pub(crate) fn call_row(
         &self,
+        opcode: u16,
         push: impl FnOnce(&mut Submission) -> CUresult,
         receive: impl FnOnce(&mut channel::payload::Reader<'_>) -> CUresult,
     ) -> CUresult {
@@ -114,6 +115,6 @@ impl Client {
         };
         let connection = self.connection();
         let push = || push(&mut *self.state_of(connection)?);
-        connection.exchange(None, push, receive, false).map(|_| ())
+        connection.exchange(opcode, None, push, receive, false).map(|_| ())
     }
 }

@@ -148,6 +148,7 @@ macro_rules! generic {
         let mut words = $crate::program::forwarded::Words::new();
         $($crate::program::forwarded::Travels::encode($param, client, $default, &mut words)?;)*
         client.call_row(
+            cuda_api::number::$name,
             |state| words.post(state, cuda_api::number::$name),
             |_reply| {
                 $($crate::program::forwarded::Travels::receive($param, _reply)?;)*

@@ -30,8 +30,10 @@ pub(crate) fn blocks_per_sm(
     shared_bytes.encode(client, default, &mut words)?;
     flags.encode(client, default, &mut words)?;
     let mut blocks = 0;
+    let opcode = number::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags;
     client.call_row(
-        |state| words.post(state, number::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags),
+        opcode,
+        |state| words.post(state, opcode),
         |reply| {
             blocks = reply.value().map_err(|_| CudaError::UNKNOWN)?;
             Ok(())

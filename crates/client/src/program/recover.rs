@@ -315,8 +315,10 @@ impl Client {
                     continue;
                 }
                 let words = [function.to_word(), attribute as u64, wanted.to_word()];
+                let opcode = number::cuFuncSetAttribute;
                 self.call_row(
-                    |state| state.push_words(number::cuFuncSetAttribute, &words),
+                    opcode,
+                    |state| state.push_words(opcode, &words),
                     |_| Ok(()),
                 )?;
             }

@@ -1,6 +1,6 @@
 //! Waiting for work, and what is reported when it is done.
 
-use crate::connection::SERVER_GONE;
+use crate::connection::{SERVER_GONE, answered};
 use crate::program::Client;
 use crate::program::submission::wire_stream;
 use crate::stream::table::LEGACY;
@@ -52,7 +52,7 @@ impl Client {
         let word = connection.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
         let policy = connection.region().waiting().policy(policy);
-        let waited = wait_until_reached(
+        let wait = || wait_until_reached(
             word,
             value,
             policy,
@@ -75,7 +75,8 @@ impl Client {
                     false => Ok(()),
                 }
             },
-        )?;
+        );
+        let waited = answered::counted_work(wait)?;
         if !waited.is_zero() {
             self.state().streams.waited(mark.slot, waited);
         }

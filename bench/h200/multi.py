@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Several GPUs: native, NVIDIA's MPS and openmps, in the same run.
 
-    multi.py DIST --output FILE [--ways native,mps,openmps] [--parts list,peer,sharing,nccl,ddp,visible,pairs]
+    multi.py DIST --output FILE [--ways native,mps,openmps] [--parts list,peer,...] [--trace]
 
-DIST is an installation, as for run.py. On two GPUs with PyTorch about five minutes:
+DIST is an installation, as for run.py. On two GPUs with PyTorch about seven minutes:
 
     list     how many devices torch sees, and their UUIDs; for the two with a daemon also `device_query` and `ps`
     peer     copies between the first two devices, GB/s, both ways
@@ -11,8 +11,17 @@ DIST is an installation, as for run.py. On two GPUs with PyTorch about five minu
     nccl     all-reduce of a rank a device: 1, 64 and 512 MiB, GiB/s of the bus, and whether the sums are right; if it does
              not start, again as nccl_legacy with NCCL_CUMEM_ENABLE=0
     ddp      data-parallel training of ResNet-18: steps a second and the loss
+    fsdp     fully sharded training of a transformer of 100 M parameters: steps a second and the loss
+    stages   the same transformer as a pipeline of two stages of one process, with peer copies between them
+    pipeline the same with a rank a stage and NCCL's send and receive (torch.distributed.pipelining)
+    double   two data-parallel trainings at once, so two processes on each device: steps of both beside one alone
+    small    all-reduces of 4 KiB and 1 MiB, 20 and 200 of them: how long a rank takes to ask for one, and to get it
+    chain    two streams of one device that wait for each other's events: as small, without NCCL
     visible  CUDA_VISIBLE_DEVICES=1: the one device that a program sees, by its UUID, and a sum on it
     pairs    two programs on each device at once, work of each beside alone: 2.0 is no loss
+
+With --trace, programs and servers have OPENMPS_TRACE=calls: what programs waited for and what servers did for
+each kind of request is in the output file (`waits`, `log`). It costs time: not for figures.
 
 Called by itself as `multi.py worker PART ...`, it is one of these programs. Prints a table of the figures
 and openmps's share of native, and writes all as JSON.
@@ -29,7 +38,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from run import Way, vendor_control  # noqa: E402
 
-PARTS = ("list", "peer", "sharing", "nccl", "ddp", "visible", "pairs")
+PARTS = ("list", "peer", "sharing", "nccl", "ddp", "fsdp", "stages", "pipeline", "double", "small", "chain", "visible",
+         "pairs")
+DISTRIBUTED = ("nccl", "ddp", "fsdp", "pipeline", "small")
 LIMIT_S = 180
 SIZES_MIB = (1, 64, 512)
 
@@ -73,13 +84,18 @@ def peer():
     say(**fields)
 
 
-def nccl_rank(rank, ranks, where):
+def join(rank, ranks, where):
     import torch
     import torch.distributed as dist
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(where))
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", rank))
+    return torch, dist
+
+
+def nccl_rank(rank, ranks, where):
+    torch, dist = join(rank, ranks, where)
     for mib in SIZES_MIB:
         x = torch.full((mib << 18,), float(rank + 1), device="cuda")
         dist.all_reduce(x)
@@ -96,15 +112,168 @@ def nccl_rank(rank, ranks, where):
     dist.destroy_process_group()
 
 
-def ddp_rank(rank, ranks, where):
+def small_rank(rank, ranks, where):
+    """Asking for a collective costs processor time, getting it the device's too: which of the two is slow."""
+    torch, dist = join(rank, ranks, where)
+    for kib in (4, 1024):
+        x = torch.ones(kib << 8, device="cuda")
+        for _ in range(20):
+            dist.all_reduce(x)
+        for times in (20, 200):
+            fields = timed(torch, times, lambda: dist.all_reduce(x))
+            if rank == 0:
+                say(**{f"{key}_{kib}_kib_{times}": value for key, value in fields.items()})
+    dist.destroy_process_group()
+
+
+def timed(torch, times, work):
+    torch.cuda.synchronize()
+    start = time.time()
+    for _ in range(times):
+        work()
+    asked = time.time() - start
+    torch.cuda.synchronize()
+    return {"asked_us": asked / times * 1e6, "done_us": (time.time() - start) / times * 1e6}
+
+
+def chain():
+    """What a collective does around its kernel: events between two streams, and a small kernel."""
     import torch
-    import torch.distributed as dist
+
+    a, b = torch.cuda.Stream(), torch.cuda.Stream()
+    x = torch.ones(1024, device="cuda")
+    events = [torch.cuda.Event() for _ in range(4)]
+
+    def hop(event, source, target):
+        event.record(source)
+        target.wait_event(event)
+
+    def one(hops):
+        if hops > 1:
+            hop(events[0], a, b)
+        if hops > 2:
+            hop(events[1], b, a)
+            hop(events[2], a, b)
+        with torch.cuda.stream(b):
+            x.add_(1)
+        if hops > 0:
+            hop(events[3], b, a)
+
+    for hops in (0, 1, 2, 4):
+        one(hops)
+        for times in (20, 200):
+            fields = timed(torch, times, lambda: one(hops))
+            say(**{f"{key}_{hops}_hops_{times}": value for key, value in fields.items()})
+
+
+def transformer(torch, layers=8, width=1024):
+    """About 100 million parameters, in two halves."""
+    torch.manual_seed(0)
+    layer = lambda: torch.nn.TransformerEncoderLayer(width, 16, 4 * width, dropout=0.0, batch_first=True)  # noqa: E731
+    half = lambda: torch.nn.Sequential(*[layer() for _ in range(layers // 2)])  # noqa: E731
+    return half(), half()
+
+
+def data(torch, seed, batch=16, length=128, width=1024):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(batch, length, width, generator=generator)
+    return x, torch.randn(batch, length, width, generator=generator)
+
+
+def steps_per_s(torch, step, warm_up=5, steps=30):
+    for _ in range(warm_up):
+        step()
+    for device in range(torch.cuda.device_count()):
+        torch.cuda.synchronize(device)
+    start = time.time()
+    for _ in range(steps):
+        loss = step()
+    for device in range(torch.cuda.device_count()):
+        torch.cuda.synchronize(device)
+    return {"steps_per_s": steps / (time.time() - start), "loss": float(loss) if loss is not None else None}
+
+
+def fsdp_rank(rank, ranks, where):
+    torch, dist = join(rank, ranks, where)
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    model = torch.nn.Sequential(*transformer(torch)).cuda()
+    policy = ModuleWrapPolicy({torch.nn.TransformerEncoderLayer})
+    model = FullyShardedDataParallel(model, auto_wrap_policy=policy, device_id=rank)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    x, y = (part.cuda() for part in data(torch, rank))
+
+    def step():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    fields = steps_per_s(torch, step)
+    if rank == 0:
+        say(**fields)
+    dist.destroy_process_group()
+
+
+def stages():
+    """A pipeline within one process: pieces of a batch go from device to device."""
+    import torch
+
+    first, second = transformer(torch)
+    first, second = first.to("cuda:0"), second.to("cuda:1")
+    optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], 0.01)
+    x, y = data(torch, 0)
+    xs, ys = x.to("cuda:0").chunk(4), y.to("cuda:1").chunk(4)
+
+    def step():
+        optimizer.zero_grad()
+        losses = []
+        for piece, wanted in zip(xs, ys):
+            found = second(first(piece).to("cuda:1", non_blocking=True))
+            losses.append(torch.nn.functional.mse_loss(found, wanted))
+        loss = sum(losses) / len(losses)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    say(**steps_per_s(torch, step))
+
+
+def pipeline_rank(rank, ranks, where):
+    torch, dist = join(rank, ranks, where)
+    from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+
+    # Two stages: more ranks than that have none.
+    device = torch.device("cuda", rank)
+    model = transformer(torch)[rank].to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    stage = PipelineStage(model, rank, ranks, device)
+    schedule = ScheduleGPipe(stage, 4, loss_fn=torch.nn.functional.mse_loss)
+    x, y = (part.to(device) for part in data(torch, 0))
+
+    def step():
+        optimizer.zero_grad()
+        losses = []
+        if rank == 0:
+            schedule.step(x)
+        else:
+            schedule.step(target=y, losses=losses)
+        optimizer.step()
+        return sum(losses) / len(losses) if losses else None
+
+    fields = steps_per_s(torch, step)
+    if rank == ranks - 1:
+        say(**fields)
+    dist.destroy_process_group()
+
+
+def ddp_rank(rank, ranks, where):
+    torch, dist = join(rank, ranks, where)
     import torchvision
     from torch.nn.parallel import DistributedDataParallel
 
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(where))
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", rank))
     torch.manual_seed(0)
     model = DistributedDataParallel(torchvision.models.resnet18().cuda(), device_ids=[rank])
     optimizer = torch.optim.SGD(model.parameters(), 0.05)
@@ -130,7 +299,7 @@ def spawned(rank_function):
     import torch
     import torch.multiprocessing as mp
 
-    ranks = torch.cuda.device_count()
+    ranks = min(torch.cuda.device_count(), 2)
     mp.spawn(rank_function, (ranks, port()), nprocs=ranks)
 
 
@@ -157,10 +326,13 @@ def worker(part, arguments):
         list_devices()
     elif part == "peer":
         peer()
-    elif part == "nccl":
-        spawned(nccl_rank)
-    elif part == "ddp":
-        spawned(ddp_rank)
+    elif part == "chain":
+        chain()
+    elif part == "stages":
+        stages()
+    elif part in DISTRIBUTED:
+        ranks = {"nccl": nccl_rank, "ddp": ddp_rank, "fsdp": fsdp_rank, "pipeline": pipeline_rank, "small": small_rank}
+        spawned(ranks[part])
     elif part == "work":
         small_work(int(arguments[0]), float(arguments[1]))
 
@@ -188,6 +360,9 @@ def finish(process):
         output, errors = process.communicate()
         errors += f"\nno end after {LIMIT_S} s"
     fields = results(output)
+    waits = [line.split("openmps: ")[-1] for line in errors.splitlines() if "openmps: waited " in line]
+    if waits:
+        fields["waits"] = waits
     if process.returncode != 0 or not fields:
         fields["error"] = (errors or output).strip()[-4000:]
     return fields
@@ -203,6 +378,18 @@ def pairs(way, seconds=4.0):
         return {"error": errors[0]}
     sums = [sum(end["rounds_per_s"] for end in ends if end["device"] == device) for device in (0, 1)]
     return {f"gain_device_{device}": total / alone["rounds_per_s"] for device, total in enumerate(sums)}
+
+
+def double(way):
+    """Two trainings at once, each with a rank on each device."""
+    alone = finish(start(way, "ddp"))
+    both = [start(way, "ddp"), start(way, "ddp")]
+    ends = [finish(process) for process in both]
+    errors = [end["error"] for end in [alone, *ends] if "error" in end]
+    if errors:
+        return {"error": errors[0]}
+    together = sum(end["steps_per_s"] for end in ends)
+    return {"gain": together / alone["steps_per_s"], "losses": sorted({end["loss"] for end in [alone, *ends]})}
 
 
 def control(way, command):
@@ -228,12 +415,14 @@ def sharing(way):
 def measure(way, part):
     if part == "pairs":
         return pairs(way)
+    if part == "double":
+        return double(way)
     if part == "sharing":
         return sharing(way)
     variables = {"CUDA_VISIBLE_DEVICES": "1"} if part == "visible" else {}
-    if part in ("nccl", "ddp"):
+    if part in DISTRIBUTED:
         # What it says where it fails; nothing else.
-        variables = {"NCCL_DEBUG": "WARN", "OPENMPS_TRACE": "errors"}
+        variables = {"NCCL_DEBUG": "WARN", "OPENMPS_TRACE": way.environment.get("OPENMPS_TRACE", "errors")}
     fields = finish(start(way, part, **variables))
     if part == "nccl" and "error" in fields:
         fields["nccl_legacy"] = finish(start(way, part, NCCL_CUMEM_ENABLE="0", **variables))
@@ -266,10 +455,13 @@ def main():
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ways", default="native,mps,openmps")
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--trace", action="store_true")
     options = parser.parse_args()
     found = {}
     for name in options.ways.split(","):
         way = Way(name, options.dist.resolve())
+        if options.trace:
+            way.environment["OPENMPS_TRACE"] = "calls"
         with way.running():
             found[name] = {part: measure(way, part) for part in options.parts.split(",")}
             if name != "native" and "list" in found[name]:
@@ -277,6 +469,8 @@ def main():
                 found[name]["list"]["control"] = {command: control(way, command) for command in commands}
         if any("error" in fields for fields in found[name].values()):
             found[name]["log"] = {"end": way.log[-4000:]}
+        if options.trace:
+            found[name]["log"] = {"end": way.log[-40000:]}
         options.output.write_text(json.dumps(found, indent=1) + "\n")
     print(table(found))
 

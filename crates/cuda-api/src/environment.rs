@@ -192,11 +192,12 @@ variables! {
         the same result and else has one call fail with CUDA_ERROR_MPS_RPC_FAILURE; always repeats all \
         since the program last waited, which says that this gives the same result; never has a call \
         fail always.";
-    OPENMPS_TRACE = "OPENMPS_TRACE", "client", OneOf(&["summary", "unsupported", "errors", "calls"]),
+    OPENMPS_TRACE = "OPENMPS_TRACE", "client, server", OneOf(&["summary", "unsupported", "errors", "calls"]),
         "off", "summary lists on standard error, when a program ends, the functions that it called in \
         vain; unsupported writes a line at the first call of each of them; errors also one for each \
         call that fails; calls lists at the end also all functions that the program called, and how \
-        often it waited for which answer.";
+        often it waited for which answer; a server that was started with it writes to its log, at a \
+        client's end, what its requests took.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server", Number(0),
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";

@@ -80,7 +80,7 @@ impl fmt::Display for Kind {
         let Self::Answer(opcode) = self else { return f.write_str("work") };
         match RequestName::of(*opcode) {
             Some(name) => write!(f, "the answer to {name:?}"),
-            None => match cuda_api::ROWS.get(usize::from(*opcode)) {
+            None => match cuda_api::row_of_number(*opcode) {
                 Some(row) => write!(f, "the answer to {}", row.symbol),
                 None => write!(f, "the answer to request {opcode:#x}"),
             },

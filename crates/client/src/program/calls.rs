@@ -47,7 +47,11 @@ impl Client {
             reply.result?;
             connection.decode(&reply)
         };
-        connection.exchange_after_fault(PrintfDrain::OPCODE, || self.state_of(connection)?.push(request), receive)
+        connection.exchange_after_fault(
+            PrintfDrain::OPCODE,
+            || self.state_of(connection)?.push(request),
+            receive,
+        )
     }
 
     /// Loads a module, whose reply says something with an error too: gives both, and the descriptor
@@ -98,7 +102,8 @@ impl Client {
         request: &Q,
     ) -> Result<KeptFile, CudaError> {
         let push = || self.state().push(request);
-        let (_, fd) = self.connection().exchange(Q::OPCODE, None, push, |reply| reply.result, true)?;
+        let (_, fd) =
+            self.connection().exchange(Q::OPCODE, None, push, |reply| reply.result, true)?;
         fd.map(out_of_the_way).ok_or(CudaError::OUT_OF_MEMORY)
     }
 

@@ -316,11 +316,7 @@ impl Client {
                 }
                 let words = [function.to_word(), attribute as u64, wanted.to_word()];
                 let opcode = number::cuFuncSetAttribute;
-                self.call_row(
-                    opcode,
-                    |state| state.push_words(opcode, &words),
-                    |_| Ok(()),
-                )?;
+                self.call_row(opcode, |state| state.push_words(opcode, &words), |_| Ok(()))?;
             }
             let mut state = self.state();
             if let Some(known) = state.functions.get_mut(handle) {

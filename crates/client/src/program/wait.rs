@@ -52,30 +52,33 @@ impl Client {
         let word = connection.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
         let policy = connection.region().waiting().policy(policy);
-        let wait = || wait_until_reached(
-            word,
-            value,
-            policy,
-            expected,
-            || {
-                let mut state = self.state_of(connection)?;
-                let stream = state.streams.handle_in(mark.slot);
-                // A stream that is destroyed was asked to notify when that happened.
-                if stream != LEGACY && state.streams.get(stream).is_none() {
-                    return Ok(());
-                }
-                state.push(&Notify { stream: wire_stream(stream), value })
-            },
-            || {
-                connection.health_of_wait()?;
-                // This device's work may wait for that of another one, whose server no other thread asks.
-                match self.program.has_several() && self.others().any(|o| o.connection().is_lost())
-                {
-                    true => Err(SERVER_GONE),
-                    false => Ok(()),
-                }
-            },
-        );
+        let wait = || {
+            wait_until_reached(
+                word,
+                value,
+                policy,
+                expected,
+                || {
+                    let mut state = self.state_of(connection)?;
+                    let stream = state.streams.handle_in(mark.slot);
+                    // A stream that is destroyed was asked to notify when that happened.
+                    if stream != LEGACY && state.streams.get(stream).is_none() {
+                        return Ok(());
+                    }
+                    state.push(&Notify { stream: wire_stream(stream), value })
+                },
+                || {
+                    connection.health_of_wait()?;
+                    // This device's work may wait for that of another one, whose server no other thread asks.
+                    match self.program.has_several()
+                        && self.others().any(|o| o.connection().is_lost())
+                    {
+                        true => Err(SERVER_GONE),
+                        false => Ok(()),
+                    }
+                },
+            )
+        };
         let waited = answered::counted_work(wait)?;
         if !waited.is_zero() {
             self.state().streams.waited(mark.slot, waited);

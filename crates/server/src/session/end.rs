@@ -26,6 +26,9 @@ impl Session {
         self.link.set_ends();
         let reason = self.link.ending().unwrap_or(End::Broken);
         let name = self.link.name();
+        for line in self.spent.iter().flat_map(|spent| spent.lines()) {
+            self.common.log.line(format!("Client {name}: {line}"));
+        }
         if reason == End::Terminated {
             self.common.log.line(format!("MPS server requesting client {name} to exit"));
         }

@@ -41,6 +41,7 @@ mod reserved;
 mod retired;
 mod shares;
 mod sharing;
+mod spent;
 mod start;
 mod streams;
 mod virtual_memory;
@@ -82,9 +83,10 @@ use meter::Meter;
 use modules::Modules;
 use retired::Retired;
 use scheduling::Class;
+use spent::Spent;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use streams::Streams;
 
 /// Most events of a client: an event is some hundred bytes at the provider.
@@ -134,6 +136,8 @@ struct Session {
     /// Results of a generic call: kept to use its room again.
     results: Vec<u64>,
     requests_until_look: u32,
+    /// Time by kind of request, if that is asked for.
+    spent: Option<Box<Spent>>,
     /// State of the client's limits in which they were last put into effect.
     limits_version: u32,
 }
@@ -152,7 +156,11 @@ impl Session {
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
                     self.gate.arrived();
+                    let since = self.spent.as_ref().map(|_| Instant::now());
                     self.dispatch(&record);
+                    if let (Some(spent), Some(since)) = (&mut self.spent, since) {
+                        spent.add(record.opcode(), since);
+                    }
                     self.requests_until_look = self.requests_until_look.saturating_sub(1);
                     if self.requests_until_look == 0 {
                         self.requests_until_look = self.requests_per_look();

@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::meter::Meter;
 use super::modules::Modules;
 use super::retired::Retired;
+use super::spent::Spent;
 use super::streams::Streams;
 use super::{EVENTS_MAX, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::common::Common;
@@ -258,6 +259,7 @@ impl Session {
             place: Place::new(&common.crowd),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,
+            spent: Spent::if_wanted(),
             limits_version: link.limits.version(),
         };
         let of_graphs = match session.share.is_tenant() {

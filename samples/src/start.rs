@@ -6,17 +6,22 @@
 
 use std::{
     fs::File,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, bail};
 
 use crate::options::Options;
 
-/// How often to look whether the barrier is open.
+/// How often to look whether the barrier is open, while so many processes or fewer wait there.
 const POLL: Duration = Duration::from_millis(1);
+/// A larger group looks less often: a thousand processes that look each millisecond do nothing else.
+const GROUP_AT_POLL: u32 = 32;
+/// When the group's size is looked at anew for the first time; then after twice the time, and so on.
+const COUNT: Duration = Duration::from_millis(200);
 
 /// Waits as the options say; returns at once if they say nothing.
 pub fn wait(options: &Options) -> Result<()> {
@@ -45,13 +50,28 @@ pub fn wait_for_file(barrier: &Path) -> Result<()> {
     let ready = ready_path(barrier);
     File::create(&ready).with_context(|| format!("cannot make {}", ready.display()))?;
     let parent = std::os::unix::process::parent_id();
+    let began = Instant::now();
+    let (mut pause, mut count_at) = (POLL, Duration::ZERO);
     while !barrier.exists() {
         if std::os::unix::process::parent_id() != parent {
             bail!("the process that was to make {} is gone", barrier.display());
         }
-        thread::sleep(POLL);
+        if began.elapsed() >= count_at {
+            pause = POLL * (ready_processes(barrier) / GROUP_AT_POLL).max(1);
+            count_at = (2 * count_at).max(COUNT);
+        }
+        thread::sleep(pause);
     }
     Ok(())
+}
+
+/// How many processes have said that they are ready.
+fn ready_processes(barrier: &Path) -> u32 {
+    let Some((folder, name)) = barrier.parent().zip(barrier.file_name()) else { return 0 };
+    let mut start = name.as_bytes().to_vec();
+    start.extend(b".ready.");
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_name().as_bytes().starts_with(&start)).count() as u32
 }
 
 /// The file that ends a sample (`--until`).

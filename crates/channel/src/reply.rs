@@ -9,7 +9,7 @@ use crate::region::{
     REPLY_SEQUENCE, Region,
 };
 use crate::ring::{Flag, RingMemory};
-use crate::wait::{LIVENESS_PERIOD, Liveness, SpinPolicy, ring_doorbell, sleep_unless};
+use crate::wait::{Liveness, SpinPolicy, ring_doorbell, sleep_unless};
 use core::fmt;
 use core::sync::atomic::Ordering;
 use cuda_api::{CUresult, result_code, result_from_code};
@@ -94,7 +94,7 @@ impl ReplyReader {
     }
 
     /// Waits for the reply to the call that was just pushed: spins, then sleeps, and asks `alive`
-    /// every [`LIVENESS_PERIOD`] whether the server still lives.
+    /// once a [`Region::liveness_period`] whether the server still lives.
     ///
     /// # Errors
     /// See [`ReplyError`]. After any of them the region is of no use for calls.
@@ -105,9 +105,10 @@ impl ReplyReader {
         let arrived = || sequence.load() != self.sequence;
         if !self.policy.spin_until(arrived) {
             let flag = self.region.u32_at(CLIENT_WAITS_FOR_REPLY);
-            let mut liveness = Liveness::new();
+            let period = self.region.liveness_period();
+            let mut liveness = Liveness::new(period);
             while !arrived() {
-                let woken = sleep_unless(flag, sequence, self.sequence, LIVENESS_PERIOD, arrived);
+                let woken = sleep_unless(flag, sequence, self.sequence, period, arrived);
                 if liveness.is_due(woken) && !alive() && !arrived() {
                     return Err(ReplyError::PeerGone);
                 }

@@ -13,6 +13,10 @@ use std::time::Instant;
 /// How often a sleeping waiter wakes up to see whether its peer still lives.
 pub const LIVENESS_PERIOD: Duration = Duration::from_millis(10);
 
+/// The longest that such a period becomes where so many wait that looking alone would keep the cores
+/// busy ([`Region::liveness_period`](crate::region::Region::liveness_period)).
+pub const LIVENESS_PERIOD_MAX: Duration = Duration::from_millis(320);
+
 /// Longest spin that OPENMPS_SPIN_US can ask for, microseconds: beyond a sleep's own granularity
 /// spinning only heats.
 pub const SPIN_US_MAX: u32 = 10_000;
@@ -86,6 +90,8 @@ pub struct SpinPolicy {
     pub keeps_time: bool,
     /// How long a consumer spins since its last record, if that is longer than `spin`.
     pub attention: Duration,
+    /// How often it looks whether its peer lives while it sleeps.
+    pub liveness: Duration,
 }
 
 impl SpinPolicy {
@@ -101,6 +107,7 @@ impl SpinPolicy {
         doze_max: DOZE_MAX,
         keeps_time: false,
         attention: Duration::ZERO,
+        liveness: LIVENESS_PERIOD,
     };
 
     /// The policy for a machine with that many cores and OPENMPS_SPIN_US set to that text.
@@ -118,6 +125,7 @@ impl SpinPolicy {
             doze_max: DOZE_MAX,
             keeps_time: spin_us > 0,
             attention: Duration::ZERO,
+            liveness: LIVENESS_PERIOD,
         }
     }
 
@@ -277,7 +285,7 @@ pub const fn reached(counter: u32, value: u32) -> bool {
 ///
 /// It spins, then dozes as `policy` says, with `expected` as how long such a wait took the last
 /// time. Then it calls `ask` once: whoever writes the word (a device) wakes nobody, so somebody must
-/// be asked to. Then it sleeps, and calls `still_alive` every [`LIVENESS_PERIOD`].
+/// be asked to. Then it sleeps, and calls `still_alive` as often as `policy.liveness` says.
 ///
 /// # Errors
 /// What `ask` or `still_alive` return, unless the counter has reached the value nevertheless.
@@ -303,44 +311,39 @@ pub fn wait_until_reached<E>(
         other => other,
     };
     or_reached(ask())?;
-    let mut liveness = Liveness::new();
+    let mut liveness = Liveness::new(policy.liveness);
     loop {
         let seen = word.load();
         if reached(seen, value) {
             return Ok(start.elapsed());
         }
-        if liveness.is_due(sleep(word, seen, Some(LIVENESS_PERIOD))) {
+        if liveness.is_due(sleep(word, seen, Some(policy.liveness))) {
             or_reached(still_alive())?;
         }
     }
 }
 
-/// When a waiter looks again whether its peer lives: every [`LIVENESS_PERIOD`]. A sleep's timeout
-/// alone does not tell: where signals come faster than that, none ever passes.
+/// When a waiter looks again whether its peer lives: once a period. A sleep's timeout alone does not
+/// tell: where signals come faster than that, none ever passes.
 #[derive(Debug)]
 pub struct Liveness {
     looked: Instant,
+    period: Duration,
 }
 
 impl Liveness {
     /// A wait that begins now.
-    pub fn new() -> Self {
-        Self { looked: Instant::now() }
+    pub fn new(period: Duration) -> Self {
+        Self { looked: Instant::now(), period }
     }
 
     /// After a sleep that ended like that: true if it is time to look.
     pub fn is_due(&mut self, woken: Woken) -> bool {
-        let due = woken == Woken::TimedOut || self.looked.elapsed() >= LIVENESS_PERIOD;
+        let due = woken == Woken::TimedOut || self.looked.elapsed() >= self.period;
         if due {
             self.looked = Instant::now();
         }
         due
-    }
-}
-
-impl Default for Liveness {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -532,7 +535,7 @@ mod tests {
 
     #[test]
     fn signals_do_not_keep_a_waiter_from_looking_whether_its_peer_lives() {
-        let mut liveness = Liveness::new();
+        let mut liveness = Liveness::new(LIVENESS_PERIOD);
         assert!(liveness.is_due(Woken::TimedOut));
         std::thread::sleep(LIVENESS_PERIOD);
         assert!(liveness.is_due(Woken::LookAgain), "as after a sleep that a signal ended");

@@ -54,6 +54,8 @@ pub(crate) const SERVER_STATE: u64 = 456;
 pub(crate) const WAITING: u64 = 460;
 /// Why the session ended, once it has.
 pub(crate) const SESSION_END: u64 = 464;
+/// How many times the usual period pass between two looks whether the server lives; 0 is 1.
+pub(crate) const LIVENESS_FACTOR: u64 = 468;
 /// Bumped with each host function that the client shall run.
 pub(crate) const HOST_CALL_SIGNAL: u64 = 512;
 /// How often the client woke the server by a system call.

@@ -1,11 +1,12 @@
 //! The region's few words of state: errors, the server's life, host functions.
 
 use super::{
-    ASYNC_ERROR, HOST_CALL_SIGNAL, Region, SERVER_STATE, SESSION_END, STICKY_ERROR, WAITING,
-    WAKEUPS,
+    ASYNC_ERROR, HOST_CALL_SIGNAL, LIVENESS_FACTOR, Region, SERVER_STATE, SESSION_END,
+    STICKY_ERROR, WAITING, WAKEUPS,
 };
 use crate::shared::SharedU32;
-use crate::wait::SpinPolicy;
+use crate::wait::{LIVENESS_PERIOD, LIVENESS_PERIOD_MAX, SpinPolicy};
+use core::time::Duration;
 use cuda_api::{CUresult, CudaError, result_from_code};
 
 /// What a server is doing for a client.
@@ -179,6 +180,23 @@ impl Region {
     /// Says how the client should wait.
     pub fn set_waiting(&self, waiting: Waiting) {
         self.u32_at(WAITING).store(waiting as u32);
+    }
+
+    /// The policy for a wait of the client: its process' as the server has it changed.
+    pub fn client_policy(&self, policy: SpinPolicy) -> SpinPolicy {
+        SpinPolicy { liveness: self.liveness_period(), ..self.waiting().policy(policy) }
+    }
+
+    /// How often the client looks whether its server lives while it waits: [`LIVENESS_PERIOD`], or
+    /// more where many clients wait, up to [`LIVENESS_PERIOD_MAX`].
+    pub fn liveness_period(&self) -> Duration {
+        let factor = self.u32_at(LIVENESS_FACTOR).load().max(1);
+        LIVENESS_PERIOD.saturating_mul(factor).min(LIVENESS_PERIOD_MAX)
+    }
+
+    /// Has the client look so much less often than usual whether its server lives.
+    pub fn set_liveness_factor(&self, factor: u32) {
+        self.u32_at(LIVENESS_FACTOR).store(factor);
     }
 
     /// Bumped and woken with each host function that the client shall run.

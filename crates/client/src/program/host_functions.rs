@@ -11,7 +11,7 @@ use crate::program::submission::wire_stream;
 use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS};
 use channel::request::HostFunc;
 use channel::signals::Blocked;
-use channel::wait::{LIVENESS_PERIOD, Woken, sleep};
+use channel::wait::{Woken, sleep};
 use core::ffi::{c_uint, c_void};
 use cuda_api::handle::Handle;
 use cuda_api::{CUhostFn, CUresult, CUstream, CUstreamCallback, CudaError, result_code};
@@ -154,7 +154,8 @@ impl Client {
     /// The thread's whole life.
     fn run_host_functions(&'static self) {
         loop {
-            let signal = self.connection().region().host_call_signal();
+            let region = self.connection().region();
+            let (signal, period) = (region.host_call_signal(), region.liveness_period());
             let mut queue = self.host_functions.queue.lock();
             while queue.pending.is_empty() {
                 queue = queue.wait(&self.host_functions.posted);
@@ -168,7 +169,7 @@ impl Client {
             });
             let Some(index) = requested else {
                 drop(queue);
-                if sleep(signal, seen, Some(LIVENESS_PERIOD)) == Woken::TimedOut {
+                if sleep(signal, seen, Some(period)) == Woken::TimedOut {
                     match self.connection().health_of_wait() {
                         Ok(()) => self.forget_refused_host_functions(),
                         Err(_) => {

@@ -51,7 +51,7 @@ impl Client {
         };
         let word = connection.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
-        let policy = connection.region().waiting().policy(policy);
+        let policy = connection.region().client_policy(policy);
         let wait = || {
             wait_until_reached(
                 word,

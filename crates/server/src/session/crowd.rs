@@ -2,16 +2,33 @@
 //!
 //! A program at work keeps two threads busy: its own and its session's. While there are cores for
 //! all of them, waiters spin; beyond that, who spins takes a core from somebody who would work. The
-//! clients are told in their regions. What many sessions mean for the device's queues is said in
-//! [`fences`](super::fences).
+//! clients are told in their regions. Hundreds of them also look less often, each whether the other
+//! still lives and what became of its work: else they would do nothing but look. What many sessions
+//! mean for the device's queues is said in [`fences`](super::fences).
 
 use channel::region::Waiting;
-use channel::wait::SPIN_CORES_MIN;
+use channel::wait::{LIVENESS_PERIOD, LIVENESS_PERIOD_MAX, SPIN_CORES_MIN};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Threads that a program at work keeps busy.
 const THREADS_OF_PROGRAM: usize = 2;
+
+/// So many sessions at work for each core look as often as one does: with their clients' threads that
+/// is a look in 200 us on each core.
+const LOOKERS_PER_CORE: usize = 16;
+
+/// Most that a session looks less often than one alone.
+const FACTOR_MAX: u32 = (LIVENESS_PERIOD_MAX.as_millis() / LIVENESS_PERIOD.as_millis()) as u32;
+
+/// How a session and its client should wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// What they do before they sleep.
+    pub waiting: Waiting,
+    /// How many times longer than alone they sleep before they look by themselves; a power of 2.
+    pub factor: u32,
+}
 
 /// The sessions at work of a server.
 #[derive(Debug)]
@@ -31,6 +48,12 @@ impl Crowd {
     fn is_too_large(&self) -> bool {
         self.at_work.load(Ordering::Relaxed) * THREADS_OF_PROGRAM > self.cores
     }
+
+    fn factor(&self) -> u32 {
+        let crowds = self.at_work.load(Ordering::Relaxed) / (self.cores * LOOKERS_PER_CORE);
+        let crowds = u32::try_from(crowds).unwrap_or(FACTOR_MAX);
+        crowds.clamp(1, FACTOR_MAX).next_power_of_two()
+    }
 }
 
 /// One session's place in the crowd, which it leaves when dropped.
@@ -38,25 +61,32 @@ impl Crowd {
 pub struct Place {
     crowd: Arc<Crowd>,
     works: bool,
-    waiting: Waiting,
+    manner: Manner,
 }
 
 impl Place {
     /// The place of a session that does not work yet.
     pub fn new(crowd: &Arc<Crowd>) -> Self {
-        Self { crowd: crowd.clone(), works: false, waiting: Waiting::Plain }
+        let manner = Manner { waiting: Waiting::Plain, factor: 1 };
+        Self { crowd: crowd.clone(), works: false, manner }
     }
 
-    /// Says whether the session works, and whether its client is latency-critical. Returns how its
-    /// client should wait if that has changed since the last time.
-    pub fn update(&mut self, works: bool, critical: bool) -> Option<Waiting> {
+    /// How many times longer than alone the session sleeps before it looks by itself.
+    pub fn factor(&self) -> u32 {
+        self.manner.factor
+    }
+
+    /// Says whether the session works, and whether its client is latency-critical. Returns how both
+    /// should wait if that has changed since the last time.
+    pub fn update(&mut self, works: bool, critical: bool) -> Option<Manner> {
         self.count(works);
         let waiting = match (self.crowd.is_too_large(), critical) {
             (true, _) => Waiting::Crowded,
             (false, true) => Waiting::Attentive,
             (false, false) => Waiting::Plain,
         };
-        (std::mem::replace(&mut self.waiting, waiting) != waiting).then_some(waiting)
+        let manner = Manner { waiting, factor: self.crowd.factor() };
+        (std::mem::replace(&mut self.manner, manner) != manner).then_some(manner)
     }
 
     /// True if sessions have to share the device's queues.
@@ -87,20 +117,33 @@ mod tests {
     fn a_crowd_is_too_large_while_more_work_than_there_are_cores_for() {
         let crowd = Arc::new(Crowd { at_work: AtomicUsize::new(0), cores: 5, queues: 3 });
         let mut places: Vec<Place> = (0..4).map(|_| Place::new(&crowd)).collect();
+        let some = |waiting| Some(Manner { waiting, factor: 1 });
         assert_eq!(places[0].update(true, false), None);
         assert_eq!(places[1].update(true, false), None);
         assert_eq!(places[1].update(true, false), None);
-        assert_eq!(places[2].update(true, false), Some(Waiting::Crowded));
+        assert_eq!(places[2].update(true, false), some(Waiting::Crowded));
         assert!(!places[0].shares_queues());
-        assert_eq!(places[0].update(true, false), Some(Waiting::Crowded));
-        assert_eq!(places[3].update(true, false), Some(Waiting::Crowded));
+        assert_eq!(places[0].update(true, false), some(Waiting::Crowded));
+        assert_eq!(places[3].update(true, false), some(Waiting::Crowded));
         assert!(places[0].shares_queues());
         assert_eq!(places[3].update(false, false), None);
-        assert_eq!(places[2].update(false, false), Some(Waiting::Plain));
+        assert_eq!(places[2].update(false, false), some(Waiting::Plain));
         // Who is critical is served at once, unless that is at the cost of all.
-        assert_eq!(places[2].update(false, true), Some(Waiting::Attentive));
-        assert_eq!(places[2].update(true, true), Some(Waiting::Crowded));
+        assert_eq!(places[2].update(false, true), some(Waiting::Attentive));
+        assert_eq!(places[2].update(true, true), some(Waiting::Crowded));
         drop(places);
         assert_eq!(crowd.at_work.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn hundreds_at_work_look_less_often() {
+        let at_work = |sessions| Crowd { at_work: AtomicUsize::new(sessions), cores: 2, queues: 3 };
+        let factor = |sessions| at_work(sessions).factor();
+        assert_eq!([0, 1, 32, 63].map(factor), [1; 4]);
+        assert_eq!([64, 256, 1024, 100_000].map(factor), [2, 8, 32, 32]);
+        let crowd = Arc::new(at_work(127));
+        let mut place = Place::new(&crowd);
+        let told = place.update(true, false).expect("something has changed");
+        assert_eq!((told.factor, place.factor()), (4, 4));
     }
 }

@@ -73,7 +73,7 @@ use channel::reply::ReplyWriter;
 use channel::ring::{Arrival, Consumer, Record, RingBroken};
 use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
-use crowd::Place;
+use crowd::{Manner, Place};
 use cuda_api::CudaError;
 use gate::Gate;
 use graphs::Graphs;
@@ -93,7 +93,7 @@ use streams::Streams;
 pub const EVENTS_MAX: usize = channel::limits::EVENTS_MAX as usize;
 
 /// How often a session looks at work that is under way while no request comes: a fault shows no
-/// later than that.
+/// later than that. Where hundreds of sessions are at work, less often.
 const BUSY_PERIOD: Duration = Duration::from_millis(5);
 /// As [`BUSY_PERIOD`], while other clients may be held because of this one's work.
 const OPEN_LATENCY_PERIOD: Duration = Duration::from_micros(20);
@@ -186,12 +186,13 @@ impl Session {
     fn rest(&mut self) -> Result<(), RingBroken> {
         let busy = self.streams.may_be_busy() && self.sticky.is_none();
         let class = self.link.scheduling.class();
-        if let Some(waiting) = self.place.update(busy, class == Class::Latency) {
+        if let Some(Manner { waiting, factor }) = self.place.update(busy, class == Class::Latency) {
             self.consumer.set_policy(waiting.consumer_policy(SpinPolicy::of_process()));
             self.region.set_waiting(waiting);
+            self.region.set_liveness_factor(factor);
         }
         let period = match (busy, self.retired.is_empty()) {
-            (true, _) => BUSY_PERIOD,
+            (true, _) => BUSY_PERIOD * self.place.factor(),
             (false, false) => RETIRED_PERIOD,
             (false, true) => IDLE_PERIOD,
         };

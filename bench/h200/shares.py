@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Shares of SMs and limits of memory: openmps beside NVIDIA's MPS at the same setting.
 
-    shares.py DIST --output FILE [--ways mps,openmps] [--parts shares,graphs,live,memory]
+    shares.py DIST --output FILE [--ways mps,openmps] [--parts shares,graphs,live,memory,contexts,networks]
 
-DIST is an installation, as for run.py. About three minutes:
+DIST is an installation, as for run.py. About three minutes without the networks, which take three more;
+what FILE has of other parts and ways stays:
 
     shares   kernels a second at 25, 50, 75 and 100 % (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE), of 4 blocks and of
              as many as fill the device, the SMs that blocks were on, and what the attribute says
@@ -12,6 +13,10 @@ DIST is an installation, as for run.py. About three minutes:
              new SMs only, there and back, for launches and for graphs
     memory   a program with a limit of 2 GiB: how much it gets, what cuMemGetInfo says, what a neighbour
              without one gets meanwhile; PyTorch's error, if PyTorch is there
+    contexts contexts with SMs of their own in one program: by CUexecAffinityParam (an eighth and half of the
+             SMs) and by CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING (20 and 50 %): what each
+             is told, what cuCtxGetExecAffinity says, the SMs that its blocks and its graphs were on
+    networks eight processes of ResNet-50 (networks.py) at 12.5, 25, 50 and 100 % each: steps a second of all
 
 On NVIDIA's driver shares are green contexts: groups of SMs, of 2 or 8. Called by itself as
 `shares.py worker|torch ...`, it is one of these programs. On the software GPU: OPENMPS_PROVIDER=soft.
@@ -31,11 +36,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 from run import Way  # noqa: E402
 
 SHARES = (25, 50, 75, 100)
+NETWORK_SHARES = (12.5, 25, 50, 100)
 SECONDS = 2.0
 LIVE_SECONDS_MAX = 10.0
 MIB = 1 << 20
 LIMIT_MIB = 2048
 MULTIPROCESSOR_COUNT = 16
+SM_COUNT = 0
+PROCESSES = 8
+NETWORK_SECONDS = 5
 NON_BLOCKING = 1
 CAPTURE_RELAXED = 2
 OUT_OF_MEMORY = 2
@@ -71,12 +80,31 @@ loop:
 class Driver:
     """The driver API as programs load it."""
 
-    def __init__(self):
+    def __init__(self, sms=None):
+        """In the primary context; in one of its own of so many SMs, or (0) of as many as the environment
+        says, if `sms` is given."""
         self.library = ctypes.CDLL("libcuda.so.1")
         self("cuInit", 0)
         context = ctypes.c_void_p()
-        self("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self("cuCtxSetCurrent", context)
+        if sms is None:
+            self("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+            self("cuCtxSetCurrent", context)
+        elif sms:
+            affinity = (ctypes.c_uint32 * 2)(SM_COUNT, sms)
+            self("cuCtxCreate_v3", ctypes.byref(context), affinity, 1, 0, 0)
+        else:
+            self("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
+
+    def sms(self):
+        number = ctypes.c_int()
+        self("cuDeviceGetAttribute", ctypes.byref(number), MULTIPROCESSOR_COUNT, 0)
+        return number.value
+
+    def affinity(self):
+        """What cuCtxGetExecAffinity says of the current context: SMs, or its error."""
+        answer = (ctypes.c_uint32 * 2)()
+        result = self.call("cuCtxGetExecAffinity", answer, SM_COUNT)
+        return f"error {result}" if result else answer[1]
 
     def __call__(self, name, *arguments):
         result = self.call(name, *arguments)
@@ -100,11 +128,9 @@ class Driver:
 class Worker:
     """Launches one kernel in one stream, by itself or as a graph, and knows which SMs it was on."""
 
-    def __init__(self, blocks, rounds, graph):
-        self.driver = Driver()
-        sms = ctypes.c_int()
-        self.driver("cuDeviceGetAttribute", ctypes.byref(sms), MULTIPROCESSOR_COUNT, 0)
-        self.told = sms.value
+    def __init__(self, blocks, rounds, graph, driver=None):
+        self.driver = driver or Driver()
+        self.told = self.driver.sms()
         self.blocks = blocks or 16 * 132
         module, self.kernel = ctypes.c_void_p(), ctypes.c_void_p()
         self.driver("cuModuleLoadData", ctypes.byref(module), PTX + b"\0")
@@ -180,6 +206,29 @@ def worker(arguments):
     used = this.used()
     print(json.dumps({"told": this.told, "sms": len(used), "first": used[0], "last": used[-1],
                       "per_s": launches / seconds}))
+
+
+def contexts(arguments):
+    """Two contexts of different sizes, one after the other, in one program."""
+    rows = []
+    whole = Driver().sms()
+    for share in (12.5, 50) if arguments.affinity else (20, 50):
+        if arguments.affinity:
+            driver = Driver(round(whole * share / 100))
+        else:
+            os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)
+            driver = Driver(0)
+        row = {"share": share, "affinity": driver.affinity()}
+        for graph in (False, True):
+            this = Worker(0, 2_000, graph, driver)
+            row["told"] = this.told
+            this.clear()
+            for _ in range(20):
+                this.launch()
+            this.wait()
+            row["sms of a graph" if graph else "sms"] = len(this.used())
+        rows.append(row)
+    print(json.dumps({"whole": whole, "contexts": rows}))
 
 
 def greedy(arguments):
@@ -280,13 +329,39 @@ def memory(way):
     return rows
 
 
+def of_contexts(way):
+    per_context = {"CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING": "1"}
+    return {"CUexecAffinityParam": run_one(way, ["contexts", "--affinity"]),
+            "percentage of each": run_one(way, ["contexts"], per_context)}
+
+
+def networks(way):
+    """Steps a second of eight processes together, at each share."""
+    rows = {}
+    program = Path(__file__).parent / "networks.py"
+    for share in NETWORK_SHARES:
+        way.begin_group()
+        kept = dict(way.environment)
+        if share < 100:
+            way.environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)
+        with tempfile.TemporaryDirectory() as directory:
+            words = [sys.executable, program, "resnet50", NETWORK_SECONDS, directory, PROCESSES]
+            processes = [way.start(words) for _ in range(PROCESSES)]
+            results = [way.result(process) for process in processes]
+        way.environment = kept
+        good = [result["resnet50"]["per_s"] for result in results if result]
+        rows[f"{share} %"] = {"processes": len(good), "per_s": sum(good),
+                              "failed": way.failures[:2]}
+    return rows
+
+
 PARTS = {"shares": shares, "graphs": lambda way: shares(way, graph=True), "live": live,
-         "memory": memory}
+         "memory": memory, "contexts": of_contexts, "networks": networks}
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", help="DIST, or worker, greedy, torch")
+    parser.add_argument("what", help="DIST, or worker, contexts, greedy, torch")
     parser.add_argument("--output")
     parser.add_argument("--ways", default="mps,openmps")
     parser.add_argument("--parts", default=",".join(PARTS))
@@ -294,14 +369,19 @@ def main():
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--graph", action="store_true")
     parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--affinity", action="store_true")
     arguments = parser.parse_args()
     if arguments.what == "worker":
         return worker(arguments)
+    if arguments.what == "contexts":
+        return contexts(arguments)
     if arguments.what == "greedy":
         return greedy(arguments)
     if arguments.what == "torch":
         return torch_program()
     results = {}
+    if arguments.output and Path(arguments.output).exists():
+        results = json.loads(Path(arguments.output).read_text())
     for name in arguments.ways.split(","):
         way = Way(name, Path(arguments.what).resolve())
         with way.running():
@@ -314,10 +394,10 @@ def main():
         notable = ("not kept", "limit of", "refused")
         lines = [line for line in way.log.splitlines() if any(word in line for word in notable)]
         results.setdefault("log", {})[name] = lines[:20]
-    text = json.dumps(results, indent=1)
-    print(text)
-    if arguments.output:
-        Path(arguments.output).write_text(text + "\n")
+        if arguments.output:
+            # What was measured stays, should the next way take too long.
+            Path(arguments.output).write_text(json.dumps(results, indent=1) + "\n")
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 //! Programs give the same results whichever way they get at the device.
 
 use std::path::Path;
-use tests::{Scene, finish, start};
+use tests::{Scene, finish, start, wait_until};
 
 /// Samples that run to an end, with arguments that keep them short.
 pub(crate) const SAMPLES: &[(&str, &[&str])] = &[
@@ -31,21 +31,31 @@ fn results_are_the_same_with_and_without_a_daemon() {
         assert_eq!(shared["verified"], true, "{name}: {shared}");
         assert_eq!(shared["checksum"], alone["checksum"], "{name}");
     }
-    assert!(scene.clients().is_empty());
+    wait_until("no client is left", || scene.clients().is_empty());
 }
 
 #[test]
 fn programs_that_share_do_not_mix_up_their_data() {
     let scene = Scene::with_daemon();
+    let barrier = scene.file("all-are-there");
+    let go = ["--barrier", barrier.to_str().expect("a temporary directory's path")];
     let mut running = Vec::new();
     for seed in ["1", "2", "3", "4"] {
         for (name, own) in &SAMPLES[..4] {
             let arguments = [&arguments(own)[..], &["--seed", seed, "--verify-each"]].concat();
             let expected = finish(&mut scene.sample_alone(name, &arguments)).expect_success();
-            let program = start(&mut scene.sample(name, &arguments));
+            let program = start(&mut scene.sample(name, &[&arguments[..], &go].concat()));
             running.push((name, expected.json(), program));
         }
     }
+    // None is through before the last has begun.
+    for (name, _, program) in &mut running {
+        let ready = scene.file(&format!("all-are-there.ready.{}", program.pid()));
+        wait_until("all are ready", || ready.exists() || !program.is_running());
+        assert!(ready.exists(), "{name} ended before it was told to begin");
+    }
+    assert_eq!(scene.clients().len(), running.len());
+    std::fs::write(&barrier, "").expect("a file in the scene's directory");
     for (name, expected, program) in running {
         let report = program.wait().expect_success().json();
         assert_eq!(report["checksum"], expected["checksum"], "{name}");

@@ -7,11 +7,11 @@ use channel::memfd::{Seals, create, create_sealed};
 use channel::message::{Ask, Message, Question};
 use channel::region::{REGION_BYTES, Region, SessionEnd};
 use channel::request::*;
+use channel::ring::{Position, RingMemory};
 use cuda_api::{CUdeviceptr, CudaError};
 use server::Exit;
 use server::device::Driver;
 use std::os::fd::AsRawFd;
-use std::time::Duration;
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -186,8 +186,13 @@ fn a_call_in_progress_ends_with_the_client() {
     let mut client = busy(&mut server, 9400);
     let address = CUdeviceptr(client.address(0));
     let (daemon, id) = (server.daemon.try_clone().unwrap(), client.welcome.client_id);
+    let region = client.region.clone();
+    let before = region.position(Position::Head);
     let terminator = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(20));
+        wait_until("the session has the call's record", || {
+            let head = region.position(Position::Head);
+            head > before && region.position(Position::Tail) == head
+        });
         let question = Question::Terminate(id);
         daemon.send(&Message::Ask(Ask { number: 1, question }), &[]).unwrap();
     });

@@ -217,6 +217,26 @@ impl TestDevice {
     }
 }
 
+/// The calling thread's number in /proc.
+pub(crate) fn thread_id() -> i32 {
+    // SAFETY: the call takes nothing and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// Waits until a thread of this process sleeps in the system at many looks in a row, as one does that
+/// waits for something, or until `over`, which says that it did not wait.
+pub(crate) fn wait_until_asleep(thread: i32, over: impl Fn() -> bool) {
+    let mut asleep = 0;
+    while asleep < 50 && !over() {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+        let sleeps = stat.is_ok_and(|stat| {
+            stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
+        });
+        asleep = if sleeps { asleep + 1 } else { 0 };
+        std::thread::yield_now();
+    }
+}
+
 /// Ends the test program if it is still there after a minute.
 pub(crate) struct Watchdog {
     _alive: std::sync::mpsc::Sender<()>,

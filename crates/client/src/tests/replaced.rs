@@ -52,13 +52,21 @@ fn a_thread_that_waits_for_a_lost_server_does_not_wait_on_for_it() {
         server.held.store(true, Ordering::Release);
         client.state().streams.issue(LEGACY.index);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| client.synchronize(LEGACY));
-            // Its fence is in the ring before it sleeps; that it sleeps is likely then, and nothing
-            // more is needed.
-            while !client.state().streams.unfenced().is_empty() {
+            let (thread, of_waiter) = std::sync::mpsc::channel();
+            let waits = scope.spawn(move || {
+                // SAFETY: the call takes nothing and cannot fail.
+                thread.send(unsafe { libc::gettid() }).unwrap();
+                client.synchronize(LEGACY)
+            });
+            let stat = format!("/proc/self/task/{}/stat", of_waiter.recv().unwrap());
+            // Its fence is in the ring before it sleeps; between two of its looks around it is awake.
+            let sleeps = || {
+                let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+                stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
+            };
+            while !client.state().streams.unfenced().is_empty() || !sleeps() {
                 std::thread::yield_now();
             }
-            std::thread::sleep(std::time::Duration::from_millis(5));
             replace(client, &server);
             // It is told so that its call is made again, or the new server was faster.
             let waited = waits.join().unwrap();

@@ -369,6 +369,8 @@ fn events_measure_time_and_say_when_they_cannot() {
     cu!(cuEventRecord(untimed, stream)).unwrap();
     assert_eq!(cu!(cuEventQuery(second)), Err(Error::NOT_READY));
     assert_eq!(cu!(cuEventElapsedTime(&mut ms, first, second)), Err(Error::NOT_READY));
+    cu!(cuEventSynchronize(first)).unwrap();
+    // The least that lies between the two, not a wait for anything.
     std::thread::sleep(std::time::Duration::from_millis(2));
     flag.store(1, Ordering::Release);
     cu!(cuEventSynchronize(second)).unwrap();
@@ -520,12 +522,15 @@ fn an_endless_tenant_is_ended() {
         let stream = new_stream(0);
         launch(spin(&never), 300, stream, &mut []).unwrap();
         launch(spin(&never), 300, CUstream::NULL, &mut []).unwrap();
+        let (begun, has_begun) = std::sync::mpsc::channel();
         let waiter = std::thread::spawn(move || {
             let _alive = start();
             cu!(openmpsTenantBind(tenant)).unwrap();
+            begun.send(()).unwrap();
             cu!(cuStreamSynchronize(stream))
         });
-        std::thread::sleep(std::time::Duration::from_millis(3));
+        // Whether it waits already or is about to: it must not wait on.
+        has_begun.recv().unwrap();
         cu!(openmpsTenantEnd(tenant)).unwrap();
         assert_eq!(waiter.join().unwrap(), Err(Error::CONTEXT_IS_DESTROYED));
         assert_eq!(launch(spin(&never), 1, stream, &mut []), Err(Error::CONTEXT_IS_DESTROYED));

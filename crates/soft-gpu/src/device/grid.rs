@@ -147,7 +147,7 @@ impl Grid {
     }
 
     /// Blocks, or clusters, that have a place.
-    fn placed(&self) -> u64 {
+    pub(super) fn placed(&self) -> u64 {
         self.next - self.left
     }
 

@@ -7,7 +7,7 @@ use super::ops::StreamSpec;
 use super::stream::Op;
 use crate::device::memory::AllocationKind;
 use crate::error::Error;
-use crate::testing::{TestDevice, launch};
+use crate::testing::{TestDevice, launch, thread_id, wait_until_asleep};
 use simt::kernel::{Outcome, Worker};
 
 mod blocks;

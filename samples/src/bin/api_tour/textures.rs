@@ -414,6 +414,8 @@ fn in_a_graph(_: &Env) -> Outcome {
             3,
             if first == 0 { |x, y| (10 * y + x) as f32 } else { |x, y| (50 + 10 * y + x) as f32 },
         )?;
+        // A copy of pageable memory may go on after the call, and this stream does not wait for it.
+        synchronize()?;
         call!(cuGraphLaunch(exec.0, stream.0))?;
         let expected = (0..12).map(|i| if i < 2 { 5 } else { first + 10 * (i / 4) + i % 4 });
         let got = words.read()?.into_iter().map(|bits| f32::from_bits(bits) as usize);

@@ -2,9 +2,11 @@
 
 use super::super::managed::*;
 use super::*;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+/// The line by which a process says that it waits.
+const WAITS: &str = "it waits for the other process";
 const WORDS: usize = 300;
 /// Longer than what the driver cuts from a common chunk.
 const LARGE_WORDS: usize = 400_000;
@@ -33,10 +35,12 @@ fn interprocess_event() -> (CUevent, CUipcEventHandle) {
 }
 
 /// Runs the other half of a test in a process of its own, with handles as its input.
-fn other_process(part: &str, handles: &[[u8; 64]]) {
+/// `waits` is called once the process says that it does, if it does.
+fn other_process(part: &str, handles: &[[u8; 64]], waits: impl FnOnce()) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("api::tests::ipc::{part}"), "--ignored", "--nocapture"])
         .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
     let mut input = child.stdin.take().unwrap();
@@ -44,6 +48,12 @@ fn other_process(part: &str, handles: &[[u8; 64]]) {
         writeln!(input, "{}", hex(handle)).unwrap();
     }
     drop(input);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    if lines.any(|line| line == WAITS) {
+        waits();
+    }
+    // Up to its end, so that it never waits for us.
+    lines.for_each(drop);
     assert!(child.wait().unwrap().success(), "{part}");
 }
 
@@ -69,15 +79,15 @@ fn another_process_reads_and_writes_and_waits() {
     launch(store(), 4, stream, &mut [small.0, 100]).unwrap();
     cu!(cuEventRecord(ours, stream)).unwrap();
     assert_eq!(cu!(cuEventQuery(ours)), Err(Error::NOT_READY));
+    let release = flag.clone();
     let opener = std::thread::spawn(move || {
         let all = [handles[0].reserved, handles[1].reserved];
         other_process(
             "the_other_half",
             &[all[0], all[1], our_handle.reserved, their_handle.reserved],
+            || release.store(1, Ordering::Release),
         );
     });
-    std::thread::sleep(std::time::Duration::from_millis(50));
-    flag.store(1, Ordering::Release);
     opener.join().unwrap();
     // The other process recorded its event before it ended.
     cu!(cuEventQuery(theirs)).unwrap();
@@ -115,13 +125,16 @@ fn the_other_half() {
     assert_eq!((base, bytes), (small, 8 * WORDS));
     let (theirs, ours) = (open_event(handles[2]), open_event(handles[3]));
     assert_eq!(read(large, 1), [22 << 32 | 22]);
-    // Behind the other process' kernel, which waits until this one has begun.
+    // Behind the other process' kernel, which waits until this one has seen that it runs.
+    assert_eq!(cu!(cuEventQuery(theirs)), Err(Error::NOT_READY));
     cu!(cuStreamWaitEvent(stream, theirs, 0)).unwrap();
     let mut fifth = CUdeviceptr(small.0 + 32);
     launch(store(), 1, stream, &mut [fifth.0, 7]).unwrap();
     fifth.0 -= 32;
     cu!(cuMemsetD8Async(CUdeviceptr(large.0 + 8), 5, 8 * (LARGE_WORDS - 1), stream)).unwrap();
     cu!(cuEventRecord(ours, stream)).unwrap();
+    assert_eq!(cu!(cuEventQuery(ours)), Err(Error::NOT_READY));
+    println!("\n{WAITS}");
     cu!(cuEventSynchronize(ours)).unwrap();
     assert_eq!(read(fifth, 5), [100, 101, 102, 103, 7]);
     cu!(cuEventSynchronize(theirs)).unwrap();

@@ -66,8 +66,9 @@ fn quanta_end_after_a_long_rest_too() {
     let stream = device.stream();
     device.enqueue(stream, launch(1, 32, |_, _, _| Outcome::Finished)).unwrap();
     device.synchronize_stream(stream).unwrap();
-    // Longer than the ticker stays awake without work.
-    std::thread::sleep(std::time::Duration::from_millis(120));
+    while device.lock().ticker.is_none() {
+        std::thread::yield_now();
+    }
     let flag = Arc::new(AtomicU32::new(0));
     device.enqueue(stream, launch(4, 64, spin_until(&flag))).unwrap();
     let setter = flag.clone();
@@ -92,10 +93,11 @@ fn blocks_that_do_not_fit_wait_for_room() {
     let counter = Arc::new(AtomicU32::new(0));
     let stream = device.stream();
     let seq = device.enqueue(stream, launch(1, 32, count(&counter))).unwrap();
-    for _ in 0..20 {
-        assert_eq!(device.query_stream(stream), Err(Error::NOT_READY));
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    let placed = || device.lock().grids.iter().map(|(_, grid)| grid.placed()).sum::<u64>();
+    assert_eq!(placed(), 16);
+    device.lock().place_blocks(crate::device::clock::now_ns());
+    assert_eq!(placed(), 16);
+    assert_eq!(device.query_stream(stream), Err(Error::NOT_READY));
     assert_eq!(counter.load(Ordering::Relaxed), 0);
     flag.store(1, Ordering::Release);
     device.wait_stream(stream, seq).unwrap();

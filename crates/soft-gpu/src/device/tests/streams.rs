@@ -84,19 +84,22 @@ fn a_full_stream_makes_its_submitter_wait() {
     let stream = device.stream();
     device.enqueue(stream, launch(1, 32, spin_until(&flag))).unwrap();
     let submitted = Arc::new(AtomicU32::new(0));
+    let (thread, of_submitter) = std::sync::mpsc::channel();
     let submitter = {
         let (device, counter, submitted) = (device.clone(), counter.clone(), submitted.clone());
         std::thread::spawn(move || {
+            thread.send(thread_id()).unwrap();
             for _ in 0..limits::STREAM_QUEUE_MAX * 2 {
                 device.enqueue(stream, launch(1, 32, count(&counter))).unwrap();
                 submitted.fetch_add(1, Ordering::Relaxed);
             }
         })
     };
+    let is_beyond = || submitted.load(Ordering::Relaxed) > limits::STREAM_QUEUE_MAX as u32;
     while submitted.load(Ordering::Relaxed) < limits::STREAM_QUEUE_MAX as u32 {
         std::thread::yield_now();
     }
-    std::thread::sleep(std::time::Duration::from_millis(10));
+    wait_until_asleep(of_submitter.recv().unwrap(), is_beyond);
     assert_eq!(submitted.load(Ordering::Relaxed), limits::STREAM_QUEUE_MAX as u32);
     flag.store(1, Ordering::Release);
     submitter.join().unwrap();

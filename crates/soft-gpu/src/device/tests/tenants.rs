@@ -134,16 +134,16 @@ fn the_end_of_a_tenant_waits_for_host_functions_that_are_being_called() {
     let group = device.group(1, &tenant).unwrap();
     let stream = device.create_stream(group, &tenant, StreamSpec::default()).unwrap();
     let (started, has_started) = std::sync::mpsc::channel();
-    let returned = Arc::new(AtomicU32::new(0));
+    let (returned, over) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (ender, called_over) = (thread_id(), over.clone());
     let called = {
         let (tenant, returned) = (tenant.clone(), returned.clone());
         move |_| {
             started.send(()).unwrap();
-            // At the gate until the end has begun; then time for an end that does not wait.
             while !tenant.ended() {
                 std::thread::yield_now();
             }
-            std::thread::sleep(Duration::from_millis(50));
+            wait_until_asleep(ender, || called_over.load(Ordering::Acquire) == 1);
             returned.store(1, Ordering::Release);
         }
     };
@@ -155,7 +155,9 @@ fn the_end_of_a_tenant_waits_for_host_functions_that_are_being_called() {
     device.enqueue(stream, Op::Host(HostCall { call: Box::new(queued), always: false })).unwrap();
     has_started.recv().unwrap();
     device.end_tenant(&tenant);
-    assert_eq!(returned.load(Ordering::Acquire), 1);
+    let at_the_end = returned.load(Ordering::Acquire);
+    over.store(1, Ordering::Release);
+    assert_eq!(at_the_end, 1);
     device.destroy_stream(stream).unwrap();
 }
 
@@ -253,11 +255,16 @@ fn ending_a_tenant_ends_endless_kernels_and_wakes_who_waits() {
         device.enqueue(*stream, launch(100, 256, spin_until(&never))).unwrap();
         device.enqueue(*stream, launch(1, 32, count(&never))).unwrap();
     }
+    let (begun, has_begun) = std::sync::mpsc::channel();
     let waiter = {
         let (device, stream) = (device.clone(), streams[0]);
-        std::thread::spawn(move || device.synchronize_stream(stream))
+        std::thread::spawn(move || {
+            begun.send(()).unwrap();
+            device.synchronize_stream(stream)
+        })
     };
-    std::thread::sleep(std::time::Duration::from_millis(5));
+    // Whether it waits already or is about to: it must not wait on.
+    has_begun.recv().unwrap();
     device.end_tenant(&tenant);
     assert_eq!(waiter.join().unwrap(), Err(Error::CONTEXT_IS_DESTROYED));
     assert_eq!(never.load(Ordering::Relaxed), 0);

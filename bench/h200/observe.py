@@ -6,10 +6,12 @@
 DIST is an installation, made by `cargo xtask dist --release`. Needs torch. The parts:
 
     time       device time of ResNet-50, BERT and training: torch.profiler (CUPTI) natively, per step,
-               beside what `counts` says of the same program under openmps, per step; and for the kernels
-               that take most time both means, so that a constant difference shows
+               beside what `counts` says of the same program under openmps, per step, with counters=sampled
+               (events) and counters=cupti; for the kernels that take most time all means; an empty
+               kernel's time, and what openmps takes off
     overhead   launches a second of a program that does nothing but launch, and steps a second of the
-               networks, natively and under openmps, in turns within one run; and while it is traced
+               networks, natively and under openmps with each kind of counters, in turns within one run;
+               and while it is traced
     advise     `openmps advise --json --seconds 1` on samples and on networks: predicted and measured gain
     profilers  which of torch.profiler, nsys, ncu, cuda-gdb and compute-sanitizer work under openmps
     trace      `openmps run --trace`: kernels, ranges and arrows in the file, beside what was launched
@@ -41,7 +43,10 @@ import json, sys, time, torch
 torch.manual_seed(0)
 
 def network(name):
-    if name == "launch":
+    if name == "empty":
+        def step():
+            for _ in range(100): torch.cuda._sleep(0)
+    elif name == "launch":
         x = torch.zeros(32, device="cuda")
         def step():
             for _ in range(1000): x.add_(1)
@@ -131,6 +136,12 @@ SAMPLES = [("spin", "--blocks", "1"), ("n_body", "--blocks", "8"), ("matrix_mult
            ("convnet_inference",), ("reduction",), ("vector_add",), ("histogram",), ("scan",)]
 
 
+def libcupti():
+    """CUPTI as torch brings it along, or None."""
+    found = [path for folder in map(Path, sys.path) for path in folder.glob("nvidia/*/lib/libcupti.so.1?")]
+    return str(found[0]) if found else None
+
+
 class OutOfTime(Exception):
     pass
 
@@ -144,6 +155,8 @@ class Bench:
         self.program.write_text(PROGRAM)
         self.environment = {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(directory / "pipe"),
                             "CUDA_MPS_LOG_DIRECTORY": str(directory / "log"), "OPENMPS_PROVIDER": "vendor"}
+        if cupti := libcupti():
+            self.environment.setdefault("OPENMPS_CUPTI", cupti)
 
     def left(self, most=60):
         """Seconds that a step may take; stops the part if there are none."""
@@ -231,48 +244,80 @@ def by_shape(counts):
     return rows
 
 
+def counted(before, after, steps):
+    """Device time and launches of a step, by what `counts` said; and the kernels that took most."""
+    device_ns = launches = untimed = 0
+    means = collections.defaultdict(lambda: [0, 0])
+    for key, (number, mean) in after.items():
+        grown = number - before.get(key, (0, None))[0]
+        launches += grown
+        if mean is None:
+            untimed += grown
+        else:
+            device_ns += grown * mean
+            means[key[0]][0] += grown
+            means[key[0]][1] += grown * mean
+    top = sorted(([name, n / steps, ns / n] for name, (n, ns) in means.items() if n), key=lambda r: -r[1] * r[2])
+    return {"device_ns": device_ns / steps, "kernels": launches / steps, "untimed_launches": untimed, "top": top[:8]}
+
+
 def part_time(bench, keep):
     with Torch(bench, "native") as native, Torch(bench, "openmps") as shared:
-        for network in NETWORKS:
-            cupti = native.ask("profile", network, 40)
-            shared.ask("make", network)
-            # Samples become rare: enough launches that each shape has some.
-            before = by_shape(bench.shell("counts"))
-            steps = 300
-            shared.ask("steps", network, steps)
-            time.sleep(0.3)
-            after = by_shape(bench.shell("counts"))
-            device_ns = launches = untimed = 0
-            means = collections.defaultdict(lambda: [0, 0])
-            for key, (number, mean) in after.items():
-                grown = number - before.get(key, (0, None))[0]
-                launches += grown
-                if mean is None:
-                    untimed += grown
-                else:
-                    device_ns += grown * mean
-                    means[key[0]][0] += grown
-                    means[key[0]][1] += grown * mean
-            row = {"cupti_ns": cupti["device_ns"], "openmps_ns": device_ns / steps, "cupti_kernels": cupti["kernels"],
-                   "openmps_kernels": launches / steps, "untimed_launches": untimed,
-                   "error": device_ns / steps / cupti["device_ns"] - 1, "cupti_top": cupti["top"],
-                   "openmps_top": sorted(([name, n / steps, ns / n] for name, (n, ns) in means.items() if n),
-                                         key=lambda r: -r[1] * r[2])[:8]}
-            # What each launch seems longer by: events have a cost of their own.
-            row["longer_a_launch_ns"] = (row["openmps_ns"] - row["cupti_ns"]) / max(1, row["cupti_kernels"])
-            print(f"{network}: CUPTI {row['cupti_ns'] / 1e6:.3f} ms a step, openmps {row['openmps_ns'] / 1e6:.3f} ms, "
-                  f"{100 * row['error']:+.1f} %, {row['longer_a_launch_ns']:.0f} ns a launch", flush=True)
-            keep(network, row)
+        empty = native.ask("profile", "empty", 10)
+        profiled = {network: native.ask("profile", network, 40) for network in NETWORKS}
+        shared.ask("make", "empty")
+        report = bench.shell("report")
+        device = report["servers"][0]["devices"][0]["counts"]
+        events = {"empty_kernel_ns": empty["device_ns"] / max(1, empty["kernels"]),
+                  "event_pair_ns": device.get("event_pair_ns"), "event_cost_ns": device.get("event_cost_ns")}
+        print(f"events: {events}", flush=True)
+        keep("events", events)
+        for counters in ["sampled", "cupti"]:
+            try:
+                bench.openmps("set", "--counters", counters)
+            except RuntimeError as error:
+                keep(f"{counters}: failed", str(error))
+                print(error, flush=True)
+                continue
+            for network in NETWORKS:
+                shared.ask("make", network)
+                before = by_shape(bench.shell("counts"))
+                # Samples are some hundred a second, and CUPTI's windows are one a second.
+                steps, seconds, end = 0, 0, time.monotonic() + 4
+                while time.monotonic() < end:
+                    done = shared.ask("steps", network, 50)
+                    steps, seconds = steps + 50, seconds + done["seconds"]
+                time.sleep(0.3 if counters == "sampled" else 1.2)
+                cupti, row = profiled[network], counted(before, by_shape(bench.shell("counts")), steps)
+                row.update(cupti_ns=cupti["device_ns"], cupti_kernels=cupti["kernels"], cupti_top=cupti["top"],
+                           error=row["device_ns"] / cupti["device_ns"] - 1, steps_per_s=steps / seconds,
+                           longer_a_launch_ns=(row["device_ns"] - cupti["device_ns"]) / max(1, cupti["kernels"]))
+                print(f"{network} {counters}: CUPTI {cupti['device_ns'] / 1e6:.3f} ms a step, openmps "
+                      f"{row['device_ns'] / 1e6:.3f} ms, {100 * row['error']:+.1f} %, "
+                      f"{row['longer_a_launch_ns']:.0f} ns a launch", flush=True)
+                keep(f"{network} {counters}", row)
+        bench.openmps("set", "--counters", "sampled")
 
 
 def part_overhead(bench, keep):
     with Torch(bench, "native") as native, Torch(bench, "openmps") as shared:
         for network in ["launch", "bert", "resnet50"]:
-            ways = {"native": [], "openmps": [], "traced": []}
             native.ask("make", network), shared.ask("make", network)
+            kinds = ["off", "sampled", "every", "cupti"]
+            ways = {"native": [], **{kind: [] for kind in kinds}, "traced": []}
             for _ in range(4):
-                ways["native"].append(native.ask("seconds", network, 0.5)["steps_per_s"])
-                ways["openmps"].append(shared.ask("seconds", network, 0.5)["steps_per_s"])
+                ways["native"].append(native.ask("seconds", network, 0.4)["steps_per_s"])
+                for kind in list(kinds):
+                    try:
+                        bench.openmps("set", "--counters", kind)
+                    except RuntimeError as error:
+                        kinds.remove(kind)
+                        keep(f"{network} {kind}: failed", str(error))
+                        continue
+                    # A window of CUPTI's in each second.
+                    length = 1.0 if kind == "cupti" else 0.4
+                    ways[kind].append(shared.ask("seconds", network, length)["steps_per_s"])
+            bench.openmps("set", "--counters", "sampled")
             recorder = subprocess.Popen([str(bench.dist / "bin/openmps"), "trace", "--seconds", "30", "-o",
                                          str(bench.directory / "overhead.pftrace")], env=bench.environment,
                                         stderr=subprocess.PIPE, text=True)
@@ -281,11 +326,15 @@ def part_overhead(bench, keep):
                 ways["traced"].append(shared.ask("seconds", network, 0.5)["steps_per_s"])
             recorder.send_signal(signal.SIGINT)
             said = recorder.communicate(timeout=bench.left())[1].strip()
-            row = {way: statistics.median(values) for way, values in ways.items()}
-            row.update(all=ways, of_native=row["openmps"] / row["native"],
-                       traced_of_openmps=row["traced"] / row["openmps"], trace=said)
-            print(f"{network}: native {row['native']:.1f} steps/s, openmps {row['of_native']:.3f} of it, traced "
-                  f"{row['traced_of_openmps']:.3f} of that; {said}", flush=True)
+            row = {way: statistics.median(values) for way, values in ways.items() if values}
+            # Neighbours in time are compared.
+            ratio = {kind: statistics.median(b / a for a, b in zip(ways["off"], ways[kind]))
+                     for kind in kinds if kind != "off" and ways[kind]}
+            row.update(all=ways, of_native=row["sampled"] / row["native"], of_off=ratio,
+                       traced_of_openmps=row["traced"] / row["sampled"], trace=said)
+            print(f"{network}: native {row['native']:.1f} steps/s, openmps {row['of_native']:.3f} of it; of counters=off: "
+                  + ", ".join(f"{kind} {of:.3f}" for kind, of in ratio.items())
+                  + f"; traced {row['traced_of_openmps']:.3f} of sampled; {said}", flush=True)
             keep(network, row)
 
 
@@ -351,8 +400,8 @@ def part_trace(bench, keep):
 
 
 # Parts with the most seconds that each may take, in the order of what is to be learnt first.
-PARTS = {"time": (part_time, 45), "overhead": (part_overhead, 50), "trace": (part_trace, 30),
-         "profilers": (part_profilers, 45), "advise": (part_advise, 90)}
+PARTS = {"time": (part_time, 100), "overhead": (part_overhead, 75), "trace": (part_trace, 30),
+         "profilers": (part_profilers, 45), "advise": (part_advise, 240)}
 
 
 def main():

@@ -41,3 +41,29 @@ fn a_program_is_recorded_from_its_first_kernel_to_its_last() {
         assert_eq!(copied("copy to host"), array, "{name}: {text}");
     }
 }
+
+#[test]
+fn a_program_is_recorded_by_events_where_the_device_keeps_no_records() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&[("OPENMPS_SOFT_TENANTS", "0")]);
+    let path = scene.file("events.json");
+    let sample = dist().join("lib/openmps/samples/vector_add");
+    let mut command = scene.command(&dist().join("bin/openmps"));
+    command.args(["run", "-q", "--trace"]).arg(&path).arg("--").arg(sample);
+    // As many as make batches, and some more.
+    command.args(["--warm-up", "100", "--iterations", "3", "--blocks", "2", "--size", "4096"]);
+    finish(&mut command).expect_success();
+    let text = std::fs::read_to_string(&path).expect("a trace");
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    let kernels = slices(&trace, "kernel");
+    assert_eq!(kernels.len(), 103, "{text}");
+    assert!(slices(&trace, "copy").len() >= 3, "{text}");
+    // One stream: each begins when the one before it has ended, and none before it was submitted.
+    let mut launches: Vec<(f64, &str)> = Vec::new();
+    for event in trace["traceEvents"].as_array().expect("events") {
+        if event["cat"] == "kernel" || event["ph"] == "E" && event["tid"] == kernels[0]["tid"] {
+            launches.push((event["ts"].as_f64().expect("a time"), event["ph"].as_str().expect("B or E")));
+        }
+    }
+    assert!(launches.windows(2).all(|two| two[0].0 <= two[1].0), "{launches:?}");
+}

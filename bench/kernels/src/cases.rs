@@ -3,6 +3,7 @@
 //! Sizes are such that the data fits the second-level cache of today's processors: what is compared
 //! is code, not memory, but for one case. Sizes that a C source has as a constant are named after it here.
 
+use crate::arguments::{Random, doubles, float, floats, int, random_words, words};
 use crate::case::{Argument, Case, Element, Tolerance};
 use crate::textures;
 use Element::{F32, F64, U32};
@@ -71,55 +72,6 @@ macro_rules! case {
             tolerance: $tolerance,
         }
     };
-}
-
-/// A fixed generator (xorshift64*): every machine sees the same inputs.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new() -> Self {
-        Self(0x9e37_79b9_7f4a_7c15)
-    }
-
-    pub(crate) fn bits(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
-    /// Uniform in `low..high`.
-    pub(crate) fn float(&mut self, low: f32, high: f32) -> f32 {
-        low + (high - low) * (self.bits() >> 8) as f32 / (1 << 24) as f32
-    }
-}
-
-fn floats(count: usize, low: f32, high: f32) -> Argument {
-    let mut random = Random::new();
-    Argument::Input((0..count).flat_map(|_| random.float(low, high).to_le_bytes()).collect())
-}
-
-fn doubles(count: usize, low: f32, high: f32) -> Argument {
-    let mut random = Random::new();
-    let values = (0..count).flat_map(|_| f64::from(random.float(low, high)).to_le_bytes());
-    Argument::Input(values.collect())
-}
-
-pub(crate) fn words(values: impl Iterator<Item = u32>) -> Argument {
-    Argument::Input(values.flat_map(u32::to_le_bytes).collect())
-}
-
-fn random_words(count: usize) -> Argument {
-    let mut random = Random::new();
-    words((0..count).map(move |_| random.bits()))
-}
-
-pub(crate) fn int(value: usize) -> Argument {
-    Argument::Value((value as u32).to_le_bytes())
-}
-
-pub(crate) fn float(value: f32) -> Argument {
-    Argument::Value(value.to_le_bytes())
 }
 
 /// Blocks of `block` threads for `count` threads in one dimension.

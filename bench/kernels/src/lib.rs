@@ -9,6 +9,7 @@
 //! Deliberately absent: printing (the caller has the rows), and statistics beyond the best of
 //! several samples: a slower sample says something of the machine, not of the kernel.
 
+mod arguments;
 mod case;
 #[macro_use]
 mod cases;

@@ -1,8 +1,8 @@
 //! Kernels that read textures and surfaces. What is counted is reads of texels that the program
 //! asks for, whatever the filter reads for each.
 
+use crate::arguments::{Random, float, int, words};
 use crate::case::{Argument, Case, Element::F32, Tolerance};
-use crate::cases::{Random, float, int, words};
 use crate::image::{CLAMP, Home, Image, WRAP};
 use cuda_api::constants::array_format::{FLOAT, UNSIGNED_INT8, UNSIGNED_INT32};
 

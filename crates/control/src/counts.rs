@@ -31,8 +31,10 @@ pub struct ClientCounts {
 pub enum Timing {
     /// The device counts.
     Exact,
-    /// A sample of launches was timed.
+    /// A sample of launches was timed by events.
     Sampled,
+    /// CUPTI timed launches in short windows.
+    Cupti,
     /// No launch was timed yet, or only within graphs.
     #[default]
     None,
@@ -163,9 +165,24 @@ impl ClientCounts {
         }
         let mut clients: Vec<Self> = clients.into_values().collect();
         for client in &mut clients {
+            client.count_graphs_once();
             client.kernels.sort_by_key(|k| std::cmp::Reverse((k.device_ns, k.launches)));
         }
         clients
+    }
+}
+
+impl ClientCounts {
+    /// Where all kernels of graphs are timed each, the graphs' own times count no more.
+    fn count_graphs_once(&mut self) {
+        let mut in_graphs = self.kernels.iter().filter(|k| k.launches_in_graphs > 0).peekable();
+        if in_graphs.peek().is_none() || !in_graphs.all(|k| k.timing == Timing::Cupti) {
+            return;
+        }
+        if let Some(graphs) = self.kernels.iter_mut().find(|k| k.name == GRAPHS) {
+            (graphs.timing, graphs.device_ns) = (Timing::None, 0);
+            (graphs.sm_active_ns, graphs.warp_ns) = (0, 0);
+        }
     }
 }
 
@@ -188,8 +205,11 @@ impl Kernel {
         self.blocks += row.blocks;
         self.threads += row.threads;
         if row.samples > 0 && self.timing != Timing::Exact {
-            self.timing = Timing::Sampled;
-            let device_ns = row.launches.saturating_mul(row.mean_ns);
+            let by_cupti = row.by_cupti != 0;
+            self.timing = if by_cupti { Timing::Cupti } else { Timing::Sampled };
+            // CUPTI times kernels of graphs too.
+            let timed = row.launches + if by_cupti { row.launches_in_graphs } else { 0 };
+            let device_ns = timed.saturating_mul(row.mean_ns);
             let (at_once, warps) = resident(&shape, sms);
             self.device_ns += device_ns;
             self.sm_active_ns += device_ns.saturating_mul(at_once);
@@ -252,6 +272,11 @@ mod tests {
             client.kernels.iter().map(|k| (&*k.name, k.timing, k.device_ns)).collect();
         assert_eq!(seen, [("a", Timing::Sampled, 300), ("b", Timing::None, 0)]);
         assert_eq!((client.kernels[0].sm_active_ns, client.kernels[0].warp_ns), (1200, 2400));
+        let in_graphs = ShapeCounts { launches_in_graphs: 4, by_cupti: 1, ..shape(1, 2, 100) };
+        let rows = vec![("a".to_owned(), in_graphs), (GRAPHS.to_owned(), shape(2, 2, 300))];
+        let by_cupti = ClientCounts::of(1, 8, &CountsPart::split(9, rows, vec![], vec![]));
+        let seen: Vec<_> = by_cupti[0].kernels.iter().map(|k| (k.timing, k.device_ns)).collect();
+        assert_eq!(seen, [(Timing::Cupti, 500), (Timing::None, 0)]);
         parts.extend(CountsPart::split(9, vec![], vec![("a".to_owned(), exact)], vec![]));
         let clients = ClientCounts::of(1, 8, &parts);
         let kernel = &clients[0].kernels[0];

@@ -69,6 +69,10 @@ pub struct DeviceCounts {
     pub warp_ns: u64,
     /// The last three are estimated from a sample of launches.
     pub sampled: bool,
+    /// Time between two events around an empty kernel, ns; 0 where nothing is timed by events.
+    pub event_pair_ns: u64,
+    /// What of a time by events is taken off, ns.
+    pub event_cost_ns: u64,
 }
 
 impl From<message::DeviceCounts> for DeviceCounts {
@@ -83,6 +87,8 @@ impl From<message::DeviceCounts> for DeviceCounts {
             sm_active_ns: counts.sm_active_ns,
             warp_ns: counts.warp_ns,
             sampled: counts.sampled,
+            event_pair_ns: counts.event_pair_ns,
+            event_cost_ns: counts.event_cost_ns,
         }
     }
 }

@@ -173,6 +173,13 @@ variables! {
     OPENMPS_SCHEDULING = "OPENMPS_SCHEDULING", "daemon, server", Any,
         "preset=balanced", "What keeps classes apart: policy, pause, in-flight, priorities, slices, \
         pieces, floor, elastic, preset; see docs/scheduling.md.";
+    OPENMPS_COUNTERS = "OPENMPS_COUNTERS", "daemon, server",
+        OneOf(&["off", "sampled", "every", "cupti"]),
+        "sampled", "What servers count and time of launches; changed while they run by openmps set \
+        --counters. See docs/observe.md.";
+    OPENMPS_CUPTI = "OPENMPS_CUPTI", "server", AbsolutePath,
+        "libcupti.so where the loader finds it, then /usr/local/cuda/extras/CUPTI/lib64",
+        "NVIDIA's CUPTI library, for counters=cupti.";
     OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "openmps, NVML", AbsolutePath,
         "/tmp/nvidia-mps", "Where openmps and the NVML look for the system's daemon if \
         CUDA_MPS_PIPE_DIRECTORY says nothing.";

@@ -34,6 +34,55 @@ fn refused<T>(found: &str, allowed: &'static str) -> Result<T, Refused> {
     Err(Refused { found: found.to_owned(), allowed })
 }
 
+/// What servers count of launches, and where device times come from. A provider that counts by itself
+/// (the software GPU) does so in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Counting {
+    /// Nothing is counted and nothing is timed.
+    Off = 0,
+    /// Launches are counted, and a sample of them is timed by events.
+    #[default]
+    Sampled = 1,
+    /// As [`Counting::Sampled`], but every launch is timed.
+    Every = 2,
+    /// As [`Counting::Sampled`], and CUPTI says in short windows what kernels take.
+    Cupti = 3,
+}
+
+impl Counting {
+    /// What is allowed.
+    pub const ALLOWED: &'static str = "off, sampled, every or cupti";
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Off, Self::Sampled, Self::Every, Self::Cupti];
+
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Sampled => "sampled",
+            Self::Every => "every",
+            Self::Cupti => "cupti",
+        }
+    }
+
+    /// Reads the word.
+    ///
+    /// # Errors
+    /// What is allowed, if the text is something else.
+    pub fn parse(text: &str) -> Result<Self, Refused> {
+        match Self::ALL.into_iter().find(|counting| counting.name() == text) {
+            Some(counting) => Ok(counting),
+            None => refused(text, Self::ALLOWED),
+        }
+    }
+
+    /// By its number.
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|counting| *counting as u8 == number)
+    }
+}
+
 /// A share of a device's SMs: more than 0 % and at most 100 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percentage {

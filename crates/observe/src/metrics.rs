@@ -333,6 +333,7 @@ fn kernels(text: &mut Text, report: &Report, counts: &[ClientCounts]) {
             let timing = match kernel.timing {
                 Timing::Exact => "exact",
                 Timing::Sampled => "sampled",
+                Timing::Cupti => "cupti",
                 Timing::None => "none",
             };
             let labels = labels(&[

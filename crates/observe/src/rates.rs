@@ -32,6 +32,8 @@ pub struct DeviceRates {
     pub ordinal: u32,
     /// Its SMs.
     pub sms: u32,
+    /// Warps that an SM has room for.
+    pub warps_per_sm: u32,
     /// Time in which any kernel ran: GPU-Util.
     pub util: f64,
     /// SMs with a block, averaged over SMs and time.
@@ -165,6 +167,7 @@ impl Rates {
             name: device.name.clone(),
             ordinal: device.ordinal,
             sms: now.sms,
+            warps_per_sm: now.warps_per_sm,
             util: share(grown(now.busy_ns, before.busy_ns), elapsed),
             sm_activity: share(grown(now.sm_active_ns, before.sm_active_ns), sms),
             occupancy: share(grown(now.warp_ns, before.warp_ns), sms * f64::from(now.warps_per_sm)),

@@ -1,5 +1,6 @@
 //! What all sessions of a server share, and how they call its main thread.
 
+use crate::counting::Counters;
 use crate::device::{Device, SmPlaces};
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
@@ -11,11 +12,14 @@ use crate::trace_log::TraceLog;
 use crate::warm::Warm;
 use crate::window::{Arena, Windows};
 use cuda_api::CudaError;
+use cuda_api::environment::OPENMPS_COUNTERS;
+use cuda_api::settings::Counting;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 
 /// Shared by the main thread and all sessions.
 pub struct Common {
@@ -39,6 +43,8 @@ pub struct Common {
     pub crowd: Arc<Crowd>,
     /// Which of them may submit, and when.
     pub scheduler: Arc<Scheduler>,
+    /// What is counted of launches.
+    pub counters: Counters,
     /// What their work was, while somebody asks.
     pub trace: TraceLog,
     /// What is loaded when a server starts.
@@ -50,6 +56,8 @@ pub struct Common {
     /// Processes of clients that wait for room on the device, of which the daemon has not heard yet.
     memory_wanted: Mutex<Vec<u32>>,
     ending: AtomicBool,
+    /// Threads that use the device and end when the server does.
+    threads: Mutex<Vec<JoinHandle<()>>>,
     kernel_log: KernelLog,
     fault: AtomicU32,
     fault_report: OnceLock<FaultReport>,
@@ -90,6 +98,8 @@ impl Common {
         if let Some(wrong) = wrong {
             log.line(wrong);
         }
+        let counting = std::env::var(OPENMPS_COUNTERS).unwrap_or_default();
+        let counting = Counting::parse(counting.trim()).unwrap_or_default();
         let crowd = Arc::new(Crowd::of_machine(device.queues()));
         let arena = Arena::new(device.part());
         let places = SmPlaces::new(device.sm_count());
@@ -105,11 +115,13 @@ impl Common {
             memory_wanted: Mutex::default(),
             crowd,
             scheduler,
+            counters: Counters::new(counting),
             trace: TraceLog::default(),
             warm,
             printed,
             lingering: AtomicU32::new(0),
             ending: AtomicBool::new(false),
+            threads: Mutex::default(),
             kernel_log,
             fault: AtomicU32::new(0),
             fault_report: OnceLock::new(),
@@ -121,6 +133,21 @@ impl Common {
     /// Says that the server ends: no session waits for anything any more.
     pub fn set_ending(&self) {
         self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// A thread that uses the device is waited for before the device is closed.
+    pub fn at_end(&self, thread: JoinHandle<()>) {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+    }
+
+    /// Waits for such threads, which see that the server ends.
+    pub fn join_threads(&self) {
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // One that panicked has ended too.
+            let _ = thread.join();
+        }
     }
 
     /// True if the server ends.

@@ -13,6 +13,7 @@
 //! * Nothing that a client does ends or blocks the main thread or another session.
 
 mod common;
+mod counting;
 pub mod device;
 pub mod kernel_log;
 pub mod log;

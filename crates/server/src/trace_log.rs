@@ -28,9 +28,18 @@ pub fn now_ns() -> u64 {
 struct Records {
     /// Number of the first one that is kept, less 1.
     before: u64,
-    kept: VecDeque<(TraceEntry, Arc<str>)>,
+    kept: VecDeque<Kept>,
+    /// Lost since the last one that is kept.
+    lost: u64,
     names: HashSet<Arc<str>>,
     clients: BTreeMap<u32, TraceClient>,
+}
+
+struct Kept {
+    entry: TraceEntry,
+    name: Arc<str>,
+    /// Pieces of work before it that could not be recorded.
+    lost_before: u64,
 }
 
 /// The records of a server.
@@ -68,11 +77,21 @@ impl TraceLog {
         self.lock().clients.insert(client.client, client);
     }
 
+    /// Some pieces of work could not be recorded.
+    pub fn lost(&self, number: u64) {
+        if number > 0 {
+            self.lock().lost += number;
+        }
+    }
+
     /// Adds what has ended.
-    pub fn add(&self, entries: impl IntoIterator<Item = (TraceEntry, String)>) {
+    pub fn add<N: AsRef<str> + Into<Arc<str>>>(
+        &self,
+        entries: impl IntoIterator<Item = (TraceEntry, N)>,
+    ) {
         let mut records = self.lock();
         for (entry, name) in entries {
-            let name = match records.names.get(name.as_str()) {
+            let name = match records.names.get(name.as_ref()) {
                 Some(known) => known.clone(),
                 None => {
                     let name: Arc<str> = name.into();
@@ -84,7 +103,8 @@ impl TraceLog {
                 records.kept.pop_front();
                 records.before += 1;
             }
-            records.kept.push_back((entry, name));
+            let lost_before = std::mem::take(&mut records.lost);
+            records.kept.push_back(Kept { entry, name, lost_before });
         }
     }
 
@@ -99,7 +119,8 @@ impl TraceLog {
         let skipped = (first - records.before - 1) as usize;
         let taken = records.kept.iter().skip(skipped).take(RECORDS_PER_ANSWER_MAX);
         let next = first + taken.len() as u64;
-        let who: BTreeSet<u32> = taken.clone().map(|(entry, _)| entry.client).collect();
+        let who: BTreeSet<u32> = taken.clone().map(|kept| kept.entry.client).collect();
+        let unrecorded: u64 = taken.clone().map(|kept| kept.lost_before).sum();
         let clients: Vec<TraceClient> =
             who.iter().filter_map(|client| records.clients.get(client).cloned()).collect();
         let part = || TracePart { more: true, next, ..TracePart::default() };
@@ -108,14 +129,14 @@ impl TraceLog {
             .map(|clients| TracePart { clients: clients.to_vec(), ..part() })
             .collect();
         let mut current = part();
-        for (entry, name) in taken {
+        for Kept { entry, name, .. } in taken {
             if !current.add(entry, name) {
                 parts.push(std::mem::replace(&mut current, part()));
                 current.add(entry, name);
             }
         }
         debug_assert!(current.records.len() <= TRACE_RECORDS_MAX);
-        parts.push(TracePart { more: false, lost: first - from, ..current });
+        parts.push(TracePart { more: false, lost: first - from + unrecorded, ..current });
         parts
     }
 }
@@ -167,5 +188,16 @@ mod tests {
         let parts = log.read(next);
         assert_eq!(parts.iter().map(|part| part.lost).sum::<u64>(), 5);
         assert_eq!(launches(&parts)[0], 5);
+    }
+
+    #[test]
+    fn what_could_not_be_recorded_is_counted() {
+        let log = TraceLog::default();
+        let next = log.read(0).last().unwrap().next;
+        log.lost(3);
+        log.add([record(1, 7)]);
+        let parts = log.read(next);
+        let lost: u64 = parts.iter().map(|part| part.lost).sum();
+        assert_eq!((lost, parts.last().unwrap().records.len()), (3, 1));
     }
 }

@@ -99,6 +99,8 @@ numbers! {
         pub samples: u64,
         /// Mean time of those on the device, ns.
         pub mean_ns: u64,
+        /// 1 if the times are CUPTI's, 0 if they are by events.
+        pub by_cupti: u32,
     }
 
     /// What a provider that counts exactly has counted of the kernels of one name, over all launches

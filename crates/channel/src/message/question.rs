@@ -6,6 +6,7 @@ use super::{
     Body, Change, CountsPart, REASON_BYTES_MAX, SCHEDULING_BYTES_MAX, ServerStatus, TracePart,
 };
 use crate::codec::{CodecError, Decoder, Encoder};
+use cuda_api::settings::Counting;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,9 @@ pub enum Question {
     /// What work was done since the record that has this number; 0: from now on. Work is recorded as
     /// long as this is asked again and again. Answered by [`Answered::Trace`], in several parts.
     Trace(u64),
+    /// Other counters of launches ([`Counting`]). Answered by [`Answered::Done`], or
+    /// [`Answered::Refused`] where there is no CUPTI.
+    Counters(Counting),
 }
 
 /// A change of scheduling.
@@ -98,6 +102,10 @@ impl Body for Ask {
                 to.u8(5);
                 to.u64(*from);
             }
+            Question::Counters(counting) => {
+                to.u8(6);
+                to.u8(*counting as u8);
+            }
         }
         Ok(())
     }
@@ -113,6 +121,11 @@ impl Body for Ask {
             }),
             4 => Question::Counts(from.u32()?),
             5 => Question::Trace(from.u64()?),
+            6 => {
+                let found = from.u8()?;
+                let wrong = CodecError::Value { what: "counters", found: found.into() };
+                Question::Counters(Counting::from_number(found).ok_or(wrong)?)
+            }
             found => return Err(CodecError::Value { what: "question", found: found.into() }),
         };
         Ok(Self { number, question })

@@ -3,7 +3,7 @@
 use super::*;
 use crate::region::ServerState;
 use cuda_api::CUuuid;
-use cuda_api::settings::{MemoryLimit, Percentage, Priority};
+use cuda_api::settings::{Counting, MemoryLimit, Percentage, Priority};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -241,6 +241,7 @@ fn message() -> impl Strategy<Value = Message> {
                 )),
                 any::<u32>().prop_map(Question::Counts),
                 any::<u64>().prop_map(Question::Trace),
+                (0..4usize).prop_map(|at| Question::Counters(Counting::ALL[at])),
             ]
         )
             .prop_map(|(number, question)| Message::Ask(Ask { number, question })),

@@ -158,6 +158,8 @@ commands! {
         "Print or set which users and commands get which class (openmps only)";
     "counts" "[<PID>]" anyone Run(observe::counts),
         "Print what clients did by kernel and stream, as JSON (openmps only)";
+    "counters" "[off | sampled | every | cupti]" owner Run(observe::counters),
+        "Print or change what servers count and time of launches (openmps only)";
     "trace" "[<PID>[:<from>] ...]" anyone Run(observe::trace),
         "Print what work was done since a record, as JSON (openmps only)";
     "set_default_active_thread_percentage" "<percentage>" owner

@@ -1,10 +1,11 @@
-//! `counts` and `trace`: what clients do in detail, as JSON, for programs that show it.
+//! `counts`, `counters` and `trace`: what clients do in detail, as JSON, and what is counted of it.
 
 use super::query::{find, visible};
 use super::{Failure, Request};
 use crate::counts::ClientCounts;
 use crate::daemon::QueryError;
 use crate::trace::Trace;
+use cuda_api::settings::Counting;
 
 /// `counts`: of all clients of the servers that are seen, or of one server's.
 pub(super) fn counts(request: &Request<'_>) -> Result<String, Failure> {
@@ -57,4 +58,19 @@ pub(super) fn trace(request: &Request<'_>) -> Result<String, Failure> {
         }
     }
     Ok(format!("{}\n", serde_json::to_string(&traces)?))
+}
+
+/// Without an argument prints what servers count; with one changes it, for servers to come too.
+pub(super) fn counters(request: &Request<'_>) -> Result<String, Failure> {
+    let counting = match request.arguments.as_slice() {
+        [] => return Ok(format!("{}\n", request.daemon.counting().name())),
+        [word] => Counting::parse(word).map_err(|error| Failure(error.to_string()))?,
+        _ => return Err(Failure(format!("one word is allowed: {}", Counting::ALLOWED))),
+    };
+    let failed = request.daemon.set_counting(counting);
+    if failed.is_empty() {
+        return Ok(String::new());
+    }
+    let reasons: Vec<String> = failed.iter().map(ToString::to_string).collect();
+    Err(Failure(format!("servers to come have it, but: {}", reasons.join("; "))))
 }

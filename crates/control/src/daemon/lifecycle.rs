@@ -194,6 +194,7 @@ impl Daemon {
                 self.logs.directory.as_deref().unwrap_or("".as_ref()),
             )
             .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
+            .env(cuda_api::environment::OPENMPS_COUNTERS, self.counting().name())
             .envs(self.options.kernel_timeout_s.map(|seconds| {
                 (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
             }))

@@ -8,6 +8,7 @@
 //! * The daemon is never between a client and its server: it hands the client's socket over.
 
 mod admission;
+mod counting;
 mod devices;
 mod endpoints;
 mod event_loop;
@@ -37,6 +38,7 @@ use crate::status::{ServerState, Status};
 use channel::message::{CountsPart, Question, TracePart};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
+use cuda_api::settings::Counting;
 use lifecycle::LaunchError;
 use questions::Reply;
 use recovery::servers::{Phase, Seat};
@@ -108,6 +110,8 @@ pub struct Daemon {
     options: DaemonOptions,
     /// What the operator has set for clients and servers.
     scheduling: Scheduling,
+    /// What servers count of launches.
+    counting: Mutex<Counting>,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

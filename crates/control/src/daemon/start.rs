@@ -109,6 +109,8 @@ pub fn run(
     warnings.extend(mistakes);
     let (scheduling, mut wrong) = Scheduling::from_environment();
     warnings.append(&mut wrong);
+    let (counting, wrong) = super::counting::from_environment();
+    warnings.extend(wrong);
     warnings.iter().for_each(|warning| logs.control.control(warning));
     let (log, log_writer) = occupied.make_log()?;
     let listeners = [
@@ -150,6 +152,7 @@ pub fn run(
         warnings,
         options,
         scheduling,
+        counting: Mutex::new(counting),
         state: Mutex::new(State { defaults, servers, ..State::default() }),
         changed: Condvar::new(),
         waker,

@@ -63,7 +63,7 @@ pub fn of_clients(source: &mut dyn Source, look: Duration) -> Result<Vec<Advice>
         };
         let key = (client.server, client.id);
         let Some(of) = counts.iter().find(|c| (c.server, c.client) == key) else { continue };
-        let machine = Machine::of(device.sms, device.memory_total);
+        let machine = Machine::of(device);
         let observed = Observed::of_rates(client, look);
         let analysis = analyse(&observed, &of.kernels, &machine);
         let mut advice = Advice {

@@ -1,14 +1,13 @@
 //! What a program's counters say of its use of the device, and the model of sharing.
 
 use crate::names;
-use crate::rates::ClientRates;
+use crate::rates::{ClientRates, DeviceRates};
 use control::counts::{Kernel, Shape, Timing};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Registers, shared memory and threads of an SM, as devices have them since compute capability 8.0.
+/// Registers of an SM, as devices have them since compute capability 3.0.
 const REGISTERS_PER_SM: u64 = 65_536;
-const THREADS_PER_SM: u64 = 2048;
 /// Shared memory that blocks of an SM can have together at the least, bytes.
 const SHARED_BYTES_PER_SM: u64 = 100 << 10;
 /// Kernels that are told of.
@@ -19,14 +18,17 @@ const KERNELS_MAX: usize = 8;
 pub struct Machine {
     /// Its SMs.
     pub sms: u32,
+    /// Warps that an SM has room for.
+    pub warps_per_sm: u32,
     /// Its memory, bytes.
     pub memory_bytes: u64,
 }
 
 impl Machine {
     /// A device.
-    pub fn of(sms: u32, memory_bytes: u64) -> Self {
-        Self { sms, memory_bytes }
+    pub fn of(device: &DeviceRates) -> Self {
+        let DeviceRates { sms, warps_per_sm, memory_total, .. } = *device;
+        Self { sms, warps_per_sm, memory_bytes: memory_total }
     }
 }
 
@@ -143,12 +145,12 @@ pub struct Analysis {
     pub predicted: [f64; 3],
 }
 
-fn limiter(shape: &Shape, sms: u32) -> Limiter {
+fn limiter(shape: &Shape, machine: &Machine) -> Limiter {
     let per_sm = u64::from(shape.blocks_per_sm);
     if per_sm == 0 || shape.blocks() == 0 {
         return Limiter::Unknown;
     }
-    if shape.blocks() < per_sm * u64::from(sms) {
+    if shape.blocks() < per_sm * u64::from(machine.sms) {
         return Limiter::Grid;
     }
     // One block more: what of it would not fit?
@@ -158,7 +160,7 @@ fn limiter(shape: &Shape, sms: u32) -> Limiter {
     let registers = u64::from(shape.registers).next_multiple_of(8) * threads;
     match () {
         () if more * registers > REGISTERS_PER_SM => Limiter::Registers,
-        () if more * threads > THREADS_PER_SM => Limiter::Threads,
+        () if more * threads > 32 * u64::from(machine.warps_per_sm) => Limiter::Threads,
         () if more * shared > SHARED_BYTES_PER_SM => Limiter::SharedMemory,
         () => Limiter::Blocks,
     }
@@ -179,7 +181,7 @@ fn kernel_advice(kernel: &Kernel, all_ns: u64, machine: &Machine) -> KernelAdvic
         threads: shape.threads_a_block(),
         slots: u64::from(shape.blocks_per_sm) * sms,
         sms: shape.blocks().min(sms) as f64 / sms as f64,
-        limiter: limiter(&shape, machine.sms),
+        limiter: limiter(&shape, machine),
         instructions_per_byte: per_byte,
     }
 }

@@ -29,7 +29,7 @@ fn observed(busy: f64, sm_share: f64) -> Observed {
     Observed { seconds: 1.0, busy, sm_share, memory_bytes, kernels: 100, ..Observed::default() }
 }
 
-const MACHINE: Machine = Machine { sms: 8, memory_bytes: 8 << 30 };
+const MACHINE: Machine = Machine { sms: 8, warps_per_sm: 64, memory_bytes: 8 << 30 };
 
 #[test]
 fn limiters_are_named() {

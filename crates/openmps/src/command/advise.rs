@@ -357,7 +357,7 @@ fn between(first: &Reading, last: &Reading) -> Result<(Observed, Machine)> {
     let (Some(client), Some(device)) = (rates.clients.first(), rates.devices.first()) else {
         bail!("the program did not use the device for long enough to be looked at");
     };
-    let machine = Machine::of(device.sms, device.memory_total);
+    let machine = Machine::of(device);
     Ok((Observed::of_rates(client, last.at - first.at), machine))
 }
 

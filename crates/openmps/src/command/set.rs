@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use control::directory::PipeDirectory;
 use control::shell::Shell;
 use cuda_api::extension::{DeviceDescription, Extension};
-use cuda_api::settings::{Percentage, Priority, parse_size};
+use cuda_api::settings::{Counting, Percentage, Priority, parse_size};
 use provider::compute_mode::{self, ComputeMode};
 use scheduling::{ClientSettings, Settings};
 use serde_json::json;
@@ -31,12 +31,13 @@ use std::process::ExitCode;
   openmps set 18903 --weight 3        three parts of device time under policy weighted
   openmps set --scheduling policy=weighted
   openmps set --scheduling preset=latency,in-flight=100us
+  openmps set --counters off          servers count and time no launches: what that costs
   openmps set --compute-mode EXCLUSIVE_PROCESS
                                       one process at a time has contexts on the software GPU
 `openmps ps` lists programs; --json has their limits, and who set them.")]
 pub(crate) struct Arguments {
     /// The program: its PID, or id: and the number that ps lists as its ID
-    #[arg(value_name = "PID|id:ID", required_unless_present_any = ["scheduling", "compute_mode"])]
+    #[arg(value_name = "PID|id:ID", required_unless_present_any = ["scheduling", "counters", "compute_mode"])]
     client: Option<String>,
     /// Most device memory: a number with K, M or G; none: no limit
     #[arg(long, value_name = "SIZE", value_parser = memory)]
@@ -63,6 +64,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SETTINGS", value_parser = server_scheduling)]
     #[arg(conflicts_with_all = ["client", "memory", "sms", "priority", "class", "weight", "deadline", "quota"])]
     scheduling: Option<String>,
+    /// What all servers count of launches, instead of a program's settings: off; sampled (a sample is
+    /// timed by events); every (all are timed); cupti (NVIDIA's CUPTI, in short windows)
+    #[arg(long, value_name = "WORD", value_parser = counters)]
+    #[arg(conflicts_with_all = ["client", "memory", "sms", "priority", "class", "weight", "deadline", "quota", "scheduling"])]
+    counters: Option<Counting>,
     /// Who may have contexts on the software GPU, instead of a program's settings: DEFAULT,
     /// EXCLUSIVE_PROCESS (one process; with a daemon its server) or PROHIBITED
     #[arg(long, value_name = "MODE", value_parser = ComputeMode::parse, conflicts_with = "client")]
@@ -116,11 +122,18 @@ fn server_scheduling(text: &str) -> Result<String, String> {
     }
 }
 
+fn counters(text: &str) -> Result<Counting, String> {
+    Counting::parse(text).map_err(|error| error.to_string())
+}
+
 impl Arguments {
     /// The daemon's command; `None` if nothing is to be changed.
     fn command(&self) -> Option<String> {
         if let Some(settings) = &self.scheduling {
             return Some(format!("schedule {settings}"));
+        }
+        if let Some(counting) = self.counters {
+            return Some(format!("counters {}", counting.name()));
         }
         let values = [
             ("memory", &self.memory),
@@ -230,6 +243,7 @@ mod tests {
         assert_eq!(command("42 --class batch --weight 3"), said("set 42 class=batch weight=3"));
         let schedule = command("--scheduling policy=fair,in-flight=1ms");
         assert_eq!(schedule, said("schedule policy=fair,in-flight=1ms"));
+        assert_eq!(command("--counters cupti"), said("counters cupti"));
     }
 
     #[test]
@@ -243,6 +257,7 @@ mod tests {
             ("42 --deadline 5", "5ms"),
             ("--scheduling policy=best", "classes, weighted, fair, deadline and quota"),
             ("42 --scheduling policy=fair", "cannot be used with"),
+            ("--counters some", "off, sampled, every or cupti"),
         ] {
             let text = command(line).unwrap_err();
             assert!(text.contains(part), "{line}: {text}");

@@ -28,7 +28,9 @@ pub mod calls;
 mod code_cache;
 mod context_sync;
 mod copy_box;
+mod cupti;
 mod describe;
+mod event_cost;
 mod function;
 mod graph;
 mod green;
@@ -52,6 +54,8 @@ pub use context_sync::{
 };
 pub use copy_box::BoxSide;
 pub use describe::{DeviceInfo, describe_all};
+pub use cupti::{Cupti, KernelRecord};
+pub use event_cost::EventCost;
 pub use function::Function;
 pub use graph::{Condition, GraphBuilder, GraphExec};
 pub use host::HostRegistration;
@@ -71,7 +75,8 @@ use code_cache::CodeCache;
 use cuda_api::attributes;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
-use std::sync::OnceLock;
+use event_cost::TimingKernels;
+use std::sync::{Arc, OnceLock};
 
 /// Hardware queues that a server asks NVIDIA's driver for: as many as it gives. Streams with work
 /// share them, and what waits in a queue, for an event, a value, a host function or an earlier
@@ -102,6 +107,9 @@ pub struct Device {
     counts_conditions: OnceLock<bool>,
     sync: ContextSync,
     code_cache: CodeCache,
+    /// Where work is timed by events.
+    timing_kernels: OnceLock<TimingKernels>,
+    event_cost: OnceLock<EventCost>,
 }
 
 /// A step of the start that failed.
@@ -155,7 +163,43 @@ impl Device {
             counts_conditions: OnceLock::new(),
             sync: ContextSync::default(),
             code_cache: CodeCache::default(),
+            timing_kernels: OnceLock::new(),
+            event_cost: OnceLock::new(),
         })
+    }
+
+    /// Loads what times work by events: a provider with tenants counts itself, and has nothing of it. To
+    /// be called before there are clients, with the context current.
+    pub fn prepare_timing(&self) -> Result<(), CudaError> {
+        if !self.has_tenants() {
+            let kernels = TimingKernels::load(self)?;
+            // They are loaded once.
+            let _ = self.timing_kernels.set(kernels);
+        }
+        Ok(())
+    }
+
+    /// Measures what events cost, if there is anything to measure; some milliseconds. The context must be
+    /// current on this thread. `goes_on` is asked again and again.
+    pub fn measure_event_cost(
+        self: &Arc<Self>,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<(), CudaError> {
+        if let Some(kernels) = self.timing_kernels.get() {
+            let cost = EventCost::measure(self, kernels, goes_on)?;
+            // It is measured once.
+            let _ = self.event_cost.set(cost);
+        }
+        Ok(())
+    }
+
+    /// What events add to the time of what is between them; nothing until it was measured.
+    pub fn event_cost(&self) -> EventCost {
+        self.event_cost.get().copied().unwrap_or_default()
+    }
+
+    fn timing_kernels(&self) -> Option<&TimingKernels> {
+        self.timing_kernels.get()
     }
 
     /// The way to calls that wait for the context.

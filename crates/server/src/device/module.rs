@@ -203,6 +203,26 @@ impl Module {
         Ok(found)
     }
 
+    /// Loads an image of the server's own, for as long as the context is, and finds kernels of it. The
+    /// context must be current on this thread.
+    pub(super) fn load_for_good<const N: usize>(
+        device: &Device,
+        image: Vec<u8>,
+        kernels: [&CStr; N],
+    ) -> Result<[Function; N], CudaError> {
+        let module = Loader { device, share: None }.load(image, &[], (0, 0), |_| ()).0?;
+        let t = device.table();
+        let find = |name: &CStr| {
+            let mut raw = CUfunction::NULL;
+            // SAFETY: the module is never unloaded, the name is a C string, the local is written.
+            unsafe { t.cuModuleGetFunction(&mut raw, module, name.as_ptr())? };
+            // SAFETY: as above; the provider gave the handle.
+            unsafe { Function::read(t, raw, None) }
+        };
+        let found: Vec<Function> = kernels.into_iter().map(find).collect::<Result<_, _>>()?;
+        found.try_into().map_err(|_| CudaError::NOT_FOUND)
+    }
+
     /// By what its code is found, if others may use it too.
     pub fn key(&self) -> Option<CodeKey> {
         match &self.code {

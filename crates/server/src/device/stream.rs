@@ -4,6 +4,7 @@ use super::share::{gone, made};
 use super::{CheckedRange, Device, Function, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr;
@@ -40,6 +41,11 @@ impl HostCallback {
 pub struct Stream {
     share: Rc<Share>,
     raw: CUstream,
+    /// Something else than a kernel or a mark was submitted: what comes next may have to wait for more
+    /// than what is recorded before it.
+    broken: Cell<bool>,
+    /// CUPTI's number is known.
+    numbered: Cell<bool>,
 }
 
 impl Stream {
@@ -50,7 +56,7 @@ impl Stream {
         // SAFETY: the local is written.
         unsafe { t.cuStreamCreateWithPriority(&mut raw, stream_flags::NON_BLOCKING, priority)? };
         made(&share.counts.streams);
-        Ok(Self { share: share.clone(), raw })
+        Ok(Self::of(share, raw))
     }
 
     /// Makes one whose blocks stay on some of the device's SMs.
@@ -63,7 +69,27 @@ impl Stream {
             t.cuGreenCtxStreamCreate(&mut raw, green, stream_flags::NON_BLOCKING, priority)?;
         }
         made(&share.counts.streams);
-        Ok(Self { share: share.clone(), raw })
+        Ok(Self::of(share, raw))
+    }
+
+    fn of(share: &Rc<Share>, raw: CUstream) -> Self {
+        let (broken, numbered) = (Cell::new(false), Cell::new(false));
+        Self { share: share.clone(), raw, broken, numbered }
+    }
+
+    /// Says that what comes next may wait for more than what was launched before it.
+    pub fn interrupt(&self) {
+        self.broken.set(true);
+    }
+
+    /// Whether [`Stream::interrupt`] was said since this was asked last.
+    pub fn take_interrupted(&self) -> bool {
+        self.broken.replace(false)
+    }
+
+    /// True the first time.
+    pub fn is_new_to_cupti(&self) -> bool {
+        !self.numbered.replace(true)
     }
 
     /// Whose it is.
@@ -102,6 +128,7 @@ impl Stream {
 
     /// Lets what is submitted from now on wait for an event.
     pub fn wait(&self, event: &Event) -> CUresult {
+        self.interrupt();
         // SAFETY: stream and event are alive.
         unsafe { self.share.device().table().cuStreamWaitEvent(self.raw, event.raw(), 0) }
     }
@@ -123,6 +150,7 @@ impl Stream {
 
     /// Lets what is submitted from now on wait until a 32-bit word has a value.
     pub fn wait_word(&self, word: CheckedRange, value: u32) -> CUresult {
+        self.interrupt();
         debug_assert_eq!(word.bytes(), 4);
         let address = CUdeviceptr(word.address());
         // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
@@ -140,6 +168,7 @@ impl Stream {
     /// time until the process ends, or never: only the provider knows what becomes of it when its
     /// context is spoiled.
     pub fn call_host(&self, callback: HostCallback) -> CUresult {
+        self.interrupt();
         let table = self.share.device().table();
         // SAFETY: the stream is alive; the function is safe to call with its number, whenever.
         unsafe { table.cuLaunchHostFunc(self.raw, Some(callback.function), callback.data()) }

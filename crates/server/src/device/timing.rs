@@ -1,15 +1,15 @@
 //! Device time by events: how long a sample of what was submitted took, as the device's clock says.
 //!
 //! Works on every provider, because it uses nothing but events: one before and one behind the work, in
-//! its stream. The first event is reached when all before it in the stream is done. If it has been
-//! reached before the work was submitted, the time has the way of the submission in it, and is only an
-//! upper bound ([`Timed::is_clean`]).
+//! its stream. Work that comes to an idle stream gets a delay before it, so that the device has all of it
+//! before it begins: else the way of the submission would be in the time. What the events
+//! themselves add is measured once, at an empty kernel ([`super::EventCost`]), and taken off.
 //!
 //! Which work is timed is not decided here. What is timed costs two events and some calls, so it
 //! should be little of what there is.
 
 use super::{Event, Share, Stream};
-use cuda_api::{CUresult, CudaError};
+use cuda_api::{CUresult, CUstream, CudaError};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -23,10 +23,10 @@ const PENDING_MANY_MAX: usize = 4096;
 pub struct Timed<T> {
     /// What it was.
     pub of: T,
-    /// From its beginning to its end, ns.
+    /// From its beginning to its end, ns, without what the events cost.
     pub device_ns: u64,
-    /// The device had something before it in its stream when it was submitted. If not, `device_ns` is
-    /// an upper bound.
+    /// The device had all of it before the first event was reached. If not, `device_ns` is an upper
+    /// bound.
     pub is_clean: bool,
 }
 
@@ -41,7 +41,9 @@ struct Pending<T> {
 pub struct Stopwatch<T> {
     share: Rc<Share>,
     spare: Vec<Event>,
-    pending: VecDeque<Pending<T>>,
+    /// By stream: what is behind something that is not done is not done.
+    pending: Vec<(CUstream, VecDeque<Pending<T>>)>,
+    pending_now: usize,
     pending_max: usize,
 }
 
@@ -54,7 +56,8 @@ impl<T> Stopwatch<T> {
         Self {
             share: share.clone(),
             spare: Vec::new(),
-            pending: VecDeque::new(),
+            pending: Vec::new(),
+            pending_now: 0,
             pending_max: PENDING_MAX,
         }
     }
@@ -69,24 +72,40 @@ impl<T> Stopwatch<T> {
         self.spare.pop().map_or_else(|| Event::new(&self.share, 0), Ok)
     }
 
-    /// To be called right before a piece of work is submitted to a stream. `None` if it cannot be
+    /// To be called right before a piece of work is submitted to a stream. `delayed`: an idle stream may
+    /// wait for some microseconds before it, for the sake of a time that is exact. `None` if it cannot be
     /// timed: too much is, or the provider has no event for it. No error of the client's.
-    pub fn start(&mut self, stream: &Stream) -> Option<Started> {
-        if self.pending.len() >= self.pending_max {
+    pub fn start(&mut self, stream: &Stream, delayed: bool) -> Option<Started> {
+        if self.pending_now >= self.pending_max {
             return None;
         }
         let event = self.event().ok()?;
-        stream.record(&event).ok()?;
-        Some(Started(event))
+        if delayed
+            && let Some(kernels) = self.share.device().timing_kernels()
+            && stream.is_idle() == Ok(true)
+        {
+            // Without it the time is an upper bound.
+            let _ = kernels.delay(stream);
+        }
+        match stream.record(&event) {
+            Ok(()) => Some(Started(event)),
+            Err(_) => {
+                self.spare.push(event);
+                None
+            }
+        }
     }
 
     /// To be called right behind the submission.
     pub fn stop(&mut self, Started(start): Started, stream: &Stream, of: T) {
+        let end = self.event().and_then(|end| stream.record(&end).map(|()| end));
+        let Ok(end) = end else { return self.spare.push(start) };
         let is_clean = start.is_done() == Ok(false);
-        let Ok(end) = self.event() else { return self.spare.push(start) };
-        match stream.record(&end) {
-            Ok(()) => self.pending.push_back(Pending { of, start, end, is_clean }),
-            Err(_) => self.spare.extend([start, end]),
+        let pending = Pending { of, start, end, is_clean };
+        self.pending_now += 1;
+        match self.pending.iter_mut().find(|(of, _)| *of == stream.raw()) {
+            Some((_, queue)) => queue.push_back(pending),
+            None => self.pending.push((stream.raw(), VecDeque::from([pending]))),
         }
     }
 
@@ -97,32 +116,34 @@ impl<T> Stopwatch<T> {
 
     /// True if something is timed whose time was not read.
     pub fn is_pending(&self) -> bool {
-        !self.pending.is_empty()
+        self.pending_now > 0
     }
 
     /// Reads the times of what is done. The error is that of the work.
-    /// `each` is also given the event before the work.
-    pub fn read(&mut self, mut each: impl FnMut(Timed<T>, &Event)) -> CUresult {
-        let mut at = 0;
-        while let Some(pending) = self.pending.get(at) {
-            if !pending.end.is_done()? {
-                // Others are in other streams.
-                at += 1;
-                continue;
+    pub fn read(&mut self, mut each: impl FnMut(Timed<T>)) -> CUresult {
+        let cost = self.share.device().event_cost();
+        for (_, queue) in &mut self.pending {
+            while let Some(pending) = queue.front() {
+                if !pending.end.is_done()? {
+                    break;
+                }
+                let Some(Pending { of, start, end, is_clean }) = queue.pop_front() else { break };
+                self.pending_now -= 1;
+                if let Ok(ms) = start.elapsed_ms(&end) {
+                    let device_ns = cost.take_off((f64::from(ms) * 1e6).max(0.0) as u64);
+                    each(Timed { of, device_ns, is_clean });
+                }
+                self.spare.extend([start, end]);
             }
-            let Some(Pending { of, start, end, is_clean }) = self.pending.remove(at) else { break };
-            if let Ok(ms) = start.elapsed_ms(&end) {
-                let device_ns = (f64::from(ms) * 1e6).max(0.0) as u64;
-                each(Timed { of, device_ns, is_clean }, &start);
-            }
-            self.spare.extend([start, end]);
         }
+        self.pending.retain(|(_, queue)| !queue.is_empty());
         Ok(())
     }
 
     /// Gives the events back. What was timed is forgotten.
     pub fn clear(&mut self) {
         self.pending.clear();
+        self.pending_now = 0;
         self.spare.clear();
     }
 }

@@ -483,7 +483,7 @@ fn status_of(link: &Link, device: &Device) -> ClientStatus {
         memory_bytes: link.limits.memory.used_bytes(),
         limits: link.limits.report(),
         scheduling: link.scheduling.status(),
-        submitted: counts::submitted(&link.counters.submitted),
+        submitted: counts::submitted(&link.counters.submitted()),
         counts: counts::requests(&link.counters),
         work: Some(counts::work(link, device)),
         command_line: link.identity.command.clone(),

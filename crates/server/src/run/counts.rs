@@ -6,7 +6,7 @@
 use super::Server;
 use crate::common::Common;
 use crate::device::{Device, SyncTotals, text};
-use crate::session::{ClientCounters, Link, ShapeCounters, Submitted};
+use crate::session::{ClientCounters, GRAPHS, Link, ShapeCounters, SubmittedTotals};
 use channel::message::{
     Answer, Answered, CONTEXT_CALLS_MAX, CallCounts, ClientCounts, ClientWork, ContextStatus,
     CountsPart, DeviceCounts, ExactCounts, Message, ShapeCounts, StreamCounts, SubmittedCounts,
@@ -19,14 +19,9 @@ use std::time::Duration;
 /// Lanes of a warp.
 const WARP_LANES: u64 = 32;
 
-pub(super) fn submitted(counters: &Submitted) -> SubmittedCounts {
-    SubmittedCounts {
-        kernels: counters.kernels.get(),
-        copies: counters.copies.get(),
-        bytes_in: counters.bytes_in.get(),
-        bytes_out: counters.bytes_out.get(),
-        bytes_within: counters.bytes_within.get(),
-    }
+pub(super) fn submitted(counters: &SubmittedTotals) -> SubmittedCounts {
+    let SubmittedTotals { kernels, copies, bytes_in, bytes_out, bytes_within } = *counters;
+    SubmittedCounts { kernels, copies, bytes_in, bytes_out, bytes_within }
 }
 
 pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
@@ -35,7 +30,7 @@ pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
         in_flight: counters.in_flight.get(),
         throttled_ns: counters.throttled_ns.get(),
         limits_hit: counters.limits_hit.get(),
-        streams: counters.streams().len() as u64,
+        streams: counters.stream_number(),
     }
 }
 
@@ -66,11 +61,21 @@ fn attribute(device: &Device, which: u32) -> u64 {
 fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
     let sms = attribute(device, MULTIPROCESSOR_COUNT);
     let mut work = ClientWork { sampled: true, ..ClientWork::default() };
-    for kernel in counters.kernels() {
+    let kernels = counters.kernels();
+    // Where all kernels of graphs are timed each, the graphs' own times count no more.
+    let shapes = kernels.iter().flat_map(|kernel| kernel.shapes());
+    let mut in_graphs = shapes.filter(|shape| shape.launches_in_graphs() > 0).peekable();
+    let are_timed = in_graphs.peek().is_some() && in_graphs.all(|shape| shape.is_by_cupti());
+    for kernel in kernels {
+        let is_twice = are_timed && kernel.name.as_c_str() == GRAPHS;
         for shape in kernel.shapes() {
             work.blocks += shape.blocks();
-            let Some(mean_ns) = shape.mean_ns() else { continue };
-            let device_ns = (mean_ns * shape.launches.get() as f64) as u64;
+            let Some(mean_ns) = shape.mean_ns().filter(|_| !is_twice) else { continue };
+            let launches = match shape.is_by_cupti() {
+                true => shape.all_launches(),
+                false => shape.launches.get(),
+            };
+            let device_ns = (mean_ns * launches as f64) as u64;
             let blocks = shape.shape.blocks();
             let room = sms * u64::from(shape.blocks_per_sm.max(1));
             let warps = shape.shape.threads_a_block().div_ceil(WARP_LANES);
@@ -109,6 +114,8 @@ pub(super) fn device(device: &Device, sum: &ClientWork, elapsed: Duration) -> De
         sm_active_ns: sum.sm_active_ns.min(elapsed_ns.saturating_mul(sms)),
         warp_ns: sum.warp_ns.min(elapsed_ns.saturating_mul(sms * warps_per_sm)),
         sampled: true,
+        event_pair_ns: device.event_cost().pair_ns,
+        event_cost_ns: device.event_cost().cost_ns,
     };
     match device.activity() {
         None => counts,
@@ -169,10 +176,11 @@ fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters) -> ShapeCounts {
         threads: shape.threads(),
         samples: shape.samples(),
         mean_ns: shape.mean_ns().unwrap_or(0.0) as u64,
+        by_cupti: u32::from(shape.is_by_cupti()),
     }
 }
 
-fn stream_counts(slot: u32, counters: &Submitted) -> StreamCounts {
+fn stream_counts(slot: u32, counters: &SubmittedTotals) -> StreamCounts {
     let SubmittedCounts { kernels, copies, bytes_in, bytes_out, bytes_within } =
         submitted(counters);
     StreamCounts { slot, kernels, copies, bytes_in, bytes_out, bytes_within }
@@ -208,7 +216,7 @@ fn parts(link: &Link, device: &Device) -> Vec<CountsPart> {
     let streams = link.counters.streams();
     let mut rows: Vec<StreamCounts> =
         streams.iter().map(|(word, counters)| stream_counts(slot(*word), counters)).collect();
-    rows.push(stream_counts(StreamCounts::PAST_STREAMS, link.counters.past_streams()));
+    rows.push(stream_counts(StreamCounts::PAST_STREAMS, &link.counters.past_streams()));
     CountsPart::split(link.identity.id, shapes, exact.collect(), rows)
 }
 

@@ -1,6 +1,7 @@
 //! What the daemon says, and what is done about it.
 
 use super::{Server, counts};
+use crate::counting::Counters;
 use crate::session::End;
 use channel::message::{
     Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, Schedule, ServerStatus,
@@ -33,6 +34,14 @@ impl Server {
                         Ok(()) => Answered::Done(0),
                         Err(reason) => Answered::Refused(reason),
                     };
+                    self.tell(&Message::Answer(Answer { number, answered }));
+                }
+                Question::Counters(counting) => {
+                    let answered = match Counters::set(&self.common, counting) {
+                        Ok(()) => Answered::Done(0),
+                        Err(reason) => Answered::Refused(reason),
+                    };
+                    self.clients.ring_all();
                     self.tell(&Message::Answer(Answer { number, answered }));
                 }
                 Question::Schedule(Schedule { client, settings }) => {

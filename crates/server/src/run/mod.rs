@@ -200,6 +200,7 @@ impl Server {
         if self.ending == Ending::Moving {
             return Exit::Replaced;
         }
+        self.common.join_threads();
         let all_ended = self.clients.join_ended(FORCED_END_MAX);
         if all_ended && self.clients.all_inactive() {
             self.common.device.unload_unused(0);

@@ -104,7 +104,7 @@ impl Session {
         let copied = slot.stream.copy_box(to, from, extent);
         self.meter.end(timing, &slot.stream, copied.is_ok());
         copied?;
-        self.link.counters.copied(&slot.counters, direction, bytes);
+        slot.counters.copied(direction, bytes);
         Ok(())
     }
 }

@@ -8,7 +8,9 @@
 
 use super::{End, Plea, Session};
 use channel::message::TraceClient;
+use cuda_api::settings::Counting;
 use cuda_api::{CUresult, CudaError};
+use scheduling::Class;
 use std::time::{Duration, Instant};
 
 /// First and longest pause between two looks at work that a session waits for.
@@ -22,6 +24,7 @@ impl Session {
             return;
         }
         self.heed_limits();
+        self.heed_counters();
         let gate = &mut self.gate;
         let polled = self.streams.poll(|slot| gate.stream_idle(slot));
         let polled = polled.and_then(|_| self.meter.read());
@@ -37,6 +40,17 @@ impl Session {
             self.stand_trial(error);
         } else {
             self.watch();
+        }
+    }
+
+    /// Counts and times what the operator wants now.
+    fn heed_counters(&mut self) {
+        let counting = self.common.counters.counting();
+        // A request that somebody waits for is not held up for the sake of a time.
+        self.meter.set(counting, self.link.scheduling.class() != Class::Latency);
+        if counting == Counting::Cupti {
+            let Self { common, link, streams, .. } = self;
+            streams.busy_slots(|slot| common.counters.introduce(&slot.stream, &link.counters));
         }
     }
 

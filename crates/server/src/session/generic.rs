@@ -70,7 +70,9 @@ impl<T: Word + Default> Parameter for *mut T {
 impl Parameter for CUstream {
     type Place = Self;
     fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
-        Ok(session.streams.enter(next(words)?, Work::Ordered)?.stream.raw())
+        let slot = session.streams.enter(next(words)?, Work::Ordered)?;
+        slot.stream.interrupt();
+        Ok(slot.stream.raw())
     }
     fn give(place: &mut Self) -> Self {
         *place
@@ -219,7 +221,7 @@ fn count(session: &mut Session, row: u16, words: &[u64]) {
         _ => return,
     };
     if let Some(counters) = session.streams.counters(stream) {
-        session.link.counters.copied(counters, Direction::Within, bytes);
+        counters.copied(Direction::Within, bytes);
     }
 }
 

@@ -32,7 +32,7 @@ pub const GRAPHS_MAX: usize = channel::limits::GRAPHS_MAX as usize;
 pub const NODES_MAX: usize = 262_144;
 
 /// The name under which launches of graphs are counted as a whole.
-const GRAPHS: &CStr = c"(graphs)";
+pub const GRAPHS: &CStr = c"(graphs)";
 
 /// What a graph's nodes use.
 #[derive(Default)]
@@ -354,7 +354,9 @@ impl Session {
             }
             let Some(piece) = pieces.get(at) else { return Err(CudaError::INVALID_HANDLE) };
             piece.exec.launch(&slot.stream)?;
-            self.link.counters.launched(&slot.counters, piece.kernels.into());
+            if self.meter.is_counting() {
+                slot.counters.launched(piece.kernels.into());
+            }
             self.gate.submitted(slot, piece.kernels, Some(ns))?;
             at += 1;
         }
@@ -362,7 +364,8 @@ impl Session {
 
     pub(super) fn launch_graph(&mut self, request: GraphLaunch) -> CUresult {
         if self.link.scheduling.wants_pieces() && self.launch_pieces(&request)? {
-            if let Graph::Ready { meter, tally, .. } =
+            if self.meter.is_counting()
+                && let Graph::Ready { meter, tally, .. } =
                 self.graphs.table.get_mut(request.graph.0 as u64)?
             {
                 meter.submitted();
@@ -393,7 +396,12 @@ impl Session {
             self.printing = self.common.printed.begin(&self.link);
         }
         let shape = Shape::of_graph(uses.kernels);
-        let timed = meter.due(shape).filter(|_| !self.place.shares_queues());
+        let is_counting = self.meter.is_counting();
+        let sample = match is_counting {
+            true => self.meter.due_graph(meter.before_other(shape)),
+            false => None,
+        };
+        let sample = sample.filter(|_| !self.place.shares_queues());
         let subject = || Subject {
             entry: TraceEntry {
                 kind: trace_kind::GRAPH,
@@ -402,15 +410,17 @@ impl Session {
                 grid_x: uses.kernels,
                 ..TraceEntry::default()
             },
-            name: format!("graph of {} kernels", uses.kernels),
+            name: Some(format!("graph of {} kernels", uses.kernels).into()),
         };
-        let timing = self.meter.begin(&slot.stream, timed, subject);
+        let timing = self.meter.begin(&slot.stream, sample, subject);
         let launched = exec.launch(&slot.stream);
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
-        meter.submitted();
-        tally.launched();
-        self.link.counters.launched(&slot.counters, uses.kernels.into());
+        if is_counting {
+            meter.submitted();
+            tally.launched();
+            slot.counters.launched(uses.kernels.into());
+        }
         self.gate.submitted(slot, uses.kernels, predicted_ns)
     }
 

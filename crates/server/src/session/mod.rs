@@ -51,12 +51,13 @@ pub use account::{Account, Groups};
 pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;
-pub use graphs::{GRAPHS_MAX, NODES_MAX};
+pub use graphs::{GRAPHS, GRAPHS_MAX, NODES_MAX};
 pub use limits::{Limits, Terms};
 pub use link::{End, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
 pub use meter::{
-    ClientCounters, KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters, Submitted,
+    ClientCounters, KernelCounters, KernelMeter, Prediction, Sampler, Shape, ShapeCounters, Submitted,
+    SubmittedTotals,
 };
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};

@@ -9,6 +9,7 @@ use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;
 use cuda_api::constants::event_flags;
 use cuda_api::{CUresult, CUstream, CudaError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Flags of an event that a client may ask for. One that other clients open too is nothing special
@@ -36,7 +37,7 @@ pub(super) fn launch_shape(
 }
 
 /// What a trace says of a launch.
-fn subject_of_launch(client: u32, slot: &Slot, shape: &LaunchShape, name: String) -> Subject {
+fn subject_of_launch(client: u32, slot: &Slot, shape: &LaunchShape, name: Arc<str>) -> Subject {
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (shape.grid, shape.block);
     let entry = TraceEntry {
         kind: trace_kind::KERNEL,
@@ -50,7 +51,7 @@ fn subject_of_launch(client: u32, slot: &Slot, shape: &LaunchShape, name: String
         block_z,
         ..TraceEntry::default()
     };
-    Subject { entry, name }
+    Subject { entry, name: Some(name) }
 }
 
 /// What a trace says of a copy.
@@ -66,7 +67,7 @@ pub(super) fn subject_of_copy(
         Direction::Within => trace_kind::COPY_WITHIN,
     };
     let entry = TraceEntry { kind, client, stream: slot.index(), bytes, ..TraceEntry::default() };
-    Subject { entry, name: String::new() }
+    Subject { entry, name: None }
 }
 
 impl Session {
@@ -107,21 +108,28 @@ impl Session {
             self.printing = self.common.printed.begin(&self.link);
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-        // An event behind a kernel holds up its hardware queue until the kernel has ended.
-        let timed = meter
-            .before(self.share.device().table(), function, &shape)
-            .filter(|_| !self.place.shares_queues());
+        let is_counting = self.meter.is_counting();
+        let sample = match is_counting {
+            // An event behind a kernel holds up its hardware queue until the kernel has ended.
+            true => self
+                .meter
+                .due(meter.before(self.share.device().table(), function, &shape))
+                .filter(|_| !self.place.shares_queues()),
+            false => None,
+        };
         let subject = || {
-            let name = meter.kernel().name.to_string_lossy().into_owned();
+            let name = meter.kernel().text().clone();
             subject_of_launch(self.link.identity.id, slot, &shape, name)
         };
-        let timing = self.meter.begin(&slot.stream, timed, subject);
+        let timing = self.meter.begin(&slot.stream, sample, subject);
         let launched = slot.stream.launch(function, shape, request.parameters);
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
-        meter.submitted();
+        if is_counting {
+            meter.submitted();
+            slot.counters.launched(1);
+        }
         slot.last_kernel = Some(request.function.0 as u64);
-        self.link.counters.launched(&slot.counters, 1);
         self.gate.submitted(slot, 1, predicted_ns)
     }
 
@@ -189,7 +197,7 @@ impl Session {
             done += slice;
         }
         let slot = self.streams.enter(word, Work::Mark)?;
-        self.link.counters.copied(&slot.counters, direction, bytes);
+        slot.counters.copied(direction, bytes);
         Ok(())
     }
 

@@ -224,7 +224,7 @@ impl Session {
         ask_for_room(common, link);
         let mut session = Self {
             gate: Gate::new(&share, &link.counters, &link.scheduling),
-            meter: Meter::new(&share),
+            meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
             graphs: Graphs::new(),
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),

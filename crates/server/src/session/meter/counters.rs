@@ -3,7 +3,7 @@
 //! Counting is a load and a store, no atomic addition: nobody else writes. All count from the
 //! client's start and never fall, but for what is said to be a state.
 
-use super::kernels::KernelCounters;
+use super::kernels::{KernelCounters, Shape, ShapeCounters};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,16 +54,41 @@ pub struct Submitted {
     pub bytes_within: Counter,
 }
 
+/// What was submitted, as it was read at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubmittedTotals {
+    /// Kernels, those of graphs included.
+    pub kernels: u64,
+    /// Copies and fills.
+    pub copies: u64,
+    /// Bytes copied from host memory to the device.
+    pub bytes_in: u64,
+    /// Bytes copied from the device to host memory.
+    pub bytes_out: u64,
+    /// Bytes copied or filled on the device.
+    pub bytes_within: u64,
+}
+
 impl Submitted {
-    fn add(&self, other: &Self) {
-        let pairs = [
-            (&self.kernels, &other.kernels),
-            (&self.copies, &other.copies),
-            (&self.bytes_in, &other.bytes_in),
-            (&self.bytes_out, &other.bytes_out),
-            (&self.bytes_within, &other.bytes_within),
-        ];
-        pairs.into_iter().for_each(|(to, from)| to.add(from.get()));
+    /// Reads it.
+    pub fn totals(&self) -> SubmittedTotals {
+        SubmittedTotals {
+            kernels: self.kernels.get(),
+            copies: self.copies.get(),
+            bytes_in: self.bytes_in.get(),
+            bytes_out: self.bytes_out.get(),
+            bytes_within: self.bytes_within.get(),
+        }
+    }
+}
+
+impl SubmittedTotals {
+    fn add(&mut self, more: &Self) {
+        self.kernels += more.kernels;
+        self.copies += more.copies;
+        self.bytes_in += more.bytes_in;
+        self.bytes_out += more.bytes_out;
+        self.bytes_within += more.bytes_within;
     }
 }
 
@@ -81,8 +106,6 @@ pub enum Direction {
 /// All of one client.
 #[derive(Default)]
 pub struct ClientCounters {
-    /// What it has submitted.
-    pub submitted: Submitted,
     /// Fences and notifications: points that the program waits for, or may.
     pub waits: Counter,
     /// Kernels that are submitted and not known to be done: a state.
@@ -92,9 +115,15 @@ pub struct ClientCounters {
     /// How often a limit was met: room in the queue, memory.
     pub limits_hit: Counter,
     kernels: Mutex<Vec<Arc<KernelCounters>>>,
-    streams: Mutex<BTreeMap<u64, Arc<Submitted>>>,
+    streams: Mutex<Streams>,
+}
+
+/// Each launch counts once, for its stream; a client's are added up when somebody asks.
+#[derive(Default)]
+struct Streams {
+    now: BTreeMap<u64, Arc<Submitted>>,
     /// Of streams that are gone.
-    past_streams: Submitted,
+    past: SubmittedTotals,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -126,47 +155,66 @@ impl ClientCounters {
         lock(&self.kernels).clone()
     }
 
+    /// The kernel of a name and shape, if it was counted.
+    pub fn find(&self, name: &CStr, shape: &Shape) -> Option<Arc<ShapeCounters>> {
+        let kernels = lock(&self.kernels);
+        kernels.iter().find(|kernel| kernel.name.as_c_str() == name)?.find(shape)
+    }
+
     /// The counters of a new stream, by its handle's word.
     pub fn stream(&self, word: u64) -> Arc<Submitted> {
         let counters = Arc::<Submitted>::default();
-        lock(&self.streams).insert(word, counters.clone());
+        lock(&self.streams).now.insert(word, counters.clone());
         counters
     }
 
     /// A stream is gone; what it counted stays in the sum.
     pub fn stream_gone(&self, word: u64) {
-        if let Some(counters) = lock(&self.streams).remove(&word) {
-            self.past_streams.add(&counters);
+        let mut streams = lock(&self.streams);
+        if let Some(counters) = streams.now.remove(&word) {
+            streams.past.add(&counters.totals());
         }
     }
 
     /// All streams that there are, by their handles' words.
-    pub fn streams(&self) -> Vec<(u64, Arc<Submitted>)> {
-        lock(&self.streams).iter().map(|(word, counters)| (*word, counters.clone())).collect()
+    pub fn streams(&self) -> Vec<(u64, SubmittedTotals)> {
+        lock(&self.streams).now.iter().map(|(word, counters)| (*word, counters.totals())).collect()
+    }
+
+    /// How many streams there are.
+    pub fn stream_number(&self) -> u64 {
+        lock(&self.streams).now.len() as u64
     }
 
     /// What was submitted to streams that are gone.
-    pub fn past_streams(&self) -> &Submitted {
-        &self.past_streams
+    pub fn past_streams(&self) -> SubmittedTotals {
+        lock(&self.streams).past
     }
 
-    /// A copy of so many bytes was submitted to a stream.
-    pub fn copied(&self, stream: &Submitted, direction: Direction, bytes: u64) {
-        for counters in [&self.submitted, stream] {
-            counters.copies.add(1);
-            let counter = match direction {
-                Direction::In => &counters.bytes_in,
-                Direction::Out => &counters.bytes_out,
-                Direction::Within => &counters.bytes_within,
-            };
-            counter.add(bytes);
-        }
+    /// What was submitted in all.
+    pub fn submitted(&self) -> SubmittedTotals {
+        let streams = lock(&self.streams);
+        let mut sum = streams.past;
+        streams.now.values().for_each(|counters| sum.add(&counters.totals()));
+        sum
+    }
+}
+
+impl Submitted {
+    /// A copy of so many bytes was submitted.
+    pub fn copied(&self, direction: Direction, bytes: u64) {
+        self.copies.add(1);
+        let counter = match direction {
+            Direction::In => &self.bytes_in,
+            Direction::Out => &self.bytes_out,
+            Direction::Within => &self.bytes_within,
+        };
+        counter.add(bytes);
     }
 
-    /// Kernels were submitted to a stream.
+    /// Kernels were submitted.
     #[inline]
-    pub fn launched(&self, stream: &Submitted, kernels: u64) {
-        self.submitted.kernels.add(kernels);
-        stream.kernels.add(kernels);
+    pub fn launched(&self, kernels: u64) {
+        self.kernels.add(kernels);
     }
 }

@@ -1,8 +1,7 @@
 //! A client's kernels by name and shape: how often each was launched, and how long it takes.
 //!
 //! A launch costs a comparison with the last launch's shape and one count. Blocks and threads follow
-//! from the shape. Of each shape a sample of launches is timed ([`crate::device::Stopwatch`]): the
-//! first, then more and more rarely.
+//! from the shape. A sample of launches is timed ([`super::sampler`]).
 
 use super::counters::Counter;
 use crate::device::{Function, LaunchShape};
@@ -14,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shapes that are told apart, of a kernel. Launches of further ones count together, by block.
 pub const SHAPES_MAX: usize = 32;
-/// After the first launches one in so many is timed: two events cost about as much as a launch, so
-/// that is less than 1 % of a program that does nothing but launch.
-const LAUNCHES_PER_SAMPLE_MAX: u32 = 256;
+/// So many samples of all launches say more of the mean than those of the first launches, which found
+/// cold caches.
+const REGULAR_SAMPLES_MIN: u64 = 8;
 /// Of the last samples so many decide what a launch is predicted to take.
 const SAMPLES_REMEMBERED: u64 = 16;
 
@@ -153,9 +152,16 @@ pub struct ShapeCounters {
     /// Blocks and threads of launches whose shapes are not told apart.
     other_blocks: Counter,
     other_threads: Counter,
-    /// Samples with work before them, and the sum of their times, ns.
+    /// Samples that are exact, and the sum of their times, ns.
     clean: Counter,
     clean_ns: Counter,
+    /// Of them, those that were drawn from all launches, and the sum of their times, ns.
+    regular: Counter,
+    regular_ns: Counter,
+    /// Launches that CUPTI has timed, and the sum of their times, ns. Written by the thread that reads
+    /// CUPTI's records alone.
+    by_cupti: Counter,
+    by_cupti_ns: Counter,
     /// Samples that came to an idle stream, and the shortest of their times, ns.
     rough: Counter,
     rough_min_ns: Counter,
@@ -197,16 +203,33 @@ impl ShapeCounters {
 
     /// How often its time was measured.
     pub fn samples(&self) -> u64 {
-        self.clean.get() + self.rough.get()
+        match self.by_cupti.get() {
+            0 => self.clean.get() + self.rough.get(),
+            records => records,
+        }
+    }
+
+    /// True if CUPTI has timed it.
+    pub fn is_by_cupti(&self) -> bool {
+        self.by_cupti.get() > 0
     }
 
     /// What a launch takes on the average of its life, ns; `None` before the first sample.
     pub fn mean_ns(&self) -> Option<f64> {
-        match (self.clean.get(), self.rough.get()) {
-            (0, 0) => None,
-            (0, _) => Some(self.rough_min_ns.get() as f64),
-            (samples, _) => Some(self.clean_ns.get() as f64 / samples as f64),
+        let mean = |sum: &Counter, of: u64| Some(sum.get() as f64 / of as f64);
+        match (self.by_cupti.get(), self.regular.get(), self.clean.get(), self.rough.get()) {
+            (0, 0, 0, 0) => None,
+            (0, _, 0, _) => Some(self.rough_min_ns.get() as f64),
+            (0, REGULAR_SAMPLES_MIN.., ..) => mean(&self.regular_ns, self.regular.get()),
+            (0, _, samples, _) => mean(&self.clean_ns, samples),
+            (records, ..) => mean(&self.by_cupti_ns, records),
         }
+    }
+
+    /// CUPTI has timed a launch.
+    pub fn timed_by_cupti(&self, device_ns: u64) {
+        self.by_cupti_ns.add(device_ns);
+        self.by_cupti.add(1);
     }
 
     /// What the next launch will take; `None` before the first sample.
@@ -221,8 +244,9 @@ impl ShapeCounters {
         Some(Prediction { device_ns, samples: clean + rough, is_clean })
     }
 
-    /// A launch was timed. To be called by the session's thread.
-    pub fn sampled(&self, device_ns: u64, is_clean: bool) {
+    /// A launch was timed: `is_clean` if the time is exact, `is_regular` if the launch was drawn from all
+    /// launches. To be called by the session's thread.
+    pub fn sampled(&self, device_ns: u64, is_clean: bool, is_regular: bool) {
         if !is_clean {
             let shortest = match self.rough.get() {
                 0 => device_ns,
@@ -233,8 +257,12 @@ impl ShapeCounters {
         }
         let before = self.clean.get().min(SAMPLES_REMEMBERED - 1);
         self.recent_ns.set((self.recent_ns.get() * before + device_ns) / (before + 1));
-        self.clean.add(1);
         self.clean_ns.add(device_ns);
+        self.clean.add(1);
+        if is_regular {
+            self.regular_ns.add(device_ns);
+            self.regular.add(1);
+        }
     }
 }
 
@@ -248,6 +276,7 @@ pub struct KernelCounters {
     pub shared_bytes: u32,
     /// Local memory of a thread, bytes.
     pub local_bytes: u32,
+    text: Arc<str>,
     shapes: Mutex<Vec<Arc<ShapeCounters>>>,
 }
 
@@ -260,6 +289,7 @@ impl KernelCounters {
         };
         Self {
             name: name.to_owned(),
+            text: name.to_string_lossy().into(),
             registers: attribute(function_attribute::NUM_REGS),
             shared_bytes: attribute(function_attribute::SHARED_SIZE_BYTES),
             local_bytes: attribute(function_attribute::LOCAL_SIZE_BYTES),
@@ -270,6 +300,17 @@ impl KernelCounters {
     /// Of a graph as a whole: the shape says how many kernels it has, and nothing else.
     pub fn of_graphs(name: &CStr) -> Self {
         Self::new(name, &[])
+    }
+
+    /// The name as a text.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// A shape of it, if it was counted by itself.
+    pub fn find(&self, shape: &Shape) -> Option<Arc<ShapeCounters>> {
+        let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        shapes.iter().find(|known| known.shape == *shape).cloned()
     }
 
     /// Its shapes.
@@ -296,8 +337,6 @@ struct ShapeMeter {
     counters: Arc<ShapeCounters>,
     /// The counters are those of all shapes that are not told apart.
     is_other: bool,
-    until_sample: u32,
-    interval: u32,
 }
 
 /// One function, as the session counts its launches.
@@ -351,7 +390,7 @@ impl KernelMeter {
         }
         let counters = self.kernel.shape(shape, blocks_per_sm);
         let is_other = counters.shape != shape;
-        let meter = ShapeMeter { shape, counters, is_other, until_sample: 1, interval: 1 };
+        let meter = ShapeMeter { shape, counters, is_other };
         if self.shapes.len() <= SHAPES_MAX {
             self.shapes.push(meter);
         } else {
@@ -361,37 +400,23 @@ impl KernelMeter {
         self.shapes.len() - 1
     }
 
-    /// A launch is about to be submitted: the counters of its shape if it should be timed.
+    /// A launch is about to be submitted: the counters of its shape.
     #[inline]
     pub fn before(
         &mut self,
         t: &DriverTable,
         function: &Function,
         launch: &LaunchShape,
-    ) -> Option<Arc<ShapeCounters>> {
-        self.due_with(Shape::of(launch), || function.blocks_per_sm(t, launch))
+    ) -> &Arc<ShapeCounters> {
+        let at = self.place(Shape::of(launch), || function.blocks_per_sm(t, launch));
+        &self.shapes[at].counters
     }
 
     /// As [`KernelMeter::before`], of what is no kernel.
-    pub fn due(&mut self, shape: Shape) -> Option<Arc<ShapeCounters>> {
-        self.due_with(shape, || 0)
-    }
-
     #[inline]
-    fn due_with(
-        &mut self,
-        shape: Shape,
-        blocks_per_sm: impl FnOnce() -> u32,
-    ) -> Option<Arc<ShapeCounters>> {
-        let at = self.place(shape, blocks_per_sm);
-        let meter = &mut self.shapes[at];
-        meter.until_sample -= 1;
-        if meter.until_sample > 0 {
-            return None;
-        }
-        meter.until_sample = meter.interval;
-        meter.interval = (meter.interval * 2).min(LAUNCHES_PER_SAMPLE_MAX);
-        Some(meter.counters.clone())
+    pub fn before_other(&mut self, shape: Shape) -> &Arc<ShapeCounters> {
+        let at = self.place(shape, || 0);
+        &self.shapes[at].counters
     }
 
     /// The launch of [`KernelMeter::before`] was submitted.
@@ -423,7 +448,7 @@ mod tests {
     fn blocks_and_threads_follow_from_launches() {
         let mut meter = meter();
         for blocks in [3, 3, 5] {
-            meter.due_with(shape(blocks), || 7);
+            meter.place(shape(blocks), || 7);
             meter.submitted();
         }
         let shapes = meter.kernel().shapes();
@@ -437,7 +462,7 @@ mod tests {
     fn a_launch_of_a_graph_counts_for_its_kernels_while_it_is_there_and_after() {
         let mut meter = meter();
         let mut shape_of = |blocks| {
-            meter.due_with(shape(blocks), || 1);
+            meter.place(shape(blocks), || 1);
             meter.submitted();
             meter.kernel().shapes().last().cloned().expect("a shape")
         };
@@ -455,18 +480,11 @@ mod tests {
     }
 
     #[test]
-    fn samples_become_rare() {
-        let mut meter = meter();
-        let timed = (1..=4096).filter(|_| meter.due(shape(1)).is_some()).count();
-        assert_eq!(timed, 9 + (4096 - 512) / 256 + 1);
-    }
-
-    #[test]
     fn shapes_beyond_the_last_count_together() {
         let mut meter = meter();
         for blocks in 1..=SHAPES_MAX as u32 + 10 {
             for _ in 0..2 {
-                meter.due(shape(blocks));
+                meter.before_other(shape(blocks));
                 meter.submitted();
             }
         }
@@ -481,14 +499,17 @@ mod tests {
     fn clean_samples_beat_rough_ones_and_late_ones_early_ones() {
         let counters = ShapeCounters::default();
         assert_eq!(counters.prediction(), None);
-        counters.sampled(900, false);
-        counters.sampled(700, false);
+        counters.sampled(900, false, true);
+        counters.sampled(700, false, true);
         let rough = Prediction { device_ns: 700, samples: 2, is_clean: false };
         assert_eq!(counters.prediction(), Some(rough));
-        counters.sampled(500, true);
+        counters.sampled(500, true, false);
         assert_eq!(counters.prediction().unwrap().device_ns, 500);
-        (0..200).for_each(|_| counters.sampled(100, true));
+        (0..200).for_each(|_| counters.sampled(100, true, true));
         assert!(counters.prediction().unwrap().device_ns < 110);
-        assert!(counters.mean_ns().unwrap() > 100.0);
+        // What found cold caches does not count among many.
+        assert_eq!(counters.mean_ns(), Some(100.0));
+        counters.timed_by_cupti(90);
+        assert_eq!((counters.mean_ns(), counters.samples()), (Some(90.0), 1));
     }
 }

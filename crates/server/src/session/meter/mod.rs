@@ -5,81 +5,138 @@
 
 mod counters;
 mod kernels;
+mod recorder;
+mod sampler;
 mod tracing;
 
-pub use counters::{ClientCounters, Direction, Submitted};
+pub use counters::{ClientCounters, Direction, Submitted, SubmittedTotals};
 pub use kernels::{GraphTally, KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters};
-pub use tracing::Subject;
+pub use recorder::Subject;
+pub use sampler::Sampler;
 
 use super::streams::Streams;
 use crate::device::{Share, Started, Stopwatch, Stream};
 use crate::trace_log::{TraceLog, now_ns};
-use channel::message::TraceEntry;
 use cuda_api::CUresult;
+use cuda_api::settings::Counting;
+use recorder::{Mark, Recorder};
+use sampler::{Due, GRAPHS_PER_SAMPLE_MIN, KERNELS_PER_SAMPLE_MIN};
 use std::rc::Rc;
 use std::sync::Arc;
 use tracing::Tracing;
 
-/// Why something is timed.
-#[derive(Default)]
-struct Why {
-    sample_of: Option<Arc<ShapeCounters>>,
-    record: Option<Subject>,
+/// Work that takes longer than this, ns, needs no delay before it: the way of its submission is small
+/// beside it.
+const DELAYED_NS_MAX: u64 = 200_000;
+
+/// A launch that is to be timed.
+pub struct Sample {
+    shape: Arc<ShapeCounters>,
+    is_regular: bool,
 }
 
 /// One session's.
 pub struct Meter {
-    share: Rc<Share>,
-    stopwatch: Stopwatch<Why>,
+    counting: Counting,
+    kernels: Sampler,
+    graphs: Sampler,
+    stopwatch: Stopwatch<Sample>,
+    /// Idle streams may wait for a sample's sake.
+    may_delay: bool,
     tracing: Tracing,
+    recorder: Recorder,
     /// All work is recorded by events.
     records: bool,
 }
 
-/// Work that is timed.
+/// Work that is timed or recorded.
 pub struct Timing {
-    started: Started,
-    why: Why,
+    sample: Option<(Started, Sample)>,
+    record: Option<Mark>,
 }
 
 impl Meter {
-    /// Nothing is timed.
-    pub fn new(share: &Rc<Share>) -> Self {
-        let (stopwatch, tracing) = (Stopwatch::new(share), Tracing::default());
-        Self { share: share.clone(), stopwatch, tracing, records: false }
+    /// Nothing is timed. Sessions should differ by `seed`.
+    pub fn new(share: &Rc<Share>, counting: Counting, seed: u64) -> Self {
+        Self {
+            counting,
+            kernels: Sampler::new(KERNELS_PER_SAMPLE_MIN, seed),
+            graphs: Sampler::new(GRAPHS_PER_SAMPLE_MIN, !seed),
+            stopwatch: Stopwatch::new(share),
+            may_delay: true,
+            tracing: Tracing::default(),
+            recorder: Recorder::new(share),
+            records: false,
+        }
     }
 
-    /// Begins to time what comes next in a stream, if it is a sample (`sample_of`), or all is
-    /// recorded; `subject` says what it is.
+    /// False if nothing is counted.
+    #[inline]
+    pub fn is_counting(&self) -> bool {
+        self.counting != Counting::Off
+    }
+
+    /// What is counted and timed from now on; whether idle streams may wait for it.
+    pub fn set(&mut self, counting: Counting, may_delay: bool) {
+        self.may_delay = may_delay;
+        if self.counting != counting {
+            self.counting = counting;
+            self.stopwatch.set_many(counting == Counting::Every);
+        }
+    }
+
+    /// A kernel is about to be launched: whether it is to be timed.
+    #[inline]
+    pub fn due(&mut self, shape: &Arc<ShapeCounters>) -> Option<Sample> {
+        let due = self.kernels.due(shape.launches.get(), self.counting, now_ns)?;
+        self.sample(due, shape)
+    }
+
+    /// A graph is about to be launched: whether it is to be timed.
+    pub fn due_graph(&mut self, shape: &Arc<ShapeCounters>) -> Option<Sample> {
+        let due = self.graphs.due(shape.launches.get(), self.counting, now_ns)?;
+        self.sample(due, shape)
+    }
+
+    #[cold]
+    fn sample(&self, due: Due, shape: &Arc<ShapeCounters>) -> Option<Sample> {
+        // What is recorded has events of its own.
+        let sample = Sample { shape: shape.clone(), is_regular: due == Due::Regular };
+        (!self.records).then_some(sample)
+    }
+
+    /// Begins to time what comes next in a stream, if it is a sample, or all is recorded; `subject`
+    /// says what it is.
     #[inline]
     pub fn begin(
         &mut self,
         stream: &Stream,
-        sample_of: Option<Arc<ShapeCounters>>,
+        sample: Option<Sample>,
         subject: impl FnOnce() -> Subject,
     ) -> Option<Timing> {
-        if sample_of.is_none() && !self.records {
+        if sample.is_none() && !self.records {
             return None;
         }
         let subject = self.records.then(subject);
-        self.start(stream, sample_of, subject)
+        Some(self.start(stream, sample, subject))
     }
 
     #[cold]
     fn start(
         &mut self,
         stream: &Stream,
-        sample_of: Option<Arc<ShapeCounters>>,
+        sample: Option<Sample>,
         subject: Option<Subject>,
-    ) -> Option<Timing> {
-        let record = subject.map(|subject| {
-            self.tracing.before(&self.share, |event| stream.record(event).is_ok());
-            let launch = self.tracing.next_launch();
-            let entry = TraceEntry { launch, submitted_ns: now_ns(), ..subject.entry };
-            Subject { entry, ..subject }
+    ) -> Timing {
+        let sample = sample.and_then(|sample| {
+            let known_ns = sample.shape.prediction().map_or(0, |known| known.device_ns);
+            let delayed = self.may_delay
+                && self.counting != Counting::Every
+                && known_ns < DELAYED_NS_MAX;
+            Some((self.stopwatch.start(stream, delayed)?, sample))
         });
-        let started = self.stopwatch.start(stream)?;
-        Some(Timing { started, why: Why { sample_of, record } })
+        let record = subject.and_then(|subject| self.recorder.begin(stream, subject));
+        Timing { sample, record }
     }
 
     /// What is timed was submitted, or refused.
@@ -91,27 +148,27 @@ impl Meter {
     }
 
     #[cold]
-    fn stop(&mut self, Timing { started, why }: Timing, stream: &Stream, submitted: bool) {
-        match submitted {
-            true => self.stopwatch.stop(started, stream, why),
-            false => self.stopwatch.cancel(started),
+    fn stop(&mut self, Timing { sample, record }: Timing, stream: &Stream, submitted: bool) {
+        if let Some((started, sample)) = sample {
+            match submitted {
+                true => self.stopwatch.stop(started, stream, sample),
+                false => self.stopwatch.cancel(started),
+            }
+        }
+        if let Some(mark) = record {
+            self.recorder.end(mark, stream, submitted);
         }
     }
 
     /// Takes in the times of what is done. The error is that of the work.
     pub fn read(&mut self) -> CUresult {
-        if !self.stopwatch.is_pending() {
-            return Ok(());
+        if self.stopwatch.is_pending() {
+            self.stopwatch.read(|timed| {
+                let is_clean = timed.is_clean || timed.device_ns > DELAYED_NS_MAX;
+                timed.of.shape.sampled(timed.device_ns, is_clean, timed.of.is_regular);
+            })?;
         }
-        let tracing = &mut self.tracing;
-        self.stopwatch.read(|mut timed, start| {
-            if let Some(shape) = &timed.of.sample_of {
-                shape.sampled(timed.device_ns, timed.is_clean);
-            }
-            if let Some(subject) = timed.of.record.take() {
-                tracing.ended(&timed, subject, start);
-            }
-        })
+        self.recorder.read()
     }
 
     /// Records work from now on if the log wants it, or ends that, and gives the log what has ended.
@@ -126,16 +183,19 @@ impl Meter {
 
     #[cold]
     fn follow_log(&mut self, log: &TraceLog, streams: &mut Streams, client: u32) -> bool {
-        let began = self.tracing.follow(log, &self.share);
-        self.records = self.tracing.is_on() && !self.share.is_tenant();
-        self.stopwatch.set_many(self.records);
-        self.tracing.collect(log, &self.share, streams, client);
+        let began = self.tracing.follow(log, self.recorder.share());
+        self.records = self.tracing.is_on() && !self.recorder.share().is_tenant();
+        if !self.records {
+            self.recorder.clear();
+        }
+        self.tracing.collect(log, self.recorder.share(), streams, client);
+        self.recorder.give(log);
         began
     }
 
     /// Gives the events back.
     pub fn clear(&mut self) {
         self.stopwatch.clear();
-        self.tracing.clear();
+        self.recorder.clear();
     }
 }

@@ -1,0 +1,266 @@
+//! CUPTI: what kernels take, by NVIDIA's own activity records, in short windows.
+//!
+//! The library is loaded when it is asked for. While a window is open the driver keeps a record of each
+//! kernel, which costs microseconds a launch; so windows are short and rare. Records come by two
+//! functions that the library calls back, which know nothing but this file's buffers.
+
+use super::{Device, Stream};
+use cuda_api::environment::OPENMPS_CUPTI;
+use std::ffi::{CStr, CString, OsString, c_char, c_void};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::{mem, ptr};
+
+/// Where it is looked for if the environment does not say.
+const PLACES: [&str; 4] = [
+    "libcupti.so.13",
+    "libcupti.so.12",
+    "libcupti.so",
+    "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+];
+/// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`.
+const CONCURRENT_KERNEL: u32 = 10;
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: records of kernels that run are given up too.
+const FLUSH_FORCED: u32 = 1;
+/// Bytes of a buffer of records, of some hundred bytes each.
+const BUFFER_BYTES: usize = 1 << 20;
+/// What the library wants its buffers to begin at.
+const BUFFER_ALIGNMENT: usize = 8;
+/// Most buffers with records that nobody has read: a reader that is late loses some.
+const BUFFERS_MAX: usize = 64;
+
+/// The beginning of `CUpti_ActivityKernel4` and all later ones.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawKernel {
+    kind: u32,
+    configuration: [u8; 12],
+    start: u64,
+    end: u64,
+    completed: u64,
+    device: u32,
+    context: u32,
+    stream: u32,
+    grid: [i32; 3],
+    block: [i32; 3],
+    static_shared_bytes: i32,
+    dynamic_shared_bytes: i32,
+    local_bytes: u32,
+    local_bytes_in_all: u32,
+    correlation: u32,
+    grid_id: i64,
+    name: *const c_char,
+}
+
+const _: () = assert!(mem::offset_of!(RawKernel, start) == 16);
+const _: () = assert!(mem::offset_of!(RawKernel, dynamic_shared_bytes) == 80);
+const _: () = assert!(mem::offset_of!(RawKernel, name) == 104);
+
+type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
+type Completed = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
+
+/// The functions, with the signatures of `cupti_activity.h`.
+struct Functions {
+    enable: unsafe extern "C" fn(u32) -> u32,
+    disable: unsafe extern "C" fn(u32) -> u32,
+    flush_all: unsafe extern "C" fn(u32) -> u32,
+    next_record: unsafe extern "C" fn(*mut u8, usize, *mut *mut RawKernel) -> u32,
+    stream_id: unsafe extern "C" fn(*mut c_void, usize, u8, *mut u32) -> u32,
+    register: unsafe extern "C" fn(Request, Completed) -> u32,
+}
+
+/// One launch of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelRecord {
+    /// The stream's number: [`Cupti::stream_number`].
+    pub stream: u32,
+    /// As its image has it.
+    pub name: CString,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block, bytes.
+    pub shared_bytes: u32,
+    /// From its start to its end, ns.
+    pub device_ns: u64,
+}
+
+/// The library, loaded for good.
+pub struct Cupti {
+    functions: Functions,
+}
+
+/// Buffers with records: address and bytes of records.
+static FULL: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+fn full() -> std::sync::MutexGuard<'static, Vec<(usize, usize)>> {
+    FULL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn layout() -> std::alloc::Layout {
+    // Both are constants that fit.
+    std::alloc::Layout::from_size_align(BUFFER_BYTES, BUFFER_ALIGNMENT)
+        .unwrap_or(std::alloc::Layout::new::<u64>())
+}
+
+fn free(buffer: *mut u8) {
+    if !buffer.is_null() {
+        // SAFETY: it was made by `wanted` with this layout, and is freed once.
+        unsafe { std::alloc::dealloc(buffer, layout()) };
+    }
+}
+
+extern "C" fn wanted(buffer: *mut *mut u8, bytes: *mut usize, records: *mut usize) {
+    // SAFETY: the layout is not empty. The library gives three places to write to; without a buffer
+    // it drops records.
+    unsafe {
+        *buffer = std::alloc::alloc(layout());
+        *bytes = if (*buffer).is_null() { 0 } else { BUFFER_BYTES };
+        *records = 0;
+    }
+}
+
+extern "C" fn completed(_: *mut c_void, _: u32, buffer: *mut u8, _: usize, valid: usize) {
+    let mut full = full();
+    match valid > 0 && full.len() < BUFFERS_MAX {
+        true => full.push((buffer as usize, valid)),
+        false => free(buffer),
+    }
+}
+
+impl Cupti {
+    /// Loads the library.
+    ///
+    /// # Errors
+    /// What was tried.
+    pub fn load() -> Result<Self, String> {
+        let named = std::env::var_os(OPENMPS_CUPTI).filter(|path| !path.is_empty());
+        let places = match named {
+            Some(path) => vec![path],
+            None => PLACES.map(OsString::from).to_vec(),
+        };
+        let mut last = String::new();
+        for place in &places {
+            match open(place) {
+                Ok(found) => return Ok(found),
+                Err(error) => last = error,
+            }
+        }
+        let tried: Vec<_> = places.iter().map(|place| Path::new(place).display().to_string()).collect();
+        let tried = tried.join(", ");
+        Err(format!("CUPTI cannot be used: {last} (tried {tried}); {OPENMPS_CUPTI} says where it is"))
+    }
+
+    /// Opens a window: each kernel that is launched from now on is recorded.
+    pub fn begin(&self) -> Result<(), u32> {
+        // SAFETY: takes a value.
+        answer(unsafe { (self.functions.enable)(CONCURRENT_KERNEL) })
+    }
+
+    /// Closes the window, and reads what was recorded in it.
+    pub fn end(&self, mut each: impl FnMut(KernelRecord)) -> Result<(), u32> {
+        // SAFETY: both take values. Flushed first: what is not would be lost.
+        let answers = unsafe {
+            let flushed = (self.functions.flush_all)(FLUSH_FORCED);
+            (flushed, (self.functions.disable)(CONCURRENT_KERNEL))
+        };
+        for (buffer, valid) in mem::take(&mut *full()) {
+            let buffer = ptr::with_exposed_provenance_mut::<u8>(buffer);
+            let mut record = ptr::null_mut();
+            // SAFETY: the buffer has so many bytes of records, which the library wrote.
+            while unsafe { (self.functions.next_record)(buffer, valid, &mut record) } == 0 {
+                // SAFETY: a record is as long as its kind says, and every kind begins with its number.
+                if !record.is_null() && unsafe { (*record).kind } == CONCURRENT_KERNEL {
+                    // SAFETY: as above; the name is a C string of the library's.
+                    each(unsafe { kernel(&ptr::read_unaligned(record)) });
+                }
+            }
+            free(buffer);
+        }
+        answer(answers.0).and(answer(answers.1))
+    }
+
+    /// What a stream is called in records.
+    pub fn stream_number(&self, stream: &Stream) -> Option<u32> {
+        let mut number = 0;
+        let raw = stream.raw().0;
+        // SAFETY: the stream is alive; the local is written; without a context none is compared.
+        let found = unsafe { (self.functions.stream_id)(ptr::null_mut(), raw, 0, &mut number) };
+        (found == 0).then_some(number)
+    }
+}
+
+fn answer(number: u32) -> Result<(), u32> {
+    if number == 0 { Ok(()) } else { Err(number) }
+}
+
+/// # Safety
+/// The name must be NULL or a C string.
+unsafe fn kernel(raw: &RawKernel) -> KernelRecord {
+    let name = match raw.name.is_null() {
+        true => CString::default(),
+        // SAFETY: the caller vouches for it.
+        false => unsafe { CStr::from_ptr(raw.name) }.to_owned(),
+    };
+    KernelRecord {
+        stream: raw.stream,
+        name,
+        grid: raw.grid.map(i32::unsigned_abs),
+        block: raw.block.map(i32::unsigned_abs),
+        shared_bytes: raw.dynamic_shared_bytes.unsigned_abs(),
+        device_ns: raw.end.saturating_sub(raw.start),
+    }
+}
+
+fn open(place: &OsString) -> Result<Cupti, String> {
+    let path = CString::new(place.clone().into_vec()).map_err(|error| error.to_string())?;
+    // SAFETY: a C string. The library's initialisers run: it is the installation's, or was named.
+    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if handle.is_null() {
+        // SAFETY: dlerror gives NULL or a C string that is good until the next call here.
+        let reason = unsafe { libc::dlerror() };
+        // SAFETY: checked for NULL.
+        let reason = (!reason.is_null()).then(|| unsafe { CStr::from_ptr(reason) });
+        return Err(reason.map_or("cannot be loaded".into(), |r| r.to_string_lossy().into_owned()));
+    }
+    let symbol = |name: &CStr| {
+        // SAFETY: the handle came from dlopen and is never closed; the name is a C string.
+        let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        match address.is_null() {
+            true => Err(format!("{} has no {}", path.to_string_lossy(), name.to_string_lossy())),
+            false => Ok(address),
+        }
+    };
+    // SAFETY: the functions have these signatures in every version of `cupti_activity.h` that has
+    // them, and the library stays loaded.
+    let functions = unsafe {
+        Functions {
+            enable: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityEnable")?),
+            disable: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityDisable")?),
+            flush_all: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityFlushAll")?),
+            next_record: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityGetNextRecord")?),
+            stream_id: mem::transmute::<*mut c_void, _>(symbol(c"cuptiGetStreamIdEx")?),
+            register: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityRegisterCallbacks")?),
+        }
+    };
+    // SAFETY: both functions are there for good and do what the header asks of them.
+    match unsafe { (functions.register)(wanted, completed) } {
+        0 => Ok(Cupti { functions }),
+        error => Err(format!("cuptiActivityRegisterCallbacks answered {error}")),
+    }
+}
+
+impl Device {
+    /// Loads CUPTI, where kernels are NVIDIA's driver's.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn cupti(&self) -> Result<Cupti, String> {
+        match self.has_tenants() {
+            true => Err("the software GPU counts device time itself, exactly".to_owned()),
+            false => Cupti::load(),
+        }
+    }
+}

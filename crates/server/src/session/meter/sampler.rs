@@ -1,0 +1,146 @@
+//! Which launches are timed: the first few of each shape, and then some drawn at random from all.
+//!
+//! At random, because programs repeat themselves: one in so many would always be the same launch of a
+//! step. Drawn from all launches of a session, so that what is launched often is timed often, and so
+//! rarely that timing takes well below 1 % of the time.
+
+use cuda_api::settings::Counting;
+
+/// Of a shape's first launches those with these numbers are timed, for predictions.
+const EARLY_MAX: u64 = 16;
+/// Time between two samples that is aimed at, ns: a sample takes some microseconds.
+const PERIOD_NS: u64 = 1_000_000;
+/// Fewest launches of kernels for a sample on the average, so that a burst of launches is not slowed down.
+pub const KERNELS_PER_SAMPLE_MIN: u32 = 64;
+/// Fewest launches of graphs for a sample on the average.
+pub const GRAPHS_PER_SAMPLE_MIN: u32 = 4;
+/// Most launches for a sample on the average.
+const PER_SAMPLE_MAX: u32 = 4096;
+
+/// Why a launch is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// It is one of its shape's first.
+    Early,
+    /// It was drawn from all.
+    Regular,
+}
+
+/// One session's, of kernels or of graphs.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    until: u32,
+    /// What `until` began with.
+    drawn: u32,
+    /// Launches for a sample, on the average.
+    interval: u32,
+    interval_min: u32,
+    last_ns: u64,
+    random: u64,
+}
+
+impl Sampler {
+    /// Begins with one launch in `interval_min`, and never times more. Sessions should differ by `seed`.
+    pub fn new(interval_min: u32, seed: u64) -> Self {
+        let random = seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut new =
+            Self { until: 0, drawn: 0, interval: interval_min, interval_min, last_ns: 0, random };
+        new.draw();
+        new
+    }
+
+    /// Evenly from 1 to twice the interval less 1.
+    fn draw(&mut self) {
+        // Xorshift: nothing here has to be more random than that.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let choices = u64::from(2 * self.interval - 1);
+        self.drawn = 1 + ((self.random >> 32) % choices) as u32;
+        self.until = self.drawn;
+    }
+
+    /// A launch of a shape that had so many before: whether it is timed.
+    #[inline]
+    pub fn due(
+        &mut self,
+        launches_before: u64,
+        counting: Counting,
+        now_ns: impl FnOnce() -> u64,
+    ) -> Option<Due> {
+        self.until -= 1;
+        if self.until == 0 {
+            self.regular(now_ns());
+            return Some(Due::Regular);
+        }
+        if counting == Counting::Every {
+            return Some(Due::Regular);
+        }
+        let is_early = launches_before < EARLY_MAX && (launches_before + 1).is_power_of_two();
+        is_early.then_some(Due::Early)
+    }
+
+    #[cold]
+    fn regular(&mut self, now_ns: u64) {
+        let elapsed = now_ns.saturating_sub(self.last_ns).max(1);
+        self.last_ns = now_ns;
+        let wanted = PERIOD_NS.saturating_mul(self.drawn.into()) / elapsed;
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        // In steps: the time may have had a pause in it.
+        let wanted = wanted.clamp(self.interval / 2, self.interval * 2);
+        self.interval = wanted.clamp(self.interval_min, PER_SAMPLE_MAX);
+        self.draw();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Launches that were timed, of `launches` of which each takes `launch_ns` to submit.
+    fn timed(launches: u64, launch_ns: u64) -> Vec<(u64, Due)> {
+        let mut sampler = Sampler::new(KERNELS_PER_SAMPLE_MIN, 1);
+        let due = |at| {
+            let due = sampler.due(at, Counting::Sampled, || at * launch_ns);
+            Some((at, due?))
+        };
+        (0..launches).filter_map(due).collect()
+    }
+
+    #[test]
+    fn the_first_launches_are_timed_and_then_one_a_period() {
+        let timed = timed(1_000_000, 2000);
+        let early: Vec<u64> =
+            timed.iter().filter(|(_, due)| *due == Due::Early).map(|(at, _)| *at).collect();
+        assert_eq!(early, [0, 1, 3, 7, 15]);
+        // Two seconds.
+        let regular = timed.len() - early.len();
+        assert!((1500..2600).contains(&regular), "{regular}");
+    }
+
+    #[test]
+    fn a_slow_launcher_is_not_timed_more_often_than_one_in_so_many() {
+        let regular = timed(64_000, 100_000).len() - 5;
+        assert!((900..1100).contains(&regular), "{regular}");
+    }
+
+    #[test]
+    fn programs_that_repeat_themselves_are_sampled_evenly() {
+        // A step has 24 launches of one shape, of which half take 5 us and half 13.
+        let time = |at: u64| if at.is_multiple_of(2) { 5.0 } else { 13.0 };
+        for step in [2, 3, 24, 64] {
+            let time = |at: u64| time(at / (step / 2)) + (at % step) as f64 / step as f64;
+            let all: f64 = (0..400_000).map(time).sum::<f64>() / 400_000.0;
+            let timed = timed(400_000, 5000);
+            let seen = timed.iter().map(|(at, _)| time(*at)).sum::<f64>() / timed.len() as f64;
+            assert!((seen / all - 1.0).abs() < 0.03, "step {step}: {seen} for {all}");
+        }
+    }
+
+    #[test]
+    fn all_are_timed_if_that_is_wanted() {
+        let mut sampler = Sampler::new(GRAPHS_PER_SAMPLE_MIN, 3);
+        let all = (0..100).filter(|at| sampler.due(*at, Counting::Every, || 0).is_some());
+        assert_eq!(all.count(), 100);
+    }
+}

@@ -22,7 +22,7 @@ exponential distances, the same ones in each run.
 the slowest request of that time where its time went (rows SET/openmps/NAME:slow).
 
 Columns (latency_report.py): p50, p99 and p99.9 of requests from when they were due to their end, ms, and p99 as a
-multiple of alone; steps a second of batch and as a share of alone; device time that openmps has charged.
+multiple of alone, and of what the services have together without the batch program (rows SET/WAY/together); steps a second of batch and as a share of alone; device time that openmps has charged.
 
 Called as `latency.py role NAME` it is one of these programs: `measure SECONDS ARRIVALS` on its standard
 input, one JSON line on its standard output; ARRIVALS are even, poisson, or closed: one request after the other.
@@ -319,7 +319,9 @@ def rows_of(name, way_name, arguments, have):
     settings = chosen if way_name == "openmps" else ["", ":poisson"]
     if way_name == "openmps" and arguments.slow:
         settings = [*settings, f"{arguments.slow}:slow"]
-    wanted = [s for s in ["alone", *settings] if f"{name}/{way_name}/{s}" not in have]
+    # What several services are to each other without the batch program.
+    before = ["alone", "together"] if len(critical_names) > 1 else ["alone"]
+    wanted = [s for s in [*before, *settings] if f"{name}/{way_name}/{s}" not in have]
     if not wanted:
         return
     way = Way("openmps" if way_name == "openmps" else way_name.split("-")[0], arguments.dist)
@@ -357,6 +359,8 @@ def measured(way_name, way, programs, critical, setting, seconds):
         alone = [together([program], seconds, "even")[0] for at, program in enumerate(programs[:critical])
                  if program.name not in names[:at]]
         return {"critical": alone, "batch": together(programs[-1:], seconds, "even")[0]}
+    if setting == "together":
+        return {"critical": together(programs[:critical], seconds, "even"), "batch": {"rate": 0.0}}
     before = {}
     if way_name == "openmps":
         schedule(way, setting_text(setting))

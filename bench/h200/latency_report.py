@@ -20,10 +20,11 @@ def sets_of(rows):
     return list(dict.fromkeys(key.split("/")[0] for key in rows))
 
 
-def alone_of(rows, name):
+def alone_of(rows, name, which="alone"):
     """What each service and the batch program do by themselves without any sharing, else through the
-    first way that has it. Older files have the first service only."""
-    own = {key.split("/")[1]: row for key, row in rows.items() if key.startswith(name + "/") and key.endswith("/alone")}
+    first way that has it. Older files have the first service only. With "together": what the services do
+    beside each other, without the batch program; None where there is one, or it was not measured."""
+    own = {key.split("/")[1]: row for key, row in rows.items() if key.startswith(name + "/") and key.endswith(f"/{which}")}
     for way in WAYS:
         if way in own:
             return own[way]
@@ -44,12 +45,13 @@ def is_poisson(setting):
 def table(rows):
     lines = []
     for name in sets_of(rows):
-        alone = alone_of(rows, name)
+        alone, beside = alone_of(rows, name), alone_of(rows, name, "together")
         if alone is None:
             continue
         base = [critical["p99"] for critical in alone["critical"]]
+        besides = [critical["p99"] for critical in (beside or {"critical": []})["critical"]]
         lines += [f"{name}: alone p99 {base} ms, batch {alone['batch']['rate']} steps/s",
-                  f"{'way':34} {'p50':>8} {'p99':>8} {'p99.9':>8} {'of alone':>9} {'batch/s':>8} {'share':>6} {'device s':>9}"]
+                  f"{'way':34} {'p50':>8} {'p99':>8} {'p99.9':>8} {'of alone':>9} {'of tog.':>8} {'batch/s':>8} {'share':>6} {'device s':>9}"]
         for key, row in rows.items():
             if not key.startswith(name + "/"):
                 continue
@@ -58,6 +60,7 @@ def table(rows):
                 lines.append(
                     f"{key.split('/', 1)[1]:34} {critical.get('p50', 0):8.3f} {critical.get('p99', 0):8.3f} "
                     f"{critical.get('p999', 0):8.3f} {critical.get('p99', 0) / base[min(at, len(base) - 1)]:9.2f} "
+                    f"{critical.get('p99', 0) / besides[at] if at < len(besides) else 0:8.2f} "
                     f"{row['batch']['rate']:8.2f} {row['batch']['rate'] / alone['batch']['rate']:6.2f} {device:>9}")
     return "\n".join(lines)
 
@@ -66,13 +69,13 @@ def markdown(rows, source):
     """The table for the documentation: one row a way and setting."""
     lines = []
     for name in sets_of(rows):
-        alone = alone_of(rows, name)
+        alone, beside = alone_of(rows, name), alone_of(rows, name, "together")
         if alone is None:
             continue
         base = ", ".join(f"{critical['p99']:.2f}" for critical in alone["critical"])
         lines += [f"Set `{name}`, `{source}`. Alone: p99 {base} ms, batch {alone['batch']['rate']:g} steps a second.", "",
-                  "| way | arrivals | p50, ms | p99, ms | p99.9, ms | p99 of alone | batch of alone |",
-                  "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+                  "| way | arrivals | p50, ms | p99, ms | p99.9, ms | p99 of alone | p99 of together | batch of alone |",
+                  "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
         for key, row in rows.items():
             of, way, setting = key.split("/", 2)
             if of != name or setting == "alone":
@@ -81,9 +84,12 @@ def markdown(rows, source):
             plain = setting.removesuffix(":poisson")
             if way == "openmps":
                 called += f", `{plain}`"
+            if setting == "together":
+                called += ", services only"
+            of_together = f"{worst_multiple(row, beside):.2f}" if beside else "-"
             columns = [" / ".join(f"{c.get(which, 0):.2f}" for c in row["critical"]) for which in ("p50", "p99", "p999")]
             lines.append(f"| {called} | {'Poisson' if is_poisson(setting) else 'even'} | {' | '.join(columns)} | "
-                         f"{worst_multiple(row, alone):.2f} | {row['batch']['rate'] / alone['batch']['rate']:.2f} |")
+                         f"{worst_multiple(row, alone):.2f} | {of_together} | {row['batch']['rate'] / alone['batch']['rate']:.2f} |")
         lines.append("")
     return "\n".join(lines)
 

@@ -10,6 +10,10 @@ impl Random {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub(crate) fn bits(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

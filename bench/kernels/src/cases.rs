@@ -195,7 +195,7 @@ fn n_body() -> Case {
 
 fn k_means() -> Case {
     const N: usize = 16 << 10;
-    let mut random = Random(77);
+    let mut random = Random::seeded(77);
     let centres = words((0..64).map(|_| random.float(0.0, 1.0).to_bits()));
     // Two centres may be equally near to the last bit.
     case!(k_means: "Gpair/s", (16 * N) as f64, line(N, 256), [256, 1, 1], Tolerance::Share(1e-3),

@@ -246,7 +246,8 @@ fn counts_are_what_the_kernels_geometry_says() {
 }
 
 /// As on NVIDIA's driver: nothing is counted by the device.
-const BY_EVENTS: &[(&str, &str)] = &[("OPENMPS_SOFT_TENANTS", "0"), ("OPENMPS_CUPTI", "/none/libcupti.so")];
+const BY_EVENTS: &[(&str, &str)] =
+    &[("OPENMPS_SOFT_TENANTS", "0"), ("OPENMPS_CUPTI", "/none/libcupti.so")];
 
 /// The row of a kernel in what `counts` prints of one client.
 fn kernel(scene: &Scene, name: &str) -> Option<Value> {
@@ -264,32 +265,37 @@ fn launches_are_counted_and_timed_as_the_operator_wants() {
         let work = ["--work", "20000", "--blocks", "2", "--iterations", "1", "--warm-up", launches];
         waiting(&scene, "spin", &work)
     };
-    // A sample of them: the first, the second, the fourth, the eighth and the sixteenth.
+    // A sample of them: the first, the second, the fourth, the eighth and the sixteenth, and whatever
+    // was drawn.
     let program = spin("20");
-    let seen = kernel(&scene, "spin").expect("it is counted");
-    let shape = &seen["shapes"][0];
+    let seen = kernel(&scene, "spin_steps").expect("it is counted");
     assert_eq!((&seen["launches"], &seen["timing"]), (&20.into(), &"sampled".into()));
     wait_until("the last of them is read", || {
-        kernel(&scene, "spin").is_some_and(|seen| seen["shapes"][0]["samples"] == 5)
+        kernel(&scene, "spin_steps")
+            .is_some_and(|seen| seen["shapes"][0]["samples"].as_u64() >= Some(5))
     });
-    assert!(shape["mean_ns"].as_u64() > Some(0), "{seen}");
-    let device = scene.openmps(&["ps", "--json"]).expect_success().json();
-    let counts = &device["servers"][0]["devices"][0]["counts"];
-    let [pair, cost] = ["event_pair_ns", "event_cost_ns"].map(|name| counts[name].as_u64());
-    assert!(pair > Some(0) && cost > Some(0) && cost <= pair, "{counts}");
+    let seen = kernel(&scene, "spin_steps").expect("it is counted");
+    assert!(seen["shapes"][0]["mean_ns"].as_u64() > Some(0), "{seen}");
+    wait_until("what events cost is measured", || {
+        let report = scene.control("report").expect_success().json();
+        let counts = &report["servers"][0]["devices"][0]["counts"];
+        let [pair, cost] = ["event_pair_ns", "event_cost_ns"].map(|name| counts[name].as_u64());
+        pair > Some(0) && cost > Some(0) && cost <= pair
+    });
     finish_with(program);
 
     scene.openmps(&["set", "--counters", "every"]).expect_success();
     assert_eq!(scene.control("counters").expect_success().stdout, "every\n");
     let program = spin("20");
     wait_until("all of them are read", || {
-        kernel(&scene, "spin").is_some_and(|seen| seen["shapes"][0]["samples"] == 20)
+        kernel(&scene, "spin_steps").is_some_and(|seen| seen["shapes"][0]["samples"] == 20)
     });
     finish_with(program);
 
     scene.openmps(&["set", "--counters", "off"]).expect_success();
     let program = spin("20");
-    let launches = kernel(&scene, "spin").map_or(0, |seen| seen["launches"].as_u64().unwrap_or(1));
+    let launches =
+        kernel(&scene, "spin_steps").map_or(0, |seen| seen["launches"].as_u64().unwrap_or(1));
     assert_eq!(launches, 0);
     let refused = scene.openmps(&["set", "--counters", "cupti"]);
     assert!(refused.status != 0 && refused.stderr.contains("OPENMPS_CUPTI"), "{}", refused.stderr);

@@ -62,7 +62,10 @@ fn a_program_is_recorded_by_events_where_the_device_keeps_no_records() {
     let mut launches: Vec<(f64, &str)> = Vec::new();
     for event in trace["traceEvents"].as_array().expect("events") {
         if event["cat"] == "kernel" || event["ph"] == "E" && event["tid"] == kernels[0]["tid"] {
-            launches.push((event["ts"].as_f64().expect("a time"), event["ph"].as_str().expect("B or E")));
+            launches.push((
+                event["ts"].as_f64().expect("a time"),
+                event["ph"].as_str().expect("B or E"),
+            ));
         }
     }
     assert!(launches.windows(2).all(|two| two[0].0 <= two[1].0), "{launches:?}");

@@ -82,7 +82,8 @@ impl Counters {
     fn take(&self, record: &KernelRecord) -> bool {
         let client = self.streams().get(&record.stream).and_then(Weak::upgrade);
         let KernelRecord { grid, block, shared_bytes, device_ns, .. } = *record;
-        let shape = client.and_then(|of| of.find(&record.name, &Shape { grid, block, shared_bytes }));
+        let shape =
+            client.and_then(|of| of.find(&record.name, &Shape { grid, block, shared_bytes }));
         shape.inspect(|shape| shape.timed_by_cupti(device_ns)).is_some()
     }
 }

@@ -148,9 +148,12 @@ impl Cupti {
                 Err(error) => last = error,
             }
         }
-        let tried: Vec<_> = places.iter().map(|place| Path::new(place).display().to_string()).collect();
+        let tried: Vec<_> =
+            places.iter().map(|place| Path::new(place).display().to_string()).collect();
         let tried = tried.join(", ");
-        Err(format!("CUPTI cannot be used: {last} (tried {tried}); {OPENMPS_CUPTI} says where it is"))
+        Err(format!(
+            "CUPTI cannot be used: {last} (tried {tried}); {OPENMPS_CUPTI} says where it is"
+        ))
     }
 
     /// Opens a window: each kernel that is launched from now on is recorded.

@@ -64,7 +64,8 @@ impl TimingKernels {
     pub(super) fn load(device: &Device) -> Result<Self, CudaError> {
         let mut image = IMAGE.as_bytes().to_vec();
         image.push(0);
-        let [empty, delay] = Module::load_for_good(device, image, [c"openmps_empty", c"openmps_delay"])?;
+        let [empty, delay] =
+            Module::load_for_good(device, image, [c"openmps_empty", c"openmps_delay"])?;
         let khz = device.info().attributes.get(CLOCK_RATE as usize).copied().unwrap_or(0);
         // A device that says nothing is taken for one of 1 GHz.
         let khz = u64::try_from(khz).ok().filter(|khz| *khz > 0).unwrap_or(1_000_000);

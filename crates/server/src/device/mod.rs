@@ -53,8 +53,8 @@ pub use context_sync::{
     ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport, SyncTotals, Waiting,
 };
 pub use copy_box::BoxSide;
-pub use describe::{DeviceInfo, describe_all};
 pub use cupti::{Cupti, KernelRecord};
+pub use describe::{DeviceInfo, describe_all};
 pub use event_cost::EventCost;
 pub use function::Function;
 pub use graph::{Condition, GraphBuilder, GraphExec};

@@ -366,7 +366,7 @@ impl Session {
         if self.link.scheduling.wants_pieces() && self.launch_pieces(&request)? {
             if self.meter.is_counting()
                 && let Graph::Ready { meter, tally, .. } =
-                self.graphs.table.get_mut(request.graph.0 as u64)?
+                    self.graphs.table.get_mut(request.graph.0 as u64)?
             {
                 meter.submitted();
                 tally.launched();

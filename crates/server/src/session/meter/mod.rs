@@ -130,9 +130,8 @@ impl Meter {
     ) -> Timing {
         let sample = sample.and_then(|sample| {
             let known_ns = sample.shape.prediction().map_or(0, |known| known.device_ns);
-            let delayed = self.may_delay
-                && self.counting != Counting::Every
-                && known_ns < DELAYED_NS_MAX;
+            let delayed =
+                self.may_delay && self.counting != Counting::Every && known_ns < DELAYED_NS_MAX;
             Some((self.stopwatch.start(stream, delayed)?, sample))
         });
         let record = subject.and_then(|subject| self.recorder.begin(stream, subject));

@@ -235,6 +235,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "scalar",
                 ],
             ),
+            layer("lanewise", &["analysis", "asm", "host", "operands"]),
             layer(
                 "avx512",
                 &[
@@ -244,6 +245,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "frame_layout",
                     "function",
                     "host",
+                    "lanewise",
                     "memory",
                     "operands",
                     "regalloc",
@@ -261,6 +263,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "frame_layout",
                     "function",
                     "host",
+                    "lanewise",
                     "memory",
                     "operands",
                     "regalloc",

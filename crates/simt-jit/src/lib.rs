@@ -12,7 +12,8 @@
 //! A function passes through `analysis` (no machine code), `regalloc` (live intervals to machine
 //! registers) and `block` (blocks, in two versions), in a `frame` (entries, exits, control flow,
 //! out-of-line code). Instructions are made by `scalar` (uniform values), `shared` (both instruction
-//! sets), `memory` (bounds checks and accesses), `avx512` and `avx2`; `scalarize` makes irregular
+//! sets), `memory` (bounds checks and accesses), `lanewise` (arithmetic on lanes, over a trait of the
+//! instruction set), `avx512` and `avx2`; `scalarize` makes irregular
 //! loops as scalar code, lane by lane. `asm` turns all that into executable memory, `cache` finds what
 //! was made before, `disassembly` shows it, and `ablation` measures what checks cost. `function`
 //! drives it.
@@ -33,6 +34,7 @@ pub(crate) mod frame_layout;
 mod function;
 mod host;
 mod image;
+mod lanewise;
 mod memory;
 pub(crate) mod operands;
 mod regalloc;

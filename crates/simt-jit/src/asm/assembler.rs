@@ -7,7 +7,9 @@
 //! function that is being made stays interpreted. In debug builds it panics, so that tests see it.
 
 use crate::asm::relax::encode;
-use iced_x86::{Code, IcedError, Instruction, MemoryOperand, OpKind, Register};
+use iced_x86::{
+    Code, IcedError, Instruction, InstructionInfoFactory, MemoryOperand, OpAccess, OpKind, Register,
+};
 use std::collections::HashMap;
 
 /// A place in the code.
@@ -179,6 +181,21 @@ impl Assembler {
             }
         };
         self.push(made)
+    }
+
+    /// The last instruction writes `to` instead of `from`; false if it does not only write that.
+    pub(crate) fn retarget(&mut self, from: Register, to: Register) -> bool {
+        let Some(last) = self.instructions.last_mut().filter(|_| self.bound.is_none()) else {
+            return false;
+        };
+        let writes = last.op0_kind() == OpKind::Register
+            && last.op0_register() == from
+            && last.op_mask() == Register::None
+            && InstructionInfoFactory::new().info(last).op0_access() == OpAccess::Write;
+        if writes {
+            last.set_op0_register(to);
+        }
+        writes
     }
 
     /// Loads a 64-bit constant.

@@ -79,7 +79,9 @@ pub(crate) fn encode(instructions: &[Instruction], labels: usize) -> Option<Enco
             jumps.push(Jump { instruction, at, to: instruction.near_branch64() as usize, bytes });
             continue;
         }
-        let bytes = encoder.encode(instruction, at as u64).ok()?;
+        let made = encoder.encode(instruction, at as u64);
+        debug_assert!(made.is_ok(), "{instruction}: {made:?}");
+        let bytes = made.ok()?;
         at += bytes;
         if instruction.is_ip_rel_memory_operand() {
             let offset = encoder.get_constant_offsets().displacement_offset();

@@ -320,4 +320,40 @@ impl Slice<'_, '_> {
         self.free(large);
         low
     }
+
+    /// To tf32: what is cut off has been added to before.
+    fn tf32(&mut self, inst: &VectorInst, round: Round) {
+        const DROPPED: u32 = 0x1fff;
+        let w = Width::W32;
+        let more = match round {
+            Round::Near => DROPPED / 2,
+            Round::NearAway => DROPPED / 2 + 1,
+            _ => 0,
+        };
+        let a = self.piece_in(inst.src[0], w, 0);
+        let (more, kept) = (self.constant(more.into(), w), self.constant((!DROPPED).into(), w));
+        let (to, other) = (self.temp(), self.temp());
+        self.op(Code::VEX_Vpaddd_ymm_ymm_ymmm256, &[to.into(), a.into(), more.into()]);
+        if round == Round::Near {
+            // To the even one, where it is in the middle.
+            let one = self.constant(1, w);
+            self.op(Code::VEX_Vpsrld_ymm_ymm_imm8, &[other.into(), a.into(), X::I(13)]);
+            self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[other.into(), other.into(), one.into()]);
+            self.op(Code::VEX_Vpaddd_ymm_ymm_ymmm256, &[to.into(), to.into(), other.into()]);
+        }
+        let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+        self.op(compare, &[other.into(), a.into(), a.into(), X::I(3)]);
+        // Rounded away from zero, a NaN keeps its own digits.
+        let instead = match round {
+            Round::NearAway => a,
+            _ => {
+                let nan = self.constant(crate::analysis::nan_demand::NAN.into(), w);
+                self.copied(nan.into())
+            }
+        };
+        let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
+        self.op(blend, &[to.into(), to.into(), instead.into(), other.into()]);
+        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), to.into(), kept.into()]);
+        self.put(inst, 0, 0, to);
+    }
 }

@@ -5,6 +5,7 @@
 
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, pieces};
+use crate::lanewise::math;
 use iced_x86::{Code, Register};
 use simt::ir::op::{FloatMode, FloatOp, FloatType, Round, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -184,7 +185,7 @@ impl Slice<'_, '_> {
             }
             FloatOp::Ex2 | FloatOp::Lg2 | FloatOp::Sin | FloatOp::Cos | FloatOp::Tanh => {
                 let a = operand(self, 0);
-                self.series(op, a)
+                math::function(self, op, a)
             }
             _ => {
                 self.unsupported();

@@ -4,6 +4,7 @@
 use crate::asm::assembler::X;
 use crate::avx2::slice::{Slice, xmm};
 use crate::avx512::half::{Format, NAN};
+use crate::lanewise::math;
 use crate::operands::HalfBits;
 use iced_x86::{Code, Register};
 use simt::ir::op::{Convert, FloatMode, FloatOp, FloatType, Round, Width};
@@ -251,7 +252,7 @@ impl Slice<'_, '_> {
     ) -> Register {
         let a = self.half_operand(inst, 0, flush, what);
         if let FloatOp::Ex2 | FloatOp::Tanh = op {
-            let made = self.series(op, a);
+            let made = math::function(self, op, a);
             self.free(a);
             return made;
         }

@@ -10,17 +10,14 @@
 //! the region runs in the interpreter.
 //!
 //! `partition` and `schedule` cut and order, `block` joins regions, `support` says which
-//! instructions are legal. `integer`, `integer64`, `integer_saturating`, `integer_sequences`,
-//! `carry`, `float`, `math`, `half`, `convert`, `compare`, `bits` and `byte_permute` have the
-//! lane-wise instructions, `shuffle` those that read other lanes, `memory` loads and stores,
+//! instructions are legal. `isa` is what lane-wise operations (folder `lanewise`) are made of; `carry`,
+//! `float`, `half`, `convert` and `compare` have other lane-wise instructions, `integer` calls them, `shuffle` those that read other lanes, `memory` loads and stores,
 //! `uniform_float` and `uniform_via_vector` the uniform instructions that differ from AVX-512.
 //! `layout` has their shape and where they are on the stack.
 //! `whole_warp`, `divide` and `matrix` work on the register file, between regions, mostly by the code
 //! that AVX-512 has for it.
 
-mod bits;
 mod block;
-mod byte_permute;
 mod carry;
 mod compare;
 mod convert;
@@ -28,11 +25,8 @@ mod divide;
 mod float;
 mod half;
 mod integer;
-mod integer64;
-mod integer_saturating;
-mod integer_sequences;
+mod isa;
 mod layout;
-mod math;
 mod matrix;
 pub(crate) mod memory;
 pub(crate) mod partition;

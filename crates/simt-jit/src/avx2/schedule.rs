@@ -19,7 +19,9 @@ pub(crate) fn rounding(inst: &VectorInst) -> Option<Round> {
         Op::Float(Add | Sub | Mul | Fma | Div | Rcp | Sqrt, _, mode) => Some(mode.round),
         Op::Convert(Convert::Float { from: FloatType::F32, to: FloatType::F32, .. }) => None,
         Op::Float(..) | Op::Convert(_) => Some(Round::Near),
-        Op::Int(IntOp::Div | IntOp::Rem | IntOp::Clz, _) => Some(Round::Near),
+        Op::Int(IntOp::Div | IntOp::Rem | IntOp::Clz | IntOp::Bfind | IntOp::BfindShift, _) => {
+            Some(Round::Near)
+        }
         _ => None,
     }
 }

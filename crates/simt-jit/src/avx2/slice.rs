@@ -267,6 +267,19 @@ impl<'c, 'a> Slice<'c, 'a> {
         ymm(n)
     }
 
+    /// A register is scratch of the instruction under construction.
+    pub(crate) fn is_scratch(&self, register: Register) -> bool {
+        let slot = self.slots[number_of(register)];
+        slot.key.is_none() && slot.pinned
+    }
+
+    /// A register of zeros.
+    pub(crate) fn zero(&mut self) -> Register {
+        let to = self.temp();
+        self.op(Code::VEX_Vpxor_ymm_ymm_ymmm256, &[to.into(), to.into(), to.into()]);
+        to
+    }
+
     /// A register gives up its scratch early.
     pub(crate) fn free(&mut self, register: Register) {
         let slot = &mut self.slots[number_of(register)];

@@ -1,11 +1,13 @@
 //! Legality: which instructions AVX2 code has, and of which kind.
 
 use crate::avx2::memory::address_mode::AddressMode;
-use crate::avx2::{bits, compare, convert, float, half, integer};
+use crate::avx2::{compare, convert, float, half};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
+use crate::lanewise::{bits, integer};
 use crate::memory::access::MemAccess;
 use crate::scalar::integer::window;
-use simt::ir::op::{Op, PrmtMode, Special, Width};
+use simt::ir::op::{Op, Special, Width};
 use simt::ir::vector::{Dest, Source, StorageClass, VectorInst};
 
 /// How an instruction is made.
@@ -101,24 +103,14 @@ impl Compiler<'_> {
         match inst.op {
             Op::Mov(w) => narrow(w) || w == Width::W16 && !inst.src.iter().any(formula),
             _ if inst.src.iter().any(formula) => false,
-            Op::Int(op, ty) => integer::has_form(op, ty, inst),
+            Op::Int(op, ty) => integer::has_form(SimdIsa::Avx2, op, ty),
             Op::Float(op, ty, mode) => {
                 float::has_form(op, ty, mode) || half::has_form(op, ty, mode)
             }
             Op::Select(w) => narrow(w) || w == Width::W16,
-            Op::Extend { from, bits, to, .. } => bits::extends(from, bits, to),
-            Op::Pack { part, whole } | Op::Unpack { part, whole } => {
-                matches!((part, whole), (Width::W32, Width::W64) | (Width::W16, Width::W32))
-            }
-            Op::Special(special) => bits::lane_mask(special, 0).is_some(),
-            Op::Lop3(_) => true,
-            Op::Prmt(mode) => {
-                mode == PrmtMode::Index || crate::avx512::bits::plain_selector(inst, mode).is_some()
-            }
-            Op::Dp4a(..) => true,
             Op::Convert(convert) => convert::has_form(convert) || half::converts(convert),
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
-            _ => false,
+            ref op => bits::has_form(SimdIsa::Avx2, op),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Floating-point arithmetic on 32 lanes.
 
 use crate::asm::assembler::{X, repeated};
+use crate::avx512::isa::Zmm;
 use crate::frame_layout::{K1, K2, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::lanewise::isa::VectorIsa;
+use crate::lanewise::math;
 use crate::operands::{Place, Value, move_code};
 use iced_x86::{Code, Register, RoundingControl};
 use simt::ir::op::{FloatMode, FloatOp, FloatType, Round, Width};
@@ -60,7 +63,9 @@ impl Compiler<'_> {
         let Some(round) = rounding(mode.round) else { return false };
         let near = round == RoundingControl::None;
         let single = !double && !pair && near && !mode.sat;
-        if single && (self.powers(inst, op, mode.ftz) || self.series(inst, op, mode.ftz)) {
+        use FloatOp::{Cos, Ex2, Lg2, Sin, Tanh};
+        if single && matches!(op, Ex2 | Lg2 | Sin | Cos | Tanh) {
+            self.transcendental(inst, op, mode.ftz);
             return true;
         }
         if double && near && self.coarse(inst, op) {
@@ -118,6 +123,39 @@ impl Compiler<'_> {
             self.put(&place, part, move_code(width), &[Z0.into()]);
         }
         true
+    }
+
+    /// A transcendental function of f32 lanes; subnormals are zero with `flush`.
+    fn transcendental(&mut self, inst: &VectorInst, op: FloatOp, flush: bool) {
+        let canonical = !self.nan_deferred[inst.dst[0].reg.index()];
+        Zmm::with(self, inst, |i| {
+            for piece in 0..i.pieces(Width::W32) {
+                let mut a = i.source_in(inst.src[0], Width::W32, piece);
+                if flush {
+                    let to = i.temp();
+                    a = i.c.flushed(a, to);
+                }
+                let made = math::function(i, op, a);
+                if flush {
+                    i.c.flushed(made, made);
+                }
+                if canonical {
+                    i.c.canonical(made);
+                }
+                i.put(inst, 0, piece, made);
+            }
+        });
+    }
+
+    /// A transcendental function of a scratch register's f32 lanes, in Z0. Uses all scratch.
+    pub(crate) fn power(&mut self, inst: &VectorInst, op: FloatOp, x: Register) {
+        Zmm::with(self, inst, |i| {
+            i.take(x);
+            // Some may have a source's value.
+            i.c.spares.clone().into_iter().for_each(|spare| i.take(spare));
+            let made = math::function(i, op, x);
+            i.c.a.op(move_code(Width::W32), &[Z0.into(), made.into()]);
+        });
     }
 
     /// Z0 clamped to [0, 1], NaN to 0.

@@ -186,11 +186,11 @@ impl Compiler<'_> {
         }
         if format.pair {
             self.by_pairs(inst, |this, part, bits| {
-                this.half_part(op, how, values, part, (format.brain, bits));
+                this.half_part(inst, op, how, values, part, (format.brain, bits));
             });
         } else {
             self.by_halves(inst, |this, part| {
-                this.half_part(op, how, values, part, (format.brain, HalfBits::All));
+                this.half_part(inst, op, how, values, part, (format.brain, HalfBits::All));
             });
         }
         true
@@ -217,6 +217,7 @@ impl Compiler<'_> {
     /// Sixteen results, in the lower 16 bits of Z0's lanes.
     fn half_part(
         &mut self,
+        inst: &VectorInst,
         op: FloatOp,
         how: How,
         values: [Value; 3],
@@ -240,7 +241,7 @@ impl Compiler<'_> {
             }
             FloatOp::Ex2 | FloatOp::Tanh => {
                 operand(self, 0, Z3);
-                self.power(op, Z3);
+                self.power(inst, op, Z3);
             }
             FloatOp::Fma | FloatOp::FmaRelu => {
                 operand(self, 0, Z0);
@@ -365,103 +366,5 @@ impl Compiler<'_> {
             self.a.op(move_code(Width::W32), &[Z0.into(), Z3.into()]).set_op_mask(K1);
         }
         self.single_as_half(brain);
-    }
-
-    /// Integers of 16 bits from and to others, and of fewer bits to 64; false if there is no form.
-    pub(crate) fn half_extend(
-        &mut self,
-        inst: &VectorInst,
-        (from, to): (Width, Width),
-        bits: u8,
-        signed: bool,
-    ) -> bool {
-        if !matches!(bits, 8 | 16) {
-            return false;
-        }
-        match (from, to) {
-            (Width::W16, Width::W16 | Width::W32) => {
-                let value = self.value(inst.src[0], Width::W16);
-                if to == Width::W16 {
-                    self.by_halves(inst, |this, part| this.extended(value, part, bits, signed));
-                    return true;
-                }
-                let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..self.parts(Width::W32) {
-                    self.extended(value, part, bits, signed);
-                    self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
-                }
-            }
-            (Width::W32, Width::W16) => {
-                let value = self.value(inst.src[0], Width::W32);
-                self.by_halves(inst, |this, part| {
-                    let register = this.part_in(value, part, Width::W32, Z0);
-                    this.cut(register, bits, signed);
-                });
-            }
-            (Width::W64, Width::W16 | Width::W32) => {
-                let value = self.value(inst.src[0], Width::W64);
-                let cut = |this: &mut Self, part: usize| {
-                    for (half, scratch) in [(0, Z0), (1, Z1)] {
-                        let from = this.part_in(value, 2 * part + half, Width::W64, scratch);
-                        let narrow = Code::EVEX_Vpmovqd_ymmm256_k1z_zmm;
-                        this.a.op(narrow, &[ymm(scratch).into(), from.into()]);
-                    }
-                    let join = [Z0.into(), Z0.into(), ymm(Z1).into(), X::I(1)];
-                    this.a.op(Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, &join);
-                    this.cut(Z0, bits, signed);
-                };
-                if to == Width::W16 {
-                    self.by_halves(inst, cut);
-                    return true;
-                }
-                let place = self.dest(inst, &inst.dst[0]);
-                for part in 0..self.parts(to) {
-                    cut(self, part);
-                    self.put(&place, part, move_code(to), &[Z0.into()]);
-                }
-            }
-            (Width::W16 | Width::W32, Width::W64) => {
-                let value = self.value(inst.src[0], from);
-                let place = self.dest(inst, &inst.dst[0]);
-                let widen = match signed {
-                    true => Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256,
-                    false => Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256,
-                };
-                for part in 0..self.parts(to) {
-                    if from == Width::W16 {
-                        self.extended(value, part / 2, bits, signed);
-                    } else {
-                        let register = self.part_in(value, part / 2, from, Z0);
-                        self.cut(register, bits, signed);
-                    }
-                    if !part.is_multiple_of(2) {
-                        let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-                        self.a.op(upper, &[ymm(Z0).into(), Z0.into(), X::I(1)]);
-                    }
-                    self.put(&place, part, widen, &[ymm(Z0).into()]);
-                }
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// The low bits of sixteen 16-bit lanes, extended to 32 bits, in Z0.
-    fn extended(&mut self, value: Value, part: usize, bits: u8, signed: bool) {
-        let half = self.half(value, part, Z0);
-        self.a.op(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, &[Z0.into(), half]);
-        self.cut(Z0, bits, signed);
-    }
-
-    /// The low bits of 32-bit lanes, extended, in Z0.
-    fn cut(&mut self, from: Register, bits: u8, signed: bool) {
-        let by = X::I(32 - i32::from(bits));
-        let up = Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8;
-        let down = match signed {
-            true => Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8,
-            false => Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8,
-        };
-        self.a.op(up, &[Z0.into(), from.into(), by]);
-        self.a.op(down, &[Z0.into(), Z0.into(), by]);
     }
 }

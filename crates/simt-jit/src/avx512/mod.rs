@@ -1,13 +1,12 @@
 //! AVX-512: all 32 lanes of a value at once, in one or two registers of 512 bits.
 
-pub(crate) mod bits;
 pub(crate) mod convert;
 pub(crate) mod float;
 pub(crate) mod half;
 pub(crate) mod integer;
-pub(crate) mod integer_sequences;
-pub(crate) mod math;
+pub(crate) mod isa;
 pub(crate) mod matrix;
 pub(crate) mod memory;
+pub(crate) mod rsqrt;
 pub(crate) mod shuffle;
 pub(crate) mod uniform_via_vector;

@@ -1,0 +1,559 @@
+//! AVX-512 as an instruction set of lane-wise operations: 64 bytes of lanes at a time.
+//!
+//! Temporary registers are the four scratch ones, then those that hold nothing in this function, then
+//! ones that the instruction does not mention, saved on the stack while it is made.
+
+use crate::asm::assembler::{X, at};
+use crate::frame_layout::{K1, K2, LANE_VALUES, Z0, Z1, Z2, Z3};
+use crate::function::Compiler;
+use crate::host::SimdIsa;
+use crate::lanewise::codes::{AND, ANDN, LaneCode, MAX_S64, MAX_U64, MIN_S64, MIN_U64, OR, XOR};
+use crate::lanewise::isa::VectorIsa;
+use crate::operands::{Value, move_code, single, store_code, ymm};
+use iced_x86::{Code, Register};
+use simt::ir::op::Width;
+use simt::ir::vector::{Source, VectorInst};
+
+const SCRATCH: [Register; 4] = [Z0, Z1, Z2, Z3];
+/// Registers that can be saved on the stack at a time.
+const SAVED_MAX: usize = 8;
+const JOIN: Code = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
+
+/// An instruction under construction.
+pub(crate) struct Zmm<'c, 'a> {
+    pub(crate) c: &'c mut Compiler<'a>,
+    /// Registers that the instruction reads or writes.
+    mentioned: Vec<Register>,
+    /// Temporary registers that hold something.
+    taken: Vec<Register>,
+    /// Masks that hold something.
+    masks: Vec<Register>,
+    /// Registers that were saved, in the order of their places.
+    saved: Vec<Register>,
+}
+
+impl<'c, 'a> Zmm<'c, 'a> {
+    /// Makes an instruction by `make`.
+    pub(crate) fn with<R>(
+        c: &'c mut Compiler<'a>,
+        inst: &VectorInst,
+        make: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let sources = inst.src.iter().flat_map(|source| source.registers());
+        let registers: Vec<_> = sources.chain(inst.dst.iter().map(|d| d.reg)).collect();
+        if c.uniform_as_vector.is_some() {
+            // That uses a scratch register.
+            for r in inst.src.iter().flat_map(|source| source.registers()) {
+                let width = c.width_of(r);
+                c.value_of_one(r, width);
+            }
+        }
+        let lanes = registers.iter().flat_map(|r| c.assignment.lanes[r.index()].registers());
+        let mentioned = lanes.collect();
+        let mut this =
+            Self { c, mentioned, taken: Vec::new(), masks: Vec::new(), saved: Vec::new() };
+        let result = make(&mut this);
+        for (n, register) in this.saved.iter().enumerate() {
+            let from = at(Register::RSP, LANE_VALUES + 64 * n as i32);
+            this.c.a.op(move_code(Width::W32), &[(*register).into(), from.into()]);
+        }
+        result
+    }
+
+    /// A register is a temporary one that holds something.
+    pub(crate) fn take(&mut self, register: Register) {
+        self.taken.push(register);
+    }
+
+    fn evex(&mut self, code: Code, operands: &[X]) {
+        self.c.a.op(code, operands);
+    }
+
+    fn mask(&mut self) -> Register {
+        let free = [K1, K2].into_iter().find(|k| !self.masks.contains(k));
+        debug_assert!(free.is_some(), "no mask is free");
+        self.masks.extend(free);
+        free.unwrap_or(K1)
+    }
+
+    /// Where a source is; one value of 16 bits is repeated in a register of its own.
+    fn value(&mut self, source: Source, w: Width) -> Value {
+        if let (Width::W16, None, Some(r)) =
+            (w, &self.c.uniform_as_vector, source.registers().into_iter().next())
+            && let Value::One(memory) = self.c.lanes_of(r)
+        {
+            let to = self.temp();
+            let spread = Code::EVEX_Vpbroadcastw_zmm_k1z_xmmm16;
+            self.evex(spread, &[to.into(), single(memory).into()]);
+            return Value::Same(to);
+        }
+        self.c.value(source, w)
+    }
+
+    /// One operand's result, in a register of its own.
+    fn one(&mut self, code: Code, a: Register) -> Register {
+        let to = self.temp();
+        self.evex(code, &[to.into(), a.into()]);
+        to
+    }
+
+    /// 32 bytes of a source's lanes, by an instruction that makes 64 of them.
+    fn half_by(&mut self, source: Source, w: Width, piece: usize, code: Code) -> Register {
+        let value = self.value(source, w);
+        let to = self.temp();
+        let half = self.c.half(value, piece, to);
+        self.evex(code, &[to.into(), half]);
+        to
+    }
+}
+
+impl VectorIsa for Zmm<'_, '_> {
+    const ISA: SimdIsa = SimdIsa::Avx512;
+    const BYTES: usize = 64;
+
+    fn pieces(&self, w: Width) -> usize {
+        self.c.parts(w)
+    }
+
+    fn op(&mut self, code: LaneCode, operands: &[X]) {
+        self.c.a.op(code.of(SimdIsa::Avx512), operands);
+    }
+
+    fn unsupported(&mut self) {
+        self.c.a.op(Code::INVALID, &[]);
+    }
+
+    fn temp(&mut self) -> Register {
+        let known = SCRATCH.iter().chain(&self.c.spares).chain(&self.saved);
+        let free = known.copied().find(|register| !self.taken.contains(register));
+        let register = free.unwrap_or_else(|| {
+            let held = (0..28).map(|n| Register::ZMM0 + n).find(|register| {
+                !self.mentioned.contains(register)
+                    && !self.c.spares.contains(register)
+                    && !self.saved.contains(register)
+            });
+            let place = self.saved.len();
+            let Some(register) = held.filter(|_| place < SAVED_MAX) else {
+                self.unsupported();
+                return Z0;
+            };
+            let to = at(Register::RSP, LANE_VALUES + 64 * place as i32);
+            self.evex(store_code(Width::W32), &[to.into(), register.into()]);
+            self.saved.push(register);
+            register
+        });
+        self.taken.push(register);
+        register
+    }
+
+    fn free(&mut self, register: Register) {
+        self.taken.retain(|taken| *taken != register);
+    }
+
+    fn number(&mut self, bits: u64, w: Width) -> X {
+        match self.c.value(Source::Imm(bits), w) {
+            Value::One(memory) | Value::Whole(memory) => memory.into(),
+            _ => X::I(0),
+        }
+    }
+
+    fn bytes(&mut self, byte: impl Fn(u8) -> u8) -> X {
+        let bytes: Vec<u8> = (0..64).map(byte).collect();
+        self.c.a.constant(&bytes).into()
+    }
+
+    fn copied(&mut self, operand: X, w: Width) -> Register {
+        let to = self.temp();
+        match operand {
+            X::M(memory) if memory.is_broadcast => {
+                let spread = match w {
+                    Width::W64 => Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64,
+                    _ => Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32,
+                };
+                self.evex(spread, &[to.into(), single(memory).into()]);
+            }
+            _ => self.evex(move_code(Width::W32), &[to.into(), operand]),
+        }
+        to
+    }
+
+    fn first_lane(&self, piece: usize) -> usize {
+        16 * piece
+    }
+
+    fn is_in_memory(&self, source: Source) -> bool {
+        self.c.uniform_as_vector.is_some()
+            || match source {
+                Source::Imm(_) => true,
+                source => source
+                    .registers()
+                    .into_iter()
+                    .any(|r| !matches!(self.c.lanes_of(r), Value::Parts(_) | Value::Same(_))),
+            }
+    }
+
+    fn source(&mut self, source: Source, w: Width, piece: usize) -> X {
+        let value = self.value(source, w);
+        self.c.part(value, piece)
+    }
+
+    fn source_in(&mut self, source: Source, w: Width, piece: usize) -> Register {
+        let value = self.value(source, w);
+        match self.c.part(value, piece) {
+            X::R(register) => register,
+            _ => {
+                let to = self.temp();
+                self.c.part_in(value, piece, w, to)
+            }
+        }
+    }
+
+    fn widened(&mut self, source: Source, piece: usize, signed: bool) -> Register {
+        let to = self.temp();
+        self.c.widened(source, piece, signed, to)
+    }
+
+    fn words(&mut self, source: Source, piece: usize, signed: bool) -> Register {
+        let code = match signed {
+            true => Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256,
+            false => Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256,
+        };
+        self.half_by(source, Width::W16, piece, code)
+    }
+
+    fn halves(&mut self, source: Source, piece: usize, upper: bool) -> Register {
+        let [low, high] = [0, 1].map(|half| {
+            let from = self.source_in(source, Width::W64, 2 * piece + half);
+            if !upper {
+                return from;
+            }
+            let to = self.temp();
+            let down = Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8;
+            self.evex(down, &[to.into(), from.into(), X::I(32)]);
+            to
+        });
+        self.narrowed(low, high)
+    }
+
+    fn narrowed(&mut self, low: Register, high: Register) -> Register {
+        let [to, upper] = [low, high].map(|from| {
+            let to = if self.taken.contains(&from) { from } else { self.temp() };
+            self.evex(Code::EVEX_Vpmovqd_ymmm256_k1z_zmm, &[ymm(to).into(), from.into()]);
+            to
+        });
+        self.evex(JOIN, &[to.into(), to.into(), ymm(upper).into(), X::I(1)]);
+        self.free(upper);
+        to
+    }
+
+    fn widened_half(&mut self, register: Register, half: usize, signed: bool) -> Register {
+        let to = self.temp();
+        let mut from = register;
+        if half == 1 {
+            let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+            self.evex(upper, &[ymm(to).into(), register.into(), X::I(1)]);
+            from = to;
+        }
+        let widen = match signed {
+            true => Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256,
+            false => Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256,
+        };
+        self.evex(widen, &[to.into(), ymm(from).into()]);
+        to
+    }
+
+    fn put(&mut self, inst: &VectorInst, n: usize, piece: usize, made: Register) {
+        let place = self.c.dest(inst, &inst.dst[n]);
+        let target = self.c.target(&place, piece);
+        let own = self.taken.contains(&made);
+        if !target.is_some_and(|target| own && self.c.a.retarget(made, target)) {
+            self.c.put_register(&place, piece, made);
+        }
+        self.taken.clear();
+    }
+
+    fn put_by(&mut self, inst: &VectorInst, n: usize, piece: usize, code: LaneCode, from: &[X]) {
+        // Masks of these have a bit for 32 bits.
+        let of_words = self.c.width_of(inst.dst[n].reg) == Width::W16;
+        if of_words && [AND, ANDN, OR, XOR].contains(&code) {
+            let to = self.temp();
+            let all: Vec<X> = std::iter::once(to.into()).chain(from.iter().copied()).collect();
+            self.op(code, &all);
+            return self.put(inst, n, piece, to);
+        }
+        let place = self.c.dest(inst, &inst.dst[n]);
+        self.c.put(&place, piece, code.of(SimdIsa::Avx512), from);
+        self.taken.clear();
+    }
+
+    fn put_words(
+        &mut self,
+        inst: &VectorInst,
+        n: usize,
+        mut make: impl FnMut(&mut Self, usize) -> Register,
+    ) {
+        let [low, high] = [0, 1].map(|piece| {
+            let before = self.taken.clone();
+            let made = make(self, piece);
+            self.evex(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, &[ymm(made).into(), made.into()]);
+            self.taken = before;
+            self.taken.push(made);
+            made
+        });
+        self.evex(JOIN, &[low.into(), low.into(), ymm(high).into(), X::I(1)]);
+        self.put(inst, n, 0, low);
+    }
+
+    fn is_zero(&mut self, a: Register, bits: X, w: Width) -> Register {
+        let code = match w {
+            Width::W64 => Code::EVEX_Vptestnmq_kr_k1_zmm_zmmm512b64,
+            _ => Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32,
+        };
+        let mask = self.mask();
+        self.evex(code, &[mask.into(), a.into(), bits]);
+        mask
+    }
+
+    fn has_bit(&mut self, a: Register, bit: u32) -> Register {
+        let mask = self.mask();
+        if bit == 31 {
+            self.evex(Code::EVEX_Vpmovd2m_kr_zmm, &[mask.into(), a.into()]);
+            return mask;
+        }
+        let bits = self.number(1 << bit, Width::W32);
+        self.evex(Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32, &[mask.into(), a.into(), bits]);
+        mask
+    }
+
+    fn compare_f32(&mut self, a: Register, b: X, condition: i32) -> Register {
+        let mask = self.mask();
+        let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+        self.evex(code, &[mask.into(), a.into(), b, X::I(condition)]);
+        mask
+    }
+
+    fn blend(&mut self, to: Register, from: X, mask: Register, w: Width) {
+        let (code, from) = match (from, w) {
+            (X::M(m), Width::W64) if m.is_broadcast => {
+                (Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64, single(m).into())
+            }
+            (X::M(m), _) if m.is_broadcast => {
+                (Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, single(m).into())
+            }
+            _ => (move_code(w), from),
+        };
+        self.c.a.op(code, &[to.into(), from]).set_op_mask(mask);
+    }
+
+    fn clear(&mut self, to: Register, mask: Register, w: Width) {
+        let code = match w {
+            Width::W64 => Code::EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64,
+            _ => Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32,
+        };
+        self.c.a.op(code, &[to.into(), to.into(), to.into()]).set_op_mask(mask);
+    }
+
+    fn fill(&mut self, to: Register, mask: Register, w: Width) {
+        let code = match w {
+            Width::W64 => Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8,
+            _ => Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8,
+        };
+        self.c.a.op(code, &[to.into(), to.into(), to.into(), X::I(-1)]).set_op_mask(mask);
+    }
+
+    fn free_mask(&mut self, mask: Register) {
+        self.masks.retain(|taken| *taken != mask);
+    }
+
+    fn signs(&mut self, a: Register, w: Width) -> Register {
+        let code = match w {
+            Width::W64 => Code::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8,
+            _ => Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8,
+        };
+        let to = self.temp();
+        self.evex(code, &[to.into(), a.into(), X::I(w.bits() as i32 - 1)]);
+        to
+    }
+
+    fn shift_down(&mut self, a: Register, by: Register, w: Width, signed: bool) -> Register {
+        let code = match (w, signed) {
+            (Width::W64, true) => Code::EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64,
+            (Width::W64, false) => Code::EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64,
+            (_, true) => Code::EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32,
+            (_, false) => Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32,
+        };
+        let to = self.temp();
+        self.evex(code, &[to.into(), a.into(), by.into()]);
+        to
+    }
+
+    fn product_long(&mut self, a: Register, b: Register) -> Register {
+        let to = self.temp();
+        let code = Code::EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64;
+        self.evex(code, &[to.into(), a.into(), b.into()]);
+        to
+    }
+
+    fn extreme_long(&mut self, a: Register, b: Register, larger: bool, signed: bool) -> Register {
+        let code = match (larger, signed) {
+            (true, true) => MAX_S64,
+            (true, false) => MAX_U64,
+            (false, true) => MIN_S64,
+            (false, false) => MIN_U64,
+        };
+        self.made(code, a, b)
+    }
+
+    fn extended(&mut self, a: Register, w: Width, bits: u8, signed: bool) -> Register {
+        let to = self.temp();
+        let by = X::I(w.bits() as i32 - i32::from(bits));
+        let [up, down] = match (w, signed) {
+            (Width::W64, true) => [
+                Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
+                Code::EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8,
+            ],
+            (Width::W64, false) => [
+                Code::EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8,
+                Code::EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8,
+            ],
+            (_, true) => [
+                Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8,
+                Code::EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8,
+            ],
+            (_, false) => [
+                Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8,
+                Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8,
+            ],
+        };
+        self.evex(up, &[to.into(), a.into(), by]);
+        self.evex(down, &[to.into(), to.into(), by]);
+        to
+    }
+
+    fn odd_lanes(&mut self, to: Register, odd: Register) {
+        // The third's bit chooses: the second's or the first's.
+        let upper = self.number(u64::MAX << 32, Width::W64);
+        let choose = Code::EVEX_Vpternlogq_zmm_k1z_zmm_zmmm512b64_imm8;
+        self.evex(choose, &[to.into(), odd.into(), upper, X::I(0xd8u8 as i8 as i32)]);
+    }
+
+    fn choose_bits(&mut self, to: Register, other: Register, mask: Register) {
+        // The third's bit chooses: the first's or the second's.
+        let choose = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
+        self.evex(choose, &[to.into(), other.into(), mask.into(), X::I(0xe4u8 as i8 as i32)]);
+    }
+
+    fn blend_bytes(&mut self, to: Register, from: Register, by: Register) {
+        let mask = self.mask();
+        self.evex(Code::EVEX_Vpmovb2m_kr_zmm, &[mask.into(), by.into()]);
+        let copy = Code::EVEX_Vmovdqu8_zmm_k1z_zmmm512;
+        self.c.a.op(copy, &[to.into(), from.into()]).set_op_mask(mask);
+        self.free_mask(mask);
+    }
+
+    fn byte_signs(&mut self, a: Register) -> Register {
+        let (to, mask) = (self.temp(), self.mask());
+        self.evex(Code::EVEX_Vpmovb2m_kr_zmm, &[mask.into(), a.into()]);
+        self.evex(Code::EVEX_Vpmovm2b_zmm_kr, &[to.into(), mask.into()]);
+        self.free_mask(mask);
+        to
+    }
+
+    fn count_ones(&mut self, a: Register, w: Width) -> Register {
+        let code = match w {
+            Width::W64 => Code::EVEX_Vpopcntq_zmm_k1z_zmmm512b64,
+            _ => Code::EVEX_Vpopcntd_zmm_k1z_zmmm512b32,
+        };
+        self.one(code, a)
+    }
+
+    fn leading_zeros(&mut self, a: Register, w: Width) -> Register {
+        let code = match w {
+            Width::W64 => Code::EVEX_Vplzcntq_zmm_k1z_zmmm512b64,
+            _ => Code::EVEX_Vplzcntd_zmm_k1z_zmmm512b32,
+        };
+        self.one(code, a)
+    }
+
+    fn reversed(&mut self, a: Register, w: Width) -> Register {
+        /// Bits of every byte in reverse order, as an affine map.
+        const REVERSED: u64 = 0x8040_2010_0804_0201;
+        let map = self.number(REVERSED, Width::W64);
+        let last = w.bytes() as u8 - 1;
+        let swap = self.bytes(|at| (at & 15 & !last) + (last - (at & last)));
+        let to = self.temp();
+        let affine = Code::EVEX_Vgf2p8affineqb_zmm_k1z_zmm_zmmm512b64_imm8;
+        self.evex(affine, &[to.into(), a.into(), map, X::I(0)]);
+        self.evex(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, &[to.into(), to.into(), swap]);
+        to
+    }
+
+    fn quotients(&mut self, a: Source, b: Source, piece: usize, signed: bool) -> Register {
+        // Doubles hold the quotient exactly enough that cutting it off is right.
+        let [widen, cut] = match signed {
+            true => [
+                Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er,
+                Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae,
+            ],
+            false => [
+                Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er,
+                Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae,
+            ],
+        };
+        let [to, upper] = [0, 1].map(|half| {
+            let [a, b] =
+                [a, b].map(|source| self.half_by(source, Width::W32, 2 * piece + half, widen));
+            let divide = Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er;
+            self.evex(divide, &[a.into(), a.into(), b.into()]);
+            self.free(b);
+            self.evex(cut, &[ymm(a).into(), a.into()]);
+            a
+        });
+        self.evex(JOIN, &[to.into(), to.into(), ymm(upper).into(), X::I(1)]);
+        self.free(upper);
+        to
+    }
+
+    fn lookup(&mut self, inst: &VectorInst, piece: usize, table: u8) -> Register {
+        let w = Width::W32;
+        let first = self.source(inst.src[0], w, piece);
+        let to = self.copied(first, w);
+        let second = self.source_in(inst.src[1], w, piece);
+        let third = self.source(inst.src[2], w, piece);
+        let code = Code::EVEX_Vpternlogd_zmm_k1z_zmm_zmmm512b32_imm8;
+        self.evex(code, &[to.into(), second.into(), third, X::I(i32::from(table as i8))]);
+        to
+    }
+
+    fn rotated(&mut self, source: Source, piece: usize, by: i32) -> Option<Register> {
+        let from = self.source(source, Width::W32, piece);
+        let to = self.temp();
+        self.evex(Code::EVEX_Vprold_zmm_k1z_zmmm512b32_imm8, &[to.into(), from, X::I(by)]);
+        Some(to)
+    }
+
+    fn scale(&mut self, to: Register, exponents: Register) {
+        let code = Code::EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er;
+        self.evex(code, &[to.into(), to.into(), exponents.into()]);
+    }
+
+    fn mantissas(&mut self, a: Register) -> [Register; 2] {
+        /// In [3/4, 3/2), a NaN of a negative number.
+        const MANTISSA: i32 = 0b1011;
+        let exponent = Code::EVEX_Vgetexpps_zmm_k1z_zmmm512b32_sae;
+        let subtract = Code::EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er;
+        let (x, e, other) = (self.temp(), self.temp(), self.temp());
+        let mantissa = Code::EVEX_Vgetmantps_zmm_k1z_zmmm512b32_imm8_sae;
+        self.evex(mantissa, &[x.into(), a.into(), X::I(MANTISSA)]);
+        self.evex(exponent, &[e.into(), a.into()]);
+        self.evex(exponent, &[other.into(), x.into()]);
+        self.evex(subtract, &[e.into(), e.into(), other.into()]);
+        self.free(other);
+        let one = self.number(1f32.to_bits().into(), Width::W32);
+        self.evex(subtract, &[x.into(), x.into(), one]);
+        [x, e]
+    }
+
+    /// The exponents of zero and infinity are the result, and the mantissas of negative numbers NaN.
+    fn special_logarithms(&mut self, _: Register, _: Register) {}
+}

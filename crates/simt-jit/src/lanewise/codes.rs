@@ -1,0 +1,108 @@
+//! Instruction pairs: an operation on all lanes of a register, as AVX-512 and as AVX2 have it.
+
+use crate::host::SimdIsa;
+use iced_x86::Code;
+use simt::ir::op::Width;
+
+/// The code of AVX-512, and that of AVX2: `INVALID` if there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LaneCode(Code, Code);
+
+impl LaneCode {
+    /// An instruction set's code.
+    pub(crate) fn of(self, isa: SimdIsa) -> Code {
+        match isa {
+            SimdIsa::Avx512 => self.0,
+            SimdIsa::Avx2 => self.1,
+        }
+    }
+
+    /// True if the instruction set has it.
+    pub(crate) fn is_in(self, isa: SimdIsa) -> bool {
+        self.of(isa) != Code::INVALID
+    }
+}
+
+/// The first, or the second for lanes of 64 bits.
+pub(crate) fn pick(w: Width, narrow: LaneCode, wide: LaneCode) -> LaneCode {
+    if w == Width::W64 { wide } else { narrow }
+}
+
+macro_rules! codes {
+    ($($name:ident = $evex:ident, $vex:ident;)*) => {
+        $(pub(crate) const $name: LaneCode = LaneCode(Code::$evex, Code::$vex);)*
+    };
+}
+
+codes! {
+    ADD_WORDS = EVEX_Vpaddw_zmm_k1z_zmm_zmmm512, VEX_Vpaddw_ymm_ymm_ymmm256;
+    ADD = EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, VEX_Vpaddd_ymm_ymm_ymmm256;
+    ADD_LONG = EVEX_Vpaddq_zmm_k1z_zmm_zmmm512b64, VEX_Vpaddq_ymm_ymm_ymmm256;
+    ADD_BYTES = EVEX_Vpaddb_zmm_k1z_zmm_zmmm512, VEX_Vpaddb_ymm_ymm_ymmm256;
+    SUB_WORDS = EVEX_Vpsubw_zmm_k1z_zmm_zmmm512, VEX_Vpsubw_ymm_ymm_ymmm256;
+    SUB = EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsubd_ymm_ymm_ymmm256;
+    SUB_LONG = EVEX_Vpsubq_zmm_k1z_zmm_zmmm512b64, VEX_Vpsubq_ymm_ymm_ymmm256;
+    MUL_WORDS = EVEX_Vpmullw_zmm_k1z_zmm_zmmm512, VEX_Vpmullw_ymm_ymm_ymmm256;
+    MUL = EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, VEX_Vpmulld_ymm_ymm_ymmm256;
+    MUL_LONG = EVEX_Vpmullq_zmm_k1z_zmm_zmmm512b64, INVALID;
+    MUL_HIGH_S16 = EVEX_Vpmulhw_zmm_k1z_zmm_zmmm512, VEX_Vpmulhw_ymm_ymm_ymmm256;
+    MUL_HIGH_U16 = EVEX_Vpmulhuw_zmm_k1z_zmm_zmmm512, VEX_Vpmulhuw_ymm_ymm_ymmm256;
+    MUL_EVEN_S32 = EVEX_Vpmuldq_zmm_k1z_zmm_zmmm512b64, VEX_Vpmuldq_ymm_ymm_ymmm256;
+    MUL_EVEN_U32 = EVEX_Vpmuludq_zmm_k1z_zmm_zmmm512b64, VEX_Vpmuludq_ymm_ymm_ymmm256;
+    SUM_OF_WORDS = EVEX_Vpmaddwd_zmm_k1z_zmm_zmmm512, VEX_Vpmaddwd_ymm_ymm_ymmm256;
+    AND = EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, VEX_Vpand_ymm_ymm_ymmm256;
+    AND_LONG = EVEX_Vpandq_zmm_k1z_zmm_zmmm512b64, VEX_Vpand_ymm_ymm_ymmm256;
+    ANDN = EVEX_Vpandnd_zmm_k1z_zmm_zmmm512b32, VEX_Vpandn_ymm_ymm_ymmm256;
+    OR = EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, VEX_Vpor_ymm_ymm_ymmm256;
+    OR_LONG = EVEX_Vporq_zmm_k1z_zmm_zmmm512b64, VEX_Vpor_ymm_ymm_ymmm256;
+    XOR = EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, VEX_Vpxor_ymm_ymm_ymmm256;
+    XOR_LONG = EVEX_Vpxorq_zmm_k1z_zmm_zmmm512b64, VEX_Vpxor_ymm_ymm_ymmm256;
+    MIN_S16 = EVEX_Vpminsw_zmm_k1z_zmm_zmmm512, VEX_Vpminsw_ymm_ymm_ymmm256;
+    MIN_U16 = EVEX_Vpminuw_zmm_k1z_zmm_zmmm512, VEX_Vpminuw_ymm_ymm_ymmm256;
+    MIN_S32 = EVEX_Vpminsd_zmm_k1z_zmm_zmmm512b32, VEX_Vpminsd_ymm_ymm_ymmm256;
+    MIN_U32 = EVEX_Vpminud_zmm_k1z_zmm_zmmm512b32, VEX_Vpminud_ymm_ymm_ymmm256;
+    MIN_S64 = EVEX_Vpminsq_zmm_k1z_zmm_zmmm512b64, INVALID;
+    MIN_U64 = EVEX_Vpminuq_zmm_k1z_zmm_zmmm512b64, INVALID;
+    MIN_BYTES = EVEX_Vpminub_zmm_k1z_zmm_zmmm512, VEX_Vpminub_ymm_ymm_ymmm256;
+    MAX_S16 = EVEX_Vpmaxsw_zmm_k1z_zmm_zmmm512, VEX_Vpmaxsw_ymm_ymm_ymmm256;
+    MAX_U16 = EVEX_Vpmaxuw_zmm_k1z_zmm_zmmm512, VEX_Vpmaxuw_ymm_ymm_ymmm256;
+    MAX_S32 = EVEX_Vpmaxsd_zmm_k1z_zmm_zmmm512b32, VEX_Vpmaxsd_ymm_ymm_ymmm256;
+    MAX_U32 = EVEX_Vpmaxud_zmm_k1z_zmm_zmmm512b32, VEX_Vpmaxud_ymm_ymm_ymmm256;
+    MAX_S64 = EVEX_Vpmaxsq_zmm_k1z_zmm_zmmm512b64, INVALID;
+    MAX_U64 = EVEX_Vpmaxuq_zmm_k1z_zmm_zmmm512b64, INVALID;
+    MAX_BYTES = EVEX_Vpmaxub_zmm_k1z_zmm_zmmm512, VEX_Vpmaxub_ymm_ymm_ymmm256;
+    ABS_WORDS = EVEX_Vpabsw_zmm_k1z_zmmm512, VEX_Vpabsw_ymm_ymmm256;
+    ABS = EVEX_Vpabsd_zmm_k1z_zmmm512b32, VEX_Vpabsd_ymm_ymmm256;
+    ABS_LONG = EVEX_Vpabsq_zmm_k1z_zmmm512b64, INVALID;
+    // The processor gives nothing for amounts over the width, as PTX wants it.
+    UP_BY = EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsllvd_ymm_ymm_ymmm256;
+    UP_BY_LONG = EVEX_Vpsllvq_zmm_k1z_zmm_zmmm512b64, VEX_Vpsllvq_ymm_ymm_ymmm256;
+    DOWN_BY = EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsrlvd_ymm_ymm_ymmm256;
+    DOWN_BY_LONG = EVEX_Vpsrlvq_zmm_k1z_zmm_zmmm512b64, VEX_Vpsrlvq_ymm_ymm_ymmm256;
+    DOWN_SIGNED_BY = EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsravd_ymm_ymm_ymmm256;
+    DOWN_SIGNED_BY_LONG = EVEX_Vpsravq_zmm_k1z_zmm_zmmm512b64, INVALID;
+    UP_WORDS = EVEX_Vpsllw_zmm_k1z_zmmm512_imm8, VEX_Vpsllw_ymm_ymm_imm8;
+    DOWN_WORDS = EVEX_Vpsrlw_zmm_k1z_zmmm512_imm8, VEX_Vpsrlw_ymm_ymm_imm8;
+    DOWN_SIGNED_WORDS = EVEX_Vpsraw_zmm_k1z_zmmm512_imm8, VEX_Vpsraw_ymm_ymm_imm8;
+    UP = EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, VEX_Vpslld_ymm_ymm_imm8;
+    UP_LONG = EVEX_Vpsllq_zmm_k1z_zmmm512b64_imm8, VEX_Vpsllq_ymm_ymm_imm8;
+    DOWN = EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8, VEX_Vpsrld_ymm_ymm_imm8;
+    DOWN_LONG = EVEX_Vpsrlq_zmm_k1z_zmmm512b64_imm8, VEX_Vpsrlq_ymm_ymm_imm8;
+    DOWN_SIGNED = EVEX_Vpsrad_zmm_k1z_zmmm512b32_imm8, VEX_Vpsrad_ymm_ymm_imm8;
+    DOWN_SIGNED_LONG = EVEX_Vpsraq_zmm_k1z_zmmm512b64_imm8, INVALID;
+    SHUFFLE_BYTES = EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, VEX_Vpshufb_ymm_ymm_ymmm256;
+    ADD_F32 = EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vaddps_ymm_ymm_ymmm256;
+    SUB_F32 = EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vsubps_ymm_ymm_ymmm256;
+    MUL_F32 = EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vmulps_ymm_ymm_ymmm256;
+    DIV_F32 = EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vdivps_ymm_ymm_ymmm256;
+    MIN_F32 = EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae, VEX_Vminps_ymm_ymm_ymmm256;
+    MAX_F32 = EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae, VEX_Vmaxps_ymm_ymm_ymmm256;
+    // The first is a factor, the second another, the third is added.
+    FMA_F32 = EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vfmadd213ps_ymm_ymm_ymmm256;
+    // The second and the third are factors of what is added to the first.
+    ADD_PRODUCT_F32 = EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vfmadd231ps_ymm_ymm_ymmm256;
+    ROUND_F32 = EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae, VEX_Vroundps_ymm_ymmm256_imm8;
+    F32_OF_S32 = EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, VEX_Vcvtdq2ps_ymm_ymmm256;
+    S32_OF_F32 = EVEX_Vcvtps2dq_zmm_k1z_zmmm512b32_er, VEX_Vcvtps2dq_ymm_ymmm256;
+    S32_CUT_F32 = EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, VEX_Vcvttps2dq_ymm_ymmm256;
+}

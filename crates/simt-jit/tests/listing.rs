@@ -145,8 +145,7 @@ const ORDINARY: &[(&str, &str)] = &[
 ];
 
 /// Those that code for AVX2 leaves to the interpreter.
-const INTERPRETED_WITH_AVX2: &[&str] =
-    &["rcp.approx.ftz.f64", "cvt.rzi.s64.f64", "cvt.rn.f64.u64", "div.u16", "bfe.s64"];
+const INTERPRETED_WITH_AVX2: &[&str] = &["cvt.rzi.s64.f64", "cvt.rn.f64.u64"];
 
 /// A kernel of one instruction on lanes that differ, or on values that all lanes have.
 fn kernel_of(name: &str, kinds: &str, alike: bool) -> String {

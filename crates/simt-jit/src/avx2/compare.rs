@@ -4,8 +4,9 @@
 use crate::asm::assembler::X;
 use crate::avx2::layout::{SLICE_LANES, SLICES};
 use crate::avx2::slice::{Slice, pieces, xmm};
-use crate::avx512::half::Format;
 use crate::function::Compiler;
+use crate::lanewise::half::{Format, single_of};
+use crate::lanewise::isa::VectorIsa;
 use crate::operands::HalfBits;
 use crate::shared::predicate::float_condition;
 use iced_x86::{Code, Register};
@@ -162,7 +163,8 @@ impl Slice<'_, '_> {
         if let CompareType::Float(ty, _) = ty
             && let Some(format) = Format::of(ty)
         {
-            let [a, b] = [0, 1].map(|n| self.single_of(inst.src[n], (format.brain, HalfBits::All)));
+            let [a, b] =
+                [0, 1].map(|n| single_of(self, inst.src[n], 0, (format.brain, HalfBits::All)));
             let made = self.compare_floats(a, b.into(), compare, Width::W32, false);
             return self.put_predicate(inst, 0, made);
         }

@@ -1,23 +1,13 @@
 //! Conversions between floats and integers on the lanes of a slice.
 
 use crate::asm::assembler::X;
-use crate::avx2::slice::{Slice, pieces, xmm};
+use crate::avx2::slice::{Slice, xmm};
 use crate::function::Compiler;
+use crate::lanewise::float::rounding;
+use crate::lanewise::isa::VectorIsa;
 use iced_x86::{Code, Register};
-use simt::ir::op::{Convert, FloatMode, FloatType, IntOp, IntType, Op, Round, Width};
+use simt::ir::op::{Convert, FloatType, IntOp, IntType, Op, Round, Width};
 use simt::ir::vector::{Source, VectorInst};
-
-/// The immediate of `vroundps` that rounds so.
-fn rounding(round: Round) -> Option<i32> {
-    // Bit 3: no exception for what is not exact.
-    Some(match round {
-        Round::Near => 8,
-        Round::Down => 9,
-        Round::Up => 10,
-        Round::Zero => 11,
-        Round::NearAway => return None,
-    })
-}
 
 /// True if there is a form for the conversion.
 pub(crate) fn has_form(convert: Convert) -> bool {
@@ -32,19 +22,12 @@ pub(crate) fn has_form(convert: Convert) -> bool {
         Convert::ToInt { from: FloatType::F64, bits: 32, signed: true, round, .. } => {
             rounding(round).is_some()
         }
-        Convert::Integral { ty, mode } => {
-            let double = ty == FloatType::F64 && !mode.ftz;
-            (double || ty == FloatType::F32) && rounding(mode.round).is_some()
-        }
         Convert::Float { from: FloatType::F64, to: FloatType::F32, mode, relu: false } => {
             !mode.sat && !mode.ftz && rounding(mode.round).is_some()
         }
-        Convert::Float { from: FloatType::F32, to, mode, relu: false } => match to {
-            FloatType::F32 => mode.sat,
-            FloatType::F64 => !mode.sat,
-            _ => false,
-        },
-        Convert::Tf32(round) => matches!(round, Round::Zero | Round::Near | Round::NearAway),
+        Convert::Float { from: FloatType::F32, to: FloatType::F64, mode, relu } => {
+            !mode.sat && !relu
+        }
         _ => false,
     }
 }
@@ -83,7 +66,6 @@ impl Slice<'_, '_> {
                     self.put(inst, 0, piece, to);
                 }
             }
-            Convert::Integral { ty, mode } => self.integral(inst, ty == FloatType::F64, mode),
             Convert::ToInt { from: FloatType::F64, round, .. } => {
                 self.integer_of_double(inst, round)
             }
@@ -105,14 +87,6 @@ impl Slice<'_, '_> {
                 };
                 self.put(inst, 0, 0, made);
             }
-            Convert::Float { to: FloatType::F32, mode, .. } => {
-                let mut a = self.piece_in(inst.src[0], Width::W32, 0);
-                if mode.ftz {
-                    a = self.flushed(a);
-                }
-                let made = self.saturated(a, false);
-                self.put(inst, 0, 0, made);
-            }
             Convert::Float { mode, .. } => {
                 let flushed = mode.ftz.then(|| {
                     let a = self.piece_in(inst.src[0], Width::W32, 0);
@@ -128,7 +102,6 @@ impl Slice<'_, '_> {
                     self.put(inst, 0, piece, to);
                 }
             }
-            Convert::Tf32(round) => self.tf32(inst, round),
             _ => self.unsupported(),
         }
     }
@@ -175,30 +148,6 @@ impl Slice<'_, '_> {
         self.rounded(round, sum, &[to.into(), upper.into(), power.into()]);
         self.free(upper);
         to
-    }
-
-    /// Floats rounded to whole numbers.
-    fn integral(&mut self, inst: &VectorInst, double: bool, mode: FloatMode) {
-        let Some(how) = rounding(mode.round) else { return self.unsupported() };
-        let (width, code) = match double {
-            true => (Width::W64, Code::VEX_Vroundpd_ymm_ymmm256_imm8),
-            false => (Width::W32, Code::VEX_Vroundps_ymm_ymmm256_imm8),
-        };
-        for piece in 0..pieces(width) {
-            let mut a = self.piece_in(inst.src[0], width, piece);
-            if mode.ftz {
-                a = self.flushed(a);
-            }
-            let mut made = self.temp();
-            self.op(code, &[made.into(), a.into(), X::I(how)]);
-            if !double {
-                made = self.canonical(made);
-            }
-            if mode.sat {
-                made = self.saturated(made, double);
-            }
-            self.put(inst, 0, piece, made);
-        }
     }
 
     /// 64-bit lanes as 32-bit ones: each piece by an instruction that makes half a register of it.
@@ -319,41 +268,5 @@ impl Slice<'_, '_> {
         self.op(Code::VEX_Vpor_ymm_ymm_ymmm256, &[low.into(), low.into(), large.into()]);
         self.free(large);
         low
-    }
-
-    /// To tf32: what is cut off has been added to before.
-    fn tf32(&mut self, inst: &VectorInst, round: Round) {
-        const DROPPED: u32 = 0x1fff;
-        let w = Width::W32;
-        let more = match round {
-            Round::Near => DROPPED / 2,
-            Round::NearAway => DROPPED / 2 + 1,
-            _ => 0,
-        };
-        let a = self.piece_in(inst.src[0], w, 0);
-        let (more, kept) = (self.constant(more.into(), w), self.constant((!DROPPED).into(), w));
-        let (to, other) = (self.temp(), self.temp());
-        self.op(Code::VEX_Vpaddd_ymm_ymm_ymmm256, &[to.into(), a.into(), more.into()]);
-        if round == Round::Near {
-            // To the even one, where it is in the middle.
-            let one = self.constant(1, w);
-            self.op(Code::VEX_Vpsrld_ymm_ymm_imm8, &[other.into(), a.into(), X::I(13)]);
-            self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[other.into(), other.into(), one.into()]);
-            self.op(Code::VEX_Vpaddd_ymm_ymm_ymmm256, &[to.into(), to.into(), other.into()]);
-        }
-        let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
-        self.op(compare, &[other.into(), a.into(), a.into(), X::I(3)]);
-        // Rounded away from zero, a NaN keeps its own digits.
-        let instead = match round {
-            Round::NearAway => a,
-            _ => {
-                let nan = self.constant(crate::analysis::nan_demand::NAN.into(), w);
-                self.copied(nan.into())
-            }
-        };
-        let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
-        self.op(blend, &[to.into(), to.into(), instead.into(), other.into()]);
-        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), to.into(), kept.into()]);
-        self.put(inst, 0, 0, to);
     }
 }

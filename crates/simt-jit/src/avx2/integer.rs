@@ -4,8 +4,7 @@ use crate::asm::assembler::X;
 use crate::avx2::layout::SLICE_LANES;
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::avx2::support;
-use crate::avx512::half::Format;
-use crate::lanewise::{bits, integer};
+use crate::lanewise::{bits, convert, float, half, integer};
 use iced_x86::Code;
 use simt::ir::op::{Convert, Op, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -28,17 +27,19 @@ impl Slice<'_, '_> {
                 }
             }
             Op::Int(op, ty) => integer::integer(self, inst, op, ty),
-            Op::Float(op, ty, mode) if Format::of(ty).is_some() => {
-                self.halves(inst, op, ty, mode);
+            Op::Float(op, ty, mode) if half::has_form(op, ty, mode) => {
+                half::arithmetic(self, inst, op, ty, mode);
             }
-            Op::Float(op, ty, mode) => self.float(inst, op, ty, mode),
+            Op::Float(op, ty, mode) => float::float(self, inst, op, ty, mode),
             Op::Select(w) => self.select(inst, w),
-            Op::Convert(Convert::Float { from, to, .. })
-                if [from, to].into_iter().any(|ty| Format::of(ty).is_some()) =>
-            {
-                self.convert_halves(inst, from, to);
-            }
-            Op::Convert(convert) => self.convert(inst, convert),
+            Op::Convert(convert) => match half::formats(convert) {
+                Some(formats) => {
+                    let relu = matches!(convert, Convert::Float { relu: true, .. });
+                    half::convert(self, inst, formats, relu);
+                }
+                None if convert::has_form(convert) => convert::convert(self, inst, convert),
+                None => self.convert(inst, convert),
+            },
             Op::Carry { .. } => self.carry(inst),
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let window = crate::scalar::integer::window(space).unwrap_or(0);

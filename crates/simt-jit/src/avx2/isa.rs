@@ -8,7 +8,8 @@ use crate::host::SimdIsa;
 use crate::lanewise::codes::LaneCode;
 use crate::lanewise::isa::VectorIsa;
 use iced_x86::{Code, Register};
-use simt::ir::op::Width;
+use simt::ir::Reg;
+use simt::ir::op::{Round, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 const ADD: Code = Code::VEX_Vpaddd_ymm_ymm_ymmm256;
@@ -28,6 +29,18 @@ const BLEND: Code = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
 const BLEND_BYTES: Code = Code::VEX_Vpblendvb_ymm_ymm_ymmm256_ymm;
 const COMPARE: Code = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
 
+/// The control word of a thread that rounds so, keeps subnormals and takes no exceptions.
+fn control_word(round: Round) -> Option<u32> {
+    let mode = match round {
+        Round::Near => 0,
+        Round::Down => 1,
+        Round::Up => 2,
+        Round::Zero => 3,
+        Round::NearAway => return None,
+    };
+    Some(0x1f80 | mode << 13)
+}
+
 impl VectorIsa for Slice<'_, '_> {
     const ISA: SimdIsa = SimdIsa::Avx2;
     const BYTES: usize = 32;
@@ -38,6 +51,17 @@ impl VectorIsa for Slice<'_, '_> {
 
     fn op(&mut self, code: LaneCode, operands: &[X]) {
         self.c.a.op(code.of(SimdIsa::Avx2), operands);
+    }
+
+    fn op_rounded(&mut self, code: LaneCode, operands: &[X], round: Round) {
+        let before = self.rounding;
+        self.round(round);
+        VectorIsa::op(self, code, operands);
+        self.round(before);
+    }
+
+    fn defers_nan(&self, r: Reg) -> bool {
+        self.c.nan_deferred[r.index()]
     }
 
     fn unsupported(&mut self) {
@@ -188,9 +212,10 @@ impl VectorIsa for Slice<'_, '_> {
         to
     }
 
-    fn compare_f32(&mut self, a: Register, b: X, condition: i32) -> Register {
+    fn compare(&mut self, a: Register, b: X, condition: i32, w: Width) -> Register {
+        let code = if w == Width::W64 { Code::VEX_Vcmppd_ymm_ymm_ymmm256_imm8 } else { COMPARE };
         let to = Slice::temp(self);
-        self.op(COMPARE, &[to.into(), a.into(), b, X::I(condition)]);
+        self.op(code, &[to.into(), a.into(), b, X::I(condition)]);
         to
     }
 
@@ -429,6 +454,72 @@ impl VectorIsa for Slice<'_, '_> {
         None
     }
 
+    /// Where a source may be overwritten, the result is made there.
+    fn fused(&mut self, inst: &VectorInst, w: Width, piece: usize) -> bool {
+        let (times, plus) = match w {
+            Width::W64 => {
+                (Code::VEX_Vfmadd213pd_ymm_ymm_ymmm256, Code::VEX_Vfmadd231pd_ymm_ymm_ymmm256)
+            }
+            _ => (Code::VEX_Vfmadd213ps_ymm_ymm_ymmm256, Code::VEX_Vfmadd231ps_ymm_ymm_ymmm256),
+        };
+        let accumulates = inst.src[2] == Source::Vector(inst.dst[0].reg);
+        let to = if accumulates || self.is_spent(inst, inst.src[2], piece) {
+            let a = self.piece_in(inst.src[0], w, piece);
+            let b = self.piece(inst.src[1], w, piece);
+            let to = self.owned(inst, inst.src[2], w, piece);
+            self.op(plus, &[to.into(), a.into(), b]);
+            to
+        } else {
+            let (mut a, mut b) = (inst.src[0], inst.src[1]);
+            if self.is_spent(inst, b, piece) {
+                std::mem::swap(&mut a, &mut b);
+            }
+            let b = self.piece_in(b, w, piece);
+            let c = self.piece(inst.src[2], w, piece);
+            let to = self.owned(inst, a, w, piece);
+            self.op(times, &[to.into(), b.into(), c]);
+            to
+        };
+        Slice::put(self, inst, 0, piece, to);
+        true
+    }
+
+    fn flushed(&mut self, a: Register) -> Register {
+        let (exponent, magnitude) =
+            (self.constant(0x7f80_0000, Width::W32), self.constant(0x7fff_ffff, Width::W32));
+        let zero = self.zero();
+        let to = self.temp();
+        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), a.into(), exponent.into()]);
+        self.op(Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256, &[to.into(), to.into(), zero.into()]);
+        self.op(Code::VEX_Vpand_ymm_ymm_ymmm256, &[to.into(), to.into(), magnitude.into()]);
+        self.op(Code::VEX_Vpandn_ymm_ymm_ymmm256, &[to.into(), to.into(), a.into()]);
+        self.free(zero);
+        to
+    }
+
+    fn root_estimate(&mut self, a: Register) -> Register {
+        self.unsupported();
+        a
+    }
+
+    fn f32_of_f16(&mut self, source: Source, _: usize) -> Register {
+        let from = self.piece_in(source, Width::W16, 0);
+        let to = Slice::temp(self);
+        self.op(Code::VEX_Vcvtph2ps_ymm_xmmm128, &[to.into(), xmm(from).into()]);
+        to
+    }
+
+    fn lower_f16_as_f32(&mut self, a: Register) {
+        self.lower_words(a, a);
+        self.op(Code::VEX_Vcvtph2ps_ymm_xmmm128, &[a.into(), xmm(a).into()]);
+    }
+
+    fn f32_as_f16(&mut self, a: Register) {
+        let narrow = Code::VEX_Vcvtps2ph_xmmm128_ymm_imm8;
+        self.op(narrow, &[xmm(a).into(), a.into(), X::I(0)]);
+        self.op(Code::VEX_Vpmovzxwd_ymm_xmmm128, &[a.into(), xmm(a).into()]);
+    }
+
     fn scale(&mut self, to: Register, exponents: Register) {
         // In two steps; what the exponent is of a NaN does not matter, for the factor is one.
         let first = Slice::temp(self);
@@ -557,6 +648,27 @@ impl Slice<'_, '_> {
             let ones = self.constant(u64::MAX, Width::W64);
             self.op(XOR, &[to_x, to_x, ones.into()]);
         }
+        to
+    }
+
+    /// Changes how the thread rounds, if it does otherwise.
+    pub(crate) fn round(&mut self, round: Round) {
+        if std::mem::replace(&mut self.rounding, round) == round {
+            return;
+        }
+        let Some(word) = control_word(round) else { return self.unsupported() };
+        let word = self.c.a.constant(&word.to_le_bytes());
+        self.op(Code::VEX_Vldmxcsr_m32, &[word.into()]);
+    }
+
+    /// f32 lanes with NaNs made canonical, in a register of their own.
+    pub(crate) fn canonical(&mut self, a: Register) -> Register {
+        let nan = self.constant(u64::from(crate::analysis::nan_demand::NAN), Width::W32);
+        let to = self.temp();
+        let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+        self.op(compare, &[to.into(), a.into(), a.into(), X::I(3)]);
+        let blend = Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm;
+        self.op(blend, &[to.into(), a.into(), nan.into(), to.into()]);
         to
     }
 }

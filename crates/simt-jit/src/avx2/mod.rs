@@ -11,7 +11,7 @@
 //!
 //! `partition` and `schedule` cut and order, `block` joins regions, `support` says which
 //! instructions are legal. `isa` is what lane-wise operations (folder `lanewise`) are made of; `carry`,
-//! `float`, `half`, `convert` and `compare` have other lane-wise instructions, `integer` calls them, `shuffle` those that read other lanes, `memory` loads and stores,
+//! `convert` and `compare` have other lane-wise instructions, `integer` calls them, `shuffle` those that read other lanes, `memory` loads and stores,
 //! `uniform_float` and `uniform_via_vector` the uniform instructions that differ from AVX-512.
 //! `layout` has their shape and where they are on the stack.
 //! `whole_warp`, `divide` and `matrix` work on the register file, between regions, mostly by the code
@@ -22,8 +22,6 @@ mod carry;
 mod compare;
 mod convert;
 mod divide;
-mod float;
-mod half;
 mod integer;
 mod isa;
 mod layout;

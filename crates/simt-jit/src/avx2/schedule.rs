@@ -5,7 +5,7 @@
 
 use crate::analysis::use_weights::sources;
 use crate::avx2::partition::Member;
-use crate::avx512::half::Format;
+use crate::lanewise::half::Format;
 use simt::ir::Reg;
 use simt::ir::op::{Convert, FloatOp, FloatType, IntOp, Op, Round};
 use simt::ir::vector::VectorInst;

@@ -1,10 +1,10 @@
 //! Legality: which instructions AVX2 code has, and of which kind.
 
 use crate::avx2::memory::address_mode::AddressMode;
-use crate::avx2::{compare, convert, float, half};
+use crate::avx2::{compare, convert};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
-use crate::lanewise::{bits, integer};
+use crate::lanewise::{self, bits, float, half, integer};
 use crate::memory::access::MemAccess;
 use crate::scalar::integer::window;
 use simt::ir::op::{Op, Special, Width};
@@ -105,10 +105,14 @@ impl Compiler<'_> {
             _ if inst.src.iter().any(formula) => false,
             Op::Int(op, ty) => integer::has_form(SimdIsa::Avx2, op, ty),
             Op::Float(op, ty, mode) => {
-                float::has_form(op, ty, mode) || half::has_form(op, ty, mode)
+                float::has_form(SimdIsa::Avx2, op, ty, mode) || half::has_form(op, ty, mode)
             }
             Op::Select(w) => narrow(w) || w == Width::W16,
-            Op::Convert(convert) => convert::has_form(convert) || half::converts(convert),
+            Op::Convert(convert) => {
+                convert::has_form(convert)
+                    || lanewise::convert::has_form(convert)
+                    || half::formats(convert).is_some()
+            }
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             ref op => bits::has_form(SimdIsa::Avx2, op),
         }

@@ -3,7 +3,7 @@
 //! Integers saturate. NaN becomes 0 or, where f64 or 64-bit integers are involved, the top bit alone.
 
 use crate::asm::assembler::{X, repeated};
-use crate::avx512::float::rounding;
+use crate::avx512::isa::rounding;
 use crate::frame_layout::{K1, K2, Z0, Z1, Z2};
 use crate::function::Compiler;
 use crate::operands::{Value, move_code, ymm};
@@ -46,11 +46,6 @@ impl Compiler<'_> {
             Convert::ToInt { from: F32, bits, signed, round, ftz } => {
                 self.single_to_integer(inst, bits, signed, (round, ftz))
             }
-            Convert::Integral { ty, mode } => self.integral(inst, ty, mode),
-            Convert::Float { from: F32, to: F32, mode, relu: false } => {
-                self.single_to_single(inst, mode);
-                true
-            }
             Convert::Float { from: F32, to: F64, mode, relu: false } if !mode.sat => {
                 self.single_to_double(inst, mode.ftz);
                 true
@@ -58,7 +53,6 @@ impl Compiler<'_> {
             Convert::Float { from: F64, to: F32, mode, relu: false } if !mode.sat => {
                 self.double_to_single(inst, mode)
             }
-            Convert::Tf32(round) => self.tf32(inst, round),
             _ => false,
         }
     }
@@ -344,112 +338,6 @@ impl Compiler<'_> {
                 self.flushed(Z0, Z0);
             }
             self.put(&place, part, move_code(Width::W32), &[Z0.into()]);
-        }
-        true
-    }
-
-    /// Subnormals flush or stay; neither they nor numbers are rounded.
-    fn single_to_single(&mut self, inst: &VectorInst, mode: FloatMode) {
-        let w = Width::W32;
-        let value = self.value(inst.src[0], w);
-        let place = self.dest(inst, &inst.dst[0]);
-        for part in 0..self.parts(w) {
-            let register = self.part_in(value, part, w, Z0);
-            if register != Z0 {
-                self.a.op(move_code(w), &[Z0.into(), register.into()]);
-            }
-            if mode.ftz {
-                self.flushed(Z0, Z0);
-            }
-            if mode.sat {
-                self.saturate(false);
-            } else {
-                self.canonical(Z0);
-            }
-            self.put(&place, part, move_code(w), &[Z0.into()]);
-        }
-    }
-
-    /// To integral values of the same format.
-    fn integral(&mut self, inst: &VectorInst, ty: FloatType, mode: FloatMode) -> bool {
-        let double = match ty {
-            FloatType::F32 => false,
-            FloatType::F64 if !mode.ftz => true,
-            _ => return false,
-        };
-        // Without the exception for what is not exact.
-        let how = 8 | match mode.round {
-            Round::Near => 0,
-            Round::Down => 1,
-            Round::Up => 2,
-            Round::Zero => 3,
-            Round::NearAway => return false,
-        };
-        let w = ty.width();
-        let code = match double {
-            true => Code::EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae,
-            false => Code::EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
-        };
-        let value = self.value(inst.src[0], w);
-        let place = self.dest(inst, &inst.dst[0]);
-        for part in 0..self.parts(w) {
-            let mut register = self.part_in(value, part, w, Z0);
-            if mode.ftz {
-                register = self.flushed(register, Z0);
-            }
-            self.a.op(code, &[Z0.into(), register.into(), X::I(how)]);
-            if !double {
-                self.canonical(Z0);
-            }
-            if mode.sat {
-                self.saturate(double);
-            }
-            self.put(&place, part, move_code(w), &[Z0.into()]);
-        }
-        true
-    }
-
-    /// f32 with ten digits of fraction.
-    fn tf32(&mut self, inst: &VectorInst, round: Round) -> bool {
-        const DROPPED: u32 = 0x1fff;
-        let more = match round {
-            Round::Zero => 0,
-            Round::Near => DROPPED / 2,
-            Round::NearAway => DROPPED / 2 + 1,
-            Round::Down | Round::Up => return false,
-        };
-        let w = Width::W32;
-        let value = self.value(inst.src[0], w);
-        let place = self.dest(inst, &inst.dst[0]);
-        let [more, one, kept, nan] =
-            [more, 1, !DROPPED, crate::analysis::nan_demand::NAN & !DROPPED]
-                .map(|bits| repeated(self.a.constant(&bits.to_le_bytes())));
-        let add = Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32;
-        let and = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
-        for part in 0..self.parts(w) {
-            let register = self.part_in(value, part, w, Z1);
-            self.a.op(SINGLES, &[K1.into(), register.into(), register.into(), UNORDERED]);
-            self.a.op(add, &[Z0.into(), register.into(), more.into()]);
-            if round == Round::Near {
-                // To the even one, where it is in the middle.
-                let down = Code::EVEX_Vpsrld_zmm_k1z_zmmm512b32_imm8;
-                self.a.op(down, &[Z2.into(), register.into(), X::I(13)]);
-                self.a.op(and, &[Z2.into(), Z2.into(), one.into()]);
-                self.a.op(add, &[Z0.into(), Z0.into(), Z2.into()]);
-            }
-            // Rounded away from zero, a NaN keeps its own digits.
-            let instead = match round {
-                Round::NearAway => register.into(),
-                _ => X::M(nan),
-            };
-            let copy = match instead {
-                X::M(_) => {
-                    (Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32, crate::operands::single(nan).into())
-                }
-                other => (move_code(w), other),
-            };
-            self.a.op(copy.0, &[Z0.into(), copy.1]).set_op_mask(K1);
-            self.put(&place, part, and, &[Z0.into(), kept.into()]);
         }
         true
     }

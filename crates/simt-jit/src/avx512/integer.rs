@@ -5,11 +5,11 @@ use crate::avx512::isa::Zmm;
 use crate::frame_layout::{LANE_SECONDS, LANE_VALUES, Z0, Z1};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
-use crate::lanewise::{bits, integer};
+use crate::lanewise::{bits, convert, float, half, integer};
 use crate::operands::move_code;
 use crate::scalar::integer::window;
 use iced_x86::{Code, Register};
-use simt::ir::op::{IntOp, Op, Width};
+use simt::ir::op::{Convert, FloatOp, IntOp, Op, Width};
 use simt::ir::vector::{Source, StorageClass, VectorInst};
 
 impl Compiler<'_> {
@@ -75,8 +75,14 @@ impl Compiler<'_> {
                 }
                 formed
             }
-            Op::Float(op, ty, mode) => {
-                self.lanes_float(inst, op, ty, mode) || self.half_arithmetic(inst, op, ty, mode)
+            Op::Float(FloatOp::RsqrtEstimate, _, mode) if self.simple_roots(inst, mode) => true,
+            Op::Float(op, ty, mode) if half::has_form(op, ty, mode) => {
+                Zmm::with(self, inst, |i| half::arithmetic(i, inst, op, ty, mode));
+                true
+            }
+            Op::Float(op, ty, mode) if float::has_form(SimdIsa::Avx512, op, ty, mode) => {
+                Zmm::with(self, inst, |i| float::float(i, inst, op, ty, mode));
+                true
             }
             Op::Select(w) => {
                 let (a, b) = (self.value(inst.src[0], w), self.value(inst.src[1], w));
@@ -107,7 +113,16 @@ impl Compiler<'_> {
                 true
             }
             Op::Convert(convert) => {
-                self.lanes_convert(inst, convert) || self.half_convert(inst, convert)
+                if let Some(formats) = half::formats(convert) {
+                    let relu = matches!(convert, Convert::Float { relu: true, .. });
+                    Zmm::with(self, inst, |i| half::convert(i, inst, formats, relu));
+                    return true;
+                }
+                let shared = convert::has_form(convert);
+                if shared {
+                    Zmm::with(self, inst, |i| convert::convert(i, inst, convert));
+                }
+                shared || self.lanes_convert(inst, convert)
             }
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let Some(window) = window(space) else { return false };

@@ -10,14 +10,26 @@ use crate::host::SimdIsa;
 use crate::lanewise::codes::{AND, ANDN, LaneCode, MAX_S64, MAX_U64, MIN_S64, MIN_U64, OR, XOR};
 use crate::lanewise::isa::VectorIsa;
 use crate::operands::{Value, move_code, single, store_code, ymm};
-use iced_x86::{Code, Register};
-use simt::ir::op::Width;
+use iced_x86::{Code, Register, RoundingControl};
+use simt::ir::Reg;
+use simt::ir::op::{Round, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 const SCRATCH: [Register; 4] = [Z0, Z1, Z2, Z3];
 /// Registers that can be saved on the stack at a time.
 const SAVED_MAX: usize = 8;
 const JOIN: Code = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
+
+/// Rounding to nearest needs no mode of its own.
+pub(crate) fn rounding(round: Round) -> Option<RoundingControl> {
+    Some(match round {
+        Round::Near => RoundingControl::None,
+        Round::Zero => RoundingControl::RoundTowardZero,
+        Round::Down => RoundingControl::RoundDown,
+        Round::Up => RoundingControl::RoundUp,
+        Round::NearAway => return None,
+    })
+}
 
 /// An instruction under construction.
 pub(crate) struct Zmm<'c, 'a> {
@@ -50,19 +62,30 @@ impl<'c, 'a> Zmm<'c, 'a> {
         }
         let lanes = registers.iter().flat_map(|r| c.assignment.lanes[r.index()].registers());
         let mentioned = lanes.collect();
-        let mut this =
-            Self { c, mentioned, taken: Vec::new(), masks: Vec::new(), saved: Vec::new() };
-        let result = make(&mut this);
+        let this = Self { c, mentioned, taken: Vec::new(), masks: Vec::new(), saved: Vec::new() };
+        this.finish(make)
+    }
+
+    /// Makes something of scratch registers that hold something, by `make`; nothing else is used.
+    pub(crate) fn of_scratch<R, const N: usize>(
+        c: &'c mut Compiler<'a>,
+        holding: [Register; N],
+        make: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let mentioned = (0..28).map(|n| Register::ZMM0 + n).collect();
+        let taken = holding.into_iter().chain(c.spares.clone()).collect();
+        let this = Self { c, mentioned, taken, masks: Vec::new(), saved: Vec::new() };
+        this.finish(make)
+    }
+
+    fn finish<R>(mut self, make: impl FnOnce(&mut Self) -> R) -> R {
+        let this = &mut self;
+        let result = make(this);
         for (n, register) in this.saved.iter().enumerate() {
             let from = at(Register::RSP, LANE_VALUES + 64 * n as i32);
             this.c.a.op(move_code(Width::W32), &[(*register).into(), from.into()]);
         }
         result
-    }
-
-    /// A register is a temporary one that holds something.
-    pub(crate) fn take(&mut self, register: Register) {
-        self.taken.push(register);
     }
 
     fn evex(&mut self, code: Code, operands: &[X]) {
@@ -79,7 +102,7 @@ impl<'c, 'a> Zmm<'c, 'a> {
     /// Where a source is; one value of 16 bits is repeated in a register of its own.
     fn value(&mut self, source: Source, w: Width) -> Value {
         if let (Width::W16, None, Some(r)) =
-            (w, &self.c.uniform_as_vector, source.registers().into_iter().next())
+            (w, &self.c.uniform_as_vector, source.registers().next())
             && let Value::One(memory) = self.c.lanes_of(r)
         {
             let to = self.temp();
@@ -117,6 +140,15 @@ impl VectorIsa for Zmm<'_, '_> {
 
     fn op(&mut self, code: LaneCode, operands: &[X]) {
         self.c.a.op(code.of(SimdIsa::Avx512), operands);
+    }
+
+    fn op_rounded(&mut self, code: LaneCode, operands: &[X], round: Round) {
+        let Some(control) = rounding(round) else { return self.unsupported() };
+        self.c.a.op(code.of(SimdIsa::Avx512), operands).set_rounding_control(control);
+    }
+
+    fn defers_nan(&self, r: Reg) -> bool {
+        self.c.nan_deferred[r.index()]
     }
 
     fn unsupported(&mut self) {
@@ -325,9 +357,12 @@ impl VectorIsa for Zmm<'_, '_> {
         mask
     }
 
-    fn compare_f32(&mut self, a: Register, b: X, condition: i32) -> Register {
+    fn compare(&mut self, a: Register, b: X, condition: i32, w: Width) -> Register {
         let mask = self.mask();
-        let code = Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae;
+        let code = match w {
+            Width::W64 => Code::EVEX_Vcmppd_kr_k1_zmm_zmmm512b64_imm8_sae,
+            _ => Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
+        };
         self.evex(code, &[mask.into(), a.into(), b, X::I(condition)]);
         mask
     }
@@ -530,6 +565,78 @@ impl VectorIsa for Zmm<'_, '_> {
         let to = self.temp();
         self.evex(Code::EVEX_Vprold_zmm_k1z_zmmm512b32_imm8, &[to.into(), from, X::I(by)]);
         Some(to)
+    }
+
+    /// One of the three is where the result goes, or may be put there: one that is in memory, if there is
+    /// one.
+    fn fused(&mut self, inst: &VectorInst, w: Width, piece: usize) -> bool {
+        let place = self.c.dest(inst, &inst.dst[0]);
+        let (target, kept) = match (self.c.target(&place, piece), place.whole()) {
+            (Some(target), _) => (target, true),
+            (None, Some(Value::Memory(..))) => (Z0, false),
+            _ => return false,
+        };
+        let values: [Value; 3] = std::array::from_fn(|n| self.value(inst.src[n], w));
+        let at = values.map(|value| self.c.part(value, piece));
+        let (add, times) = match w {
+            Width::W64 => (
+                Code::EVEX_Vfmadd231pd_zmm_k1z_zmm_zmmm512b64_er,
+                Code::EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er,
+            ),
+            _ => (
+                Code::EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+                Code::EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+            ),
+        };
+        let is_target = |n: &usize| matches!(at[*n], X::R(r) if r == target);
+        let in_memory = |n: &usize| matches!(at[*n], X::M(_));
+        let order = [2, 0, 1];
+        let found = order.iter().find(|n| is_target(n)).or(order.iter().find(|n| in_memory(n)));
+        let first = found.copied().unwrap_or(0);
+        let register = self.c.part_in(values[first], piece, w, target);
+        if register != target {
+            self.evex(move_code(w), &[target.into(), register.into()]);
+        }
+        // The factor that must be in a register, and the rest.
+        let (code, factor, last) = match first {
+            2 => (add, 0, 1),
+            0 => (times, 1, 2),
+            _ => (times, 0, 2),
+        };
+        let factor = self.c.part_in(values[factor], piece, w, Z1);
+        self.evex(code, &[target.into(), factor.into(), at[last]]);
+        if !kept {
+            self.c.put_register(&place, piece, target);
+        }
+        self.taken.clear();
+        true
+    }
+
+    fn flushed(&mut self, a: Register) -> Register {
+        let to = self.temp();
+        self.c.flushed(a, to)
+    }
+
+    fn root_estimate(&mut self, a: Register) -> Register {
+        let (to, y, product) = (self.temp(), self.temp(), self.temp());
+        self.c.estimated_root([(to, a.into(), y, product)]);
+        self.free_all([y, product]);
+        to
+    }
+
+    fn f32_of_f16(&mut self, source: Source, piece: usize) -> Register {
+        self.half_by(source, Width::W16, piece, Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae)
+    }
+
+    fn lower_f16_as_f32(&mut self, a: Register) {
+        self.evex(Code::EVEX_Vpmovdw_ymmm256_k1z_zmm, &[ymm(a).into(), a.into()]);
+        self.evex(Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, &[a.into(), ymm(a).into()]);
+    }
+
+    fn f32_as_f16(&mut self, a: Register) {
+        let narrow = Code::EVEX_Vcvtps2ph_ymmm256_k1z_zmm_imm8_sae;
+        self.evex(narrow, &[ymm(a).into(), a.into(), X::I(0)]);
+        self.evex(Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256, &[a.into(), ymm(a).into()]);
     }
 
     fn scale(&mut self, to: Register, exponents: Register) {

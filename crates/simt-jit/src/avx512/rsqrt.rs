@@ -11,15 +11,28 @@ use crate::frame_layout::{Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
 use crate::operands::{Place, Value};
 use iced_x86::{Code, Register};
+use simt::ir::op::{FloatMode, Width};
+use simt::ir::vector::VectorInst;
 
 /// A part: where its result goes, which may be where the argument is, its argument, and two registers
 /// for what comes between.
 pub(crate) type Root = (Register, X, Register, Register);
 
 impl Compiler<'_> {
+    /// `rsqrt` by the estimate, of a result that is taken as it is; false if it is not.
+    pub(crate) fn simple_roots(&mut self, inst: &VectorInst, mode: FloatMode) -> bool {
+        let canonical = !self.nan_deferred[inst.dst[0].reg.index()];
+        if canonical || mode.ftz || mode.sat {
+            return false;
+        }
+        let argument = self.value(inst.src[0], Width::W32);
+        let place = self.dest(inst, &inst.dst[0]);
+        self.estimated_roots(argument, &place)
+    }
+
     /// All lanes of a register, one step for one part after the other: each waits for the one before.
     /// False if there is no place where a result may be made.
-    pub(crate) fn estimated_roots(&mut self, argument: Value, place: &Place) -> bool {
+    fn estimated_roots(&mut self, argument: Value, place: &Place) -> bool {
         let (Some(low), Some(high)) = (self.target(place, 0), self.target(place, 1)) else {
             return false;
         };

@@ -95,6 +95,16 @@ codes! {
     SUB_F32 = EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vsubps_ymm_ymm_ymmm256;
     MUL_F32 = EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vmulps_ymm_ymm_ymmm256;
     DIV_F32 = EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er, VEX_Vdivps_ymm_ymm_ymmm256;
+    ADD_F64 = EVEX_Vaddpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vaddpd_ymm_ymm_ymmm256;
+    SUB_F64 = EVEX_Vsubpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vsubpd_ymm_ymm_ymmm256;
+    MUL_F64 = EVEX_Vmulpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vmulpd_ymm_ymm_ymmm256;
+    DIV_F64 = EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vdivpd_ymm_ymm_ymmm256;
+    SQRT_F32 = EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, VEX_Vsqrtps_ymm_ymmm256;
+    SQRT_F64 = EVEX_Vsqrtpd_zmm_k1z_zmmm512b64_er, VEX_Vsqrtpd_ymm_ymmm256;
+    MIN_F64 = EVEX_Vminpd_zmm_k1z_zmm_zmmm512b64_sae, VEX_Vminpd_ymm_ymm_ymmm256;
+    MAX_F64 = EVEX_Vmaxpd_zmm_k1z_zmm_zmmm512b64_sae, VEX_Vmaxpd_ymm_ymm_ymmm256;
+    FMA_F64 = EVEX_Vfmadd213pd_zmm_k1z_zmm_zmmm512b64_er, VEX_Vfmadd213pd_ymm_ymm_ymmm256;
+    ROUND_F64 = EVEX_Vrndscalepd_zmm_k1z_zmmm512b64_imm8_sae, VEX_Vroundpd_ymm_ymmm256_imm8;
     MIN_F32 = EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae, VEX_Vminps_ymm_ymm_ymmm256;
     MAX_F32 = EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae, VEX_Vmaxps_ymm_ymm_ymmm256;
     // The first is a factor, the second another, the third is added.

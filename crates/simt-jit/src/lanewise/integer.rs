@@ -181,7 +181,7 @@ pub(crate) fn integer<I: VectorIsa>(i: &mut I, inst: &VectorInst, op: IntOp, ty:
             i.op(DIV_F32, &[to.into(), to.into(), by.into()]);
             i.op(S32_CUT_F32, &[to.into(), to.into()]);
             i.free(by);
-            divided(i, to, [a.into(), b.into()], op == Rem);
+            divided(i, to, [a, b], op == Rem);
             i.free_all([a, b]);
             to
         }),

@@ -8,7 +8,8 @@ use crate::asm::assembler::X;
 use crate::host::SimdIsa;
 use crate::lanewise::codes::{LaneCode, XOR};
 use iced_x86::Register;
-use simt::ir::op::Width;
+use simt::ir::Reg;
+use simt::ir::op::{Round, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 /// An instruction set, with an instruction of the vector IR under construction.
@@ -22,6 +23,10 @@ pub(crate) trait VectorIsa: Sized {
     fn pieces(&self, w: Width) -> usize;
     /// Appends an instruction.
     fn op(&mut self, code: LaneCode, operands: &[X]);
+    /// Appends an instruction on registers that rounds so.
+    fn op_rounded(&mut self, code: LaneCode, operands: &[X], round: Round);
+    /// Readers of a register make its NaNs canonical themselves.
+    fn defers_nan(&self, r: Reg) -> bool;
 
     /// A register for what comes between, until the piece is put or it is freed.
     fn temp(&mut self) -> Register;
@@ -73,8 +78,8 @@ pub(crate) trait VectorIsa: Sized {
     fn is_zero(&mut self, a: Register, bits: X, w: Width) -> Register;
     /// Lanes of 32 bits whose bit of this number is set.
     fn has_bit(&mut self, a: Register, bit: u32) -> Register;
-    /// Lanes of f32 numbers that compare so: the condition is the immediate of `vcmpps`.
-    fn compare_f32(&mut self, a: Register, b: X, condition: i32) -> Register;
+    /// Lanes of floats that compare so: the condition is the immediate of `vcmpps`.
+    fn compare(&mut self, a: Register, b: X, condition: i32, w: Width) -> Register;
     /// Lanes of a mask become those of an operand.
     fn blend(&mut self, to: Register, from: X, mask: Register, w: Width);
     /// Lanes of a mask become zero; not of [`Self::has_bit`]'s masks.
@@ -116,6 +121,18 @@ pub(crate) trait VectorIsa: Sized {
     /// 32-bit lanes rotated to the left, in a register of its own, if that is one instruction.
     fn rotated(&mut self, source: Source, piece: usize, by: i32) -> Option<Register>;
 
+    /// Puts the sum of a product of floats, where that is one instruction on the operands as they are.
+    fn fused(&mut self, inst: &VectorInst, w: Width, piece: usize) -> bool;
+    /// f32 lanes with subnormals made zero, in a register of its own.
+    fn flushed(&mut self, a: Register) -> Register;
+    /// Reciprocals of roots of f32 lanes by the processor's estimate, in a register of its own.
+    fn root_estimate(&mut self, a: Register) -> Register;
+    /// f32 numbers of a piece of a source of f16 ones, in a register of its own.
+    fn f32_of_f16(&mut self, source: Source, piece: usize) -> Register;
+    /// f16 numbers in the lower halves of 32-bit lanes become f32 ones.
+    fn lower_f16_as_f32(&mut self, a: Register);
+    /// f32 numbers become f16 ones, in the lower halves of their lanes.
+    fn f32_as_f16(&mut self, a: Register);
     /// Multiplies by 2 to the power of whole f32 numbers, which may be overwritten.
     fn scale(&mut self, to: Register, exponents: Register);
     /// f32 numbers as mantissas in [3/4, 3/2), less 1, and exponents, in registers of their own.

@@ -6,6 +6,7 @@ use crate::lanewise::codes::{
     ADD, ADD_F32, ADD_PRODUCT_F32, AND, DIV_F32, FMA_F32, MAX_F32, MIN_F32, MUL_F32, OR, ROUND_F32,
     S32_OF_F32, SUB_F32, UP, XOR,
 };
+use crate::lanewise::float::LESS;
 use crate::lanewise::isa::VectorIsa;
 use iced_x86::Register;
 use simt::ir::op::{FloatOp, Width};
@@ -18,8 +19,6 @@ use std::f32::consts::FRAC_2_PI;
 const W: Width = Width::W32;
 /// To the nearest, without the exception for what is not exact.
 const NEAREST: X = X::I(8);
-/// The condition "less" of comparisons.
-const LESS: i32 = 0x11;
 
 /// A function of a register's lanes, in a register of its own.
 pub(crate) fn function<I: VectorIsa>(i: &mut I, op: FloatOp, a: Register) -> Register {
@@ -95,7 +94,7 @@ fn tanh<I: VectorIsa>(i: &mut I, a: Register) -> Register {
     i.op(MUL_F32, &[x.into(), x.into(), magnitude.into()]);
     i.op(MUL_F32, &[x.into(), x.into(), third]);
     i.op(SUB_F32, &[x.into(), magnitude.into(), x.into()]);
-    let small = i.compare_f32(magnitude, near, LESS);
+    let small = i.compare(magnitude, near, LESS, W);
     i.blend(made, x.into(), small, W);
     i.free_mask(small);
     // With the argument's sign: what is made has none but of a NaN, where it does not matter.

@@ -7,6 +7,9 @@
 
 pub(crate) mod bits;
 pub(crate) mod codes;
+pub(crate) mod convert;
+pub(crate) mod float;
+pub(crate) mod half;
 pub(crate) mod integer;
 pub(crate) mod isa;
 pub(crate) mod math;

@@ -16,7 +16,7 @@ use crate::memory::lane_loop::{RESULTS, Slot, Turn};
 use crate::operands::{HalfBits, Value, xmm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::ir::op::{Access, AtomOp, AtomType, Op, Space, Width};
+use simt::ir::op::{Access, AtomOp, AtomType, FloatOp, Op, Space, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 /// A read-modify-write under construction.
@@ -361,14 +361,12 @@ impl Compiler<'_> {
         for bits in [HalfBits::Low, HalfBits::High] {
             self.half_as_single(old, 0, (brain, bits), Z1);
             self.half_as_single(Value::One(repeated(b)), 0, (brain, bits), Z2);
-            match op {
-                AtomOp::Add => {
-                    let add = Code::EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er;
-                    self.a.op(add, &[Z0.into(), Z1.into(), Z2.into()]);
-                }
-                _ => self.minimum(op == AtomOp::Max, false, Z1, Z2),
-            }
-            self.single_as_half(brain);
+            let op = match op {
+                AtomOp::Add => FloatOp::Add,
+                AtomOp::Max => FloatOp::Max,
+                _ => FloatOp::Min,
+            };
+            self.combine_singles(op, brain);
             if bits == HalfBits::Low {
                 self.a.op(Code::EVEX_Vmovd_rm32_xmm, &[kept.into(), xmm(Z0).into()]);
             }

@@ -110,6 +110,32 @@ fn programs_whose_server_is_killed_notice_nothing() {
     innocents.expect_nothing_noticed();
 }
 
+/// A program whose kernels write variables, and read constants that the host has written.
+#[test]
+fn variables_of_modules_outlive_their_servers() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&[]);
+    let until = scene.file("stop");
+    let name = until.to_str().expect("a path");
+    let arguments = ["--until", name, "--verify-each", "--json", "--size", "4096"];
+    // Each of its steps begins with a fill of the variable that its kernels count in.
+    let mut sample = scene.sample("globals", &arguments);
+    let running = vec![start(sample.env("OPENMPS_REPLAY", "always"))];
+    let innocents = Innocents { running, until };
+    wait_until("it is there", || scene.clients().len() == 1);
+    for round in 0..4 {
+        let server = scene.servers()[0];
+        match round % 2 {
+            0 => kill(server),
+            _ => drop(scene.control("upgrade").expect_success()),
+        }
+        wait_until("it is at another server", || {
+            !scene.servers().contains(&server) && scene.clients().len() == 1
+        });
+    }
+    innocents.expect_nothing_noticed();
+}
+
 #[test]
 fn an_upgrade_replaces_servers_under_their_programs() {
     let scene = scene_with(&[]);

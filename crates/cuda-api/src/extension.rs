@@ -298,6 +298,21 @@ pub struct CodeStore {
 /// calling tenant has registered (cuMemHostRegister), aligned to a page; 0 if there are none.
 pub type PlaceManaged = unsafe extern "C" fn(data: *mut c_void, bytes: u64) -> u64;
 
+/// What `tenant_place_variables` says of variables of modules that are loaded from then on.
+pub mod variable_place {
+    use super::c_uint;
+
+    /// They are in the provider's own memory.
+    pub const NONE: c_uint = 0;
+    /// None are placed: a module that has some is not loaded (OUT_OF_MEMORY), but how many bytes
+    /// they need is told.
+    pub const MEASURE: c_uint = 1;
+    /// They begin with their first values.
+    pub const NEW: c_uint = 2;
+    /// They have the values that lie there.
+    pub const KEPT: c_uint = 3;
+}
+
 /// Where a program finds what its kernels say: what `openmpsTenantPrintf` is asked for.
 pub mod standard {
     /// Standard output: device `printf`.
@@ -396,6 +411,12 @@ extension! {
     /// (NULL) they are the provider's own memory.
     tenant_place_managed = openmpsTenantPlaceManaged(
         tenant: u64, place: Option<PlaceManaged>, data: *mut c_void);
+    /// From now on variables of modules that this tenant loads (but for managed ones) lie in its
+    /// memory from an address on, a multiple of 256, as `how` says: one of [`variable_place`]. What
+    /// finds no room there is the provider's own memory. `needed` gets the bytes that the last
+    /// module needed that was measured; 0 if it had no variables.
+    tenant_place_variables = openmpsTenantPlaceVariables(
+        tenant: u64, address: u64, bytes: u64, how: c_uint, needed: *mut u64);
     /// Says what became of the tenant's memory, which it deals out by itself: see [`memory_note`].
     /// NOT_SUPPORTED if nobody looks for mistakes.
     tenant_memory = openmpsTenantMemory(tenant: u64, address: u64, bytes: u64, note: c_uint);

@@ -1,9 +1,11 @@
-//! Managed variables of a cubin, placed by its loader.
+//! Variables of a cubin, placed by its loader.
 //!
-//! A cubin marks the variables that host and device share (`__managed__`), and a driver places them
-//! where it likes. [`Managed::find`] reads which there are; [`Managed::place`] writes addresses of the
+//! A cubin marks the variables that host and device share (`__managed__`), and a driver places them,
+//! and those of the device alone (`__device__`), where it likes. [`Managed::find`] and
+//! [`Managed::find_unmanaged`] read which there are; [`Managed::place`] writes addresses of the
 //! caller's choice into the code, as a linker would, and takes the marks away. What is left under
 //! their names are ordinary variables that nothing uses. Nothing else of the cubin changes.
+//! `__constant__` variables are in a bank of the driver's, which no relocation names.
 //!
 //! This is no linker: it knows the few kinds of relocations that compilers emit for addresses of
 //! variables, and refuses others.
@@ -11,13 +13,15 @@
 use crate::bytes::{bytes_at, string_at, u16_at, u32_at, u64_at};
 use crate::cubin::{self, CubinError, SECTION_NO_BITS};
 use crate::limits::VARIABLE_BYTES_MAX;
-use std::collections::BTreeMap;
+use crate::module_state::is_constant;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Variables are aligned as their place in their section is, at most to this: as allocations are.
 const ALIGN_BYTES_MAX: u64 = 256;
 
 const SYMBOL_BYTES: usize = 24;
 const SYMBOL_OBJECT: u8 = 1;
+const SYMBOL_SECTION: u8 = 3;
 /// Of a symbol's `st_other`: the variable is managed.
 const OTHER_MANAGED: u8 = 4;
 
@@ -79,17 +83,32 @@ enum Edit {
     High(u64),
 }
 
-/// The managed variables of one cubin.
+/// Which variables are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Which {
+    /// Those that host and device share.
+    #[default]
+    Managed,
+    /// Those in the device's memory, but for compilers' own constants: drivers read the texts of
+    /// `printf` where they have put them.
+    Unmanaged,
+}
+
+/// The variables of one cubin that are placed together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
+    which: Which,
     variables: BTreeMap<String, Variable>,
     bytes: u64,
     edits: Vec<(usize, Edit)>,
+    /// First values that are addresses of variables: both offsets.
+    pointers: Vec<(u64, u64)>,
 }
 
 /// A section's header.
 #[derive(Clone, Copy)]
 struct Header {
+    name: usize,
     kind: u32,
     offset: usize,
     bytes: usize,
@@ -116,10 +135,15 @@ const OVERLAP: ManagedError = ManagedError::Overlap("managed variables");
 /// The symbols of managed variables.
 #[derive(Default)]
 struct Symbols {
+    /// Symbols of whole sections of variables, by their numbers: of which variable an address is that
+    /// is made of one is not known.
+    sections: BTreeSet<u64>,
     /// Where each variable lies behind the first one's beginning, by the symbol's number.
     offsets: BTreeMap<u64, u64>,
     /// Where they are defined, section and place in it, with their bytes; none overlap.
     places: BTreeMap<(usize, u64), u64>,
+    /// Where those lie behind the first one's beginning.
+    by_place: BTreeMap<(usize, u64), u64>,
 }
 
 impl Symbols {
@@ -129,9 +153,15 @@ impl Symbols {
         (of == section).then_some((place, place.saturating_add(bytes)))
     }
 
-    /// True if an offset is in a variable.
-    fn contain(&self, section: usize, offset: u64) -> bool {
-        self.before(section, offset).is_some_and(|(_, end)| offset < end)
+    /// The place of the variable that an offset is in.
+    fn around(&self, section: usize, offset: u64) -> Option<u64> {
+        let (place, end) = self.before(section, offset)?;
+        (offset < end).then_some(place)
+    }
+
+    /// Where the variable at a place lies behind the first one's beginning.
+    fn offset_of(&self, section: usize, place: u64) -> Option<u64> {
+        self.by_place.get(&(section, place)).copied()
     }
 
     fn insert(
@@ -147,6 +177,7 @@ impl Symbols {
                 return Err(OVERLAP);
             }
             self.places.insert((section, place), bytes);
+            self.by_place.insert((section, place), offset);
         }
         self.offsets.insert(number, offset);
         Ok(())
@@ -159,8 +190,21 @@ impl Managed {
     /// # Errors
     /// A damaged file, or one whose variables cannot be placed.
     pub fn find(cubin: &[u8]) -> Result<Self, ManagedError> {
+        Self::find_all(cubin, Which::Managed)
+    }
+
+    /// Finds the variables of a cubin that lie in the device's memory, but for managed ones and for
+    /// compilers' constants.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_unmanaged(cubin: &[u8]) -> Result<Self, ManagedError> {
+        Self::find_all(cubin, Which::Unmanaged)
+    }
+
+    fn find_all(cubin: &[u8], which: Which) -> Result<Self, ManagedError> {
         let headers = headers(cubin)?;
-        let mut found = Self::default();
+        let mut found = Self { which, ..Self::default() };
         let symbols = found.read_symbols(cubin, &headers)?;
         if symbols.offsets.is_empty() {
             return Ok(found);
@@ -202,6 +246,18 @@ impl Managed {
         &self.variables
     }
 
+    /// What lies in their memory before any code runs, if it begins at an address.
+    pub fn first_values(&self, address: u64) -> Vec<u8> {
+        let mut bytes = vec![0; self.bytes as usize];
+        for variable in self.variables.values() {
+            write(&mut bytes, variable.offset as usize, &variable.value);
+        }
+        for (at, lies) in &self.pointers {
+            write(&mut bytes, *at as usize, &address.wrapping_add(*lies).to_le_bytes());
+        }
+        bytes
+    }
+
     /// Makes the code of the cubin that this was found in use variables that lie at an address. It
     /// is aligned to 256.
     pub fn place(&self, cubin: &mut [u8], address: u64) {
@@ -232,9 +288,10 @@ impl Managed {
         let names = bytes_at(cubin, names.offset, names.bytes).ok_or(outside)?;
         for (number, symbol) in all.chunks_exact(SYMBOL_BYTES).enumerate() {
             let (info, other) = (symbol[4], symbol[5]);
-            if info & 15 != SYMBOL_OBJECT || other & OTHER_MANAGED == 0 {
+            if !self.may_be(cubin, headers, symbol, (number, &mut symbols)) {
                 continue;
             }
+            debug_assert_eq!(info & 15, SYMBOL_OBJECT);
             let read = || {
                 let name = string_at(names, u32_at(symbol, 0)? as usize)?;
                 let section = usize::from(u16_at(symbol, 6)?);
@@ -242,6 +299,9 @@ impl Managed {
             };
             let (name, section, value, bytes) = read().ok_or(outside)?;
             let header = headers.get(section).ok_or(outside)?;
+            if self.which == Which::Unmanaged && is_constant(name) {
+                continue;
+            }
             // What is declared here and defined elsewhere is a linker's business.
             if section == 0 {
                 continue;
@@ -262,11 +322,42 @@ impl Managed {
             // Sections may overlap too.
             left = left.checked_sub(name.len() + content.len()).ok_or(OVERLAP)?;
             let variable = Variable { offset, bytes, value: content.to_vec() };
-            self.variables.insert(name.to_owned(), variable);
-            let mark = table.offset + number * SYMBOL_BYTES + 5;
-            self.edits.push((mark, Edit::Byte(other & !OTHER_MANAGED)));
+            if self.variables.insert(name.to_owned(), variable).is_some() {
+                // Variables of several files with one name, which is none to find them by.
+                return Err(OVERLAP);
+            }
+            if self.which == Which::Managed {
+                let mark = table.offset + number * SYMBOL_BYTES + 5;
+                self.edits.push((mark, Edit::Byte(other & !OTHER_MANAGED)));
+            }
         }
         Ok(symbols)
+    }
+
+    /// True if a symbol is of a variable that is looked for, by its kind and section. Those of whole
+    /// sections of such variables are noted.
+    fn may_be(
+        &self,
+        cubin: &[u8],
+        headers: &[Header],
+        symbol: &[u8],
+        (number, symbols): (usize, &mut Symbols),
+    ) -> bool {
+        let (kind, managed) = (symbol[4] & 15, symbol[5] & OTHER_MANAGED != 0);
+        if self.which == Which::Managed {
+            return kind == SYMBOL_OBJECT && managed;
+        }
+        let section = u16_at(symbol, 6).and_then(|section| headers.get(usize::from(section)));
+        let on_device = section.is_some_and(|section| {
+            let names = u16_at(cubin, 62).and_then(|names| headers.get(usize::from(names)));
+            let names = names.and_then(|names| bytes_at(cubin, names.offset, names.bytes));
+            let name = names.and_then(|names| string_at(names, section.name));
+            name.is_some_and(|name| name.starts_with(".nv.global"))
+        });
+        if on_device && kind == SYMBOL_SECTION {
+            symbols.sections.insert(number as u64);
+        }
+        on_device && kind == SYMBOL_OBJECT && !managed
     }
 
     /// Notes what a relocation at `at` would do to the section `target`, if it is about one of the
@@ -281,10 +372,14 @@ impl Managed {
     ) -> Result<(), ManagedError> {
         let outside = CubinError::Truncated("a relocation");
         let (offset, info) = u64_at(relocation, 0).zip(u64_at(relocation, 8)).ok_or(outside)?;
-        if symbols.contain(section, offset) {
-            return Err(ManagedError::Initialiser);
+        let kind = info as u32;
+        if symbols.sections.contains(&(info >> 32)) && kind != RELOCATION_NONE {
+            return Err(ManagedError::Relocation(kind));
         }
-        let (Some(variable), kind) = (symbols.offsets.get(&(info >> 32)), info as u32) else {
+        if let Some(place) = symbols.around(section, offset) {
+            return self.point(cubin, symbols, (section, target, place), relocation);
+        }
+        let Some(variable) = symbols.offsets.get(&(info >> 32)) else {
             return Ok(());
         };
         let (bytes, within) = match kind {
@@ -314,6 +409,26 @@ impl Managed {
         self.edits.extend([(place, edit), (at + 8, Edit::Word(RELOCATION_NONE))]);
         Ok(())
     }
+
+    /// Notes a first value that is an address: of another variable that is placed, which is known then.
+    fn point(
+        &mut self,
+        cubin: &[u8],
+        symbols: &Symbols,
+        (section, target, place): (usize, Header, u64),
+        relocation: &[u8],
+    ) -> Result<(), ManagedError> {
+        let outside = CubinError::Truncated("a relocation");
+        let (offset, info) = u64_at(relocation, 0).zip(u64_at(relocation, 8)).ok_or(outside)?;
+        let of = symbols.offsets.get(&(info >> 32)).filter(|_| info as u32 == RELOCATION_64);
+        let (Some(of), Which::Unmanaged) = (of, self.which) else {
+            return Err(ManagedError::Initialiser);
+        };
+        let addend = u64_at(relocation, 16).or_else(|| u64_at(cubin, target.at(offset, 8)?));
+        let within = symbols.offset_of(section, place).ok_or(outside)? + (offset - place);
+        self.pointers.push((within, of.wrapping_add(addend.ok_or(outside)?)));
+        Ok(())
+    }
 }
 
 /// The headers of all sections.
@@ -325,6 +440,7 @@ fn headers(cubin: &[u8]) -> Result<Vec<Header>, CubinError> {
         let at = table.offset.checked_add(index.checked_mul(table.each)?)?;
         let header = bytes_at(cubin, at, cubin::SECTION_HEADER_BYTES)?;
         Some(Header {
+            name: u32_at(header, 0)? as usize,
             kind: u32_at(header, 4)?,
             offset: usize::try_from(u64_at(header, 24)?).ok()?,
             bytes: usize::try_from(u64_at(header, 32)?).ok()?,
@@ -429,7 +545,7 @@ mod tests {
         assert_eq!(insert(4, 16, 0), Ok(()));
         assert_eq!(insert(5, 16, 1), Err(OVERLAP), "nothing is in nobody's way");
         assert_eq!(symbols.insert(6, 0, (2, 16, 16)), Ok(()), "another section");
-        assert!(symbols.contain(3, 39) && !symbols.contain(3, 40) && !symbols.contain(3, 7));
+        assert_eq!([7, 39, 40].map(|at| symbols.around(3, at)), [None, Some(32), None]);
     }
 
     /// What a relocation of a variable at 0x100 does to a section that is the whole file.
@@ -443,7 +559,7 @@ mod tests {
         let mut relocation =
             [offset, number << 32 | u64::from(kind)].map(u64::to_le_bytes).concat();
         relocation.extend(addend.into_iter().flat_map(u64::to_le_bytes));
-        let header = Header { kind: 1, offset: 0, bytes: cubin.len(), link: 0, target: 0 };
+        let header = Header { name: 0, kind: 1, offset: 0, bytes: cubin.len(), link: 0, target: 0 };
         found.relocate(&cubin, &symbols, (3, header), 64, &relocation)?;
         Ok(found.edits)
     }
@@ -467,10 +583,39 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_the_device_alone_are_placed_too() {
+        for cubin in CUBINS {
+            let managed = Managed::find(cubin).unwrap();
+            let found = Managed::find_unmanaged(cubin).unwrap();
+            assert!(found.variables.keys().all(|name| !managed.variables.contains_key(name)));
+        }
+    }
+
+    #[test]
+    fn first_values_may_be_addresses_of_variables_that_are_placed_with_them() {
+        let mut found = Managed { which: Which::Unmanaged, bytes: 32, ..Managed::default() };
+        let mut symbols = Symbols::default();
+        symbols.insert(5, 0, (3, 16, 8)).unwrap();
+        symbols.insert(6, 16, (3, 32, 8)).unwrap();
+        symbols.sections.insert(7);
+        let header = Header { name: 0, kind: 1, offset: 0, bytes: 64, link: 0, target: 0 };
+        let mut at = |offset: u64, symbol: u64| {
+            let info = symbol << 32 | u64::from(RELOCATION_64);
+            let relocation = [offset, info, 4].map(u64::to_le_bytes).concat();
+            found.relocate(&[0; 64], &symbols, (3, header), 64, &relocation)
+        };
+        assert_eq!(at(16, 6), Ok(()));
+        assert_eq!(at(16, 9), Err(ManagedError::Initialiser), "of a function, say");
+        assert_eq!(at(40, 7), Err(ManagedError::Relocation(RELOCATION_64)), "a section's own");
+        let values = found.first_values(0x1000);
+        assert_eq!((u64_at(&values, 0), u64_at(&values, 8)), (Some(0x1014), Some(0)));
+    }
+
+    #[test]
     fn first_values_are_no_addresses() {
         let (mut found, mut symbols) = (Managed::default(), Symbols::default());
         symbols.insert(5, 0, (3, 16, 8)).unwrap();
-        let header = Header { kind: 1, offset: 0, bytes: 64, link: 0, target: 0 };
+        let header = Header { name: 0, kind: 1, offset: 0, bytes: 64, link: 0, target: 0 };
         let mut at = |offset: u64| {
             let relocation = [offset, 9 << 32 | u64::from(RELOCATION_64)].map(u64::to_le_bytes);
             found.relocate(&[0; 64], &symbols, (3, header), 64, &relocation.concat())

@@ -58,7 +58,8 @@ const STATE_SECTIONS: [&str; 2] = [".nv.global", ".nv.constant3"];
 /// mathematical functions.
 const CONSTANT_PREFIXES: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
 
-fn is_constant(name: &str) -> bool {
+/// True for the name of a compiler's own constant.
+pub(crate) fn is_constant(name: &str) -> bool {
     CONSTANT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 

@@ -29,7 +29,7 @@ cuda_api::linked_symbols! {
     cuMemcpyDtoDAsync_v2 cuLaunchKernel cuStreamCreateWithPriority cuStreamDestroy_v2
     cuStreamSynchronize cuStreamQuery
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
-    openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsTenantLimit openmpsTenantMemory
+    openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantPlaceVariables openmpsTenantWork openmpsTenantUsage openmpsTenantLimit openmpsTenantMemory
     openmpsDeviceActivity openmpsDeviceDescribe openmpsDeviceCodeStore
 }
 

@@ -88,6 +88,9 @@ payloads! {
 
     /// Destroys everything that this client has (cuDevicePrimaryCtxReset).
     Reset {}
+
+    /// Is answered when all of the client's work is done.
+    WaitIdle {}
 }
 
 /// Reply to [`PrintfDrain`].

@@ -42,12 +42,13 @@ pub use launch::{
 };
 pub use memory::{
     AdoptChunk, ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply,
-    MemoryNote, PrintfDrain, PrintfText, Reset,
+    MemoryNote, PrintfDrain, PrintfText, Reset, WaitIdle,
 };
 pub use module::{
     FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
-    JIT_OPTIONS_MAX, JitOption, LOG_BYTES_MAX, ListFunctions, LoadModule, MODULE_PRINTS,
-    ModuleLoaded, NAMES_BYTES_MAX, PARAMETERS_MAX, ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
+    JIT_OPTIONS_MAX, JitOption, KEEPS_VALUES, LOG_BYTES_MAX, ListFunctions, LoadModule,
+    MODULE_PRINTS, ModuleLoaded, NAMES_BYTES_MAX, PARAMETERS_MAX, PLACES_VARIABLES,
+    ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
 };
 pub use stream::{
     CreateEvent, CreateGreenStream, CreateStream, DestroyEvent, DestroyStream, ElapsedTime,

@@ -18,11 +18,15 @@ pub const FUNCTION_ATTRIBUTES: usize = 16;
 pub const PARAMETERS_MAX: usize = 4096;
 /// Flag of [`ModuleLoaded`]: kernels of the module may print.
 pub const MODULE_PRINTS: u32 = 1;
+/// Flag of [`LoadModule`]: the client gives its variables a place, or asks how large one must be.
+pub const PLACES_VARIABLES: u32 = 1;
+/// Flag of [`LoadModule`]: what lies in the place are the variables' values, which stay.
+pub const KEEPS_VALUES: u32 = 2;
 
 const _: () = {
     assert!(8 * (5 + words_of(SYMBOL_BYTES_MAX)) as u64 <= RECORD_BYTES_MAX);
-    assert!(8 * (8 + 2 * JIT_OPTIONS_MAX) as u64 <= RECORD_BYTES_MAX);
-    assert!(8 * (6 + 2 * words_of(LOG_BYTES_MAX)) as u64 <= REPLY_BYTES_MAX);
+    assert!(8 * (9 + 2 * JIT_OPTIONS_MAX) as u64 <= RECORD_BYTES_MAX);
+    assert!(8 * (7 + 2 * words_of(LOG_BYTES_MAX)) as u64 <= REPLY_BYTES_MAX);
     assert!(8 * (4 + FUNCTION_ATTRIBUTES + PARAMETERS_MAX) as u64 <= REPLY_BYTES_MAX);
 };
 
@@ -42,8 +46,11 @@ pub struct LoadModule {
     pub module: CUmodule,
     /// Length of the image, bytes.
     pub image_bytes: u64,
-    /// Reserved, 0.
+    /// [`PLACES_VARIABLES`], [`KEEPS_VALUES`].
     pub flags: u32,
+    /// Where variables shall lie in the client's device memory: first address, bytes. No bytes ask
+    /// how many are needed: a module that has variables is not loaded then.
+    pub place: (u64, u64),
     /// How much of the info log the client wants, bytes; at most [`LOG_BYTES_MAX`] comes.
     pub info_log_bytes: u32,
     /// How much of the error log the client wants, bytes; at most [`LOG_BYTES_MAX`] comes.
@@ -54,12 +61,14 @@ pub struct LoadModule {
 
 impl Payload<'_> for LoadModule {
     fn words(&self) -> usize {
-        5 + 2 * self.options.len()
+        7 + 2 * self.options.len()
     }
     fn write(&self, sink: &mut impl Sink) {
         sink.word(self.module.0 as u64);
         sink.word(self.image_bytes);
         sink.word(self.flags.into());
+        sink.word(self.place.0);
+        sink.word(self.place.1);
         sink.pair(self.info_log_bytes, self.error_log_bytes);
         sink.word(self.options.len() as u64);
         for option in &self.options {
@@ -71,13 +80,14 @@ impl Payload<'_> for LoadModule {
         let module = reader.value()?;
         let image_bytes = reader.word()?;
         let flags = reader.value()?;
+        let place = (reader.word()?, reader.word()?);
         let (info_log_bytes, error_log_bytes) = reader.pair()?;
         let count = reader.length(JIT_OPTIONS_MAX)?;
         let mut options = Vec::new();
         for _ in 0..count {
             options.push(JitOption { option: reader.value()?, value: reader.word()? });
         }
-        Ok(Self { module, image_bytes, flags, info_log_bytes, error_log_bytes, options })
+        Ok(Self { module, image_bytes, flags, place, info_log_bytes, error_log_bytes, options })
     }
 }
 
@@ -90,6 +100,9 @@ pub struct ModuleLoaded {
     /// whole number of pages; no bytes if it has none. If it has, their file comes before the reply
     /// ([`Message::ManagedFd`](crate::message::Message::ManagedFd)).
     pub managed: (u64, u64),
+    /// How many bytes a place for the module's variables must have, if none was given: it is not
+    /// loaded yet.
+    pub variables_bytes: u64,
     /// The JIT's info log, cut to [`LOG_BYTES_MAX`].
     pub info_log: Vec<u8>,
     /// The JIT's error log, cut to [`LOG_BYTES_MAX`].
@@ -106,12 +119,13 @@ impl ModuleLoaded {
 impl Payload<'_> for ModuleLoaded {
     fn words(&self) -> usize {
         let logs = [&self.info_log, &self.error_log];
-        5 + logs.into_iter().map(|log| words_of(Self::cut(log).len())).sum::<usize>()
+        6 + logs.into_iter().map(|log| words_of(Self::cut(log).len())).sum::<usize>()
     }
     fn write(&self, sink: &mut impl Sink) {
         sink.word(self.flags.into());
         sink.word(self.managed.0);
         sink.word(self.managed.1);
+        sink.word(self.variables_bytes);
         for log in [&self.info_log, &self.error_log] {
             let log = Self::cut(log);
             sink.word(log.len() as u64);
@@ -121,11 +135,12 @@ impl Payload<'_> for ModuleLoaded {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let flags = reader.value()?;
         let managed = (reader.word()?, reader.word()?);
+        let variables_bytes = reader.word()?;
         let mut log = || {
             let length = reader.length(LOG_BYTES_MAX)?;
             reader.bytes(length).map(<[u8]>::to_vec)
         };
-        Ok(Self { flags, managed, info_log: log()?, error_log: log()? })
+        Ok(Self { flags, managed, variables_bytes, info_log: log()?, error_log: log()? })
     }
 }
 

@@ -42,6 +42,7 @@ macro_rules! for_each_request {
             MemoryNote = 0x8021, Call -> ();
             PrintfDrain = 0x8008, Call -> PrintfText;
             Reset = 0x8009, Call -> ();
+            WaitIdle = 0x8023, Call -> ();
             // Modules.
             ListFunctions = cuda_api::number::cuModuleEnumerateFunctions, Call -> FunctionNames;
             LoadModule = cuda_api::number::cuModuleLoadDataEx, Call -> ModuleLoaded;

@@ -203,16 +203,17 @@ round_trips! {
         CreateTexture { resource, texture, view };
     create_surface(resource: resource()) CreateSurface { resource };
     module_loaded(
-        flags: any::<u32>(), managed: any::<(u64, u64)>(), info: vec(any::<u8>(), 0..200),
-        error: vec(any::<u8>(), 1..200)
+        flags: any::<u32>(), managed: any::<(u64, u64)>(), variables_bytes: any::<u64>(),
+        info: vec(any::<u8>(), 0..200), error: vec(any::<u8>(), 1..200)
     )
-        ModuleLoaded { flags, managed, info_log: info.clone(), error_log: error.clone() };
+        ModuleLoaded { flags, managed, variables_bytes, info_log: info.clone(), error_log: error.clone() };
     load_module(
-        module: any::<usize>(), image_bytes: any::<u64>(), n: any::<[u32; 3]>(),
+        module: any::<usize>(), image_bytes: any::<u64>(), place: any::<(u64, u64)>(),
+        n: any::<[u32; 3]>(),
         options: vec((any::<u32>(), any::<u64>()), 0..=JIT_OPTIONS_MAX)
     )
         LoadModule {
-            module: CUmodule(module), image_bytes, flags: n[0], info_log_bytes: n[1],
+            module: CUmodule(module), image_bytes, flags: n[0], place, info_log_bytes: n[1],
             error_log_bytes: n[2],
             options: options.iter().map(|&(option, value)| JitOption { option, value }).collect(),
         };
@@ -284,8 +285,8 @@ fn lengths_above_their_maximum_are_refused_whatever_follows() {
     assert!(LaunchKernel::from_words(&with_length(6, PARAMETER_BYTES_MAX + 1)).is_err());
     assert!(GetFunction::from_words(&with_length(2, SYMBOL_BYTES_MAX + 1)).is_err());
     assert!(GetGlobal::from_words(&with_length(2, SYMBOL_BYTES_MAX + 1)).is_err());
-    assert!(LoadModule::from_words(&with_length(4, JIT_OPTIONS_MAX + 1)).is_err());
-    assert!(ModuleLoaded::from_words(&with_length(3, LOG_BYTES_MAX + 1)).is_err());
+    assert!(LoadModule::from_words(&with_length(6, JIT_OPTIONS_MAX + 1)).is_err());
+    assert!(ModuleLoaded::from_words(&with_length(4, LOG_BYTES_MAX + 1)).is_err());
     let info = with_length(FUNCTION_ATTRIBUTES, PARAMETERS_MAX + 1);
     assert!(FunctionInfo::from_words(&info).is_err());
 }

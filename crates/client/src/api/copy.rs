@@ -87,6 +87,7 @@ fn copy(
     }
     let devices = Elsewhere::of(client, [&to.end(), &from.end()]);
     devices.wait_before(stream)?;
+    let named_to = to;
     let found = to.find(client, bytes).and_then(|to| Ok((to, from.find(client, bytes)?)));
     let ((to, destination), (from, source)) = match found {
         Ok(found) => found,
@@ -97,6 +98,22 @@ fn copy(
         }
         Err(error) => return Err(error),
     };
+    let (Named::Device(named) | Named::Any(named)) = named_to;
+    let copy = match to {
+        Side::Device => client.copy_of_variable(named, bytes)?,
+        Side::Pinned | Side::Pageable => None,
+    };
+    if let Some(copy) = copy {
+        match from {
+            Side::Device => post_device_to_device(client, copy, source, bytes, stream)?,
+            side => client.copy_to_device(copy, source, side, bytes, stream)?,
+        }
+        post_device_to_device(client, destination, copy, bytes, stream)?;
+        return match ends == Ends::WithCall && from == Side::Pinned {
+            true => client.synchronize_copy(stream, bytes),
+            false => Ok(()),
+        };
+    }
     match (to, from) {
         (Side::Device, Side::Device) => {
             post_device_to_device(client, destination, source, bytes, stream)?;
@@ -142,6 +159,7 @@ fn as_node(client: &Client, to: Named, from: Named, bytes: u64) -> Result<NodeKi
         Ok::<_, CudaError>(named.end())
     };
     let (destination, source) = (end(to)?, end(from)?);
+    client.write_unseen(destination.device.0);
     let extent = [bytes as usize, 1, 1];
     Ok(NodeKind::Copy(CopyNode { destination, source, extent }))
 }

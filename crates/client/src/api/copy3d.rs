@@ -30,9 +30,15 @@ pub(super) fn copy(
         resolved => resolved,
     };
     match ends {
-        Ends::WithCall => client.check_not_capturing(stream)?,
-        Ends::InStream if client.captured(stream, || Ok(NodeKind::Copy(*node)))? => return Ok(()),
-        Ends::InStream => {}
+        Ends::WithCall => {
+            client.check_not_capturing(stream)?;
+            client.write_unseen(node.destination.device.0);
+        }
+        Ends::InStream if client.captured(stream, || Ok(NodeKind::Copy(*node)))? => {
+            client.write_unseen(node.destination.device.0);
+            return Ok(());
+        }
+        Ends::InStream => client.write_unseen(node.destination.device.0),
     }
     devices.wait_before(stream)?;
     let waits = match resolved {

@@ -26,6 +26,7 @@ fn post<const N: usize>(
     let stream = client.stream(stream, default)?;
     check_fill(client, &fill)?;
     if client.captured(stream, || Ok(NodeKind::Fill(fill)))? {
+        client.write_unseen(fill.dst.0);
         return Ok(());
     }
     if fill.width == 0 || fill.height == 0 {
@@ -34,6 +35,18 @@ fn post<const N: usize>(
     let mut all = [0; WORDS_MAX];
     all[..N].copy_from_slice(&words);
     all[N] = wire_stream(stream).to_word();
+    let present = client.present_address(fill.dst.0);
+    all[0] = present;
+    let bytes = u64::from(fill.elementSize) * fill.width as u64;
+    if fill.height > 1 {
+        client.write_unseen(fill.dst.0);
+    } else if let Some(copy) = client.copy_of_variable(fill.dst.0, bytes)? {
+        all[0] = copy;
+        client.state().push_words_in(stream, opcode, &all[..=N])?;
+        let words = [present, copy, bytes, wire_stream(stream).to_word()];
+        client.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words)?;
+        return Ok(());
+    }
     client.state().push_words_in(stream, opcode, &all[..=N])?;
     let seen_by_host = ends == Ends::WithCall && client.end(fill.dst.0, 1)?.0 == Side::Pinned;
     if seen_by_host { client.synchronize(stream) } else { Ok(()) }

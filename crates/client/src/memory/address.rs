@@ -66,6 +66,10 @@ impl Memory {
             let block = self.heap.find(address);
             let device = self.device;
             let block = block.filter(|b| !b.tag.freed).ok_or(CudaError::INVALID_VALUE)?;
+            if block.tag.variables {
+                let (start, global) = self.variable_at(address).ok_or(CudaError::INVALID_VALUE)?;
+                return Ok(Place::Global { start, bytes: global.bytes });
+            }
             let (start, bytes, tag) = (block.address, block.bytes, block.tag);
             return Ok(Place::Device { start, bytes, device, tag });
         }
@@ -89,12 +93,10 @@ impl Memory {
         if let Some(Spot { start, bytes, tag, to_device }) = self.registered_at(address) {
             return Ok(Place::Registered { start, bytes, tag, to_device });
         }
-        match self.globals.range(..=address).next_back() {
-            Some((&start, global)) if address - start < global.bytes => {
-                Ok(Place::Global { start, bytes: global.bytes })
-            }
-            _ => Ok(Place::Pageable),
-        }
+        Ok(match self.variable_at(address) {
+            Some((start, global)) => Place::Global { start, bytes: global.bytes },
+            None => Place::Pageable,
+        })
     }
 
     /// What a kernel may reach through an address.
@@ -157,7 +159,12 @@ impl Memory {
         let side = self.side(address, bytes)?;
         let to_device = match side {
             Side::Pinned => self.registered_at(address).and_then(|spot| spot.to_device),
-            Side::Device | Side::Pageable => None,
+            Side::Device if self.is_device(address) => None,
+            // Another server may have a variable somewhere else.
+            Side::Device => {
+                self.variable_at(address).map(|(start, global)| global.present.wrapping_sub(start))
+            }
+            Side::Pageable => None,
         };
         Ok((side, address.wrapping_add(to_device.unwrap_or(0))))
     }

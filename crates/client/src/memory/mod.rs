@@ -16,6 +16,7 @@ pub(crate) mod virtual_memory;
 
 use channel::memfd::{Mapping, Reservation};
 use channel::message::Window;
+use core::ops::Range;
 use cuda_api::advice::AdviceMap;
 use cuda_api::constants::attach_flags;
 use cuda_api::{CUdevice, CUmemoryPool, CudaError};
@@ -23,7 +24,7 @@ use heap::{CHUNK_ALIGNMENT, Heap};
 use kept_file::KeptFile;
 use pools::Pools;
 use registered::Registered;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use virtual_memory::VirtualMemory;
@@ -46,6 +47,8 @@ pub(crate) struct DeviceTag {
     pub(crate) asked: u64,
     /// True if it was freed in a stream's order and waits to be used again.
     pub(crate) freed: bool,
+    /// True if it has variables of a module, or a copy of one: the program did not allocate it.
+    pub(crate) variables: bool,
 }
 
 /// What host memory that the device reaches is to the program.
@@ -80,6 +83,30 @@ pub(crate) struct Global {
     /// What the program asked for it by, and whether as one of those that host and device share.
     pub(crate) name: Vec<u8>,
     pub(crate) managed: bool,
+    /// Where the present server has it: the program keeps the address that it was told first.
+    pub(crate) present: u64,
+    pub(crate) copy: VariableCopy,
+}
+
+/// What is kept in the client's own memory of a variable that is not there itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VariableCopy {
+    /// Where; `None` before the program has written to the variable.
+    pub(crate) address: Option<u64>,
+    /// Parts of the variable that the program has written, which the copy has.
+    pub(crate) written: Vec<Range<u64>>,
+    /// The program has written to it in a way of which there is no copy.
+    pub(crate) incomplete: bool,
+}
+
+impl VariableCopy {
+    /// Notes a part that is written.
+    pub(crate) fn write(&mut self, part: Range<u64>) {
+        let meets = |other: &Range<u64>| other.start <= part.end && part.start <= other.end;
+        let met = self.written.extract_if(.., |other| meets(other));
+        let whole = met.fold(part.clone(), |a, b| a.start.min(b.start)..a.end.max(b.end));
+        self.written.push(whole);
+    }
 }
 
 /// The memory of a module's managed variables.
@@ -217,27 +244,53 @@ impl Memory {
         Ok(true)
     }
 
-    /// Modules of which the program knows variables of the device's, by their handles' words.
-    pub(crate) fn modules_with_globals(&self) -> BTreeSet<u64> {
-        let globals = self.globals.values().filter(|global| !global.managed);
-        globals.map(|global| global.module).collect()
-    }
-
-    /// The variables of a module that the program knows: address, name, whether host and device share
-    /// it.
-    pub(crate) fn globals_of(&self, module: u64) -> Vec<(u64, Vec<u8>, bool)> {
+    /// The variables of a module that the program knows, by the addresses that it has of them.
+    pub(crate) fn globals_of(&self, module: u64) -> Vec<(u64, Global)> {
         let globals = self.globals.iter().filter(|(_, global)| global.module == module);
-        globals.map(|(address, g)| (*address, g.name.clone(), g.managed)).collect()
+        globals.map(|(address, global)| (*address, global.clone())).collect()
     }
 
-    /// Forgets a variable that is not at that address any more.
-    pub(crate) fn forget_global(&mut self, address: u64) {
-        self.globals.remove(&address);
+    /// The variable that has all of a range, with its first address, unless it lies in memory of the
+    /// client's own.
+    pub(crate) fn foreign_variable(
+        &mut self,
+        address: u64,
+        bytes: u64,
+    ) -> Option<(u64, &mut Global)> {
+        if self.is_device(address) {
+            return None;
+        }
+        let (start, global) = self.globals.range_mut(..=address).next_back()?;
+        let holds = Window { address: *start, bytes: global.bytes }.contains(address, bytes);
+        (holds && !global.managed).then_some((*start, global))
     }
 
-    /// Notes a module's variable.
+    /// True if a module's variable lies at an address, wherever that is.
+    pub(crate) fn is_variable(&self, address: u64) -> bool {
+        match self.is_device(address) {
+            true => self.heap.find(address).is_some_and(|block| block.tag.variables),
+            false => {
+                self.managed_variable(address).is_some() || self.variable_at(address).is_some()
+            }
+        }
+    }
+
+    /// The variable at an address, with its first one.
+    fn variable_at(&self, address: u64) -> Option<(u64, &Global)> {
+        let (start, global) = self.globals.range(..=address).next_back()?;
+        (address - start < global.bytes).then_some((*start, global))
+    }
+
+    /// Notes where the present server has a variable.
+    pub(crate) fn move_global(&mut self, address: u64, present: u64) {
+        if let Some(global) = self.globals.get_mut(&address) {
+            global.present = present;
+        }
+    }
+
+    /// Notes a module's variable; the program may ask for it again.
     pub(crate) fn add_global(&mut self, address: u64, global: Global) {
-        self.globals.insert(address, global);
+        self.globals.entry(address).or_insert(global);
     }
 
     /// Maps a module's managed variables where the server has them.
@@ -276,7 +329,14 @@ impl Memory {
 
     /// Forgets the variables of a module that is unloaded.
     pub(crate) fn remove_globals_of(&mut self, module: u64) {
-        self.globals.retain(|_, global| global.module != module);
+        let heap = &mut self.heap;
+        self.globals.retain(|_, global| {
+            let stays = global.module != module;
+            if let Some(copy) = global.copy.address.filter(|_| !stays) {
+                heap.free(copy);
+            }
+            stays
+        });
         self.managed.retain(|_, variables| variables.module != module);
     }
 }

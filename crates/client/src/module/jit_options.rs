@@ -158,6 +158,7 @@ mod tests {
         assert_eq!(read.log_bytes(), (8, 64));
         let loaded = ModuleLoaded {
             managed: (0, 0),
+            variables_bytes: 0,
             flags: 0,
             info_log: b"a long message".to_vec(),
             error_log: b"line 3: no".to_vec(),

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 
 /// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
 /// does not ask the server each time.
-const EMPTY_CHUNKS_KEPT: usize = 1;
+pub(super) const EMPTY_CHUNKS_KEPT: usize = 1;
 
 /// How a server knows its device: it has one.
 pub(crate) const WIRE_DEVICE: CUdevice = 0;
@@ -21,6 +21,8 @@ struct Wanted {
     context: u64,
     bytes: u64,
     pool: CUmemoryPool,
+    /// It is for variables, not for the program.
+    variables: bool,
 }
 
 impl Client {
@@ -34,9 +36,24 @@ impl Client {
         if bytes == 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        let address = self.allocate_patiently(Wanted { context, bytes, pool })?;
+        let address = self.allocate_patiently(Wanted { context, bytes, pool, variables: false })?;
         self.note_memory(address, bytes, memory_note::FRESH);
         Ok(address)
+    }
+
+    /// Allocates device memory for variables of a module.
+    pub(super) fn allocate_variables(&self, bytes: u64) -> Result<u64, CudaError> {
+        self.allocate_variables_in(&mut self.memory(), bytes)
+    }
+
+    /// As [`Self::allocate_variables`], for who holds the memory's lock.
+    pub(super) fn allocate_variables_in(
+        &self,
+        memory: &mut Memory,
+        bytes: u64,
+    ) -> Result<u64, CudaError> {
+        let pool = CUmemoryPool::NULL;
+        self.allocate_in(memory, Wanted { context: 0, bytes, pool, variables: true })
     }
 
     /// Tells a server that looks for mistakes what became of memory.
@@ -61,8 +78,9 @@ impl Client {
     }
 
     fn allocate_in(&self, memory: &mut Memory, wanted: Wanted) -> Result<u64, CudaError> {
-        let Wanted { context, bytes, pool } = wanted;
-        let tag = DeviceTag { context, id: memory.new_id(), pool, asked: bytes, freed: false };
+        let Wanted { context, bytes, pool, variables } = wanted;
+        let (id, asked, freed) = (memory.new_id(), bytes, false);
+        let tag = DeviceTag { context, id, pool, asked, freed, variables };
         if let Some(address) = memory.heap.allocate(bytes, tag) {
             return Ok(address);
         }
@@ -84,7 +102,7 @@ impl Client {
     pub(crate) fn free(&self, address: u64) -> CUresult {
         let is_allocation = |memory: &mut Memory| {
             let block = memory.heap.block_mut(address);
-            block.is_some_and(|block| !block.tag.freed)
+            block.is_some_and(|block| !block.tag.freed && !block.tag.variables)
         };
         if !is_allocation(&mut self.memory()) {
             return Err(CudaError::INVALID_VALUE);
@@ -130,7 +148,8 @@ impl Client {
         self.reclaim(&mut memory, true);
         let blocks = memory.heap.blocks();
         let addresses: Vec<u64> = blocks
-            .filter(|block| block.tag.context == context && !block.tag.freed)
+            .filter(|block| block.tag.context == context)
+            .filter(|block| !block.tag.freed && !block.tag.variables)
             .map(|block| block.address)
             .collect();
         for address in addresses {

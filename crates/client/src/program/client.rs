@@ -44,6 +44,8 @@ pub(crate) struct Client {
     pub(crate) readers: AtomicU32,
     /// True once a module was loaded whose kernels may print.
     pub(crate) prints: AtomicBool,
+    /// The program knows variables that are the provider's.
+    pub(super) has_foreign_variables: AtomicBool,
     /// True if a failed assertion was shown.
     pub(crate) asserted: AtomicBool,
 }
@@ -75,6 +77,7 @@ impl Client {
             peers: Lock::new(Rank::Peers, Peers::new(device)),
             readers: AtomicU32::new(0),
             prints: AtomicBool::new(false),
+            has_foreign_variables: AtomicBool::new(false),
             asserted: AtomicBool::new(false),
         })
     }

@@ -31,6 +31,7 @@ mod stream_ordered;
 pub(crate) mod streams;
 pub(crate) mod submission;
 pub(crate) mod transfer;
+pub(crate) mod variables;
 mod virtual_memory;
 mod visible;
 mod wait;

@@ -2,19 +2,19 @@
 
 use crate::boundary::{In, Out};
 use crate::handles::{device_of, device_of_word};
-use crate::memory::Global;
 use crate::memory::fd_numbers::out_of_the_way;
+use crate::memory::{Global, VariableCopy};
 use crate::module::image_length::Image;
 use crate::module::jit_options::JitOptions;
 use crate::module::kernel_params::Layout;
 use crate::program::Client;
+use crate::program::allocate::EMPTY_CHUNKS_KEPT;
 use crate::program::submission::{
     Function, Module, ModuleSource, function_handle, wire_function, wire_module,
 };
 use channel::memfd::sealed_image;
 use channel::request::{
-    GetFunction, GetGlobal, ListFunctions, LoadModule, MODULE_PRINTS, SYMBOL_BYTES_MAX,
-    UnloadModule,
+    GetFunction, GetGlobal, ListFunctions, MODULE_PRINTS, SYMBOL_BYTES_MAX, UnloadModule,
 };
 use core::ffi::c_char;
 use core::sync::atomic::Ordering;
@@ -22,7 +22,6 @@ use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdeviceptr, CUfunction, CUresult, CudaError};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -52,18 +51,14 @@ impl Client {
         options: &JitOptions,
     ) -> Result<Handle, CudaError> {
         let start = Instant::now();
-        let module = Module { context, functions: BTreeMap::new(), source: Arc::clone(&source) };
-        let handle = self.state().modules.insert(module)?;
-        let (info_log_bytes, error_log_bytes) = options.log_bytes();
-        let request = LoadModule {
-            module: wire_module(handle),
-            image_bytes: source.image_bytes,
-            flags: 0,
-            info_log_bytes,
-            error_log_bytes,
-            options: source.options.clone(),
+        let module = Module {
+            context,
+            functions: BTreeMap::new(),
+            source: Arc::clone(&source),
+            place: None,
         };
-        let answer = self.call_load(source.image.as_fd(), &request);
+        let handle = self.state().modules.insert(module)?;
+        let answer = self.load_with_place(handle, &source, options.log_bytes());
         let loaded = answer.as_ref().ok().and_then(|(_, loaded, _)| loaded.as_ref());
         options.answer(loaded, start.elapsed());
         if loaded.is_some_and(|loaded| loaded.flags & MODULE_PRINTS != 0) {
@@ -72,7 +67,10 @@ impl Client {
         let loaded =
             answer.and_then(|(result, loaded, managed)| result.map(|()| (loaded, managed)));
         let Ok((loaded, managed)) = loaded else {
-            self.state().modules.remove(handle);
+            let module = self.state().modules.remove(handle);
+            if let Some((address, _)) = module.and_then(|module| module.place) {
+                self.memory().heap.free(address);
+            }
             return loaded.map(|_| handle);
         };
         if let (Some(loaded), Some(file)) = (loaded, managed) {
@@ -181,10 +179,18 @@ impl Client {
         for function in module.functions.into_values() {
             state.functions.remove(function);
         }
+        let place = module.place;
         let module = wire_module(handle);
         // Before the server can give the addresses to another module.
         memory.remove_globals_of(module.0 as u64);
-        state.push(&UnloadModule { module })
+        let posted = state.push(&UnloadModule { module });
+        drop(state);
+        // What uses the memory from now on comes behind the unloading, which waits for the kernels.
+        if let Some((address, _)) = place {
+            memory.heap.free(address);
+            self.release_chunks(&mut memory, EMPTY_CHUNKS_KEPT);
+        }
+        posted
     }
 
     /// The function of that name, given a handle at the first time.
@@ -273,8 +279,20 @@ impl Client {
         let (module, name) = (wire_module(module), name.to_bytes());
         let info = self.call(&GetGlobal { module, managed, name })?;
         let name = name.to_vec();
-        let global = Global { bytes: info.bytes, module: module.0 as u64, name, managed };
-        self.memory().add_global(info.address.0, global);
+        let global = Global {
+            bytes: info.bytes,
+            module: module.0 as u64,
+            name,
+            managed,
+            present: info.address.0,
+            copy: VariableCopy::default(),
+        };
+        let mut memory = self.memory();
+        if !managed && !memory.is_device(info.address.0) {
+            self.has_foreign_variables.store(true, Ordering::Relaxed);
+        }
+        memory.add_global(info.address.0, global);
+        drop(memory);
         pointer.set_if_wanted(info.address);
         bytes.set_if_wanted(info.bytes as usize);
         Ok(())

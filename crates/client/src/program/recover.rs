@@ -27,7 +27,7 @@ use channel::message::Message;
 use channel::region::{Region, STAGING_BYTES};
 use channel::request::{
     AdoptChunk, CreateEvent, CreateGreenStream, CreateStream, FUNCTION_ATTRIBUTES, GetFunction,
-    GetGlobal, GraphInstantiate, HostMap, LoadModule,
+    GraphInstantiate, HostMap,
 };
 use channel::signals::Blocked;
 use channel::wait::wake;
@@ -239,16 +239,7 @@ impl Client {
         }
         modules.sort_by_key(|(_, _, address)| *address);
         for (handle, source, managed_at) in &modules {
-            let module = wire_module(*handle);
-            let request = LoadModule {
-                module,
-                image_bytes: source.image_bytes,
-                flags: 0,
-                info_log_bytes: 0,
-                error_log_bytes: 0,
-                options: source.options.clone(),
-            };
-            let (result, loaded, file) = self.call_load(source.image.as_fd(), &request)?;
+            let ((result, loaded, file), in_place) = self.load_again(*handle, source)?;
             result?;
             if let (Some(loaded), Some(file)) = (loaded, file)
                 && (loaded.managed.0 != *managed_at
@@ -256,31 +247,15 @@ impl Client {
             {
                 losses.variables += 1;
             }
+            let kept = in_place || self.declare_variables(*handle, source)?;
+            losses.variables += u32::from(!kept);
         }
-        self.declare_functions()?;
-        // Variables that the program knows by address: what it and kernels wrote there is gone. So is
-        // what kernels wrote to others.
-        let known = self.memory().modules_with_globals();
-        losses.variables += known.len() as u32;
-        let unknown = modules.iter().filter(|(m, ..)| !known.contains(&(wire_module(*m).0 as u64)));
-        losses.variables += unknown
-            .filter(|(handle, source, _)| self.changed_variables(*handle, source))
-            .count() as u32;
-        for module in known {
-            let names = self.memory().globals_of(module);
-            for (address, name, managed) in names {
-                let module = cuda_api::CUmodule(module as usize);
-                let info = self.call(&GetGlobal { module, managed, name: &name })?;
-                if info.address.0 != address {
-                    self.memory().forget_global(address);
-                }
-            }
-        }
-        Ok(())
+        self.wait_for_variables()?;
+        self.declare_functions()
     }
 
     /// True if kernels of a module may have changed its variables on the lost server.
-    fn changed_variables(&self, module: Handle, source: &ModuleSource) -> bool {
+    pub(super) fn changed_variables(&self, module: Handle, source: &ModuleSource) -> bool {
         let launched: Vec<String> = {
             let mut state = self.state();
             // A graph's kernels are launched with it.

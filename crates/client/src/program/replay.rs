@@ -208,7 +208,13 @@ impl Client {
     /// As [`Self::accesses`], where other devices may do something with the same memory meanwhile: that
     /// is not known here.
     fn accesses_beside_others(&self, posted: &Posted, effects: &mut EffectsOfModules) -> Access {
-        let access = self.accesses(posted, effects);
+        let mut access = self.accesses(posted, effects);
+        let are_variables = |ranges: &[Range<u64>]| {
+            let memory = self.memory();
+            ranges.iter().any(|range| memory.is_variable(range.start))
+        };
+        access.reads_variables |= are_variables(&access.reads);
+        access.writes_variables |= are_variables(&access.writes);
         let mut ranges = access.reads.iter().chain(&access.writes);
         let shared =
             self.program.has_several() && ranges.any(|range| self.is_used_elsewhere(range.start));

@@ -32,7 +32,8 @@ impl Client {
             if let Some(address) = reused {
                 found.count(asked, bytes);
                 if let Some(block) = memory.heap.block_mut(address) {
-                    block.tag = DeviceTag { context, id, pool, asked, freed: false };
+                    block.tag =
+                        DeviceTag { context, id, pool, asked, freed: false, variables: false };
                 }
                 return Ok(address);
             }

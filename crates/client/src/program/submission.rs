@@ -55,6 +55,8 @@ pub(crate) struct Module {
     pub(crate) functions: BTreeMap<CString, Handle>,
     /// What it was loaded from: another device, or another server, loads it from the same.
     pub(crate) source: Arc<ModuleSource>,
+    /// Where its variables lie in the client's device memory: address, bytes.
+    pub(crate) place: Option<(u64, u64)>,
 }
 
 /// What a module is loaded from.

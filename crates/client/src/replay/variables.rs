@@ -8,6 +8,7 @@ use super::effects;
 use ptx::ast::StateSpace;
 use ptx::bytes::{u16_at, u32_at, u64_at};
 use ptx::fatbin::{EntryKind, Fatbin};
+use std::collections::BTreeSet;
 
 /// True if one of the kernels that were launched may have changed a variable that lies on the device.
 pub(crate) fn may_be_changed<'n>(
@@ -24,6 +25,55 @@ pub(crate) fn may_be_changed<'n>(
         }
         None => *in_code.get_or_insert_with(|| has_variables_in_code(image)),
     })
+}
+
+/// The names of an image's `__constant__` variables.
+pub(crate) fn constants(image: &[u8]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for text in ptx::embedded::texts(image).unwrap_or_default() {
+        let end = text.bytes.iter().position(|byte| *byte == 0).unwrap_or(text.bytes.len());
+        let Ok(module) = ptx::parse_bytes(&text.bytes[..end]) else { continue };
+        let constants = module.variables.iter().filter(|v| v.space == StateSpace::Const);
+        names.extend(constants.map(|variable| module.name(variable.name).to_owned()));
+    }
+    for cubin in cubins(image) {
+        names.extend(constants_of(&cubin).unwrap_or_default());
+    }
+    names
+}
+
+/// The cubins of an image that can be read.
+fn cubins(image: &[u8]) -> Vec<Vec<u8>> {
+    if image.starts_with(b"\x7fELF") {
+        return vec![image.to_vec()];
+    }
+    let Ok(fatbin) = Fatbin::read(image) else { return Vec::new() };
+    let cubins = fatbin.entries.iter().filter(|entry| entry.kind == EntryKind::Elf);
+    cubins.filter_map(|entry| entry.payload().ok()).map(|cubin| cubin.into_owned()).collect()
+}
+
+/// `None` for a damaged file.
+fn constants_of(cubin: &[u8]) -> Option<Vec<String>> {
+    let sections = sections(cubin)?;
+    let names = sections.get(usize::from(u16_at(cubin, 62)?))?.2;
+    let name_at = |table: usize, name: usize| -> Option<&str> {
+        let text = cubin.get(table.checked_add(name)?..)?;
+        core::str::from_utf8(&text[..text.iter().position(|byte| *byte == 0)?]).ok()
+    };
+    let is_bank = |number: usize| {
+        let section = sections.get(number)?;
+        name_at(names, section.0).map(|name| name.starts_with(".nv.constant3"))
+    };
+    let Some((_, _, symbols, bytes, link)) = sections.iter().find(|s| s.1 == SYMBOLS) else {
+        return Some(Vec::new());
+    };
+    let texts = sections.get(*link)?.2;
+    let symbols = cubin.get(*symbols..symbols.checked_add(*bytes)?)?;
+    let of_bank = |symbol: &[u8]| -> Option<String> {
+        let in_bank = symbol[4] & 15 == OBJECT && is_bank(usize::from(u16_at(symbol, 6)?))?;
+        in_bank.then(|| name_at(texts, u32_at(symbol, 0)? as usize).map(str::to_owned))?
+    };
+    Some(symbols.chunks_exact(24).filter_map(of_bank).collect())
 }
 
 /// True if one of an image's texts has a variable that kernels can change.

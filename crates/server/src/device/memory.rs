@@ -1,7 +1,7 @@
 //! Device memory: reserved addresses, physical memory, and the one mapped at the other.
 
 use super::share::{gone, made};
-use super::{Share, Stream};
+use super::{CheckedRange, Share, Stream};
 use cuda_api::constants::vmm;
 use cuda_api::{
     CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, CUresult, CUstream, CudaError,
@@ -219,6 +219,19 @@ fn is_untouched_file(fd: &OwnedFd) -> bool {
     // SAFETY: the fd is open, the local is written.
     let answer = unsafe { libc::fstat(fd.as_raw_fd(), &mut stat) };
     answer == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFREG && stat.st_blocks == 0
+}
+
+/// Writes bytes into a client's device memory, at once.
+pub fn write(share: &Share, to: CheckedRange, bytes: &[u8]) -> CUresult {
+    debug_assert_eq!(to.bytes(), bytes.len() as u64);
+    let t = share.device().table();
+    // SAFETY: the range is the session's (CheckedRange), the bytes are there until the copy has been
+    // waited for. The default stream has no other work than such copies and fills, which end.
+    unsafe {
+        let to = CUdeviceptr(to.address());
+        t.cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), CUstream::NULL)?;
+        t.cuStreamSynchronize(CUstream::NULL)
+    }
 }
 
 /// A chunk of a client's device memory: physical memory of its own, mapped, readable and

@@ -61,7 +61,7 @@ pub use graph::{Condition, GraphBuilder, GraphExec};
 pub use host::HostRegistration;
 pub use linking::link;
 pub use managed::{ManagedRoom, ManagedVariables};
-pub use memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk};
+pub use memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk, write};
 pub use module::{BuildLog, IMAGE_PADDING_BYTES, JitOption, Module};
 pub use partition::{SmCount, SmLease, SmPlaces};
 pub use range::CheckedRange;

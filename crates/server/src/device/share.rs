@@ -229,6 +229,23 @@ impl Share {
         }
     }
 
+    /// Says where variables of the modules lie that this share loads next: an address and `how`, one of
+    /// [`variable_place`](cuda_api::extension::variable_place). Answers how many bytes the variables of
+    /// the last one need that was measured. Only for a provider with tenants.
+    pub fn place_variables(
+        &self,
+        (address, bytes): (u64, u64),
+        how: u32,
+    ) -> Result<u64, CudaError> {
+        let (Some(extension), Some(tenant)) = (self.device.extension(), self.tenant) else {
+            return Err(CudaError::NOT_SUPPORTED);
+        };
+        let mut needed = 0;
+        // SAFETY: the local is written; the rest are values.
+        unsafe { (extension.tenant_place_variables)(tenant, address, bytes, how, &mut needed)? };
+        Ok(needed)
+    }
+
     /// Ends everything of the share that runs or waits, if the provider can. Returns whether it
     /// did: else what runs has to be waited for.
     pub fn end_work(&self) -> bool {

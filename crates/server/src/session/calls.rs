@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::account::Charge;
-use super::code::Code;
+use super::code::{Code, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace};
 use super::image::Image;
 use super::meter::{KernelCounters, KernelMeter};
 use super::modules::LoadedModule;
@@ -15,12 +15,14 @@ use channel::message::Message;
 use channel::request::{
     AdoptChunk, ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime,
     ElapsedTimeReply, EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction,
-    GetGlobal, GlobalInfo, HostMap, HostUnmap, ImportMemory, LOG_BYTES_MAX, LargestCluster,
-    ListFunctions, LoadModule, MODULE_PRINTS, MemoryInfo, MemoryInfoReply, MemoryNote,
-    ModuleLoaded, NAMES_BYTES_MAX, ReplaceMapAddress, Request, Reset,
+    GetGlobal, GlobalInfo, HostMap, HostUnmap, ImportMemory, KEEPS_VALUES, LOG_BYTES_MAX,
+    LargestCluster, ListFunctions, LoadModule, MODULE_PRINTS, MemoryInfo, MemoryInfoReply,
+    MemoryNote, ModuleLoaded, NAMES_BYTES_MAX, PLACES_VARIABLES, ReplaceMapAddress, Request, Reset,
+    WaitIdle,
 };
 use channel::ring::Record;
 use channel::socket::ReceiveError;
+use cuda_api::extension::variable_place;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
 use ptx::module_state::State;
 use std::ffi::CStr;
@@ -109,6 +111,10 @@ impl Session {
         Ok(MemoryInfoReply { free_bytes, total_bytes })
     }
 
+    pub(super) fn answer_when_idle(&mut self, _: WaitIdle) -> Result<(), CudaError> {
+        self.wait_idle()
+    }
+
     pub(super) fn reset(&mut self, _: Reset) -> Result<(), CudaError> {
         self.wait_idle()?;
         self.clear();
@@ -155,8 +161,17 @@ impl Session {
             Ok(checked) => checked,
             Err(error) => return (Err(error), loaded),
         };
-        let Code { image, may_print, placed, state } = match self.prepare(image, bytes) {
-            Ok(code) => code,
+        let place = match self.place_of(request) {
+            Ok(place) => place,
+            Err(error) => return (Err(error), loaded),
+        };
+        let prepared = self.prepare((image, bytes), place, options.is_empty());
+        let Code { image, may_print, placed, state } = match prepared {
+            Ok(Prepared::Code(code)) => code,
+            Ok(Prepared::NeedsPlace(bytes)) => {
+                loaded.variables_bytes = bytes;
+                return (Ok(()), loaded);
+            }
             Err(error) => return (Err(error), loaded),
         };
         if may_print {
@@ -179,6 +194,14 @@ impl Session {
             State::Unknown => Module::load(&self.share, image, &options, logs),
         };
         (loaded.info_log, loaded.error_log) = (info, error);
+        if self.share.is_tenant() && place.is_some() {
+            let needed = self.share.place_variables((0, 0), variable_place::NONE);
+            loaded.variables_bytes = needed.unwrap_or(0);
+            if module.is_err() && loaded.variables_bytes > 0 {
+                self.memory.take_managed();
+                return (Ok(()), loaded);
+            }
+        }
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();
         let kept = module.and_then(|module| {
@@ -208,6 +231,22 @@ impl Session {
             Ok(charge.is_some())
         })?;
         charge.ok_or(CudaError::OUT_OF_MEMORY)
+    }
+
+    /// Where the client wants variables; `None` if it leaves that to the provider.
+    fn place_of(&self, request: &LoadModule) -> Result<Option<VariablePlace>, CudaError> {
+        if request.flags & !(PLACES_VARIABLES | KEEPS_VALUES) != 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        if request.flags & PLACES_VARIABLES == 0 {
+            return Ok(None);
+        }
+        let (address, bytes) = request.place;
+        self.memory.device_range(address, bytes)?;
+        if !address.is_multiple_of(VARIABLES_ALIGN_BYTES) {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        Ok(Some(VariablePlace { address, bytes, kept: request.flags & KEEPS_VALUES != 0 }))
     }
 
     fn keep_module(
@@ -335,9 +374,6 @@ fn read_image(
     request: &LoadModule,
     file: &OwnedFd,
 ) -> Result<(Image, Vec<u8>, Vec<JitOption>), CudaError> {
-    if request.flags != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
     let sealed = SealedBytes::open(file, IMAGE_BYTES_MAX).map_err(|_| CudaError::INVALID_VALUE)?;
     let length = usize::try_from(request.image_bytes).map_err(|_| CudaError::INVALID_VALUE)?;
     let bytes = sealed.get(..length).ok_or(CudaError::INVALID_VALUE)?;

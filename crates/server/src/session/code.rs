@@ -5,13 +5,15 @@
 //! other process reaches them. So the part that the driver would take is looked for in a fat binary,
 //! and where that has managed variables they are placed here, in memory that client, server and
 //! device have at the same addresses, and their addresses written into the code. An image without
-//! any is loaded as it came.
+//! any is loaded as it came. Other variables lie in the client's device memory, where the client gives
+//! them a place, so that they outlive this server.
 
 use super::Session;
 use super::image::Image;
 use crate::device::{self, Share};
 use cuda_api::CudaError;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR};
+use cuda_api::extension::variable_place;
 use cuda_api::link::unpack;
 use ptx::fatbin::{Fatbin, PtxChoice};
 use ptx::managed::Managed;
@@ -25,9 +27,39 @@ const INPUT_PTX: c_uint = 1;
 const INPUT_FATBINARY: c_uint = 2;
 const INPUT_OBJECT: c_uint = 3;
 
-/// Managed variables that were placed here, by name: first address and bytes. The provider has
+/// Variables that were placed here, by name: first address and bytes. The provider has
 /// variables of the same names, which nothing uses.
 pub type Placed = BTreeMap<String, (u64, u64)>;
+
+/// Where a client wants variables.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VariablePlace {
+    /// First address, a multiple of [`VARIABLES_ALIGN_BYTES`].
+    pub(super) address: u64,
+    /// Room, bytes; none asks how much is needed.
+    pub(super) bytes: u64,
+    /// The values lie there.
+    pub(super) kept: bool,
+}
+
+/// What became of the variables of code that lie in the device's memory.
+enum Unmanaged {
+    /// They need a place of so many bytes.
+    Needs(u64),
+    /// The code that uses them there, and where each of them is.
+    Placed(Vec<u8>, Placed),
+}
+
+/// Variables begin at a multiple of this: more than any of them asks for.
+pub(super) const VARIABLES_ALIGN_BYTES: u64 = 256;
+
+/// What became of an image.
+pub(super) enum Prepared {
+    /// It can be loaded.
+    Code(Code),
+    /// Its variables need a place of so many bytes.
+    NeedsPlace(u64),
+}
 
 /// An image made ready.
 pub(super) struct Code {
@@ -35,20 +67,33 @@ pub(super) struct Code {
     pub(super) image: Vec<u8>,
     /// True if its kernels may print.
     pub(super) may_print: bool,
-    /// Its managed variables, if the provider does not place them.
+    /// Its variables that the provider does not place.
     pub(super) placed: Placed,
     /// What of it could change: it says who else may use what is loaded.
     pub(super) state: State,
 }
 
 impl Session {
-    /// Makes an image ready whose structure was checked.
-    pub(super) fn prepare(&mut self, image: Image, bytes: Vec<u8>) -> Result<Code, CudaError> {
+    /// Makes an image ready whose structure was checked, for a module of that handle.
+    pub(super) fn prepare(
+        &mut self,
+        (image, bytes): (Image, Vec<u8>),
+        place: Option<VariablePlace>,
+        plain: bool,
+    ) -> Result<Prepared, CudaError> {
         let fetches = self.can_fetch_printed();
         if self.share.is_tenant() {
+            if let Some(place) = place {
+                let how = match place {
+                    VariablePlace { bytes: 0, .. } => variable_place::MEASURE,
+                    VariablePlace { kept: true, .. } => variable_place::KEPT,
+                    VariablePlace { .. } => variable_place::NEW,
+                };
+                self.share.place_variables((place.address, place.bytes), how)?;
+            }
             let may_print = fetches && image.may_print(&bytes);
             let (placed, state) = (Placed::new(), State::Unknown);
-            return Ok(Code { image: bytes, may_print, placed, state });
+            return Ok(Prepared::Code(Code { image: bytes, may_print, placed, state }));
         }
         let linked = linked(&self.share, &bytes)?;
         let (part, may_print) = match &linked {
@@ -61,13 +106,81 @@ impl Session {
             }
         };
         let may_print = fetches && may_print;
-        if let Some((image, placed)) = self.place_managed(&part)? {
-            return Ok(Code { image, may_print, placed, state: State::Unknown });
+        let mut code = self.place_managed(&part)?;
+        let mut state = match &code {
+            Some(_) => State::Unknown,
+            None => state_of(&part),
+        };
+        let variable = matches!(state, State::Variables(_)) || code.is_some();
+        if let Some(place) = place.filter(|_| variable) {
+            let cubin = match &code {
+                Some((cubin, _)) => Some(Cow::Borrowed(&cubin[..])),
+                None => self.cubin_of(&part, plain),
+            };
+            match self.place_unmanaged(cubin, place)? {
+                Some(Unmanaged::Needs(bytes)) => return Ok(Prepared::NeedsPlace(bytes)),
+                Some(Unmanaged::Placed(image, mut placed)) => {
+                    match code.take() {
+                        Some((_, managed)) => placed.extend(managed),
+                        // What is left under the variables' names is of no use to anybody.
+                        None => state = state_of(&image),
+                    }
+                    code = Some((image, placed));
+                }
+                None => {}
+            }
         }
-        let state = state_of(&part);
+        if let Some((image, placed)) = code {
+            return Ok(Prepared::Code(Code { image, may_print, placed, state }));
+        }
         drop(part);
         let image = linked.unwrap_or(bytes);
-        Ok(Code { image, may_print, placed: Placed::new(), state })
+        Ok(Prepared::Code(Code { image, may_print, placed: Placed::new(), state }))
+    }
+
+    /// Code as a cubin, in which addresses can be written. A text is compiled, if it is to be compiled
+    /// without options; the result is kept for the load that follows with a place.
+    fn cubin_of<'a>(&mut self, code: &'a [u8], plain: bool) -> Option<Cow<'a, [u8]>> {
+        match Image::check(code).ok()? {
+            Image::Elf => Some(Cow::Borrowed(code)),
+            Image::Text if plain => {
+                let kept = self.compiled.take().filter(|(text, _)| *text == code);
+                let cubin = match kept {
+                    Some((_, cubin)) => cubin,
+                    None => device::link(&self.share, &[(INPUT_PTX, code)]).ok()?,
+                };
+                self.compiled = Some((code.to_vec(), cubin.clone()));
+                Some(Cow::Owned(cubin))
+            }
+            _ => None,
+        }
+    }
+
+    /// Places the variables of code in the client's memory, if it has any that can be placed. Others
+    /// stay the driver's.
+    fn place_unmanaged(
+        &mut self,
+        cubin: Option<Cow<'_, [u8]>>,
+        place: VariablePlace,
+    ) -> Result<Option<Unmanaged>, CudaError> {
+        let found = cubin.and_then(|cubin| Some((Managed::find_unmanaged(&cubin).ok()?, cubin)));
+        let Some((found, cubin)) = found.filter(|(found, _)| !found.is_empty()) else {
+            self.compiled = None;
+            return Ok(None);
+        };
+        if place.bytes < found.bytes() {
+            return Ok(Some(Unmanaged::Needs(found.bytes())));
+        }
+        self.compiled = None;
+        let mut cubin = cubin.into_owned();
+        found.place(&mut cubin, place.address);
+        if !place.kept {
+            let range = self.memory.device_range(place.address, found.bytes())?;
+            device::write(&self.share, range, &found.first_values(place.address))?;
+        }
+        let placed = found.variables().iter();
+        let placed = placed.map(|(name, v)| (name.clone(), (place.address + v.offset, v.bytes)));
+        Ok(Some(Unmanaged::Placed(cubin, placed.collect())))
     }
 
     /// Places the managed variables of code, if it has any: the code that uses them there, and where

@@ -81,6 +81,7 @@ impl Session {
                 MemoryInfo => memory_info,
                 PrintfDrain => drain_printf,
                 Reset => reset,
+                WaitIdle => answer_when_idle,
                 ElapsedTime => elapsed_time,
                 GetFunction => get_function,
                 GetGlobal => get_global,

@@ -117,6 +117,8 @@ struct Session {
     /// The session's own stream, for clearing memory, where the provider has tenants. Elsewhere
     /// there are no streams but those of programs, because all share the device's queues.
     internal: Option<Stream>,
+    /// A text that was compiled to see how much room its variables need, and its cubin.
+    compiled: Option<(Vec<u8>, Vec<u8>)>,
     modules: Modules,
     retired: Retired,
     callbacks: Callbacks,

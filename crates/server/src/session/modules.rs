@@ -23,7 +23,7 @@ pub struct LoadedModule {
     pub may_print: bool,
     /// First addresses of the globals that were asked for.
     pub globals: Vec<u64>,
-    /// Where its managed variables are, if the provider has not placed them.
+    /// Where its variables are that the provider has not placed.
     pub placed: Placed,
     /// The memory of variables that the client reaches too. Dropped after the module.
     pub managed: Option<ManagedVariables>,

@@ -235,6 +235,7 @@ impl Session {
                 &link.counters,
                 &link.scheduling,
             ),
+            compiled: None,
             internal: share.is_tenant().then(|| Stream::new(&share, 0)).transpose()?,
             modules: Modules::new(),
             retired: Retired::new(&share),

@@ -33,7 +33,7 @@ cuda_api::linked_symbols! {
     cuGreenCtxDestroy cuGreenCtxStreamCreate cuCtxFromGreenCtx cuGraphKernelNodeGetParams_v2
     cuGraphKernelNodeSetParams_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
-    openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
+    openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantPlaceVariables openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
     openmpsTenantLimit openmpsDeviceDescribe openmpsDeviceCodeStore openmpsTenantKernels openmpsTenantTrace openmpsTenantTraceTake
     cuStreamGetId cuOccupancyMaxActiveBlocksPerMultiprocessor
 }

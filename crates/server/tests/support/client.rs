@@ -157,6 +157,7 @@ impl Client {
             module,
             image_bytes: image.len() as u64,
             flags: 0,
+            place: (0, 0),
             info_log_bytes: 100,
             error_log_bytes: 100,
             options: vec![JitOption { option: 0, value: 32 }],

@@ -721,6 +721,18 @@ pub fn extension() -> &'static Extension {
         // Images have no managed variables here.
         Ok(())
     }
+    unsafe extern "C" fn place_variables(
+        _: u64,
+        _: u64,
+        _: u64,
+        _: c_uint,
+        needed: *mut u64,
+    ) -> CUresult {
+        // Nor any others.
+        // SAFETY: the server gives a local.
+        unsafe { *needed = 0 };
+        Ok(())
+    }
     unsafe extern "C" fn memory(_: u64, _: u64, _: u64, _: u32) -> CUresult {
         Err(CudaError::NOT_SUPPORTED)
     }
@@ -775,6 +787,7 @@ pub fn extension() -> &'static Extension {
         tenant_printf: printf,
         tenant_work: work,
         tenant_place_managed: place_managed,
+        tenant_place_variables: place_variables,
         tenant_memory: memory,
         tenant_limit: limit,
         tenant_usage: usage,

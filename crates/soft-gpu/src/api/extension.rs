@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
@@ -17,6 +17,7 @@ use crate::device::memory::device_directory;
 use crate::device::settings::{Settings, installed_devices};
 use crate::device::tenant::{Tenant, TenantId};
 use crate::device::turn::TurnFile;
+use crate::device::variable_place::VariablePlace;
 use crate::device::{attributes, identity};
 use crate::error::{Error, Result};
 
@@ -58,6 +59,7 @@ macro_rules! extension {
             tenant_printf: openmpsTenantPrintf,
             tenant_work: openmpsTenantWork,
             tenant_place_managed: openmpsTenantPlaceManaged,
+            tenant_place_variables: openmpsTenantPlaceVariables,
             tenant_memory: openmpsTenantMemory,
             tenant_limit: openmpsTenantLimit,
             tenant_usage: openmpsTenantUsage,
@@ -150,6 +152,17 @@ extension! {
         tenant: u64, place: Option<PlaceManaged>, data: *mut c_void,
     ) {
         driver()?.tenant_of(tenant)?.place_managed(place.map(|place| (place, data.address())));
+        Ok(())
+    }
+
+    fn openmpsTenantPlaceVariables(
+        tenant: u64, address: u64, bytes: u64, how: c_uint, needed: *mut u64,
+    ) {
+        let tenant = driver()?.tenant_of(tenant)?;
+        let place = VariablePlace::new(address, bytes, how).ok_or(Error::INVALID_VALUE)?;
+        let mut variables = tenant.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *variables, place);
+        needed.set_if_wanted(before.needed());
         Ok(())
     }
 

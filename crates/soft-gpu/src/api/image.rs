@@ -15,6 +15,7 @@ use crate::device::capability::Capability;
 use crate::device::limits::{REGISTERS_PER_THREAD_MAX, THREADS_PER_BLOCK_MAX};
 use crate::device::memory::AllocationKind;
 use crate::device::tenant::Tenant;
+use crate::device::variable_place::VariablePlace;
 use crate::device::{Device, say};
 use crate::error::{Error, Result};
 
@@ -173,6 +174,8 @@ struct VariableMemory<'a> {
     tenant: &'a Arc<Tenant>,
     context: u64,
     allocated: Vec<u64>,
+    /// Where the variables lie.
+    place: VariablePlace,
 }
 
 impl ModuleMemory for VariableMemory<'_> {
@@ -182,6 +185,15 @@ impl ModuleMemory for VariableMemory<'_> {
         align: u64,
         writable: bool,
     ) -> std::result::Result<u64, OutOfMemory> {
+        if let Some(address) = self.place.take(bytes, align) {
+            if !self.place.keeps() {
+                self.store(address, bytes, |to| {
+                    // SAFETY: [`Self::store`] says that the range is the tenant's, and mapped.
+                    unsafe { to.write_bytes(0, bytes as usize) };
+                });
+            }
+            return Ok(address);
+        }
         let kind = AllocationKind::Module { writable };
         let address = self
             .device
@@ -229,10 +241,23 @@ impl ModuleMemory for VariableMemory<'_> {
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
+        let own = self.allocated.iter().any(|start| *start == address);
+        if own || !self.place.keeps() {
+            self.store(address, bytes.len() as u64, |to| {
+                // SAFETY: [`Self::store`] says that the range is the tenant's, and mapped.
+                unsafe { to.copy_from(bytes.as_ptr(), bytes.len()) };
+            });
+        }
+    }
+}
+
+impl VariableMemory<'_> {
+    /// Has `store` write a range, if it is the tenant's; it is mapped meanwhile, and nobody knows the
+    /// module yet.
+    fn store(&self, address: u64, bytes: u64, store: impl FnOnce(*mut u8)) {
         let mapped = self.tenant.space.access();
-        if self.tenant.space.contains(address, bytes.len() as u64) {
-            // SAFETY: checked, and mapped while `mapped` lives; nobody knows the module yet.
-            unsafe { (address as *mut u8).copy_from(bytes.as_ptr(), bytes.len()) };
+        if self.tenant.space.contains(address, bytes) {
+            store(address as *mut u8);
         }
         drop(mapped);
     }
@@ -308,14 +333,25 @@ impl Driver {
             self.report(logs, &Refusal { error: Error::INVALID_SOURCE, why });
             return Err(Error::INVALID_SOURCE);
         }
+        let place =
+            std::mem::take(&mut *tenant.variables.lock().unwrap_or_else(PoisonError::into_inner));
         let mut memory = VariableMemory {
             driver: self,
             device: &self.device,
             tenant,
             context,
             allocated: Vec::new(),
+            place,
         };
-        match simt::load_module(text, &mut memory, self.tier()) {
+        let loaded = simt::load_module(text, &mut memory, self.tier());
+        if loaded.is_ok() && memory.place.needed() > 0 {
+            for address in memory.allocated {
+                let _ = self.device.free(address, |_| true);
+            }
+            *tenant.variables.lock().unwrap_or_else(PoisonError::into_inner) = memory.place;
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        match loaded {
             Ok(module) => {
                 let (memory, registers_max) =
                     (memory.allocated, logs.registers(self.device.settings.capability));

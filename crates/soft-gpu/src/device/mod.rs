@@ -34,6 +34,7 @@ pub mod trace;
 pub mod transfer;
 pub mod turn;
 pub mod values;
+pub mod variable_place;
 mod worker;
 
 use std::collections::HashMap;

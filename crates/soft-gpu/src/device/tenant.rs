@@ -11,6 +11,7 @@ use super::account::Account;
 use super::host::HostCalls;
 use super::printf::PrintfFifo;
 use super::slab::Key;
+use super::variable_place::VariablePlace;
 use crate::error::{Error, Result};
 use cuda_api::extension::PlaceManaged;
 use simt::kernel::{Range, RangeMap, RangeSource};
@@ -44,6 +45,8 @@ pub struct Tenant {
     pub assertions: PrintfFifo,
     /// Who says where managed variables lie, and with which data.
     managed: Mutex<Option<(PlaceManaged, u64)>>,
+    /// Where variables of its modules lie.
+    pub variables: Mutex<VariablePlace>,
     error: AtomicU32,
     fault: Mutex<Option<String>>,
     ended: AtomicBool,
@@ -93,6 +96,7 @@ impl Tenant {
             printf,
             assertions: PrintfFifo::default(),
             managed: Mutex::new(None),
+            variables: Mutex::default(),
             error: AtomicU32::new(0),
             fault: Mutex::new(None),
             ended: AtomicBool::new(false),

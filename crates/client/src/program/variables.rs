@@ -1,0 +1,183 @@
+//! Module variables: their place in the client's own device memory, which outlives servers, and copies
+//! there of those that stay the provider's.
+//!
+//! Where an image allows it, a module's variables lie in memory that the client allocates for them
+//! (`channel/src/request/module.rs`). `__constant__` variables on NVIDIA's driver cannot: what the
+//! program writes to them goes to a copy first and from there to the variable, in the same stream, so
+//! that the copy is what the variable is to have.
+
+use super::Client;
+use super::submission::{ModuleSource, wire_module};
+use crate::memory::Global;
+use crate::replay::variables;
+use channel::request::{
+    GetGlobal, KEEPS_VALUES, LoadModule, ModuleLoaded, PLACES_VARIABLES, WaitIdle,
+};
+use core::sync::atomic::Ordering;
+use cuda_api::handle::Handle;
+use cuda_api::{CUresult, CUstream, CudaError, Word, number};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What came of a load: its result, what is said of it, the file of managed variables.
+type Answer = (CUresult, Option<ModuleLoaded>, Option<OwnedFd>);
+
+impl Client {
+    /// Loads a module, with its variables in memory of this client's if they can lie there.
+    pub(super) fn load_with_place(
+        &self,
+        module: Handle,
+        source: &ModuleSource,
+        (info_log_bytes, error_log_bytes): (u32, u32),
+    ) -> Result<Answer, CudaError> {
+        let mut request = LoadModule {
+            module: wire_module(module),
+            image_bytes: source.image_bytes,
+            // A server that looks for mistakes sees more of them around memory of its own.
+            flags: if self.wants_notes() { 0 } else { PLACES_VARIABLES },
+            place: (0, 0),
+            info_log_bytes,
+            error_log_bytes,
+            options: source.options.clone(),
+        };
+        let answer = self.call_load(source.image.as_fd(), &request)?;
+        let needed = answer.1.as_ref().map_or(0, |loaded| loaded.variables_bytes);
+        if answer.0.is_err() || needed == 0 {
+            return Ok(answer);
+        }
+        match self.allocate_variables(needed) {
+            Ok(address) => {
+                request.place = (address, needed);
+                // Before it is loaded: another server that takes over now finds it so.
+                if let Some(module) = self.state().modules.get_mut(module) {
+                    module.place = Some(request.place);
+                }
+            }
+            // They have room where others cannot be, or the load fails.
+            Err(CudaError::OUT_OF_MEMORY) => request.flags = 0,
+            Err(error) => return Err(error),
+        }
+        self.call_load(source.image.as_fd(), &request)
+    }
+
+    /// Loads a module at another server, with its variables where they are. False if they have first
+    /// values again.
+    pub(super) fn load_again(
+        &self,
+        module: Handle,
+        source: &ModuleSource,
+    ) -> Result<(Answer, bool), CudaError> {
+        let place = self.state().modules.get(module).and_then(|module| module.place);
+        let mut request = LoadModule {
+            module: wire_module(module),
+            image_bytes: source.image_bytes,
+            flags: if place.is_some() { PLACES_VARIABLES | KEEPS_VALUES } else { 0 },
+            place: place.unwrap_or_default(),
+            info_log_bytes: 0,
+            error_log_bytes: 0,
+            options: source.options.clone(),
+        };
+        let answer = self.call_load(source.image.as_fd(), &request)?;
+        if answer.1.as_ref().is_none_or(|loaded| loaded.variables_bytes == 0) {
+            return Ok((answer, place.is_some()));
+        }
+        // Another version of the server may need more room: then it has them itself.
+        request.flags = 0;
+        Ok((self.call_load(source.image.as_fd(), &request)?, false))
+    }
+
+    /// Where to write what the program writes to a variable that is the provider's: its copy, from
+    /// which the variable is then written. `None` for all other memory.
+    pub(crate) fn copy_of_variable(
+        &self,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Option<u64>, CudaError> {
+        if !self.has_foreign_variables.load(Ordering::Relaxed) || bytes == 0 {
+            return Ok(None);
+        }
+        let mut memory = self.memory();
+        let Some((start, variable)) = memory.foreign_variable(address, bytes) else {
+            return Ok(None);
+        };
+        let copy = match variable.copy.address {
+            Some(copy) => copy,
+            None => {
+                let whole = variable.bytes;
+                match self.allocate_variables_in(&mut memory, whole) {
+                    Ok(copy) => copy,
+                    Err(CudaError::OUT_OF_MEMORY) => {
+                        drop(memory);
+                        self.write_unseen(address);
+                        return Ok(None);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let Some((_, variable)) = memory.foreign_variable(address, bytes) else {
+            return Ok(None);
+        };
+        variable.copy.address = Some(copy);
+        variable.copy.write(address - start..address - start + bytes);
+        Ok(Some(copy + (address - start)))
+    }
+
+    /// Where the present server has what the program knows by an address.
+    pub(crate) fn present_address(&self, address: u64) -> u64 {
+        if !self.has_foreign_variables.load(Ordering::Relaxed) {
+            return address;
+        }
+        let mut memory = self.memory();
+        let variable = memory.foreign_variable(address, 1);
+        variable.map_or(address, |(start, variable)| variable.present + (address - start))
+    }
+
+    /// Notes that the program writes to what may be a variable of the provider's, without a copy: after
+    /// a server's end the program is told.
+    pub(crate) fn write_unseen(&self, address: u64) {
+        if !self.has_foreign_variables.load(Ordering::Relaxed) {
+            return;
+        }
+        if let Some((_, variable)) = self.memory().foreign_variable(address, 1) {
+            variable.copy.incomplete = true;
+        }
+    }
+
+    /// Gives the variables of a module that are the provider's what the program wrote to them. False if
+    /// something else may have been in them.
+    pub(super) fn declare_variables(
+        &self,
+        module: Handle,
+        source: &ModuleSource,
+    ) -> Result<bool, CudaError> {
+        let wire = wire_module(module);
+        let known = self.memory().globals_of(wire.0 as u64);
+        let image = source.bytes();
+        let constants = image.map(|image| variables::constants(&image)).unwrap_or_default();
+        let mut kept = !self.changed_variables(module, source);
+        for (address, Global { bytes, name, managed, copy, .. }) in known {
+            let info = self.call(&GetGlobal { module: wire, managed, name: &name })?;
+            self.memory().move_global(address, info.address.0);
+            if managed {
+                continue;
+            }
+            let constant = core::str::from_utf8(&name).is_ok_and(|name| constants.contains(name));
+            kept &= constant && !copy.incomplete && info.address.0 == address;
+            for part in copy.written.iter().filter(|_| info.bytes == bytes) {
+                let Some(from) = copy.address else { continue };
+                let (to, from) = (info.address.0 + part.start, from + part.start);
+                let words = [to, from, part.end - part.start, CUstream::NULL.to_word()];
+                self.state().push_words(number::cuMemcpyDtoDAsync_v2, &words)?;
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Waits for what [`Self::declare_variables`] has posted.
+    pub(super) fn wait_for_variables(&self) -> CUresult {
+        match self.has_foreign_variables.load(Ordering::Relaxed) {
+            true => self.call(&WaitIdle {}),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """What programs notice of others that fault, of servers that die and of upgrades; writes JSON.
 
-    recovery.py DIST [--output FILE] [--ways native,mps,openmps,standby] [--rounds N] [--innocents ...]
+    recovery.py DIST [--output FILE] [--ways native,mps,openmps,standby,upgrade8] [--rounds N]
+                     [--budget SECONDS] [--innocents ...]
 
-Beside ResNet-50 and BERT inference and training of PyTorch, each of which compares every result, a
-program faults N times in each way that there is (`fault --kind`). Then, with openmps, the server is
-killed N times, an endless kernel is terminated, and all servers are upgraded. Of each event and each
-innocent program the longest time between two of its steps is taken, and given beside that of an
-undisturbed program. `native` is time-slicing, `mps` NVIDIA's MPS, `standby` openmps with
-OPENMPS_STANDBY=1. No setting of the GPU is changed, and no process stays.
+Beside ResNet-50 and BERT inference, training of GPT-2 and ResNet-18 with AMP, CuPy and Numba, each of
+which compares every result, a program faults N times in each way that there is (`fault --kind`); with
+openmps the server is also killed N times, an endless kernel is terminated, and servers and daemon are
+upgraded. Of each event and each innocent program the longest time between two of its steps is taken,
+and given beside that of an undisturbed program. `native` is time-slicing, `mps` NVIDIA's MPS, `standby`
+openmps with OPENMPS_STANDBY=1, `upgrade8` upgrades under eight ResNet-50. The kinds take turns until
+the budget of a way (its programs' start not counted) is spent, so that all have about as many rounds.
+MPS and time-slicing have few rounds: with the one all innocents end at the first fault. No setting of
+the GPU is changed, and no process stays.
 """
 
 import argparse
@@ -27,7 +31,9 @@ from run import Way, log
 HERE = Path(__file__).resolve().parent
 KINDS = ["null-write", "null-read", "stray-write", "neighbour", "misaligned", "trap", "assert", "stack"]
 # Time from one event to the next, and what of it belongs to the event, s.
-PAUSE = 1.0
+PAUSE = 0.5
+# Rounds of the ways that are there for comparison.
+ROUNDS_OF_OTHERS = 3
 READY_S_MAX = 180
 
 
@@ -50,7 +56,7 @@ class Innocents:
         self.processes = []
         for name in names:
             # Each step begins with inputs that no step changes, and is waited for.
-            environment["OPENMPS_REPLAY"] = "auto" if name == "train" else "always"
+            environment["OPENMPS_REPLAY"] = "auto" if name in ("train", "gpt2") else "always"
             command = [sys.executable, str(HERE / "recovery_innocent.py"), name, str(self.stop)]
             said = tempfile.TemporaryFile("w+")
             process = subprocess.Popen(command, env=dict(environment), text=True,
@@ -143,13 +149,16 @@ def endless(way):
     return act
 
 
-def measure(name, dist, names, rounds):
-    way = Way("openmps" if name == "standby" else name, dist)
+def measure(name, dist, names, rounds, budget):
+    ours = name in ("openmps", "standby", "upgrade8")
+    way = Way("openmps" if ours else name, dist)
     if name == "standby":
         way.environment["OPENMPS_STANDBY"] = "1"
+    if name == "upgrade8":
+        names = ["resnet50"] * 8
     with way.running(), tempfile.TemporaryDirectory() as directory:
         innocents = Innocents(way, names, directory)
-        events = []
+        events, end = [], now() + budget
 
         def happen(what, act):
             begin = now()
@@ -162,20 +171,22 @@ def measure(name, dist, names, rounds):
             time.sleep(PAUSE)
             events.append({"what": what, "begin": begin, "end": now(), "status": status})
 
-        for _ in range(rounds):
-            happen("undisturbed", lambda: 0)
-        for kind in KINDS:
-            for _ in range(rounds):
-                if innocents.alive() == 0:
-                    break
-                happen(f"fault {kind}", fault(way, kind))
-            log(f"{name}: {kind}, {innocents.alive()} of {len(names)} innocents run")
+        upgrade = ("upgrade", lambda: control(way, "upgrade", 200) and 0)
+        acts = [("undisturbed", lambda: 0)]
+        if name == "upgrade8":
+            acts.append(upgrade)
+        else:
+            acts += [(f"fault {kind}", fault(way, kind)) for kind in KINDS]
         if name in ("openmps", "standby"):
-            for _ in range(rounds):
-                happen("server killed", kill_server(way))
-            for _ in range(max(rounds // 4, 1)):
-                happen("endless kernel terminated", endless(way))
-                happen("upgrade", lambda: control(way, "upgrade", 200) and 0)
+            acts += [("server killed", kill_server(way)),
+                     ("endless kernel terminated", endless(way)), upgrade]
+        for number in range(rounds if ours else ROUNDS_OF_OTHERS):
+            for what, act in acts:
+                if innocents.alive() > 0 and now() < end:
+                    happen(what, act)
+            if now() >= end or innocents.alive() == 0:
+                break
+        log(f"{name}: {number + 1} rounds, {innocents.alive()} of {len(names)} innocents run")
         results = innocents.finish()
     report = {"way": name, "innocents": [], "events": {}}
     for result in results:
@@ -185,33 +196,56 @@ def measure(name, dist, names, rounds):
     for what in dict.fromkeys(event["what"] for event in events):
         of_it = [event for event in events if event["what"] == what]
         report["events"][what] = {
-            "innocents": {r.get("name", "?"): summary([gap(r["times"], e["begin"], e["end"]) for e in of_it])
-                          for r in results},
+            "innocents": {f"{number} {r.get('name', '?')}":
+                              summary([gap(r["times"], e["begin"], e["end"]) for e in of_it])
+                          for number, r in enumerate(results)},
             "statuses": sorted({str(event["status"]) for event in of_it}),
         }
     report["server_log"] = [line for line in way.log.splitlines() if "fault" in line][-20:]
     return report
 
 
+def table(reports):
+    """A row for each kind of event, a column for each way: the worst innocent's median and longest gap,
+    ms, of so many events; "died" where none was left."""
+    kinds = dict.fromkeys(kind for report in reports for kind in report.get("events", {}))
+    lines = ["| event | " + " | ".join(report["way"] for report in reports) + " |"]
+    lines.append("| --- |" + " --- |" * len(reports))
+    for kind in kinds:
+        cells = []
+        for report in reports:
+            of_it = report.get("events", {}).get(kind, {}).get("innocents", {})
+            gaps = [gap for gap in of_it.values() if gap]
+            worst = max(gaps, key=lambda gap: gap["p50_ms"], default=None)
+            cells.append(f"{worst['p50_ms']} / {worst['max_ms']} ({worst['count']})" if worst else "-")
+        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+    for what in ("wrong", "caught", "died"):
+        count = lambda report: sum(bool(i.get(what)) if what == "died" else i.get(what, 0)
+                                   for i in report.get("innocents", []))
+        lines.append(f"| innocents: {what} | " + " | ".join(str(count(r)) for r in reports) + " |")
+    return "\n".join(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path)
-    parser.add_argument("--ways", default="native,mps,openmps,standby")
+    parser.add_argument("--ways", default="native,mps,openmps,standby,upgrade8")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--innocents", default="resnet50,bert,train")
+    parser.add_argument("--budget", type=float, default=100, help="seconds of events a way")
+    parser.add_argument("--innocents", default="resnet50,bert,gpt2,train,cupy,numba")
     arguments = parser.parse_args()
     reports = []
     for name in arguments.ways.split(","):
         try:
             reports.append(measure(name, arguments.dist.resolve(), arguments.innocents.split(","),
-                                   arguments.rounds))
+                                   arguments.rounds, arguments.budget))
         except (OSError, TypeError) as error:
             reports.append({"way": name, "failed": str(error)})
         text = json.dumps(reports, indent=1)
         if arguments.output:
             arguments.output.write_text(text + "\n")
-    print(text)
+    print(table(reports))
 
 
 main()

@@ -3,8 +3,9 @@
 
     recovery_innocent.py NAME STOP
 
-NAME is resnet50 or bert (inference, fp16, batch 1) or train (ResNet-18 with AMP, which catches an
-error and goes on from its last checkpoint, kept in the host's memory). It runs, waiting for each
+NAME is resnet50 or bert (inference, fp16, batch 1), cupy (a product, a sum and a kernel of its own),
+numba (a kernel in place, made anew each step), or train or gpt2 (ResNet-18 or GPT-2 with AMP, which
+catch an error and go on from their last checkpoint, kept in the host's memory). It runs, waiting for each
 step, until the file STOP exists, says "ready" on standard output after its warm-up, and then prints
 JSON: when each step ended (CLOCK_MONOTONIC, s), how many results differed from those of an
 undisturbed step, and how many errors were caught.
@@ -16,11 +17,13 @@ import os
 import sys
 import time
 
-import torch
-import torchvision
+NAME = sys.argv[1]
+if NAME not in ("cupy", "numba"):
+    import torch
+    import torchvision
 
-torch.backends.cudnn.deterministic = True
-torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
 WARM_UP = 20
 CHECKPOINT_STEPS = 10
 # Losses of the first steps are computed twice: what training gives does not depend on what
@@ -52,19 +55,81 @@ def inference(name):
             yield step() == expected
 
 
+def cupy_steps():
+    import cupy
+
+    random = cupy.random.default_rng(5)
+    a, b = (random.standard_normal((512, 512), dtype=cupy.float32) for _ in range(2))
+    module = cupy.RawModule(code="""
+        __constant__ float factor[1];
+        extern "C" __global__ void scale(const float* x, float* y, int n) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x;
+            if (i < n) y[i] = x[i] * factor[0];
+        }""")
+    # A constant that the program writes once: it has to be the same at every later server.
+    constant = cupy.ndarray((1,), cupy.float32, module.get_global("factor"))
+    constant[...] = 3
+    scale = module.get_function("scale")
+
+    def step():
+        product = a @ b
+        scaled = cupy.empty_like(product)
+        scale((1024,), (256,), (product, scaled, product.size))
+        return hashlib.sha256(cupy.asnumpy(scaled.sum(axis=0)).tobytes()).hexdigest()
+
+    for _ in range(WARM_UP):
+        expected = step()
+    yield
+    while True:
+        yield step() == expected
+
+
+def numba_steps():
+    import numpy
+    from numba import cuda
+
+    @cuda.jit
+    def advance(values, by):
+        i = cuda.grid(1)
+        if i < values.size:
+            values[i] = values[i] * 0.5 + by
+
+    first = numpy.random.default_rng(5).standard_normal(1 << 16).astype(numpy.float32)
+
+    def step():
+        values = cuda.to_device(first)
+        for by in range(4):
+            advance[256, 256](values, numpy.float32(by))
+        return hashlib.sha256(values.copy_to_host().tobytes()).hexdigest()
+
+    for _ in range(WARM_UP):
+        expected = step()
+    yield
+    while True:
+        yield step() == expected
+
+
 class Training:
-    def __init__(self):
+    def __init__(self, name):
         torch.manual_seed(7)
-        self.model = torchvision.models.resnet18().cuda()
-        self.images = torch.randn(8, 3, 224, 224).cuda()
-        self.labels = torch.randint(0, 1000, (8,)).cuda()
+        if name == "gpt2":
+            from transformers import GPT2Config, GPT2LMHeadModel
+
+            torch.use_deterministic_algorithms(True, warn_only=True)
+            config = GPT2Config(n_layer=6, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+            self.model = GPT2LMHeadModel(config).cuda()
+            tokens = torch.randint(0, config.vocab_size, (4, 128)).cuda()
+            self.loss = lambda: self.model(input_ids=tokens, labels=tokens).loss
+        else:
+            self.model = torchvision.models.resnet18().cuda()
+            images = torch.randn(8, 3, 224, 224).cuda()
+            labels = torch.randint(0, 1000, (8,)).cuda()
+            self.loss = lambda: torch.nn.functional.cross_entropy(self.model(images), labels)
+        self.first = {k: v.cpu().clone() for k, v in self.model.state_dict().items()}
         self.begin()
 
     def begin(self):
-        torch.manual_seed(8)
-        for module in self.model.modules():
-            if hasattr(module, "reset_parameters"):
-                module.reset_parameters()
+        self.model.load_state_dict(self.first)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.01, momentum=0.9)
         self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
         self.number = 0
@@ -91,7 +156,7 @@ class Training:
     def step(self):
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast("cuda", torch.float16):
-            loss = torch.nn.functional.cross_entropy(self.model(self.images), self.labels)
+            loss = self.loss()
         self.scaler.scale(loss).backward()
         self.scaler.step(self.optimizer)
         self.scaler.update()
@@ -102,8 +167,8 @@ class Training:
         return value
 
 
-def training():
-    work = Training()
+def training(name):
+    work = Training(name)
     expected = [work.step() for _ in range(STEPS_OF_TRAINING)]
     work.begin()
     yield
@@ -120,7 +185,8 @@ def training():
 
 
 def main(name, stop):
-    steps = training() if name == "train" else inference(name)
+    steps = {"train": training, "gpt2": training, "cupy": lambda _: cupy_steps(),
+             "numba": lambda _: numba_steps()}.get(name, inference)(name)
     next(steps)
     print("ready", flush=True)
     ends, wrong, caught = [], 0, 0

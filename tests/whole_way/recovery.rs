@@ -150,6 +150,31 @@ fn an_upgrade_replaces_servers_under_their_programs() {
 }
 
 #[test]
+fn the_daemon_itself_is_replaced_under_its_programs() {
+    let scene = scene_with(&[]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    scene.control("set_default_active_thread_percentage 40").expect_success();
+    for round in 1..=3 {
+        let said = scene.control("upgrade").expect_success().stdout;
+        assert_eq!(said, "1 servers replaced\n");
+        wait_until("another daemon has taken the place", || {
+            scene.log("control.log").matches("has taken the place of version").count() == round
+        });
+        wait_until("all are at a server", || scene.clients().len() == PROGRAMS.len());
+    }
+    // It has the same settings, serves newcomers, and hears of its servers' ends.
+    let share = scene.control("get_default_active_thread_percentage").stdout;
+    assert_eq!(share.trim(), "40.0");
+    finish(&mut scene.sample("vector_add", &[])).expect_success();
+    let server = scene.servers()[0];
+    kill(server);
+    wait_until("all are at another server", || {
+        !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
+    });
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
 fn an_endless_kernel_is_ended_by_its_servers_end_and_costs_others_nothing() {
     let scene = scene_with(&[("OPENMPS_STANDBY", "1")]);
     let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);

@@ -12,7 +12,7 @@ use crate::error::DirectoryError;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -101,9 +101,14 @@ impl PipeDirectory {
                 .map_err(|error| DirectoryError::at(&self.0, error.into()))?;
         }
         let lock = self.lock()?;
-        let occupied = Occupied { directory: self.clone(), _lock: lock };
+        let occupied = Occupied { directory: self.clone(), lock };
         occupied.remove_files();
         Ok(occupied)
+    }
+
+    /// Goes on as its daemon, in the process that has its lock already, and whose files are there.
+    pub fn occupied_before(&self, lock: OwnedFd) -> Occupied {
+        Occupied { directory: self.clone(), lock }
     }
 
     /// A socket's path is bounded by the kernel; better said here than as EINVAL from bind.
@@ -174,13 +179,18 @@ impl PipeDirectory {
 #[derive(Debug)]
 pub struct Occupied {
     directory: PipeDirectory,
-    _lock: OwnedFd,
+    lock: OwnedFd,
 }
 
 impl Occupied {
     /// The paths.
     pub fn directory(&self) -> &PipeDirectory {
         &self.directory
+    }
+
+    /// Its lock. A copy of the descriptor that is closed lets go of the lock.
+    pub fn lock(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 
     /// Someone besides root and this user who could replace the sockets: the owner's uid.

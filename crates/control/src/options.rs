@@ -27,6 +27,8 @@ pub enum Action {
     Help,
     /// Print the version.
     Version,
+    /// Print the version of what one daemon hands over to the next.
+    HandoverVersion,
     /// End the daemon.
     Quit {
         /// A daemon of protocol 2 too, where `-q` means something else.
@@ -37,6 +39,11 @@ pub enum Action {
     /// Send the commands of standard input to the daemon.
     Shell,
 }
+
+/// Not for people: the daemon that takes another one's place finds what that knew in this descriptor.
+pub(crate) const TAKE_OVER: &str = "--take-over";
+/// Not for people: has a program print which handover it understands.
+pub(crate) const HANDOVER: &str = "--handover-version";
 
 /// How a daemon shares devices between users and programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +64,8 @@ pub struct DaemonOptions {
     pub standby: bool,
     /// A program is terminated one of whose streams does not get on for so many seconds.
     pub kernel_timeout_s: Option<u64>,
+    /// The descriptor in which the daemon before has left what it knew: this one takes its place.
+    pub take_over: Option<i32>,
     pub(crate) access: Access,
 }
 
@@ -71,6 +80,7 @@ impl Default for DaemonOptions {
             share: None,
             standby: false,
             kernel_timeout_s: None,
+            take_over: None,
             access: Access::default(),
         }
     }
@@ -221,6 +231,7 @@ enum Effect {
     Share,
     Cpus,
     KernelTimeout,
+    TakeOver,
 }
 
 struct OptionRow {
@@ -257,6 +268,13 @@ const OPTIONS: &[OptionRow] = &[
         shown: "-f, --foreground",
         help: "Be the daemon in this process; log lines go to standard error too",
         effect: Effect::Do(|| foreground(false)),
+    },
+    OptionRow { names: &[TAKE_OVER], shown: "", help: "", effect: Effect::TakeOver },
+    OptionRow {
+        names: &[HANDOVER],
+        shown: "",
+        help: "",
+        effect: Effect::Do(|| Action::HandoverVersion),
     },
     OptionRow { names: &[DETACH], shown: "", help: "", effect: Effect::Do(|| foreground(true)) },
     OptionRow {
@@ -392,6 +410,11 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                     return Err(OptionError::KernelTimeout(value));
                 }
                 of_daemon = Some(argument);
+            }
+            Effect::TakeOver => {
+                let value = value.take().unwrap_or_default();
+                let number = value.parse().map_err(|_| OptionError::Unknown(argument))?;
+                options.take_over = Some(number);
             }
             Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),
             Effect::Quit if value.is_none() => {

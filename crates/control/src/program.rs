@@ -28,6 +28,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
     match action {
         Action::Help => print(&options::help()),
         Action::Version => print(&options::version()),
+        Action::HandoverVersion => print(&format!("{}\n", daemon::HANDOVER_VERSION)),
         Action::Daemon(options) => match with_protocol(options) {
             Ok(options) => started(daemon::start_in_background(&*programs, &options)),
             Err(status) => status,

@@ -10,6 +10,7 @@ use cuda_api::environment::{
 use cuda_api::settings::{
     MEMORY_LIMITS_MAX, MemoryLimit, Percentage, Priority, Refused, parse_memory_limits, size_text,
 };
+use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
 /// A limit of memory, with the text that it was given as.
@@ -29,7 +30,48 @@ pub(crate) struct Settings {
     priority: Option<(Priority, SetBy)>,
 }
 
+/// Settings as one daemon writes them for the next: numbers of shares, priorities and who set them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SettingsRecord {
+    share: Option<(u32, u8)>,
+    /// Device, bytes, text, who set it.
+    memory: Vec<(String, u64, String, u8)>,
+    priority: Option<(u8, u8)>,
+}
+
 impl Settings {
+    /// What the next daemon is given of them.
+    pub fn record(&self) -> SettingsRecord {
+        let memory =
+            |m: &Memory| (m.limit.device.clone(), m.limit.bytes, m.text.clone(), m.by as u8);
+        SettingsRecord {
+            share: self.share.map(|(share, by)| (share.thousandths(), by as u8)),
+            memory: self.memory.iter().map(memory).collect(),
+            priority: self.priority.map(|(priority, by)| (priority.number(), by as u8)),
+        }
+    }
+
+    /// Those that the daemon before had; what is not understood is as if it had not been set.
+    pub fn from_record(record: &SettingsRecord) -> Settings {
+        let by = |number: u8| SetBy::from_number(number).unwrap_or(SetBy::Daemon);
+        let mut settings = Settings::default();
+        if let Some((share, set)) = record.share
+            && let Some(share) = Percentage::from_thousandths(share)
+        {
+            settings.set_share(share, by(set));
+        }
+        if let Some((priority, set)) = record.priority
+            && let Some(priority) = Priority::from_number(priority)
+        {
+            settings.set_priority(priority, by(set));
+        }
+        for (device, bytes, text, set) in &record.memory {
+            // As many as there can be find room.
+            let _ = settings.set_memory(device, *bytes, text, by(*set));
+        }
+        settings
+    }
+
     /// Those of a daemon's environment, and what is wrong with the variables that are not taken.
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> (Settings, Vec<String>) {
         let mut settings = Settings::default();
@@ -154,6 +196,16 @@ mod tests {
         assert_eq!(less.priority, (Priority::BelowNormal, SetBy::Program));
         let more = settings.of_client(&wishes("80"));
         assert_eq!(more.share, (Percentage::parse("50").unwrap(), SetBy::Server));
+    }
+
+    #[test]
+    fn the_next_daemon_has_the_same_settings() {
+        let mut settings = Settings::default();
+        assert_eq!(Settings::from_record(&settings.record()), settings);
+        settings.set_share(Percentage::parse("33.3").unwrap(), SetBy::Server);
+        settings.set_memory("0", 2 << 30, "2G", SetBy::Daemon).unwrap();
+        settings.set_priority(Priority::BelowNormal, SetBy::Daemon);
+        assert_eq!(Settings::from_record(&settings.record()), settings);
     }
 
     #[test]

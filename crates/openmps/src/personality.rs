@@ -68,6 +68,17 @@ impl Programs for OwnPrograms {
         command
     }
 
+    fn successor(&self, program: Option<&Path>) -> Command {
+        match program {
+            None => own(CONTROL),
+            Some(program) => {
+                let mut command = Command::new(program);
+                command.arg0(CONTROL);
+                command
+            }
+        }
+    }
+
     fn daemon(&self) -> Command {
         let mut command = own(CONTROL);
         // SAFETY: the closure runs between fork and exec and makes one system call, which is safe

@@ -36,6 +36,15 @@ impl Listener {
         Ok(listener)
     }
 
+    /// A socket that listens at `path` already, from another program of this process.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn from_fd(fd: OwnedFd, path: &Path) -> io::Result<Self> {
+        raw::set_nonblocking(&fd, true)?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
     /// The next connection; `None` if there is none at present.
     pub fn accept(&self) -> io::Result<Option<SeqPacket>> {
         loop {

@@ -75,6 +75,15 @@ pub struct SeqPacket {
     fd: OwnedFd,
 }
 
+/// A descriptor that another program left open in this process before it became this one (exec): closed
+/// on exec from now on.
+///
+/// # Errors
+/// `InvalidInput` for one that this program itself has opened.
+pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    raw::inherited(fd)
+}
+
 impl SeqPacket {
     /// Connects to a listening socket.
     ///

@@ -48,6 +48,25 @@ pub(super) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
+/// A descriptor that another program left open in this process before it became this one; closed on
+/// exec from now on.
+pub(super) fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; fails with EBADF if the number is no open descriptor.
+    let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFD) })?;
+    if fd <= 2 || flags & libc::FD_CLOEXEC != 0 {
+        // What this program has opened itself is closed on exec.
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("descriptor {fd} was not handed over"),
+        ));
+    }
+    // SAFETY: no pointers; the number is an open descriptor.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: the descriptor is open and this program has not opened it, so that nothing of it is its
+    // owner; it is not given out twice, as it is closed on exec now.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 fn address(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() || bytes.len() > SOCKET_PATH_BYTES_MAX || bytes.contains(&0) {

@@ -140,14 +140,20 @@ pub(super) fn upgrade(request: &Request<'_>) -> Result<String, Failure> {
         [path] => return Err(Failure(format!("{path:?} is not the absolute path of a program"))),
         _ => return Err("usage: upgrade [<absolute path of the new openmps>]".into()),
     };
-    let done = request.daemon.upgrade(program)?;
-    Ok(match done.left {
+    let done = request.daemon.upgrade(program.clone())?;
+    let mut text = match done.left {
         0 => format!("{} servers replaced\n", done.servers),
         left => format!(
             "{} servers replaced, of which {left} still finish work of their programs\n",
             done.servers
         ),
-    })
+    };
+    // When this is answered.
+    if let Some(stays) = request.daemon.begin_handover(program) {
+        text.push_str(&stays);
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// Returns when the servers are gone.

@@ -38,6 +38,15 @@ impl Drop for Slot {
     }
 }
 
+/// A shell that the daemon counts until it has its answer.
+struct Shell(Arc<Daemon>);
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        self.0.shells.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Whether any shell still waits for its answer.
 fn any_running() -> bool {
     RUNNING.load(Ordering::Relaxed) > 0
@@ -65,6 +74,8 @@ pub fn start(daemon: &Arc<Daemon>, connection: CommandConnection) {
         return;
     };
     let daemon = daemon.clone();
+    daemon.shells.fetch_add(1, Ordering::AcqRel);
+    let shell = Shell(daemon.clone());
     let body = move || {
         let log = |text: &str| {
             if super::is_logged(&line) {
@@ -77,7 +88,7 @@ pub fn start(daemon: &Arc<Daemon>, connection: CommandConnection) {
         result.text.lines().for_each(log);
         answer(&socket, &result);
         log("UI closed");
-        drop(slot);
+        drop((slot, shell));
     };
     // If there can be no thread, the socket is closed with the closure: the shell sees that.
     let _ = std::thread::Builder::new().name("ui".to_owned()).spawn(body);

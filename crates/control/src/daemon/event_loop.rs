@@ -5,6 +5,7 @@ use super::admission::{Door, SILENT_MAX, Silent};
 use super::protocol::{self, Socket};
 use super::state::State;
 use crate::accounting::Record;
+use crate::directory::Occupied;
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
@@ -33,6 +34,8 @@ pub(super) struct Sources {
     pub hang_ups: UnixStream,
     /// The end of the log FIFO that is read.
     pub log: OwnedFd,
+    /// The pipe directory, whose lock a successor has to keep.
+    pub occupied: Arc<Occupied>,
 }
 
 /// One server's descriptors, kept while they are polled.
@@ -68,6 +71,7 @@ impl EventLoop {
             let now = Instant::now();
             self.advance(&mut state, now);
             daemon.changed.notify_all();
+            daemon.give_way(&mut state, &self.sources);
             let idle = state.servers.is_empty() && !state.inventory.is_asked();
             if state.servers.stopping.is_some() && idle {
                 break;
@@ -79,7 +83,9 @@ impl EventLoop {
     /// Waits for something to happen and deals with it.
     fn turn(&mut self) {
         let now = Instant::now();
-        let accepting = self.accept_after.is_none_or(|after| now >= after);
+        // Those who come while another program takes this one's place come to that.
+        let accepting = self.accept_after.is_none_or(|after| now >= after)
+            && self.daemon.lock().successor.is_none();
         let (servers, named, timeout) = {
             let state = self.daemon.lock();
             let watch = |server: &super::state::Server| Watched {
@@ -176,7 +182,9 @@ impl EventLoop {
         let silent = self.silent.iter().map(|silent| silent.deadline);
         // A client that waits although its server is ready found the server's queue full.
         let retry = (!state.waiting.is_empty()).then(|| now + Duration::from_millis(RETRY_MS));
+        let handover = state.successor.is_some().then(|| now + Duration::from_millis(RETRY_MS));
         silent
+            .chain(handover)
             .chain(state.servers.next_due())
             .chain(retry)
             .chain(self.accept_after)

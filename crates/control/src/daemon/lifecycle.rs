@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 use thiserror::Error;
@@ -78,6 +78,41 @@ impl LaunchError {
     pub fn is_worth_waiting(&self) -> bool {
         matches!(self, LaunchError::None(why) if why.is_worth_waiting())
     }
+}
+
+/// A server's process: a child of this process in either case.
+pub(super) enum ServerProcess {
+    /// This daemon has started it.
+    Started(Child),
+    /// The daemon before has started it, in the same process.
+    Inherited(u32),
+}
+
+impl ServerProcess {
+    fn kill(&mut self) -> io::Result<()> {
+        match self {
+            Self::Started(child) => child.kill(),
+            Self::Inherited(pid) => {
+                Ok(rustix::process::kill_process(process_id(*pid)?, rustix::process::Signal::KILL)?)
+            }
+        }
+    }
+
+    fn wait(&mut self) -> io::Result<ExitStatus> {
+        let pid = match self {
+            Self::Started(child) => return child.wait(),
+            Self::Inherited(pid) => process_id(*pid)?,
+        };
+        let options = rustix::process::WaitOptions::empty();
+        let (_, status) = rustix::process::waitpid(Some(pid), options)?
+            .ok_or_else(|| io::Error::other("it has no status"))?;
+        Ok(ExitStatus::from_raw(status.as_raw()))
+    }
+}
+
+fn process_id(pid: u32) -> io::Result<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(pid.cast_signed())
+        .ok_or_else(|| io::Error::other("process id 0"))
 }
 
 /// Does what the rules decide about servers.
@@ -241,7 +276,7 @@ impl Daemon {
         let link = Link {
             socket: Arc::new(ours),
             exit: Arc::new(exit),
-            child,
+            child: ServerProcess::Started(child),
             questions: Questions::default(),
             settings,
         };
@@ -278,9 +313,7 @@ fn is_for_servers(name: &OsStr) -> bool {
 
 /// A descriptor that becomes readable when a process ends.
 pub(super) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed())
-        .ok_or_else(|| io::Error::other("process id 0"))?;
-    Ok(rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?)
+    Ok(rustix::process::pidfd_open(process_id(pid)?, rustix::process::PidfdFlags::empty())?)
 }
 
 /// `exited with status 1`, `was killed by signal 9`.

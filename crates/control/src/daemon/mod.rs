@@ -13,6 +13,7 @@ mod devices;
 mod endpoints;
 mod event_loop;
 mod eviction;
+mod handover;
 mod lifecycle;
 mod limits;
 mod named;
@@ -26,6 +27,7 @@ mod upgrade;
 
 pub(crate) use named::{ClientRow, Features, NewServer};
 
+pub use handover::HANDOVER_VERSION;
 pub use start::{
     DESCRIPTORS_WANTED, DETACH, StartError, raise_descriptor_limit, run, start_in_background,
 };
@@ -47,6 +49,7 @@ use state::State;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -74,6 +77,9 @@ pub trait Programs: Send + Sync {
     fn server_at(&self, program: &Path) -> Command;
     /// The daemon again, for the background: its options are added here.
     fn daemon(&self) -> Command;
+    /// A daemon that takes the place of this one in its process: at that path, or this program again.
+    /// It keeps descriptors.
+    fn successor(&self, program: Option<&Path>) -> Command;
 }
 
 /// A connection that has said a command, and who is on the other end. Its socket is non-blocking.
@@ -108,6 +114,10 @@ pub struct Daemon {
     warnings: Vec<String>,
     /// How it shares devices.
     options: DaemonOptions,
+    /// It was started for the background.
+    detached: bool,
+    /// Shells that wait for an answer.
+    pub(crate) shells: AtomicUsize,
     /// What the operator has set for clients and servers.
     scheduling: Scheduling,
     /// What servers count of launches.

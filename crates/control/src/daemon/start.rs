@@ -1,6 +1,7 @@
 //! Starting the daemon: in this process, or in the background.
 
 use super::event_loop::{EventLoop, Sources};
+use super::handover::{self, Handover, Inherited};
 use super::notify::notify;
 use super::scheduling::Scheduling;
 use super::state::State;
@@ -23,6 +24,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use thiserror::Error;
@@ -83,7 +85,9 @@ pub fn run(
     }
     let file = options.configuration.clone();
     let configuration = file.as_deref().map(configuration::read).transpose()?;
-    if detach {
+    let handover = options.take_over.map(Handover::read).transpose();
+    let handover = handover.map_err(system("taking over from the daemon before"))?;
+    if detach && handover.is_none() {
         // Fails in a process that leads a group already: then it has nothing to leave.
         let _ = rustix::process::setsid();
     }
@@ -94,7 +98,16 @@ pub fn run(
     let found = PipeDirectory::found();
     let path = std::path::absolute(found.path())
         .map_err(|error| DirectoryError::at(found.path(), error))?;
-    let occupied = PipeDirectory::new(path).occupy()?;
+    let before = handover.as_ref().map(Handover::inherit).transpose();
+    let before = before.map_err(system("taking over from the daemon before"))?;
+    let directory = PipeDirectory::new(path);
+    let (occupied, found) = match before {
+        Some(Inherited { lock, log, listeners }) => {
+            (directory.occupied_before(lock), Some((log, listeners)))
+        }
+        None => (directory.occupy()?, None),
+    };
+    let occupied = Arc::new(occupied);
     let directory = occupied.directory().clone();
     let logs = Logs::open(directory.path(), !detach);
     for complaint in [logs.complaint.clone(), foreign_owner(&occupied)].into_iter().flatten() {
@@ -112,12 +125,22 @@ pub fn run(
     let (counting, wrong) = super::counting::from_environment();
     warnings.extend(wrong);
     warnings.iter().for_each(|warning| logs.control.control(warning));
-    let (log, log_writer) = occupied.make_log()?;
-    let listeners = [
-        Arc::new(listen(&directory.control(), MODES[0])?),
-        Arc::new(listen(&directory.control_privileged(), MODES[1])?),
-    ];
-    occupied.write_pid()?;
+    let (log, log_writer, listeners) = match found {
+        Some(([log, log_writer], inherited)) => {
+            let listeners = handover::listeners(inherited, &directory);
+            let listeners = listeners.map_err(system("taking over from the daemon before"))?;
+            (log, log_writer, listeners)
+        }
+        None => {
+            let (log, log_writer) = occupied.make_log()?;
+            let listeners = [
+                Arc::new(listen(&directory.control(), MODES[0])?),
+                Arc::new(listen(&directory.control_privileged(), MODES[1])?),
+            ];
+            occupied.write_pid()?;
+            (log, log_writer, listeners)
+        }
+    };
     // The directory that it was started in may be unmounted under it.
     let _ = std::env::set_current_dir("/");
 
@@ -151,6 +174,8 @@ pub fn run(
         program: Mutex::default(),
         warnings,
         options,
+        detached: detach,
+        shells: AtomicUsize::new(0),
         scheduling,
         counting: Mutex::new(counting),
         state: Mutex::new(State { defaults, servers, ..State::default() }),
@@ -161,11 +186,19 @@ pub fn run(
         let path = file.unwrap_or_default();
         daemon.apply(configuration).map_err(|text| ConfigurationError::Wrong { path, text })?;
     }
+    let follows = handover.is_some();
+    if let Some(handover) = handover {
+        daemon.go_on(handover).map_err(system("taking over from the daemon before"))?;
+    }
     notify("READY=1\nSTATUS=Accepting connections");
-    if detach {
+    if detach && !follows {
         say_ready().map_err(system("letting go of the terminal"))?;
     }
-    EventLoop::new(daemon.clone(), Sources { listeners, signals, hang_ups, log }).run();
+    EventLoop::new(
+        daemon.clone(),
+        Sources { listeners, signals, hang_ups, log, occupied: occupied.clone() },
+    )
+    .run();
     end(&daemon, occupied);
     Ok(())
 }
@@ -280,7 +313,7 @@ fn say_ready() -> io::Result<()> {
 }
 
 /// Frees the pipe directory, then lets those know who wait for that.
-fn end(daemon: &Daemon, occupied: Occupied) {
+fn end(daemon: &Daemon, occupied: Arc<Occupied>) {
     notify("STOPPING=1");
     daemon.logs.control.control("Exit with status 0");
     drop(occupied);

@@ -3,6 +3,8 @@
 
 use super::devices::Inventory;
 use super::endpoints::Endpoints;
+use super::handover::Successor;
+use super::lifecycle::ServerProcess;
 use super::named::Features;
 use super::protocol::Socket;
 use super::questions::{LastAnswers, Questions};
@@ -18,7 +20,6 @@ use cuda_api::CUuuid;
 use recovery::servers::{Phase, Servers, Windows};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
-use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,8 @@ pub(super) struct State {
     pub last_answers: LastAnswers,
     /// The files are gone and the lock is free.
     pub ended: bool,
+    /// What is to take this daemon's place.
+    pub successor: Option<Successor>,
 }
 
 impl State {
@@ -62,7 +65,7 @@ pub(super) struct Link {
     pub socket: Arc<Socket>,
     /// Readable when the process has ended.
     pub exit: Arc<OwnedFd>,
-    pub child: Child,
+    pub child: ServerProcess,
     pub questions: Questions,
     /// What its clients to come are given.
     pub settings: Settings,

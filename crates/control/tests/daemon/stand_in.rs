@@ -57,6 +57,9 @@ impl Programs for StandIns {
     fn daemon(&self) -> Command {
         own(CONTROL)
     }
+    fn successor(&self, _: Option<&Path>) -> Command {
+        own(CONTROL)
+    }
 }
 
 /// The devices' UUIDs: as many as the variable says.

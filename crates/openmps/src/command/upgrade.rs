@@ -1,4 +1,4 @@
-//! `openmps upgrade`: servers of this version in place of those that run, under their programs.
+//! `openmps upgrade`: servers and daemon of this version in place of those that run, under their programs.
 
 use crate::daemon;
 use crate::output;
@@ -8,11 +8,11 @@ use control::shell::Shell;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Put servers of this version of openmps in place of those that run
+/// Put servers and daemon of this version of openmps in place of those that run
 ///
 /// Programs run on: what each has under way is finished, and it goes on at a new server. Nothing is
-/// lost and nothing repeated. The daemon itself stays the one that runs; a daemon of the new version
-/// can be started when no program needs the old one.
+/// lost and nothing repeated. Then the daemon becomes the new version too, in the same process, with its
+/// sockets, servers and settings; one with named servers or partitions stays.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps upgrade                        after a new version was installed

@@ -167,6 +167,11 @@ impl<L> Servers<L> {
         self.list.iter_mut()
     }
 
+    /// A server that was there before, under another daemon.
+    pub fn adopt(&mut self, server: Server<L>) {
+        self.list.push(server);
+    }
+
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

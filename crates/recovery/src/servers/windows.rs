@@ -61,6 +61,11 @@ impl<E> Windows<E> {
         self.holders.push(Holder { process, index, server, exit: exit() });
     }
 
+    /// All that are given: the process, the windows' number, the server.
+    pub fn all(&self) -> impl Iterator<Item = (Process, u32, u32)> + '_ {
+        self.holders.iter().map(|holder| (holder.process, holder.index, holder.server))
+    }
+
     /// A server needs windows of a client no more, which is gone.
     pub fn free(&mut self, uid: u32, index: u32, server: u32) {
         let freed = |h: &Holder<E>| (h.process.uid, h.index, h.server) == (uid, index, server);

@@ -1,0 +1,331 @@
+//! Daemon handover: another program takes the daemon's place in its process, with its sockets, servers
+//! and settings.
+//!
+//! The process stays the same one (exec), so that servers stay its children, and its lock, its PID and
+//! its descriptors stay as they are. What it knew travels in a memory file, as JSON: a version reads what
+//! it knows of it. Clients that wait for a server and have none yet lose their connection, and come
+//! again. Neither shells nor devices that are just being looked for are handed over: they are waited for.
+//! A daemon with named servers or static partitions stays: only its servers are replaced.
+
+use super::Daemon;
+use super::event_loop::Sources;
+use super::lifecycle::{ServerProcess, pidfd};
+use super::protocol::Socket;
+use super::questions::Questions;
+use super::state::{ClientEnd, Link, Server, State};
+use crate::directory::PipeDirectory;
+use crate::options::TAKE_OVER;
+use crate::settings::{Settings, SettingsRecord};
+use channel::socket::{Listener, inherited};
+use cuda_api::CUuuid;
+use cuda_api::environment::{
+    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CLASS_RULES, OPENMPS_SCHEDULING,
+};
+use recovery::servers::{ClientProcess, Phase};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Version of what is handed over: another program is asked for its own before.
+pub const HANDOVER_VERSION: u32 = 1;
+/// Shells and starts that go on after so long are not waited for any more: the daemon stays.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// A program that is to take the daemon's place.
+pub(super) struct Successor {
+    /// Its path; `None`: this one.
+    program: Option<PathBuf>,
+    /// Since when it is to.
+    since: Instant,
+}
+
+/// All that is handed over.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Handover {
+    /// The version of the daemon before.
+    from: String,
+    lock: RawFd,
+    /// The log FIFO, to read and to write.
+    log: [RawFd; 2],
+    listeners: [RawFd; 2],
+    servers: Vec<ServerRecord>,
+    windows: Vec<WindowRecord>,
+    settings: SettingsRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ServerRecord {
+    pid: u32,
+    uid: u32,
+    gid: u32,
+    device: String,
+    socket: RawFd,
+    settings: SettingsRecord,
+    mute: bool,
+    /// Told to end, or about to.
+    draining: bool,
+    age_ms: u64,
+    /// After so long it is killed.
+    kill_ms: Option<u64>,
+    clients: usize,
+    idle_ms: Option<u64>,
+    fault: bool,
+    standby: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WindowRecord {
+    uid: u32,
+    pid: u32,
+    device: String,
+    index: u32,
+    server: u32,
+}
+
+/// What a successor begins with, besides what the daemon's state gets.
+pub(crate) struct Inherited {
+    pub lock: OwnedFd,
+    pub log: [OwnedFd; 2],
+    pub listeners: [OwnedFd; 2],
+}
+
+/// An error of data that the daemon before has written.
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("the daemon before handed over {what}"))
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Handover {
+    /// Reads what the program before has left in a descriptor.
+    ///
+    /// # Errors
+    /// There is none, or it is not understood.
+    pub fn read(number: RawFd) -> io::Result<Self> {
+        let mut file = File::from(inherited(number)?);
+        file.rewind()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        serde_json::from_str(&text).map_err(|error| wrong(&error.to_string()))
+    }
+
+    /// Takes over the descriptors that are the process's own.
+    ///
+    /// # Errors
+    /// One of them is not open.
+    pub fn inherit(&self) -> io::Result<Inherited> {
+        let [log, to_log] = self.log;
+        let [main, privileged] = self.listeners;
+        Ok(Inherited {
+            lock: inherited(self.lock)?,
+            log: [inherited(log)?, inherited(to_log)?],
+            listeners: [inherited(main)?, inherited(privileged)?],
+        })
+    }
+}
+
+/// The sockets that clients and shells come to.
+pub(super) fn listeners(
+    inherited: [OwnedFd; 2],
+    directory: &PipeDirectory,
+) -> io::Result<[Arc<Listener>; 2]> {
+    let [main, privileged] = inherited;
+    Ok([
+        Arc::new(Listener::from_fd(main, &directory.control())?),
+        Arc::new(Listener::from_fd(privileged, &directory.control_privileged())?),
+    ])
+}
+
+impl Daemon {
+    /// Has another program take the daemon's place, when no shell is connected any more; a sentence if
+    /// this daemon stays.
+    pub(crate) fn begin_handover(&self, program: Option<PathBuf>) -> Option<String> {
+        if self.options.protocol != 2 || self.options.static_partitioning {
+            return Some("the daemon itself stays: it has named servers or partitions".to_owned());
+        }
+        let mut command = self.programs.successor(program.as_deref());
+        let said = command.arg(crate::options::HANDOVER).output();
+        let theirs = said.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+        if theirs.and_then(|text| text.trim().parse().ok()) != Some(HANDOVER_VERSION) {
+            return Some("the daemon itself stays: that version takes no other's place".to_owned());
+        }
+        self.lock().successor = Some(Successor { program, since: Instant::now() });
+        self.wake();
+        None
+    }
+
+    /// Hands over if that is wanted and nothing is in its way. Comes back if it is not, or failed.
+    pub(super) fn give_way(&self, state: &mut State, sources: &Sources) {
+        let Some(successor) = &state.successor else { return };
+        let busy = self.shells.load(Ordering::Acquire) > 0
+            || state.inventory.is_asked()
+            || state.servers.iter().any(|server| {
+                matches!(server.phase, Phase::Starting { .. })
+                    || server.quarantine.is_some()
+                    || server.replaces.is_some()
+            });
+        if state.servers.stopping.is_some() || busy && successor.since.elapsed() > WAIT_MAX {
+            self.log("The daemon itself stays: it ends, or shells and servers keep it busy");
+            state.successor = None;
+        }
+        if busy {
+            return;
+        }
+        let Some(successor) = state.successor.take() else { return };
+        let error = match self.become_successor(state, sources, successor.program.as_deref()) {
+            Ok(never) => match never {},
+            Err(error) => error,
+        };
+        self.log(format!("The daemon itself stays: {error}"));
+    }
+
+    /// Becomes the program.
+    fn become_successor(
+        &self,
+        state: &State,
+        sources: &Sources,
+        program: Option<&Path>,
+    ) -> io::Result<std::convert::Infallible> {
+        let now = Instant::now();
+        let handover = self.describe(state, sources, now)?;
+        let mut file = File::from(memfd_create(c"openmps-handover", MemfdFlags::CLOEXEC)?);
+        file.write_all(&serde_json::to_vec(&handover)?)?;
+        let sockets: Vec<Arc<Socket>> =
+            state.servers.iter().map(|server| server.link.socket.clone()).collect();
+        let mut kept: Vec<BorrowedFd<'_>> = vec![
+            file.as_fd(),
+            sources.occupied.lock(),
+            sources.log.as_fd(),
+            self.log_writer.as_fd(),
+            sources.listeners[0].as_fd(),
+            sources.listeners[1].as_fd(),
+        ];
+        kept.extend(sockets.iter().map(|socket| socket.as_fd()));
+        for fd in &kept {
+            fcntl_setfd(fd, FdFlags::empty())?;
+        }
+        let mut command: Command = self.programs.successor(program);
+        command
+            .args(self.options.words())
+            .arg(if self.detached { super::DETACH } else { "-f" })
+            .arg(format!("{TAKE_OVER}={}", file.as_raw_fd()))
+            .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
+            .env(OPENMPS_CLASS_RULES, self.class_rules())
+            .env(OPENMPS_SCHEDULING, self.scheduling.of_servers());
+        if let Some(directory) = &self.logs.directory {
+            command.env(CUDA_MPS_LOG_DIRECTORY, directory);
+        }
+        self.log("Handing over to the program that takes this daemon's place");
+        let error = command.exec();
+        // It came back: nothing else of this process may leave these to its children.
+        for fd in &kept {
+            let _ = fcntl_setfd(fd, FdFlags::CLOEXEC);
+        }
+        Err(error)
+    }
+
+    fn describe(&self, state: &State, sources: &Sources, now: Instant) -> io::Result<Handover> {
+        let server = |server: &Server| ServerRecord {
+            pid: server.pid,
+            uid: server.uid,
+            gid: server.gid,
+            device: server.device.to_string(),
+            socket: server.link.socket.as_fd().as_raw_fd(),
+            settings: server.link.settings.record(),
+            mute: server.mute,
+            draining: server.phase == Phase::Draining,
+            age_ms: ms(now.saturating_duration_since(server.started)),
+            kill_ms: server.kill_at.map(|at| ms(at.saturating_duration_since(now))),
+            clients: server.clients,
+            idle_ms: server.idle_since.map(|since| ms(now.saturating_duration_since(since))),
+            fault: server.fault,
+            standby: server.standby,
+        };
+        let window = |(process, index, server): (ClientProcess, u32, u32)| WindowRecord {
+            uid: process.uid,
+            pid: process.pid,
+            device: process.device.to_string(),
+            index,
+            server,
+        };
+        Ok(Handover {
+            from: env!("CARGO_PKG_VERSION").to_owned(),
+            lock: sources.occupied.lock().as_raw_fd(),
+            log: [sources.log.as_fd().as_raw_fd(), self.log_writer.as_fd().as_raw_fd()],
+            listeners: [
+                sources.listeners[0].as_fd().as_raw_fd(),
+                sources.listeners[1].as_fd().as_raw_fd(),
+            ],
+            servers: state.servers.iter().map(server).collect(),
+            windows: state.windows.all().map(window).collect(),
+            settings: state.defaults.record(),
+        })
+    }
+
+    /// Goes on with what the daemon before knew.
+    ///
+    /// # Errors
+    /// What it has left is not understood.
+    pub(super) fn go_on(&self, handover: Handover) -> io::Result<()> {
+        let Handover { from, servers, windows, settings, .. } = handover;
+        let now = Instant::now();
+        let before = |ms: u64| now.checked_sub(Duration::from_millis(ms)).unwrap_or(now);
+        let mut state = self.lock();
+        state.defaults = Settings::from_record(&settings);
+        let device = |text: &str| CUuuid::parse(text).ok_or_else(|| wrong("no device"));
+        let count = servers.len();
+        for of in servers {
+            let socket = Socket::from_fd(inherited(of.socket)?)?;
+            state.servers.adopt(Server {
+                pid: of.pid,
+                uid: of.uid,
+                gid: of.gid,
+                device: device(&of.device)?,
+                named: 0,
+                stays: false,
+                link: Link {
+                    socket: Arc::new(socket),
+                    exit: Arc::new(pidfd(of.pid)?),
+                    child: ServerProcess::Inherited(of.pid),
+                    questions: Questions::default(),
+                    settings: Settings::from_record(&of.settings),
+                },
+                mute: of.mute,
+                phase: if of.draining { Phase::Draining } else { Phase::Running },
+                started: before(of.age_ms),
+                failure: None,
+                kill_at: of.kill_ms.map(|ms| now + Duration::from_millis(ms)),
+                clients: of.clients,
+                idle_since: of.idle_ms.map(before),
+                fault: of.fault,
+                standby: of.standby,
+                replaces: None,
+                quarantine: None,
+                quarantined: None,
+            });
+        }
+        for of in windows {
+            let (uid, pid) = (of.uid, of.pid);
+            let process = ClientProcess { uid, named: 0, pid, device: device(&of.device)? };
+            state.windows.give(process, of.index, of.server, || ClientEnd::of(pid));
+        }
+        drop(state);
+        let version = env!("CARGO_PKG_VERSION");
+        self.log(format!(
+            "This daemon (version {version}) has taken the place of version {from}: {count} \
+             servers go on"
+        ));
+        Ok(())
+    }
+}

@@ -7,7 +7,7 @@ A graph of 200 kernels, each of which waits for the one before, is launched agai
 time of a launch by the number of kernels, us, median of 300. Natively it is varied by memory (cuMemAlloc,
 cuMemCreate mapped, and the same once exported and imported), by how the graph was made (captured, node by
 node), by the stream's priority, and by CUDA_DEVICE_MAX_CONNECTIONS; then the same under NVIDIA's MPS and
-through openmps. --bert adds BERT-base as a graph (latency.py) natively with the same variations that an
+through openmps, also with kernels that have memory or code of their own. --bert adds BERT-base as a graph (latency.py) natively with the same variations that an
 environment can make. DIST is an installation, as for run.py. Half a minute; a minute and a half with --bert.
 
 --kernels says what BERT's graph consists of natively and through openmps, as the driver API tells it (kernels with
@@ -28,28 +28,32 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 NODES = 200
-BYTES = 4 << 20
-PTX = b"""
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry step(.param .u64 data)
+BYTES = (2 << 20) * 200
+HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
+# Adds to a word of each thread, in so many steps that are no constant.
+KERNEL = """
+.visible .entry %s(.param .u64 data)
 {
-    .reg .b64 %rd<4>;
-    .reg .b32 %r<8>;
-    ld.param.u64 %rd1, [data];
-    mov.u32 %r1, %ctaid.x;
-    mov.u32 %r2, %ntid.x;
-    mov.u32 %r3, %tid.x;
-    mad.lo.u32 %r4, %r1, %r2, %r3;
-    mul.wide.u32 %rd2, %r4, 4;
-    add.u64 %rd3, %rd1, %rd2;
-    ld.global.u32 %r5, [%rd3];
-    add.u32 %r5, %r5, 1;
-    st.global.u32 [%rd3], %r5;
+    .reg .b64 %%rd<4>;
+    .reg .b32 %%r<8>;
+    ld.param.u64 %%rd1, [data];
+    mov.u32 %%r1, %%ctaid.x;
+    mov.u32 %%r2, %%ntid.x;
+    mov.u32 %%r3, %%tid.x;
+    mad.lo.u32 %%r4, %%r1, %%r2, %%r3;
+    mul.wide.u32 %%rd2, %%r4, 4;
+    add.u64 %%rd3, %%rd1, %%rd2;
+    ld.global.u32 %%r5, [%%rd3];
+%s    st.global.u32 [%%rd3], %%r5;
     ret;
 }
-\0"""
+"""
+STEP = "    mul.lo.u32 %r5, %r5, %r1; xor.b32 %r5, %r5, %r3;\n"
+# What the kernels of a graph have in common: memory and code; different memory (2 MiB each); different code of
+# one module; different code of modules of its own.
+KINDS = ["same", "memory", "code", "modules"]
+
+
 VARIANTS = [
     ("native", "plain capture 0", {}),
     ("native", "plain nodes 0", {}),
@@ -62,6 +66,8 @@ VARIANTS = [
     ("mps", "plain capture 0", {}),
     ("openmps", "plain capture 0", {}),
     ("openmps", "plain capture 0", {"OPENMPS_CLASS": "latency"}),
+    *[(way, f"plain capture 0 {kind}", {}) for kind in KINDS[1:] for way in ["native", "mps", "openmps"]],
+    ("native", "imported capture 0 memory", {}),
 ]
 BERT = [{}, {"CUDA_DEVICE_MAX_CONNECTIONS": "32"},
         {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
@@ -122,30 +128,48 @@ def memory_of(cuda, kind):
     return address
 
 
-def one(memory, making, priority):
+def functions_of(cuda, kind):
+    """A function for each node."""
+    different = kind in ("code", "modules")
+    names = [f"step{i}" if different else "step" for i in range(NODES)]
+    texts = {name: KERNEL % (name, STEP * (400 if different else 1)) for name in names}
+    modules = [HEAD + text for text in texts.values()] if kind == "modules" else [HEAD + "".join(texts.values())]
+    found = {}
+    for text in modules:
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        cuda.cuModuleLoadData(ctypes.byref(module), text.encode() + b"\0")
+        for name in texts:
+            if f".entry {name}(" in text:
+                cuda.cuModuleGetFunction(ctypes.byref(function), module, name.encode())
+                found[name] = ctypes.c_void_p(function.value)
+    return [found[name] for name in names]
+
+
+def one(memory, making, priority, kind="same"):
     cuda = Driver()
     null, by = ctypes.c_void_p(), ctypes.byref
-    context, module, function, stream, graph, ready = (ctypes.c_void_p() for _ in range(6))
+    context, stream, graph, ready = (ctypes.c_void_p() for _ in range(4))
     cuda.cuInit(0)
     cuda.cuDevicePrimaryCtxRetain(by(context), 0)
     cuda.cuCtxSetCurrent(context)
-    cuda.cuModuleLoadData(by(module), PTX)
-    cuda.cuModuleGetFunction(by(function), module, b"step")
+    functions = functions_of(cuda, kind)
     data = memory_of(cuda, memory)
     cuda.cuStreamCreateWithPriority(by(stream), 1, int(priority))
-    parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(data), ctypes.c_void_p))
+    apart = (2 << 20) if kind == "memory" else 0
+    places = [ctypes.c_uint64(data.value + i * apart) for i in range(NODES)]
+    parameters = [(ctypes.c_void_p * 1)(ctypes.addressof(place)) for place in places]
     rows = {}
     for blocks in [4, 264]:
         if making == "capture":
             cuda.cuStreamBeginCapture_v2(stream, 2)
-            for _ in range(NODES):
-                cuda.cuLaunchKernel(function, blocks, 1, 1, 256, 1, 1, 0, stream, parameters, null)
+            for i in range(NODES):
+                cuda.cuLaunchKernel(functions[i], blocks, 1, 1, 256, 1, 1, 0, stream, parameters[i], null)
             cuda.cuStreamEndCapture(stream, by(graph))
         else:
             cuda.cuGraphCreate(by(graph), 0)
-            node = KernelNode(function.value, blocks, 1, 1, 256, 1, 1, 0, ctypes.addressof(parameters))
             last = ctypes.c_void_p()
             for i in range(NODES):
+                node = KernelNode(functions[i].value, blocks, 1, 1, 256, 1, 1, 0, ctypes.addressof(parameters[i]))
                 made = ctypes.c_void_p()
                 cuda.cuGraphAddKernelNode_v2(by(made), graph, by(last), ctypes.c_size_t(min(i, 1)), by(node))
                 last = made

@@ -49,11 +49,9 @@ impl Room {
         Self { free, kernels: BTreeMap::new(), queue: BTreeMap::new() }
     }
 
-    /// A kernel starts. What keeps off some SMs is in a context of its own: what becomes free on
-    /// the others' SMs is its own again, whatever priority waits outside.
+    /// A kernel starts.
     pub fn start(&mut self, id: KernelId, kernel: Resident) {
-        let priority = if kernel.keep_free > 0 { i32::MIN } else { kernel.priority };
-        self.queue.insert((priority, id), ());
+        self.queue.insert((kernel.priority, id), ());
         self.kernels.insert(id, kernel);
     }
 
@@ -138,10 +136,7 @@ mod tests {
         let mut room = Room::new(2, 2048);
         room.start(1, Resident { keep_free: 2048, ..kernel(8, 0) });
         assert_eq!(room.place(), [Placed { kernel: 1, blocks: 4 }]);
-        room.start(2, kernel(6, -1));
+        room.start(2, kernel(4, 0));
         assert_eq!(room.place(), [Placed { kernel: 2, blocks: 4 }]);
-        // A place off the floor goes to the kernel that keeps off it.
-        assert!(room.end(1, 1).is_none());
-        assert_eq!(room.place(), [Placed { kernel: 1, blocks: 1 }]);
     }
 }

@@ -19,7 +19,6 @@ const MEASURED: &[(&str, f64, f64)] = &[
     ("preset=off", 18.5, 1.00),
     ("preset=priorities", 3.8, 0.97),
     ("preset=balanced in-flight=1us", 1.26, 0.88),
-    ("preset=floor floor=8", 1.54, 0.80),
     ("preset=floor floor=16", 1.08, 0.80),
     ("preset=floor floor=32", 1.01, 0.72),
     ("preset=elastic in-flight=1us", 1.29, 0.93),

@@ -60,14 +60,19 @@ const _: () = assert!(mem::offset_of!(RawKernel, name) == 104);
 type Request = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type Completed = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
 
+type TakeNumber = unsafe extern "C" fn(u32) -> u32;
+type NextRecord = unsafe extern "C" fn(*mut u8, usize, *mut *mut RawKernel) -> u32;
+type StreamId = unsafe extern "C" fn(*mut c_void, usize, u8, *mut u32) -> u32;
+type Register = unsafe extern "C" fn(Request, Completed) -> u32;
+
 /// The functions, with the signatures of `cupti_activity.h`.
 struct Functions {
-    enable: unsafe extern "C" fn(u32) -> u32,
-    disable: unsafe extern "C" fn(u32) -> u32,
-    flush_all: unsafe extern "C" fn(u32) -> u32,
-    next_record: unsafe extern "C" fn(*mut u8, usize, *mut *mut RawKernel) -> u32,
-    stream_id: unsafe extern "C" fn(*mut c_void, usize, u8, *mut u32) -> u32,
-    register: unsafe extern "C" fn(Request, Completed) -> u32,
+    enable: TakeNumber,
+    disable: TakeNumber,
+    flush_all: TakeNumber,
+    next_record: NextRecord,
+    stream_id: StreamId,
+    register: Register,
 }
 
 /// One launch of a kernel.
@@ -240,12 +245,16 @@ fn open(place: &OsString) -> Result<Cupti, String> {
     // them, and the library stays loaded.
     let functions = unsafe {
         Functions {
-            enable: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityEnable")?),
-            disable: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityDisable")?),
-            flush_all: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityFlushAll")?),
-            next_record: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityGetNextRecord")?),
-            stream_id: mem::transmute::<*mut c_void, _>(symbol(c"cuptiGetStreamIdEx")?),
-            register: mem::transmute::<*mut c_void, _>(symbol(c"cuptiActivityRegisterCallbacks")?),
+            enable: mem::transmute::<*mut c_void, TakeNumber>(symbol(c"cuptiActivityEnable")?),
+            disable: mem::transmute::<*mut c_void, TakeNumber>(symbol(c"cuptiActivityDisable")?),
+            flush_all: mem::transmute::<*mut c_void, TakeNumber>(symbol(c"cuptiActivityFlushAll")?),
+            next_record: mem::transmute::<*mut c_void, NextRecord>(symbol(
+                c"cuptiActivityGetNextRecord",
+            )?),
+            stream_id: mem::transmute::<*mut c_void, StreamId>(symbol(c"cuptiGetStreamIdEx")?),
+            register: mem::transmute::<*mut c_void, Register>(symbol(
+                c"cuptiActivityRegisterCallbacks",
+            )?),
         }
     };
     // SAFETY: both functions are there for good and do what the header asks of them.

@@ -7,7 +7,7 @@
 
 use super::{Device, Event, Function, LaunchShape, Module, Share, Stream};
 use cuda_api::attributes::CLOCK_RATE;
-use cuda_api::{CUresult, CudaError};
+use cuda_api::{CUmodule, CUresult, CudaError};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,22 +54,28 @@ const ONE_WARP: LaunchShape = LaunchShape {
 
 /// Kernels that help to time others.
 pub(super) struct TimingKernels {
+    module: CUmodule,
     empty: Function,
     delay: Function,
     delay_cycles: u64,
 }
 
 impl TimingKernels {
-    /// Loads them for the context's life.
+    /// Loads them.
     pub(super) fn load(device: &Device) -> Result<Self, CudaError> {
         let mut image = IMAGE.as_bytes().to_vec();
         image.push(0);
-        let [empty, delay] =
-            Module::load_for_good(device, image, [c"openmps_empty", c"openmps_delay"])?;
+        let names = [c"openmps_empty", c"openmps_delay"];
+        let (module, [empty, delay]) = Module::load_own(device, image, names)?;
         let khz = device.info().attributes.get(CLOCK_RATE as usize).copied().unwrap_or(0);
         // A device that says nothing is taken for one of 1 GHz.
         let khz = u64::try_from(khz).ok().filter(|khz| *khz > 0).unwrap_or(1_000_000);
-        Ok(Self { empty, delay, delay_cycles: DELAY_NS * khz / 1_000_000 })
+        Ok(Self { module, empty, delay, delay_cycles: DELAY_NS * khz / 1_000_000 })
+    }
+
+    /// Unloads them; nothing uses them any more.
+    pub(super) fn unload(&self, device: &Device) {
+        Module::unload_own(device, self.module);
     }
 
     /// Has the stream wait for some microseconds.

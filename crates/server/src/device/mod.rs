@@ -239,6 +239,9 @@ impl Device {
 
     /// Gives the context back. Nothing of the device may be in use any more.
     pub fn close(&self) {
+        if let Some(kernels) = self.timing_kernels() {
+            kernels.unload(self);
+        }
         // SAFETY: releases what `open` retained. The answer changes nothing: the process ends.
         let _ = unsafe { self.driver.table.cuDevicePrimaryCtxRelease_v2(self.ordinal) };
     }

@@ -101,7 +101,7 @@ impl Module {
         options: &[JitOption],
         log_bytes: (usize, usize),
     ) -> (Result<Self, CudaError>, BuildLog) {
-        let loader = Loader { device: share.device(), share: Some(share) };
+        let loader = Loader { device: share.device(), share: Some(share), is_alone: false };
         let (raw, log) = loader.load(image, options, log_bytes, |_| ());
         let module = raw.map(|raw| {
             made(&share.counts.modules);
@@ -120,7 +120,7 @@ impl Module {
         (info_bytes, error_bytes): (usize, usize),
     ) -> (Result<Self, CudaError>, BuildLog) {
         let bytes = image.len() as u64;
-        let loader = Loader { device: share.device(), share: Some(share) };
+        let loader = Loader { device: share.device(), share: Some(share), is_alone: false };
         let load = || loader.load(image, options, (info_bytes, error_bytes), |_| ());
         let (code, mut log) = share.device().code_cache().get(key, bytes, load);
         log.info.truncate(info_bytes);
@@ -156,7 +156,7 @@ impl Module {
             let module = module(Code::Recycled(code, bytes));
             return (written.map(|()| module), log);
         }
-        let loader = Loader { device, share: Some(share) };
+        let loader = Loader { device, share: Some(share), is_alone: false };
         let mut places = None;
         // Drivers may put off what belongs to variables until their addresses are asked for.
         // SAFETY: the module was just loaded.
@@ -185,7 +185,7 @@ impl Module {
         options: &[JitOption],
         kernels: impl Iterator<Item = &'a CString>,
     ) -> Result<u32, CudaError> {
-        let (loader, bytes) = (Loader { device, share: None }, image.len() as u64);
+        let (loader, bytes) = (Loader { device, share: None, is_alone: false }, image.len() as u64);
         let load = || loader.load(image, options, (0, 0), |_| ());
         let code = device.code_cache().get(key, bytes, load).0?;
         let t = device.table();
@@ -203,24 +203,40 @@ impl Module {
         Ok(found)
     }
 
-    /// Loads an image of the server's own, for as long as the context is, and finds kernels of it. The
-    /// context must be current on this thread.
-    pub(super) fn load_for_good<const N: usize>(
+    /// Loads an image of the server's own, and finds kernels of it: until the module is given to
+    /// [`Module::unload_own`]. There must be no clients yet, and the context be current on this thread.
+    pub(super) fn load_own<const N: usize>(
         device: &Device,
         image: Vec<u8>,
         kernels: [&CStr; N],
-    ) -> Result<[Function; N], CudaError> {
-        let module = Loader { device, share: None }.load(image, &[], (0, 0), |_| ()).0?;
+    ) -> Result<(CUmodule, [Function; N]), CudaError> {
+        let loader = Loader { device, share: None, is_alone: true };
+        let module = loader.load(image, &[], (0, 0), |_| ()).0?;
         let t = device.table();
         let find = |name: &CStr| {
             let mut raw = CUfunction::NULL;
-            // SAFETY: the module is never unloaded, the name is a C string, the local is written.
+            // SAFETY: the module is loaded, the name is a C string, the local is written.
             unsafe { t.cuModuleGetFunction(&mut raw, module, name.as_ptr())? };
             // SAFETY: as above; the provider gave the handle.
             unsafe { Function::read(t, raw, None) }
         };
-        let found: Vec<Function> = kernels.into_iter().map(find).collect::<Result<_, _>>()?;
-        found.try_into().map_err(|_| CudaError::NOT_FOUND)
+        let found: Result<Vec<Function>, _> = kernels.into_iter().map(find).collect();
+        match found.map(<[Function; N]>::try_from) {
+            Ok(Ok(found)) => Ok((module, found)),
+            Ok(Err(_)) => Err(CudaError::NOT_FOUND),
+            Err(error) => {
+                Self::unload_own(device, module);
+                Err(error)
+            }
+        }
+    }
+
+    /// Unloads what [`Module::load_own`] has loaded, whose kernels must not be used any more.
+    pub(super) fn unload_own(device: &Device, module: CUmodule) {
+        // SAFETY: the caller's word. The answer changes nothing.
+        let _ = device.sync().make(ContextCall::UnloadModule, "the server", None, || unsafe {
+            device.table().cuModuleUnload(module)
+        });
     }
 
     /// By what its code is found, if others may use it too.
@@ -320,12 +336,15 @@ impl Drop for Module {
 struct Loader<'a> {
     device: &'a Device,
     share: Option<&'a Share>,
+    /// There are no clients yet who could wait.
+    is_alone: bool,
 }
 
 impl Loader<'_> {
     /// Makes a call that waits for the context.
     fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
         match self.share {
+            _ if self.is_alone => f(),
             Some(share) => share.synchronising(call, f),
             None => self.device.sync().make(call, "the warm list", None, f),
         }

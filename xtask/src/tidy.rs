@@ -330,6 +330,28 @@ fn folders_name_only_what_is_below_them() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// Functions that a launch goes through on its way down, by file of crate client.
+const WAY_OF_A_LAUNCH: &[(&str, &str)] = &[
+    ("api/launch.rs", "cuLaunchKernel"),
+    ("program/launch.rs", "launch"),
+    ("program/submission.rs", "launch"),
+    ("module/kernel_params.rs", "fill"),
+];
+
+/// A layer names only those below it, so the one way back up is a function that it is given.
+#[test]
+fn the_way_of_a_launch_goes_down() {
+    for (file, function) in WAY_OF_A_LAUNCH {
+        let text = read(&crate::root().join("crates/client/src").join(file));
+        let start = text.find(&format!("fn {function}(")).expect("a function of the way");
+        let end = text[start..].find('{').expect("a body") + start;
+        let signature = &text[start..end];
+        let is_called_back =
+            ["impl Fn", "impl for<", "&dyn", "fn("].map(|way| signature.contains(way));
+        assert!(!is_called_back.contains(&true), "client/src/{file}: {signature}");
+    }
+}
+
 /// Words that name no thing, and so have no place in a comment.
 const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "whoever", "so many", "what goes on"];
 

@@ -175,6 +175,29 @@ fn within(devices: [&Device; 2]) -> Result<()> {
     Ok(())
 }
 
+/// Managed memory that is made on one device and filled by the other.
+fn managed(devices: [&Device; 2]) -> Result<()> {
+    let [maker, filler] = devices;
+    maker.enter()?;
+    let mut address = 0;
+    let global = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
+    cu!(cuMemAllocManaged(&mut address, BYTES, global))?;
+    filler.enter()?;
+    let advice = sys::CUmem_advise::CU_MEM_ADVISE_SET_PREFERRED_LOCATION;
+    cu!(cuMemAdvise(address, BYTES, advice, filler.ordinal))
+        .context("advice on the other device")?;
+    cu!(cuMemPrefetchAsync(address, BYTES, filler.ordinal, std::ptr::null_mut()))?;
+    filler.fill(address, 5.0)?;
+    let mut location = -1i32;
+    let preferred = sys::CUmem_range_attribute::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION;
+    let place = (&raw mut location).cast();
+    cu!(cuMemRangeGetAttribute(place, size_of::<i32>(), preferred, address, BYTES))?;
+    ensure!(location == filler.ordinal, "preferred location: {location}");
+    maker.enter()?;
+    maker.expect("managed memory that the other device filled", address, 5.0)?;
+    cu!(cuMemFree_v2(address))
+}
+
 /// The first process: exports, and looks at what the second one has made of it.
 fn first(device: &Device) -> Result<()> {
     device.enter()?;
@@ -274,6 +297,7 @@ fn run() -> Result<()> {
     }
     if count > 1 {
         within([&first_device, &last])?;
+        managed([&first_device, &last])?;
     }
     first(&first_device)?;
     println!("{count} devices: shared within a process and between two");

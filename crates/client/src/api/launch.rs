@@ -6,61 +6,18 @@ use crate::graph::backend::graphs;
 use crate::program::Client;
 use crate::program::host_functions::HostFunction;
 use crate::program::launch::{
-    Geometry, check, check_cooperative, check_flags, events_of, launch_flags,
+    Geometry, Launch, check_cooperative, check_flags, events_of, launch_flags,
 };
 use crate::program::mode;
 use crate::program::streams::DefaultStream;
 use crate::program::submission::wire_function;
-use channel::request::{CountClusters, LAUNCH_COOPERATIVE, LargestCluster, LaunchKernel};
+use channel::request::{CountClusters, LAUNCH_COOPERATIVE, LargestCluster};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::launch_attribute;
 use cuda_api::{
-    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUfunction, CUhostFn, CUlaunchAttribute,
-    CUlaunchConfig, CUresult, CUstream, CudaError,
+    CUfunction, CUhostFn, CUlaunchAttribute, CUlaunchConfig, CUresult, CUstream, CudaError,
 };
 use graph::{HostNode, NodeKind};
-
-/// The client that a launch is for: the stream's, or the current context's for a literal.
-#[inline(always)]
-fn client_for(stream: CUstream) -> Result<&'static Client, CudaError> {
-    mode::client_of(stream.0)
-}
-
-#[inline(always)]
-fn launch(
-    function: CUfunction,
-    geometry: &Geometry,
-    stream: CUstream,
-    default: DefaultStream,
-    flags: u32,
-    kernel_params: Out<*mut c_void>,
-    extra: Out<*mut c_void>,
-) -> CUresult {
-    let client = client_for(stream)?;
-    let function = client.function_here(function)?;
-    // A thread's own stream is made here if need be, which must not happen under the lock; a
-    // stream of the program's is looked up under the lock that the launch takes anyway.
-    let literal = match stream {
-        CUstream::NULL | CU_STREAM_LEGACY | CU_STREAM_PER_THREAD => {
-            Some(client.stream(stream, default)?)
-        }
-        _ => None,
-    };
-    client.state().launch(function.0, stream, literal, |function, params| {
-        check(client, function, geometry)?;
-        let bytes = function.layout.fill(kernel_params, extra, params)?;
-        Ok(LaunchKernel {
-            // Filled in by whoever has looked them up.
-            function: CUfunction::NULL,
-            stream: CUstream::NULL,
-            grid: geometry.grid,
-            block: geometry.block,
-            shared_bytes: geometry.shared_bytes,
-            flags,
-            parameters: &params[..bytes],
-        })
-    })
-}
 
 #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
 #[inline(always)]
@@ -90,7 +47,9 @@ pub(crate) fn cuLaunchKernel(
         block: [block_x, block_y, block_z],
         shared_bytes,
     };
-    launch(function, &geometry, stream, default, 0, kernel_params, extra)
+    let geometry = &geometry;
+    let launch = Launch { function, geometry, stream, default, flags: 0, kernel_params, extra };
+    mode::client_of(stream.0)?.launch(&launch)
 }
 
 #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
@@ -121,10 +80,10 @@ pub(crate) fn cuLaunchCooperativeKernel(
         block: [block_x, block_y, block_z],
         shared_bytes,
     };
-    let client = client_for(stream)?;
-    let function = client.function_here(function)?;
-    check_cooperative(client, function, &geometry)?;
-    launch(function, &geometry, stream, default, LAUNCH_COOPERATIVE, kernel_params, Out::null())
+    let client = mode::client_of(stream.0)?;
+    check_cooperative(client, client.function_here(function)?, &geometry)?;
+    let (geometry, flags, extra) = (&geometry, LAUNCH_COOPERATIVE, Out::null());
+    client.launch(&Launch { function, geometry, stream, default, flags, kernel_params, extra })
 }
 
 /// True if a launch was captured.
@@ -136,7 +95,7 @@ fn captured(
     kernel_params: Out<*mut c_void>,
     extra: Out<*mut c_void>,
 ) -> Result<bool, CudaError> {
-    let client = client_for(config.stream)?;
+    let client = mode::client_of(config.stream.0)?;
     let function = client.function_here(function)?;
     let (graphs, per_thread) = (ClientGraphs(client), default == DefaultStream::PerThread);
     graph::capture_launch(graphs, per_thread, function, config, kernel_params, extra)
@@ -151,13 +110,22 @@ pub(crate) fn cuLaunchKernelEx(
 ) -> CUresult {
     let config = config.get()?;
     let events = events_of(&config)?;
-    let client = client_for(config.stream)?;
+    let client = mode::client_of(config.stream.0)?;
     let function = client.function_here(function)?;
     events.iter().try_for_each(|event| client.state().events.lookup(event.0).map(|_| ()))?;
     if !graphs().capturing() || !captured(default, function, &config, kernel_params, extra)? {
         let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
         check_flags(client, function, &geometry, flags)?;
-        launch(function, &geometry, config.stream, default, flags, kernel_params, extra)?;
+        let (geometry, stream) = (&geometry, config.stream);
+        client.launch(&Launch {
+            function,
+            geometry,
+            stream,
+            default,
+            flags,
+            kernel_params,
+            extra,
+        })?;
     }
     let mut events = events.into_iter();
     events.try_for_each(|event| super::event::cuEventRecord(default, event, config.stream))

@@ -19,13 +19,16 @@ use cuda_api::{CUdevice, CUdeviceptr, CUmemLocation, CUresult, CUstream, CudaErr
 /// Most attributes asked for at once: there are 8.
 const ATTRIBUTES_MAX: usize = 64;
 
-/// Checks that a range is managed memory, all of it.
-fn managed(client: &Client, pointer: CUdeviceptr, bytes: usize) -> Result<(u64, u64), CudaError> {
-    let memory = client.memory();
+/// Checks that a range is managed memory, all of it; whose it is: that of the device on which it was
+/// made, whatever device is current.
+fn managed(pointer: CUdeviceptr, bytes: usize) -> Result<(&'static Client, (u64, u64)), CudaError> {
+    let owner = mode::client_at(pointer.0)?;
+    let memory = owner.memory();
     match memory.place(pointer.0)? {
         Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. } if bytes > 0 => {
             memory.side(pointer.0, bytes as u64)?;
-            Ok((pointer.0, bytes as u64))
+            drop(memory);
+            Ok((owner, (pointer.0, bytes as u64)))
         }
         _ => Err(CudaError::INVALID_VALUE),
     }
@@ -53,8 +56,8 @@ pub(crate) fn cuMemAdvise_v2(
     advice: c_uint,
     location: CUmemLocation,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
-    let range = managed(client, pointer, bytes)?;
+    mode::enter()?;
+    let (client, range) = managed(pointer, bytes)?;
     client.memory().advice.advise(range, advice, location, client.devices().len())
 }
 
@@ -80,8 +83,8 @@ pub(crate) fn cuMemPrefetchAsync_v2(
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let range = managed(client, pointer, bytes)?;
-    client.memory().advice.prefetch(range, location, client.devices().len())
+    let (owner, range) = managed(pointer, bytes)?;
+    owner.memory().advice.prefetch(range, location, client.devices().len())
 }
 
 pub(crate) fn cuMemPrefetchAsync(
@@ -101,9 +104,9 @@ pub(crate) fn cuMemRangeGetAttribute(
     pointer: CUdeviceptr,
     bytes: usize,
 ) -> CUresult {
-    let (client, _) = mode::enter()?;
+    mode::enter()?;
     data.required()?;
-    let range = managed(client, pointer, bytes)?;
+    let (client, range) = managed(pointer, bytes)?;
     let words = data.cast::<c_int>();
     let answer = |index, value| words.set_at(index, value);
     client.memory().advice.attribute(range, attribute, data_bytes, answer)
@@ -148,5 +151,5 @@ pub(crate) fn cuStreamAttachMemAsync(
         return Err(CudaError::INVALID_VALUE);
     }
     // No length stands for the whole allocation.
-    managed(client, pointer, bytes.max(1)).map(|_| ())
+    managed(pointer, bytes.max(1)).map(|_| ())
 }

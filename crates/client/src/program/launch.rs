@@ -2,13 +2,17 @@
 
 use super::Client;
 use super::occupancy::blocks_per_sm;
+use super::streams::DefaultStream;
 use super::submission::Function;
 use crate::boundary::Out;
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, cluster_flags, cluster_of};
-use core::ffi::{c_int, c_uint};
+use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::{function_attribute, launch_attribute};
-use cuda_api::{CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig, CUresult, CudaError};
+use cuda_api::{
+    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig,
+    CUresult, CUstream, CudaError,
+};
 
 /// Largest number of launch attributes read: there are 17 kinds.
 const ATTRIBUTES_MAX: usize = 64;
@@ -31,10 +35,40 @@ impl Geometry {
     }
 }
 
+/// A kernel's launch as a program asks for it.
+pub(crate) struct Launch<'g> {
+    pub(crate) function: CUfunction,
+    pub(crate) geometry: &'g Geometry,
+    pub(crate) stream: CUstream,
+    /// What stream NULL stands for.
+    pub(crate) default: DefaultStream,
+    /// See [`LaunchKernel`](channel::request::LaunchKernel).
+    pub(crate) flags: u32,
+    pub(crate) kernel_params: Out<*mut c_void>,
+    pub(crate) extra: Out<*mut c_void>,
+}
+
+impl Client {
+    /// Launches a kernel: from here each folder below is entered once, and none calls back.
+    #[inline(always)]
+    pub(crate) fn launch(&self, launch: &Launch<'_>) -> CUresult {
+        let function = self.function_here(launch.function)?;
+        // A thread's own stream is made here if need be, which must not happen under the lock; a
+        // stream of the program's is looked up under the lock that the launch takes anyway.
+        let literal = match launch.stream {
+            CUstream::NULL | CU_STREAM_LEGACY | CU_STREAM_PER_THREAD => {
+                Some(self.stream(launch.stream, launch.default)?)
+            }
+            _ => None,
+        };
+        self.state().launch(self, function, launch, literal)
+    }
+}
+
 /// Checks a launch against the device's and the function's limits, as a driver does before it
 /// accepts one.
 #[inline]
-pub(crate) fn check(client: &Client, function: &Function, geometry: &Geometry) -> CUresult {
+pub(super) fn check(client: &Client, function: &Function, geometry: &Geometry) -> CUresult {
     let device = client.description();
     let limit = |number: u32| device.attributes[number as usize] as c_uint;
     let own = |number: u32| function.attributes[number as usize];

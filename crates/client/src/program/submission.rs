@@ -4,6 +4,8 @@
 //! Nothing here allocates or makes a system call in the steady state. Whoever holds the lock
 //! takes no other one.
 
+use super::Client;
+use super::launch::{Launch, check};
 use super::replay;
 use crate::handles::Table;
 use recovery::{Journal, Mark, Policy};
@@ -270,34 +272,39 @@ impl Submission {
             .map_err(|error| push_error(error, connection))
     }
 
-    /// Launches a function or kernel in a stream: `prepare` checks the launch, puts its parameters
-    /// into the buffer and gives the request, but for both handles. The stream is `literal` if the
-    /// program passed a literal.
+    /// Launches a function or kernel of this device. The stream is `literal` if the program passed a
+    /// literal.
     #[inline(always)]
-    pub(crate) fn launch(
+    pub(super) fn launch(
         &mut self,
-        function: usize,
-        stream: CUstream,
+        client: &Client,
+        function: CUfunction,
+        launch: &Launch<'_>,
         literal: Option<Handle>,
-        prepare: impl for<'p> FnOnce(
-            &Function,
-            &'p mut [u8; PARAM_BYTES_MAX],
-        ) -> Result<LaunchKernel<'p>, CudaError>,
     ) -> CUresult {
         self.check_open()?;
-        let handle = function_handle(function)?;
+        let handle = function_handle(function.0)?;
         let function = self.functions.get_mut(handle).ok_or(CudaError::INVALID_HANDLE)?;
         function.launched = true;
         let stream = match literal {
             Some(stream) => stream,
-            None => self.streams.lookup(stream)?,
+            None => self.streams.lookup(launch.stream)?,
         };
-        let mut request = prepare(function, &mut self.params)?;
+        let geometry = launch.geometry;
+        check(client, function, geometry)?;
+        let bytes = function.layout.fill(launch.kernel_params, launch.extra, &mut self.params)?;
         if self.journal.is_due(self.ring.head()) {
             journal_is_due(&mut self.ring, &mut self.journal, &mut self.streams, self.connection)?;
         }
-        request.function = wire_function(handle);
-        request.stream = wire_stream(stream);
+        let request = LaunchKernel {
+            function: wire_function(handle),
+            stream: wire_stream(stream),
+            grid: geometry.grid,
+            block: geometry.block,
+            shared_bytes: geometry.shared_bytes,
+            flags: launch.flags,
+            parameters: &self.params[..bytes],
+        };
         let connection = self.connection;
         self.ring
             .push_request(&request, &|| connection.is_alive())

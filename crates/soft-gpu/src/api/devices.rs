@@ -38,7 +38,7 @@ exports! {
         let driver = driver()?;
         let number = driver.device_number(device)?;
         value.set(match attribute {
-            PCI_BUS_ID => number as c_int,
+            PCI_BUS_ID => identity::pci_bus(number),
             COMPUTE_MODE => driver.compute_mode(check(device)?).number(),
             other => attributes::attribute(&driver.device.settings, other)?,
         })

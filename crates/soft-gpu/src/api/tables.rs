@@ -24,7 +24,7 @@ impl Host for Tables {
         let identity = |number: &u32| DeviceIdentity {
             uuid: identity::uuid(*number),
             pci_domain: attribute(PCI_DOMAIN_ID),
-            pci_bus: *number as i32,
+            pci_bus: identity::pci_bus(*number),
             pci_device: attribute(PCI_DEVICE_ID),
         };
         settings.devices.iter().map(identity).collect()

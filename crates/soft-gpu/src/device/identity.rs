@@ -41,9 +41,19 @@ pub fn uuids(count: u32) -> Vec<CUuuid> {
     (0..count).map(|number| CUuuid { bytes: uuid(number) }).collect()
 }
 
-/// Where the device of that number says it is on the PCI bus, which it is not.
+/// The first device's PCI bus. Bus 0 is the host's own, and low numbers are those of real devices: libraries
+/// that draw the machine's topology (NCCL) look the address up.
+const PCI_BUS_FIRST: u32 = 0xc1;
+
+/// The PCI bus that the device of that number says it is on, which it is not: domain, device and function
+/// are 0.
+pub const fn pci_bus(number: u32) -> i32 {
+    (PCI_BUS_FIRST + number) as i32
+}
+
+/// Its PCI address.
 pub fn pci_bus_id(number: u32) -> String {
-    format!("0000:{number:02x}:00.0")
+    format!("0000:{:02x}:00.0", pci_bus(number))
 }
 
 /// 128-bit FNV-1a.
@@ -70,6 +80,7 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 16);
-        assert_eq!(pci_bus_id(10), "0000:0a:00.0");
+        assert_eq!(pci_bus_id(0), "0000:c1:00.0");
+        assert_eq!(pci_bus_id(15), "0000:d0:00.0");
     }
 }

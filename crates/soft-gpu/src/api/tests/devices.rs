@@ -77,6 +77,9 @@ fn child_looks_at_devices() {
         let mut found = -1;
         cu!(cuDeviceGetByPCIBusId(&mut found, pci.as_ptr().cast())).unwrap();
         assert_eq!(found, ordinal);
+        let mut bus = 0;
+        cu!(cuDeviceGetAttribute(&mut bus, attributes::PCI_BUS_ID, ordinal)).unwrap();
+        assert!(pci.starts_with(format!("0000:{bus:02x}:00.0").as_bytes()) && bus > 0);
         on(*context);
         let mut device = -1;
         cu!(cuCtxGetDevice(&mut device)).unwrap();

@@ -243,6 +243,32 @@ fn tenants_have_equal_shares_however_many_kernels_each_has() {
 }
 
 #[test]
+fn devices_have_equal_shares_however_many_kernels_each_has() {
+    let device = TestDevice::with(|s| (s.threads, s.devices) = (1, vec![0, 1]));
+    let [many, one] = [0, 1].map(|number| device.default_tenant_on(number).clone());
+    let end = Arc::new(AtomicU32::new(0));
+    let busy = |tenant| {
+        let stream = stream_of(&device, tenant);
+        (stream, device.enqueue(stream, launch(1, 32, spin_until(&end))).unwrap())
+    };
+    let mut kernels: Vec<_> = (0..9).map(|_| busy(&many)).collect();
+    kernels.push(busy(&one));
+    // What the device counts for each, not what a clock says here.
+    let had = |tenant: &Arc<_>| device.usage(tenant).worker_ns;
+    let (before_many, before_one) = (had(&many), had(&one));
+    while had(&one) - before_one < 30_000_000 {
+        std::thread::yield_now();
+    }
+    let (had_many, had_one) = (had(&many) - before_many, had(&one) - before_one);
+    // By kernels it would be nine times as much.
+    assert!(had_many < 4 * had_one, "{had_many} and {had_one}");
+    end.store(1, Ordering::Release);
+    for (stream, last) in kernels {
+        device.wait_stream(stream, last).unwrap();
+    }
+}
+
+#[test]
 fn ending_a_tenant_ends_endless_kernels_and_wakes_who_waits() {
     let device = TestDevice::new();
     let tenant = device.create_tenant().unwrap();

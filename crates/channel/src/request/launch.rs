@@ -12,12 +12,17 @@ pub const LAUNCH_COOPERATIVE: u32 = 1;
 /// Flag of [`LaunchKernel`]: the kernel may begin before the one ahead of it in its stream has
 /// ended, and waits for it itself.
 pub const LAUNCH_PROGRAMMATIC: u32 = 2;
+
+/// Flag of [`LaunchKernel`]: the kernel is of the remote memory synchronization domain, so that its fences, which wait
+/// for memory of other devices, and those of other kernels do not wait for each other.
+pub const LAUNCH_REMOTE_DOMAIN: u32 = 4;
 /// Bits of the flags that hold the size of a cluster, eight for each dimension; 0 for none.
 const CLUSTER_SHIFT: u32 = 8;
 const CLUSTER_BITS: u32 = 8;
 const CLUSTER_MASK: u32 = (1 << CLUSTER_BITS) - 1;
 /// All flags of [`LaunchKernel`].
-pub const LAUNCH_FLAGS: u32 = LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC | u32::MAX << CLUSTER_SHIFT;
+pub const LAUNCH_FLAGS: u32 =
+    LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC | LAUNCH_REMOTE_DOMAIN | u32::MAX << CLUSTER_SHIFT;
 
 /// The size of a cluster in blocks as bits of a launch's flags. `None` if a dimension is 0 or
 /// beyond what the bits hold. Devices' clusters have 16 blocks at most, but programs ask for more
@@ -53,7 +58,7 @@ pub struct LaunchKernel<'a> {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
-    /// [`LAUNCH_COOPERATIVE`], [`LAUNCH_PROGRAMMATIC`] and [`cluster_flags`].
+    /// [`LAUNCH_COOPERATIVE`], [`LAUNCH_PROGRAMMATIC`], [`LAUNCH_REMOTE_DOMAIN`] and [`cluster_flags`].
     pub flags: u32,
     /// The parameters, each at its offset: at most [`PARAMETER_BYTES_MAX`].
     pub parameters: &'a [u8],

@@ -38,7 +38,8 @@ pub use graph::{
 };
 pub use launch::{
     ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PROGRAMMATIC,
-    LargestCluster, LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags, cluster_of,
+    LAUNCH_REMOTE_DOMAIN, LargestCluster, LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags,
+    cluster_of,
 };
 pub use memory::{
     AdoptChunk, ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply,

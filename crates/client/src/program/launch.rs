@@ -5,7 +5,9 @@ use super::occupancy::blocks_per_sm;
 use super::streams::DefaultStream;
 use super::submission::Function;
 use crate::boundary::Out;
-use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, cluster_flags, cluster_of};
+use channel::request::{
+    LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, cluster_flags, cluster_of,
+};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::{function_attribute, launch_attribute};
@@ -186,13 +188,14 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
             | CLUSTER_SCHEDULING_POLICY_PREFERENCE
             | PRIORITY
             | MEM_SYNC_DOMAIN_MAP
-            | MEM_SYNC_DOMAIN
             | PREFERRED_CLUSTER_DIMENSION
             | PREFERRED_SHARED_MEMORY_CARVEOUT
             // Recorded by the call itself.
             | PROGRAMMATIC_EVENT
             | LAUNCH_COMPLETION_EVENT
             | NVLINK_UTIL_CENTRIC_SCHEDULING => {}
+            MEM_SYNC_DOMAIN if word(0) == 0 => {}
+            MEM_SYNC_DOMAIN => flags |= LAUNCH_REMOTE_DOMAIN,
             COOPERATIVE if word(0) == 0 => {}
             COOPERATIVE => flags |= LAUNCH_COOPERATIVE,
             PROGRAMMATIC_STREAM_SERIALIZATION if word(0) == 0 => {}
@@ -205,4 +208,20 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
         }
     }
     Ok(flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_domain_that_collective_libraries_ask_for_is_kept() {
+        let mut config = CUlaunchConfig::plain([1; 3], [32, 1, 1], 0, CUstream::NULL);
+        for (domain, flags) in [(0, 0), (1, LAUNCH_REMOTE_DOMAIN)] {
+            let mut attribute =
+                CUlaunchAttribute::number(launch_attribute::MEM_SYNC_DOMAIN, domain);
+            (config.attrs, config.numAttrs) = (&mut attribute, 1);
+            assert_eq!(launch_flags(&config), Ok(flags));
+        }
+    }
 }

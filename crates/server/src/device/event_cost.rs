@@ -49,6 +49,7 @@ const ONE_WARP: LaunchShape = LaunchShape {
     shared_bytes: 0,
     cooperative: false,
     programmatic: false,
+    remote_domain: false,
     cluster: None,
 };
 

@@ -231,12 +231,15 @@ impl Function {
     }
 }
 
+/// CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE.
+const MEM_SYNC_DOMAIN_REMOTE: u32 = 1;
+
 /// Kinds of attributes that a launch can have here.
-const LAUNCH_ATTRIBUTES: usize = 3;
+const LAUNCH_ATTRIBUTES: usize = 4;
 
 impl LaunchShape {
     fn is_plain(&self) -> bool {
-        !self.cooperative && !self.programmatic && self.cluster.is_none()
+        !self.cooperative && !self.programmatic && !self.remote_domain && self.cluster.is_none()
     }
 
     /// Its attributes as the provider wants them, and how many there are.
@@ -262,6 +265,9 @@ impl LaunchShape {
         if self.programmatic {
             add(launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION, [1, 0, 0]);
         }
+        if self.remote_domain {
+            add(launch_attribute::MEM_SYNC_DOMAIN, [MEM_SYNC_DOMAIN_REMOTE, 0, 0]);
+        }
         (attributes, count as u32)
     }
 
@@ -283,5 +289,31 @@ impl LaunchShape {
             attrs: attributes.as_mut_ptr(),
             numAttrs: *count,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_remote_domain_is_an_attribute_of_the_launch() {
+        let (grid, block) = ([1; 3], [32, 1, 1]);
+        let plain = LaunchShape {
+            grid,
+            block,
+            shared_bytes: 0,
+            cooperative: false,
+            programmatic: false,
+            remote_domain: false,
+            cluster: None,
+        };
+        assert!(plain.is_plain());
+        let remote = LaunchShape { remote_domain: true, cluster: Some([4, 1, 1]), ..plain };
+        assert!(!remote.is_plain());
+        let (attributes, count) = remote.attributes();
+        let ids = attributes[..count as usize].iter().map(|attribute| attribute.id);
+        assert!(ids.eq([launch_attribute::CLUSTER_DIMENSION, launch_attribute::MEM_SYNC_DOMAIN]));
+        assert_eq!(attributes[1].value[..4], MEM_SYNC_DOMAIN_REMOTE.to_le_bytes());
     }
 }

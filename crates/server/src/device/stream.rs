@@ -242,6 +242,8 @@ pub struct LaunchShape {
     pub cooperative: bool,
     /// The kernel may begin before the one ahead of it has ended.
     pub programmatic: bool,
+    /// It is of the remote memory synchronization domain.
+    pub remote_domain: bool,
     /// Blocks of a cluster, if the launch says so.
     pub cluster: Option<[u32; 3]>,
 }

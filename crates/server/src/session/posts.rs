@@ -32,6 +32,7 @@ pub(super) fn launch_shape(
         shared_bytes,
         cooperative: flags & LAUNCH_COOPERATIVE != 0,
         programmatic: flags & LAUNCH_PROGRAMMATIC != 0,
+        remote_domain: flags & LAUNCH_REMOTE_DOMAIN != 0,
         cluster: cluster_of(flags),
     })
 }

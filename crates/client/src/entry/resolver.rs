@@ -8,7 +8,7 @@
 //! itself.
 
 use super::{COUNT, dispatch, entry, fork, set_entry, trace, unsupported};
-use crate::connection::answered;
+use crate::program::answered;
 use crate::program::mode::{self, Mode};
 use crate::stderr::say;
 use core::arch::naked_asm;

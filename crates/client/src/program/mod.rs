@@ -37,5 +37,6 @@ mod visible;
 mod wait;
 
 pub(crate) use crate::connection::SERVER_GONE;
+pub(crate) use crate::connection::answered;
 pub(crate) use client::Client;
 pub(crate) use process::Program;

@@ -156,6 +156,7 @@ impl Settings {
             priority: self.priority.unwrap_or_default(),
             partition: None,
             group: None,
+            connections: 0,
             now: false,
         }
     }
@@ -171,6 +172,7 @@ impl Settings {
         if let Some(priority) = wishes.priority {
             settings.priority = (priority, SetBy::Program);
         }
+        settings.connections = wishes.connections;
         settings
     }
 }
@@ -188,12 +190,14 @@ mod tests {
             share: Some(Percentage::parse(share).unwrap()),
             memory: vec![MemoryLimit { device: "0".into(), bytes: 1 << 30 }],
             priority: Some(Priority::BelowNormal),
+            connections: 2,
             ..Wishes::default()
         };
         let less = settings.of_client(&wishes("20"));
         assert_eq!(less.share, (Percentage::parse("20").unwrap(), SetBy::Program));
         assert_eq!(less.memory_of(0, ""), Some((1 << 30, SetBy::Program)));
         assert_eq!(less.priority, (Priority::BelowNormal, SetBy::Program));
+        assert_eq!((less.connections, settings.of_server().connections), (2, 0));
         let more = settings.of_client(&wishes("80"));
         assert_eq!(more.share, (Percentage::parse("50").unwrap(), SetBy::Server));
     }

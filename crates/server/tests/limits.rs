@@ -153,3 +153,42 @@ fn a_limit_changes_while_the_client_runs() {
     assert!(reason.contains("is allowed"), "{reason}");
     assert_eq!(limits(&server), before);
 }
+
+/// Computes for so many rounds with one thread.
+const ROUNDS: &str = ".version 8.0\n.target sm_80\n.address_size 64\n\
+    .visible .entry rounds(.param .u32 n) {\n\
+    .reg .b32 %n; .reg .pred %q; ld.param.u32 %n, [n];\n\
+    again: sub.u32 %n, %n, 1; setp.ne.u32 %q, %n, 0; @%q bra again; ret; }\n";
+
+#[test]
+fn streams_of_one_queue_do_their_work_in_the_order_of_its_submission() {
+    let mut server = start();
+    server.settings.connections = 1;
+    let mut client = server.connect();
+    client.load_image(module(0), ROUNDS.as_bytes()).0.expect("a module");
+    let request = GetFunction { function: function(0), module: module(0), name: b"rounds" };
+    client.call(&request).expect("a kernel");
+    let (first, second) = (stream(1), stream(2));
+    for stream in [first, second] {
+        client.post(&CreateStream { stream, flags: 1, priority: 0 });
+    }
+    let launch = |client: &mut Client, stream, rounds: u32| {
+        client.post(&LaunchKernel {
+            function: function(0),
+            stream,
+            grid: [1, 1, 1],
+            block: [1, 1, 1],
+            shared_bytes: 0,
+            flags: 0,
+            parameters: &rounds.to_le_bytes(),
+        });
+        client.fence(stream)
+    };
+    for turn in 0..3 {
+        let long = launch(&mut client, first, 2_000_000);
+        launch(&mut client, second, 1);
+        client.synchronize(second);
+        assert!(channel::wait::reached(client.word(first), long), "turn {turn}");
+    }
+    assert_eq!(client.error(), Ok(()));
+}

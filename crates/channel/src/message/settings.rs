@@ -150,6 +150,8 @@ pub struct Settings {
     pub partition: Option<(u32, u32)>,
     /// The group that its device memory counts for, if that is limited.
     pub group: Option<MemoryGroup>,
+    /// Queues that its streams share (CUDA_DEVICE_MAX_CONNECTIONS); 0: each has its own.
+    pub connections: u32,
     /// To a server: clients that are there get the share too, unless their own variable or `openmps set`
     /// says theirs.
     pub now: bool,
@@ -163,6 +165,7 @@ impl Default for Settings {
             priority: (Priority::Normal, SetBy::Nobody),
             partition: None,
             group: None,
+            connections: 0,
             now: false,
         }
     }
@@ -207,6 +210,7 @@ impl Body for Settings {
             to.u64(*soft_bytes);
             to.u64(*hard_bytes);
         }
+        to.u32(self.connections);
         to.bool(self.now);
         Ok(())
     }
@@ -224,7 +228,8 @@ impl Body for Settings {
             }),
             false => None,
         };
-        Ok(Self { share, memory, priority, partition, group, now: from.bool()? })
+        let connections = from.u32()?;
+        Ok(Self { share, memory, priority, partition, group, connections, now: from.bool()? })
     }
 }
 

@@ -145,6 +145,7 @@ fn settings(number: u32) -> Settings {
             soft_bytes: number.into(),
             hard_bytes: u64::from(number) << 20,
         }),
+        connections: number % 33,
         now: number.is_multiple_of(3),
     }
 }

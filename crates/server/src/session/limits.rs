@@ -17,6 +17,7 @@ pub struct Limits {
     pub memory: Arc<Account>,
     places: Arc<SmPlaces>,
     now: Mutex<Now>,
+    queues: u32,
     /// Grows with each change of what a session has to act on.
     version: AtomicU32,
 }
@@ -38,6 +39,8 @@ pub struct Terms {
     pub sms_of_device: u32,
     /// Its priority.
     pub priority: Priority,
+    /// Queues that its streams share; 0: each has its own.
+    pub queues: u32,
 }
 
 impl Terms {
@@ -106,6 +109,7 @@ impl Limits {
                 sms: (sms, lease, by),
                 priority: settings.priority,
             }),
+            queues: settings.connections,
             version: AtomicU32::new(1),
         }
     }
@@ -142,6 +146,7 @@ impl Limits {
             sms: (!now.sms.1.is_all()).then(|| now.sms.1.sms()),
             sms_of_device: self.places.count().all,
             priority: now.priority.0,
+            queues: self.queues,
         }
     }
 
@@ -237,7 +242,7 @@ mod tests {
 
     #[test]
     fn terms_are_about_the_device_s_own_numbers() {
-        let terms = |sms| Terms { sms, sms_of_device: 8, priority: Priority::Normal };
+        let terms = |sms| Terms { sms, sms_of_device: 8, priority: Priority::Normal, queues: 0 };
         assert_eq!(terms(None).within(2..4), 2..4);
         assert_eq!(terms(Some(4..8)).within(2..9), 6..8);
         assert_eq!(terms(Some(4..6)).within(3..4), 4..6, "a share that has shrunk");
@@ -245,7 +250,7 @@ mod tests {
 
     #[test]
     fn clients_below_normal_are_behind_all_streams_of_others() {
-        let of = |priority| Terms { sms: None, sms_of_device: 8, priority };
+        let of = |priority| Terms { sms: None, sms_of_device: 8, priority, queues: 0 };
         let (normal, below) = (of(Priority::Normal), of(Priority::BelowNormal));
         for asked in -5..=0 {
             assert!(below.stream_priority(asked, 0, -5) > normal.stream_priority(0, 0, -5));

@@ -36,6 +36,7 @@ mod order;
 mod peer_windows;
 mod posts;
 mod printing;
+mod queues;
 mod ranges;
 mod reserved;
 mod retired;

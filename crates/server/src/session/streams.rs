@@ -12,6 +12,7 @@ use super::handles::Table;
 use super::limits::Terms;
 use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
+use super::queues::Queues;
 use super::watchdog::Watch;
 use crate::device::{Event, Share, Stream};
 use crate::scheduling::Member;
@@ -100,6 +101,7 @@ pub struct Streams {
     /// Streams that the client has destroyed and whose work goes on.
     leaving: Vec<Slot>,
     slots: usize,
+    pub(super) queues: Queues,
     terms: Terms,
     /// Why streams are not on the client's SMs, if they cannot be.
     unkept: Option<CudaError>,
@@ -128,6 +130,7 @@ impl Streams {
             busy: Vec::new(),
             leaving: Vec::new(),
             slots,
+            queues: Queues::new(terms.queues),
             terms,
             unkept: None,
             region: region.clone(),
@@ -386,10 +389,25 @@ impl Streams {
             }
             self.table.get_mut(word)?.blocking = Some(blocking);
         }
+        self.take_turn(word)?;
         self.set_busy(word)?;
         let slot = self.table.get_mut(word)?;
         slot.give_fence()?;
         Ok(slot)
+    }
+
+    /// Has a stream's next work wait for what another one has under way. One that is gone, or has
+    /// nothing, is not waited for.
+    pub(super) fn wait_for_stream(&mut self, word: u64, other: u64) -> Result<(), CudaError> {
+        if !self.table.get(other).is_ok_and(|slot| slot.busy) {
+            return Ok(());
+        }
+        // A stream that is idle may be another one from now on, which is the one that has to wait.
+        self.set_busy(word)?;
+        let event = self.record_join(other)?;
+        let waited = self.table.get(word)?.stream.wait(&event);
+        self.table.get_mut(other)?.join = Some(event);
+        waited
     }
 
     /// The provider's numbers of the streams that are or may be at work, and their slots.

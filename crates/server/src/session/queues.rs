@@ -1,0 +1,59 @@
+//! CUDA_DEVICE_MAX_CONNECTIONS: the queues that a client's streams share.
+//!
+//! A queue is served in order: work of a stream waits for what the queue's other streams have submitted
+//! before it. NVIDIA's driver has as many hardware queues as its process asks for, which is the server
+//! and asks for all of them; so a client's own number is kept here, with events between its streams.
+
+use super::streams::Streams;
+use cuda_api::CUresult;
+use cuda_api::handle::Handle;
+
+/// Which stream used each queue last, by its word.
+#[derive(Debug, Default)]
+pub struct Queues {
+    last: Vec<u64>,
+}
+
+impl Queues {
+    /// So many queues; 0: each stream has its own.
+    pub fn new(count: u32) -> Self {
+        Self { last: vec![0; count as usize] }
+    }
+
+    /// A stream is about to submit. Returns the stream that its queue served before, if that is
+    /// another one.
+    fn enter(&mut self, word: u64) -> Option<u64> {
+        let place = Handle::from_word(word)?.index as usize;
+        let at = place.checked_rem(self.last.len())?;
+        let before = std::mem::replace(self.last.get_mut(at)?, word);
+        (before != 0 && before != word).then_some(before)
+    }
+}
+
+impl Streams {
+    /// Has the stream's next work wait for what its queue was given before.
+    pub(super) fn take_turn(&mut self, word: u64) -> CUresult {
+        match self.queues.enter(word) {
+            Some(before) => self.wait_for_stream(word, before),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_api::handle::HandleKind;
+
+    #[test]
+    fn streams_take_the_queues_in_turn() {
+        let stream = |index| Handle { kind: HandleKind::Stream, index, generation: 1 }.to_word();
+        let mut queues = Queues::new(2);
+        assert_eq!((queues.enter(stream(0)), queues.enter(stream(1))), (None, None));
+        assert_eq!(queues.enter(stream(0)), None, "it was the last one there");
+        assert_eq!(queues.enter(stream(2)), Some(stream(0)));
+        assert_eq!(queues.enter(stream(3)), Some(stream(1)));
+        let mut own = Queues::new(0);
+        assert_eq!((own.enter(stream(1)), own.enter(stream(2))), (None, None));
+    }
+}

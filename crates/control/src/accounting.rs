@@ -1,6 +1,6 @@
 //! Accounting: what each client has used, a line of JSON a client in a file that outlives the daemon.
 //!
-//! The line is written when the client has ended. The file is bounded as the logs are: the full one stays
+//! The line is written when the client has ended, or its server has without a word of it. The file is bounded as the logs are: the full one stays
 //! as `accounting.jsonl.old`. A line that cannot be written (a full disk) is lost, and that is said in
 //! control.log; it is never a reason for the daemon to stop.
 
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// The file's name, in the directory of the logs.
 pub const FILE_NAME: &str = "accounting.jsonl";
@@ -54,9 +55,71 @@ pub struct Record {
     pub peak_memory_bytes: u64,
     /// Its command line.
     pub command: String,
+    /// Its server ended before it did: what it launched, copied and had there is not known.
+    pub lost: bool,
+}
+
+/// A client that is at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Its server's process.
+    pub server: u32,
+    /// Its process.
+    pub pid: u32,
+    /// User id.
+    pub uid: u32,
+    /// UUID of the device.
+    pub device_uuid: String,
+    /// Its command line.
+    pub command: String,
+    /// When it came.
+    pub began: SystemTime,
+}
+
+/// The clients that are at servers, for the records of those whose server is killed.
+#[derive(Debug, Default)]
+pub struct Present(Vec<UnderWay>);
+
+impl Present {
+    /// A client has gone to a server.
+    pub fn enter(&mut self, client: UnderWay) {
+        self.0.push(client);
+    }
+
+    /// A client of a server is gone.
+    pub fn leave(&mut self, server: u32, pid: u32) {
+        let at = self.0.iter().position(|of| (of.server, of.pid) == (server, pid));
+        at.map(|at| self.0.remove(at));
+    }
+
+    /// A server has ended: records of the clients that it has said nothing of.
+    pub fn server_ended(&mut self, server: u32, now: SystemTime) -> Vec<Record> {
+        let lost = self.0.extract_if(.., |of| of.server == server);
+        lost.map(|client| Record::of_lost(client, now)).collect()
+    }
 }
 
 impl Record {
+    /// Of a client whose server ended without a word about it.
+    fn of_lost(client: UnderWay, now: SystemTime) -> Self {
+        let UnderWay { server, pid, uid, device_uuid, command, began } = client;
+        let since_1970 = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let began_ms = since_1970.as_millis() as u64;
+        Self {
+            began: jiff::Timestamp::try_from(began).unwrap_or_default().to_string(),
+            began_ms,
+            wall_ms: now.duration_since(began).unwrap_or_default().as_millis() as u64,
+            uid,
+            user: users::name(uid),
+            pid,
+            server,
+            device_uuid,
+            command,
+            lost: true,
+            ..Self::default()
+        }
+    }
+
     /// Of a client of a server.
     pub fn new(server: u32, ended: EndedClient) -> Self {
         let EndedClient { status, began_ms, wall_ms, peak_memory_bytes } = ended;
@@ -79,6 +142,7 @@ impl Record {
             bytes_within: status.submitted.bytes_within,
             peak_memory_bytes,
             command: status.command_line,
+            lost: false,
         }
     }
 
@@ -184,6 +248,7 @@ impl Book {
 mod tests {
     use super::*;
     use channel::message::{ClientStatus, ClientWork, SubmittedCounts};
+    use std::time::Duration;
 
     fn record(uid: u32, kernels: u64) -> Record {
         Record::new(
@@ -234,6 +299,30 @@ mod tests {
         );
         assert_eq!(totals[1].peak_memory_bytes, 2 << 20);
         std::fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn clients_of_a_killed_server_are_written_down_with_what_is_known() {
+        let client = |server, pid| UnderWay {
+            server,
+            pid,
+            uid: 77777,
+            device_uuid: "GPU-1".into(),
+            command: "a b".into(),
+            began: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
+        };
+        let mut present = Present::default();
+        [client(1, 5), client(1, 6), client(2, 7)].into_iter().for_each(|c| present.enter(c));
+        present.leave(1, 5);
+        let lost = present.server_ended(1, SystemTime::UNIX_EPOCH + Duration::from_secs(3));
+        let of = |r: &Record| (r.pid, r.uid, r.server, r.wall_ms, r.kernels, r.lost);
+        assert_eq!(lost.iter().map(of).collect::<Vec<_>>(), [(6, 77777, 1, 2000, 0, true)]);
+        assert_eq!(
+            (lost[0].began.as_str(), lost[0].command.as_str()),
+            ("1970-01-01T00:00:01Z", "a b")
+        );
+        assert_eq!(present.server_ended(1, SystemTime::now()), []);
+        assert_eq!(present.server_ended(2, SystemTime::now()).len(), 1);
     }
 
     #[test]

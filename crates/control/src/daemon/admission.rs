@@ -6,6 +6,7 @@ use super::lifecycle::LaunchError;
 use super::protocol::{self, Socket};
 use super::state::{Chosen, ClientEnd, State, WAITING_MAX, WaitingClient};
 use super::{CommandConnection, Daemon};
+use crate::accounting::UnderWay;
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
 use channel::message::{Client, Hello, Message};
@@ -14,7 +15,7 @@ use cuda_api::CudaError;
 use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, Seat};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Connections that have not said a word yet. The oldest makes room for a new one, so nobody can
 /// shut others out by being silent.
@@ -426,6 +427,14 @@ impl Daemon {
         }
         server.take_client(Instant::now());
         let server = server.pid;
+        state.present.enter(UnderWay {
+            server,
+            pid,
+            uid: client.uid,
+            device_uuid: process.device.to_string(),
+            command: client.command.clone(),
+            began: SystemTime::now(),
+        });
         state.windows.give(process, window, server, || ClientEnd::of(pid));
         if *named != 0 {
             state.named.enter(server, pid, namespace.clone());

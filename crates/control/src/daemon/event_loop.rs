@@ -341,12 +341,11 @@ impl EventLoop {
                 state.partitions.leave(pid, process);
                 state.named.leave(pid, process);
                 state.memacct.leave(pid, process);
+                state.present.leave(pid, process);
                 self.daemon.follow_number(state, device);
             }
             Message::Ended(ended) => {
-                if let Err(error) = self.daemon.book.add(&Record::new(pid, ended)) {
-                    control.control(format!("What a client used cannot be written down: {error}"));
-                }
+                self.daemon.write_down(&Record::new(pid, ended));
             }
             Message::Fault(reason) => {
                 control.control(format!("Server {pid} has met a fatal fault: {reason}"));

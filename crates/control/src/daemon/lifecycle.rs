@@ -8,6 +8,7 @@ use super::notify::NOTIFY_SOCKET;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
 use super::state::{Link, State};
+use crate::accounting::Record;
 use crate::named::Named;
 use crate::settings::Settings;
 use cuda_api::environment::OPENMPS_CPUS;
@@ -19,7 +20,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use thiserror::Error;
 
 /// Why there is no server.
@@ -283,6 +284,14 @@ impl Daemon {
         Ok((pid, link))
     }
 
+    /// Adds a client to the accounting; a line that cannot be written is lost, and that is said.
+    pub(super) fn write_down(&self, record: &Record) {
+        if let Err(error) = self.book.add(record) {
+            let text = "What a client used cannot be written down";
+            self.logs.control.control(format!("{text}: {error}"));
+        }
+    }
+
     /// Takes an ended server out of the list and counts how it ended.
     pub(super) fn reap(&self, state: &mut State, pid: u32) {
         let Some(server) = state.server(pid) else { return };
@@ -297,6 +306,9 @@ impl Daemon {
         state.partitions.forget_server(pid);
         state.named.forget_server(pid);
         state.memacct.forget_server(pid);
+        for record in state.present.server_ended(pid, SystemTime::now()) {
+            self.write_down(&record);
+        }
         if let Some(reason) = ended.refuse {
             self.refuse_waiting(state, seat, &LaunchError::Ended(reason));
         }

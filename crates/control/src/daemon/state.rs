@@ -8,6 +8,7 @@ use super::lifecycle::ServerProcess;
 use super::named::Features;
 use super::protocol::Socket;
 use super::questions::{LastAnswers, Questions};
+use crate::accounting::Present;
 use crate::configuration::PartitionConfiguration;
 use crate::memacct::Memacct;
 use crate::named::Named;
@@ -39,6 +40,8 @@ pub(super) struct State {
     pub endpoints: Endpoints,
     pub features: Features,
     pub memacct: Memacct,
+    /// Clients at servers, for the accounting of those whose server is killed.
+    pub present: Present,
     /// Partitions of the configuration file, and their servers' names, until the devices are known.
     pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
     /// Until then servers that get ready record what their clients do from the first one on.

@@ -102,6 +102,11 @@ fn a_killed_server_is_replaced() {
     assert!(setting.control_log().contains(&line));
     let next = setting.client(None).unwrap();
     assert_ne!(next.server, client.server);
+    // Its client is written down, although the server cannot say what it used.
+    let book = std::fs::read_to_string(setting.logs().join("accounting.jsonl")).expect("a file");
+    let lines: Vec<&str> = book.lines().filter(|line| line.contains("\"lost\":true")).collect();
+    assert_eq!(lines.len(), 1, "{book}");
+    assert!(lines[0].contains(&format!("\"server\":{},", client.server)), "{book}");
 }
 
 fn a_server_that_crashes_is_not_started_over_and_over() {

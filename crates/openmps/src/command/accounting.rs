@@ -15,8 +15,9 @@ use std::process::ExitCode;
 /// Show what programs have used, after their end, and the sums for each user
 ///
 /// The daemon writes a line for each client of a server when the client has ended, into
-/// accounting.jsonl beside its logs. The file outlives the daemon; when it has 64 MiB it becomes
-/// accounting.jsonl.old, in place of the one before. Programs that run are in `openmps ps`.
+/// accounting.jsonl beside its logs; of one whose server was killed only who it was and when. The
+/// file outlives the daemon; when it has 64 MiB it becomes accounting.jsonl.old, in place of the one
+/// before. Programs that run are in `openmps ps`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps accounting                          all that is written down

@@ -241,7 +241,7 @@ impl ModuleMemory for VariableMemory<'_> {
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) {
-        let own = self.allocated.iter().any(|start| *start == address);
+        let own = self.allocated.contains(&address);
         if own || !self.place.keeps() {
             self.store(address, bytes.len() as u64, |to| {
                 // SAFETY: [`Self::store`] says that the range is the tenant's, and mapped.

@@ -75,6 +75,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run simulated histories of clients, daemon, servers and device, optimised
+    Simulate {
+        /// How many, with the seeds from 0
+        #[arg(long, default_value_t = 100_000)]
+        histories: u64,
+        /// Only the one of this seed, which is printed
+        #[arg(long, conflicts_with = "histories")]
+        seed: Option<u64>,
+    },
     /// Build everything optimised and run `openmps demo`: what `cargo demo` is
     Demo {
         /// Passed on to `openmps demo`
@@ -127,6 +136,16 @@ fn main() -> Result<()> {
         Task::Soak { arguments } => used_hard("soak", &arguments),
         Task::Faults { arguments } => used_hard("faults", &arguments),
         Task::Stress { arguments } => used_hard("stress", &arguments),
+        Task::Simulate { histories, seed } => {
+            let mut command = Command::new(env!("CARGO"));
+            command.current_dir(root()).args(["test", "--release", "--package", "recovery"]);
+            command.args(["--test", "simulation", "histories_hold", "--", "--nocapture"]);
+            match seed {
+                Some(seed) => command.env("OPENMPS_SEED", seed.to_string()),
+                None => command.env("OPENMPS_HISTORIES", histories.to_string()),
+            };
+            dist::run(&mut command)
+        }
         Task::Demo { arguments } => optimised("demo", &arguments),
         Task::Bench { arguments } => optimised("bench", &arguments),
     }

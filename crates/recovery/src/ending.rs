@@ -74,7 +74,7 @@ impl Ending {
     }
 
     /// True if there is nothing more to do. `listed`: clients are there, whether their sessions live or
-    /// not; `inactive`: no session lives, but for those that only the end of the process ends.
+    /// not; `inactive`: no session lives. Those do not count whose work only the end of the process ends.
     pub fn is_over(self, trial: Trial, listed: bool, inactive: bool, now: Instant) -> bool {
         match self {
             Self::No => trial == Trial::Closed && inactive,

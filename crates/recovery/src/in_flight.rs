@@ -38,9 +38,9 @@ impl InFlight {
 
     /// Decides what becomes of it, by what each operation does with memory and whether it can be done
     /// once more: what is to be posted again, in this order; `None` if the program is to be told that
-    /// work is lost.
+    /// work is lost. To be called once more if the server to which it is posted is lost too.
     pub fn again(
-        &self,
+        &mut self,
         policy: Policy,
         mut facts: impl FnMut(&Posted) -> (Again, Access),
     ) -> Option<Vec<&Posted>> {
@@ -53,11 +53,14 @@ impl InFlight {
                 Operation { taken: posted.taken, done: *done, waited: *waited, again, access }
             })
             .collect();
-        match sort(&operations, self.complete, self.whole, policy) {
-            Verdict::Repeat(which) => {
-                Some(which.into_iter().map(|index| &self.posted[index]).collect())
-            }
-            Verdict::Tell => None,
+        let Verdict::Repeat(which) = sort(&operations, self.complete, self.whole, policy) else {
+            return None;
+        };
+        // Should the next server be lost before all of it is posted, a part may have been done once more.
+        for index in &which {
+            self.posted[*index].taken = true;
+            self.known[*index].0 = false;
         }
+        Some(which.into_iter().map(|index| &self.posted[index]).collect())
     }
 }

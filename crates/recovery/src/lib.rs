@@ -14,6 +14,7 @@ mod journal;
 mod mark;
 mod progress;
 pub mod servers;
+mod session_end;
 mod sort;
 mod trial;
 
@@ -23,5 +24,6 @@ pub use in_flight::InFlight;
 pub use journal::{Journal, Posted};
 pub use mark::Mark;
 pub use progress::{Progress, Words};
+pub use session_end::End;
 pub use sort::{Access, Again, Operation, Policy, Verdict, sort};
 pub use trial::{Accused, Judgement, Part, Trial};

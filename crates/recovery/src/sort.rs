@@ -78,6 +78,9 @@ pub enum Again {
     Idle,
     /// It cannot: the bytes that it read are gone.
     Cannot,
+    /// It orders others and does nothing else: it is done again where anything before it is, or what came
+    /// after it in its stream would not come after that.
+    Order,
 }
 
 /// What becomes of the operations.
@@ -95,7 +98,13 @@ pub fn sort(operations: &[Operation], complete: bool, whole: bool, policy: Polic
     let undone = |o: &Operation| !o.done;
     let unwaited = |o: &Operation| !o.done || !o.waited && o.again != Again::Idle;
     let chosen = |which: &dyn Fn(&Operation) -> bool| {
-        let chosen = operations.iter().enumerate().filter(|(_, o)| which(o));
+        let mut begun = false;
+        let mut is_chosen = |o: &Operation| {
+            let chosen = which(o) || begun && o.again == Again::Order;
+            begun |= chosen;
+            chosen
+        };
+        let chosen = operations.iter().enumerate().filter(|(_, o)| is_chosen(o));
         Verdict::Repeat(chosen.map(|(index, _)| index).collect())
     };
     let lost = |o: &Operation| o.done && unwaited(o) && o.again == Again::Cannot;
@@ -142,7 +151,7 @@ fn may_repeat(operations: &[Operation], chosen: impl Fn(&Operation) -> bool) -> 
             continue;
         }
         if opaque
-            || operation.done && operation.again != Again::Can
+            || operation.done && !matches!(operation.again, Again::Can | Again::Order)
             || meet(found, &written)
             || meet(&access.writes, &written_for_good)
             || access.reads_variables && variables
@@ -240,6 +249,15 @@ mod tests {
         let begun = taken(&[0..1], &[0..1]);
         let verdict = sort(&[waited, done, begun], true, true, Policy::Always);
         assert_eq!(verdict, Verdict::Repeat(vec![1, 2]));
+    }
+
+    #[test]
+    fn what_orders_repeated_work_is_repeated_though_it_is_done() {
+        let uncertain = taken(&[], &[0..10]);
+        let wait = Operation { again: Again::Order, done: true, waited: true, ..taken(&[], &[]) };
+        let later = taken(&[], &[0..10]);
+        let verdict = sort(&[wait.clone(), uncertain, wait, later], true, true, Policy::Auto);
+        assert_eq!(verdict, Verdict::Repeat(vec![1, 2, 3]));
     }
 
     const CELLS: u64 = 6;

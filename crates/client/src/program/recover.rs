@@ -180,6 +180,10 @@ impl Client {
         let new: &'static Connection = Box::leak(Box::new(new));
         self.state().replace_ring(new);
         self.set_connection(new);
+        // What the program was not told yet it is told by this one.
+        if let Err(error) = old.region().take_async_error() {
+            new.region().note_async_error(error);
+        }
         let mut losses = Losses::default();
         self.declare_memory(&mut losses)?;
         self.declare_modules(&mut losses)?;

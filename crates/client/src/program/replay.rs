@@ -56,6 +56,15 @@ impl Submission {
     /// Posts operations once more, in a ring that is new, with their streams and events, which the
     /// program may have destroyed meanwhile. Fences follow.
     fn post_again(&mut self, operations: &[&Posted]) -> CUresult {
+        for posted in operations {
+            self.streams.repeat(posted.mark);
+        }
+        let region = self.connection().region();
+        for mark in self.streams.completed() {
+            if let Some(word) = region.completion_word(mark.slot) {
+                word.store(mark.value as u32);
+            }
+        }
         let mut streams = BTreeSet::new();
         // Events that the program has destroyed, whose places may have others: stand-ins for them.
         let mut events: BTreeMap<u64, Handle> = BTreeMap::new();
@@ -85,6 +94,7 @@ impl Submission {
             self.events.remove(event);
         }
         result?;
+        self.streams.all_is_posted();
         self.fence_all()?;
         for (_, word) in &streams {
             self.push(&DestroyStream { stream: CUstream(*word as usize) })?;
@@ -109,6 +119,7 @@ impl Submission {
             }
             self.push_words(posted.opcode, &words)?;
             self.note(posted.mark);
+            self.streams.posted_again(posted.mark);
         }
         // Those who wait for it in a stream still do.
         for event in events.values().copied().map(wire_event) {
@@ -145,7 +156,7 @@ impl Client {
     /// # Errors
     /// The new server is lost too, in which case `in_flight` is noted in its journal as far as it
     /// was posted.
-    pub(crate) fn replay(&self, in_flight: &InFlight) -> Result<Outcome, CudaError> {
+    pub(crate) fn replay(&self, in_flight: &mut InFlight) -> Result<Outcome, CudaError> {
         let mut effects = EffectsOfModules::default();
         // Other devices read and write this one's memory, and wait for its streams, in an order that
         // this journal does not know.
@@ -316,6 +327,7 @@ fn again(posted: &Posted) -> Again {
             _ => Again::Idle,
         },
         CopyBox::OPCODE => Again::Cannot,
+        RecordEvent::OPCODE | WaitEvent::OPCODE => Again::Order,
         _ => Again::Can,
     }
 }

@@ -252,7 +252,7 @@ impl Streams {
     /// The last operations of streams with some that no fence covers.
     pub(crate) fn unfenced(&self) -> Vec<Mark> {
         let slots = self.slots.iter().enumerate().filter(|(_, of)| of.progress.is_unfenced());
-        slots.map(|(slot, of)| Mark { slot: slot as u32, value: of.progress.issued() }).collect()
+        slots.map(|(slot, of)| Mark { slot: slot as u32, value: of.progress.posted() }).collect()
     }
 
     /// With a new server: no fence is underway, and what has passed is known.
@@ -267,6 +267,25 @@ impl Streams {
     pub(crate) fn completed(&self) -> impl Iterator<Item = Mark> {
         let all = self.slots.iter().enumerate();
         all.map(|(slot, of)| Mark { slot: slot as u32, value: of.progress.completed() })
+    }
+
+    /// An operation was posted again.
+    pub(crate) fn posted_again(&mut self, mark: Mark) {
+        if let Some(of) = self.slots.get_mut(mark.slot as usize) {
+            of.progress.posted_again(mark.value);
+        }
+    }
+
+    /// All that is to be posted again was.
+    pub(crate) fn all_is_posted(&mut self) {
+        self.slots.iter_mut().for_each(|of| of.progress.all_is_posted());
+    }
+
+    /// An operation is to be posted again, whether it had passed or not: it passes once more.
+    pub(crate) fn repeat(&mut self, mark: Mark) {
+        if let Some(of) = self.slots.get_mut(mark.slot as usize) {
+            of.progress.repeat(mark.value);
+        }
     }
 
     /// Everything that is outstanding is lost: it counts as passed, with nothing done. Where each

@@ -101,7 +101,10 @@ impl<L> Servers<L> {
         let index = self.list.iter().position(|server| server.pid == pid)?;
         let server = self.list.remove(index);
         hands.log(format!("Server {pid} {ending}"));
-        if let Some(process) = server.quarantine {
+        // One that was not alone yet still has to be, and one that goes on at another server of its own.
+        if let Some(process) = server.quarantine.filter(|_| server.quarantined.is_some())
+            && !self.list.iter().any(|of| of.quarantine == Some(process) && of.takes_clients())
+        {
             self.suspects.remove(&process);
         }
         let seat = server.seat();
@@ -117,6 +120,7 @@ impl<L> Servers<L> {
             // They will come.
             self.replace(seat, server.gid, now, hands);
         }
+        self.end_needless_standby(seat, now, hands);
         let served = was_ready.then(|| now.saturating_duration_since(server.started));
         self.count_failure(seat, served, now, reason.clone(), hands);
         Some(Ended { server, refuse: (!was_ready).then_some(reason) })

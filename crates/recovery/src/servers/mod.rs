@@ -28,6 +28,8 @@ pub const END_S_MAX: u64 = 8;
 pub const EXIT_S_MAX: u64 = 60;
 /// How long a process stays alone that may have caused a fault, when it has done nothing wrong again.
 pub const QUARANTINE_MS: u64 = 1500;
+/// How long a server waits for the one process for which it is there.
+const COMES_S_MAX: u64 = 15;
 /// Clients wait for the end of a pause between two starts of a server if it is not longer.
 const PATIENCE_S_MAX: u64 = 10;
 

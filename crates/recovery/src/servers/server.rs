@@ -1,6 +1,6 @@
 //! A server process as the daemon knows it.
 
-use super::{ClientProcess, QUARANTINE_MS, READY_S_MAX, Seat};
+use super::{COMES_S_MAX, ClientProcess, QUARANTINE_MS, READY_S_MAX, Seat};
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
 
@@ -93,10 +93,15 @@ impl<L> Server<L> {
         Seat { uid: self.uid, named: self.named, device: self.device }
     }
 
-    /// When the one process for which it is there has been alone for long enough.
+    /// When the one process for which it is there has been alone for long enough, or has not come for
+    /// so long that it will not.
     pub fn quarantine_end(&self) -> Option<Instant> {
-        let since = self.quarantined.filter(|_| self.phase == Phase::Running)?;
-        since.checked_add(Duration::from_millis(QUARANTINE_MS))
+        self.quarantine.filter(|_| self.phase == Phase::Running)?;
+        match (self.quarantined, self.idle_since) {
+            (Some(since), _) => since.checked_add(Duration::from_millis(QUARANTINE_MS)),
+            (None, Some(since)) => since.checked_add(Duration::from_secs(COMES_S_MAX)),
+            (None, None) => None,
+        }
     }
 
     /// True if it takes clients, now or when it is ready.

@@ -61,6 +61,8 @@ impl<L> Servers<L> {
                 let mut server = Server::new(pid, seat, gid, now, link);
                 server.stays = hands.stays(seat);
                 server.quarantine = quarantine;
+                // Should its process not come, it has no client from now on.
+                server.idle_since = quarantine.map(|_| now);
                 let whom = match quarantine {
                     None => format!("user {uid}{}", hands.name(seat)),
                     Some(process) => format!("process {} of user {uid} alone", process.pid),
@@ -102,7 +104,16 @@ impl<L> Servers<L> {
     ) {
         if self.at(seat).is_none() {
             // If it cannot be, the first client that comes hears why.
-            let _ = self.launch(seat, gid, now, hands);
+            if let Ok(pid) = self.launch(seat, gid, now, hands) {
+                self.expect_clients(pid, now);
+            }
+        }
+    }
+
+    /// Clients are about to come to a server; should they not, it has none from now on.
+    fn expect_clients(&mut self, pid: u32, now: Instant) {
+        if let Some(server) = self.get(pid) {
+            server.idle_since.get_or_insert(now);
         }
     }
 
@@ -121,6 +132,7 @@ impl<L> Servers<L> {
         };
         match begun {
             Ok(new) => {
+                self.expect_clients(new, now);
                 let ready = self.get(new).is_some_and(|server| {
                     server.replaces = Some(old);
                     server.phase == Phase::Running
@@ -225,12 +237,15 @@ impl<L> Servers<L> {
         for server in &mut self.list {
             let Some(process) = server.quarantine else { continue };
             let over = server.quarantine_end().is_some_and(|at| now >= at);
-            // Its process has ended, or was told that it caused the fault and goes no further.
-            let vacant = server.quarantined.is_some() && server.clients == 0;
+            let came = server.quarantined.is_some();
+            // Its process has ended, was told that it caused the fault and goes no further, or did not come.
+            let vacant = server.clients == 0 && (came || over);
             if server.phase != Phase::Running || !(over || vacant) {
                 continue;
             }
-            self.suspects.remove(&process);
+            if came {
+                self.suspects.remove(&process);
+            }
             if vacant {
                 server.tell_to_end(false, now, hands);
                 continue;

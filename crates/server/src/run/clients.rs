@@ -359,7 +359,8 @@ impl Clients {
     }
 
     /// Sees what became of the sessions. Returns what the daemon is to be told.
-    pub(super) fn settle(&mut self) -> Vec<Message> {
+    /// While a fault is on `trial`, those stay in the list that may have caused it.
+    pub(super) fn settle(&mut self, trial: bool) -> Vec<Message> {
         self.ended.retain(|thread| !thread.is_finished());
         let mut messages: Vec<Message> = self.refused.drain(..).map(Message::ClientGone).collect();
         // What is stuck ends with the process, which ends as soon as the others have gone.
@@ -382,7 +383,7 @@ impl Clients {
         let mut index = 0;
         while index < self.entries.len() {
             let entry = &self.entries[index];
-            if !(entry.gone && entry.link.stage() == Stage::Inactive) {
+            if trial || !(entry.gone && entry.link.stage() == Stage::Inactive) {
                 index += 1;
                 continue;
             }
@@ -425,6 +426,11 @@ impl Clients {
     /// Number of clients listed.
     pub(super) fn count(&self) -> usize {
         self.entries.len()
+    }
+
+    /// True if clients are listed, but for those whose work only the end of the process ends.
+    pub(super) fn are_listed(&self) -> bool {
+        self.links().any(|link| !link.is_stuck())
     }
 
     /// True if no client is listed.

@@ -54,7 +54,7 @@ pub enum Exit {
     Clean,
     /// It could not start.
     StartFailed,
-    /// Its clients go on at another server.
+    /// Its clients go on at another server, or work of theirs has no end but the process'.
     Replaced,
     /// A fault has spoiled the shared context, and its clients know what becomes of them.
     Fault,
@@ -186,7 +186,7 @@ impl Server {
             self.wait();
         }
         // Terminations that the last message of the daemon has brought to their end.
-        for message in self.clients.settle() {
+        for message in self.clients.settle(self.is_on_trial()) {
             self.tell(&message);
         }
         self.clients.say_why();
@@ -197,7 +197,7 @@ impl Server {
         }
         self.common.set_ending();
         self.common.warm.finish();
-        if self.ending == Ending::Moving {
+        if self.ending == Ending::Moving || !self.clients.stuck().is_empty() {
             return Exit::Replaced;
         }
         self.common.join_threads();
@@ -213,7 +213,7 @@ impl Server {
 
     /// True if there is nothing more to do.
     fn is_over(&self) -> bool {
-        let (listed, inactive) = (!self.clients.is_empty(), self.clients.all_inactive());
+        let (listed, inactive) = (self.clients.are_listed(), self.clients.all_inactive());
         self.ending.is_over(self.trial, listed, inactive, Instant::now())
     }
 
@@ -274,9 +274,14 @@ impl Server {
         // First: whoever hears of a fault may start anew at once.
         self.try_fault();
         self.ask_for_replacement();
-        for message in self.clients.settle() {
+        for message in self.clients.settle(self.is_on_trial()) {
             self.tell(&message);
         }
+    }
+
+    /// True if there is a fault, and it is not said yet whose it was.
+    fn is_on_trial(&self) -> bool {
+        self.common.fault().is_some() && self.trial != Trial::Closed
     }
 
     /// Has the daemon start another server in place of this one if work here has no end.

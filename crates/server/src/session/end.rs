@@ -24,7 +24,18 @@ impl Session {
     /// Ends the client's work and takes away everything that it had.
     pub(super) fn end(mut self) {
         self.link.set_ends();
-        let reason = self.link.ending().unwrap_or(End::Broken);
+        let mut reason = self.link.ending().unwrap_or(End::Broken);
+        if reason == End::HandedOver && !self.is_on_trial() {
+            let finished = self.finish_work();
+            if let (false, Some(fault)) = (finished, self.common.fault()) {
+                // Whose it was is found out first: it may have been this client.
+                self.plead_at_end(fault);
+                while self.link.ending() == Some(End::HandedOver) {
+                    std::thread::sleep(LINGER_PAUSE);
+                }
+            }
+            reason = self.link.ending().unwrap_or(reason).after_wait(finished);
+        }
         let name = self.link.name();
         for line in self.spent.iter().flat_map(|spent| spent.lines()) {
             self.common.log.line(format!("Client {name}: {line}"));
@@ -34,9 +45,6 @@ impl Session {
         }
         if let (End::Guilty, Some(fault)) = (reason, self.common.fault()) {
             self.region.set_sticky_error(fault);
-        }
-        if reason == End::HandedOver && !self.is_on_trial() {
-            self.finish_work();
         }
         match reason.told() {
             Some(told) => self.region.end_session(told),
@@ -57,20 +65,18 @@ impl Session {
     }
 
     /// Waits until all that was taken from the ring is done, for a client that goes on elsewhere with
-    /// what it left there. Host functions are run by the client meanwhile.
-    fn finish_work(&mut self) {
+    /// what it left there; false if it will not be done. Host functions are run by the client meanwhile.
+    fn finish_work(&mut self) -> bool {
         let mut pause = Duration::from_micros(20);
         loop {
             let gate = &mut self.gate;
-            // An error ends the work too; what is not done the client sees by itself.
-            if !self.streams.poll(|slot| gate.stream_idle(slot)).unwrap_or(false) {
-                return;
+            match self.streams.poll(|slot| gate.stream_idle(slot)) {
+                Ok(false) => return self.common.fault().is_none(),
+                Ok(true) => {}
+                Err(_) => return false,
             }
-            if self.link.ending() == Some(End::ClientGone) {
-                return;
-            }
-            if self.common.fault().is_some() {
-                return;
+            if self.link.ending() != Some(End::HandedOver) || self.common.fault().is_some() {
+                return false;
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LINGER_PAUSE);
@@ -92,7 +98,10 @@ impl Session {
                 self.link.set_stuck();
                 self.common.wake_main();
             }
-            Err(_) => return false,
+            Err(error) => {
+                self.plead_at_end(error);
+                return false;
+            }
         }
         loop {
             match self.wait_gone(DRAIN_PERIOD) {
@@ -104,7 +113,10 @@ impl Session {
                     self.common.log.line(text);
                 }
                 Ok(false) => {}
-                Err(_) => return false,
+                Err(error) => {
+                    self.plead_at_end(error);
+                    return false;
+                }
             }
         }
     }

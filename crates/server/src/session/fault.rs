@@ -108,6 +108,19 @@ impl Session {
         if self.sticky.replace(error).is_some() {
             return;
         }
+        self.plead();
+    }
+
+    /// An error has ended the work of a client whose session is about to end: if that is a fault of the
+    /// shared context, it may have caused it like others.
+    pub(super) fn plead_at_end(&mut self, error: CudaError) {
+        if !self.share.is_tenant() && is_fault(error) {
+            self.common.set_fault(error);
+            self.plead();
+        }
+    }
+
+    fn plead(&mut self) {
         let kernels = self.streams.kernels_under_way();
         let names = kernels.iter().filter_map(|kernel| self.modules.name(*kernel));
         let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();

@@ -3,10 +3,10 @@
 use super::limits::Limits;
 use super::meter::ClientCounters;
 use crate::scheduling::Member;
-use channel::region::{Region, SessionEnd};
+use channel::region::Region;
 use channel::ring::Doorbell;
-use cuda_api::CudaError;
 use cuda_api::extension::TenantUsage;
+pub use recovery::End;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -28,28 +28,6 @@ pub struct Identity {
     pub window: u32,
 }
 
-/// Why a session ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum End {
-    /// The client's process is gone, or closed its socket.
-    ClientGone = 1,
-    /// `terminate_client` named it.
-    Terminated = 2,
-    /// The server was asked to end.
-    ServerEnds = 3,
-    /// The client wrote what it never may.
-    Broken = 4,
-    /// The control daemon is gone without a word.
-    DaemonGone = 5,
-    /// The client goes on at another server.
-    Moved = 6,
-    /// The client caused the fault that ends the server.
-    Guilty = 7,
-    /// The client goes on at another server when what was taken from its ring is done.
-    HandedOver = 8,
-}
-
 /// What a session says of its client's part in a fault of the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plea {
@@ -57,26 +35,6 @@ pub struct Plea {
     pub suspect: bool,
     /// Which, for the log.
     pub text: String,
-}
-
-impl End {
-    /// What the client is told, if it is still there.
-    pub const fn told(self) -> Option<SessionEnd> {
-        match self {
-            Self::ClientGone | Self::Guilty => None,
-            Self::Terminated => Some(SessionEnd::Terminated),
-            Self::ServerEnds => Some(SessionEnd::ServerShutDown),
-            Self::Broken => Some(SessionEnd::ClientBroken),
-            Self::DaemonGone => Some(SessionEnd::DaemonGone),
-            Self::Moved => Some(SessionEnd::Moved),
-            Self::HandedOver => Some(SessionEnd::HandedOver),
-        }
-    }
-
-    /// The error of what the session was doing for the client.
-    pub fn error(self) -> CudaError {
-        self.told().and_then(SessionEnd::error).unwrap_or(CudaError::MPS_RPC_FAILURE)
-    }
 }
 
 /// How far a session is.
@@ -137,30 +95,17 @@ impl Link {
         }
     }
 
-    /// Asks the session to end. The first reason stays, but that a client is gone beats others:
-    /// then nobody is left to be told.
+    /// Asks the session to end. Of several reasons one counts: [`End::beats`].
     pub fn end(&self, reason: End) {
-        let first = self.end.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
-        if first.is_err() && reason == End::ClientGone {
-            self.end.store(reason as u8, Ordering::Release);
-        }
+        let beats = |first| reason.beats(End::of(first)).then_some(reason as u8);
+        let _ = self.end.fetch_update(Ordering::AcqRel, Ordering::Acquire, beats);
         self.ring();
     }
 
     /// Why the session should end, if it should.
     #[inline]
     pub fn ending(&self) -> Option<End> {
-        match self.end.load(Ordering::Acquire) {
-            1 => Some(End::ClientGone),
-            2 => Some(End::Terminated),
-            3 => Some(End::ServerEnds),
-            4 => Some(End::Broken),
-            5 => Some(End::DaemonGone),
-            6 => Some(End::Moved),
-            7 => Some(End::Guilty),
-            8 => Some(End::HandedOver),
-            _ => None,
-        }
+        End::of(self.end.load(Ordering::Acquire))
     }
 
     /// Makes the session look up from its sleep.

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use world::{Outcome, World};
 
 /// Histories of `cargo test`.
-const HISTORIES: u64 = 4_000;
+const HISTORIES: u64 = 8_000;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

@@ -13,9 +13,9 @@ pub struct Census {
     pub memory_kib: u64,
 }
 
-/// Memory may grow by this much before it counts as lost, KiB: what was allocated once lies in the
-/// allocator's pools, one a thread that was there at a time.
-const MEMORY_SLACK_KIB: u64 = 128 << 10;
+/// Memory may grow by this much before it counts as lost, KiB: code that is kept for the next client, and
+/// what lies between pieces of it in the allocator's pools. Free pages are given back at each rest.
+const MEMORY_SLACK_KIB: u64 = 32 << 10;
 
 impl Census {
     /// Of a process; `None` if it is gone.

@@ -204,6 +204,33 @@ fn a_call_in_progress_ends_with_the_client() {
 }
 
 #[test]
+fn a_daemon_that_does_not_read_holds_up_no_client() {
+    const ASKED: u32 = 20_000;
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    for number in 0..ASKED {
+        server.ask(number, Question::Status);
+    }
+    client.settle();
+    let pid = client.pid;
+    drop(client);
+    wait_until("the client's end", || server.log().contains("disconnected"));
+    let mut answers = 0;
+    loop {
+        match server.receive() {
+            Message::Answer(_) => answers += 1,
+            // The one message that must come, behind all answers that found room.
+            Message::ClientGone(gone) => break assert_eq!(gone, pid),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!((8000..ASKED).contains(&answers), "{answers}");
+    wait_until("it says what it dropped", || {
+        server.log().contains(" reports were dropped: the control daemon did not read")
+    });
+}
+
+#[test]
 fn a_fault_of_a_tenant_is_its_own() {
     let mut server = Server::start(true);
     let (mut client, mut other) = (busy(&mut server, 9500), busy(&mut server, 9501));

@@ -17,6 +17,11 @@ impl<'a> Interest<'a> {
         Self { fd: fd.as_fd(), events: libc::POLLIN | libc::POLLRDHUP }
     }
 
+    /// Room to send, or the peer's end.
+    pub fn writable(fd: &'a impl AsFd) -> Self {
+        Self { fd: fd.as_fd(), events: libc::POLLOUT | libc::POLLRDHUP }
+    }
+
     /// The peer's end only.
     pub fn hang_up(fd: &'a impl AsFd) -> Self {
         Self { fd: fd.as_fd(), events: libc::POLLRDHUP }
@@ -28,6 +33,8 @@ impl<'a> Interest<'a> {
 pub struct Readiness {
     /// There is something to receive or accept. Only if it was asked for.
     pub readable: bool,
+    /// There is room to send. Only if it was asked for.
+    pub writable: bool,
     /// The peer closed the connection or ended. What it sent before can still be received.
     pub hung_up: bool,
 }
@@ -61,6 +68,7 @@ pub fn poll(interests: &[Interest<'_>], timeout: Option<Duration>) -> io::Result
         .iter()
         .map(|fd| Readiness {
             readable: fd.revents & libc::POLLIN != 0,
+            writable: fd.revents & libc::POLLOUT != 0,
             hung_up: fd.revents & gone != 0,
         })
         .collect())

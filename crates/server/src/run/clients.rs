@@ -26,6 +26,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long a session may take to see that it shall end.
 const END_PATIENCE: Duration = Duration::from_millis(20);
+/// How long the thread of the last client's session may take to end before free memory is given back.
+const LAST_END_MAX: Duration = Duration::from_millis(20);
 /// Pause between two looks at threads that are to end.
 const JOIN_PAUSE: Duration = Duration::from_millis(1);
 
@@ -380,7 +382,7 @@ impl Clients {
             messages.push(Message::Answer(Answer { number, answered }));
             false
         });
-        let mut index = 0;
+        let (mut index, listed) = (0, self.entries.len());
         while index < self.entries.len() {
             let entry = &self.entries[index];
             if trial || !(entry.gone && entry.link.stage() == Stage::Inactive) {
@@ -400,6 +402,12 @@ impl Clients {
             log.line(format!("Client process {pid} disconnected"));
             messages.push(Message::Ended(ended(&entry, &self.common.device)));
             messages.push(Message::ClientGone(pid));
+        }
+        if self.entries.is_empty() && listed > 0 {
+            self.join_ended(LAST_END_MAX);
+            // SAFETY: gives back pages that hold nothing; the allocator's own locks make it safe beside
+            // other threads.
+            unsafe { libc::malloc_trim(0) };
         }
         messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
         messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));

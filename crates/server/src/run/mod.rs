@@ -7,6 +7,7 @@ mod clients;
 mod counts;
 mod cpus;
 mod daemon;
+mod outbox;
 mod start;
 mod trial;
 
@@ -20,6 +21,7 @@ use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
 use cuda_api::CUuuid;
+use outbox::Outbox;
 use recovery::{Ending, Trial};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,7 +32,7 @@ use std::time::{Duration, Instant};
 /// How long a server that ends at once waits for its sessions to clear up. What still runs then
 /// ends with the process.
 const FORCED_END_MAX: Duration = Duration::from_secs(5);
-/// How long a message to the daemon may wait for room in its socket.
+/// How long messages to the daemon may wait for room in its socket at the server's end.
 const DAEMON_SEND_MAX: Duration = Duration::from_secs(1);
 
 /// What a server needs to know beside its connection to the daemon.
@@ -147,7 +149,9 @@ fn fail(control: &SeqPacket, log: &Log, reason: &str) -> Exit {
 struct Server {
     common: Arc<Common>,
     wakeups: Wakeups,
+    /// To the daemon; it does not block.
     control: SeqPacket,
+    outbox: Outbox,
     stop: Option<OwnedFd>,
     clients: Clients,
     ending: Ending,
@@ -167,6 +171,7 @@ impl Server {
             common,
             wakeups,
             control,
+            outbox: Outbox::default(),
             stop: options.stop,
             clients,
             ending: Ending::default(),
@@ -179,7 +184,9 @@ impl Server {
 
     fn run(mut self) -> Exit {
         // A daemon that is stuck must not hold up the clients' ends.
-        let _ = self.control.set_send_timeout(Some(DAEMON_SEND_MAX));
+        if let Err(error) = self.control.set_nonblocking(true) {
+            self.common.log.line(format!("The daemon may hold up this server: {error}"));
+        }
         self.tell(&Message::Ready(std::process::id()));
         self.common.log.line("Server has started");
         while !self.is_over() {
@@ -192,6 +199,9 @@ impl Server {
         self.clients.say_why();
         self.common.log.line("Exiting");
         self.tell(&Message::Exiting(()));
+        if !self.daemon_gone {
+            self.outbox.finish(&self.control, &self.common.log, DAEMON_SEND_MAX);
+        }
         if self.common.fault().is_some() {
             return Exit::Fault;
         }
@@ -228,6 +238,10 @@ impl Server {
             interests.push(Interest::readable(&self.control));
             interests.len() - 1
         });
+        let room = (!self.daemon_gone && self.outbox.waits()).then(|| {
+            interests.push(Interest::writable(&self.control));
+            interests.len() - 1
+        });
         let stop = self.stop.as_ref().map(|stop| {
             interests.push(Interest::readable(stop));
             interests.len() - 1
@@ -252,6 +266,9 @@ impl Server {
         let (control, stop) = (is_ready(control), is_ready(stop));
         if ready[0].readable {
             self.wakeups.clear();
+        }
+        if room.is_some_and(|index| ready[index].writable) {
+            self.outbox.flush(&self.control, &self.common.log);
         }
         for id in hung_up {
             self.clients.hung_up(id);
@@ -343,9 +360,6 @@ impl Server {
         if self.daemon_gone {
             return;
         }
-        if let Err(error) = self.control.send(message, &[]) {
-            let name = message.name();
-            self.common.log.line(format!("{name} cannot be sent to the control daemon: {error}"));
-        }
+        self.outbox.send(&self.control, &self.common.log, message);
     }
 }

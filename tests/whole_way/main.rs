@@ -8,6 +8,7 @@ mod device_servers;
 mod devices;
 mod ends;
 mod faults;
+mod isolation;
 mod kernels;
 mod limits;
 mod memory_accounting;

@@ -66,6 +66,8 @@ pub struct DaemonOptions {
     pub kernel_timeout_s: Option<u64>,
     /// The descriptor in which the daemon before has left what it knew: this one takes its place.
     pub take_over: Option<i32>,
+    /// A program whose kernels run for longer gets a server of its own: a time with its unit.
+    pub isolate_long: Option<String>,
     pub(crate) access: Access,
 }
 
@@ -81,6 +83,7 @@ impl Default for DaemonOptions {
             standby: false,
             kernel_timeout_s: None,
             take_over: None,
+            isolate_long: None,
             access: Access::default(),
         }
     }
@@ -124,6 +127,7 @@ impl DaemonOptions {
         }
         words.extend(self.configuration.iter().map(|path| format!("--apply={}", path.display())));
         words.extend(self.kernel_timeout_s.map(|seconds| format!("--kernel-timeout={seconds}")));
+        words.extend(self.isolate_long.iter().map(|long| format!("--isolate-long={long}")));
         words.extend(self.share.map(|share| format!("--share={}", share.word())));
         words.extend(self.cpus.iter().map(|cpus| format!("--cpus={cpus}")));
         words.extend(self.access.allowed.iter().map(|allowed| match allowed {
@@ -188,6 +192,9 @@ pub enum OptionError {
     /// A time that is none.
     #[error("--kernel-timeout wants seconds, at least 1, got {0:?}")]
     KernelTimeout(String),
+    /// A time that is none.
+    #[error("--isolate-long wants a time such as 1s or 500ms, at least 1ms, got {0:?}")]
+    IsolateLong(String),
     /// An option of daemons without one.
     #[error("{0} is for starting a daemon: give -d or -f too")]
     NotADaemon(String),
@@ -232,6 +239,7 @@ enum Effect {
     Cpus,
     KernelTimeout,
     TakeOver,
+    IsolateLong,
 }
 
 struct OptionRow {
@@ -326,6 +334,12 @@ const OPTIONS: &[OptionRow] = &[
         effect: Effect::KernelTimeout,
     },
     OptionRow {
+        names: &["--isolate-long"],
+        shown: "--isolate-long <time>",
+        help: "Give a program whose kernels run for longer (1s) a server of its own",
+        effect: Effect::IsolateLong,
+    },
+    OptionRow {
         names: &["-q", "--quit"],
         shown: "-q, --quit",
         help: "End daemon and servers when clients are gone; in protocol 2 only as --quit",
@@ -415,6 +429,14 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                 let value = value.take().unwrap_or_default();
                 let number = value.parse().map_err(|_| OptionError::Unknown(argument))?;
                 options.take_over = Some(number);
+            }
+            Effect::IsolateLong => {
+                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
+                if scheduling::units::duration_ns(&value).is_none_or(|ns| ns < 1_000_000) {
+                    return Err(OptionError::IsolateLong(value));
+                }
+                options.isolate_long = Some(value);
+                of_daemon = Some(argument);
             }
             Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),
             Effect::Quit if value.is_none() => {
@@ -554,6 +576,7 @@ mod tests {
             ("-q=1", "unknown option"),
             ("-d --share 3/n", "--share wants 1/n"),
             ("-d --kernel-timeout 0", "--kernel-timeout wants seconds"),
+            ("-d --isolate-long 3", "--isolate-long wants a time"),
             ("--standby", "--standby is for starting a daemon"),
             ("-d --allow no_such_user_here", "there is no user"),
             ("-d --allow", "there is no user"),

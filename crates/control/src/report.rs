@@ -91,6 +91,9 @@ pub struct Server {
     /// What they cost each other, if they share a context, as on NVIDIA's driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Context>,
+    /// The process for which alone it is there, because its kernels run for long (`--isolate-long`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolates: Option<u32>,
     /// Why it did not answer, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

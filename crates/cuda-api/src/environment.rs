@@ -186,6 +186,10 @@ variables! {
     OPENMPS_KERNEL_TIMEOUT_S = "OPENMPS_KERNEL_TIMEOUT_S", "daemon, server", Number(0),
         "0", "How long what a stream has may take, seconds, before its program is terminated with \
         CUDA_ERROR_LAUNCH_TIMEOUT; 0: for ever.";
+    OPENMPS_ISOLATE_LONG = "OPENMPS_ISOLATE_LONG", "daemon, server", Any,
+        "0", "A time such as 1s or 500ms: a program one of whose kernels runs for longer, beside others, \
+        goes on at a server of its own, where programs share a context (NVIDIA's driver); the device \
+        takes turns between servers. 0: none does.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \
         once; it takes the device memory of a context.";

@@ -5,9 +5,12 @@ mod support;
 
 use channel::payload::Payload;
 use channel::request::{
-    DeviceToHost, GetGlobal, GlobalInfo, HostReference, HostToDevice, HostUnmap, UnloadModule,
+    CreateArray, DestroyArray, DeviceToHost, GetGlobal, GlobalInfo, HostReference, HostToDevice,
+    HostUnmap, UnloadModule,
 };
-use cuda_api::CUdeviceptr;
+use cuda_api::constants::array_format;
+use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr};
 use support::*;
 
 const MODULES: usize = 2;
@@ -150,6 +153,36 @@ fn memory_that_a_client_gives_up_is_unregistered_when_the_context_is_idle() {
     client.call(&HostUnmap { address }).expect("it is the client's");
     provider::open_gate(8100);
     wait_until("an idle context", || count(REGISTRATIONS) == before);
+}
+
+#[test]
+fn an_array_that_a_client_gives_up_is_used_again_and_ends_when_the_context_is_idle() {
+    let mut server = Server::start(false);
+    let (mut busy, mut client) = (server.connect(), server.connect());
+    busy.load();
+    busy.launch("hold", LEGACY, &8500u32.to_le_bytes());
+    let array = |place| {
+        let kind = HandleKind::Array;
+        CUarray(Handle { kind, index: place, generation: 0 }.to_word() as usize)
+    };
+    let of_width = |width| CUDA_ARRAY3D_DESCRIPTOR {
+        Width: width,
+        Height: 3,
+        Format: array_format::FLOAT,
+        NumChannels: 1,
+        ..Default::default()
+    };
+    for round in 0..3 {
+        client.call(&CreateArray::new(array(round), &of_width(4))).expect("an array");
+        client.post(&DestroyArray { array: array(round) });
+    }
+    client.call(&CreateArray::new(array(7), &of_width(5))).expect("another one");
+    assert_eq!(provider::arrays(), 2, "the first one was used again, not destroyed");
+    client.post(&DestroyArray { array: array(7) });
+    client.settle();
+    assert_eq!(provider::arrays(), 2, "destroying them would make the other one wait");
+    provider::open_gate(8500);
+    wait_until("an idle context", || provider::arrays() == 0);
 }
 
 #[test]

@@ -81,6 +81,23 @@ fn what_a_program_used_is_loaded_when_the_next_server_starts() {
 }
 
 #[test]
+fn local_memory_of_known_kernels_is_taken_before_there_are_clients() {
+    let place = Place::new("local");
+    let mut server = place.start(32 << 20);
+    let mut client = server.connect();
+    client.load();
+    drop((client, server));
+    let before = provider::local_runs();
+    let server = place.start(1 << 20);
+    assert_eq!(provider::local_runs(), before, "that would be more than the budget");
+    drop(server);
+    let server = place.start(32 << 20);
+    assert_eq!(provider::local_runs(), before + 1);
+    assert!(server.log().contains("Local memory for 103 bytes a thread"), "{}", server.log());
+    assert_eq!(modules(), 1, "what took it is gone again");
+}
+
+#[test]
 fn a_list_that_was_damaged_is_harmless() {
     let place = Place::new("damaged");
     let mut server = place.start(1 << 20);

@@ -26,6 +26,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                 devices: Vec::new(),
                 clients: Vec::new(),
                 context: None,
+                isolates: server.isolates,
                 error: None,
             };
             match answer {

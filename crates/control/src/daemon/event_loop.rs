@@ -328,6 +328,9 @@ impl EventLoop {
                     control.control(format!("NEW SERVER {pid}: Ready"));
                 }
                 servers.finish_replacing(pid, now, &mut hands);
+                if let Some((process, from)) = servers.finish_isolating(pid, &mut hands) {
+                    state.windows.leave(process, from);
+                }
             }
             Message::Failed(reason) => {
                 control.control(format!("Server {pid} failed: {reason}"));
@@ -364,6 +367,7 @@ impl EventLoop {
                     .control(format!("Server {pid} asks for another one in its place: {reason}"));
                 servers.begin_replacing(pid, now, &mut hands);
             }
+            Message::Isolate(process) => servers.isolate(pid, process, now, &mut hands),
             Message::Suspect(process) => {
                 let uid = server.uid;
                 control.control(format!(

@@ -313,6 +313,7 @@ impl Daemon {
                 replaces: None,
                 quarantine: None,
                 quarantined: None,
+                isolates: false,
             });
         }
         for of in windows {

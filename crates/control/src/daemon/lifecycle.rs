@@ -134,6 +134,10 @@ impl Tell<Link> for Hands<'_> {
         protocol::send_move(&server.socket).is_ok()
     }
 
+    fn hand_over_one(&mut self, server: &Link, process: u32) -> bool {
+        protocol::send_move_one(&server.socket, process).is_ok()
+    }
+
     fn kill(&mut self, server: &mut Link) {
         let _ = server.child.kill();
     }
@@ -231,6 +235,12 @@ impl Daemon {
             )
             .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
             .env(cuda_api::environment::OPENMPS_COUNTERS, self.counting().name())
+            .envs(
+                self.options
+                    .isolate_long
+                    .iter()
+                    .map(|long| (cuda_api::environment::OPENMPS_ISOLATE_LONG, long.as_str())),
+            )
             .envs(self.options.kernel_timeout_s.map(|seconds| {
                 (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
             }))

@@ -137,6 +137,8 @@ pub(crate) struct ServerSummary {
     /// Its name, in protocol 3.
     pub name: Option<String>,
     pub state: ServerState,
+    /// The process for which alone it is there, because its kernels run for long.
+    pub isolates: Option<u32>,
 }
 
 /// Why a server did not answer.
@@ -196,6 +198,7 @@ impl Daemon {
             uid: server.uid,
             name: state.named.find(server.named).map(|of| of.name.clone()),
             state: state::state_of(server),
+            isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
         };
         state.servers.iter().map(summary).collect()
     }

@@ -36,6 +36,11 @@ pub(super) fn send_move(server: &Socket) -> io::Result<()> {
     server.send(&Message::Move(()), &[])
 }
 
+/// Has a server send one process to another one.
+pub(super) fn send_move_one(server: &Socket, process: u32) -> io::Result<()> {
+    server.send(&Message::MoveOne(process), &[])
+}
+
 /// Hands a client over: its connected socket and its region's file.
 pub(super) fn send_client(
     server: &Socket,

@@ -4,7 +4,9 @@ use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use anyhow::Result;
-use cuda_api::environment::{OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY, OPENMPS_WARM, Values};
+use cuda_api::environment::{
+    OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY, OPENMPS_WARM, Values,
+};
 use serde_json::json;
 use std::process::ExitCode;
 
@@ -22,6 +24,10 @@ pub(crate) struct Arguments {
     /// Terminate a program one of whose streams does not get on for so long
     #[arg(long, value_name = "SECONDS")]
     kernel_timeout: Option<u64>,
+    /// Give a program whose kernels run for longer, a time such as 1s, a server of its own, so that no
+    /// other program's call waits for them; the device takes turns between servers
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    isolate_long: Option<String>,
     /// Device memory for code that programs used before and that servers load when they start: a
     /// number of bytes, or one with K, M or G; 0: none. 256M on NVIDIA's driver if nothing is said
     #[arg(long, value_name = "SIZE", value_parser = warm)]
@@ -29,6 +35,13 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn time(text: &str) -> Result<String, String> {
+    match scheduling::units::duration_ns(text).is_some_and(|ns| ns >= 1_000_000) {
+        true => Ok(text.to_owned()),
+        false => Err("not a time of at least 1ms with its unit, such as 1s or 500ms".to_owned()),
+    }
 }
 
 fn warm(text: &str) -> Result<String, String> {
@@ -46,6 +59,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if let Some(seconds) = arguments.kernel_timeout {
         environment.push((OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string()));
+    }
+    if let Some(long) = &arguments.isolate_long {
+        environment.push((OPENMPS_ISOLATE_LONG, long.clone()));
     }
     if let Some(warm) = &arguments.warm {
         environment.push((OPENMPS_WARM, warm.clone()));

@@ -106,6 +106,7 @@ impl<L> Servers<L> {
             && !self.list.iter().any(|of| of.quarantine == Some(process) && of.takes_clients())
         {
             self.suspects.remove(&process);
+            self.isolated.remove(&process);
         }
         let seat = server.seat();
         let expected = server.phase == Phase::Draining;

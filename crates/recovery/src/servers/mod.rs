@@ -4,6 +4,7 @@
 //! be done about it is said to [`Tell`] and [`Start`].
 
 mod failures;
+mod isolation;
 mod lives;
 mod seat;
 mod server;
@@ -39,6 +40,8 @@ pub trait Tell<L> {
     fn shut_down(&mut self, server: &L, force: bool) -> bool;
     /// Tells a server to send its clients to another one, and to end. False if it cannot be told.
     fn hand_over(&mut self, server: &L) -> bool;
+    /// Tells a server to send one process to another one, and to serve on. False if it cannot be told.
+    fn hand_over_one(&mut self, server: &L, process: u32) -> bool;
     /// Kills a server.
     fn kill(&mut self, server: &mut L);
     /// The state is to be looked at once more, soon.
@@ -140,6 +143,9 @@ pub struct Servers<L> {
     failures: BTreeMap<Seat, Failures>,
     /// Processes that may have caused a fault: each gets a server of its own.
     suspects: BTreeSet<ClientProcess>,
+    /// Processes with kernels that run for long, each of which gets a server of its own, and the server
+    /// that it was at.
+    isolated: BTreeMap<ClientProcess, u32>,
     /// Set when the daemon ends.
     pub stopping: Option<Stopping>,
     /// What the operator wants.
@@ -152,6 +158,7 @@ impl<L> Default for Servers<L> {
             list: Vec::new(),
             failures: BTreeMap::new(),
             suspects: BTreeSet::new(),
+            isolated: BTreeMap::new(),
             stopping: None,
             rules: Rules::default(),
         }
@@ -202,9 +209,9 @@ impl<L> Servers<L> {
         self.list.iter_mut().find(stands_by)
     }
 
-    /// The server for a process: that of its user, but for one that may have caused a fault.
+    /// The server for a process: that of its user, but for one that is to be alone.
     pub fn of_process(&mut self, process: ClientProcess) -> Option<&mut Server<L>> {
-        if !self.suspects.contains(&process) {
+        if !self.is_alone(process) {
             return self.at(process.seat());
         }
         self.list
@@ -238,7 +245,8 @@ impl<L> Servers<L> {
                 Phase::Starting { deadline } => Some(deadline),
                 Phase::Running | Phase::Draining => None,
             };
-            let ends = [server.kill_at, self.rules.idle_end(server), server.quarantine_end()];
+            let alone = server.quarantine_end().or_else(|| server.isolation_end());
+            let ends = [server.kill_at, self.rules.idle_end(server), alone];
             ready.into_iter().chain(ends.into_iter().flatten())
         });
         let stop = self.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);

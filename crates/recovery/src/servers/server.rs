@@ -59,6 +59,8 @@ pub struct Server<L> {
     pub quarantine: Option<ClientProcess>,
     /// Since when the process in quarantine is there.
     pub quarantined: Option<Instant>,
+    /// That process stays alone for its kernels' sake, which run for long.
+    pub isolates: bool,
 }
 
 impl<L> Server<L> {
@@ -85,6 +87,7 @@ impl<L> Server<L> {
             replaces: None,
             quarantine: None,
             quarantined: None,
+            isolates: false,
         }
     }
 
@@ -96,7 +99,7 @@ impl<L> Server<L> {
     /// When the one process for which it is there has been alone for long enough, or has not come for
     /// so long that it will not.
     pub fn quarantine_end(&self) -> Option<Instant> {
-        self.quarantine.filter(|_| self.phase == Phase::Running)?;
+        self.quarantine.filter(|_| self.phase == Phase::Running && !self.isolates)?;
         match (self.quarantined, self.idle_since) {
             (Some(since), _) => since.checked_add(Duration::from_millis(QUARANTINE_MS)),
             (None, Some(since)) => since.checked_add(Duration::from_secs(COMES_S_MAX)),

@@ -33,12 +33,12 @@ impl<L> Servers<L> {
         now: Instant,
         hands: &mut impl Start<L>,
     ) -> Result<u32, NoServer> {
-        let alone = self.suspects.contains(&process).then_some(process);
+        let alone = self.is_alone(process).then_some(process);
         self.launch_for(process.seat(), gid, alone, now, hands)
     }
 
     /// Starts a server at a seat, or for one process there alone.
-    fn launch_for(
+    pub(super) fn launch_for(
         &mut self,
         seat: Seat,
         gid: u32,
@@ -61,8 +61,9 @@ impl<L> Servers<L> {
                 let mut server = Server::new(pid, seat, gid, now, link);
                 server.stays = hands.stays(seat);
                 server.quarantine = quarantine;
+                server.isolates = quarantine.is_some_and(|of| self.isolated.contains_key(&of));
                 // Should its process not come, it has no client from now on.
-                server.idle_since = quarantine.map(|_| now);
+                server.idle_since = quarantine.filter(|_| !server.isolates).map(|_| now);
                 let whom = match quarantine {
                     None => format!("user {uid}{}", hands.name(seat)),
                     Some(process) => format!("process {} of user {uid} alone", process.pid),
@@ -231,7 +232,7 @@ impl<L> Servers<L> {
     }
 
     /// Lets processes that were alone for a while, because they might have caused a fault, go on among
-    /// the others.
+    /// the others; ends servers whose one process is gone.
     pub(super) fn end_quarantines(&mut self, now: Instant, hands: &mut impl Start<L>) {
         let mut replaced = Vec::new();
         for server in &mut self.list {
@@ -239,13 +240,15 @@ impl<L> Servers<L> {
             let over = server.quarantine_end().is_some_and(|at| now >= at);
             let came = server.quarantined.is_some();
             // Its process has ended, was told that it caused the fault and goes no further, or did not come.
-            let vacant = server.clients == 0 && (came || over);
+            let vacant = server.clients == 0 && (came || over)
+                || server.isolation_end().is_some_and(|at| now >= at);
             if server.phase != Phase::Running || !(over || vacant) {
                 continue;
             }
             if came {
                 self.suspects.remove(&process);
             }
+            self.isolated.remove(&process);
             if vacant {
                 server.tell_to_end(false, now, hands);
                 continue;

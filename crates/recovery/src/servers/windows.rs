@@ -14,8 +14,10 @@ use channel::limits::WINDOWS_MAX;
 struct Holder<E> {
     process: Process,
     index: u32,
-    /// The server that it was handed to last.
-    server: u32,
+    /// The server that it was handed to last; `None`: one that has given them back.
+    server: Option<u32>,
+    /// The process was told to go to another server.
+    leaves: bool,
     /// By what it is known that the process has ended.
     exit: E,
 }
@@ -41,11 +43,12 @@ impl<E> Windows<E> {
         serves: impl Fn(u32) -> bool,
         has_ended: impl Fn(&E) -> bool,
     ) -> Option<u32> {
-        let left = |h: &&Holder<E>| h.process == process && !serves(h.server);
+        let is_served = |h: &Holder<E>| h.server.is_some_and(&serves);
+        let left = |h: &&Holder<E>| h.process == process && (h.leaves || !is_served(h));
         if let Some(holder) = self.holders.iter().find(left) {
             return Some(holder.index);
         }
-        self.holders.retain(|holder| serves(holder.server) || !has_ended(&holder.exit));
+        self.holders.retain(|holder| is_served(holder) || !has_ended(&holder.exit));
         let taken =
             |index| self.holders.iter().any(|h| (h.process.uid, h.index) == (process.uid, index));
         (0..WINDOWS_MAX).find(|index| !taken(*index))
@@ -55,21 +58,35 @@ impl<E> Windows<E> {
     pub fn give(&mut self, process: Process, index: u32, server: u32, exit: impl FnOnce() -> E) {
         let known = |h: &&mut Holder<E>| (h.process.uid, h.index) == (process.uid, index);
         if let Some(holder) = self.holders.iter_mut().find(known) {
-            holder.server = server;
+            (holder.server, holder.leaves) = (Some(server), false);
             return;
         }
-        self.holders.push(Holder { process, index, server, exit: exit() });
+        let server = Some(server);
+        self.holders.push(Holder { process, index, server, leaves: false, exit: exit() });
     }
 
-    /// All that are given: the process, the windows' number, the server.
+    /// A process was told to leave a server that serves on: it keeps its windows, and comes for them.
+    pub fn leave(&mut self, process: Process, server: u32) {
+        let of_it = |h: &&mut Holder<E>| (h.process, h.server) == (process, Some(server));
+        self.holders.iter_mut().filter(of_it).for_each(|holder| holder.leaves = true);
+    }
+
+    /// All that are given: the process, the windows' number, the server; 0 for a server that needs
+    /// them no more.
     pub fn all(&self) -> impl Iterator<Item = (Process, u32, u32)> + '_ {
-        self.holders.iter().map(|holder| (holder.process, holder.index, holder.server))
+        let of = |holder: &Holder<E>| (holder.process, holder.index, holder.server.unwrap_or(0));
+        self.holders.iter().map(of)
     }
 
     /// A server needs windows of a client no more, which is gone.
     pub fn free(&mut self, uid: u32, index: u32, server: u32) {
-        let freed = |h: &Holder<E>| (h.process.uid, h.index, h.server) == (uid, index, server);
-        self.holders.retain(|holder| !freed(holder));
+        let freed =
+            |h: &Holder<E>| (h.process.uid, h.index, h.server) == (uid, index, Some(server));
+        self.holders.retain(|holder| !freed(holder) || holder.leaves);
+        let left = self.holders.iter_mut().find(|holder| freed(holder));
+        if let Some(holder) = left {
+            holder.server = None;
+        }
     }
 }
 
@@ -131,6 +148,28 @@ mod tests {
         assert_eq!(take(windows, (7, me), 2, |_| true), Some(3), "another server has it now");
         windows.free(7, 0, 2);
         assert_eq!(take(windows, (7, me), 2, |_| true), Some(0));
+    }
+
+    #[test]
+    fn who_leaves_a_server_that_serves_on_keeps_what_it_had() {
+        let windows = &mut Windows::default();
+        let (it, other) = (process(7, ME, 0), process(7, ME + 1, 0));
+        assert_eq!(take_on(windows, it, 1, |_| true), Some(0));
+        windows.leave(it, 1);
+        // The old server gives them back before the process comes: nobody else gets them.
+        windows.free(7, 0, 1);
+        assert_eq!(take_on(windows, process(7, ME, 1), 1, |_| true), Some(1));
+        assert_eq!(take_on(windows, it, 2, |_| true), Some(0));
+        // Or after it.
+        windows.leave(it, 2);
+        assert_eq!(take_on(windows, it, 3, |_| true), Some(0));
+        windows.free(7, 0, 2);
+        assert_eq!(take_on(windows, other, 1, |_| true), Some(2), "it still has them");
+        // One that ends on its way leaves nothing behind, once its server has given them back.
+        windows.leave(other, 1);
+        assert_eq!(take_on(windows, it, 3, |_| true), Some(3));
+        windows.free(7, 2, 1);
+        assert_eq!(take_on(windows, it, 3, |_| true), Some(2));
     }
 
     #[test]

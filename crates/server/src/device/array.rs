@@ -20,6 +20,7 @@ pub struct Array {
     share: Rc<Share>,
     raw: CUarray,
     shape: ArrayShape,
+    descriptor: CUDA_ARRAY3D_DESCRIPTOR,
     /// What a level is of, which is there as long as it.
     whole: Option<Rc<MipmappedArray>>,
 }
@@ -35,7 +36,8 @@ impl Array {
         // SAFETY: the local is written, the descriptor is read during the call.
         unsafe { share.device().table().cuArray3DCreate_v2(&mut raw, descriptor)? };
         made(&share.counts.arrays);
-        let array = Self { share: share.clone(), raw, shape, whole: None };
+        let descriptor = *descriptor;
+        let array = Self { share: share.clone(), raw, shape, descriptor, whole: None };
         array.scrub()?;
         Ok(array)
     }
@@ -64,6 +66,11 @@ impl Array {
     /// The provider's handle.
     pub(super) fn raw(&self) -> CUarray {
         self.raw
+    }
+
+    /// What it was made of.
+    pub fn descriptor(&self) -> &CUDA_ARRAY3D_DESCRIPTOR {
+        &self.descriptor
     }
 
     /// Its extents.
@@ -151,11 +158,13 @@ impl MipmappedArray {
         if level >= self.levels {
             return Err(CudaError::INVALID_VALUE);
         }
-        let shape = ArrayShape::of(&array::level_of(&self.descriptor, level))?;
+        let descriptor = array::level_of(&self.descriptor, level);
+        let shape = ArrayShape::of(&descriptor)?;
         let mut raw = CUarray::NULL;
         // SAFETY: the local is written, the array is alive.
         unsafe { self.share.device().table().cuMipmappedArrayGetLevel(&mut raw, self.raw, level)? };
-        Ok(Array { share: self.share.clone(), raw, shape, whole: Some(self.clone()) })
+        let (share, whole) = (self.share.clone(), Some(self.clone()));
+        Ok(Array { share, raw, shape, descriptor, whole })
     }
 
     /// Length and alignment of its memory, bytes.

@@ -4,7 +4,7 @@ use super::code_cache::{CodeKey, SharedCode};
 use super::share::{gone, made};
 use super::variables::{self, FirstValues};
 use super::{ContextCall, Device, Function, Share};
-use cuda_api::constants::{jit_option, pointer_attribute};
+use cuda_api::constants::{function_attribute, jit_option, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
 use ptx::module_state::Variables;
 use std::ffi::{CStr, CString, c_void};
@@ -64,6 +64,15 @@ pub struct BuildLog {
     pub info: Vec<u8>,
     /// The error log.
     pub error: Vec<u8>,
+}
+
+/// What was loaded ahead of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// Kernels.
+    pub kernels: u32,
+    /// Most local memory that a thread of one of them needs, bytes.
+    pub local_bytes: u64,
 }
 
 /// A loaded module.
@@ -176,7 +185,7 @@ impl Module {
         (loaded, log)
     }
 
-    /// Loads an image without variables for clients to come, with kernels of it; says how many of
+    /// Loads an image without variables for clients to come, with kernels of it; says which of
     /// these it has. The context must be current on this thread.
     pub fn load_ahead<'a>(
         device: &Device,
@@ -184,12 +193,12 @@ impl Module {
         image: Vec<u8>,
         options: &[JitOption],
         kernels: impl Iterator<Item = &'a CString>,
-    ) -> Result<u32, CudaError> {
+    ) -> Result<Ahead, CudaError> {
         let (loader, bytes) = (Loader { device, share: None, is_alone: false }, image.len() as u64);
         let load = || loader.load(image, options, (0, 0), |_| ());
         let code = device.code_cache().get(key, bytes, load).0?;
         let t = device.table();
-        let mut found = 0;
+        let mut found = Ahead::default();
         for name in kernels {
             let mut raw = CUfunction::NULL;
             // SAFETY: the module is alive, the name is a C string, the local is written.
@@ -198,7 +207,11 @@ impl Module {
             // their attributes.
             // SAFETY: the provider gave the handle; the result is dropped here, the module is not.
             let read = got.and_then(|()| unsafe { Function::read(t, raw, Some(code.clone())) });
-            found += u32::from(read.is_ok());
+            if let Ok(function) = read {
+                let local = function.attributes()[function_attribute::LOCAL_SIZE_BYTES as usize];
+                found.kernels += 1;
+                found.local_bytes = found.local_bytes.max(u64::try_from(local).unwrap_or(0));
+            }
         }
         Ok(found)
     }
@@ -333,16 +346,16 @@ impl Drop for Module {
 }
 
 /// Whose load an image is: a session's, or of the warm list and no session's yet.
-struct Loader<'a> {
-    device: &'a Device,
-    share: Option<&'a Share>,
+pub(super) struct Loader<'a> {
+    pub(super) device: &'a Device,
+    pub(super) share: Option<&'a Share>,
     /// There are no clients yet who could wait.
-    is_alone: bool,
+    pub(super) is_alone: bool,
 }
 
 impl Loader<'_> {
     /// Makes a call that waits for the context.
-    fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
+    pub(super) fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
         match self.share {
             _ if self.is_alone => f(),
             Some(share) => share.synchronising(call, f),
@@ -352,7 +365,7 @@ impl Loader<'_> {
 
     /// Has the provider load an image. The logs are given room for as many bytes as asked for.
     /// `loaded` is called before other clients go on.
-    fn load(
+    pub(super) fn load(
         &self,
         mut image: Vec<u8>,
         options: &[JitOption],

@@ -47,6 +47,8 @@ struct Entry {
     began: (Instant, SystemTime),
     /// Since when its session has been asked to end, until that is enforced.
     asked: Option<Instant>,
+    /// The daemon knows that it is to have a server of its own.
+    isolated: bool,
 }
 
 impl Entry {
@@ -190,6 +192,7 @@ impl Clients {
                 gone: false,
                 began: (Instant::now(), SystemTime::now()),
                 asked: None,
+                isolated: false,
             }),
             Err(error) => {
                 self.refused.push(link_pid);
@@ -309,6 +312,35 @@ impl Clients {
         for entry in &mut self.entries {
             entry.end(reason);
         }
+    }
+
+    /// Sends a process to another server, when what it has under way is done.
+    pub(super) fn move_one(&mut self, process: u32) {
+        for entry in self.entries.iter_mut().filter(|e| e.link.identity.pid == process) {
+            let name = entry.link.name();
+            self.common.log.line(format!("Client {name} goes on at a server of its own"));
+            entry.end(End::HandedOver);
+        }
+    }
+
+    /// The process that is to have a server of its own because its kernels run for long beside others:
+    /// one at a time, as another one may only have waited for them.
+    pub(super) fn to_isolate(&mut self) -> Option<u32> {
+        let lives = |entry: &Entry| entry.link.stage() == Stage::Active && !entry.gone;
+        let under_way = self.entries.iter().any(|entry| lives(entry) && entry.isolated);
+        if under_way || self.active() < 2 {
+            return None;
+        }
+        let long = |entry: &&mut Entry| lives(entry) && entry.link.long_kernel_ms() > 0;
+        let longest = self.entries.iter_mut().filter(long);
+        let entry = longest.max_by_key(|entry| entry.link.long_kernel_ms())?;
+        entry.isolated = true;
+        let (name, seconds) = (entry.link.name(), entry.link.long_kernel_ms() as f64 / 1e3);
+        self.common.log.line(format!(
+            "Client {name} has had a kernel for {seconds:.1} s beside others: it is to have a server of \
+             its own, with which this one takes turns at the device"
+        ));
+        Some(entry.link.identity.pid)
     }
 
     /// When [`Clients::enforce_ends`] has something to do at the latest, if it ever will.

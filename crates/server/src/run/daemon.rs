@@ -60,6 +60,7 @@ impl Server {
             }
             Message::Shutdown(force) => self.shut_down(force),
             Message::Move(()) => self.move_clients(),
+            Message::MoveOne(process) => self.clients.move_one(process),
             other => {
                 let name = other.name();
                 self.common.log.line(format!("The daemon sent {name}, which is not for servers"));

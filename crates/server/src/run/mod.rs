@@ -291,6 +291,11 @@ impl Server {
         // First: whoever hears of a fault may start anew at once.
         self.try_fault();
         self.ask_for_replacement();
+        if self.ending == Ending::No
+            && let Some(process) = self.clients.to_isolate()
+        {
+            self.tell(&Message::Isolate(process));
+        }
         for message in self.clients.settle(self.is_on_trial()) {
             self.tell(&message);
         }

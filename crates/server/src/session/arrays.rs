@@ -114,8 +114,17 @@ impl Arrays {
 impl Session {
     pub(super) fn create_array(&mut self, request: CreateArray) -> Result<(), CudaError> {
         let handle = self.arrays.arrays.vacant(request.array.to_word())?;
-        let make = || Array::new(&self.share, &request.descriptor());
-        let array = self.memory.account.with_room(make)?;
+        let (share, retired, descriptor) = (&self.share, &mut self.retired, request.descriptor());
+        let mut make = || match retired.take_array(&descriptor) {
+            Some(array) => Ok(array),
+            None => Array::new(share, &descriptor),
+        };
+        let array = match self.memory.account.with_room(&mut make) {
+            Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => {
+                self.memory.account.with_room(|| Array::new(&self.share, &descriptor))?
+            }
+            array => array?,
+        };
         let charge = self.memory.account.charge(array.shape().bytes())?;
         self.arrays.arrays.put(handle, (array, Some(charge)));
         Ok(())
@@ -128,7 +137,9 @@ impl Session {
         }
         self.wait_idle()?;
         self.graphs.forget_array(word);
-        self.arrays.arrays.take(word).map(drop)
+        let (array, _) = self.arrays.arrays.take(word)?;
+        self.retired.array(array);
+        Ok(())
     }
 
     pub(super) fn create_mipmapped_array(
@@ -137,7 +148,12 @@ impl Session {
     ) -> Result<(), CudaError> {
         let handle = self.arrays.mipmapped.vacant(request.mipmapped.to_word())?;
         let make = || MipmappedArray::new(&self.share, &request.descriptor(), request.levels);
-        let array = self.memory.account.with_room(make)?;
+        let array = match self.memory.account.with_room(make) {
+            Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => {
+                self.memory.account.with_room(make)?
+            }
+            array => array?,
+        };
         let charge = self.memory.account.charge(array.bytes())?;
         self.arrays.mipmapped.put(handle, (array, charge));
         Ok(())
@@ -163,7 +179,8 @@ impl Session {
             }
             !goes
         });
-        drop((mipmapped, charge));
+        drop(charge);
+        self.retired.mipmapped(mipmapped);
         Ok(())
     }
 

@@ -62,7 +62,13 @@ impl Session {
     pub(super) fn create_chunk(&mut self, request: ChunkCreate) -> Result<(), CudaError> {
         check_device(request.device)?;
         let address = request.address.0;
-        let file = self.memory.create_chunk(address, request.bytes, self.internal.as_ref())?;
+        let internal = self.internal.as_ref();
+        let file = match self.memory.create_chunk(address, request.bytes, internal) {
+            Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => {
+                self.memory.create_chunk(address, request.bytes, internal)?
+            }
+            file => file?,
+        };
         let message = Message::ChunkFd(self.memory.window_offset(address));
         if self.socket.send(&message, &[file.as_fd()]).is_err() {
             self.memory.release_chunk(address)?;

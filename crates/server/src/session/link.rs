@@ -9,7 +9,7 @@ use cuda_api::extension::TenantUsage;
 pub use recovery::End;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct Link {
     ends: AtomicBool,
     plea: OnceLock<Plea>,
     stuck: AtomicBool,
+    /// How long a kernel of the client has been seen to run, ms, if that is long.
+    long_kernel_ms: AtomicU64,
 }
 
 impl Link {
@@ -92,6 +94,7 @@ impl Link {
             ends: AtomicBool::new(false),
             plea: OnceLock::new(),
             stuck: AtomicBool::new(false),
+            long_kernel_ms: AtomicU64::new(0),
         }
     }
 
@@ -140,6 +143,16 @@ impl Link {
     /// True after [`Link::set_stuck`].
     pub fn is_stuck(&self) -> bool {
         self.stuck.load(Ordering::Acquire)
+    }
+
+    /// A kernel of the client runs for so long already.
+    pub fn set_long_kernel(&self, for_ms: u64) {
+        self.long_kernel_ms.store(for_ms.max(1), Ordering::Release);
+    }
+
+    /// How long a kernel of the client has been seen to run, ms; 0: none ran for long.
+    pub fn long_kernel_ms(&self) -> u64 {
+        self.long_kernel_ms.load(Ordering::Acquire)
     }
 
     /// Says what part the client may have had in the shared context's fault. The first word stays.

@@ -1,18 +1,22 @@
 //! Retired objects: what a client has given up, and whose end waits for the context.
 //!
-//! Unregistering memory and unloading code make all clients wait ([`ContextSync`]). So what a client
-//! gives up is kept until nothing is in flight in the context, or until too much has come together.
-//! Where the provider has tenants nothing is kept.
+//! Unregistering memory, destroying arrays and unloading code make all clients wait ([`ContextSync`]).
+//! So what a client gives up is kept until nothing is in flight in the context, or until too much has
+//! come together; an array is used again for one of the same description. Where the provider has
+//! tenants nothing is kept.
 //!
 //! [`ContextSync`]: crate::device::ContextSync
 
 use super::memory::HostPiece;
-use crate::device::{ManagedVariables, Module, Share};
+use crate::device::{Array, ManagedVariables, MipmappedArray, Module, Share};
+use cuda_api::CUDA_ARRAY3D_DESCRIPTOR;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Most that a session keeps: bytes of host memory, and objects.
 const BYTES_MAX: u64 = 256 << 20;
+/// Most device memory of arrays that a session keeps, bytes: nobody is charged for it.
+const ARRAY_BYTES_MAX: u64 = 64 << 20;
 const OBJECTS_MAX: usize = 64;
 
 /// One object.
@@ -21,20 +25,32 @@ enum Object {
     Host { address: u64, bytes: u64, _piece: HostPiece },
     /// Code, with the variables that it may name. Fields are dropped in their order.
     Module { _module: Module, _managed: Option<ManagedVariables> },
+    /// An array.
+    Array(Array),
+    /// An array with its levels.
+    Mipmapped(Rc<MipmappedArray>),
 }
 
 impl Object {
     fn bytes(&self) -> u64 {
         match self {
             Self::Host { bytes, .. } => *bytes,
-            Self::Module { .. } => 0,
+            Self::Module { .. } | Self::Array(_) | Self::Mipmapped(_) => 0,
+        }
+    }
+
+    fn array_bytes(&self) -> u64 {
+        match self {
+            Self::Array(array) => array.shape().bytes(),
+            Self::Mipmapped(mipmapped) => mipmapped.bytes(),
+            Self::Host { .. } | Self::Module { .. } => 0,
         }
     }
 
     fn overlaps(&self, start: u64, end: u64) -> bool {
         match *self {
             Self::Host { address, bytes, .. } => address < end && start < address + bytes,
-            Self::Module { .. } => false,
+            Self::Module { .. } | Self::Array(_) | Self::Mipmapped(_) => false,
         }
     }
 }
@@ -72,6 +88,34 @@ impl Retired {
         device.unload_unused(2 * device.code_cache().unused_bytes_max());
     }
 
+    /// Takes an array that no work of the client uses any more.
+    pub fn array(&mut self, array: Array) {
+        self.keep(Object::Array(array));
+    }
+
+    /// Takes an array with levels that no work of the client uses any more.
+    pub fn mipmapped(&mut self, mipmapped: Rc<MipmappedArray>) {
+        self.keep(Object::Mipmapped(mipmapped));
+    }
+
+    /// An array of that description, with what the client has left in it.
+    pub fn take_array(&mut self, descriptor: &CUDA_ARRAY3D_DESCRIPTOR) -> Option<Array> {
+        let is_such =
+            |object: &Object| matches!(object, Object::Array(a) if a.descriptor() == descriptor);
+        let at = self.objects.iter().position(is_such)?;
+        match self.objects.remove(at) {
+            Some(Object::Array(array)) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// Ends the arrays: the device has no memory left. True if there were some.
+    pub fn end_arrays(&mut self) -> bool {
+        let before = self.objects.len();
+        self.objects.retain(|object| object.array_bytes() == 0);
+        self.objects.len() < before
+    }
+
     fn keep(&mut self, object: Object) {
         if self.share.is_tenant() {
             return drop(object);
@@ -80,6 +124,10 @@ impl Retired {
         let bytes = |objects: &VecDeque<Object>| objects.iter().map(Object::bytes).sum::<u64>();
         while self.objects.len() > OBJECTS_MAX || bytes(&self.objects) > BYTES_MAX {
             self.objects.pop_front();
+        }
+        while self.objects.iter().map(Object::array_bytes).sum::<u64>() > ARRAY_BYTES_MAX {
+            let oldest = self.objects.iter().position(|object| object.array_bytes() > 0);
+            oldest.and_then(|at| self.objects.remove(at));
         }
     }
 

@@ -67,6 +67,8 @@ pub struct Slot {
     pub(super) last_wait: Duration,
     /// What the watchdog waits for.
     pub(super) watch: Option<Watch>,
+    /// Kernels that had been submitted when it was looked at last, or had no work.
+    pub(super) watched_kernels: u64,
 }
 
 /// How a stream was made at the provider, and what the client wants of it.
@@ -323,6 +325,7 @@ impl Streams {
             kept: None,
             last_wait: Duration::ZERO,
             watch: None,
+            watched_kernels: 0,
         };
         self.table.put(handle, slot);
         Ok(())
@@ -518,7 +521,7 @@ impl Streams {
         let mut is_busy = |slot: &mut Slot| match slot.stream.is_idle() {
             Ok(true) => {
                 slot.busy = false;
-                slot.watch = None;
+                slot.end_watch();
                 if let Some(kept) = slot.take_fence() {
                     let index = Handle::from_word(slot.word).map(|handle| handle.index);
                     if let Some(word) = index.and_then(|index| region.completion_word(index)) {

@@ -1,13 +1,17 @@
-//! Watchdog: ends a client one of whose streams does not get on, if the daemon was told to.
+//! Watchdog: what becomes of a client one of whose streams does not get on, if the daemon was told so.
 //!
 //! Behind what a busy stream has an event is recorded from time to time. If the device does not get
 //! there within the limit, what was ahead of it took longer than that: the client gets
-//! CUDA_ERROR_LAUNCH_TIMEOUT and its session ends, as `terminate_client` ends one.
+//! CUDA_ERROR_LAUNCH_TIMEOUT and its session ends, as `terminate_client` ends one. If there are so few
+//! kernels ahead of it that one of them must have run for long, the main thread hears of it: the client
+//! can be put into a server of its own.
 
-use super::streams::Streams;
+use super::streams::{Slot, Streams};
 use super::{End, Session};
 use crate::device::{Event, Share};
-use cuda_api::{CudaError, environment::OPENMPS_KERNEL_TIMEOUT_S};
+use cuda_api::CudaError;
+use cuda_api::environment::{OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S};
+use scheduling::units::duration_ns;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -16,6 +20,10 @@ use std::time::{Duration, Instant};
 pub struct Watch {
     event: Event,
     since: Instant,
+    /// Kernels between the one before it and this one: at most these are ahead of it.
+    kernels: u64,
+    /// The main thread has heard that one of them runs for long.
+    told: bool,
 }
 
 /// How long what a stream has may take, if there is a limit.
@@ -28,27 +36,70 @@ pub fn limit() -> Option<Duration> {
     })
 }
 
-impl Streams {
-    /// True if some stream has not got past what it had `limit` ago.
-    fn is_overdue(&mut self, share: &Rc<Share>, limit: Duration) -> Result<bool, CudaError> {
-        let mut outcome = Ok(false);
-        self.busy_slots(|slot| {
-            let mut look = || match &slot.watch {
-                Some(watch) if !watch.event.is_done()? => Ok(watch.since.elapsed() >= limit),
-                _ => {
-                    let event = match slot.watch.take() {
-                        Some(watch) => watch.event,
-                        None => Event::for_order(share)?,
-                    };
-                    slot.stream.record(&event)?;
-                    slot.watch = Some(Watch { event, since: Instant::now() });
-                    Ok(false)
-                }
+/// What a kernel runs for that runs for long, if such a client is to have a server of its own.
+pub fn long() -> Option<Duration> {
+    static LONG: OnceLock<Option<Duration>> = OnceLock::new();
+    *LONG.get_or_init(|| {
+        let ns = duration_ns(std::env::var(OPENMPS_ISOLATE_LONG).ok()?.trim())?;
+        (ns > 0).then(|| Duration::from_nanos(ns))
+    })
+}
+
+/// For how long streams have not got on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Stalled {
+    /// The longest of them.
+    stream: Duration,
+    /// What a kernel must have taken at least, if that is long and nobody has heard it yet.
+    kernel: Option<Duration>,
+}
+
+impl Slot {
+    /// Looks how the stream gets on; records an event behind what it has now if there is none.
+    fn watch(&mut self, share: &Rc<Share>, long: Option<Duration>) -> Result<Stalled, CudaError> {
+        if let Some(watch) = &mut self.watch
+            && !watch.event.is_done()?
+        {
+            let stream = watch.since.elapsed();
+            let kernel = match u32::try_from(watch.kernels) {
+                Ok(kernels @ 1..) => Some(stream / kernels),
+                _ => None,
             };
-            match (look(), &outcome) {
-                (Ok(true), Ok(_)) => outcome = Ok(true),
-                (Err(error), Ok(_)) => outcome = Err(error),
-                _ => {}
+            let kernel = kernel.filter(|kernel| !watch.told && long.is_some_and(|l| *kernel >= l));
+            watch.told |= kernel.is_some();
+            return Ok(Stalled { stream, kernel });
+        }
+        let event = match self.watch.take() {
+            Some(watch) => watch.event,
+            None => Event::for_order(share)?,
+        };
+        self.stream.record(&event)?;
+        let submitted = self.counters.kernels.get();
+        let kernels =
+            submitted.wrapping_sub(std::mem::replace(&mut self.watched_kernels, submitted));
+        self.watch = Some(Watch { event, since: Instant::now(), kernels, told: false });
+        Ok(Stalled::default())
+    }
+
+    /// The stream has no work.
+    pub(super) fn end_watch(&mut self) {
+        self.watch = None;
+        self.watched_kernels = self.counters.kernels.get();
+    }
+}
+
+impl Streams {
+    /// For how long streams have not got past what they had when they were looked at before.
+    fn stalled(&mut self, share: &Rc<Share>, long: Option<Duration>) -> Result<Stalled, CudaError> {
+        let mut outcome = Ok(Stalled::default());
+        self.busy_slots(|slot| {
+            let Ok(longest) = &mut outcome else { return };
+            match slot.watch(share, long) {
+                Ok(stalled) => {
+                    longest.stream = longest.stream.max(stalled.stream);
+                    longest.kernel = longest.kernel.max(stalled.kernel);
+                }
+                Err(error) => outcome = Err(error),
             }
         });
         outcome
@@ -56,22 +107,31 @@ impl Streams {
 }
 
 impl Session {
-    /// Ends the session if work of its client takes longer than it may.
+    /// Ends the session if work of its client takes longer than it may; tells the main thread if a
+    /// kernel of its client runs for long.
     pub(super) fn watch(&mut self) {
-        let Some(limit) = limit() else { return };
-        match self.streams.is_overdue(&self.share, limit) {
-            Ok(false) => {}
-            Ok(true) => {
-                let (name, seconds) = (self.link.name(), limit.as_secs());
-                self.common.log.line(format!(
-                    "Client {name} has work that takes longer than {seconds} s: it is terminated"
-                ));
-                self.region.set_sticky_error(CudaError::LAUNCH_TIMEOUT);
-                self.link.end(End::Terminated);
-            }
+        // Tenants do not wait for each other's kernels.
+        let long = long().filter(|_| !self.share.is_tenant());
+        if limit().is_none() && long.is_none() {
+            return;
+        }
+        let stalled = match self.streams.stalled(&self.share, long) {
+            Ok(stalled) => stalled,
             Err(error) => {
                 self.note(error);
+                return;
             }
+        };
+        if let Some(limit) = limit().filter(|limit| stalled.stream >= *limit) {
+            let (name, seconds) = (self.link.name(), limit.as_secs());
+            self.common.log.line(format!(
+                "Client {name} has work that takes longer than {seconds} s: it is terminated"
+            ));
+            self.region.set_sticky_error(CudaError::LAUNCH_TIMEOUT);
+            self.link.end(End::Terminated);
+        } else if let Some(kernel) = stalled.kernel {
+            self.link.set_long_kernel(kernel.as_millis() as u64);
+            self.common.wake_main();
         }
     }
 }

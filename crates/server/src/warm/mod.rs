@@ -2,12 +2,12 @@
 //!
 //! Loading code makes all clients wait, where clients share a context. So what is likely to be loaded
 //! is loaded before there are any, within a budget of device memory, and stays in the code cache: a
-//! program's second start loads nothing. Only images without variables are on the list, as only those
+//! program's second start loads nothing. Local memory that the kernels need is taken too. Only images without variables are on the list, as only those
 //! are shared. Where the provider has tenants there is nothing to gain and no list.
 
 mod store;
 
-use crate::device::{CodeKey, Device, JitOption, Module};
+use crate::device::{Ahead, CodeKey, Device, JitOption, Module};
 use crate::log::Log;
 use channel::message::WarmStatus;
 use cuda_api::CudaError;
@@ -206,7 +206,7 @@ fn load(device: &Device, store: &Store, budget: u64, log: &Log) -> std::io::Resu
     let free = || device.memory_info().map_or(0, |(free, _)| free);
     let free_before = free();
     let mut status = WarmStatus { budget_bytes: budget, ..WarmStatus::default() };
-    let (mut uses, mut loaded) = (HashMap::new(), Vec::new());
+    let (mut uses, mut loaded, mut local_bytes) = (HashMap::new(), Vec::new(), 0);
     for name in &names {
         let bytes = store.image_bytes(name);
         if since.elapsed() >= LOAD_MAX || status.bytes >= budget {
@@ -218,9 +218,10 @@ fn load(device: &Device, store: &Store, budget: u64, log: &Log) -> std::io::Resu
         let Some(Kept { key, image, used }) = store.load(name) else { continue };
         store.set_loading(Some(name));
         match Module::load_ahead(device, key, image, &used.options, used.kernels.iter()) {
-            Ok(kernels) => {
+            Ok(Ahead { kernels, local_bytes: of_a_thread }) => {
                 status.images += 1;
                 status.kernels += kernels;
+                local_bytes = of_a_thread.max(local_bytes);
                 loaded.push(key);
             }
             Err(CudaError::OUT_OF_MEMORY) => break,
@@ -236,6 +237,17 @@ fn load(device: &Device, store: &Store, budget: u64, log: &Log) -> std::io::Resu
         status.bytes = if taken > 0 { taken } else { status.bytes + bytes };
     }
     store.set_loading(None);
+    match device.take_local_memory(local_bytes, budget.saturating_sub(status.bytes)) {
+        Ok(0) => {}
+        Ok(bytes) => {
+            status.bytes += bytes;
+            log.line(format!(
+                "Local memory for {local_bytes} bytes a thread is taken: {} MiB",
+                bytes >> 20
+            ));
+        }
+        Err(error) => log.line(format!("Local memory is not taken ahead: {error}")),
+    }
     // What was used last goes last.
     loaded.iter().rev().for_each(|key| device.code_cache().touch(key));
     device.code_cache().keep_unused(budget);

@@ -61,6 +61,8 @@ struct World {
     mappings: BTreeMap<u64, u64>,
     reservations: BTreeMap<u64, u64>,
     registrations: HashSet<u64>,
+    arrays: HashSet<usize>,
+    local_runs: u32,
     used_bytes: u64,
     notes: Vec<(u64, u32)>,
     /// Priorities that streams were made with, in their order.
@@ -120,6 +122,16 @@ pub fn let_host_calls_go() -> usize {
 pub fn words_to_write() -> usize {
     let is_write = |op: &&Op| matches!(op, Op::WriteValue { .. });
     world().streams.values().map(|queue| queue.ops.iter().filter(is_write).count()).sum()
+}
+
+/// How often local memory was taken for kernels to come.
+pub fn local_runs() -> u32 {
+    world().local_runs
+}
+
+/// Arrays that exist.
+pub fn arrays() -> usize {
+    world().arrays.len()
 }
 
 /// What exists: streams, events, modules, physical memory, mappings, reservations,
@@ -204,6 +216,7 @@ impl World {
 
     fn kernel(&mut self, tenant: u64, name: &str, parameters: &[u8]) {
         match name {
+            "local" => self.local_runs += 1,
             "note" => self.notes.push((tenant, u32_of(parameters, 0))),
             "add" => {
                 let address = u64_of(parameters, 0);
@@ -558,7 +571,7 @@ provide! {
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
         let mut world = world();
         world.modules.get(&module.0).ok_or(CudaError::INVALID_HANDLE)?;
-        if !["add", "note", "hold", "fault"].contains(&name.as_str()) {
+        if !["add", "note", "hold", "fault", "local"].contains(&name.as_str()) {
             return Err(CudaError::NOT_FOUND);
         }
         let id = world.number();
@@ -613,6 +626,19 @@ provide! {
         world.enqueue(stream.0, Op::Kernel { name, parameters })
     }
 
+    cuArray3DCreate_v2(array: *mut CUarray, _d: *const CUDA_ARRAY3D_DESCRIPTOR) {
+        let mut world = world();
+        let id = world.number();
+        world.arrays.insert(id);
+        *array = CUarray(id);
+        Ok(())
+    }
+    cuArrayDestroy(array: CUarray) {
+        if world().arrays.remove(&array.0) { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+    }
+    // Arrays have no content here.
+    cuMemcpy3D_v2(_c: *const CUDA_MEMCPY3D) { Ok(()) }
+
     cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, s: CUstream) {
         world().enqueue(s.0, Op::Copy { to: to.0, from: from as u64, bytes })
     }
@@ -657,6 +683,33 @@ pub fn table() -> &'static DriverTable {
     static TABLE: OnceLock<DriverTable> = OnceLock::new();
     // SAFETY: each function has cuda.h's signature under its name.
     TABLE.get_or_init(|| unsafe { DriverTable::resolve(find) })
+}
+
+/// The provider's table, with a launch that does nothing: for what the server itself costs.
+pub fn table_of_nothing() -> &'static DriverTable {
+    #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+    unsafe extern "C" fn launch(
+        _: CUfunction,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: CUstream,
+        _: *mut *mut c_void,
+        _: *mut *mut c_void,
+    ) -> CUresult {
+        Ok(())
+    }
+    static TABLE: OnceLock<DriverTable> = OnceLock::new();
+    let with_launch = |name: &CStr| match name.to_bytes() {
+        b"cuLaunchKernel" => Some(launch as *const c_void),
+        _ => find(name),
+    };
+    // SAFETY: as in `table`.
+    TABLE.get_or_init(|| unsafe { DriverTable::resolve(with_launch) })
 }
 
 /// The provider's tenants.

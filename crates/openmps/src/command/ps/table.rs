@@ -83,6 +83,12 @@ pub(super) fn table(
         if let Some(error) = &server.error {
             lines.push(format!("server {} ({}): {error}", server.pid, server.state));
         }
+        if let Some(process) = server.isolates {
+            let server = server.pid;
+            lines.push(format!(
+                "server {server}: {process} alone, whose kernels run for long; servers take turns"
+            ));
+        }
         if let Some(context) = &server.context {
             lines.extend(of_context(server.pid, context));
         }
@@ -341,6 +347,7 @@ mod tests {
                 devices: vec![],
                 clients,
                 context: None,
+                isolates: None,
                 error: None,
             }],
         }
@@ -454,8 +461,10 @@ mod tests {
         let mut report = report(vec![]);
         (report.stopping, report.clients_waiting) = (true, 3);
         report.servers[0].error = Some("no answer".into());
+        report.servers[0].isolates = Some(77);
         let said = [
             "server 529 (ACTIVE): no answer",
+            "server 529: 77 alone, whose kernels run for long; servers take turns",
             "the daemon is shutting down and takes no more programs",
             "3 waiting for a server",
         ];

@@ -1,0 +1,63 @@
+//! Isolation: a server for one process alone whose kernels run for long, beside that of the others.
+//!
+//! A call that waits for all work of a context waits for those kernels too, and holds up whoever shares
+//! it. The process stays alone until it ends; the device takes turns between servers.
+
+use super::{ClientProcess, Phase, Seat, Servers, Start};
+use std::time::{Duration, Instant};
+
+/// How long the server of a process may be without it: the process finishes what it has under way first.
+const EMPTY_S_MAX: u64 = 180;
+
+impl<L> Servers<L> {
+    /// A server says that kernels of a process run for long: the process gets a server of its own, to
+    /// which it goes when that is ready.
+    pub fn isolate(&mut self, from: u32, process: u32, now: Instant, hands: &mut impl Start<L>) {
+        let Some(server) = self.get(from) else { return };
+        if server.phase != Phase::Running || server.quarantine.is_some() {
+            return;
+        }
+        let (seat, gid) = (server.seat(), server.gid);
+        let Seat { uid, named, device } = seat;
+        let process = ClientProcess { uid, named, pid: process, device };
+        if self.is_alone(process) {
+            return;
+        }
+        hands.log(format!(
+            "Process {} of user {uid} has kernels that run for long: it gets a server of its own",
+            process.pid
+        ));
+        self.isolated.insert(process, from);
+        if let Err(error) = self.launch_for(seat, gid, Some(process), now, hands) {
+            self.isolated.remove(&process);
+            hands.log(format!("Process {} stays at server {from}: {error}", process.pid));
+        }
+    }
+
+    /// A server is ready: if it is there for a process with long kernels, that is sent to it. The
+    /// process, and the server that it leaves.
+    pub fn finish_isolating(
+        &mut self,
+        new: u32,
+        hands: &mut impl Start<L>,
+    ) -> Option<(ClientProcess, u32)> {
+        let process = self.get(new)?.quarantine?;
+        let from = *self.isolated.get(&process)?;
+        let server = self.get(from).filter(|server| server.phase == Phase::Running)?;
+        hands.log(format!("Server {from} hands process {} to server {new}", process.pid));
+        hands.hand_over_one(&server.link, process.pid).then_some((process, from))
+    }
+
+    /// True if a process is to be at a server of its own.
+    pub(super) fn is_alone(&self, process: ClientProcess) -> bool {
+        self.suspects.contains(&process) || self.isolated.contains_key(&process)
+    }
+}
+
+impl<L> super::Server<L> {
+    /// When it is to end for want of the process for which it is there.
+    pub(super) fn isolation_end(&self) -> Option<Instant> {
+        let waits = self.isolates && self.quarantined.is_none() && self.phase == Phase::Running;
+        waits.then(|| self.started.checked_add(Duration::from_secs(EMPTY_S_MAX)))?
+    }
+}

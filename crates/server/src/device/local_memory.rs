@@ -1,0 +1,86 @@
+//! Local memory of the context: taken before there are clients.
+//!
+//! A driver has local memory for as many threads as run at a time. The first launch of a kernel that needs
+//! more of it than any before waits for all work of the context. So where it is known what kernels will
+//! need, one that needs as much is run first.
+
+use super::Device;
+use super::module::Loader;
+use cuda_api::attributes::MAX_THREADS_PER_MULTIPROCESSOR;
+use cuda_api::constants::launch_param;
+use cuda_api::{CUfunction, CUresult, CUstream, CudaError};
+use std::ffi::c_void;
+use std::ptr;
+
+/// More local memory has no thread of a GPU, bytes.
+const THREAD_BYTES_MAX: u64 = 512 << 10;
+
+/// A kernel whose threads have so much local memory: where they write is known at run time alone, so
+/// that it is no register.
+fn text(thread_bytes: u64) -> String {
+    format!(
+        ".version 7.0\n.target sm_75\n.address_size 64\n\
+         .visible .entry local(.param .u32 at)\n{{\n\
+         .local .align 8 .b8 room[{thread_bytes}];\n\
+         .reg .b32 %at; .reg .b64 %to, %room;\n\
+         ld.param.u32 %at, [at];\ncvt.u64.u32 %to, %at;\nmov.u64 %room, room;\n\
+         add.s64 %to, %to, %room;\nst.volatile.local.u32 [%to], %at;\nret;\n}}\n\0"
+    )
+}
+
+impl Device {
+    /// Has the context take local memory for kernels whose threads need so much, if that is at most
+    /// `bytes_max` on the whole device. The device memory that it takes, bytes; 0: none, because it
+    /// would be more. The context must be current on this thread, and have no clients.
+    ///
+    /// # Errors
+    /// The provider's.
+    pub fn take_local_memory(&self, thread_bytes: u64, bytes_max: u64) -> Result<u64, CudaError> {
+        let threads = self.info().attributes[MAX_THREADS_PER_MULTIPROCESSOR as usize];
+        let threads = u64::from(self.sms()) * u64::try_from(threads).unwrap_or(0);
+        let thread_bytes = thread_bytes.next_multiple_of(8);
+        let bytes = threads.saturating_mul(thread_bytes);
+        if thread_bytes == 0 || thread_bytes > THREAD_BYTES_MAX || bytes > bytes_max {
+            return Ok(0);
+        }
+        let loader = Loader { device: self, share: None, is_alone: true };
+        let module = loader.load(text(thread_bytes).into_bytes(), &[], (0, 0), |_| ()).0?;
+        let run = || -> CUresult {
+            let (mut function, mut at, mut length) = (CUfunction::NULL, 0u32, size_of::<u32>());
+            let mut extra: [*mut c_void; 5] = [
+                launch_param::BUFFER_POINTER as *mut c_void,
+                ptr::from_mut(&mut at).cast(),
+                launch_param::BUFFER_SIZE as *mut c_void,
+                ptr::from_mut(&mut length).cast(),
+                launch_param::END as *mut c_void,
+            ];
+            let (t, none) = (self.table(), ptr::null_mut());
+            // SAFETY: the module is loaded, the name is a C string, the locals are written; the list
+            // of parameters is read during the launch, and what it leads to is as long as it says.
+            unsafe {
+                t.cuModuleGetFunction(&mut function, module, c"local".as_ptr())?;
+                let list = extra.as_mut_ptr();
+                t.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, CUstream::NULL, none, list)?;
+                t.cuStreamSynchronize(CUstream::NULL)
+            }
+        };
+        let ran = run();
+        // SAFETY: the kernel has ended, or the context is spoiled; this is the module's last use.
+        let gone = loader.synchronising(super::ContextCall::UnloadModule, || unsafe {
+            self.table().cuModuleUnload(module)
+        });
+        ran.and(gone).map(|()| bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_is_one() {
+        let text = text(64);
+        let module = ptx::parse(text.trim_end_matches('\0')).expect("it can be read");
+        ptx::check(&module).expect("it is right");
+    }
+}

@@ -5,7 +5,7 @@
 
 A graph of 200 kernels, each of which waits for the one before, is launched again and again; a row is the
 time of a launch by the number of kernels, us, median of 300. Natively it is varied by memory (cuMemAlloc,
-cuMemCreate mapped, and the same once exported and imported), by how the graph was made (captured, node by
+cuMemCreate mapped, and the same once exported and imported; at:HINT:GIB:MIB is mapped so far into a reservation of that size), by how the graph was made (captured, node by
 node), by the stream's priority, and by CUDA_DEVICE_MAX_CONNECTIONS; then the same under NVIDIA's MPS and
 through openmps, also with kernels that have memory or code of their own. --bert adds BERT-base as a graph (latency.py) natively with the same variations that an
 environment can make. DIST is an installation, as for run.py. Half a minute; a minute and a half with --bert.
@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import ctypes
 import json
+import re
 import subprocess
 import sys
 import time
@@ -68,6 +69,9 @@ VARIANTS = [
     ("openmps", "plain capture 0", {"OPENMPS_CLASS": "latency"}),
     *[(way, f"plain capture 0 {kind}", {}) for kind in KINDS[1:] for way in ["native", "mps", "openmps"]],
     ("native", "imported capture 0 memory", {}),
+    *[("native", f"at:{place} capture 0 {kind}", {}) for kind in ["same", "memory"]
+      for place in ["0:0:0", "0:0:2", "0:256:0", "0x100000000000:0:0", "0x100000000000:256:0",
+                    "0x100000000000:256:8"]],
 ]
 BERT = [{}, {"CUDA_DEVICE_MAX_CONNECTIONS": "32"},
         {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"},
@@ -120,8 +124,13 @@ def memory_of(cuda, kind):
         cuda.cuMemExportToShareableHandle(ctypes.byref(descriptor), handle, 1, ctypes.c_uint64(0))
         cuda.cuMemRelease(handle)
         cuda.cuMemImportFromShareableHandle(ctypes.byref(handle), ctypes.c_void_p(descriptor.value), 1)
-    cuda.cuMemAddressReserve(ctypes.byref(address), size, ctypes.c_size_t(0), ctypes.c_uint64(0),
+    hint, whole, offset = 0, BYTES, 0
+    if kind.startswith("at:"):
+        hint, whole, offset = (int(word, 0) << shift for word, shift in zip(kind.split(":")[1:], (0, 30, 20)))
+        whole = max(whole, BYTES + offset)
+    cuda.cuMemAddressReserve(ctypes.byref(address), ctypes.c_size_t(whole), ctypes.c_size_t(0), ctypes.c_uint64(hint),
                              ctypes.c_uint64(0))
+    address.value += offset
     cuda.cuMemMap(address, size, ctypes.c_size_t(0), handle, ctypes.c_uint64(0))
     access = Access(Location(1, 0), 3)
     cuda.cuMemSetAccess(address, size, ctypes.byref(access), ctypes.c_size_t(1))
@@ -181,6 +190,7 @@ def one(memory, making, priority, kind="same"):
             cuda.cuStreamSynchronize(stream)
             times.append(time.monotonic_ns() - start)
         times = sorted(times[50:])
+        rows["address"] = hex(data.value)
         rows[f"{blocks} blocks"] = round(times[len(times) // 2] / 1e3 / NODES, 4)
     print(json.dumps(rows))
 
@@ -325,6 +335,8 @@ def measured(arguments):
     from latency import Program
     from run import Way
     for way_name, kind, settings in VARIANTS:
+        if not re.search(arguments.only, f"{way_name} {kind}"):
+            continue
         way = Way(way_name, arguments.dist)
         with way.running():
             done = subprocess.run([sys.executable, str(Path(__file__).resolve()), "one", *kind.split()],
@@ -356,6 +368,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("graph_nodes.json"))
+    parser.add_argument("--only", default="", help="variants whose names this regular expression finds")
     parser.add_argument("--bert", action="store_true")
     parser.add_argument("--kernels", action="store_true", help="only what BERT's graph consists of")
     arguments = parser.parse_args()

@@ -4,11 +4,10 @@
 //! more of it than any before waits for all work of the context. So where it is known what kernels will
 //! need, one that needs as much is run first.
 
-use super::Device;
-use super::module::Loader;
+use super::{Device, Module};
 use cuda_api::attributes::MAX_THREADS_PER_MULTIPROCESSOR;
 use cuda_api::constants::launch_param;
-use cuda_api::{CUfunction, CUresult, CUstream, CudaError};
+use cuda_api::{CUstream, CudaError};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -24,7 +23,7 @@ fn text(thread_bytes: u64) -> String {
          .local .align 8 .b8 room[{thread_bytes}];\n\
          .reg .b32 %at; .reg .b64 %to, %room;\n\
          ld.param.u32 %at, [at];\ncvt.u64.u32 %to, %at;\nmov.u64 %room, room;\n\
-         add.s64 %to, %to, %room;\nst.volatile.local.u32 [%to], %at;\nret;\n}}\n\0"
+         add.s64 %to, %to, %room;\ncvta.local.u64 %to, %to;\nst.volatile.u32 [%to], %at;\nret;\n}}\n\0"
     )
 }
 
@@ -43,33 +42,25 @@ impl Device {
         if thread_bytes == 0 || thread_bytes > THREAD_BYTES_MAX || bytes > bytes_max {
             return Ok(0);
         }
-        let loader = Loader { device: self, share: None, is_alone: true };
-        let module = loader.load(text(thread_bytes).into_bytes(), &[], (0, 0), |_| ()).0?;
-        let run = || -> CUresult {
-            let (mut function, mut at, mut length) = (CUfunction::NULL, 0u32, size_of::<u32>());
-            let mut extra: [*mut c_void; 5] = [
-                launch_param::BUFFER_POINTER as *mut c_void,
-                ptr::from_mut(&mut at).cast(),
-                launch_param::BUFFER_SIZE as *mut c_void,
-                ptr::from_mut(&mut length).cast(),
-                launch_param::END as *mut c_void,
-            ];
-            let (t, none) = (self.table(), ptr::null_mut());
-            // SAFETY: the module is loaded, the name is a C string, the locals are written; the list
-            // of parameters is read during the launch, and what it leads to is as long as it says.
-            unsafe {
-                t.cuModuleGetFunction(&mut function, module, c"local".as_ptr())?;
-                let list = extra.as_mut_ptr();
-                t.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, CUstream::NULL, none, list)?;
-                t.cuStreamSynchronize(CUstream::NULL)
-            }
+        let image = text(thread_bytes).into_bytes();
+        let (module, [function]) = Module::load_own(self, image, [c"local"])?;
+        let (mut at, mut length) = (0u32, size_of::<u32>());
+        let mut extra: [*mut c_void; 5] = [
+            launch_param::BUFFER_POINTER as *mut c_void,
+            ptr::from_mut(&mut at).cast(),
+            launch_param::BUFFER_SIZE as *mut c_void,
+            ptr::from_mut(&mut length).cast(),
+            launch_param::END as *mut c_void,
+        ];
+        let (t, none, list) = (self.table(), ptr::null_mut(), extra.as_mut_ptr());
+        // SAFETY: the module is loaded; the list of parameters is read during the launch, and what it
+        // leads to is as long as it says.
+        let ran = unsafe {
+            t.cuLaunchKernel(function.raw(), 1, 1, 1, 1, 1, 1, 0, CUstream::NULL, none, list)
+                .and_then(|()| t.cuStreamSynchronize(CUstream::NULL))
         };
-        let ran = run();
-        // SAFETY: the kernel has ended, or the context is spoiled; this is the module's last use.
-        let gone = loader.synchronising(super::ContextCall::UnloadModule, || unsafe {
-            self.table().cuModuleUnload(module)
-        });
-        ran.and(gone).map(|()| bytes)
+        Module::unload_own(self, module);
+        ran.map(|()| bytes)
     }
 }
 

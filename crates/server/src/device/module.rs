@@ -246,8 +246,9 @@ impl Module {
 
     /// Unloads what [`Module::load_own`] has loaded, whose kernels must not be used any more.
     pub(super) fn unload_own(device: &Device, module: CUmodule) {
+        let loader = Loader { device, share: None, is_alone: true };
         // SAFETY: the caller's word. The answer changes nothing.
-        let _ = device.sync().make(ContextCall::UnloadModule, "the server", None, || unsafe {
+        let _ = loader.synchronising(ContextCall::UnloadModule, || unsafe {
             device.table().cuModuleUnload(module)
         });
     }
@@ -346,16 +347,16 @@ impl Drop for Module {
 }
 
 /// Whose load an image is: a session's, or of the warm list and no session's yet.
-pub(super) struct Loader<'a> {
-    pub(super) device: &'a Device,
-    pub(super) share: Option<&'a Share>,
-    /// There are no clients yet who could wait.
-    pub(super) is_alone: bool,
+struct Loader<'a> {
+    device: &'a Device,
+    share: Option<&'a Share>,
+    /// There are no clients who could wait.
+    is_alone: bool,
 }
 
 impl Loader<'_> {
     /// Makes a call that waits for the context.
-    pub(super) fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
+    fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
         match self.share {
             _ if self.is_alone => f(),
             Some(share) => share.synchronising(call, f),

@@ -45,14 +45,15 @@ impl End {
     /// client is gone beats others: nothing is left to be told then. And a session that is handed over
     /// waits for work, which may have no end, and which a fault ends: what is said then beats that.
     pub fn beats(self, first: Option<End>) -> bool {
-        match (self, first) {
-            (_, None) | (Self::ClientGone, _) => true,
-            (
-                Self::Terminated | Self::ServerEnds | Self::Guilty | Self::Moved,
-                Some(Self::HandedOver),
-            ) => true,
-            _ => false,
-        }
+        matches!(
+            (self, first),
+            (_, None)
+                | (Self::ClientGone, _)
+                | (
+                    Self::Terminated | Self::ServerEnds | Self::Guilty | Self::Moved,
+                    Some(Self::HandedOver),
+                )
+        )
     }
 
     /// What counts when a session that was handed over has waited: if its work was `finished` the client

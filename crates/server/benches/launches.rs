@@ -7,7 +7,6 @@
 //! Without `--bench` (as cargo test runs it) each figure comes from a few launches and says nothing.
 
 #[path = "../tests/support/mod.rs"]
-#[allow(unused_imports, dead_code, reason = "tests use all of it")]
 mod support;
 
 use server::device::Driver;

@@ -411,7 +411,7 @@ impl World {
                 let words = Completed(self.connections[current].words);
                 let of = &mut self.clients[client];
                 let passed = |mark: &Mark| of.progress[mark.slot as usize].passed(*mark, &words);
-                if marks.iter().copied().collect::<Vec<_>>().iter().all(passed) {
+                if marks.to_vec().iter().all(passed) {
                     self.finish_wait(client, &marks, why);
                 } else if self.has_lost(client, current) {
                     self.find_loss(client, current);

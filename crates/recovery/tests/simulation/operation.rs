@@ -104,7 +104,7 @@ impl Operation {
             Kernel { number, reads, writes: written, .. } => {
                 let read = cells_of(reads).map(|cell| memory.device[cell as usize]);
                 let value = read.fold(mix(number), |value, read| mix(value.rotate_left(9) ^ read));
-                for cell in cells_of(written).filter(|cell| mix(value ^ cell) % 4 != 0) {
+                for cell in cells_of(written).filter(|cell| !mix(value ^ cell).is_multiple_of(4)) {
                     // In place, where it reads what it writes: each cell by what is in it.
                     let old = if contains(reads, cell) { memory.device[cell as usize] } else { 0 };
                     writes(&mut memory.device, cell, mix(old ^ mix(number ^ cell) ^ value));
@@ -164,7 +164,7 @@ pub fn facts(posted: &Posted) -> (Again, Access) {
         exact: true,
         ..Access::default()
     };
-    let range = |start: u64, count: u64| vec![start..start + count];
+    let range = |start: u64, count: u64| std::iter::once(start..start + count).collect::<Vec<_>>();
     match Operation::decode(posted.opcode, &posted.words).1 {
         Kernel { nature: Nature::Opaque, .. } => {
             (Again::Can, Access { opaque: true, ..Access::default() })

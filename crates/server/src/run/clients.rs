@@ -325,7 +325,7 @@ impl Clients {
 
     /// The process that is to have a server of its own because its kernels run for long beside others:
     /// one at a time, as another one may only have waited for them.
-    pub(super) fn to_isolate(&mut self) -> Option<u32> {
+    pub(super) fn take_isolated(&mut self) -> Option<u32> {
         let lives = |entry: &Entry| entry.link.stage() == Stage::Active && !entry.gone;
         let under_way = self.entries.iter().any(|entry| lives(entry) && entry.isolated);
         if under_way || self.active() < 2 {

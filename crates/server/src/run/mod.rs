@@ -292,7 +292,7 @@ impl Server {
         self.try_fault();
         self.ask_for_replacement();
         if self.ending == Ending::No
-            && let Some(process) = self.clients.to_isolate()
+            && let Some(process) = self.clients.take_isolated()
         {
             self.tell(&Message::Isolate(process));
         }

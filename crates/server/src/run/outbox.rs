@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Messages that wait at most, if one of them is a report: more than the ends of all clients at once and
 /// what the daemon asks meanwhile.
-const WAITING_MAX: usize = 8 * crate::window::CLIENTS_MAX as usize;
+const WAITING_MAX: usize = 8 * crate::window::CLIENTS_MAX;
 
 /// Messages that have not been sent, in order.
 #[derive(Default)]

@@ -146,7 +146,8 @@ impl Acting {
             unsafe { libc::kill(running.pid().cast_signed(), libc::SIGKILL) };
         }
         let ended = running.wait();
-        if full && ended.status < KILLED && ended.stderr.contains("CUDA_ERROR_OUT_OF_MEMORY") {
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        if full && ended.status < KILLED && said.contains("CUDA_ERROR_OUT_OF_MEMORY") {
             return;
         }
         let right = match plan.end {

@@ -210,6 +210,9 @@ mod tests {
         assert!(lines[3].ends_with("2 clients"), "{text}");
         let text = csv(&records).unwrap();
         assert!(text.starts_with("began,began_ms,wall_ms,uid,user,"), "{text}");
-        assert!(text.lines().nth(1).unwrap().ends_with("\"./train, \"\"fast\"\"\",false"), "{text}");
+        assert!(
+            text.lines().nth(1).unwrap().ends_with("\"./train, \"\"fast\"\"\",false"),
+            "{text}"
+        );
     }
 }

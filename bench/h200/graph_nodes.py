@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import ctypes
 import json
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 NODES = 200
-BYTES = (2 << 20) * 200
+# Less is enough but for the kind `memory`.
+BYTES = int(os.environ.get("NODES_BYTES", (2 << 20) * NODES))
 HEAD = ".version 7.0\n.target sm_70\n.address_size 64\n"
 # Adds to a word of each thread, in so many steps that are no constant.
 KERNEL = """

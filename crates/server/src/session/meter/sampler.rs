@@ -13,7 +13,7 @@ const PERIOD_NS: u64 = 1_000_000;
 /// Fewest launches of kernels for a sample on the average, so that a burst of launches is not slowed down.
 pub const KERNELS_PER_SAMPLE_MIN: u32 = 64;
 /// Fewest launches of graphs for a sample on the average.
-pub const GRAPHS_PER_SAMPLE_MIN: u32 = 4;
+pub const GRAPHS_PER_SAMPLE_MIN: u32 = 64;
 /// Most launches for a sample on the average.
 const PER_SAMPLE_MAX: u32 = 4096;
 

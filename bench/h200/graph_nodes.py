@@ -139,6 +139,17 @@ def memory_of(cuda, kind):
     return address
 
 
+def launch_us(cuda, ready, stream):
+    """Median of 300 launches, each waited for, us."""
+    times = []
+    for _ in range(350):
+        start = time.monotonic_ns()
+        cuda.cuGraphLaunch(ready, stream)
+        cuda.cuStreamSynchronize(stream)
+        times.append((time.monotonic_ns() - start) / 1e3)
+    return sorted(times[50:])[150]
+
+
 def functions_of(cuda, kind):
     """A function for each node."""
     different = kind in ("code", "modules")
@@ -185,15 +196,8 @@ def one(memory, making, priority, kind="same"):
                 cuda.cuGraphAddKernelNode_v2(by(made), graph, by(last), ctypes.c_size_t(min(i, 1)), by(node))
                 last = made
         cuda.cuGraphInstantiateWithFlags(by(ready), graph, ctypes.c_uint64(0))
-        times = []
-        for _ in range(350):
-            start = time.monotonic_ns()
-            cuda.cuGraphLaunch(ready, stream)
-            cuda.cuStreamSynchronize(stream)
-            times.append(time.monotonic_ns() - start)
-        times = sorted(times[50:])
         rows["address"] = hex(data.value)
-        rows[f"{blocks} blocks"] = round(times[len(times) // 2] / 1e3 / NODES, 4)
+        rows[f"{blocks} blocks"] = round(launch_us(cuda, ready, stream) / NODES, 4)
     print(json.dumps(rows))
 
 
@@ -280,15 +284,9 @@ def kernels():
     def timed():
         ready = ctypes.c_void_p()
         cuda.cuGraphInstantiateWithFlags(by(ready), graph, ctypes.c_uint64(0))
-        times = []
-        for _ in range(550):
-            start = time.monotonic_ns()
-            cuda.cuGraphLaunch(ready, stream)
-            cuda.cuStreamSynchronize(stream)
-            times.append(time.monotonic_ns() - start)
+        took = round(launch_us(cuda, ready, stream), 2)
         cuda.cuGraphExecDestroy(ready)
-        times = sorted(times[50:])
-        return round(times[len(times) // 2] / 1e3, 2)
+        return took
 
     rows = {"kernels": kernels_of(cuda, graph)}
     edges = edges_of(cuda, graph)

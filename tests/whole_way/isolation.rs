@@ -20,7 +20,12 @@ fn report(scene: &Scene) -> serde_json::Value {
 #[test]
 fn a_program_with_long_kernels_goes_on_at_a_server_of_its_own() {
     let mut scene = Scene::new();
-    let settings = [("OPENMPS_SOFT_TENANTS", "0"), ("OPENMPS_ISOLATE_LONG", "100ms")];
+    // It does not take counters.
+    let settings = [
+        ("OPENMPS_SOFT_TENANTS", "0"),
+        ("OPENMPS_ISOLATE_LONG", "100ms"),
+        ("OPENMPS_COUNTERS", "off"),
+    ];
     scene.start_daemon_with(&settings);
     // A program that has no work yet cannot be taken for one with long kernels, however slow the machine.
     let (barrier, stop) = (scene.file("barrier"), scene.file("stop"));

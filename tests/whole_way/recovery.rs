@@ -143,7 +143,7 @@ fn an_upgrade_replaces_servers_under_their_programs() {
     for _ in 0..3 {
         let old = scene.servers();
         let said = scene.control("upgrade").expect_success().stdout;
-        assert_eq!(said, "1 servers replaced\n");
+        assert_eq!(said, "1 server replaced\n");
         assert!(scene.servers().iter().all(|server| !old.contains(server)));
     }
     innocents.expect_nothing_noticed();
@@ -156,7 +156,7 @@ fn the_daemon_itself_is_replaced_under_its_programs() {
     scene.control("set_default_active_thread_percentage 40").expect_success();
     for round in 1..=3 {
         let said = scene.control("upgrade").expect_success().stdout;
-        assert_eq!(said, "1 servers replaced\n");
+        assert_eq!(said, "1 server replaced\n");
         wait_until("another daemon has taken the place", || {
             scene.log("control.log").matches("has taken the place of version").count() == round
         });

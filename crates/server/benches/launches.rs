@@ -2,7 +2,7 @@
 //! `cargo bench -p server --bench launches`. Prints a table; asserts nothing.
 //!
 //! A session's thread is read from outside (`/proc/self/task/*/schedstat`: time on a processor,
-//! whatever else the machine does).
+//! which other load of the machine does not change).
 //!
 //! Without `--bench` (as cargo test runs it) each figure comes from a few launches and says nothing.
 

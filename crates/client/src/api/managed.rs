@@ -20,7 +20,7 @@ use cuda_api::{CUdevice, CUdeviceptr, CUmemLocation, CUresult, CUstream, CudaErr
 const ATTRIBUTES_MAX: usize = 64;
 
 /// Checks that a range is managed memory, all of it; whose it is: that of the device on which it was
-/// made, whatever device is current.
+/// made, with any device current.
 fn managed(pointer: CUdeviceptr, bytes: usize) -> Result<(&'static Client, (u64, u64)), CudaError> {
     let owner = mode::client_at(pointer.0)?;
     let memory = owner.memory();

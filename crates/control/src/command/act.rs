@@ -141,10 +141,11 @@ pub(super) fn upgrade(request: &Request<'_>) -> Result<String, Failure> {
         _ => return Err("usage: upgrade [<absolute path of the new openmps>]".into()),
     };
     let done = request.daemon.upgrade(program.clone())?;
+    let servers = if done.servers == 1 { "server" } else { "servers" };
     let mut text = match done.left {
-        0 => format!("{} servers replaced\n", done.servers),
+        0 => format!("{} {servers} replaced\n", done.servers),
         left => format!(
-            "{} servers replaced, of which {left} still finish work of their programs\n",
+            "{} {servers} replaced, of which {left} still finish work of their programs\n",
             done.servers
         ),
     };

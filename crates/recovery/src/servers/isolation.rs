@@ -1,7 +1,7 @@
 //! Isolation: a server for one process alone whose kernels run for long, beside that of the others.
 //!
-//! A call that waits for all work of a context waits for those kernels too, and holds up whoever shares
-//! it. The process stays alone until it ends; the device takes turns between servers.
+//! A call that waits for all work of a context waits for those kernels too, and holds up all clients of
+//! the context. The process stays alone until it ends; the device takes turns between servers.
 
 use super::{ClientProcess, Phase, Seat, Servers, Start};
 use std::time::{Duration, Instant};

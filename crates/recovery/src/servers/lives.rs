@@ -74,7 +74,7 @@ impl<L> Servers<L> {
         self.suspects.insert(ClientProcess { uid, named, pid: process, device });
     }
 
-    /// A server has closed its socket: it cannot be reached any more, whatever it still does.
+    /// A server has closed its socket: it cannot be reached any more, even if its process runs on.
     pub fn is_mute(&mut self, pid: u32, now: Instant) {
         if let Some(lost) = self.get(pid) {
             lost.mute = true;

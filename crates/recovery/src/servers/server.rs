@@ -51,7 +51,7 @@ pub struct Server<L> {
     pub idle_since: Option<Instant>,
     /// Its context is spoiled.
     pub fault: bool,
-    /// It is there to take another one's place, and serves nobody.
+    /// It is there to take another one's place, and has no clients.
     pub standby: bool,
     /// The server whose place it takes when it is ready.
     pub replaces: Option<u32>,

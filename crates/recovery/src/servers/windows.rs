@@ -156,7 +156,7 @@ mod tests {
         let (it, other) = (process(7, ME, 0), process(7, ME + 1, 0));
         assert_eq!(take_on(windows, it, 1, |_| true), Some(0));
         windows.leave(it, 1);
-        // The old server gives them back before the process comes: nobody else gets them.
+        // The old server gives them back before the process comes: no other process gets them.
         windows.free(7, 0, 1);
         assert_eq!(take_on(windows, process(7, ME, 1), 1, |_| true), Some(1));
         assert_eq!(take_on(windows, it, 2, |_| true), Some(0));

@@ -205,7 +205,7 @@ impl CodeCache {
     }
 
     /// Keeps a module with variables, of an image of so many bytes, for its next user. None of its
-    /// kernels runs any more, and nobody else has it.
+    /// kernels runs any more, and no other client has it.
     pub(super) fn keep_idle(&self, code: Arc<SharedCode>, image_bytes: u64) {
         let bytes = image_bytes.saturating_add(code.variables.bytes());
         let used = self.clock.fetch_add(1, Ordering::Relaxed);

@@ -27,7 +27,7 @@ const FLUSH_FORCED: u32 = 1;
 const BUFFER_BYTES: usize = 1 << 20;
 /// What the library wants its buffers to begin at.
 const BUFFER_ALIGNMENT: usize = 8;
-/// Most buffers with records that nobody has read: a reader that is late loses some.
+/// Most buffers with records that wait to be read: a late reader loses some.
 const BUFFERS_MAX: usize = 64;
 
 /// The beginning of `CUpti_ActivityKernel4` and all later ones.

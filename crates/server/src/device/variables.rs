@@ -95,7 +95,7 @@ impl FirstValues {
         copied.and(ended).ok().map(|()| Self(values))
     }
 
-    /// Writes them again, for a client that has not used the module yet. Nobody uses it.
+    /// Writes them again, for a client that has not used the module yet. No kernel uses it.
     pub(super) fn write(&self, device: &Device) -> CUresult {
         let t = device.table();
         let copied = self.0.iter().try_for_each(|(address, from)| {

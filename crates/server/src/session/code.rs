@@ -122,7 +122,7 @@ impl Session {
                 Some(Unmanaged::Placed(image, mut placed)) => {
                     match code.take() {
                         Some((_, managed)) => placed.extend(managed),
-                        // What is left under the variables' names is of no use to anybody.
+                        // What is left under the variables' names is not used any more.
                         None => state = state_of(&image),
                     }
                     code = Some((image, placed));

@@ -46,7 +46,7 @@ impl Session {
     /// Counts and times what the operator wants now.
     fn heed_counters(&mut self) {
         let counting = self.common.counters.counting();
-        // A request that somebody waits for is not held up for the sake of a time.
+        // A request whose answer is waited for is not held up for the sake of a time.
         self.meter.set(counting, self.link.scheduling.class() != Class::Latency);
         if counting == Counting::Cupti {
             let Self { common, link, streams, .. } = self;

@@ -164,6 +164,7 @@ impl Gate {
         }
         self.publish();
         slot.load.unmarked += kernels;
+        slot.submitted_kernels += u64::from(kernels);
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
         let is_due = slot.load.unmarked >= KERNELS_PER_MARK

@@ -23,8 +23,11 @@ impl Queues {
     /// A stream is about to submit. Returns the stream that its queue served before, if that is
     /// another one.
     fn enter(&mut self, word: u64) -> Option<u64> {
-        let place = Handle::from_word(word)?.index as usize;
-        let at = place.checked_rem(self.last.len())?;
+        // Most clients name no number, and this is on the way of each launch.
+        if self.last.is_empty() {
+            return None;
+        }
+        let at = Handle::from_word(word)?.index as usize % self.last.len();
         let before = std::mem::replace(self.last.get_mut(at)?, word);
         (before != 0 && before != word).then_some(before)
     }

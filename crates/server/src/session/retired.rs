@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 /// Most that a session keeps: bytes of host memory, and objects.
 const BYTES_MAX: u64 = 256 << 20;
-/// Most device memory of arrays that a session keeps, bytes: nobody is charged for it.
+/// Most device memory of arrays that a session keeps, bytes: no limit counts it.
 const ARRAY_BYTES_MAX: u64 = 64 << 20;
 const OBJECTS_MAX: usize = 64;
 

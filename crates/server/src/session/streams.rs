@@ -67,7 +67,9 @@ pub struct Slot {
     pub(super) last_wait: Duration,
     /// What the watchdog waits for.
     pub(super) watch: Option<Watch>,
-    /// Kernels that had been submitted when it was looked at last, or had no work.
+    /// Kernels that have been submitted, counters on or off.
+    pub(super) submitted_kernels: u64,
+    /// Of them, those that had been when it was looked at last, or had no work.
     pub(super) watched_kernels: u64,
 }
 
@@ -325,6 +327,7 @@ impl Streams {
             kept: None,
             last_wait: Duration::ZERO,
             watch: None,
+            submitted_kernels: 0,
             watched_kernels: 0,
         };
         self.table.put(handle, slot);

@@ -50,7 +50,7 @@ pub fn long() -> Option<Duration> {
 struct Stalled {
     /// The longest of them.
     stream: Duration,
-    /// What a kernel must have taken at least, if that is long and nobody has heard it yet.
+    /// What a kernel must have taken at least, if that is long and the main thread has not heard it yet.
     kernel: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ impl Slot {
             None => Event::for_order(share)?,
         };
         self.stream.record(&event)?;
-        let submitted = self.counters.kernels.get();
+        let submitted = self.submitted_kernels;
         let kernels =
             submitted.wrapping_sub(std::mem::replace(&mut self.watched_kernels, submitted));
         self.watch = Some(Watch { event, since: Instant::now(), kernels, told: false });
@@ -84,7 +84,7 @@ impl Slot {
     /// The stream has no work.
     pub(super) fn end_watch(&mut self) {
         self.watch = None;
-        self.watched_kernels = self.counters.kernels.get();
+        self.watched_kernels = self.submitted_kernels;
     }
 }
 

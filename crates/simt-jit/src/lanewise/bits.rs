@@ -202,7 +202,7 @@ fn permute_by_constant<I: VectorIsa>(
     low
 }
 
-/// `prmt` of whatever a selector says: a byte for each of the result's, of which the lowest two bits say
+/// `prmt` by any selector: a byte for each of the result's, of which the lowest two bits say
 /// which byte, the third of which source, and the fourth whether its sign takes all of it.
 fn permute<I: VectorIsa>(i: &mut I, inst: &VectorInst, mode: PrmtMode, piece: usize) -> Register {
     let w = Width::W32;

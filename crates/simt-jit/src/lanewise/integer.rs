@@ -643,7 +643,7 @@ fn sized<I: VectorIsa>(
     i.op(MIN_U32, &[count.into(), count.into(), most.into()]);
     i.op(SUB, &[most.into(), most.into(), count.into()]);
     let a = i.source_in(inst.src[0], w, piece);
-    // Of no bits nothing is left, whatever fills from above.
+    // Of no bits nothing is left, with any fill from above.
     i.op(UP_BY, &[count.into(), a.into(), most.into()]);
     let made = i.shift_down(count, most, w, signed);
     i.free_all([count, most]);

@@ -252,7 +252,7 @@ impl ModuleMemory for VariableMemory<'_> {
 }
 
 impl VariableMemory<'_> {
-    /// Has `store` write a range, if it is the tenant's; it is mapped meanwhile, and nobody knows the
+    /// Has `store` write a range, if it is the tenant's; it is mapped meanwhile, and no program knows the
     /// module yet.
     fn store(&self, address: u64, bytes: u64, store: impl FnOnce(*mut u8)) {
         let mapped = self.tenant.space.access();

@@ -118,7 +118,7 @@ pub struct ClientCounters {
     streams: Mutex<Streams>,
 }
 
-/// Each launch counts once, for its stream; a client's are added up when somebody asks.
+/// Each launch counts once, for its stream; a client's are added up for a report.
 #[derive(Default)]
 struct Streams {
     now: BTreeMap<u64, Arc<Submitted>>,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Several GPUs: native, NVIDIA's MPS and openmps, in the same run.
 
-    multi.py DIST --output FILE [--ways native,mps,openmps] [--parts list,peer,...] [--trace]
+    multi.py DIST --output FILE [--ways native,mps,openmps] [--parts list,peer,...] [--quick] [--timeout S] [--trace]
 
 DIST is an installation, as for run.py. On two GPUs with PyTorch about seven minutes:
 
@@ -22,14 +22,19 @@ DIST is an installation, as for run.py. On two GPUs with PyTorch about seven min
 
 With --trace, programs and servers have OPENMPS_TRACE=calls: what programs waited for and what servers did for
 each kind of request is in the output file (`waits`, `log`). It costs time: not for figures.
+With --quick, models are small and steps few: what runs at all, in a third of the time; not for figures either.
+A program that takes longer than --timeout is ended. Before that, what all processes wait for (stuck.py), `ps` and
+the end of the logs are written beside the output file, as .stuck.txt.
 
 Called by itself as `multi.py worker PART ...`, it is one of these programs. Prints a table of the figures
 and openmps's share of native, and writes all as JSON.
 """
 
 import argparse
+import faulthandler
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -37,11 +42,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from run import Way, vendor_control  # noqa: E402
+from stuck import describe  # noqa: E402
 
 PARTS = ("list", "peer", "sharing", "nccl", "ddp", "fsdp", "stages", "pipeline", "double", "small", "chain", "visible",
          "pairs")
 DISTRIBUTED = ("nccl", "ddp", "fsdp", "pipeline", "small")
-LIMIT_S = 180
+# No program takes longer; of a worker, by its environment.
+LIMIT_S = float(os.environ.get("MULTI_TIMEOUT", 180))
+QUICK = bool(os.environ.get("MULTI_QUICK"))
 SIZES_MIB = (1, 64, 512)
 
 
@@ -84,7 +92,13 @@ def peer():
     say(**fields)
 
 
+def watch():
+    """What Python's threads are at goes to standard error shortly before the process is ended."""
+    faulthandler.dump_traceback_later(LIMIT_S * 0.9)
+
+
 def join(rank, ranks, where):
+    watch()
     import torch
     import torch.distributed as dist
 
@@ -166,21 +180,26 @@ def chain():
             say(**{f"{key}_{hops}_hops_{times}": value for key, value in fields.items()})
 
 
-def transformer(torch, layers=8, width=1024):
+WIDTH = 256 if QUICK else 1024
+
+
+def transformer(torch, layers=8, width=WIDTH):
     """About 100 million parameters, in two halves."""
     torch.manual_seed(0)
+    layers = 4 if QUICK else layers
     layer = lambda: torch.nn.TransformerEncoderLayer(width, 16, 4 * width, dropout=0.0, batch_first=True)  # noqa: E731
     half = lambda: torch.nn.Sequential(*[layer() for _ in range(layers // 2)])  # noqa: E731
     return half(), half()
 
 
-def data(torch, seed, batch=16, length=128, width=1024):
+def data(torch, seed, batch=16, length=128, width=WIDTH):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(batch, length, width, generator=generator)
     return x, torch.randn(batch, length, width, generator=generator)
 
 
 def steps_per_s(torch, step, warm_up=5, steps=30):
+    warm_up, steps = (2, 8) if QUICK else (warm_up, steps)
     for _ in range(warm_up):
         step()
     for device in range(torch.cuda.device_count()):
@@ -280,7 +299,7 @@ def ddp_rank(rank, ranks, where):
     generator = torch.Generator().manual_seed(rank)
     x = torch.randn(32, 3, 224, 224, generator=generator).cuda()
     y = torch.randint(0, 1000, (32,), generator=generator).cuda()
-    warm_up, steps = 10, 60
+    warm_up, steps = (3, 20) if QUICK else (10, 60)
     for step in range(warm_up + steps):
         if step == warm_up:
             torch.cuda.synchronize()
@@ -322,6 +341,7 @@ def small_work(device, seconds):
 
 
 def worker(part, arguments):
+    watch()
     if part in ("list", "visible"):
         list_devices()
     elif part == "peer":
@@ -349,14 +369,18 @@ def start(way, *words, **variables):
     command = [sys.executable, os.path.abspath(__file__), "worker", *words]
     environment = dict(way.environment, **variables)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env=environment, text=True, **pipes)
+    process = subprocess.Popen(command, env=environment, text=True, start_new_session=True, **pipes)
+    process.end = time.monotonic() + LIMIT_S
+    return process
 
 
-def finish(process):
+def finish(way, process):
     try:
-        output, errors = process.communicate(timeout=LIMIT_S)
+        output, errors = process.communicate(timeout=max(process.end - time.monotonic(), 1))
     except subprocess.TimeoutExpired:
-        process.kill()
+        report_stuck(way, process)
+        # Ranks are processes of their own.
+        os.killpg(process.pid, signal.SIGKILL)
         output, errors = process.communicate()
         errors += f"\nno end after {LIMIT_S} s"
     fields = results(output)
@@ -368,11 +392,29 @@ def finish(process):
     return fields
 
 
+def report_stuck(way, process):
+    """Writes what the processes of this run wait for, and what the daemon says."""
+    lines = [f"{way.name}: {' '.join(process.args[2:])}: no end after {LIMIT_S} s", describe([os.getpid()])]
+    if way.name != "native":
+        for command in ("ps", "get_server_list"):
+            try:
+                lines += [f"{command}:", *control(way, command)]
+            except (OSError, subprocess.SubprocessError) as error:
+                lines.append(f"{command}: {error}")
+        for path in sorted(way.directory.glob("*.log")):
+            lines += [f"{path.name}:", path.read_text(errors="replace")[-6000:]]
+    text = "\n".join(lines)
+    if way.stuck:
+        with open(way.stuck, "a") as file:
+            file.write(text + "\n")
+    print(text[:4000], file=sys.stderr, flush=True)
+
+
 def pairs(way, seconds=4.0):
     """Work of two programs on each device at once, beside one alone."""
-    alone = finish(start(way, "work", "0", str(seconds)))
+    alone = finish(way, start(way, "work", "0", str(seconds)))
     group = [start(way, "work", str(device), str(seconds)) for device in (0, 0, 1, 1)]
-    ends = [finish(process) for process in group]
+    ends = [finish(way, process) for process in group]
     errors = [end["error"] for end in [alone, *ends] if "error" in end]
     if errors:
         return {"error": errors[0]}
@@ -382,9 +424,9 @@ def pairs(way, seconds=4.0):
 
 def double(way):
     """Two trainings at once, each with a rank on each device."""
-    alone = finish(start(way, "ddp"))
+    alone = finish(way, start(way, "ddp"))
     both = [start(way, "ddp"), start(way, "ddp")]
-    ends = [finish(process) for process in both]
+    ends = [finish(way, process) for process in both]
     errors = [end["error"] for end in [alone, *ends] if "error" in end]
     if errors:
         return {"error": errors[0]}
@@ -423,9 +465,9 @@ def measure(way, part):
     if part in DISTRIBUTED:
         # What it says where it fails; nothing else.
         variables = {"NCCL_DEBUG": "WARN", "OPENMPS_TRACE": way.environment.get("OPENMPS_TRACE", "errors")}
-    fields = finish(start(way, part, **variables))
+    fields = finish(way, start(way, part, **variables))
     if part == "nccl" and "error" in fields:
-        fields["nccl_legacy"] = finish(start(way, part, NCCL_CUMEM_ENABLE="0", **variables))
+        fields["nccl_legacy"] = finish(way, start(way, part, NCCL_CUMEM_ENABLE="0", **variables))
     return fields
 
 
@@ -448,6 +490,7 @@ def table(found):
 
 
 def main():
+    global LIMIT_S
     if sys.argv[1:2] == ["worker"]:
         return worker(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -455,15 +498,26 @@ def main():
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--ways", default="native,mps,openmps")
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="small models and few steps")
+    parser.add_argument("--timeout", type=float, default=LIMIT_S, metavar="S", help="of each program (180)")
     parser.add_argument("--trace", action="store_true")
     options = parser.parse_args()
+    # Workers are this file too.
+    os.environ["MULTI_TIMEOUT"] = str(options.timeout)
+    LIMIT_S = options.timeout
+    if options.quick:
+        os.environ["MULTI_QUICK"] = "1"
     found = {}
     for name in options.ways.split(","):
         way = Way(name, options.dist.resolve())
+        way.stuck = options.output.with_suffix(".stuck.txt")
         if options.trace:
             way.environment["OPENMPS_TRACE"] = "calls"
         with way.running():
-            found[name] = {part: measure(way, part) for part in options.parts.split(",")}
+            found[name] = {}
+            for part in options.parts.split(","):
+                found[name][part] = measure(way, part)
+                options.output.write_text(json.dumps(found, indent=1) + "\n")
             if name != "native" and "list" in found[name]:
                 commands = ("device_query", "get_server_list", "get_device_client_list")
                 found[name]["list"]["control"] = {command: control(way, command) for command in commands}

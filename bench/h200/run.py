@@ -68,6 +68,7 @@ class Way:
         self.samples = dist / "lib/openmps/samples"
         self.environment = dict(os.environ)
         self.log = ""
+        self.directory = None
         self.failures = []
         self.deadline = 0
 
@@ -78,7 +79,7 @@ class Way:
     @contextlib.contextmanager
     def running(self):
         with tempfile.TemporaryDirectory() as directory:
-            directory = Path(directory)
+            directory = self.directory = Path(directory)
             # A directory without a daemon: nobody else's daemon is used by accident.
             self.environment["CUDA_MPS_PIPE_DIRECTORY"] = str(directory / "pipe")
             self.environment["CUDA_MPS_LOG_DIRECTORY"] = str(directory)

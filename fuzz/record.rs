@@ -79,7 +79,12 @@ fn converse(corpus: &Path, socket: &Path, message: &Message) -> Result<()> {
     let connection = SeqPacket::connect(socket, PATIENCE)
         .with_context(|| format!("connecting to {}", socket.display()))?;
     connection.set_receive_timeout(Some(PATIENCE))?;
-    keep(corpus, "channel_message", &message.encode()?)?;
+    let bytes = message.encode()?;
+    keep(corpus, "channel_message", &bytes)?;
+    // A packet to either socket.
+    for kind in [2, 3] {
+        keep(corpus, "control_daemon", &[&[kind], &bytes[..]].concat())?;
+    }
     let region = match message.fds() {
         0 => None,
         _ => Some(Region::create()?.1),

@@ -154,7 +154,8 @@ class Bench:
         self.program = directory / "program.py"
         self.program.write_text(PROGRAM)
         self.environment = {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(directory / "pipe"),
-                            "CUDA_MPS_LOG_DIRECTORY": str(directory / "log"), "OPENMPS_PROVIDER": "vendor"}
+                            "CUDA_MPS_LOG_DIRECTORY": str(directory / "log"),
+                            "OPENMPS_PROVIDER": os.environ.get("OPENMPS_PROVIDER", "vendor")}
         if cupti := libcupti():
             self.environment.setdefault("OPENMPS_CUPTI", cupti)
 

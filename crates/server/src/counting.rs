@@ -14,8 +14,11 @@ use std::time::Duration;
 
 /// How long a window is: several steps of a network.
 const WINDOW: Duration = Duration::from_millis(20);
-/// From one window's end to the next one's beginning.
-const PAUSE: Duration = Duration::from_millis(980);
+/// From a window's end to the reading of its records: a program has work for some ten milliseconds
+/// at the device, and what has not ended by then is not counted.
+const SETTLE: Duration = Duration::from_millis(200);
+/// From then to the next window's beginning.
+const PAUSE: Duration = Duration::from_millis(780);
 /// How soon the thread sees that it is to end.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -94,28 +97,42 @@ fn read(common: &Arc<Common>) {
     let goes_on = || counters.counting() == Counting::Cupti && !common.is_ending();
     let Some(cupti) = counters.cupti.get() else { return };
     let _ = common.device.make_current();
-    let (mut known, mut unknown) = (0u64, 0u64);
+    let (mut known, mut unknown, mut unfinished) = (0u64, 0u64, 0u64);
+    let pause = |mut left: Duration| {
+        while goes_on() && !left.is_zero() {
+            std::thread::sleep(LOOK.min(left));
+            left = left.saturating_sub(LOOK);
+        }
+    };
     while goes_on() {
         counters.streams().retain(|_, client| client.strong_count() > 0);
-        let began = cupti.begin();
-        std::thread::sleep(WINDOW);
-        let ended = cupti.end(|record| match counters.take(&record) {
-            true => known += 1,
-            false => unknown += 1,
+        let window = cupti.begin().and_then(|()| {
+            std::thread::sleep(WINDOW);
+            cupti.end()?;
+            pause(SETTLE);
+            cupti.read()
         });
-        if let Err(error) = began.and(ended) {
-            common.log.line(format!("CUPTI's records end: it answered {error}"));
-            counters.counting.store(Counting::Sampled as u8, Ordering::Relaxed);
-            break;
+        match window {
+            Ok(window) => {
+                unfinished += window.unfinished;
+                for record in &window.ended {
+                    match counters.take(record) {
+                        true => known += 1,
+                        false => unknown += 1,
+                    }
+                }
+            }
+            Err(error) => {
+                common.log.line(format!("CUPTI's records end: it answered {error}"));
+                counters.counting.store(Counting::Sampled as u8, Ordering::Relaxed);
+                break;
+            }
         }
-        let mut pause = PAUSE;
-        while goes_on() && !pause.is_zero() {
-            std::thread::sleep(LOOK.min(pause));
-            pause = pause.saturating_sub(LOOK);
-        }
+        pause(PAUSE);
     }
     common.log.line(format!(
-        "CUPTI timed {known} launches, and {unknown} of kernels or streams that are not counted"
+        "CUPTI timed {known} launches, and {unknown} of kernels or streams that are not counted; \
+         {unfinished} had not ended when they were asked for"
     ));
     counters.has_reader.store(false, Ordering::Relaxed);
 }

@@ -1,8 +1,10 @@
 //! CUPTI: what kernels take, by NVIDIA's own activity records, in short windows.
 //!
 //! The library is loaded when it is asked for. While a window is open the driver keeps a record of each
-//! kernel, which costs microseconds a launch; so windows are short and rare. Records come by two
-//! functions that the library calls back, which know nothing but this file's buffers.
+//! kernel that is launched, which costs microseconds a launch; so windows are short and rare. A record
+//! has its times when its kernel has ended, which is long after the window where a program launches
+//! ahead of the device: so records are read some time later, and those without times say nothing.
+//! Records come by two functions that the library calls back, which know nothing but this file's buffers.
 
 use super::{Device, Stream};
 use cuda_api::environment::OPENMPS_CUPTI;
@@ -21,7 +23,9 @@ const PLACES: [&str; 4] = [
 ];
 /// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`.
 const CONCURRENT_KERNEL: u32 = 10;
-/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: records of kernels that run are given up too.
+/// Buffers are handed over whose records are complete.
+const FLUSH_COMPLETE: u32 = 0;
+/// `CUPTI_ACTIVITY_FLAG_FLUSH_FORCED`: all are, with records of kernels that have not ended.
 const FLUSH_FORCED: u32 = 1;
 /// Bytes of a buffer of records, of some hundred bytes each.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -76,7 +80,7 @@ struct Functions {
 }
 
 /// One launch of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelRecord {
     /// The stream's number: [`Cupti::stream_number`].
     pub stream: u32,
@@ -88,8 +92,43 @@ pub struct KernelRecord {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
-    /// From its start to its end, ns.
+    /// When it started and ended, ns on the device's clock.
+    pub start_ns: u64,
+    /// As `start_ns`.
+    pub end_ns: u64,
+    /// From its start to its end, ns, without what the kernel before it in its stream has of that: a
+    /// kernel may be let start before the one before it has ended.
     pub device_ns: u64,
+}
+
+/// What was read of a window.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct WindowRecords {
+    /// Kernels that have ended, by stream in the order of their starts.
+    pub ended: Vec<KernelRecord>,
+    /// Kernels that had not ended when the records were read.
+    pub unfinished: u64,
+}
+
+impl WindowRecords {
+    /// Of the window's kernels in any order; without times those that have not ended.
+    fn of(records: Vec<KernelRecord>) -> Self {
+        let all = records.len();
+        let has_times =
+            |record: &KernelRecord| record.start_ns != 0 && record.end_ns >= record.start_ns;
+        let mut ended: Vec<_> = records.into_iter().filter(has_times).collect();
+        ended.sort_by_key(|record| (record.stream, record.start_ns, record.end_ns));
+        let mut before = None;
+        for record in &mut ended {
+            let busy_until = match before {
+                Some((stream, until)) if stream == record.stream => until,
+                _ => 0,
+            };
+            record.device_ns = record.end_ns.saturating_sub(record.start_ns.max(busy_until));
+            before = Some((record.stream, record.end_ns.max(busy_until)));
+        }
+        Self { unfinished: (all - ended.len()) as u64, ended }
+    }
 }
 
 /// The library, loaded for good.
@@ -167,13 +206,21 @@ impl Cupti {
         answer(unsafe { (self.functions.enable)(CONCURRENT_KERNEL) })
     }
 
-    /// Closes the window, and reads what was recorded in it.
-    pub fn end(&self, mut each: impl FnMut(KernelRecord)) -> Result<(), u32> {
-        // SAFETY: both take values. Flushed first: what is not would be lost.
+    /// Closes the window: what is launched from now on is not recorded.
+    pub fn end(&self) -> Result<(), u32> {
+        // SAFETY: both take values. What is complete is handed over first, lest closing loses it.
         let answers = unsafe {
-            let flushed = (self.functions.flush_all)(FLUSH_FORCED);
+            let flushed = (self.functions.flush_all)(FLUSH_COMPLETE);
             (flushed, (self.functions.disable)(CONCURRENT_KERNEL))
         };
+        answer(answers.0).and(answer(answers.1))
+    }
+
+    /// What was recorded in windows that are closed. To be called when their kernels have ended.
+    pub fn read(&self) -> Result<WindowRecords, u32> {
+        // SAFETY: takes a value.
+        let flushed = unsafe { (self.functions.flush_all)(FLUSH_FORCED) };
+        let mut records = Vec::new();
         for (buffer, valid) in mem::take(&mut *full()) {
             let buffer = ptr::with_exposed_provenance_mut::<u8>(buffer);
             let mut record = ptr::null_mut();
@@ -182,12 +229,12 @@ impl Cupti {
                 // SAFETY: a record is as long as its kind says, and every kind begins with its number.
                 if !record.is_null() && unsafe { (*record).kind } == CONCURRENT_KERNEL {
                     // SAFETY: as above; the name is a C string of the library's.
-                    each(unsafe { kernel(&ptr::read_unaligned(record)) });
+                    records.push(unsafe { kernel(&ptr::read_unaligned(record)) });
                 }
             }
             free(buffer);
         }
-        answer(answers.0).and(answer(answers.1))
+        answer(flushed).map(|()| WindowRecords::of(records))
     }
 
     /// What a stream is called in records.
@@ -218,7 +265,9 @@ unsafe fn kernel(raw: &RawKernel) -> KernelRecord {
         grid: raw.grid.map(i32::unsigned_abs),
         block: raw.block.map(i32::unsigned_abs),
         shared_bytes: raw.dynamic_shared_bytes.unsigned_abs(),
-        device_ns: raw.end.saturating_sub(raw.start),
+        start_ns: raw.start,
+        end_ns: raw.end,
+        device_ns: 0,
     }
 }
 
@@ -274,5 +323,40 @@ impl Device {
             true => Err("the software GPU counts device time itself, exactly".to_owned()),
             false => Cupti::load(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(stream: u32, start_ns: u64, end_ns: u64) -> KernelRecord {
+        KernelRecord { stream, start_ns, end_ns, ..KernelRecord::default() }
+    }
+
+    fn times(records: Vec<KernelRecord>) -> (Vec<u64>, u64) {
+        let window = WindowRecords::of(records);
+        (window.ended.iter().map(|record| record.device_ns).collect(), window.unfinished)
+    }
+
+    #[test]
+    fn a_kernel_that_has_not_ended_counts_for_nothing() {
+        // A program that launches ahead: most of a window's kernels have no times, or only a start.
+        let records = vec![record(1, 100, 117), record(1, 120, 0), record(1, 0, 0)];
+        assert_eq!(times(records), (vec![17], 2));
+        assert_eq!(times(vec![]), (vec![], 0));
+    }
+
+    #[test]
+    fn kernels_that_overlap_in_a_stream_have_its_busy_time_together() {
+        // The second one was let start early; other streams have times of their own.
+        let records = vec![
+            record(1, 200, 260),
+            record(1, 100, 210),
+            record(1, 300, 310),
+            record(2, 150, 250),
+            record(1, 302, 305),
+        ];
+        assert_eq!(times(records), (vec![110, 50, 10, 0, 100], 0));
     }
 }

@@ -54,7 +54,7 @@ pub use context_sync::{
     ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport, SyncTotals, Waiting,
 };
 pub use copy_box::BoxSide;
-pub use cupti::{Cupti, KernelRecord};
+pub use cupti::{Cupti, KernelRecord, WindowRecords};
 pub use describe::{DeviceInfo, describe_all};
 pub use event_cost::EventCost;
 pub use function::Function;

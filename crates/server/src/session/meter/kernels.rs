@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Shapes that are told apart, of a kernel. Launches of further ones count together, by block.
 pub const SHAPES_MAX: usize = 32;
+/// Places of shapes that are remembered by hash.
+const LIKELY_PLACES: usize = 128;
+const _: () = assert!(SHAPES_MAX < u8::MAX as usize);
 /// So many samples of all launches say more of the mean than those of the first launches, which found
 /// cold caches.
 const REGULAR_SAMPLES_MIN: u64 = 8;
@@ -44,6 +47,16 @@ impl Shape {
     /// Of a launch.
     pub fn of(launch: &LaunchShape) -> Self {
         Self { grid: launch.grid, block: launch.block, shared_bytes: launch.shared_bytes }
+    }
+
+    /// Differs for most shapes of a kernel: they differ by few numbers.
+    #[inline]
+    fn hash(&self) -> usize {
+        let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
+        let words = [u64::from(gy) << 32 | u64::from(gx), u64::from(by) << 32 | u64::from(bx)];
+        let rest = u64::from(self.shared_bytes) << 32 | u64::from(gz ^ bz.rotate_left(16));
+        let mixed = words[0] ^ words[1].rotate_left(11) ^ rest.rotate_left(23);
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
     }
 
     /// Blocks of the grid.
@@ -345,12 +358,14 @@ pub struct KernelMeter {
     shapes: Vec<ShapeMeter>,
     /// Place of the last launch's shape.
     last: usize,
+    /// Places by the shapes' hashes: where a shape most probably is.
+    likely: [u8; LIKELY_PLACES],
 }
 
 impl KernelMeter {
     /// Of a function that is one of the kernels of that name.
     pub fn new(kernel: Arc<KernelCounters>) -> Self {
-        Self { kernel, shapes: Vec::new(), last: 0 }
+        Self { kernel, shapes: Vec::new(), last: 0, likely: [0; LIKELY_PLACES] }
     }
 
     /// What all of its name count.
@@ -377,8 +392,12 @@ impl KernelMeter {
 
     #[inline]
     fn place(&mut self, shape: Shape, blocks_per_sm: impl FnOnce() -> u32) -> usize {
-        if self.shapes.get(self.last).is_none_or(|last| last.shape != shape) {
-            self.last = self.find(shape, blocks_per_sm);
+        let is_at = |at: usize| self.shapes.get(at).is_some_and(|known| known.shape == shape);
+        if !is_at(self.last) {
+            let hash = shape.hash() % LIKELY_PLACES;
+            let likely = usize::from(self.likely[hash]);
+            self.last = if is_at(likely) { likely } else { self.find(shape, blocks_per_sm) };
+            self.likely[hash] = self.last as u8;
         }
         self.last
     }
@@ -493,6 +512,20 @@ mod tests {
         let rest = &shapes[SHAPES_MAX];
         let blocks: u64 = (SHAPES_MAX as u64 + 1..=SHAPES_MAX as u64 + 10).map(|n| 2 * n).sum();
         assert_eq!((rest.all_launches(), rest.blocks(), rest.threads()), (20, blocks, 64 * blocks));
+    }
+
+    #[test]
+    fn shapes_of_one_hash_are_told_apart() {
+        let hash = |blocks: u32| shape(blocks).hash() % LIKELY_PLACES;
+        let other = (2..).find(|blocks| hash(*blocks) == hash(1)).expect("there are many shapes");
+        let mut meter = meter();
+        for blocks in [1, other, other, 1, other, 3] {
+            meter.before_other(shape(blocks));
+            meter.submitted();
+        }
+        let shapes = meter.kernel().shapes();
+        let counted: Vec<_> = shapes.iter().map(|s| (s.shape, s.all_launches())).collect();
+        assert_eq!(counted, [(shape(1), 2), (shape(other), 3), (shape(3), 1)]);
     }
 
     #[test]

@@ -7,9 +7,10 @@ use crate::store::Graphs;
 use core::ffi::c_void;
 use cuda_api::pointer::Out;
 use cuda_api::{
-    CUDA_MEMSET_NODE_PARAMS, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig, CUresult,
-    CUstream, CUstreamBatchMemOpParams, CudaError,
+    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig,
+    CUresult, CUstream, CUstreamBatchMemOpParams, CudaError,
 };
+use std::sync::Arc;
 
 /// How a stream takes turns with its context's legacy default stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,21 @@ pub trait Backend: Copy + Send + Sync + 'static {
     /// The stream that the program's word stands for; `per_thread` says what NULL means.
     /// Errors: CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_CONTEXT.
     fn stream(self, stream: CUstream, per_thread: bool) -> Result<StreamKey, CudaError>;
+
+    /// The SMs of a stream's context, if it has not all: kernels that the stream captures keep them.
+    /// For a backend whose graphs run where they are launched there are none.
+    fn sms_of_stream(
+        self,
+        _: CUstream,
+        _per_thread: bool,
+    ) -> Result<Option<Arc<[u32]>>, CudaError> {
+        Ok(None)
+    }
+
+    /// As [`Backend::sms_of_stream`], of a context; NULL for the current one.
+    fn sms_of_context(self, _: CUcontext) -> Result<Option<Arc<[u32]>>, CudaError> {
+        Ok(None)
+    }
 
     /// Fails unless the calling thread has a current context.
     fn check_context(self) -> CUresult;

@@ -207,7 +207,9 @@ pub fn capture_launch<B: Backend>(
 ) -> Result<bool, CudaError> {
     let stream = backend.stream(config.stream, per_thread)?;
     backend.graphs().capture(stream, || {
-        kernel_node(backend, function, config, params, extra).map(NodeKind::Kernel)
+        let mut node = kernel_node(backend, function, config, params, extra)?;
+        node.sms = backend.sms_of_stream(config.stream, per_thread)?;
+        Ok(NodeKind::Kernel(node))
     })
 }
 

@@ -126,6 +126,9 @@ pub struct KernelNode {
     pub parameters: Parameters,
     /// Launch attributes.
     pub attributes: Vec<CUlaunchAttribute>,
+    /// SMs that its blocks may be placed on, whatever stream its graph is launched in: those of the
+    /// context that it was captured or made in. `None` for all.
+    pub sms: Option<Arc<[u32]>>,
     /// What cuGraphKernelNodeGetParams last gave out: addresses of the parameters.
     pub(crate) shown: Box<[usize]>,
 }
@@ -156,6 +159,7 @@ impl KernelNode {
             shared_bytes: config.sharedMemBytes,
             parameters,
             attributes,
+            sms: None,
             shown: Box::default(),
         }
     }
@@ -225,6 +229,7 @@ mod tests {
             shared_bytes: 0,
             parameters: Parameters::default(),
             attributes,
+            sms: None,
             shown: Box::default(),
         };
         assert_eq!(node.attribute(1), Some([7; 64]));

@@ -8,9 +8,10 @@ use channel::message::{Change, ClientStatus, Message, Question, Schedule, SetBy}
 use channel::request::*;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
 use cuda_api::constants::function_attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+use cuda_api::constants::graph_conditional;
 use cuda_api::number::{cuFuncSetAttribute, cuMemsetD32Async};
 use cuda_api::settings::{Percentage, Priority};
-use cuda_api::{CUgraphExec, CUstream};
+use cuda_api::{CUdeviceptr, CUgraphExec, CUstream};
 use device::{driver, start_with_tenants};
 use server::device::Driver;
 use support::*;
@@ -90,6 +91,20 @@ fn make_graph(client: &mut Client, place: u32) {
     client.post(&GraphBegin { graph: graph(place) });
     let launch = launch(&parameters, LEGACY, BLOCKS, 0);
     client.post(&GraphKernel { graph: graph(place), launch });
+    let (graph, replaces) = (graph(place), CUgraphExec::NULL);
+    client.call(&GraphInstantiate { graph, replaces }).expect("a graph");
+}
+
+/// A graph that launches if a word is not 0.
+fn make_choice(client: &mut Client, place: u32) {
+    let (word, bodies) = (client.address(2 * MIB), [graph(place + 1).0 as u64]);
+    client.write(2 * MIB, &[1; 4]);
+    client.post(&GraphBegin { graph: graph(place) });
+    let rule = graph_conditional::IF;
+    client.post(&GraphConditional { graph: graph(place), rule, condition: word, bodies: &bodies });
+    let parameters = client.address(0).to_le_bytes();
+    let launch = launch(&parameters, LEGACY, BLOCKS, 0);
+    client.post(&GraphKernel { graph: graph(place + 1), launch });
     let (graph, replaces) = (graph(place), CUgraphExec::NULL);
     client.call(&GraphInstantiate { graph, replaces }).expect("a graph");
 }
@@ -183,12 +198,94 @@ fn streams_have_the_share_where_there_are_no_tenants() {
     }
     let used = sms(&mut client, stream(1));
     assert_eq!((used.len() as u32, client.error()), (2 * step, Ok(())));
-    make_graph(&mut client, 0);
-    assert!(!sms_of_graph(&mut client, 0).is_empty());
     set(&server, &client, Change::Share(Percentage::ALL));
     assert_eq!(sms(&mut client, stream(1)).len() as u32, all);
-    assert!(!sms_of_graph(&mut client, 0).is_empty());
     assert!(!server.log().contains("is not kept"), "{}", server.log());
+}
+
+/// A graph of a kernel that comes after a fill of what it writes to and before a fill of other memory.
+fn make_chain(client: &mut Client, place: u32, replaces: CUgraphExec) {
+    let fill = |client: &Client, offset, value| GraphFill {
+        graph: graph(place),
+        address: CUdeviceptr(client.address(offset)),
+        pitch: 0,
+        value,
+        element_bytes: 4,
+        width: 256,
+        height: 1,
+    };
+    let parameters = client.address(0).to_le_bytes();
+    client.post(&GraphBegin { graph: graph(place) });
+    client.post(&fill(client, 0, 0));
+    let launch = launch(&parameters, LEGACY, BLOCKS, 0);
+    client.post(&GraphKernel { graph: graph(place), launch });
+    client.post(&GraphKernel { graph: graph(place), launch });
+    client.post(&fill(client, 0, 3));
+    for (node, from) in [(1, [0]), (2, [1]), (3, [2])] {
+        client.post(&GraphEdges { graph: graph(place), node, from: &from });
+    }
+    client.call(&GraphInstantiate { graph: graph(place), replaces }).expect("a graph");
+}
+
+/// A driver keeps the SMs that a graph's node was made with, whatever stream the graph is launched in,
+/// and does not look at a context beside a function.
+#[test]
+fn graphs_have_the_share_where_there_are_no_tenants() {
+    let mut server = Server::start_on(Driver { extension: None, ..driver() });
+    let all = told(&client(&mut server)) as usize;
+    share(&mut server, "50");
+    let mut client = client(&mut server);
+    // SMs are parted in fours or eights.
+    let (step, half) = if all == 8 { (4, 4) } else { (8, all / 2 / 8 * 8) };
+    make_graph(&mut client, 0);
+    assert_eq!(sms_of_graph(&mut client, 0).len(), half);
+    make_chain(&mut client, 1, CUgraphExec::NULL);
+    for sms in [step, 2 * step, step] {
+        set(&server, &client, Change::Sms(sms as u32));
+        assert_eq!(sms_of_graph(&mut client, 0).len(), sms);
+        // What waits for kernels, and what they wait for, is as it was.
+        client.post(&GraphLaunch { graph: graph(1), stream: LEGACY });
+        client.synchronize(LEGACY);
+        assert_eq!(client.read(0, 1024), [3, 0, 0, 0].repeat(256));
+    }
+    make_graph(&mut client, 2);
+    assert_eq!(sms_of_graph(&mut client, 2).len(), step);
+    make_chain(&mut client, 3, graph(1));
+    client.post(&GraphLaunch { graph: graph(3), stream: LEGACY });
+    client.synchronize(LEGACY);
+    assert_eq!(client.read(0, 1024), [3, 0, 0, 0].repeat(256));
+    set(&server, &client, Change::Share(Percentage::ALL));
+    assert_eq!(sms_of_graph(&mut client, 0).len(), all);
+    // Streams with SMs of their own have graphs there.
+    client.post(&on_sms(stream(2), 1, 0..step as u32, CUstream::NULL));
+    clear(&mut client);
+    client.post(&GraphLaunch { graph: graph(0), stream: stream(2) });
+    client.synchronize(stream(2));
+    assert_eq!(written(&mut client).len(), step);
+    assert_eq!(sms_of_graph(&mut client, 0).len(), all);
+    assert_eq!(client.error(), Ok(()));
+    assert!(!server.log().contains("is not kept"), "{}", server.log());
+}
+
+#[test]
+fn a_graph_whose_blocks_have_no_room_on_the_share_has_all_sms_and_the_log_says_so() {
+    let mut server = Server::start_on(Driver { extension: None, ..driver() });
+    let all = told(&client(&mut server)) as u32;
+    if all != 8 {
+        return eprintln!("left out: the device has {all} SMs, not 8");
+    }
+    let mut client = client(&mut server);
+    let parameters = client.address(0).to_le_bytes();
+    client.post(&GraphBegin { graph: graph(0) });
+    let launch = launch(&parameters, LEGACY, 16, channel::request::LAUNCH_COOPERATIVE);
+    client.post(&GraphKernel { graph: graph(0), launch });
+    let (place, replaces) = (graph(0), CUgraphExec::NULL);
+    client.call(&GraphInstantiate { graph: place, replaces }).expect("a graph");
+    set(&server, &client, Change::Sms(2));
+    assert!(!sms_of_graph(&mut client, 0).is_empty());
+    assert_eq!(client.error(), Ok(()));
+    let said = server.log().matches("its share of SMs is not kept").count();
+    assert_eq!(said, 1, "{}", server.log());
 }
 
 #[test]
@@ -248,6 +345,15 @@ fn a_context_of_some_sms_has_a_default_stream_on_them() {
     client.post(&GraphLaunch { graph: graph(0), stream: own });
     client.synchronize(own);
     assert_eq!(written(&mut client), [2, 3], "graphs too");
+    assert_eq!(sms_of_graph(&mut client, 0).len(), 8, "where they are launched");
+    make_choice(&mut client, 1);
+    for _ in 0..2 {
+        clear(&mut client);
+        client.post(&GraphLaunch { graph: graph(1), stream: own });
+        client.synchronize(own);
+        assert_eq!(written(&mut client), [2, 3], "their conditional nodes too");
+        assert_eq!(sms_of_graph(&mut client, 1).len(), 8);
+    }
     // It takes turns with its context's stream: what comes later reads what came before.
     for turn in 0..20u8 {
         let (first, second) = if turn % 2 == 0 { (own, stream(2)) } else { (stream(2), own) };

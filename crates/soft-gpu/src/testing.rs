@@ -134,6 +134,7 @@ fn launched(
         need: BlockNeed { warps, registers: 512 * warps, ..BlockNeed::default() },
         followers: None,
         priority: None,
+        sms: None,
         submitted_ns: 0,
     }))
 }

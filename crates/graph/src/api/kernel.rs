@@ -58,7 +58,7 @@ pub(super) fn describe<B: Backend>(
     b: B,
     params: &CUDA_KERNEL_NODE_PARAMS,
 ) -> Result<NodeKind, CudaError> {
-    let CUDA_KERNEL_NODE_PARAMS { v1, kern, .. } = params;
+    let CUDA_KERNEL_NODE_PARAMS { v1, kern, ctx } = params;
     let function = if v1.func.is_null() { CUfunction(kern.0) } else { v1.func };
     let config = CUlaunchConfig {
         gridDimX: v1.gridDimX,
@@ -77,6 +77,10 @@ pub(super) fn describe<B: Backend>(
     let mut node = kernel_node(b, function, &config, values, extra)?;
     if !kern.is_null() {
         node.kernel = *kern;
+    }
+    // A function belongs to a context already, and the one that is named beside it is ignored.
+    if v1.func.is_null() {
+        node.sms = b.sms_of_context(*ctx)?;
     }
     Ok(NodeKind::Kernel(node))
 }

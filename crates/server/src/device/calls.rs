@@ -44,7 +44,7 @@ calls! {
         cuDeviceGetCount cuDeviceGetP2PAttribute
         cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute
         cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc
-        cuGreenCtxStreamCreate cuGreenCtxDestroy cuCtxFromGreenCtx;
+        cuGreenCtxStreamCreate cuGreenCtxDestroy;
     Nothing:
         cuModuleGetFunction cuModuleGetFunctionCount cuModuleEnumerateFunctions
         cuModuleGetGlobal_v2 cuFuncGetName cuFuncGetAttribute cuFuncSetAttribute
@@ -72,9 +72,10 @@ calls! {
     Nothing:
         cuGraphCreate cuGraphDestroy cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode
         cuGraphAddMemsetNode cuGraphAddEmptyNode cuGraphAddNode_v2 cuGraphAddDependencies
-        cuGraphKernelNodeSetAttribute cuGraphKernelNodeGetParams_v2
-        cuGraphKernelNodeSetParams_v2 cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
-        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecDestroy;
+        cuGraphKernelNodeSetAttribute cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes
+        cuGraphDestroyNode cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
+        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecDestroy cuStreamBeginCaptureToGraph
+        cuStreamGetCaptureInfo_v3 cuStreamEndCapture;
 }
 
 /// The class of a function; `None` if the table has no such row.

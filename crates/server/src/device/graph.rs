@@ -5,11 +5,12 @@ use super::{CheckedRange, Function, LaunchShape, Share, Stream};
 use cuda_api::constants::graph_node;
 use cuda_api::{
     CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
-    CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo,
-    CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel, CUlaunchAttributeValue, CUresult,
-    CudaError, DriverTable,
+    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUgraph, CUgraphExec,
+    CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel,
+    CUlaunchAttributeValue, CUresult, CudaError, DriverTable,
 };
 use std::cell::Cell;
+use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
 
@@ -85,7 +86,22 @@ pub struct GraphBuilder {
     depth: u32,
     nodes: Vec<CUgraphNode>,
     /// Those of them that launch.
-    kernels: Vec<CUgraphNode>,
+    pub(super) kernels: Vec<Kernel>,
+    /// Graphs of its conditional nodes that are whole.
+    pub(super) bodies: Vec<GraphBuilder>,
+    /// The SMs that its kernels are on, if not on all.
+    pub(super) sms: Option<Range<u32>>,
+    /// Some of its kernels are there, and some are not.
+    pub(super) is_torn: bool,
+}
+
+/// A node that launches, and with what.
+pub(super) struct Kernel {
+    /// Its number.
+    pub(super) node: usize,
+    pub(super) function: Function,
+    pub(super) shape: LaunchShape,
+    pub(super) parameters: Box<[u8]>,
 }
 
 impl GraphBuilder {
@@ -95,8 +111,21 @@ impl GraphBuilder {
         // SAFETY: the local is written.
         unsafe { share.device().table().cuGraphCreate(&mut raw, 0)? };
         made(&share.counts.graphs);
-        let graph = RawGraph::new(share, raw, None);
-        Ok(Self { share: share.clone(), graph, depth: 0, nodes: Vec::new(), kernels: Vec::new() })
+        Ok(Self::of(share, RawGraph::new(share, raw, None), 0))
+    }
+
+    fn of(share: &Rc<Share>, graph: Rc<RawGraph>, depth: u32) -> Self {
+        let (nodes, kernels, bodies) = (Vec::new(), Vec::new(), Vec::new());
+        Self {
+            share: share.clone(),
+            graph,
+            depth,
+            nodes,
+            kernels,
+            bodies,
+            sms: None,
+            is_torn: false,
+        }
     }
 
     /// Number of nodes.
@@ -104,8 +133,18 @@ impl GraphBuilder {
         self.nodes.len()
     }
 
+    /// Takes the graph of one of its conditional nodes, or of one of its bodies', which is whole.
+    pub fn take_body(&mut self, body: Self) {
+        self.bodies.push(body);
+    }
+
+    /// The provider's handle, and its nodes.
+    pub(super) fn parts(&mut self) -> (CUgraph, &mut [CUgraphNode]) {
+        (self.graph.raw, &mut self.nodes)
+    }
+
     /// Whose it is.
-    pub(super) fn share(&self) -> &Share {
+    pub(super) fn share(&self) -> &Rc<Share> {
         &self.share
     }
 
@@ -153,7 +192,7 @@ impl GraphBuilder {
                     extra,
                 },
                 kern: CUkernel::NULL,
-                ctx: self.share.graph_context.get(),
+                ctx: CUcontext::NULL,
             };
             // SAFETY: graph and function are alive; the parameters and the list that they lead to
             // are only read, during the call; the local is written.
@@ -169,28 +208,13 @@ impl GraphBuilder {
             // SAFETY: the node was just made; the local is read.
             unsafe { t.cuGraphKernelNodeSetAttribute(node, attribute.id, &value)? };
         }
+        self.kernels.push(Kernel {
+            node: self.nodes.len(),
+            function: function.clone(),
+            shape: whole,
+            parameters: parameters.into(),
+        });
         self.nodes.push(node);
-        self.kernels.push(node);
-        Ok(())
-    }
-
-    /// Has all its kernels run where the share's graphs now do ([`Share::set_graph_sms`]); those of
-    /// bodies stay where they are.
-    pub fn move_kernels(&self) -> CUresult {
-        let device = self.share.device();
-        let context = self.share.graph_context.get();
-        let context = if context.is_null() { device.context() } else { context };
-        for node in &self.kernels {
-            // SAFETY: the structure is plain data, for which zeros are valid.
-            let mut params: CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
-            // SAFETY: the node is alive and a kernel's; the local is written, and what it leads to
-            // is the node's own until that changes: the second call copies first.
-            unsafe {
-                device.table().cuGraphKernelNodeGetParams_v2(*node, &mut params)?;
-                params.ctx = context;
-                device.table().cuGraphKernelNodeSetParams_v2(*node, &params)?;
-            }
-        }
         Ok(())
     }
 
@@ -276,8 +300,7 @@ impl GraphBuilder {
         let body = |raw: &CUgraph| {
             let whole = Some(self.graph.clone());
             let graph = RawGraph::new(&self.share, *raw, whole);
-            let (nodes, kernels) = (Vec::new(), Vec::new());
-            Self { share: self.share.clone(), graph, depth: self.depth + 1, nodes, kernels }
+            Self::of(&self.share, graph, self.depth + 1)
         };
         Ok(bodies.iter().map(body).collect())
     }

@@ -4,9 +4,9 @@
 //! of SMs is turned into a range of the device's own ([`SmPlaces`]), and the provider keeps kernels
 //! there: one with tenants for all that the tenant launches, others by the streams' green contexts.
 
-use super::{Device, Share};
+use super::Device;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
-use cuda_api::{CUcontext, CUresult, CudaError};
+use cuda_api::{CUresult, CudaError};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -115,21 +115,6 @@ impl Device {
         let sms: Vec<u32> = sms.into_iter().flatten().collect();
         // SAFETY: the list has as many numbers as is said, and is read during the call.
         unsafe { (extension.tenant_limit)(tenant, sms.as_ptr(), sms.len(), less_urgent) }
-    }
-}
-
-impl Share {
-    /// Has kernels of graphs that are put together from now on run on those SMs (`None`: on any),
-    /// where the provider has no tenants.
-    pub fn set_graph_sms(&self, sms: Option<Range<u32>>) -> CUresult {
-        let mut context = CUcontext::NULL;
-        if let Some(sms) = sms {
-            let green = self.green_context(self.whole_groups(sms))?;
-            // SAFETY: the local is written; the share keeps the green context for its life.
-            unsafe { self.device().table().cuCtxFromGreenCtx(&mut context, green)? };
-        }
-        self.graph_context.set(context);
-        Ok(())
     }
 }
 

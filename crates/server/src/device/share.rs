@@ -3,7 +3,7 @@
 use super::green::GreenContexts;
 use super::{ContextCall, Device, InFlight};
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
-use cuda_api::{CUcontext, CUgreenCtx, CUresult, CUstream, CudaError};
+use cuda_api::{CUgreenCtx, CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
 use std::fmt;
@@ -76,8 +76,6 @@ pub struct Share {
     tenant: Option<u64>,
     pub(super) counts: Counts,
     greens: GreenContexts,
-    /// The context in which kernels of graphs run; NULL for the one that all share.
-    pub(super) graph_context: Cell<CUcontext>,
 }
 
 impl Share {
@@ -104,15 +102,7 @@ impl Share {
         let greens = GreenContexts::default();
         let name = name.to_owned();
         let in_flight = device.sync().join(&name);
-        Ok(Self {
-            device,
-            name,
-            in_flight,
-            tenant,
-            counts: Counts::default(),
-            greens,
-            graph_context: Cell::default(),
-        })
+        Ok(Self { device, name, in_flight, tenant, counts: Counts::default(), greens })
     }
 
     /// A green context of the provider's for streams on those SMs, for this share's life.

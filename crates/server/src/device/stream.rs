@@ -41,6 +41,8 @@ impl HostCallback {
 pub struct Stream {
     share: Rc<Share>,
     raw: CUstream,
+    /// The SMs that its blocks stay on, if not on all.
+    sms: Option<Range<u32>>,
     /// Something else than a kernel or a mark was submitted: what comes next may have to wait for more
     /// than what is recorded before it.
     broken: Cell<bool>,
@@ -56,12 +58,12 @@ impl Stream {
         // SAFETY: the local is written.
         unsafe { t.cuStreamCreateWithPriority(&mut raw, stream_flags::NON_BLOCKING, priority)? };
         made(&share.counts.streams);
-        Ok(Self::of(share, raw))
+        Ok(Self::of(share, raw, None))
     }
 
     /// Makes one whose blocks stay on some of the device's SMs.
     pub fn on_sms(share: &Rc<Share>, priority: i32, sms: Range<u32>) -> Result<Self, CudaError> {
-        let green = share.green_context(sms)?;
+        let green = share.green_context(sms.clone())?;
         let mut raw = CUstream::NULL;
         let t = share.device().table();
         // SAFETY: the local is written; the share keeps the green context for its life.
@@ -69,12 +71,17 @@ impl Stream {
             t.cuGreenCtxStreamCreate(&mut raw, green, stream_flags::NON_BLOCKING, priority)?;
         }
         made(&share.counts.streams);
-        Ok(Self::of(share, raw))
+        Ok(Self::of(share, raw, Some(sms)))
     }
 
-    fn of(share: &Rc<Share>, raw: CUstream) -> Self {
+    fn of(share: &Rc<Share>, raw: CUstream, sms: Option<Range<u32>>) -> Self {
         let (broken, numbered) = (Cell::new(false), Cell::new(false));
-        Self { share: share.clone(), raw, broken, numbered }
+        Self { share: share.clone(), raw, sms, broken, numbered }
+    }
+
+    /// The SMs that its blocks stay on, if not on all.
+    pub fn sms(&self) -> Option<&Range<u32>> {
+        self.sms.as_ref()
     }
 
     /// Says that what comes next may wait for more than what was launched before it.

@@ -7,7 +7,7 @@
 
 use super::Session;
 use super::graphs::{Graph, Uses};
-use crate::device::Condition;
+use crate::device::{Condition, GraphBuilder};
 use channel::request::{GraphCanChoose, GraphCondition, GraphConditional, GraphConditions};
 use cuda_api::constants::graph_conditional::ASSIGN_DEFAULT;
 use cuda_api::{CUresult, CudaError};
@@ -66,12 +66,14 @@ impl Session {
 
     /// Takes the bodies of a graph that is made ready, and of their own nodes: what they use is
     /// what it uses. An error is the first thing that was wrong with one of them.
-    pub(super) fn gather_bodies(&mut self, uses: &mut Uses) -> CUresult {
+    pub(super) fn gather_bodies(&mut self, whole: &mut GraphBuilder, uses: &mut Uses) -> CUresult {
         while let Some(word) = uses.bodies.pop() {
-            let Graph::Building { uses: body, failed, .. } = self.graphs.table.take(word)? else {
+            let graph = self.graphs.table.take(word)?;
+            let Graph::Building { builder, uses: body, failed } = graph else {
                 return Err(CudaError::INVALID_HANDLE);
             };
             failed?;
+            whole.take_body(builder);
             uses.join(body);
         }
         Ok(())

@@ -4,7 +4,9 @@
 //! pieces too, each of about as much predicted time as the client may have in flight. Graphs with
 //! conditional nodes or copies of arrays are not cut, nor are those whose nodes are not in an order of their edges.
 
-use crate::device::{BoxSide, CheckedRange, Function, GraphBuilder, GraphExec, LaunchShape, Share};
+use crate::device::{
+    BoxSide, CheckedRange, Function, GraphBuilder, LaunchShape, PlacedGraph, Share, Stream,
+};
 use cuda_api::CudaError;
 use scheduling::pieces;
 use std::rc::Rc;
@@ -32,7 +34,7 @@ impl Node {
 
 /// A piece.
 pub(super) struct Piece {
-    pub exec: GraphExec,
+    pub exec: PlacedGraph,
     pub kernels: u32,
     pub predicted_ns: u64,
 }
@@ -55,11 +57,12 @@ impl Recording {
         self.edges.extend(from.iter().map(|from| (u32::try_from(*from).unwrap_or(u32::MAX), node)));
     }
 
-    /// The pieces, of about `bound_ns` each; `kernels` are predicted times of its kernels, in order.
+    /// The pieces, of about `bound_ns` each, for launches in streams like that one; `kernels` are predicted times of its kernels, in order.
     /// None if the graph cannot be cut, or is short enough as it is.
     pub fn pieces(
         self,
         share: &Rc<Share>,
+        like: Option<&Stream>,
         kernels: impl Iterator<Item = u64>,
         bound_ns: u64,
     ) -> Result<Vec<Piece>, CudaError> {
@@ -100,7 +103,8 @@ impl Recording {
                 builder.add_edges(to as u32, &[from as u64])?;
             }
             let predicted_ns = times[range].iter().sum();
-            made.push(Piece { exec: builder.instantiate()?, kernels: count, predicted_ns });
+            let exec = PlacedGraph::new(builder, like)?;
+            made.push(Piece { exec, kernels: count, predicted_ns });
         }
         Ok(made)
     }

@@ -14,7 +14,7 @@ use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
 use super::{Session, boxes};
-use crate::device::{GraphBuilder, GraphExec};
+use crate::device::{GraphBuilder, PlacedGraph};
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::{
     BoxCopy, BoxEnd, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
@@ -108,7 +108,7 @@ pub(super) enum Graph {
         failed: CUresult,
     },
     Ready {
-        exec: GraphExec,
+        exec: PlacedGraph,
         uses: Uses,
         /// What is counted of its launches as a whole.
         meter: KernelMeter,
@@ -116,10 +116,6 @@ pub(super) enum Graph {
         tally: GraphTally,
         /// The same nodes in pieces, if it was cut.
         pieces: Vec<Piece>,
-        /// What it was made of, to be made anew for other SMs, where the provider has no tenants.
-        source: Option<GraphBuilder>,
-        /// State of the client's limits in which it was made.
-        limits_version: u32,
     },
 }
 
@@ -286,48 +282,38 @@ impl Session {
     pub(super) fn instantiate_graph(&mut self, request: GraphInstantiate) -> Result<(), CudaError> {
         let word = request.graph.0 as u64;
         let handle = self.graphs.table.handle(word)?;
-        let Graph::Building { builder, mut uses, failed } = self.graphs.table.take(word)? else {
+        let graph = self.graphs.table.take(word)?;
+        let Graph::Building { mut builder, mut uses, failed } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
         failed?;
-        self.gather_bodies(&mut uses)?;
+        self.gather_bodies(&mut builder, &mut uses)?;
+        let like = self.streams.on_share()?;
         let exec = match request.replaces {
-            CUgraphExec::NULL => builder.instantiate()?,
-            old => self.replace(old, &builder)?,
+            CUgraphExec::NULL => PlacedGraph::new(builder, like)?,
+            old => {
+                let Graph::Ready { exec, .. } = self.graphs.table.get_mut(old.0 as u64)? else {
+                    return Err(CudaError::INVALID_HANDLE);
+                };
+                let new = PlacedGraph::replacing(exec, builder, like)?;
+                self.graphs.table.take(old.0 as u64)?;
+                new
+            }
         };
         let pieces = match uses.recording.take() {
             Some(recording) => {
                 let bound_ns = self.link.scheduling.piece_ns();
                 let times = uses.counted.iter().map(|kernel| predicted_ns(kernel.prediction()));
-                recording.pieces(&self.share, times, bound_ns)?
+                recording.pieces(&self.share, like, times, bound_ns)?
             }
             None => Vec::new(),
         };
         let kernel = self.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
         let meter = KernelMeter::new(kernel);
-        let source = (!self.share.is_tenant()).then_some(builder);
-        let limits_version = self.limits_version;
         let tally = GraphTally::new(&uses.counted);
-        let ready = Graph::Ready { exec, uses, meter, tally, pieces, source, limits_version };
+        let ready = Graph::Ready { exec, uses, meter, tally, pieces };
         self.graphs.table.put(handle, ready);
         Ok(())
-    }
-
-    /// Makes a graph ready in the place of another one, which it takes over if the provider can.
-    fn replace(&mut self, old: CUgraphExec, new: &GraphBuilder) -> Result<GraphExec, CudaError> {
-        let updated = match self.graphs.table.get(old.0 as u64)? {
-            Graph::Ready { exec, .. } => exec.update(new).is_ok(),
-            Graph::Building { .. } => return Err(CudaError::INVALID_HANDLE),
-        };
-        if !updated {
-            let exec = new.instantiate()?;
-            self.graphs.table.take(old.0 as u64)?;
-            return Ok(exec);
-        }
-        match self.graphs.table.take(old.0 as u64)? {
-            Graph::Ready { exec, .. } => Ok(exec),
-            Graph::Building { .. } => Err(CudaError::INVALID_HANDLE),
-        }
     }
 
     /// Launches a graph piece by piece, each when the gate lets it through. False if it is not cut.
@@ -352,7 +338,8 @@ impl Session {
             if uses.may_print && !self.printing {
                 self.printing = self.common.printed.begin(&self.link);
             }
-            let Some(piece) = pieces.get(at) else { return Err(CudaError::INVALID_HANDLE) };
+            let Some(piece) = pieces.get_mut(at) else { return Err(CudaError::INVALID_HANDLE) };
+            piece.exec.place(&slot.stream)?;
             piece.exec.launch(&slot.stream)?;
             if self.meter.is_counting() {
                 slot.counters.launched(piece.kernels.into());
@@ -381,16 +368,11 @@ impl Session {
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let graph = self.graphs.table.get_mut(request.graph.0 as u64)?;
-        let Graph::Ready { exec, uses, meter, tally, source, limits_version, .. } = graph else {
+        let Graph::Ready { exec, uses, meter, tally, .. } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
-        if let Some(source) = source
-            && *limits_version != self.limits_version
-        {
-            source.move_kernels()?;
-            *exec = source.instantiate()?;
-        }
-        *limits_version = self.limits_version;
+        exec.place(&slot.stream)?;
+        let unkept = exec.take_unkept();
         uses.check(&self.memory)?;
         if uses.may_print && !self.printing {
             self.printing = self.common.printed.begin(&self.link);
@@ -421,7 +403,11 @@ impl Session {
             tally.launched();
             slot.counters.launched(uses.kernels.into());
         }
-        self.gate.submitted(slot, uses.kernels, predicted_ns)
+        self.gate.submitted(slot, uses.kernels, predicted_ns)?;
+        if let Some(error) = unkept {
+            self.say_unkept(Err(error));
+        }
+        Ok(())
     }
 
     /// What a graph's launch is predicted to take, ns; `None` if it need not ask.

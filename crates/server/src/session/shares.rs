@@ -1,7 +1,7 @@
 //! A client's share of the device's SMs and its priority, put into effect while it runs.
 //!
 //! Where the provider has tenants, the main thread tells it at once ([`Link::put_into_effect`]);
-//! elsewhere the session goes on with other streams and has its graphs made anew.
+//! elsewhere the session goes on with other streams, and its graphs follow these.
 
 use super::{Link, Session};
 use crate::device::Device;
@@ -29,9 +29,7 @@ impl Session {
         if self.share.is_tenant() {
             return;
         }
-        let terms = self.link.limits.terms();
-        let sms = terms.sms.clone();
-        let set = self.streams.set_terms(terms).and_then(|()| self.share.set_graph_sms(sms));
+        let set = self.streams.set_terms(self.link.limits.terms());
         self.say_unkept(set);
     }
 

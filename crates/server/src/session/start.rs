@@ -263,11 +263,6 @@ impl Session {
             spent: Spent::if_wanted(),
             limits_version: link.limits.version(),
         };
-        let of_graphs = match session.share.is_tenant() {
-            true => Ok(()),
-            false => session.share.set_graph_sms(link.limits.terms().sms),
-        };
-        session.say_unkept(of_graphs);
         session.welcome(&lease)?;
         session.lease = Some(lease);
         Ok(session)

@@ -296,6 +296,15 @@ impl Streams {
         Ok(())
     }
 
+    /// A stream on the SMs of the client's share, where streams keep that; `None` if it has all.
+    pub fn on_share(&mut self) -> Result<Option<&Stream>, CudaError> {
+        if self.share.is_tenant() || self.terms.sms.is_none() {
+            return Ok(None);
+        }
+        self.legacy()?;
+        Ok(Some(&self.table.get(LEGACY.to_word())?.stream))
+    }
+
     /// True if a stream can be made. Streams that are leaving count as long as they have work,
     /// so that a client cannot make streams without end.
     pub fn has_room(&self) -> bool {

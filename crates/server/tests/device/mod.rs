@@ -30,8 +30,8 @@ cuda_api::linked_symbols! {
     cuStreamDestroy_v2 cuStreamQuery cuStreamSynchronize cuStreamWaitEvent cuStreamWaitValue32_v2
     cuStreamWriteValue32_v2
     cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate
-    cuGreenCtxDestroy cuGreenCtxStreamCreate cuCtxFromGreenCtx cuGraphKernelNodeGetParams_v2
-    cuGraphKernelNodeSetParams_v2
+    cuGreenCtxDestroy cuGreenCtxStreamCreate cuStreamBeginCaptureToGraph cuStreamEndCapture
+    cuStreamGetCaptureInfo_v3 cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes cuGraphDestroyNode
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantPlaceVariables openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
     openmpsTenantLimit openmpsDeviceDescribe openmpsDeviceCodeStore openmpsTenantKernels openmpsTenantTrace openmpsTenantTraceTake

@@ -14,6 +14,7 @@ use super::graph_exec::GraphExec;
 use super::launch::read_parameters;
 use super::stream::UserData;
 use super::{Driver, devices, driver, thread};
+use crate::device::grid::SmMask;
 use crate::device::host::HostCall;
 use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
@@ -93,6 +94,18 @@ impl Backend for SoftGraphs {
 
     fn stream(self, stream: CUstream, per_thread: bool) -> Result<StreamKey> {
         self.0.stream_key(self.0.stream(stream, per_thread)?)
+    }
+
+    fn sms_of_stream(self, stream: CUstream, per_thread: bool) -> Result<SmMask> {
+        Ok(self.0.context_of_stream(stream, per_thread)?.sms())
+    }
+
+    fn sms_of_context(self, context: CUcontext) -> Result<SmMask> {
+        let context = match context.is_null() {
+            true => thread::current()?,
+            false => self.0.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?,
+        };
+        Ok(context.sms())
     }
 
     fn check_context(self) -> Result {

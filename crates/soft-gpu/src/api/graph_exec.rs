@@ -175,7 +175,9 @@ fn work_of(driver: &'static Driver, tenant: &Tenant, step: &Step) -> Result<Work
 }
 
 pub(super) fn prepared(driver: &'static Driver, node: &KernelNode) -> Result<Prepared> {
-    driver.prepare(node.function, &node.config(), |_| Ok(node.parameters.bytes.clone()))
+    let read = |_: &_| Ok(node.parameters.bytes.clone());
+    let prepared = driver.prepare(node.function, &node.config(), read)?;
+    prepared.on_sms(&driver.device, node.sms.clone())
 }
 
 fn submit(driver: &'static Driver, stream: Key<Stream>, work: &Work) -> Result {

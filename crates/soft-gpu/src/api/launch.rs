@@ -12,7 +12,7 @@ use super::function::Function;
 use super::graph::SoftGraphs;
 use super::{Driver, driver, exports};
 use crate::device::Device;
-use crate::device::grid::{Followers, KernelOp};
+use crate::device::grid::{Followers, KernelOp, SmMask};
 use crate::device::limits::*;
 use crate::device::memory::AllocationKind;
 use crate::device::occupancy::BlockNeed;
@@ -130,9 +130,32 @@ pub(crate) struct Prepared {
     params: Box<[u8]>,
     /// If the kernel may ask the device for something.
     nesting: Option<Nesting>,
+    /// SMs for its blocks, if they are not the stream's.
+    sms: Option<SmMask>,
 }
 
 impl Prepared {
+    /// On those SMs, whatever stream it is put into.
+    ///
+    /// # Errors
+    /// As of [`Prepared::submit`] in a stream on them.
+    pub(super) fn on_sms(self, device: &Device, sms: SmMask) -> Result<Self> {
+        self.check_room(sms.as_ref().map_or(device.settings.sms, |sms| sms.len() as u32))?;
+        Ok(Self { sms: Some(sms), ..self })
+    }
+
+    /// Whether so many SMs have room for what must be there at once.
+    fn check_room(&self, sms: u32) -> Result {
+        let blocks = u64::from(self.blocks_per_sm) * u64::from(sms);
+        if self.request.cluster.is_some_and(|cluster| cluster.count() > blocks) {
+            return Err(Error::INVALID_CLUSTER_SIZE);
+        }
+        match self.request.cooperative && self.request.grid.count() > blocks {
+            true => Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE),
+            false => Ok(()),
+        }
+    }
+
     /// Puts the launch into a stream.
     ///
     /// # Errors
@@ -141,17 +164,8 @@ impl Prepared {
     /// have no room for a cluster.
     pub(crate) fn submit(self, driver: &Driver, stream: Key<Stream>) -> Result {
         let tenant = driver.working_tenant()?;
-        if let Some(cluster) = self.request.cluster {
-            let sms = driver.device.stream_sms(stream)?;
-            if cluster.count() > u64::from(self.blocks_per_sm) * u64::from(sms) {
-                return Err(Error::INVALID_CLUSTER_SIZE);
-            }
-        }
-        if self.request.cooperative {
-            let sms = driver.device.stream_sms(stream)?;
-            if self.request.grid.count() > u64::from(self.blocks_per_sm) * u64::from(sms) {
-                return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
-            }
+        if self.sms.is_none() && (self.request.cluster.is_some() || self.request.cooperative) {
+            self.check_room(driver.device.stream_sms(stream)?)?;
         }
         let workspace = match self.request.cooperative {
             true => driver.new_workspace(&tenant)?,
@@ -193,6 +207,7 @@ impl Prepared {
             need: self.need,
             priority: self.request.priority,
             followers: children.map(|children| children as Arc<dyn Followers>),
+            sms: self.sms.map(|sms| device.sms_of(tenant, sms)),
             submitted_ns: 0,
         }))
     }
@@ -234,7 +249,7 @@ impl Driver {
         let (need, blocks_per_sm) = request.check(function, &self.device.settings)?;
         request.cluster = request.cluster(function)?;
         let (params, kernel) = (params(function)?, function.kernel.clone());
-        Ok(Prepared { kernel, request, need, blocks_per_sm, params, nesting })
+        Ok(Prepared { kernel, request, need, blocks_per_sm, params, nesting, sms: None })
     }
 
     fn launch(

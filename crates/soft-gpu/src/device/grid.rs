@@ -36,6 +36,8 @@ pub struct KernelOp {
     pub need: BlockNeed,
     /// Its own priority, if it has another one than its stream.
     pub priority: Option<i32>,
+    /// SMs on which its blocks may be placed, if not its stream's.
+    pub sms: Option<SmMask>,
     /// What its threads may ask to be done when it has ended.
     pub followers: Option<Arc<dyn Followers>>,
     /// When it came to its stream, ns; 0 while nothing is traced.

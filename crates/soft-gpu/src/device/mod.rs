@@ -220,7 +220,7 @@ impl Device {
 
     /// The SMs of a stream of a tenant, given those of its device that it may use: `None` if there is
     /// one device and it may use all.
-    pub(super) fn sms_of(&self, tenant: &Tenant, wanted: grid::SmMask) -> grid::SmMask {
+    pub(crate) fn sms_of(&self, tenant: &Tenant, wanted: grid::SmMask) -> grid::SmMask {
         if self.count() == 1 {
             return wanted;
         }

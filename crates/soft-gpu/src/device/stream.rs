@@ -255,7 +255,8 @@ impl Core {
         match op {
             Op::Kernel(op) => {
                 stream.works += 1;
-                let (tenant, sms) = (stream.tenant.clone(), stream.sms.clone());
+                let tenant = stream.tenant.clone();
+                let sms = op.sms.clone().unwrap_or_else(|| stream.sms.clone());
                 let grid = self.start_grid(key, tenant, sms, op);
                 if let Some(stream) = self.streams.get_mut(key) {
                     stream.head = Head::Kernel(grid);

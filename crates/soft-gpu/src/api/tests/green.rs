@@ -1,5 +1,6 @@
 //! Green contexts: blocks stay on the SMs that a context was made of.
 
+use super::super::graph::*;
 use super::super::green::*;
 use super::super::resource::*;
 use super::*;
@@ -16,16 +17,64 @@ again: add.u32 %i, %i, 1; setp.lt.u32 %q, %i, 2000; @%q bra again;
 
 /// Threads of 64 blocks of 32 that ran on each SM when they were launched in that stream.
 fn threads_by_sm(stream: CUstream) -> Vec<u32> {
+    threads_of(|function, params| {
+        let none = std::ptr::null_mut();
+        cu!(cuLaunchKernel(function, 64, 1, 1, 32, 1, 1, 0, stream, params, none)).unwrap();
+        cu!(cuStreamSynchronize(stream)).unwrap();
+    })
+}
+
+/// The same by a graph's node: captured in a stream of a green context, or added to the graph with the
+/// function and, in vain, a context beside it; launched in another stream.
+fn threads_of_graph(stream: CUstream, launched_in: CUstream) -> Vec<u32> {
+    threads_of(|function, params| {
+        let none = std::ptr::null_mut();
+        let (mut made, mut exec) = (CUgraph::NULL, CUgraphExec::NULL);
+        match stream.is_null() {
+            false => {
+                cu!(cuStreamBeginCapture_v2(stream, 2)).unwrap();
+                cu!(cuLaunchKernel(function, 64, 1, 1, 32, 1, 1, 0, stream, params, none)).unwrap();
+                cu!(cuStreamEndCapture(stream, &mut made)).unwrap();
+            }
+            true => {
+                let (mut ctx, mut green, mut node) =
+                    (CUcontext::NULL, CUgreenCtx::NULL, CUgraphNode::NULL);
+                cu!(cuStreamGetGreenCtx(launched_in, &mut green)).unwrap();
+                cu!(cuCtxFromGreenCtx(&mut ctx, green)).unwrap();
+                let v1 = CUDA_KERNEL_NODE_PARAMS_v1 {
+                    func: function,
+                    gridDimX: 64,
+                    gridDimY: 1,
+                    gridDimZ: 1,
+                    blockDimX: 32,
+                    blockDimY: 1,
+                    blockDimZ: 1,
+                    sharedMemBytes: 0,
+                    kernelParams: params,
+                    extra: none,
+                };
+                let params = CUDA_KERNEL_NODE_PARAMS { v1, kern: CUkernel::NULL, ctx };
+                cu!(cuGraphCreate(&mut made, 0)).unwrap();
+                cu!(cuGraphAddKernelNode_v2(&mut node, made, std::ptr::null(), 0, &params))
+                    .unwrap();
+            }
+        }
+        cu!(cuGraphInstantiateWithFlags(&mut exec, made, 0)).unwrap();
+        cu!(cuGraphLaunch(exec, launched_in)).unwrap();
+        cu!(cuStreamSynchronize(launched_in)).unwrap();
+        cu!(cuGraphExecDestroy(exec)).unwrap();
+        cu!(cuGraphDestroy(made)).unwrap();
+    })
+}
+
+fn threads_of(launch: impl FnOnce(CUfunction, *mut *mut c_void)) -> Vec<u32> {
     let (mut module, mut function) = (CUmodule::NULL, CUfunction::NULL);
     cu!(cuModuleLoadData(&mut module, PTX.as_ptr().cast())).unwrap();
     cu!(cuModuleGetFunction(&mut function, module, c"where".as_ptr())).unwrap();
     let mut counts = allocate(4096);
     cu!(cuMemsetD8_v2(counts, 0, 4096)).unwrap();
     let mut params = [std::ptr::from_mut(&mut counts).cast::<c_void>()];
-    let none = std::ptr::null_mut();
-    cu!(cuLaunchKernel(function, 64, 1, 1, 32, 1, 1, 0, stream, params.as_mut_ptr(), none))
-        .unwrap();
-    cu!(cuStreamSynchronize(stream)).unwrap();
+    launch(function, params.as_mut_ptr());
     let mut words = vec![0u32; 1024];
     cu!(cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), counts, 4096)).unwrap();
     cu!(cuModuleUnload(module)).unwrap();
@@ -76,6 +125,11 @@ fn blocks_stay_on_the_sms_of_their_green_context() {
     cu!(cuGreenCtxStreamCreate(&mut stream, green, 1, 0)).unwrap();
     let ran = threads_by_sm(stream);
     assert_eq!(ran[4..8].iter().sum::<u32>(), 64 * 32, "{:?}", &ran[..16]);
+
+    // A graph's kernels have the SMs of the stream that captured them, wherever it is launched.
+    assert_eq!(threads_of_graph(stream, CUstream::NULL)[4..8].iter().sum::<u32>(), 64 * 32);
+    let elsewhere = threads_of_graph(CUstream::NULL, stream);
+    assert!(elsewhere[4..8].iter().sum::<u32>() < 64 * 32, "{:?}", &elsewhere[..16]);
 
     // A grid that waits for itself must find room on these SMs alone.
     let most = cooperative_blocks_max(stream);

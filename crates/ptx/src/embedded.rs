@@ -13,8 +13,9 @@ use crate::text_in_binary;
 
 /// Sections in which nvcc puts fatbins: of whole programs, and of relocatable device code.
 const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
-/// Starts of the names of sections in which programs have their data, and perhaps text.
-const DATA_SECTIONS: [&str; 2] = [".rodata", ".data"];
+/// Starts of the names of sections in which programs have their data, and perhaps text, or fatbins
+/// that they load by themselves, as cuFFT does.
+const DATA_SECTIONS: [&str; 4] = [".rodata", ".data", ".lrodata", ".ldata"];
 /// Fatbins in a section start at multiples of this.
 const FATBIN_ALIGN: usize = 8;
 
@@ -73,6 +74,7 @@ pub fn texts(bytes: &[u8]) -> Result<Vec<Text>, EmbeddedError> {
                 }
                 let data = |name: &str| DATA_SECTIONS.iter().any(|start| name.starts_with(start));
                 for section in sections.iter().filter(|section| data(section.name)) {
+                    found.data(section.content);
                     for bytes in text_in_binary::texts(section.content) {
                         found.texts.push(Text { architecture: None, bytes: bytes.to_vec() });
                     }
@@ -140,6 +142,25 @@ impl Found {
         Ok(())
     }
 
+    /// Fatbins among other data. What only looks like one is data.
+    fn data(&mut self, content: &[u8]) {
+        let mut at = 0;
+        while let Some(rest) = content.get(at..).filter(|rest| rest.len() >= HEADER_BYTES) {
+            let length = match kind_of(rest) {
+                Some(ImageKind::Fatbin) => self.fatbin_at(rest).unwrap_or(0),
+                _ => 0,
+            };
+            at = (at + length.max(1)).next_multiple_of(FATBIN_ALIGN);
+        }
+    }
+
+    /// The fatbin that `bytes` begin with; how long it is.
+    fn fatbin_at(&mut self, bytes: &[u8]) -> Result<usize, FatbinError> {
+        self.fatbin(&Fatbin::read(bytes)?)?;
+        // Just read, so its length lies in the section.
+        Ok(crate::fatbin::length(bytes)? as usize)
+    }
+
     /// Fatbins one behind the other.
     fn section(&mut self, content: &[u8]) -> Result<(), FatbinError> {
         let mut at = 0;
@@ -149,10 +170,7 @@ impl Found {
                 at += FATBIN_ALIGN;
                 continue;
             }
-            self.fatbin(&Fatbin::read(rest)?)?;
-            // Just read, so its length lies in the section.
-            let length = crate::fatbin::length(rest)? as usize;
-            at = (at + length).next_multiple_of(FATBIN_ALIGN);
+            at = (at + self.fatbin_at(rest)?).next_multiple_of(FATBIN_ALIGN);
         }
         Ok(())
     }

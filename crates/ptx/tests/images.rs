@@ -216,7 +216,7 @@ fn the_ptx_of_a_file_is_found() {
     section.resize(section.len().next_multiple_of(8) + 8, 0);
     section.extend(LZ4);
     let program = program_with(".nv_fatbin", &section);
-    assert_eq!(architectures(&program), [both.clone(), both].concat());
+    assert_eq!(architectures(&program), [both.clone(), both.clone()].concat());
     for text in texts(&program).unwrap() {
         ptx::parse_bytes(&text.bytes).unwrap();
     }
@@ -227,7 +227,15 @@ fn the_ptx_of_a_file_is_found() {
     assert_eq!(refused(&program_with(".nv_fatbin", &empty)), NOTHING);
     let cubin = Fatbin::read(ZSTD).unwrap().cubin_for(90).unwrap().payload().unwrap().into_owned();
     assert_eq!(refused(&cubin), "no PTX in it, only machine code for sm_90");
-    assert_eq!(refused(&program_with(".data", &section)), NOTHING);
+    // Among data, as libraries have them that choose by themselves; what is cut off is none.
+    let data = [b"otherdata\0\0\0\0\0\0\0", &ZSTD[..64], &section].concat();
+    for name in [".data", ".ldata", ".lrodata", ".data.rel.ro"] {
+        assert_eq!(
+            architectures(&program_with(name, &data)),
+            [both.clone(), both.clone()].concat()
+        );
+    }
+    assert_eq!(refused(&program_with(".debug_str", &section)), NOTHING);
     // As text, in whatever data.
     let text = b"words.version 8.0\n.target sm_80\n.entry k() { ret; }more words".as_slice();
     for section in [".rodata", ".rodata.str1.1", ".data.rel.ro"] {

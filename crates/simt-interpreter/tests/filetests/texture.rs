@@ -269,6 +269,14 @@ fn integers_are_read_as_they_are_or_scaled() {
     let scaled = Descriptor { scaled: true, ..bytes };
     let got = Rig::new(set, scaled, &texels).floats(TEX2, [0.0; 4]);
     assert_eq!(got, [0.0, 128.0 / 255.0, 1.0, 0.2]);
+    // What is no colour is linear already, and whole numbers are what they are.
+    let colours = Descriptor { texel: Texel::Srgb8, ..scaled };
+    for set in ALL_SETS {
+        let got = Rig::new(set, colours, &texels).floats(TEX2, [0.0; 4]);
+        assert_eq!((got[0], got[2], got[3]), (0.0, 1.0, 0.2));
+        assert!((got[1] - 0.215_860_5).abs() < 1e-7, "{got:?}");
+        assert_eq!(Rig::new(set, colours, &texels).run(whole, [0; 4]).unwrap(), [0, 128, 255, 51]);
+    }
     let signed = Descriptor { texel: Texel::S8, ..bytes };
     let negative = "tex.2d.v4.s32.f32 {%x, %y, %z, %w}, [%t, {%a, %b}]";
     let got = Rig::new(set, signed, &texels).run(negative, [0; 4]).unwrap();

@@ -16,8 +16,17 @@ const THREADS: u32 = 64 + 21;
 /// Words of a thread's input: layer, three coordinates, level, choice.
 const WORDS: usize = 6;
 
-const TEXELS: [Texel; 8] =
-    [Texel::U8, Texel::U16, Texel::U32, Texel::S8, Texel::S16, Texel::S32, Texel::F16, Texel::F32];
+const TEXELS: [Texel; 9] = [
+    Texel::U8,
+    Texel::U16,
+    Texel::U32,
+    Texel::S8,
+    Texel::S16,
+    Texel::S32,
+    Texel::F16,
+    Texel::F32,
+    Texel::Srgb8,
+];
 const MODES: [AddressMode; 4] =
     [AddressMode::Wrap, AddressMode::Clamp, AddressMode::Mirror, AddressMode::Border];
 

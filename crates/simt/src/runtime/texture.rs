@@ -27,16 +27,55 @@ pub enum Texel {
     S32,
     F16,
     F32,
+    /// As U8; scaled, the first three channels are sRGB's and become linear.
+    Srgb8,
+}
+
+/// What sRGB's 256 values are of the brightest, as linear numbers.
+pub static LINEAR_OF_SRGB: [f32; 256] = {
+    let mut table = [0.0; 256];
+    let mut value = 0;
+    while value < 256 {
+        let part = value as f64 / 255.0;
+        table[value] = match part <= 0.04045 {
+            true => part / 12.92,
+            false => to_the_2_4((part + 0.055) / 1.055),
+        } as f32;
+        value += 1;
+    }
+    table
+};
+
+/// A positive number of at most 1 to the power of 2.4: its square times the fifth root of that.
+const fn to_the_2_4(number: f64) -> f64 {
+    let square = number * number;
+    let mut root = 1.0f64;
+    let mut step = 0;
+    // From above, Newton's steps only come nearer.
+    while step < 64 {
+        root = (4.0 * root + square / (root * root * root * root)) / 5.0;
+        step += 1;
+    }
+    square * root
 }
 
 impl Texel {
-    const ALL: [Self; 8] =
-        [Self::U8, Self::U16, Self::U32, Self::S8, Self::S16, Self::S32, Self::F16, Self::F32];
+    const ALL: [Self; 9] = [
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::S8,
+        Self::S16,
+        Self::S32,
+        Self::F16,
+        Self::F32,
+        Self::Srgb8,
+    ];
 
     /// Bytes of one channel.
     pub fn bytes(self) -> u32 {
         match self {
-            Self::U8 | Self::S8 => 1,
+            Self::U8 | Self::S8 | Self::Srgb8 => 1,
             Self::U16 | Self::S16 | Self::F16 => 2,
             Self::U32 | Self::S32 | Self::F32 => 4,
         }
@@ -232,6 +271,19 @@ mod tests {
         other[49] = 3;
         assert_eq!(Descriptor::from_bytes(&other), None);
         assert_eq!(Descriptor::from_bytes(&[0; Descriptor::BYTES]), None);
+    }
+
+    #[test]
+    fn srgb_becomes_linear() {
+        assert_eq!((LINEAR_OF_SRGB[0], LINEAR_OF_SRGB[255]), (0.0, 1.0));
+        for (value, linear) in LINEAR_OF_SRGB.iter().enumerate() {
+            let part = value as f64 / 255.0;
+            let exact = match part <= 0.04045 {
+                true => part / 12.92,
+                false => ((part + 0.055) / 1.055).powf(2.4),
+            };
+            assert!((f64::from(*linear) - exact).abs() <= 1e-7 * exact, "{value}: {linear}");
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ use crate::error::{Error, Result};
 const READ_AS_INTEGER: u32 = 1;
 /// CU_TRSF_NORMALIZED_COORDINATES.
 const NORMALIZED_COORDINATES: u32 = 2;
+/// CU_TRSF_SRGB: for unsigned 8-bit channels that are scaled, else without effect.
+const SRGB: u32 = 0x10;
 /// CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION: nothing to disable.
 const DISABLE_TRILINEAR: u32 = 0x20;
 /// CU_TRSF_SEAMLESS_CUBEMAP.
@@ -210,7 +212,8 @@ impl Driver {
         view: Option<&CUDA_RESOURCE_VIEW_DESC>,
     ) -> Result<Descriptor> {
         // Seams of cubes are no different here: filtering stays on a face.
-        let known = READ_AS_INTEGER | NORMALIZED_COORDINATES | DISABLE_TRILINEAR | SEAMLESS_CUBEMAP;
+        const FILTERING: u32 = DISABLE_TRILINEAR | SEAMLESS_CUBEMAP;
+        let known = READ_AS_INTEGER | NORMALIZED_COORDINATES | SRGB | FILTERING;
         if texture.flags & !known != 0 || texture.filterMode > 1 || texture.mipmapFilterMode > 1 {
             return Err(Error::INVALID_VALUE);
         }
@@ -223,6 +226,9 @@ impl Driver {
         }
         let small = object.texel.bytes() < 4 && object.texel != Texel::F16;
         object.scaled = small && texture.flags & READ_AS_INTEGER == 0;
+        if object.scaled && object.texel == Texel::U8 && texture.flags & SRGB != 0 {
+            object.texel = Texel::Srgb8;
+        }
         if resource.resType == resource_type::LINEAR {
             // Only whole texels can be asked for, and there is nothing outside.
             object.address = [AddressMode::Border; 3];

@@ -8,13 +8,21 @@ use crate::ops::half::widen16;
 use crate::ops::memory;
 use simt::ir::op::{Space, TextureOp};
 use simt::kernel::FaultKind;
-use simt::runtime::texture::{AddressMode, Descriptor, Texel};
+use simt::runtime::texture::{AddressMode, Descriptor, LINEAR_OF_SRGB, Texel};
 
 /// A texel's channels, as the bits of what the instruction asked for.
 pub(super) type Channels = [u32; 4];
 
-/// Bits of one channel: an f32, or an integer extended.
-fn channel(texel: Texel, bytes: &[u8], floats: bool, scaled: bool) -> u32 {
+/// Bits of channel `number`: an f32, or an integer extended.
+fn channel(texel: Texel, number: usize, bytes: &[u8], floats: bool, scaled: bool) -> u32 {
+    // Of colours only: how much they cover is linear.
+    let texel = match texel {
+        Texel::Srgb8 if floats && scaled && number < 3 => {
+            return LINEAR_OF_SRGB[usize::from(bytes[0])].to_bits();
+        }
+        Texel::Srgb8 => Texel::U8,
+        texel => texel,
+    };
     let mut word = [0; 4];
     word[..bytes.len()].copy_from_slice(bytes);
     let bits = u32::from_le_bytes(word);
@@ -28,7 +36,7 @@ fn channel(texel: Texel, bytes: &[u8], floats: bool, scaled: bool) -> u32 {
         Texel::S16 if floats && scaled => number((f32::from(bits as i16) / 32767.0).max(-1.0)),
         Texel::S8 => bits as i8 as i32 as u32,
         Texel::S16 => bits as i16 as i32 as u32,
-        Texel::U8 | Texel::U16 | Texel::U32 | Texel::S32 => bits,
+        Texel::U8 | Texel::U16 | Texel::U32 | Texel::S32 | Texel::Srgb8 => bits,
     }
 }
 
@@ -206,7 +214,7 @@ impl Sample<'_, '_> {
         let mut channels = [0, 0, 0, one];
         let step = d.texel.bytes() as usize;
         for (i, channels) in channels.iter_mut().enumerate().take(usize::from(d.channels)) {
-            *channels = channel(d.texel, &bytes[step * i..][..step], self.op.floats, d.scaled);
+            *channels = channel(d.texel, i, &bytes[step * i..][..step], self.op.floats, d.scaled);
         }
         Ok(channels)
     }

@@ -403,7 +403,7 @@ impl SurfaceAccess {
 fn converted(texel: Texel, value: u32) -> u32 {
     let signed = |least: i32, most: i32| (value as i32).clamp(least, most) as u32;
     match texel {
-        Texel::U8 => value.min(u8::MAX.into()),
+        Texel::U8 | Texel::Srgb8 => value.min(u8::MAX.into()),
         Texel::U16 => value.min(u16::MAX.into()),
         Texel::S8 => signed(i8::MIN.into(), i8::MAX.into()),
         Texel::S16 => signed(i16::MIN.into(), i16::MAX.into()),

@@ -15,7 +15,7 @@ use super::wide::avx2::Avx2;
 use super::wide::avx512::Avx512;
 use super::wide::{LANES_MAX, Row, Wide};
 use crate::ops::map::Target;
-use simt::runtime::texture::Texel;
+use simt::runtime::texture::{LINEAR_OF_SRGB, Texel};
 
 /// What makes channels of a footprint and writes those of the lanes in the mask: to each of four
 /// places, a lane behind the other.
@@ -34,14 +34,16 @@ mod kind {
     pub(super) const S16: u8 = 3;
     pub(super) const WORD: u8 = 4;
     pub(super) const HALF: u8 = 5;
-    /// Added to the first four: scaled to numbers up to 1.
+    /// Always scaled.
+    pub(super) const SRGB: u8 = 6;
+    /// Added to others than words and halves: scaled to numbers up to 1.
     pub(super) const SCALED: u8 = 8;
 }
 
 /// Bytes of a channel.
 const fn bytes_of(kind: u8) -> usize {
     match kind & 7 {
-        kind::U8 | kind::S8 => 1,
+        kind::U8 | kind::S8 | kind::SRGB => 1,
         kind::U16 | kind::S16 | kind::HALF => 2,
         _ => 4,
     }
@@ -88,10 +90,10 @@ unsafe fn channel<W: Wide, const KIND: u8, const EXACT: bool>(words: &[W::I; 4],
         let bytes = bytes_of(KIND);
         let word = words[i * bytes / 4];
         let whole = match (KIND & 7, i * bytes % 4) {
-            (kind::U8, 0) => W::and(word, W::int(0xff)),
-            (kind::U8, 1) => W::and(W::shr::<8>(word), W::int(0xff)),
-            (kind::U8, 2) => W::and(W::shr::<16>(word), W::int(0xff)),
-            (kind::U8, _) => W::shr::<24>(word),
+            (kind::U8 | kind::SRGB, 0) => W::and(word, W::int(0xff)),
+            (kind::U8 | kind::SRGB, 1) => W::and(W::shr::<8>(word), W::int(0xff)),
+            (kind::U8 | kind::SRGB, 2) => W::and(W::shr::<16>(word), W::int(0xff)),
+            (kind::U8 | kind::SRGB, _) => W::shr::<24>(word),
             (kind::S8, 0) => W::sar::<24>(W::shl::<24>(word)),
             (kind::S8, 1) => W::sar::<24>(W::shl::<16>(word)),
             (kind::S8, 2) => W::sar::<24>(W::shl::<8>(word)),
@@ -108,9 +110,14 @@ unsafe fn channel<W: Wide, const KIND: u8, const EXACT: bool>(words: &[W::I; 4],
         if KIND & kind::SCALED == 0 {
             return whole;
         }
+        if KIND & 7 == kind::SRGB && i < 3 {
+            let mut row = Row([0; LANES_MAX]);
+            W::store(row.0.as_mut_ptr(), whole);
+            return W::gather::<4>(LINEAR_OF_SRGB.as_ptr().cast(), &row);
+        }
         let number = W::to_float(whole);
         W::as_int(match KIND & 7 {
-            kind::U8 => divided::<W>(number, 255.0),
+            kind::U8 | kind::SRGB => divided::<W>(number, 255.0),
             kind::U16 => divided::<W>(number, 65535.0),
             kind::S8 => W::max_f(divided::<W>(number, 127.0), W::float(-1.0)),
             _ => W::max_f(divided::<W>(number, 32767.0), W::float(-1.0)),
@@ -445,6 +452,7 @@ macro_rules! compiled {
                 const SS8: u8 = kind::S8 | kind::SCALED;
                 const SU16: u8 = kind::U16 | kind::SCALED;
                 const SS16: u8 = kind::S16 | kind::SCALED;
+                const SRGB: u8 = kind::SRGB | kind::SCALED;
                 Some(match (blends, kind) {
                     (false, kind::U8) => by_channels!(one, kind::U8, channels),
                     (false, kind::S8) => by_channels!(one, kind::S8, channels),
@@ -456,6 +464,8 @@ macro_rules! compiled {
                     (false, SS8) => by_channels!(one, SS8, channels),
                     (false, SU16) => by_channels!(one, SU16, channels),
                     (false, SS16) => by_channels!(one, SS16, channels),
+                    (false, SRGB) => by_channels!(one, SRGB, channels),
+                    (true, SRGB) => by_channels!(several, SRGB, channels),
                     (true, SU8) => by_channels!(several, SU8, channels),
                     (true, SS8) => by_channels!(several, SS8, channels),
                     (true, SU16) => by_channels!(several, SU16, channels),
@@ -484,14 +494,15 @@ pub(super) fn pick(
     blends: bool,
 ) -> Option<Texels> {
     let kind = match texel {
-        Texel::U8 => kind::U8,
+        Texel::Srgb8 if scaled => kind::SRGB,
+        Texel::U8 | Texel::Srgb8 => kind::U8,
         Texel::S8 => kind::S8,
         Texel::U16 => kind::U16,
         Texel::S16 => kind::S16,
         Texel::U32 | Texel::S32 | Texel::F32 => kind::WORD,
         Texel::F16 => kind::HALF,
     };
-    let scaled = if scaled && kind <= kind::S16 { kind::SCALED } else { 0 };
+    let scaled = if scaled && !matches!(kind, kind::WORD | kind::HALF) { kind::SCALED } else { 0 };
     match target {
         #[cfg(target_arch = "x86_64")]
         Target::Avx512 => for_avx512::pick(kind | scaled, channels, blends),

@@ -117,3 +117,48 @@ fn kernels_read_textures_and_surfaces() {
     cu!(cuModuleUnload(module)).unwrap();
     cu!(cuArrayDestroy(array)).unwrap();
 }
+
+#[test]
+fn colours_of_srgb_are_read_as_linear_ones() {
+    let _watchdog = start();
+    let texel = [0u8, 128, 255, 51];
+    let memory = allocate(512);
+    cu!(cuMemcpyHtoD_v2(memory, texel.as_ptr().cast(), 4)).unwrap();
+    // Rows of memory: one texel of four unsigned bytes.
+    let mut resource = CUDA_RESOURCE_DESC { resType: 3, ..Default::default() };
+    resource.resource[..5].copy_from_slice(&[memory.0, 0x01 | 4 << 32, 1, 1, 512]);
+    let text = std::ffi::CString::new(
+        ".version 8.0\n.target sm_80\n.address_size 64\n\
+         .visible .entry colour(.param .u64 t, .param .u64 out)\n{\n\
+         .reg .b64 %t, %out;\n.reg .f32 %x, %r<4>;\n\
+         ld.param.u64 %t, [t];\nld.param.u64 %out, [out];\nmov.f32 %x, 0f00000000;\n\
+         tex.2d.v4.f32.f32 {%r0, %r1, %r2, %r3}, [%t, {%x, %x}];\n\
+         st.global.v4.f32 [%out], {%r0, %r1, %r2, %r3};\nret;\n}\n",
+    )
+    .unwrap();
+    let (mut module, mut function) = (CUmodule::NULL, CUfunction::NULL);
+    cu!(cuModuleLoadData(&mut module, text.as_ptr().cast())).unwrap();
+    cu!(cuModuleGetFunction(&mut function, module, c"colour".as_ptr())).unwrap();
+    let out = allocate(16);
+    let mut read = |flags| {
+        let mut texture = 0;
+        let described = CUDA_TEXTURE_DESC { flags, ..Default::default() };
+        cu!(cuTexObjectCreate(&mut texture, &resource, &described, null_mut())).unwrap();
+        let mut parameters = [texture, out.0];
+        let mut params = parameters.each_mut().map(|p| std::ptr::from_mut(p).cast::<c_void>());
+        let (at, none) = (params.as_mut_ptr(), null_mut());
+        cu!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, CUstream::NULL, at, none)).unwrap();
+        let mut results = [0f32; 4];
+        cu!(cuMemcpyDtoH_v2(results.as_mut_ptr().cast(), out, 16)).unwrap();
+        cu!(cuTexObjectDestroy(texture)).unwrap();
+        results
+    };
+    const SRGB: u32 = 0x10;
+    assert_eq!(read(0), [0.0, 128.0 / 255.0, 1.0, 0.2]);
+    let colour = read(SRGB);
+    assert!((colour[1] - 0.215_860_5).abs() < 1e-7, "{colour:?}");
+    assert_eq!((colour[0], colour[2], colour[3]), (0.0, 1.0, 0.2));
+    cu!(cuModuleUnload(module)).unwrap();
+    cu!(cuMemFree_v2(memory)).unwrap();
+    cu!(cuMemFree_v2(out)).unwrap();
+}

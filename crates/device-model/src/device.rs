@@ -20,23 +20,31 @@ pub struct Resident {
     pub block_ns: u64,
     /// Priority of its stream; smaller numbers go first.
     pub priority: i32,
-    /// Room, in threads, that its blocks must leave free.
+    /// Room, in threads, that its blocks and all others with such a bound keep off together: they run in
+    /// a green context. 0: they run anywhere.
     pub keep_free: u64,
+    /// Blocks that have ended since places were given.
+    pub ended: u32,
 }
 
 /// Blocks that were given places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placed {
     /// Of which kernel.
     pub kernel: KernelId,
     /// How many.
     pub blocks: u32,
+    /// How full the SMs are that they may be on, 0 to 1, with them.
+    pub fullness: f64,
 }
 
-/// The room of all SMs.
+/// The room of all SMs, in threads.
 #[derive(Debug)]
 pub struct Room {
+    all: u64,
     free: u64,
+    /// What blocks in green contexts have.
+    green: u64,
     kernels: BTreeMap<KernelId, Resident>,
     /// Those that have blocks to place, the first to be served first.
     queue: BTreeMap<(i32, KernelId), ()>,
@@ -45,8 +53,8 @@ pub struct Room {
 impl Room {
     /// An idle device.
     pub fn new(sms: u32, threads_per_sm: u32) -> Self {
-        let free = u64::from(sms) * u64::from(threads_per_sm);
-        Self { free, kernels: BTreeMap::new(), queue: BTreeMap::new() }
+        let all = u64::from(sms) * u64::from(threads_per_sm);
+        Self { all, free: all, green: 0, kernels: BTreeMap::new(), queue: BTreeMap::new() }
     }
 
     /// A kernel starts.
@@ -60,30 +68,52 @@ impl Room {
         self.kernels.get(&id)
     }
 
-    /// Gives places to blocks, by priority and then in the order of starts, as long as there is room.
+    /// Gives places to blocks, as long as there is room. What blocks in a green context have left goes to the
+    /// next ones of their kernel, whatever waits elsewhere: priorities order the kernels of one context. The
+    /// rest goes by priority and then in the order of starts.
     pub fn place(&mut self) -> Vec<Placed> {
         let mut placed = Vec::new();
         let mut done = Vec::new();
-        for key @ (_, id) in self.queue.keys() {
-            if self.free == 0 {
-                break;
+        for own in [true, false] {
+            for key @ (_, id) in self.queue.keys() {
+                if self.free == 0 {
+                    break;
+                }
+                let Some(kernel) = self.kernels.get_mut(id) else { continue };
+                let is_green = kernel.keep_free > 0;
+                let most = match own {
+                    true if is_green => std::mem::take(&mut kernel.ended),
+                    true => continue,
+                    false => u32::MAX,
+                };
+                let bound = match is_green {
+                    true => self.all.saturating_sub(kernel.keep_free + self.green),
+                    false => self.free,
+                };
+                let room = self.free.min(bound) / u64::from(kernel.threads);
+                let room = u32::try_from(room).unwrap_or(u32::MAX);
+                let blocks = room.min(most).min(kernel.waiting);
+                if blocks == 0 {
+                    continue;
+                }
+                let threads = u64::from(blocks) * u64::from(kernel.threads);
+                self.free -= threads;
+                self.green += if is_green { threads } else { 0 };
+                kernel.waiting -= blocks;
+                kernel.running += blocks;
+                let (used, room) = match is_green {
+                    true => (self.green, self.all.saturating_sub(kernel.keep_free)),
+                    false => (self.all - self.free - self.green, self.all - self.green),
+                };
+                let fullness = (used as f64 / room.max(1) as f64).min(1.0);
+                placed.push(Placed { kernel: *id, blocks, fullness });
+                if kernel.waiting == 0 {
+                    done.push(*key);
+                }
             }
-            let Some(kernel) = self.kernels.get_mut(id) else { continue };
-            let room = self.free.saturating_sub(kernel.keep_free) / u64::from(kernel.threads);
-            let blocks = u32::try_from(room).unwrap_or(u32::MAX).min(kernel.waiting);
-            if blocks == 0 {
-                continue;
+            for key in done.drain(..) {
+                self.queue.remove(&key);
             }
-            self.free -= u64::from(blocks) * u64::from(kernel.threads);
-            kernel.waiting -= blocks;
-            kernel.running += blocks;
-            placed.push(Placed { kernel: *id, blocks });
-            if kernel.waiting == 0 {
-                done.push(*key);
-            }
-        }
-        for key in done {
-            self.queue.remove(&key);
         }
         placed
     }
@@ -91,8 +121,11 @@ impl Room {
     /// Blocks of a kernel end. The kernel, if these were its last ones.
     pub fn end(&mut self, id: KernelId, blocks: u32) -> Option<Resident> {
         let kernel = self.kernels.get_mut(&id)?;
+        let threads = u64::from(blocks) * u64::from(kernel.threads);
         kernel.running -= blocks;
-        self.free += u64::from(blocks) * u64::from(kernel.threads);
+        kernel.ended += blocks;
+        self.free += threads;
+        self.green -= if kernel.keep_free > 0 { threads } else { 0 };
         match kernel.running + kernel.waiting {
             0 => self.kernels.remove(&id),
             _ => None,
@@ -113,30 +146,54 @@ mod tests {
             block_ns: 1,
             priority,
             keep_free: 0,
+            ended: 0,
         }
+    }
+
+    fn places(room: &mut Room) -> Vec<(KernelId, u32)> {
+        room.place().iter().map(|placed| (placed.kernel, placed.blocks)).collect()
     }
 
     #[test]
     fn room_goes_to_the_most_urgent_then_to_the_first() {
         let mut room = Room::new(2, 2048);
         room.start(1, kernel(6, 0));
-        assert_eq!(room.place(), [Placed { kernel: 1, blocks: 6 }]);
+        assert_eq!(places(&mut room), [(1, 6)]);
         room.start(2, kernel(9, 0));
         room.start(3, kernel(3, -1));
-        assert_eq!(room.place(), [Placed { kernel: 3, blocks: 2 }]);
+        assert_eq!(places(&mut room), [(3, 2)]);
         assert!(room.end(1, 2).is_none());
-        let next = [Placed { kernel: 3, blocks: 1 }, Placed { kernel: 2, blocks: 1 }];
-        assert_eq!(room.place(), next);
+        let next = [(3, 1), (2, 1)];
+        assert_eq!(places(&mut room), next);
         assert!(room.end(1, 4).is_some());
-        assert_eq!(room.place(), [Placed { kernel: 2, blocks: 4 }]);
+        assert_eq!(places(&mut room), [(2, 4)]);
     }
 
     #[test]
     fn a_floor_is_left_free() {
         let mut room = Room::new(2, 2048);
         room.start(1, Resident { keep_free: 2048, ..kernel(8, 0) });
-        assert_eq!(room.place(), [Placed { kernel: 1, blocks: 4 }]);
+        assert_eq!(places(&mut room), [(1, 4)]);
         room.start(2, kernel(4, 0));
-        assert_eq!(room.place(), [Placed { kernel: 2, blocks: 4 }]);
+        assert_eq!(places(&mut room), [(2, 4)]);
+        // What a block of the first one leaves is its own again, whatever is more urgent.
+        room.start(3, kernel(2, -1));
+        assert!(room.end(1, 1).is_none());
+        assert_eq!(places(&mut room), [(1, 1)]);
+        assert!(room.end(2, 4).is_some());
+        assert_eq!(places(&mut room), [(3, 2)], "the floor is not the first one's");
+    }
+
+    #[test]
+    fn blocks_are_told_how_full_their_sms_are() {
+        let mut room = Room::new(4, 2048);
+        room.start(1, kernel(4, 0));
+        assert_eq!(room.place()[0].fullness, 0.25);
+        assert!(room.end(1, 4).is_some());
+        // A green context fills its three SMs; what has the fourth one is not beside it.
+        room.start(2, Resident { keep_free: 2048, ..kernel(20, 0) });
+        assert_eq!(room.place()[0].fullness, 1.0);
+        room.start(3, kernel(2, -1));
+        assert_eq!(room.place()[0].fullness, 0.5);
     }
 }

@@ -373,6 +373,7 @@ impl<'a> Simulation<'a> {
                     block_ns: kernel.block_ns,
                     priority,
                     keep_free: u64::from(entry.free_sms) * per_sm,
+                    ended: 0,
                 };
                 self.next_kernel += 1;
                 let id = self.next_kernel;
@@ -385,15 +386,16 @@ impl<'a> Simulation<'a> {
     fn place(&mut self) {
         for placed in self.room.place() {
             let Some(kernel) = self.room.kernel(placed.kernel) else { continue };
-            let (block_ns, threads, group) =
-                (kernel.block_ns, kernel.threads, self.clients[kernel.client].group);
+            let (threads, group) = (kernel.threads, self.clients[kernel.client].group);
+            let crowding = 1.0 + self.device().crowding * placed.fullness;
+            let block_ns = kernel.block_ns as f64 * crowding;
             let mut left = placed.blocks;
             let parts = (left.saturating_mul(threads) / PART_THREADS).clamp(1, PARTS);
             for part in (1..=parts).rev() {
                 let blocks = left / part;
                 left -= blocks;
                 let spread = 1.0 + self.device().spread * (2.0 * self.rng.f64() - 1.0);
-                let end_ns = self.now + (block_ns as f64 * spread) as u64;
+                let end_ns = self.now + (block_ns * spread) as u64;
                 let ns = end_ns.next_multiple_of(TICK_NS).max(self.now + 1) - self.now;
                 if self.now >= self.counted_from {
                     self.thread_ns[group] += ns * u64::from(blocks) * u64::from(threads);

@@ -34,6 +34,8 @@ pub struct DeviceSpec {
     pub seen_us: f64,
     /// By how much the times of one kernel's blocks differ, parts of their time to each side.
     pub spread: f64,
+    /// By how much a block takes longer on an SM that is full than on an empty one, parts of its time.
+    pub crowding: f64,
     /// Copies between host and device, GB/s each way.
     pub copy_gb_per_s: f64,
 }
@@ -47,6 +49,7 @@ impl Default for DeviceSpec {
             gap_us: 1.0,
             seen_us: 10.0,
             spread: 0.1,
+            crowding: 0.25,
             copy_gb_per_s: 50.0,
         }
     }
@@ -108,7 +111,7 @@ pub struct KernelSpec {
     pub block_step: u32,
     /// Threads of a block.
     pub threads: u32,
-    /// What a block takes, us, from and to.
+    /// What a block takes on an SM that is empty otherwise, us, from and to.
     pub block_us: [f64; 2],
 }
 
@@ -143,6 +146,9 @@ impl Mix {
         if !(0.0..1.0).contains(&device.spread) {
             return Err(MixError::Device("spread is from 0 to 1"));
         }
+        if !(0.0..=16.0).contains(&device.crowding) {
+            return Err(MixError::Device("crowding is from 0 to 16"));
+        }
         if times.iter().any(|time| !(0.0..1e6).contains(time)) || device.copy_gb_per_s < 0.001 {
             return Err(MixError::Device("times are from 0 to a second, copies above 0.001 GB/s"));
         }
@@ -164,8 +170,8 @@ impl Mix {
             block_us,
         };
         let short = kernels(150, [12, 95], 1, [2.6, 6.0]);
-        // Whole waves of 8 blocks an SM.
-        let long = kernels(256, [1056, 6336], 1056, [9.0, 53.0]);
+        // Whole waves of 8 blocks an SM, in which a block takes 9 to 53 us.
+        let long = kernels(256, [1056, 6336], 1056, [7.2, 42.4]);
         let client = |name: &str, settings: &str, arrivals, kernels, graph| ClientSpec {
             name: name.into(),
             count: 1,

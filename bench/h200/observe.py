@@ -9,9 +9,9 @@ DIST is an installation, made by `cargo xtask dist --release`. Needs torch. The 
                beside what `counts` says of the same program under openmps, per step, with counters=sampled
                (events) and counters=cupti; for the kernels that take most time all means; an empty
                kernel's time, and what openmps takes off
-    overhead   launches a second of a program that does nothing but launch, and steps a second of the
-               networks, natively and under openmps with each kind of counters, in turns within one run;
-               and while it is traced
+    overhead   launches a second of a program that does nothing but launch, and steps a second of BERT as a graph
+               and of networks, under openmps with counters=off and counters=sampled in turns, ten times
+               each; natively, with the other kinds, and while it is traced
     advise     `openmps advise --json --seconds 1` on samples and on networks: predicted and measured gain
     profilers  which of torch.profiler, nsys, ncu, cuda-gdb and compute-sanitizer work under openmps
     trace      `openmps run --trace`: kernels, ranges and arrows in the file, beside what was launched
@@ -50,12 +50,19 @@ def network(name):
         x = torch.zeros(32, device="cuda")
         def step():
             for _ in range(1000): x.add_(1)
-    elif name == "bert":
+    elif name in ("bert", "graph"):
         layer = torch.nn.TransformerEncoderLayer(768, 12, 3072, batch_first=True, device="cuda").half().eval()
         model = torch.nn.TransformerEncoder(layer, 12, enable_nested_tensor=False).eval()
         x = torch.randn(8, 128, 768, device="cuda").half()
         def step():
             with torch.no_grad(): model(x)
+        if name == "graph":
+            plain, side, made = step, torch.cuda.Stream(), torch.cuda.CUDAGraph()
+            with torch.cuda.stream(side):
+                for _ in range(5): plain()
+            torch.cuda.synchronize()
+            with torch.cuda.graph(made): plain()
+            step = made.replay
     else:
         import torchvision
         model = torchvision.models.resnet50().cuda()
@@ -131,6 +138,8 @@ else:
         print(json.dumps(globals()[word](*rest)), flush=True)
 """
 NETWORKS = ["resnet50", "bert", "train"]
+# Turns of counters=off and counters=sampled.
+PAIRS = 10
 # Work that goes on until it is ended; one block, some blocks, all SMs, and mixes of copies and kernels.
 SAMPLES = [("spin", "--blocks", "1"), ("n_body", "--blocks", "8"), ("matrix_multiply",), ("mlp_inference",),
            ("convnet_inference",), ("reduction",), ("vector_add",), ("histogram",), ("scan",)]
@@ -302,22 +311,28 @@ def part_time(bench, keep):
 
 def part_overhead(bench, keep):
     with Torch(bench, "native") as native, Torch(bench, "openmps") as shared:
-        for network in ["launch", "bert", "resnet50"]:
+        for network in ["launch", "graph", "bert", "resnet50"]:
             native.ask("make", network), shared.ask("make", network)
-            kinds = ["off", "sampled", "every", "cupti"]
-            ways = {"native": [], **{kind: [] for kind in kinds}, "traced": []}
-            for _ in range(4):
+            ways = {way: [] for way in ["native", "off", "sampled", "every", "cupti", "traced"]}
+
+            def measure(kind, length):
+                bench.openmps("set", "--counters", kind)
+                ways[kind].append(shared.ask("seconds", network, length)["steps_per_s"])
+
+            # What promises 1 % in turns, each first every other time; the rest twice.
+            for turn in range(PAIRS):
+                for kind in ["off", "sampled"] if turn % 2 else ["sampled", "off"]:
+                    measure(kind, 0.3)
+            kinds = ["every", "cupti"]
+            for _ in range(2):
                 ways["native"].append(native.ask("seconds", network, 0.4)["steps_per_s"])
                 for kind in list(kinds):
                     try:
-                        bench.openmps("set", "--counters", kind)
+                        # A window of CUPTI's in each second.
+                        measure(kind, 1.0 if kind == "cupti" else 0.3)
                     except RuntimeError as error:
                         kinds.remove(kind)
                         keep(f"{network} {kind}: failed", str(error))
-                        continue
-                    # A window of CUPTI's in each second.
-                    length = 1.0 if kind == "cupti" else 0.4
-                    ways[kind].append(shared.ask("seconds", network, length)["steps_per_s"])
             bench.openmps("set", "--counters", "sampled")
             recorder = subprocess.Popen([str(bench.dist / "bin/openmps"), "trace", "--seconds", "30", "-o",
                                          str(bench.directory / "overhead.pftrace")], env=bench.environment,
@@ -329,8 +344,10 @@ def part_overhead(bench, keep):
             said = recorder.communicate(timeout=bench.left())[1].strip()
             row = {way: statistics.median(values) for way, values in ways.items() if values}
             # Neighbours in time are compared.
-            ratio = {kind: statistics.median(b / a for a, b in zip(ways["off"], ways[kind]))
-                     for kind in kinds if kind != "off" and ways[kind]}
+            ratios = sorted(b / a for a, b in zip(ways["off"], ways["sampled"]))
+            ratio = {"sampled": statistics.median(ratios)}
+            ratio.update((kind, row[kind] / row["off"]) for kind in kinds)
+            row["sampled_of_off"] = {"quartiles": [ratios[len(ratios) // 4], ratios[len(ratios) * 3 // 4]], "all": ratios}
             row.update(all=ways, of_native=row["sampled"] / row["native"], of_off=ratio,
                        traced_of_openmps=row["traced"] / row["sampled"], trace=said)
             print(f"{network}: native {row['native']:.1f} steps/s, openmps {row['of_native']:.3f} of it; of counters=off: "
@@ -401,8 +418,8 @@ def part_trace(bench, keep):
 
 
 # Parts with the most seconds that each may take, in the order of what is to be learnt first.
-PARTS = {"time": (part_time, 100), "overhead": (part_overhead, 75), "trace": (part_trace, 30),
-         "profilers": (part_profilers, 45), "advise": (part_advise, 240)}
+PARTS = {"time": (part_time, 100), "overhead": (part_overhead, 90), "trace": (part_trace, 30),
+         "profilers": (part_profilers, 45), "advise": (part_advise, 300)}
 
 
 def main():

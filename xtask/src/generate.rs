@@ -1,18 +1,11 @@
 //! Makes the generated files: those of `cuda-api` from the tables in `xtask/data`, pages from the
 //! results of benchmarks. The result is committed; a test compares.
 
+use crate::Generated;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
-
-/// A generated file: its path from the repository's root, and its text.
-pub struct Generated {
-    /// Path from the root.
-    pub path: &'static str,
-    /// Whole text.
-    pub text: String,
-}
 
 /// All generated files, from the tables below `root`.
 pub fn all(root: &Path) -> Result<Vec<Generated>> {
@@ -22,11 +15,11 @@ pub fn all(root: &Path) -> Result<Vec<Generated>> {
     };
     let mut files = vec![
         Generated {
-            path: "crates/cuda-api/src/errors_generated.rs",
+            path: "crates/cuda-api/src/error/generated.rs",
             text: errors(&read("error_table.tsv")?)?,
         },
         Generated {
-            path: "crates/cuda-api/src/symbols_generated.rs",
+            path: "crates/cuda-api/src/symbols/generated.rs",
             text: symbols(&read("proc_table.tsv")?)?,
         },
         Generated {
@@ -66,9 +59,9 @@ fn errors(table: &str) -> Result<String> {
     Ok(format!(
         "//! Errors of the driver API. Made by `cargo xtask generate`; do not edit.\n\
          #![cfg_attr(rustfmt, rustfmt_skip)]\n\n\
-         use crate::{{CudaError, ErrorRow}};\n\n\
+         use super::{{CudaError, ErrorRow}};\n\n\
          impl CudaError {{\n{consts}}}\n\n\
-         pub(crate) const ERROR_ROWS: &[ErrorRow] = &[\n{rows}];\n"
+         pub(super) const ERROR_ROWS: &[ErrorRow] = &[\n{rows}];\n"
     ))
 }
 
@@ -118,7 +111,7 @@ fn symbols(table: &str) -> Result<String> {
     Ok(format!(
         "//! Exported symbols and what cuGetProcAddress knows. Made by `cargo xtask generate`; \
          do not edit.\n#![cfg_attr(rustfmt, rustfmt_skip)]\n\n\
-         use crate::symbols::ProcEntry;\n\n\
+         use super::ProcEntry;\n\n\
          /// Every exported symbol, sorted.\n\
          pub const SYMBOLS: &[&str] = &[\n{list}];\n\n\
          /// Every name and version of cuGetProcAddress, sorted by name.\n\

@@ -1,5 +1,7 @@
 //! Development tasks: `cargo xtask --help`.
 
+#[cfg(test)]
+mod circles;
 mod dist;
 #[cfg(test)]
 mod documents;
@@ -90,6 +92,14 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+}
+
+/// A generated file: its path from the repository's root, and its text.
+pub struct Generated {
+    /// Path from the root.
+    pub path: &'static str,
+    /// Whole text.
+    pub text: String,
 }
 
 /// The repository's root: that of the checkout in which cargo was called, also where a target

@@ -3,7 +3,7 @@
 //! The words stand in `bench/performance/report.md`; a line `<!-- NAME -->` there is replaced by the
 //! table in `results/NAME.json`.
 
-use crate::generate::Generated;
+use crate::Generated;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::fmt::Write as _;

@@ -5,9 +5,8 @@ use crate::daemon::{self, Programs, StartError};
 use crate::directory::PipeDirectory;
 use crate::options::{self, Action, DaemonOptions};
 use crate::report::Report;
-use crate::shell::{self, Shell};
+use crate::shell::{self, Shell, complain};
 use cuda_api::environment::CUDA_MPS_PROTOCOL_VERSION;
-use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 /// The name under which it complains.
@@ -111,11 +110,6 @@ fn print(text: &str) -> u8 {
     // Whoever reads may have enough before the end.
     let _ = io::stdout().write_all(text.as_bytes());
     0
-}
-
-/// Says what is wrong on standard error, which may be closed or full.
-pub(crate) fn complain(what: impl Display) {
-    let _ = writeln!(io::stderr(), "{what}");
 }
 
 /// A status that is not 0 must not become 0 in the eight bits that the system keeps.

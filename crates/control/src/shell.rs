@@ -6,11 +6,11 @@
 use crate::command::COMMAND_BYTES_MAX;
 use crate::directory::PipeDirectory;
 use crate::process::stopped_hint;
-use crate::program::complain;
 use crate::report::Report;
 use crate::status::ServerState;
 use channel::message::{Command, Message};
 use channel::socket::{ReceiveError, SeqPacket};
+use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -262,6 +262,11 @@ fn read_line(input: &mut dyn BufRead) -> io::Result<Option<String>> {
             return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
         }
     }
+}
+
+/// Says what is wrong on standard error, which may be closed or full.
+pub(crate) fn complain(what: impl Display) {
+    let _ = writeln!(io::stderr(), "{what}");
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! Errors of the driver API. The rows are generated (`errors_generated.rs`).
+//! Errors of the driver API. The rows are generated (`generated.rs`).
+
+mod generated;
 
 use core::ffi::CStr;
 use core::fmt;
@@ -8,6 +10,9 @@ use core::num::NonZero;
 #[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CudaError(NonZero<u32>);
+
+/// What every driver function returns: `Ok(())` is 0 by layout, so `?` works at the C boundary.
+pub type CUresult = Result<(), CudaError>;
 
 /// One row of the error table.
 pub struct ErrorRow {
@@ -20,7 +25,7 @@ pub struct ErrorRow {
 }
 
 /// All CUresults known, CUDA_SUCCESS included, ascending.
-pub const ERROR_ROWS: &[ErrorRow] = crate::errors_generated::ERROR_ROWS;
+pub const ERROR_ROWS: &[ErrorRow] = generated::ERROR_ROWS;
 
 impl CudaError {
     pub(crate) const fn known(code: u32) -> Self {
@@ -60,7 +65,7 @@ pub fn error_row(code: u32) -> Option<&'static ErrorRow> {
 }
 
 /// The number of a result: 0 for success.
-pub const fn result_code(result: crate::CUresult) -> u32 {
+pub const fn result_code(result: CUresult) -> u32 {
     match result {
         Ok(()) => 0,
         Err(e) => e.code(),
@@ -68,7 +73,7 @@ pub const fn result_code(result: crate::CUresult) -> u32 {
 }
 
 /// The result with that number.
-pub const fn result_from_code(code: u32) -> crate::CUresult {
+pub const fn result_from_code(code: u32) -> CUresult {
     match CudaError::from_code(code) {
         None => Ok(()),
         Some(e) => Err(e),
@@ -98,9 +103,9 @@ mod tests {
 
     #[test]
     fn a_result_is_a_number_at_the_c_boundary() {
-        assert_eq!(size_of::<crate::CUresult>(), 4);
+        assert_eq!(size_of::<CUresult>(), 4);
         // SAFETY: Result<(), transparent NonZero<u32>> has the layout of u32, 0 being Ok.
-        let code = unsafe { core::mem::transmute::<crate::CUresult, u32>(Ok(())) };
+        let code = unsafe { core::mem::transmute::<CUresult, u32>(Ok(())) };
         assert_eq!(code, 0);
         assert_eq!(result_code(Err(CudaError::NOT_SUPPORTED)), 801);
         assert_eq!(result_from_code(700), Err(CudaError::ILLEGAL_ADDRESS));

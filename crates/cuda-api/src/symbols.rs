@@ -1,7 +1,9 @@
 //! What a driver library exports and what cuGetProcAddress knows: every name and version.
-//! The rows are generated (`symbols_generated.rs`).
+//! The rows are generated (`generated.rs`).
 
-pub use crate::symbols_generated::{PROC_TABLE, SYMBOLS};
+mod generated;
+
+pub use generated::{PROC_TABLE, SYMBOLS};
 
 /// What cuGetProcAddress gives for a name, from a version on, for one kind of default stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

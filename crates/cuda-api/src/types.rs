@@ -6,8 +6,7 @@
 
 use core::ffi::{c_int, c_uint, c_ushort, c_void};
 
-/// What every driver function returns: `Ok(())` is 0 by layout, so `?` works at the C boundary.
-pub type CUresult = Result<(), crate::CudaError>;
+pub use crate::error::CUresult;
 
 macro_rules! handles {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

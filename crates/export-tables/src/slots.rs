@@ -1,15 +1,14 @@
 //! The functions that stand in slots. System V calling convention; results as CUresult unless
 //! said. Arguments beyond those named are ignored, as C allows.
 
-use crate::integrity::{self, Question};
+use crate::host;
 use crate::storage::{self, Destructor};
-use crate::{host, tables};
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::ffi::{c_int, c_uint, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// No panic crosses the C boundary.
-fn guarded(body: impl FnOnce() -> CUresult) -> CUresult {
+pub(crate) fn guarded(body: impl FnOnce() -> CUresult) -> CUresult {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CudaError::UNKNOWN))
 }
 
@@ -17,7 +16,7 @@ fn guarded(body: impl FnOnce() -> CUresult) -> CUresult {
 ///
 /// # Safety
 /// `to` is NULL or good for writing a `T`.
-unsafe fn write<T>(to: *mut T, value: T) -> CUresult {
+pub(crate) unsafe fn write<T>(to: *mut T, value: T) -> CUresult {
     if to.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
@@ -131,31 +130,6 @@ pub(crate) unsafe extern "C" fn storage_get(
         let found = storage::get(or_current(context)?, key as usize)?;
         // SAFETY: the caller passes NULL or a place for the value.
         unsafe { write(value, found as *mut c_void) }
-    })
-}
-
-// The integrity check.
-
-pub(crate) unsafe extern "C" fn integrity_check(
-    version: c_uint,
-    unix_seconds: u64,
-    result: *mut [u64; 2],
-) -> CUresult {
-    guarded(|| {
-        let host = host()?;
-        let question = Question {
-            driver_version: host.driver_version() as u32,
-            version,
-            process: std::process::id(),
-            // SAFETY: takes nothing and cannot fail.
-            thread: unsafe { libc::pthread_self() } as u32,
-            runtime_interface: tables::runtime_interface_address(),
-            integrity_table: tables::integrity_address(),
-            integrity_function: integrity_check as *const () as u64,
-            unix_seconds,
-        };
-        // SAFETY: the runtime passes NULL or a place for two words.
-        unsafe { write(result, integrity::answer(&question, &host.devices())) }
     })
 }
 

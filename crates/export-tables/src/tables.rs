@@ -3,8 +3,11 @@
 //! The first word of a table is its size in bytes, itself included, except where said. Sizes are
 //! those of a driver for CUDA 13.0.
 
-use crate::slots;
-use std::ffi::c_void;
+use crate::host;
+use crate::integrity::{self, Question};
+use crate::slots::{self, guarded, write};
+use cuda_api::CUresult;
+use std::ffi::{c_uint, c_void};
 
 /// One word of a table: a size or a function's address.
 #[repr(transparent)]
@@ -65,7 +68,7 @@ static CONTEXT_STORAGE: [Slot; 4] = [
 
 /// The integrity check.
 static INTEGRITY: [Slot; 3] = sized(&[
-    (1, function(slots::integrity_check as *const ())),
+    (1, function(integrity_check as *const ())),
     (2, function(slots::nothing as *const ())),
 ]);
 
@@ -117,12 +120,28 @@ pub fn find(uuid: [u8; 16]) -> Option<*const c_void> {
     TABLES.iter().find(|t| t.uuid == uuid).map(|t| t.table.as_ptr().cast())
 }
 
-pub(crate) fn runtime_interface_address() -> u64 {
-    RUNTIME_INTERFACE.as_ptr() as u64
-}
-
-pub(crate) fn integrity_address() -> u64 {
-    INTEGRITY.as_ptr() as u64
+/// The integrity check's function, here because its answer depends on where tables are.
+unsafe extern "C" fn integrity_check(
+    version: c_uint,
+    unix_seconds: u64,
+    result: *mut [u64; 2],
+) -> CUresult {
+    guarded(|| {
+        let host = host()?;
+        let question = Question {
+            driver_version: host.driver_version() as u32,
+            version,
+            process: std::process::id(),
+            // SAFETY: takes nothing and cannot fail.
+            thread: unsafe { libc::pthread_self() } as u32,
+            runtime_interface: RUNTIME_INTERFACE.as_ptr() as u64,
+            integrity_table: INTEGRITY.as_ptr() as u64,
+            integrity_function: integrity_check as *const () as u64,
+            unix_seconds,
+        };
+        // SAFETY: the runtime passes NULL or a place for two words.
+        unsafe { write(result, integrity::answer(&question, &host.devices())) }
+    })
 }
 
 #[cfg(test)]
@@ -144,7 +163,7 @@ mod tests {
             0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66,
             0xe1, 0xf2,
         ];
-        assert_eq!(find(uuid).map(|p| p as u64), Some(integrity_address()));
+        assert_eq!(find(uuid).map(|p| p as u64), Some(INTEGRITY.as_ptr() as u64));
         assert_eq!(find([0; 16]), None);
     }
 }

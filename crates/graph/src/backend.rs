@@ -4,6 +4,7 @@ use crate::conditional::Conditions;
 use crate::node::{CopyNode, Parameters};
 use crate::plan::Step;
 use crate::store::Graphs;
+use crate::stream::StreamKey;
 use core::ffi::c_void;
 use cuda_api::pointer::Out;
 use cuda_api::{
@@ -11,28 +12,6 @@ use cuda_api::{
     CUresult, CUstream, CUstreamBatchMemOpParams, CudaError,
 };
 use std::sync::Arc;
-
-/// How a stream takes turns with its context's legacy default stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamOrder {
-    /// It is the legacy default stream.
-    Legacy,
-    /// It takes turns with it.
-    Blocking,
-    /// It does not.
-    NonBlocking,
-}
-
-/// A stream as captures see it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamKey {
-    /// Unique among the process' streams.
-    pub id: u64,
-    /// The stream's context: unique among the process' contexts.
-    pub context: u64,
-    /// How it takes turns.
-    pub order: StreamOrder,
-}
 
 /// A library that offers graphs. `Self` stands for its one instance.
 pub trait Backend: Copy + Send + Sync + 'static {

@@ -6,9 +6,9 @@
 //! an error, and *invalidates* the captures concerned: they go on until they are ended, to no
 //! avail.
 
-use crate::backend::{StreamKey, StreamOrder};
-use crate::model::{Edge, Graph, GraphId, NodeId};
-use crate::store::node_word;
+use crate::id::{Edge, GraphId, NodeId, node_word};
+use crate::model::Graph;
+use crate::stream::{StreamKey, StreamOrder};
 use cuda_api::constants::capture as constant;
 use cuda_api::{CUevent, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};
 use std::cell::Cell;

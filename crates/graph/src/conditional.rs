@@ -7,13 +7,11 @@
 //! its clients, which are memory of theirs that this process has no table of: the backend says
 //! whether there is one.
 
+use crate::id::{GraphId, graph_word};
 use crate::memory::Allocation;
-use crate::model::GraphId;
-use crate::node::NodeKind;
-use crate::store::graph_word;
 use core::ffi::c_uint;
 use cuda_api::constants::graph_conditional as kind;
-use cuda_api::{CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph, CudaError};
+use cuda_api::{CUgraph, CudaError};
 use std::sync::Arc;
 
 /// Most bodies of one node: a switch of more cases is a program's mistake.
@@ -100,23 +98,6 @@ impl Condition {
             Self::Numbered(_) => None,
         }
     }
-
-    /// With what its graph begins: the word is set to its default, or the device makes the condition.
-    pub(crate) fn beginning(&self) -> Option<NodeKind> {
-        match self {
-            Self::Word { memory, default } => default.map(|value| {
-                NodeKind::Fill(CUDA_MEMSET_NODE_PARAMS {
-                    dst: CUdeviceptr(memory.address),
-                    pitch: 0,
-                    value,
-                    elementSize: WORD_BYTES as c_uint,
-                    width: 1,
-                    height: 1,
-                })
-            }),
-            Self::Numbered(condition) => Some(NodeKind::Condition(*condition)),
-        }
-    }
 }
 
 /// A node that chooses between graphs of its own.
@@ -167,22 +148,5 @@ mod tests {
         assert_eq!([5, 0].map(|word| Rule::If.body(word)), [Some(0), Some(1)]);
         assert_eq!([5, 0].map(|word| Rule::While.body(word)), [Some(0), None]);
         assert_eq!([5, 0].map(|word| Rule::Switch.body(word)), [Some(5), Some(0)]);
-    }
-
-    #[test]
-    fn only_a_condition_with_a_default_is_set_at_the_beginning() {
-        let memory = Allocation::new(0x1000, WORD_BYTES, &Arc::default(), |_| {});
-        let set = |default| Condition::Word { memory: memory.clone(), default }.beginning();
-        assert!(set(None).is_none(), "it keeps what it has");
-        let fill = match set(Some(7)) {
-            Some(NodeKind::Fill(fill)) => fill,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!((fill.dst, fill.value), (CUdeviceptr(0x1000), 7));
-        assert_eq!((fill.elementSize, fill.width, fill.height), (4, 1, 1));
-        // The device has to hear of one of its own in any case.
-        let numbered = NumberedCondition { number: 3, default: None };
-        let beginning = Condition::Numbered(numbered).beginning();
-        assert!(matches!(beginning, Some(NodeKind::Condition(c)) if c == numbered));
     }
 }

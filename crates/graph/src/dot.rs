@@ -1,6 +1,7 @@
 //! A graph as text for Graphviz (cuGraphDebugDotPrint).
 
-use crate::model::{Graph, GraphId, NodeId};
+use crate::id::{GraphId, NodeId};
+use crate::model::Graph;
 use crate::node::NodeKind;
 use std::collections::BTreeMap;
 use std::fmt::Write;

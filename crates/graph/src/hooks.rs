@@ -1,11 +1,12 @@
 //! What the functions of streams, events and memory ask before they do their work: whether it
 //! goes into a capture instead, or must not be done while something is captured.
 
-use crate::backend::{Backend, StreamKey};
+use crate::backend::Backend;
+use crate::id::Edge;
 use crate::memory::Allocation;
-use crate::model::Edge;
 use crate::node::{AllocNode, KernelNode, NodeKind};
 use crate::store::{Graphs, Locked};
+use crate::stream::StreamKey;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{capture, vmm};
 use cuda_api::pointer::{FromProgram, Out};

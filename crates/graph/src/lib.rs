@@ -9,13 +9,14 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
+//! | [`id`] | numbers of graphs and nodes, edges, handles |
 //! | [`model`] | a graph: nodes and edges |
 //! | [`node`] | what nodes do, as data |
 //! | [`plan`] | a graph laid out flat, in an order in which it can run |
 //! | [`conditional`] | nodes that choose what runs |
 //! | [`capture`] | which streams capture, and what each operation means then |
 //! | [`hooks`] | what operations of streams, events and memory ask first |
-//! | [`exec`] | a graph that can be launched |
+//! | [`exec`] | a graph that can be launched; [`launch`] does it |
 //! | [`memory`] | memory that nodes allocate and free |
 //! | [`store`] | all graphs of a process, by their handles |
 //! | [`api`] | the driver API's functions |
@@ -31,15 +32,18 @@ mod conditional;
 mod dot;
 mod exec;
 mod hooks;
+mod id;
 mod lanes;
+mod launch;
 mod memory;
 mod model;
 mod node;
 mod plan;
 mod reuse;
 mod store;
+mod stream;
 
-pub use backend::{Backend, StreamKey, StreamOrder};
+pub use backend::Backend;
 pub use conditional::{ConditionalNode, Conditions, NumberedCondition, Rule};
 pub use cuda_api::CopyEnd;
 pub use hooks::{capture_alloc, capture_free, capture_launch, kernel_node};
@@ -48,5 +52,6 @@ pub use memory::Allocation;
 pub use node::{AllocNode, CopyNode, HostNode, KernelNode, NodeKind, Parameters};
 pub use plan::Step;
 pub use store::Graphs;
+pub use stream::{StreamKey, StreamOrder};
 
 pub use cuda_api::CUDA_MEMSET_NODE_PARAMS as FillNode;

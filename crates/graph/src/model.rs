@@ -4,34 +4,17 @@
 //! order of the numbers is the order in which the program made them.
 
 use crate::conditional::Condition;
+use crate::id::{Edge, NodeId};
+use crate::memory::Allocation;
 use crate::node::NodeKind;
 use crate::reuse::Blocks;
-use cuda_api::{CUgraphEdgeData, CudaError};
+use cuda_api::{CUgraphEdgeData, CUmemLocation, CudaError};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::sync::Arc;
 
-/// Number of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GraphId(pub(crate) u64);
-
-/// Number of a node, unique among all graphs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u64);
-
-/// That a node waits for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Edge {
-    /// Whom it waits for.
-    pub(crate) node: NodeId,
-    pub(crate) data: CUgraphEdgeData,
-}
-
-impl Edge {
-    /// An edge without data.
-    pub(crate) fn plain(node: NodeId) -> Self {
-        Self { node, data: CUgraphEdgeData::default() }
-    }
-}
+/// Full dependencies; others let a node begin before the other one's end.
+const EDGE_FULL: u8 = 0;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -169,14 +152,42 @@ impl Graph {
     }
 
     /// `from` and all nodes that they wait for, however far.
-    pub(crate) fn ancestors(&self, from: &[NodeId]) -> std::collections::BTreeSet<NodeId> {
-        let mut found = std::collections::BTreeSet::new();
+    pub(crate) fn ancestors(&self, from: &[NodeId]) -> BTreeSet<NodeId> {
+        let mut found = BTreeSet::new();
         let mut next = from.to_vec();
         while let Some(id) = next.pop() {
             if found.insert(id)
                 && let Some(node) = self.nodes.get(&id)
             {
                 next.extend(node.dependencies.iter().map(|edge| edge.node));
+            }
+        }
+        found
+    }
+
+    /// Memory of at least `bytes` bytes that is free for a node with these dependencies: the
+    /// smallest there is.
+    pub(crate) fn vacant(
+        &self,
+        bytes: u64,
+        location: CUmemLocation,
+        dependencies: &[Edge],
+    ) -> Option<Arc<Allocation>> {
+        let before = |oldest| self.complete_before(dependencies, oldest);
+        self.blocks.vacant(bytes, location, before)
+    }
+
+    /// Nodes that are complete when one with these dependencies begins; not all that are older than
+    /// `oldest`, behind which nothing is looked for.
+    fn complete_before(&self, dependencies: &[Edge], oldest: NodeId) -> BTreeSet<NodeId> {
+        let full = |edge: &&Edge| edge.data.kind == EDGE_FULL && edge.node >= oldest;
+        let mut found = BTreeSet::new();
+        let mut next: Vec<NodeId> = dependencies.iter().filter(full).map(|e| e.node).collect();
+        while let Some(id) = next.pop() {
+            if found.insert(id)
+                && let Some(node) = self.nodes.get(&id)
+            {
+                next.extend(node.dependencies.iter().filter(full).map(|edge| edge.node));
             }
         }
         found

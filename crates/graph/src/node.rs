@@ -1,8 +1,8 @@
 //! What nodes do, as data. Nothing here is looked at through a pointer: addresses are numbers.
 
-use crate::conditional::{ConditionalNode, NumberedCondition};
+use crate::conditional::{Condition, ConditionalNode, NumberedCondition, WORD_BYTES};
+use crate::id::GraphId;
 use crate::memory::Allocation;
-use crate::model::GraphId;
 use core::ffi::c_uint;
 use cuda_api::constants::graph_node as kind;
 use cuda_api::handle::{Handle, HandleKind};
@@ -88,6 +88,23 @@ impl NodeKind {
                 | Self::Empty
                 | Self::Conditional(_)
         )
+    }
+
+    /// With what a condition's graph begins: the word is set to its default, or the device makes the condition.
+    pub(crate) fn beginning(condition: &Condition) -> Option<Self> {
+        match condition {
+            Condition::Word { memory, default } => default.map(|value| {
+                Self::Fill(CUDA_MEMSET_NODE_PARAMS {
+                    dst: CUdeviceptr(memory.address),
+                    pitch: 0,
+                    value,
+                    elementSize: WORD_BYTES as c_uint,
+                    width: 1,
+                    height: 1,
+                })
+            }),
+            Condition::Numbered(condition) => Some(Self::Condition(*condition)),
+        }
     }
 
     /// Graphs that are the node's own.
@@ -234,5 +251,23 @@ mod tests {
         };
         assert_eq!(node.attribute(1), Some([7; 64]));
         assert_eq!((node.attribute(2), node.attribute(3)), (Some([6; 64]), None));
+    }
+
+    #[test]
+    fn only_a_condition_with_a_default_is_set_at_the_beginning() {
+        let memory = Allocation::new(0x1000, WORD_BYTES, &Arc::default(), |_| {});
+        let set =
+            |default| NodeKind::beginning(&Condition::Word { memory: memory.clone(), default });
+        assert!(set(None).is_none(), "it keeps what it has");
+        let fill = match set(Some(7)) {
+            Some(NodeKind::Fill(fill)) => fill,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((fill.dst, fill.value), (CUdeviceptr(0x1000), 7));
+        assert_eq!((fill.elementSize, fill.width, fill.height), (4, 1, 1));
+        // The device has to hear of one of its own in any case.
+        let numbered = NumberedCondition { number: 3, default: None };
+        let beginning = NodeKind::beginning(&Condition::Numbered(numbered));
+        assert!(matches!(beginning, Some(NodeKind::Condition(c)) if c == numbered));
     }
 }

@@ -1,7 +1,7 @@
 //! A graph laid out flat: child graphs dissolved, in an order in which it can run.
 
-use crate::conditional::Condition;
-use crate::model::{Edge, Graph, GraphId, NodeId};
+use crate::id::{Edge, GraphId, NodeId};
+use crate::model::Graph;
 use crate::node::NodeKind;
 use cuda_api::CudaError;
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ impl Plan {
     ) -> Result<Self, CudaError> {
         let mut plan = Self::default();
         let conditions = graphs.get(&id).map(|graph| &graph.conditions);
-        let begin = conditions.into_iter().flatten().filter_map(Condition::beginning);
+        let begin = conditions.into_iter().flatten().filter_map(NodeKind::beginning);
         plan.steps.extend(begin.map(|kind| Step::new(NODE_OF_NONE, kind, vec![])));
         let entry: Vec<usize> = (0..plan.steps.len()).collect();
         plan.flatten(graphs, id, &entry, depth)?;
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn bodies_are_plans_of_their_own_and_words_are_set_first() {
-        use crate::conditional::{ConditionalNode, Rule};
+        use crate::conditional::{Condition, ConditionalNode, Rule};
         use crate::memory::Allocation;
         let memory = Allocation::new(0x40, 4, &Default::default(), |_| {});
         let node = ConditionalNode::new(Rule::While, 0x40, vec![GraphId(2)], None);

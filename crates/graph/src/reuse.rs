@@ -3,8 +3,8 @@
 //! Only within one graph, and only where the edges say that the memory is free when the node runs:
 //! so a graph needs no more memory than it uses at a time, and its order needs no edge more.
 
+use crate::id::NodeId;
 use crate::memory::Allocation;
-use crate::model::{Edge, Graph, NodeId};
 use crate::node::NodeKind;
 use cuda_api::{CUmemLocation, CUresult, CudaError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,9 +12,6 @@ use std::sync::Arc;
 
 /// Freed blocks that are looked at for a node: the last ones that are large enough.
 const CANDIDATES_MAX: usize = 8;
-
-/// Full dependencies; others let a node begin before the other one's end.
-const EDGE_FULL: u8 = 0;
 
 /// Memory of one graph.
 #[derive(Debug)]
@@ -58,51 +55,35 @@ impl Blocks {
         }
         Ok(())
     }
-}
 
-impl Graph {
-    /// Memory of at least `bytes` bytes that is free for a node with these dependencies: the
-    /// smallest there is.
+    /// Memory of at least `bytes` bytes that is free behind the nodes that `complete_before`
+    /// gives, of those from a node on: the smallest there is.
     pub(crate) fn vacant(
         &self,
         bytes: u64,
         location: CUmemLocation,
-        dependencies: &[Edge],
+        complete_before: impl FnOnce(NodeId) -> BTreeSet<NodeId>,
     ) -> Option<Arc<Allocation>> {
         let fits = |block: &&Block| block.allocation.bytes >= bytes && block.location == location;
-        let freed = self.blocks.0.values().filter(fits);
+        let freed = self.0.values().filter(fits);
         let mut candidates: Vec<(NodeId, &Block)> =
             freed.filter_map(|block| Some((block.freed?, block))).collect();
         candidates.sort_by_key(|(freed, _)| std::cmp::Reverse(*freed));
         candidates.truncate(CANDIDATES_MAX);
         let oldest = candidates.last()?.0;
-        let before = self.complete_before(dependencies, oldest);
+        let before = complete_before(oldest);
         let free = candidates.into_iter().filter(|(freed, _)| before.contains(freed));
         let best = free.map(|(_, block)| block).min_by_key(|block| block.allocation.bytes)?;
         Some(best.allocation.clone())
-    }
-
-    /// Nodes that are complete when one with these dependencies begins; not all that are older than
-    /// `oldest`, behind which nothing is looked for.
-    fn complete_before(&self, dependencies: &[Edge], oldest: NodeId) -> BTreeSet<NodeId> {
-        let full = |edge: &&Edge| edge.data.kind == EDGE_FULL && edge.node >= oldest;
-        let mut found = BTreeSet::new();
-        let mut next: Vec<NodeId> = dependencies.iter().filter(full).map(|e| e.node).collect();
-        while let Some(id) = next.pop() {
-            if found.insert(id)
-                && let Some(node) = self.nodes.get(&id)
-            {
-                next.extend(node.dependencies.iter().filter(full).map(|edge| edge.node));
-            }
-        }
-        found
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Edge;
     use crate::memory::Usage;
+    use crate::model::Graph;
     use crate::node::AllocNode;
     use cuda_api::{CUdeviceptr, CUgraphEdgeData};
 

@@ -6,17 +6,15 @@
 use crate::capture::Captures;
 use crate::conditional::Condition;
 use crate::exec::Exec;
+use crate::id::{Edge, GraphId, NodeId, graph_number, node_number};
 use crate::memory::{Allocation, Usage};
-use crate::model::{Edge, Graph, GraphId, Node, NodeId};
+use crate::model::{Graph, Node};
 use crate::node::NodeKind;
 use core::ffi::c_void;
-use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::{CUgraph, CUgraphExec, CUgraphNode, CUhostFn, CUuserObject, CudaError};
+use cuda_api::{CUgraph, CUgraphNode, CUhostFn, CudaError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-const INDEX_BITS: u32 = 24;
 
 /// All graphs of a process. `E` is what a [`Backend`](crate::Backend) launches.
 pub struct Graphs<E> {
@@ -138,45 +136,6 @@ impl<E> Graphs<E> {
     }
 }
 
-fn word(kind: HandleKind, number: u64) -> usize {
-    let index = number as u32 & Handle::INDEX_MAX;
-    Handle { kind, index, generation: (number >> INDEX_BITS) as u32 }.to_word() as usize
-}
-
-fn number(kind: HandleKind, word: usize) -> Result<u64, CudaError> {
-    let handle = Handle::from_word(word as u64).filter(|handle| handle.kind == kind);
-    let handle = handle.ok_or(CudaError::INVALID_VALUE)?;
-    Ok(u64::from(handle.generation) << INDEX_BITS | u64::from(handle.index))
-}
-
-pub(crate) fn graph_word(id: GraphId) -> CUgraph {
-    CUgraph(word(HandleKind::Graph, id.0))
-}
-
-pub(crate) fn node_word(id: NodeId) -> CUgraphNode {
-    CUgraphNode(word(HandleKind::GraphNode, id.0))
-}
-
-pub(crate) fn exec_word(id: u64) -> CUgraphExec {
-    CUgraphExec(word(HandleKind::GraphExec, id))
-}
-
-pub(crate) fn object_word(id: u64) -> CUuserObject {
-    CUuserObject(word(HandleKind::UserObject, id))
-}
-
-pub(crate) fn exec_number(exec: CUgraphExec) -> Result<u64, CudaError> {
-    number(HandleKind::GraphExec, exec.0)
-}
-
-pub(crate) fn object_number(object: CUuserObject) -> Result<u64, CudaError> {
-    number(HandleKind::UserObject, object.0)
-}
-
-pub(crate) fn graph_number(graph: CUgraph) -> Result<GraphId, CudaError> {
-    number(HandleKind::Graph, graph.0).map(GraphId)
-}
-
 impl<E> Tables<E> {
     pub(crate) fn next_number(&mut self) -> u64 {
         self.numbers += 1;
@@ -199,7 +158,7 @@ impl<E> Tables<E> {
 
     /// The node of a handle, and its graph; CUDA_ERROR_INVALID_VALUE if there is none.
     pub(crate) fn node_id(&self, node: CUgraphNode) -> Result<(GraphId, NodeId), CudaError> {
-        let id = NodeId(number(HandleKind::GraphNode, node.0)?);
+        let id = node_number(node)?;
         let graph = self.graph_of.get(&id).ok_or(CudaError::INVALID_VALUE)?;
         Ok((*graph, id))
     }
@@ -369,6 +328,7 @@ impl Removed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{graph_word, node_word};
 
     #[test]
     fn handles_are_good_for_one_thing_only() {

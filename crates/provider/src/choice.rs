@@ -1,11 +1,10 @@
 //! `OPENMPS_PROVIDER`: which provider is wanted.
 
-use crate::{Provider, ProviderError, find_software, find_vendor};
+use crate::ProviderError;
+use crate::library::{Kind, Provider};
+use crate::search::{find_software, find_vendor};
 use cuda_api::environment::OPENMPS_PROVIDER;
 use std::path::{Path, PathBuf};
-
-/// File name of the software GPU in an installation.
-pub const SOFT_FILE_NAME: &str = "libopenmps-soft.so";
 
 /// Which provider is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +17,6 @@ pub enum Choice {
     Soft,
     /// The library at this absolute path.
     Path(PathBuf),
-}
-
-/// What kind of provider a library is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Vendor,
-    Soft,
-    Other,
 }
 
 /// A provider's library that was found and not loaded.

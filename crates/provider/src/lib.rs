@@ -14,11 +14,12 @@ mod library;
 mod search;
 mod visible;
 
-pub use choice::{Choice, Found, SOFT_FILE_NAME};
+pub use choice::{Choice, Found};
 pub use error::ProviderError;
 pub use library::Provider;
 pub use search::{
-    INSTALLED_LIBRARIES, find_software, find_vendor, find_vendor_nvml, library_directory,
+    INSTALLED_LIBRARIES, SOFT_FILE_NAME, find_software, find_vendor, find_vendor_nvml,
+    library_directory,
 };
 pub use visible::{visible_devices, wants_a_device};
 

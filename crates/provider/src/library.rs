@@ -1,6 +1,5 @@
 //! A loaded provider.
 
-use crate::choice::Kind;
 use crate::{MARKER, ProviderError};
 use cuda_api::DriverTable;
 use cuda_api::extension::Extension;
@@ -11,6 +10,14 @@ use std::path::{Path, PathBuf};
 /// Our client library is far smaller; a driver library is far larger. Only smaller files are
 /// searched for [`MARKER`], so that a driver of 100 MB is not read at every start.
 const CLIENT_BYTES_MAX: u64 = 48 << 20;
+
+/// What kind of provider a library is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Vendor,
+    Soft,
+    Other,
+}
 
 /// A provider, loaded for the life of the process.
 pub struct Provider {

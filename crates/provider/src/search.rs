@@ -1,10 +1,13 @@
 //! Where provider libraries are.
 
-use crate::{ProviderError, SOFT_FILE_NAME};
+use crate::ProviderError;
 use cuda_api::environment::OPENMPS_LIB_DIR;
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+/// File name of the software GPU in an installation.
+pub const SOFT_FILE_NAME: &str = "libopenmps-soft.so";
 
 /// Where distributions, containers and WSL put NVIDIA's driver libraries.
 const VENDOR_DIRECTORIES: &[&str] = &[

@@ -1,116 +1,10 @@
-//! The gate: accounts of clients, and the verdict whether one of them may submit now.
+//! The gate: the verdict whether a client may submit now, and what its account is charged.
 
+use crate::account::{Account, Accounts, ClientId};
 use crate::class::Class;
 use crate::client::ClientSettings;
-use crate::policy::{Admission, Policy};
+use crate::policy::{self, Admission, Policy};
 use crate::settings::Settings;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// For how long after its last work a client counts as one that may come back at any moment, ns.
-pub const PRESENCE_NS: u64 = 1_000_000_000;
-
-/// A client at the gate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientId(pub u32);
-
-/// What the gate and its policies know of a client.
-#[derive(Clone, Debug, Default)]
-pub struct Account {
-    /// What is set for it.
-    pub settings: ClientSettings,
-    /// Since when it has work that is not done, ns.
-    pub open_since: Option<u64>,
-    /// When it was last seen to have work, ns.
-    pub seen_ns: Option<u64>,
-    /// Since when its next piece of work is held, ns.
-    pub held_since: Option<u64>,
-    /// Predicted time of what it has in flight, ns.
-    pub in_flight_ns: u64,
-    /// Device time that it was charged, ns.
-    pub used_ns: u64,
-    /// For how long its work was held in all, ns.
-    pub held_ns: u64,
-    /// How often it was held.
-    pub holds: u64,
-    /// Policy `weighted`, `fair`: its virtual clock.
-    pub virtual_time: u128,
-    /// Policy `deadline`: when its open work is due, ns.
-    pub due_ns: u64,
-    /// Policy `quota`: the second in which `window_used_ns` counts.
-    pub window: u64,
-    /// Policy `quota`: device time used of it, ns.
-    pub window_used_ns: u64,
-}
-
-/// All accounts.
-#[derive(Debug, Default)]
-pub struct Accounts {
-    all: BTreeMap<ClientId, Account>,
-    open: BTreeSet<ClientId>,
-    latency_open: u32,
-    /// When latency-critical work was last there, ns.
-    latency_seen_ns: Option<u64>,
-    /// Policy `weighted`, `fair`: the virtual clock of those that have work.
-    pub virtual_now: u128,
-}
-
-impl Accounts {
-    /// A client's account.
-    pub fn get(&self, who: ClientId) -> Option<&Account> {
-        self.all.get(&who)
-    }
-
-    /// A client's account.
-    pub fn get_mut(&mut self, who: ClientId) -> Option<&mut Account> {
-        self.all.get_mut(&who)
-    }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = (ClientId, &Account)> {
-        self.all.iter().map(|(id, account)| (*id, account))
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// True if there are none.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// Other clients that have work.
-    pub fn open_others(&self, who: ClientId) -> impl Iterator<Item = (ClientId, &Account)> {
-        let others = self.open.iter().filter(move |id| **id != who);
-        others.filter_map(|id| Some((*id, self.all.get(id)?)))
-    }
-
-    /// Other clients that have work, or had some lately.
-    pub fn present_others(
-        &self,
-        who: ClientId,
-        now: u64,
-    ) -> impl Iterator<Item = (ClientId, &Account)> {
-        let lately = move |account: &Account| {
-            account.seen_ns.is_some_and(|seen| now.saturating_sub(seen) < PRESENCE_NS)
-        };
-        self.iter().filter(move |(id, account)| {
-            *id != who && (account.open_since.is_some() || lately(account))
-        })
-    }
-
-    /// True if a latency-critical client has work.
-    pub fn latency_is_open(&self) -> bool {
-        self.latency_open > 0
-    }
-
-    /// True if a latency-critical client has work, or had some lately.
-    pub fn latency_is_present(&self, now: u64) -> bool {
-        let lately = |seen: u64| now.saturating_sub(seen) < PRESENCE_NS;
-        self.latency_open > 0 || self.latency_seen_ns.is_some_and(lately)
-    }
-}
 
 /// Why a client's work is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +44,7 @@ pub struct Core {
 impl Core {
     /// A gate without clients.
     pub fn new(settings: Settings) -> Self {
-        let policy = settings.make_policy();
+        let policy = policy::of_settings(&settings);
         Self { settings, policy, accounts: Accounts::default(), last_id: 0 }
     }
 
@@ -166,7 +60,7 @@ impl Core {
 
     /// Sets other settings. What policies remember of clients stays.
     pub fn set(&mut self, settings: Settings) {
-        self.policy = settings.make_policy();
+        self.policy = policy::of_settings(&settings);
         self.settings = settings;
     }
 
@@ -317,6 +211,7 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::PRESENCE_NS;
 
     const GO: Verdict = Verdict::Go { free_sms: 0 };
 

@@ -6,11 +6,12 @@
 //!
 //! * [`class`], [`client`]: what is set for a client; [`rules`]: for whom it is set by the operator.
 //! * [`settings`]: which mechanisms are on, and which policy decides.
-//! * [`policy`]: the policies; [`gate`]: the state that they decide over.
+//! * [`account`]: the state that policies decide over; [`policy`]: the policies; [`gate`]: the verdict.
 //! * [`predict`]: what is assumed of work that was not timed; [`pieces`]: where a graph is cut.
 
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod class;
 pub mod client;
 pub mod gate;
@@ -21,8 +22,9 @@ pub mod rules;
 pub mod settings;
 pub mod units;
 
+pub use account::ClientId;
 pub use class::Class;
 pub use client::ClientSettings;
-pub use gate::{ClientId, Core, Hold, Verdict};
+pub use gate::{Core, Hold, Verdict};
 pub use policy::Policy;
 pub use settings::Settings;

@@ -1,6 +1,5 @@
 //! Settings of a server's scheduling: which mechanisms are on, with which bounds, and the policy.
 
-use crate::policy::{self, Policy, UnknownPolicy};
 use crate::units::{bytes, bytes_text, duration_ns, duration_text};
 use std::fmt;
 
@@ -8,6 +7,55 @@ use std::fmt;
 pub const TEXT_BYTES_MAX: usize = 512;
 /// Most SMs that a floor can have.
 const FLOOR_SMS_MAX: u32 = 1024;
+
+/// A policy of `crate::policy`, as settings name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyName {
+    /// Strict classes.
+    Classes,
+    /// Device time by weights.
+    Weighted,
+    /// The same device time for all.
+    Fair,
+    /// Earliest deadline first.
+    Deadline,
+    /// Device time bounded in each second.
+    Quota,
+}
+
+/// All of them.
+const POLICIES: [PolicyName; 5] = [
+    PolicyName::Classes,
+    PolicyName::Weighted,
+    PolicyName::Fair,
+    PolicyName::Deadline,
+    PolicyName::Quota,
+];
+
+impl PolicyName {
+    /// The name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Classes => "classes",
+            Self::Weighted => "weighted",
+            Self::Fair => "fair",
+            Self::Deadline => "deadline",
+            Self::Quota => "quota",
+        }
+    }
+
+    fn parse(name: &str) -> Result<Self, UnknownPolicy> {
+        let found = POLICIES.into_iter().find(|policy| policy.as_str() == name);
+        found.ok_or_else(|| UnknownPolicy(name.to_owned()))
+    }
+}
+
+/// A name that no policy has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no policy: there are classes, weighted, fair, deadline and quota; join them with +"
+)]
+pub struct UnknownPolicy(pub String);
 
 /// Whom work of latency-critical clients pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +73,8 @@ pub enum Pause {
 /// in any order; what is missing stays as it is. `preset=NAME` sets all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Names of the policies, all of which must let a client through.
-    pub policy: Vec<String>,
+    /// The policies, all of which must let a client through: one at least.
+    pub policy: Vec<PolicyName>,
     /// Whom latency-critical work pauses.
     pub pause: Pause,
     /// After which time a paused client may submit a piece of work all the same, ns.
@@ -49,7 +97,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            policy: vec!["classes".to_owned()],
+            policy: vec![PolicyName::Classes],
             pause: Pause::Batch,
             pause_max_ns: Some(100_000_000),
             in_flight_ns: Some(200_000),
@@ -144,9 +192,7 @@ impl Settings {
         };
         match name {
             "policy" => {
-                let names: Vec<String> = value.split('+').map(str::to_owned).collect();
-                policy::of_names(&names)?;
-                self.policy = names;
+                self.policy = value.split('+').map(PolicyName::parse).collect::<Result<_, _>>()?;
             }
             "pause" => {
                 self.pause = match value {
@@ -196,12 +242,6 @@ impl Settings {
         settings.change(text)?;
         Ok(settings)
     }
-
-    /// The policy that they name.
-    pub fn make_policy(&self) -> Box<dyn Policy> {
-        // The names were checked when they were set.
-        policy::of_names(&self.policy).unwrap_or_else(|_| Box::new(policy::Classes))
-    }
 }
 
 impl fmt::Display for Settings {
@@ -218,7 +258,7 @@ impl fmt::Display for Settings {
             f,
             "policy={} pause={pause} pause-max={} in-flight={} priorities={} slices={slices} \
              pieces={} floor={} elastic={}",
-            self.policy.join("+"),
+            self.policy.iter().map(|policy| policy.as_str()).collect::<Vec<_>>().join("+"),
             time(self.pause_max_ns),
             time(self.in_flight_ns),
             switch(self.priorities),

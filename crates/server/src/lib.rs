@@ -14,6 +14,7 @@
 
 mod common;
 mod counting;
+mod cupti_windows;
 pub mod device;
 pub mod kernel_log;
 pub mod log;

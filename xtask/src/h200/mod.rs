@@ -9,7 +9,7 @@ mod plot;
 mod tables;
 mod waits;
 
-use crate::generate::Generated;
+use crate::Generated;
 use anyhow::{Context, Result, bail};
 use figures::Figures;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Plots as SVG: lines over a few places on the x axis, legible on light and dark pages.
 
 use super::figures::{Figures, WAYS};
-use crate::generate::Generated;
+use crate::Generated;
 use std::fmt::Write as _;
 
 /// One line of a plot: its name and its values; `None` where it has none.

@@ -52,11 +52,6 @@ impl Mapping {
         Ok(Self { base, bytes, window: None })
     }
 
-    /// Memory that was mapped into `window`, to be given back to it.
-    pub(super) const fn inside(window: Arc<Reservation>, base: NonNull<u8>, bytes: usize) -> Self {
-        Self { base, bytes, window: Some(window) }
-    }
-
     /// Its first byte.
     pub const fn base(&self) -> NonNull<u8> {
         self.base
@@ -70,6 +65,25 @@ impl Mapping {
     /// Its length in bytes.
     pub const fn bytes(&self) -> u64 {
         self.bytes as u64
+    }
+}
+
+impl Reservation {
+    /// Maps a file of `bytes` bytes readable and writable, shared, at `address` in the window.
+    /// Dropping the mapping gives the addresses back to the window.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the range is not whole pages inside the window, `AlreadyExists` if a part
+    /// of it is in use, and what is wrong with the file.
+    pub fn map(
+        self: &Arc<Self>,
+        fd: impl AsFd,
+        address: u64,
+        bytes: u64,
+    ) -> Result<Mapping, FileError> {
+        check(&fd, Seals::MAPPABLE, bytes, bytes)?;
+        let (base, bytes) = self.place(fd.as_fd(), address, bytes)?;
+        Ok(Mapping { base, bytes, window: Some(Arc::clone(self)) })
     }
 }
 

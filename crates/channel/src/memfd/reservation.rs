@@ -1,11 +1,11 @@
 //! A window of addresses that nothing else in the process can get, for memory that must be at the
 //! same address in two processes.
 
-use super::{FileError, Mapping, PAGE_BYTES, Seals, check};
+use super::PAGE_BYTES;
 use core::ptr::NonNull;
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A reserved window of addresses: mapped without access, taking no memory. Pieces of it are
@@ -99,19 +99,14 @@ impl Reservation {
         (end <= self.bytes()).then_some(offset as usize)
     }
 
-    /// Maps a file of `bytes` bytes readable and writable, shared, at `address` in the window.
-    /// Dropping the mapping gives the addresses back to the window.
-    ///
-    /// # Errors
-    /// `InvalidInput` if the range is not whole pages inside the window, `AlreadyExists` if a part
-    /// of it is in use, and whatever is wrong with the file.
-    pub fn map(
-        self: &Arc<Self>,
-        fd: impl AsFd,
+    /// Puts the first `bytes` bytes of a file, whose seals and size were checked, at `address` in the
+    /// window, readable and writable, shared. They go back to it by [`Self::take_back`].
+    pub(super) fn place(
+        &self,
+        fd: BorrowedFd<'_>,
         address: u64,
         bytes: u64,
-    ) -> Result<Mapping, FileError> {
-        check(&fd, Seals::MAPPABLE, bytes, bytes)?;
+    ) -> io::Result<(NonNull<u8>, usize)> {
         let invalid = || {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -127,27 +122,27 @@ impl Reservation {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let before = used.range(..offset + length).next_back();
         if before.is_some_and(|(start, bytes)| start + bytes > offset) {
-            return Err(FileError::Io(io::ErrorKind::AlreadyExists.into()));
+            return Err(io::ErrorKind::AlreadyExists.into());
         }
         // SAFETY: offset < self.bytes, inside the reserved range.
         let base = unsafe { self.base.add(offset) };
         // SAFETY: the range lies in this window, which is mapped without access, and no other
-        // Mapping uses a part of it, so replacing it takes memory from nobody.
+        // mapping uses a part of it, so replacing it takes memory from nobody.
         let result = unsafe {
             libc::mmap(
                 base.as_ptr().cast(),
                 length,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_FIXED,
-                fd.as_fd().as_raw_fd(),
+                fd.as_raw_fd(),
                 0,
             )
         };
         if result == libc::MAP_FAILED {
-            return Err(FileError::Io(io::Error::last_os_error()));
+            return Err(io::Error::last_os_error());
         }
         used.insert(offset, length);
-        Ok(Mapping::inside(Arc::clone(self), base, length))
+        Ok((base, length))
     }
 
     /// Makes a mapping's addresses inaccessible again and free for others.
@@ -183,6 +178,7 @@ impl Drop for Reservation {
 mod tests {
     use super::super::create_sealed;
     use super::*;
+    use crate::memfd::{FileError, Mapping, Seals};
 
     fn kind(result: Result<Mapping, FileError>) -> io::ErrorKind {
         match result {

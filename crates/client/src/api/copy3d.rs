@@ -1,18 +1,14 @@
 //! Copies of boxes (the manual's cuMemcpy2D... and cuMemcpy3D...): slices of rows of bytes, each
 //! end with distances of its own between rows and between slices, or in an array.
 
+use super::box_copy::post;
 use super::copy::{Ends, check_peers};
 use super::peer_copy::Elsewhere;
 use crate::boundary::In;
-use crate::graph::host_copy::HostCopy;
-use crate::program::Client;
-use crate::program::copy3d::{Reached, Resolved};
+use crate::program::copy3d::Resolved;
 use crate::program::mode;
 use crate::program::streams::DefaultStream;
-use crate::program::submission::wire_stream;
-use channel::request::{BoxCopy, CopyBox};
-use cuda_api::handle::Handle;
-use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream, CudaError};
+use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream};
 use graph::{CopyNode, NodeKind};
 
 /// Copies a box.
@@ -50,42 +46,6 @@ pub(super) fn copy(
         true => client.synchronize(stream),
         false => Ok(()),
     }
-}
-
-/// Posts a copy whose ends this device reaches; true if what it copies is not the program's again
-/// yet: pageable memory is once it is staged, what the device itself reads or writes must be waited
-/// for.
-pub(super) fn post(
-    client: &'static Client,
-    stream: Handle,
-    resolved: &Resolved,
-) -> Result<bool, CudaError> {
-    let Resolved { destination, source, extent } = *resolved;
-    let mut waits = false;
-    match (destination.reached(), source.reached()) {
-        (Reached::ByDevice, Reached::Here(from)) => {
-            client.copy_box_to_device(&destination, &from, extent, stream)?;
-        }
-        (Reached::Here(to), Reached::ByDevice) => {
-            client.copy_box_from_device(&to, &source, extent, stream)?;
-            waits = true;
-        }
-        (to @ Reached::ByDevice, from) | (to, from @ Reached::ByDevice) => {
-            let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
-            let copy = BoxCopy { destination, source, extent };
-            client.state().push_in(stream, &CopyBox { stream: wire_stream(stream), copy })?;
-            waits = to != from;
-        }
-        (
-            Reached::ByBoth(destination) | Reached::Here(destination),
-            Reached::ByBoth(source) | Reached::Here(source),
-        ) => {
-            // Only this thread copies: in its place in the stream.
-            client.synchronize(stream)?;
-            HostCopy { destination, source, extent, _shadow: None }.run();
-        }
-    }
-    Ok(waits)
 }
 
 fn copy_2d(

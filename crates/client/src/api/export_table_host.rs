@@ -15,7 +15,7 @@ pub(crate) struct Tables;
 
 impl Host for Tables {
     fn driver_version(&self) -> i32 {
-        super::version::driver_version()
+        mode::driver_version()
     }
 
     fn devices(&self) -> Vec<DeviceIdentity> {

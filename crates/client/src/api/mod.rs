@@ -6,6 +6,7 @@
 #![allow(non_snake_case, reason = "functions keep cuda.h's names")]
 
 mod array;
+mod box_copy;
 mod cache;
 mod context;
 mod copy;

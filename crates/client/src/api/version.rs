@@ -10,9 +10,6 @@ use cuda_api::symbols::{self, ProcError};
 use cuda_api::{CUresult, CUuuid, CudaError, environment, error_row, wants_per_thread};
 use std::sync::OnceLock;
 
-/// CUDA version of the API that the table describes: what is reported where nobody else knows.
-const API_VERSION: c_int = 13000;
-
 pub(crate) fn cuInit(flags: c_uint) -> CUresult {
     if flags != 0 {
         return Err(CudaError::INVALID_VALUE);
@@ -21,12 +18,7 @@ pub(crate) fn cuInit(flags: c_uint) -> CUresult {
 }
 
 pub(crate) fn cuDriverGetVersion(version: Out<c_int>) -> CUresult {
-    version.set(driver_version())
-}
-
-/// The one number that everybody is told.
-pub(crate) fn driver_version() -> c_int {
-    mode::program_even_before_init().map_or(API_VERSION, |program| program.driver_version())
+    version.set(mode::driver_version())
 }
 
 /// Before version 2 of the function, a missing symbol is an error and leaves `pfn` alone.
@@ -81,7 +73,7 @@ fn find(
     flags: u64,
 ) -> Result<Result<*mut c_void, ProcError>, CudaError> {
     let known = proc_address::FLAG_LEGACY_STREAM | proc_address::FLAG_PER_THREAD_DEFAULT_STREAM;
-    if flags & !known != 0 || cuda_version > driver_version() {
+    if flags & !known != 0 || cuda_version > mode::driver_version() {
         return Err(CudaError::INVALID_VALUE);
     }
     let requested = u32::try_from(cuda_version).map_err(|_| CudaError::INVALID_VALUE)?;

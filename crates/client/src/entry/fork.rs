@@ -5,11 +5,12 @@
 //! memory to its parent. A child of a process that had not called cuInit yet starts afresh.
 //! (In pass-through the provider looks after its own fork.)
 
-use super::{COUNT, dispatch, resolver, set_entry, trace};
+use super::{COUNT, dispatch, not_initialized, set_entry, trace};
 use crate::program::mode;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::symbols::SYMBOLS;
+use std::sync::OnceLock;
 
 /// Functions that need no state of the process: they go on working in the child.
 const STATELESS: &[&str] = &[
@@ -22,8 +23,12 @@ const STATELESS: &[&str] = &[
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// Has [`in_child`] called in every child from now on.
-pub(super) fn watch() {
+/// What has a child that may start afresh forget what its parent decided.
+static FORGET: OnceLock<fn()> = OnceLock::new();
+
+/// Has [`in_child`] called in every child from now on, and `forget` in those that start afresh.
+pub(super) fn watch(forget: fn()) {
+    FORGET.get_or_init(|| forget);
     if !WATCHED.swap(true, Ordering::AcqRel) {
         // SAFETY: in_child is a function of this library, which is never unloaded. Should the
         // registration fail for want of memory, a child would share its parent's ring; it could
@@ -42,12 +47,12 @@ extern "C" fn in_child() {
                 true => dispatch::code(symbol),
                 false => None,
             };
-            let code = code.unwrap_or(resolver::not_initialized as *const c_void);
+            let code = code.unwrap_or(not_initialized as *const c_void);
             // SAFETY: an answer without parameters suits every signature of the C calling
             // convention; dispatch gives functions of the symbol's own signature.
             unsafe { set_entry(index, code) };
         }
-    } else {
-        resolver::forget();
+    } else if let Some(forget) = FORGET.get() {
+        forget();
     }
 }

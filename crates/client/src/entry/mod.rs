@@ -18,6 +18,7 @@ pub(crate) mod unsupported;
 use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use cuda_api::CudaError;
 use cuda_api::symbols::SYMBOLS;
 
 /// How many symbols are exported.
@@ -38,6 +39,11 @@ pub(crate) fn entry(index: usize) -> *const c_void {
 /// `code` must be callable with the symbol's signature for as long as the process lives.
 pub(crate) unsafe fn set_entry(index: usize, code: *const c_void) {
     ENTRIES[index].store(code.cast_mut(), Ordering::Release);
+}
+
+/// Answers CUDA_ERROR_NOT_INITIALIZED; suits every signature.
+pub(crate) extern "C" fn not_initialized() -> u32 {
+    CudaError::NOT_INITIALIZED.code()
 }
 
 /// Leads calls of every symbol to the resolver, as at the start.

@@ -7,7 +7,7 @@
 //! through the program's symbols) is answered CUDA_ERROR_NOT_INITIALIZED instead of waiting for
 //! itself.
 
-use super::{COUNT, dispatch, entry, fork, set_entry, trace, unsupported};
+use super::{COUNT, dispatch, entry, fork, not_initialized, set_entry, trace, unsupported};
 use crate::program::answered;
 use crate::program::mode::{self, Mode};
 use crate::stderr::say;
@@ -92,11 +92,6 @@ pub(super) unsafe extern "C" fn resolver() {
     )
 }
 
-/// Answers CUDA_ERROR_NOT_INITIALIZED, whatever the signature.
-pub(super) extern "C" fn not_initialized() -> u32 {
-    CudaError::NOT_INITIALIZED.code()
-}
-
 /// Makes sure that there is a decision; gives the code that the symbol's call goes to.
 extern "C" fn resolve(index: u32) -> *const c_void {
     if THIS_THREAD_DECIDES.get() {
@@ -158,7 +153,7 @@ extern "C" fn report_calls() {
 /// Leads every symbol to where that mode answers it.
 fn fill(mode: &Mode) {
     if !matches!(mode, Mode::PassThrough(_)) {
-        fork::watch();
+        fork::watch(forget);
         trace::begin();
         unsupported::report_at_exit();
     }
@@ -187,7 +182,7 @@ fn with_c_name<T>(symbol: &str, f: impl FnOnce(&CStr) -> Option<T>) -> Option<T>
 }
 
 /// Forgets the decision. Only for a forked child, which has one thread.
-pub(super) fn forget() {
+fn forget() {
     THIS_THREAD_DECIDES.set(false);
     super::reset_entries();
     STATE.store(UNDECIDED, Ordering::Release);

@@ -127,6 +127,14 @@ pub(crate) fn program_even_before_init() -> Option<&'static Program> {
     unsafe { PROGRAM.load(Ordering::Acquire).as_ref() }
 }
 
+/// CUDA version of the API that the table describes: reported where no daemon has said another.
+const API_VERSION: i32 = 13000;
+
+/// The version of CUDA that every function reports.
+pub(crate) fn driver_version() -> i32 {
+    program_even_before_init().map_or(API_VERSION, |program| program.driver_version())
+}
+
 /// What most calls begin with: the client of the current context's device, and that context's word.
 /// Fails as CUDA does before cuInit, without a context, or after an error that does not go away.
 #[inline(always)]

@@ -3,7 +3,7 @@
 use super::read_edges;
 use crate::backend::Backend;
 use crate::capture::exchange_mode;
-use crate::store::graph_word;
+use crate::id::graph_word;
 use core::ffi::c_uint;
 use cuda_api::constants::capture::*;
 use cuda_api::pointer::{In, Out};

@@ -2,8 +2,9 @@
 
 use crate::backend::Backend;
 use crate::exec::Exec;
+use crate::id::{exec_number, exec_word};
 use crate::plan::Plan;
-use crate::store::{UserObject, exec_number, exec_word};
+use crate::store::UserObject;
 use core::ffi::{c_char, c_uint};
 use cuda_api::constants::graph_instantiate::*;
 use cuda_api::pointer::Out;

@@ -3,8 +3,8 @@
 use super::{edge_data, give, give_part};
 use crate::backend::Backend;
 use crate::dot;
-use crate::model::{Edge, Graph, NodeId};
-use crate::store::{graph_word, node_word};
+use crate::id::{Edge, NodeId, graph_word, node_word};
+use crate::model::Graph;
 use core::ffi::{c_char, c_uint};
 use cuda_api::pointer::{In, Out};
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};

@@ -2,8 +2,8 @@
 
 use super::{Place, get, set, set_in_exec};
 use crate::backend::Backend;
+use crate::id::graph_word;
 use crate::node::{HostNode, NodeKind};
-use crate::store::graph_word;
 use core::ffi::c_void;
 use cuda_api::pointer::{In, Out};
 use cuda_api::{CUDA_HOST_NODE_PARAMS, CUgraph, CUgraphExec, CUgraphNode, CUresult, CudaError};

@@ -33,10 +33,10 @@ pub use transfer::*;
 pub use update::*;
 
 use crate::backend::Backend;
+use crate::id::{Edge, NodeId, node_word};
 use crate::memory::Allocation;
-use crate::model::{Edge, NodeId};
 use crate::node::NodeKind;
-use crate::store::{Removed, Tables, node_word};
+use crate::store::{Removed, Tables};
 use cuda_api::pointer::{In, Out};
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUmemLocation, CUresult, CudaError};
 use std::sync::Arc;

@@ -2,9 +2,8 @@
 
 use super::{Place, get, give, give_part};
 use crate::backend::Backend;
-use crate::model::Edge;
+use crate::id::{Edge, graph_word, node_word};
 use crate::node::NodeKind;
-use crate::store::{graph_word, node_word};
 use core::ffi::c_uint;
 use cuda_api::pointer::{In, Out};
 use cuda_api::{CUevent, CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};

@@ -1,7 +1,8 @@
 //! Objects of the program's that graphs keep alive.
 
 use crate::backend::Backend;
-use crate::store::{UserObject, object_number, object_word};
+use crate::id::{object_number, object_word};
+use crate::store::UserObject;
 use core::ffi::{c_uint, c_void};
 use cuda_api::pointer::Out;
 use cuda_api::{CUgraph, CUhostFn, CUresult, CUuserObject, CudaError};

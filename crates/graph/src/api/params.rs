@@ -7,8 +7,8 @@ use super::transfer::{describe_copy, describe_fill, describe_mem_ops, show_mem_o
 use super::{Place, get, kernel, set, set_in_exec};
 use crate::backend::Backend;
 use crate::hooks::check_allocation;
+use crate::id::graph_word;
 use crate::node::NodeKind;
-use crate::store::graph_word;
 use cuda_api::constants::graph_node::*;
 use cuda_api::pointer::{In, Out};
 use cuda_api::{

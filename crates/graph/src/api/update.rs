@@ -2,9 +2,9 @@
 
 use super::exec::{find, locked};
 use crate::backend::Backend;
+use crate::id::node_word;
 use crate::node::{KernelNode, NodeKind};
 use crate::plan::{Difference, Plan, Step};
-use crate::store::node_word;
 use core::ffi::c_uint;
 use cuda_api::constants::graph_update::*;
 use cuda_api::constants::launch_attribute::{CLUSTER_DIMENSION, COOPERATIVE};

@@ -1,8 +1,8 @@
 //! Strict classes: work of latency-critical clients pauses that of others.
 
 use super::{Admission, Policy};
+use crate::account::{Accounts, ClientId};
 use crate::class::Class;
-use crate::gate::{Accounts, ClientId};
 use crate::settings::{Pause, Settings};
 
 /// The policy of that name.
@@ -10,10 +10,6 @@ use crate::settings::{Pause, Settings};
 pub struct Classes;
 
 impl Policy for Classes {
-    fn name(&self) -> &'static str {
-        "classes"
-    }
-
     fn admit(
         &self,
         who: ClientId,

@@ -1,7 +1,7 @@
 //! Earliest deadline first: the client whose open work is due first goes before the others.
 
 use super::{Admission, Policy};
-use crate::gate::{Accounts, ClientId};
+use crate::account::{Accounts, ClientId};
 use crate::settings::Settings;
 
 /// The policy of that name. Work of a client without a deadline is never due.
@@ -9,10 +9,6 @@ use crate::settings::Settings;
 pub struct Deadline;
 
 impl Policy for Deadline {
-    fn name(&self) -> &'static str {
-        "deadline"
-    }
-
     fn admit(&self, who: ClientId, accounts: &Accounts, _: &Settings, _: u64) -> Admission {
         let Some(account) = accounts.get(who) else { return Admission::Go };
         let first = accounts.open_others(who).map(|(_, other)| other.due_ns).min();

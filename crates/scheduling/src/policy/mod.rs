@@ -12,8 +12,8 @@ pub use deadline::Deadline;
 pub use quota::Quota;
 pub use shares::Shares;
 
-use crate::gate::{Account, Accounts, ClientId};
-use crate::settings::Settings;
+use crate::account::{Account, Accounts, ClientId};
+use crate::settings::{PolicyName, Settings};
 use std::fmt::Debug;
 
 /// Whether a policy lets a client submit.
@@ -29,9 +29,6 @@ pub enum Admission {
 
 /// A policy. It keeps what it has to remember of a client in the client's [`Account`].
 pub trait Policy: Send + Debug {
-    /// Its name in settings.
-    fn name(&self) -> &'static str;
-
     /// Whether a client may submit its next piece of work.
     fn admit(&self, who: ClientId, accounts: &Accounts, settings: &Settings, now: u64)
     -> Admission;
@@ -53,35 +50,22 @@ pub trait Policy: Send + Debug {
     fn is_free(&self, accounts: &Accounts) -> bool;
 }
 
-/// A name that no policy has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0:?} is no policy: there are classes, weighted, fair, deadline and quota; join them with +"
-)]
-pub struct UnknownPolicy(pub String);
-
 /// The policy of a name.
-fn of_name(name: &str) -> Result<Box<dyn Policy>, UnknownPolicy> {
-    Ok(match name {
-        "classes" => Box::new(Classes),
-        "weighted" => Box::new(Shares::Weighted),
-        "fair" => Box::new(Shares::Fair),
-        "deadline" => Box::new(Deadline),
-        "quota" => Box::new(Quota),
-        _ => return Err(UnknownPolicy(name.to_owned())),
-    })
+fn of_name(name: PolicyName) -> Box<dyn Policy> {
+    match name {
+        PolicyName::Classes => Box::new(Classes),
+        PolicyName::Weighted => Box::new(Shares::Weighted),
+        PolicyName::Fair => Box::new(Shares::Fair),
+        PolicyName::Deadline => Box::new(Deadline),
+        PolicyName::Quota => Box::new(Quota),
+    }
 }
 
-/// The policy of some names: one that lets through what all of them let through.
-///
-/// # Errors
-/// The first name that no policy has.
-pub fn of_names(names: &[String]) -> Result<Box<dyn Policy>, UnknownPolicy> {
-    let mut policies = names.iter().map(|name| of_name(name)).collect::<Result<Vec<_>, _>>()?;
-    match policies.len() {
-        0 => Err(UnknownPolicy(String::new())),
-        1 => Ok(policies.remove(0)),
-        _ => Ok(Box::new(All(policies))),
+/// The policy that settings name: of several, one that lets through what all of them let through.
+pub fn of_settings(settings: &Settings) -> Box<dyn Policy> {
+    match settings.policy[..] {
+        [name] => of_name(name),
+        _ => Box::new(All(settings.policy.iter().copied().map(of_name).collect())),
     }
 }
 
@@ -90,10 +74,6 @@ pub fn of_names(names: &[String]) -> Result<Box<dyn Policy>, UnknownPolicy> {
 struct All(Vec<Box<dyn Policy>>);
 
 impl Policy for All {
-    fn name(&self) -> &'static str {
-        "several"
-    }
-
     fn admit(
         &self,
         who: ClientId,

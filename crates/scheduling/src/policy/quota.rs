@@ -1,7 +1,7 @@
 //! Quotas: device time that a client may have in each second.
 
 use super::{Admission, Policy};
-use crate::gate::{Account, Accounts, ClientId};
+use crate::account::{Account, Accounts, ClientId};
 use crate::settings::Settings;
 
 /// Length of the window in which a quota counts, ns.
@@ -19,10 +19,6 @@ fn used_in(account: &Account, now: u64, quota: u64) -> u64 {
 }
 
 impl Policy for Quota {
-    fn name(&self) -> &'static str {
-        "quota"
-    }
-
     fn admit(&self, who: ClientId, accounts: &Accounts, _: &Settings, now: u64) -> Admission {
         let Some(account) = accounts.get(who) else { return Admission::Go };
         let Some(quota) = account.settings.quota_ns else { return Admission::Go };

@@ -1,8 +1,8 @@
 //! Shares of device time: start-time fair queueing by weight, or equal for all clients.
 
 use super::{Admission, Policy};
+use crate::account::{Account, Accounts, ClientId};
 use crate::client::WEIGHT_MAX;
-use crate::gate::{Account, Accounts, ClientId};
 use crate::settings::Settings;
 
 /// Device time by which a client may be ahead of another one that has work, ns.
@@ -32,13 +32,6 @@ impl Shares {
 }
 
 impl Policy for Shares {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Weighted => "weighted",
-            Self::Fair => "fair",
-        }
-    }
-
     fn admit(&self, who: ClientId, accounts: &Accounts, _: &Settings, _: u64) -> Admission {
         let Some(account) = accounts.get(who) else { return Admission::Go };
         let behind = accounts.open_others(who).map(|(_, other)| other.virtual_time).min();

@@ -1,7 +1,8 @@
 //! Policies on recorded arrivals: a device that runs one piece of work at a time.
 
+use crate::account::ClientId;
 use crate::client::ClientSettings;
-use crate::gate::{ClientId, Core, Verdict};
+use crate::gate::{Core, Verdict};
 use crate::settings::Settings;
 
 /// A client of a recording: when its requests come, how many kernels each has, how long one takes.

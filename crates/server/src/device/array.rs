@@ -5,9 +5,11 @@
 use super::share::{gone, made};
 use super::{ContextCall, Share};
 use cuda_api::array::{self, ArrayShape};
+use cuda_api::constants::memory_type;
 use cuda_api::{
-    CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_RESOURCE_DESC,
-    CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray, CUresult, CudaError,
+    BoxCopy, CUDA_ARRAY_MEMORY_REQUIREMENTS, CUDA_ARRAY3D_DESCRIPTOR, CUDA_MEMCPY3D,
+    CUDA_RESOURCE_DESC, CUDA_RESOURCE_VIEW_DESC, CUDA_TEXTURE_DESC, CUarray, CUmipmappedArray,
+    CUresult, CopyEnd, CudaError,
 };
 use std::ptr;
 use std::rc::Rc;
@@ -55,7 +57,16 @@ impl Array {
             .flat_map(|slice| (0..rows).step_by(rows_max as usize).map(move |row| (slice, row)))
         {
             let (to, extent) = ([0, row, slice], [width_bytes, rows_max.min(rows - row), 1]);
-            let copy = super::copy_box::from_program(self, to, &zeros, extent);
+            let source = CopyEnd {
+                memory_type: memory_type::HOST,
+                host: zeros.as_ptr().addr() as u64,
+                pitch: width_bytes as usize,
+                height: extent[1] as usize,
+                ..CopyEnd::default()
+            };
+            let extent = extent.map(|n: u64| n as usize);
+            let copy = BoxCopy { destination: self.end(to), source, extent };
+            let copy = CUDA_MEMCPY3D::from(&copy);
             // SAFETY: the array is alive and holds the box; as many zeros are there, and the copy
             // is done when the call returns.
             unsafe { t.cuMemcpy3D_v2(&copy)? };
@@ -63,9 +74,14 @@ impl Array {
         Ok(())
     }
 
-    /// The provider's handle.
-    pub(super) fn raw(&self) -> CUarray {
-        self.raw
+    /// An end of a copy that begins at an offset: bytes of a row, rows, slices.
+    pub(super) fn end(&self, offset: [u64; 3]) -> CopyEnd {
+        CopyEnd {
+            memory_type: memory_type::ARRAY,
+            array: self.raw,
+            offset: offset.map(|n| n as usize),
+            ..CopyEnd::default()
+        }
     }
 
     /// What it was made of.

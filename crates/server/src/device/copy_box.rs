@@ -39,12 +39,7 @@ impl BoxSide<'_> {
                 height: rows as usize,
                 ..CopyEnd::default()
             },
-            Self::Array { array, offset } => CopyEnd {
-                memory_type: memory_type::ARRAY,
-                array: array.raw(),
-                offset: offset.map(|n| n as usize),
-                ..CopyEnd::default()
-            },
+            Self::Array { array, offset } => array.end(offset),
         }
     }
 }
@@ -54,24 +49,6 @@ fn describe(to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUDA_MEMCPY
     let (destination, source) = (to.describe(), from.describe());
     let extent = extent.map(|n| n as usize);
     CUDA_MEMCPY3D::from(&BoxCopy { destination, source, extent })
-}
-
-/// A copy into an array from memory that the provider does not know, row after row.
-pub(super) fn from_program(
-    array: &Array,
-    offset: [u64; 3],
-    bytes: &[u8],
-    extent: [u64; 3],
-) -> CUDA_MEMCPY3D {
-    let [width, height, _] = extent;
-    debug_assert!(bytes.len() as u64 >= extent.iter().product());
-    let from = BoxSide::Memory {
-        range: CheckedRange::vouched(bytes.as_ptr().addr() as u64, bytes.len() as u64),
-        pitch: width,
-        rows: height,
-        host: true,
-    };
-    describe(BoxSide::Array { array, offset }, from, extent)
 }
 
 impl Stream {

@@ -7,44 +7,7 @@ use super::{ContextCall, Device, Share};
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM, SPLIT_IGNORE_COSCHEDULING};
 use cuda_api::resource::SM_GROUPS_MAX;
 use cuda_api::{CUdevResource, CUdevResourceDesc, CUdevice, CUgreenCtx, CudaError, DriverTable};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// Most green contexts of one client: a device has no more than this many ranges that make sense,
-/// and each takes memory of the provider's.
-const GREEN_CONTEXTS_MAX: usize = 64;
-
-/// Those of one client, by their SMs.
-#[derive(Default)]
-pub(super) struct GreenContexts(RefCell<BTreeMap<(u32, u32), CUgreenCtx>>);
-
-impl GreenContexts {
-    /// The one of some SMs, made when first asked for. CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION
-    /// for SMs that the provider does not part so; CUDA_ERROR_NOT_SUPPORTED if it has no green
-    /// contexts.
-    pub(super) fn get(&self, share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
-        let mut made = self.0.borrow_mut();
-        let key = (sms.start, sms.end);
-        if let Some(green) = made.get(&key) {
-            return Ok(*green);
-        }
-        if made.len() >= GREEN_CONTEXTS_MAX {
-            return Err(CudaError::OUT_OF_MEMORY);
-        }
-        let green = create(share, sms)?;
-        made.insert(key, green);
-        Ok(green)
-    }
-
-    /// Destroys all; no stream is left in any.
-    pub(super) fn clear(&self, device: &Device) {
-        for green in std::mem::take(&mut *self.0.borrow_mut()).into_values() {
-            // SAFETY: this was its only place. There is nobody to tell of a failure.
-            let _ = unsafe { device.table().cuGreenCtxDestroy(green) };
-        }
-    }
-}
 
 fn create(share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
     let device = share.device();
@@ -68,6 +31,13 @@ fn create(share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
 }
 
 impl Share {
+    /// A green context of the provider's for streams on those SMs, for this share's life.
+    /// CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION for SMs that the provider does not part so;
+    /// CUDA_ERROR_NOT_SUPPORTED if it has no green contexts.
+    pub(super) fn green_context(&self, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
+        self.greens.get(&sms, || create(self, sms.clone()))
+    }
+
     /// The nearest SMs to these, no more of them, that make up whole groups of those that the provider
     /// schedules together; one group at least. Kernels with clusters run in such groups only.
     pub(crate) fn whole_groups(&self, sms: Range<u32>) -> Range<u32> {

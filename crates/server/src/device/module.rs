@@ -3,7 +3,7 @@
 use super::code_cache::{CodeKey, SharedCode};
 use super::share::{gone, made};
 use super::variables::{self, FirstValues};
-use super::{ContextCall, Device, Function, Share};
+use super::{BuildLog, ContextCall, Device, Function, JitOption, Share};
 use cuda_api::constants::{function_attribute, jit_option, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
 use ptx::module_state::Variables;
@@ -14,57 +14,6 @@ use std::sync::Arc;
 
 /// Zero bytes behind an image, so that a parser that looks for the end of a text finds one.
 pub const IMAGE_PADDING_BYTES: usize = 64;
-
-/// A JIT option whose value is a number, never a pointer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JitOption {
-    number: u32,
-    value: u32,
-}
-
-impl JitOption {
-    /// Checks that the option is one whose value is a number: a client must not make the
-    /// provider follow a pointer.
-    pub fn new(number: u32, value: u32) -> Result<Self, CudaError> {
-        use jit_option::*;
-        const NUMBERS: &[u32] = &[
-            MAX_REGISTERS,
-            THREADS_PER_BLOCK,
-            OPTIMIZATION_LEVEL,
-            TARGET_FROM_CUCONTEXT,
-            TARGET,
-            FALLBACK_STRATEGY,
-            GENERATE_DEBUG_INFO,
-            LOG_VERBOSE,
-            GENERATE_LINE_INFO,
-            CACHE_MODE,
-        ];
-        if NUMBERS.contains(&number) {
-            Ok(Self { number, value })
-        } else {
-            Err(CudaError::INVALID_VALUE)
-        }
-    }
-
-    /// Its number.
-    pub fn number(self) -> u32 {
-        self.number
-    }
-
-    /// Its value.
-    pub fn value(self) -> u32 {
-        self.value
-    }
-}
-
-/// What a provider said while it built a module.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BuildLog {
-    /// The information log.
-    pub info: Vec<u8>,
-    /// The error log.
-    pub error: Vec<u8>,
-}
 
 /// What was loaded ahead of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -384,7 +333,7 @@ impl Loader<'_> {
             values.push(value);
         };
         for option in options {
-            add(option.number, option.value as usize as *mut c_void);
+            add(option.number(), option.value() as usize as *mut c_void);
         }
         if info_bytes > 0 {
             add(jit_option::INFO_LOG_BUFFER, info.as_mut_ptr().cast());
@@ -415,17 +364,4 @@ fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
         bytes.truncate(end);
     }
     bytes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_that_are_pointers_are_refused() {
-        assert!(JitOption::new(jit_option::MAX_REGISTERS, 32).is_ok());
-        for pointer in [jit_option::INFO_LOG_BUFFER, jit_option::ERROR_LOG_BUFFER, 19, 1 << 20] {
-            assert_eq!(JitOption::new(pointer, 0), Err(CudaError::INVALID_VALUE), "{pointer}");
-        }
-    }
 }

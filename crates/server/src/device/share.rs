@@ -1,13 +1,12 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
-use super::green::GreenContexts;
+use super::green_contexts::GreenContexts;
 use super::{ContextCall, Device, InFlight};
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
-use cuda_api::{CUgreenCtx, CUresult, CUstream, CudaError};
+use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
 use std::ffi::{CString, c_void};
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Longest text of a fault that is kept, bytes: a line of the log.
@@ -75,7 +74,7 @@ pub struct Share {
     in_flight: InFlight,
     tenant: Option<u64>,
     pub(super) counts: Counts,
-    greens: GreenContexts,
+    pub(super) greens: GreenContexts,
 }
 
 impl Share {
@@ -103,11 +102,6 @@ impl Share {
         let name = name.to_owned();
         let in_flight = device.sync().join(&name);
         Ok(Self { device, name, in_flight, tenant, counts: Counts::default(), greens })
-    }
-
-    /// A green context of the provider's for streams on those SMs, for this share's life.
-    pub(super) fn green_context(&self, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
-        self.greens.get(self, sms)
     }
 
     /// The count of the session's kernels in flight, as other sessions see it.

@@ -1,7 +1,7 @@
 //! Streams and events of the provider.
 
 use super::share::{gone, made};
-use super::{CheckedRange, Device, Function, Share};
+use super::{CheckedRange, Device, Function, LaunchShape, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -234,25 +234,6 @@ impl Drop for Stream {
         let result = unsafe { self.share.device().table().cuStreamDestroy_v2(self.raw) };
         gone(&self.share.counts.streams, result);
     }
-}
-
-/// How a kernel is launched.
-#[derive(Clone, Copy, Debug)]
-pub struct LaunchShape {
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub block: [u32; 3],
-    /// Dynamic shared memory of a block, bytes.
-    pub shared_bytes: u32,
-    /// All blocks are resident at once and may wait for each other.
-    pub cooperative: bool,
-    /// The kernel may begin before the one ahead of it has ended.
-    pub programmatic: bool,
-    /// It is of the remote memory synchronization domain.
-    pub remote_domain: bool,
-    /// Blocks of a cluster, if the launch says so.
-    pub cluster: Option<[u32; 3]>,
 }
 
 /// The provider's event, which several sessions may hold. Destroyed with the last of them.

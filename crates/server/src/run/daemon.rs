@@ -1,7 +1,7 @@
 //! What the daemon says, and what is done about it.
 
 use super::{Server, counts};
-use crate::counting::Counters;
+use crate::cupti_windows;
 use crate::session::End;
 use channel::message::{
     Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, Schedule, ServerStatus,
@@ -37,7 +37,7 @@ impl Server {
                     self.tell(&Message::Answer(Answer { number, answered }));
                 }
                 Question::Counters(counting) => {
-                    let answered = match Counters::set(&self.common, counting) {
+                    let answered = match cupti_windows::set(&self.common, counting) {
                         Ok(()) => Answered::Done(0),
                         Err(reason) => Answered::Refused(reason),
                     };

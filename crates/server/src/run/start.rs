@@ -1,7 +1,7 @@
 //! The start of a server: environment, provider, context.
 
 use crate::common::{Common, Wakeups};
-use crate::counting::Counters;
+use crate::cupti_windows;
 use crate::device::{Device, DeviceError, Driver, EventCost, HARDWARE_QUEUES, SyncReport};
 use crate::log::Log;
 use crate::printed::Printed;
@@ -110,7 +110,7 @@ pub(super) fn open(
     let (common, wakeups) = common.map_err(|error| error.to_string())?;
     measure_event_cost(&common);
     if common.counters.counting() == Counting::Cupti
-        && let Err(reason) = Counters::set(&common, Counting::Cupti)
+        && let Err(reason) = cupti_windows::set(&common, Counting::Cupti)
     {
         common.log.line(reason);
     }

@@ -10,7 +10,8 @@
 //!
 //! Invariant: no work of a client's is in a stream behind a fence that is kept back.
 
-use super::streams::{Presence, Slot, Streams, Work};
+use super::slot::{Kept, Slot};
+use super::streams::{Presence, Streams, Work};
 use super::{REQUESTS_PER_LOOK, Session};
 use crate::device::CheckedRange;
 use channel::request::Fence;
@@ -24,14 +25,6 @@ const REQUESTS_PER_LOOK_AT_FENCES: u32 = 16;
 /// Most kernels since the last fence of a stream behind which one is kept back.
 const KERNELS_MAX: u32 = 4;
 
-/// A fence that is kept back.
-pub struct Kept {
-    word: CheckedRange,
-    /// What the completion word is to say.
-    pub value: u32,
-    since: Instant,
-}
-
 impl Slot {
     /// Puts a fence behind all that is in the stream, or keeps it back if that is worth it.
     pub(super) fn fence(&mut self, word: CheckedRange, value: u32, shared: bool) -> CUresult {
@@ -42,21 +35,6 @@ impl Slot {
         }
         self.kept = Some(Kept { word, value, since: Instant::now() });
         Ok(())
-    }
-
-    /// Gives the device the fence that is kept back, if one is.
-    pub(super) fn give_fence(&mut self) -> CUresult {
-        match self.kept.take() {
-            Some(kept) => self.stream.write_word(kept.word, kept.value),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes the fence that is kept back out: the stream's work is done.
-    pub(super) fn take_fence(&mut self) -> Option<Kept> {
-        let kept = self.kept.take()?;
-        self.last_wait = kept.since.elapsed();
-        Some(kept)
     }
 }
 

@@ -7,7 +7,8 @@
 //! [`admission`](super::admission).
 
 use super::meter::ClientCounters;
-use super::streams::{Slot, Streams};
+use super::slot::{Load, Mark, Slot};
+use super::streams::Streams;
 use crate::device::{Event, SHALLOW_KERNELS, Share};
 use crate::scheduling::Member;
 use cuda_api::CudaError;
@@ -29,21 +30,6 @@ const KERNELS_PER_MARK: u32 = 256;
 const MARKS_IN_BOUND: u64 = 4;
 
 const _: () = assert!(KERNELS_PER_MARK < KERNELS_IN_FLIGHT_MAX);
-
-/// An event behind some kernels of one stream.
-struct Mark {
-    event: Event,
-    kernels: u32,
-    predicted_ns: u64,
-}
-
-/// What the gate keeps with each stream.
-#[derive(Default)]
-pub struct Load {
-    unmarked: u32,
-    unmarked_ns: u64,
-    marks: VecDeque<Mark>,
-}
 
 /// A client's gate.
 pub struct Gate {

@@ -33,7 +33,6 @@ mod memory;
 mod meter;
 mod modules;
 mod order;
-mod peer_windows;
 mod posts;
 mod printing;
 mod queues;
@@ -42,10 +41,10 @@ mod reserved;
 mod retired;
 mod shares;
 mod sharing;
+mod slot;
 mod spent;
 mod start;
 mod streams;
-mod virtual_memory;
 mod watchdog;
 
 pub use account::{Account, Groups};
@@ -55,7 +54,7 @@ pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS, GRAPHS_MAX, NODES_MAX};
 pub use limits::{Limits, Terms};
 pub use link::{End, Identity, Link, Plea, Stage};
-pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX};
+pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX, MEMORIES_MAX};
 pub use meter::{
     ClientCounters, KernelCounters, KernelMeter, Prediction, Sampler, Shape, ShapeCounters,
     Submitted, SubmittedTotals,
@@ -63,7 +62,6 @@ pub use meter::{
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 pub use start::spawn;
-pub use virtual_memory::MEMORIES_MAX;
 
 use crate::common::Common;
 use crate::device::{Event, Share, Stream};

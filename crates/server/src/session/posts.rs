@@ -3,7 +3,8 @@
 use super::Session;
 use super::meter::{Direction, Subject};
 use super::modules::{LoadedFunction, LoadedModule};
-use super::streams::{Presence, Slot, Streams, Work};
+use super::slot::Slot;
+use super::streams::{Presence, Streams, Work};
 use crate::device::{CheckedRange, Event, LaunchShape};
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;

@@ -4,8 +4,6 @@
 //! before it. NVIDIA's driver has as many hardware queues as its process asks for, which is the server
 //! and asks for all of them; so a client's own number is kept here, with events between its streams.
 
-use super::streams::Streams;
-use cuda_api::CUresult;
 use cuda_api::handle::Handle;
 
 /// Which stream used each queue last, by its word.
@@ -22,7 +20,7 @@ impl Queues {
 
     /// A stream is about to submit. Returns the stream that its queue served before, if that is
     /// another one.
-    fn enter(&mut self, word: u64) -> Option<u64> {
+    pub(super) fn enter(&mut self, word: u64) -> Option<u64> {
         // Most clients name no number, and this is on the way of each launch.
         if self.last.is_empty() {
             return None;
@@ -30,16 +28,6 @@ impl Queues {
         let at = Handle::from_word(word)?.index as usize % self.last.len();
         let before = std::mem::replace(self.last.get_mut(at)?, word);
         (before != 0 && before != word).then_some(before)
-    }
-}
-
-impl Streams {
-    /// Has the stream's next work wait for what its queue was given before.
-    pub(super) fn take_turn(&mut self, word: u64) -> CUresult {
-        match self.queues.enter(word) {
-            Some(before) => self.wait_for_stream(word, before),
-            None => Ok(()),
-        }
     }
 }
 

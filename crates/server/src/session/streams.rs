@@ -6,14 +6,12 @@
 //! the legacy stream and remembers that the stream is busy. A context with SMs of its own has a default
 //! stream of its own, which is to that context's streams what the legacy stream is to all others.
 
-use super::fences::Kept;
-use super::gate::Load;
 use super::handles::Table;
 use super::limits::Terms;
 use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
 use super::queues::Queues;
-use super::watchdog::Watch;
+use super::slot::{Load, Made, Slot};
 use crate::device::{Event, Share, Stream};
 use crate::scheduling::Member;
 use channel::region::{Region, STREAM_SLOTS};
@@ -38,51 +36,6 @@ pub enum Work {
     Mark,
 }
 
-/// One stream.
-pub struct Slot {
-    /// The stream at the provider.
-    pub stream: Stream,
-    made: Made,
-    /// The stream that it had while it left other SMs free, or none.
-    other: Option<(u32, Stream)>,
-    /// What the gate keeps of it.
-    pub load: Load,
-    /// What was submitted to it.
-    pub counters: Arc<Submitted>,
-    /// The function that was launched in it last, if one was.
-    pub last_kernel: Option<u64>,
-    word: u64,
-    /// The default stream that it takes turns with if it is a blocking one.
-    default: u64,
-    blocking: Option<Blocking>,
-    join: Option<Event>,
-    busy: bool,
-    /// Kernels that were launched in it since its last fence.
-    pub(super) kernels_since_fence: u32,
-    /// What its last fence writes into its completion word; `None` if it never had one.
-    pub(super) last_fence: Option<u32>,
-    /// A fence that the device has not got yet.
-    pub(super) kept: Option<Kept>,
-    /// How long the last fence was kept back until the stream's work was done.
-    pub(super) last_wait: Duration,
-    /// What the watchdog waits for.
-    pub(super) watch: Option<Watch>,
-    /// Kernels that have been submitted, counters on or off.
-    pub(super) submitted_kernels: u64,
-    /// Of them, those that had been when it was looked at last, or had no work.
-    pub(super) watched_kernels: u64,
-}
-
-/// How a stream was made at the provider, and what the client wants of it.
-#[derive(Clone, Debug)]
-struct Made {
-    wanted: i32,
-    priority: i32,
-    sms: Option<Range<u32>>,
-    /// SMs that its blocks keep off.
-    free_sms: u32,
-}
-
 /// Where a stream is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
@@ -105,7 +58,7 @@ pub struct Streams {
     /// Streams that the client has destroyed and whose work goes on.
     leaving: Vec<Slot>,
     slots: usize,
-    pub(super) queues: Queues,
+    queues: Queues,
     terms: Terms,
     /// Why streams are not on the client's SMs, if they cannot be.
     unkept: Option<CudaError>,
@@ -404,7 +357,9 @@ impl Streams {
             }
             self.table.get_mut(word)?.blocking = Some(blocking);
         }
-        self.take_turn(word)?;
+        if let Some(before) = self.queues.enter(word) {
+            self.wait_for_stream(word, before)?;
+        }
         self.set_busy(word)?;
         let slot = self.table.get_mut(word)?;
         slot.give_fence()?;
@@ -413,7 +368,7 @@ impl Streams {
 
     /// Has a stream's next work wait for what another one has under way. One that is gone, or has
     /// nothing, is not waited for.
-    pub(super) fn wait_for_stream(&mut self, word: u64, other: u64) -> Result<(), CudaError> {
+    fn wait_for_stream(&mut self, word: u64, other: u64) -> Result<(), CudaError> {
         if !self.table.get(other).is_ok_and(|slot| slot.busy) {
             return Ok(());
         }
@@ -606,20 +561,6 @@ impl Streams {
         self.order = Order::new();
         self.orders.clear();
         self.table.clear();
-    }
-}
-
-impl Slot {
-    /// Its place among the client's streams.
-    pub fn index(&self) -> u32 {
-        Handle::from_word(self.word).map_or(0, |handle| handle.index)
-    }
-
-    fn finish_join(&mut self, event: Event) {
-        self.join = Some(event);
-        if let Some(blocking) = &mut self.blocking {
-            blocking.joined();
-        }
     }
 }
 

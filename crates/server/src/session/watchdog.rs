@@ -6,7 +6,8 @@
 //! kernels ahead of it that one of them must have run for long, the main thread hears of it: the client
 //! can be put into a server of its own.
 
-use super::streams::{Slot, Streams};
+use super::slot::{Slot, Watch};
+use super::streams::Streams;
 use super::{End, Session};
 use crate::device::{Event, Share};
 use cuda_api::CudaError;
@@ -15,16 +16,6 @@ use scheduling::units::duration_ns;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-
-/// An event behind what a stream had at that time.
-pub struct Watch {
-    event: Event,
-    since: Instant,
-    /// Kernels between the one before it and this one: at most these are ahead of it.
-    kernels: u64,
-    /// The main thread has heard that one of them runs for long.
-    told: bool,
-}
 
 /// How long what a stream has may take, if there is a limit.
 pub fn limit() -> Option<Duration> {
@@ -79,12 +70,6 @@ impl Slot {
             submitted.wrapping_sub(std::mem::replace(&mut self.watched_kernels, submitted));
         self.watch = Some(Watch { event, since: Instant::now(), kernels, told: false });
         Ok(Stalled::default())
-    }
-
-    /// The stream has no work.
-    pub(super) fn end_watch(&mut self) {
-        self.watch = None;
-        self.watched_kernels = self.submitted_kernels;
     }
 }
 

@@ -1,12 +1,11 @@
 //! Counters of one client: written by its session's thread alone, read by any.
 //!
-//! Counting is a load and a store, no atomic addition: nobody else writes. All count from the
-//! client's start and never fall, but for what is said to be a state.
+//! All count from the client's start and never fall, but for what is said to be a state.
 
+use super::counter::Counter;
 use super::kernels::{KernelCounters, Shape, ShapeCounters};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Names of kernels that are told apart: programs that make kernels for ever shall not eat memory for
@@ -14,30 +13,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const KERNELS_MAX: usize = 16_384;
 /// The name of kernels that are not told apart.
 const OTHER_KERNELS: &CStr = c"(others)";
-
-/// A number that one thread adds to.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds; to be called by one thread only.
-    #[inline]
-    pub fn add(&self, more: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
-    }
-
-    /// Sets a state.
-    #[inline]
-    pub fn set(&self, value: u64) {
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// What it is now.
-    #[inline]
-    pub fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// What was submitted, of a client or of one of its streams.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 //! A launch costs a comparison with the last launch's shape and one count. Blocks and threads follow
 //! from the shape. A sample of launches is timed ([`super::sampler`]).
 
-use super::counters::Counter;
+use super::counter::Counter;
 use crate::device::{Function, LaunchShape};
 use cuda_api::DriverTable;
 use cuda_api::constants::function_attribute;

@@ -3,6 +3,7 @@
 //! What a launch is predicted to take is [`ShapeCounters::prediction`], by function and shape
 //! ([`KernelMeter::prediction`]).
 
+mod counter;
 mod counters;
 mod kernels;
 mod recorder;

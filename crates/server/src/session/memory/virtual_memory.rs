@@ -4,14 +4,14 @@
 //! Invariant: a mapping is in the session's ranges exactly while it is accessible. Who unmaps has
 //! seen all of the client's streams idle before.
 
-use super::Session;
-use super::account::Charge;
-use super::calls::check_device;
-use super::handles::Table;
-use super::memory::{CHUNK_GRANULARITY_BYTES, Memory};
-use super::ranges::Backing;
-use super::reserved::Reserved;
+use super::{CHUNK_GRANULARITY_BYTES, Memory};
 use crate::device::{DeviceMapping, Physical};
+use crate::session::Session;
+use crate::session::account::Charge;
+use crate::session::calls::check_device;
+use crate::session::handles::Table;
+use crate::session::ranges::Backing;
+use crate::session::reserved::Reserved;
 use crate::window::Arena;
 use channel::message::Message;
 use channel::request::{
@@ -115,7 +115,7 @@ impl Memory {
     }
 
     /// Maps memory at reserved addresses, without access.
-    pub(super) fn map(
+    pub(in crate::session) fn map(
         &mut self,
         (physical, charge): (&Rc<Physical>, Option<Rc<Charge>>),
         address: u64,
@@ -143,7 +143,7 @@ impl Memory {
     }
 
     /// Takes the mappings away that fill a range.
-    pub(super) fn unmap(&mut self, address: u64, bytes: u64) -> CUresult {
+    pub(in crate::session) fn unmap(&mut self, address: u64, bytes: u64) -> CUresult {
         for start in self.virtual_memory.filling(address, bytes)? {
             self.ranges.remove(start, Backing::Mapping);
             self.virtual_memory.mappings.remove(&start);
@@ -152,7 +152,12 @@ impl Memory {
     }
 
     /// Sets what the device may do with the mappings that fill a range.
-    pub(super) fn set_access(&mut self, address: u64, bytes: u64, access: u32) -> CUresult {
+    pub(in crate::session) fn set_access(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        access: u32,
+    ) -> CUresult {
         for start in self.virtual_memory.filling(address, bytes)? {
             let Some(mapped) = self.virtual_memory.mappings.get_mut(&start) else { continue };
             mapped.mapping.set_access(access)?;
@@ -172,7 +177,7 @@ impl Memory {
 }
 
 impl Session {
-    pub(super) fn reserve_addresses(
+    pub(in crate::session) fn reserve_addresses(
         &mut self,
         request: ReserveAddresses,
     ) -> Result<AddressesReserved, CudaError> {
@@ -186,11 +191,11 @@ impl Session {
         Ok(AddressesReserved { address: CUdeviceptr(address?) })
     }
 
-    pub(super) fn free_addresses(&mut self, request: FreeAddresses) -> CUresult {
+    pub(in crate::session) fn free_addresses(&mut self, request: FreeAddresses) -> CUresult {
         self.memory.free_addresses(request.address.0, request.bytes)
     }
 
-    pub(super) fn create_memory(&mut self, request: CreateMemory) -> CUresult {
+    pub(in crate::session) fn create_memory(&mut self, request: CreateMemory) -> CUresult {
         check_device(request.device)?;
         check_whole(&[request.bytes])?;
         let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
@@ -206,18 +211,22 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn import_memory(&mut self, request: ImportMemory, file: &OwnedFd) -> CUresult {
+    pub(in crate::session) fn import_memory(
+        &mut self,
+        request: ImportMemory,
+        file: &OwnedFd,
+    ) -> CUresult {
         let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
         let physical = Physical::import(&self.share, file)?;
         self.memory.virtual_memory.memories.put(handle, (Rc::new(physical), None));
         Ok(())
     }
 
-    pub(super) fn release_memory(&mut self, request: ReleaseMemory) -> CUresult {
+    pub(in crate::session) fn release_memory(&mut self, request: ReleaseMemory) -> CUresult {
         self.memory.virtual_memory.memories.take(request.memory).map(drop)
     }
 
-    pub(super) fn map_memory(&mut self, request: MapMemory) -> CUresult {
+    pub(in crate::session) fn map_memory(&mut self, request: MapMemory) -> CUresult {
         let (physical, charge) = self.memory.virtual_memory.memories.get(request.memory)?;
         let (physical, charge) = (physical.clone(), charge.clone());
         // What was imported may outlive its maker: then it is this client alone who keeps it.
@@ -229,12 +238,12 @@ impl Session {
         self.memory.map((&physical, charge), request.address.0, request.bytes, request.offset)
     }
 
-    pub(super) fn unmap_memory(&mut self, request: UnmapMemory) -> CUresult {
+    pub(in crate::session) fn unmap_memory(&mut self, request: UnmapMemory) -> CUresult {
         self.wait_idle()?;
         self.memory.unmap(request.address.0, request.bytes)
     }
 
-    pub(super) fn set_access(&mut self, request: SetAccess) -> CUresult {
+    pub(in crate::session) fn set_access(&mut self, request: SetAccess) -> CUresult {
         if request.access != vmm::ACCESS_READ_WRITE {
             self.wait_idle()?;
         }

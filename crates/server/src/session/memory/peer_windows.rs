@@ -4,7 +4,7 @@
 //! process that uses several devices may have its memory of one mapped, at its own address, on the
 //! others. A window is taken here when memory of it first comes, until the session ends.
 
-use super::memory::Memory;
+use super::Memory;
 use crate::device::Reservation;
 use crate::window::{Lease, Windows};
 use channel::memfd;
@@ -13,7 +13,7 @@ use cuda_api::CudaError;
 use std::sync::Arc;
 
 /// Windows of one other connection. Fields are dropped in their order.
-pub(super) struct PeerWindow {
+pub(in crate::session) struct PeerWindow {
     _device: Reservation,
     host: Arc<memfd::Reservation>,
     lease: Lease,
@@ -22,7 +22,7 @@ pub(super) struct PeerWindow {
 impl Memory {
     /// Makes sure that a range of another connection's device window is reserved for this client.
     /// CUDA_ERROR_INVALID_VALUE if it is in no window, or in another client's.
-    pub(super) fn reserve_peer(
+    pub(in crate::session) fn reserve_peer(
         &mut self,
         windows: &Windows,
         address: u64,
@@ -37,7 +37,7 @@ impl Memory {
 
     /// The reserved host window of another connection that a range lies in, before the part in which
     /// that server places managed variables.
-    pub(super) fn peer_host_window(
+    pub(in crate::session) fn peer_host_window(
         &mut self,
         windows: &Windows,
         address: u64,

@@ -1,7 +1,7 @@
 //! Errors of the driver API. Made by `cargo xtask generate`; do not edit.
 #![cfg_attr(rustfmt, rustfmt_skip)]
 
-use crate::{CudaError, ErrorRow};
+use super::{CudaError, ErrorRow};
 
 impl CudaError {
     /// CUDA_ERROR_INVALID_VALUE: invalid argument
@@ -198,7 +198,7 @@ impl CudaError {
     pub const UNKNOWN: Self = Self::known(999);
 }
 
-pub(crate) const ERROR_ROWS: &[ErrorRow] = &[
+pub(super) const ERROR_ROWS: &[ErrorRow] = &[
     ErrorRow { code: 0, name: c"CUDA_SUCCESS", text: c"no error" },
     ErrorRow { code: 1, name: c"CUDA_ERROR_INVALID_VALUE", text: c"invalid argument" },
     ErrorRow { code: 2, name: c"CUDA_ERROR_OUT_OF_MEMORY", text: c"out of memory" },

@@ -4,14 +4,20 @@
 //! Invariant: a range is in [`Ranges`] exactly while what stands behind it is mapped. Who takes
 //! memory away has seen all of the client's streams idle before.
 
-use super::account::{Account, Charge};
-use super::peer_windows::PeerWindow;
-use super::ranges::{Backing, Ranges};
-use super::virtual_memory::VirtualMemory;
+mod peer_windows;
+mod virtual_memory;
+
+pub use virtual_memory::MEMORIES_MAX;
+
+use peer_windows::PeerWindow;
+use virtual_memory::VirtualMemory;
+
 use crate::device::{
     CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
     Share, Stream, new_chunk, old_chunk,
 };
+use crate::session::account::{Account, Charge};
+use crate::session::ranges::{Backing, Ranges};
 use crate::window::{Window, Windows};
 use channel::memfd::{self, Mapping};
 use channel::message;
@@ -42,18 +48,18 @@ pub struct HostPiece {
 
 /// The client's memory. Fields are dropped in their order: what lies in a window goes before it.
 pub struct Memory {
-    pub(super) share: Rc<Share>,
-    pub(super) ranges: Ranges,
-    pub(super) account: Arc<Account>,
+    pub(in crate::session) share: Rc<Share>,
+    pub(in crate::session) ranges: Ranges,
+    pub(in crate::session) account: Arc<Account>,
     /// With what is charged for those of this device: others are on their own servers' accounts.
     chunks: BTreeMap<u64, (DeviceMapping, Option<Charge>)>,
-    pub(super) virtual_memory: VirtualMemory,
+    pub(in crate::session) virtual_memory: VirtualMemory,
     /// By their addresses, with their lengths.
     host: BTreeMap<u64, (u64, HostPiece)>,
     managed: ManagedRoom,
     device_window: (Window, Reservation),
     host_window: Arc<memfd::Reservation>,
-    pub(super) peer_windows: Vec<PeerWindow>,
+    pub(in crate::session) peer_windows: Vec<PeerWindow>,
     region_registration: HostRegistration,
     region: Region,
 }

@@ -1,7 +1,7 @@
 //! Exported symbols and what cuGetProcAddress knows. Made by `cargo xtask generate`; do not edit.
 #![cfg_attr(rustfmt, rustfmt_skip)]
 
-use crate::symbols::ProcEntry;
+use super::ProcEntry;
 
 /// Every exported symbol, sorted.
 pub const SYMBOLS: &[&str] = &[

@@ -178,23 +178,15 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("asm", &[]),
             layer("ablation", &[]),
             layer("host", &[]),
-            layer("analysis", &[]),
             layer("cache", &["asm"]),
             layer("frame_layout", &["asm"]),
-            layer("regalloc", &["analysis", "asm", "frame_layout", "function", "host"]),
-            layer("operands", &["analysis", "asm", "frame_layout", "function", "host", "regalloc"]),
-            layer(
-                "frame",
-                &["analysis", "asm", "frame_layout", "function", "host", "operands", "regalloc"],
-            ),
-            layer(
-                "scalar",
-                &["analysis", "asm", "frame_layout", "function", "host", "operands", "regalloc"],
-            ),
+            layer("regalloc", &["asm", "frame_layout", "function", "host"]),
+            layer("operands", &["asm", "frame_layout", "function", "host", "regalloc"]),
+            layer("frame", &["asm", "frame_layout", "function", "host", "operands", "regalloc"]),
+            layer("scalar", &["asm", "frame_layout", "function", "host", "operands", "regalloc"]),
             layer(
                 "memory",
                 &[
-                    "analysis",
                     "asm",
                     "frame",
                     "frame_layout",
@@ -208,7 +200,6 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer(
                 "shared",
                 &[
-                    "analysis",
                     "asm",
                     "frame",
                     "frame_layout",
@@ -223,7 +214,6 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer(
                 "scalarize",
                 &[
-                    "analysis",
                     "asm",
                     "frame",
                     "frame_layout",
@@ -235,11 +225,10 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "scalar",
                 ],
             ),
-            layer("lanewise", &["analysis", "asm", "host", "operands"]),
+            layer("lanewise", &["asm", "host", "operands"]),
             layer(
                 "avx512",
                 &[
-                    "analysis",
                     "asm",
                     "frame",
                     "frame_layout",
@@ -256,7 +245,6 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer(
                 "avx2",
                 &[
-                    "analysis",
                     "asm",
                     "avx512",
                     "frame",

@@ -1,12 +1,12 @@
 //! Block emission: one version (unmasked or masked) of a block: counters, guards, instructions.
 
-use crate::analysis::nan_demand;
 use crate::asm::assembler::X;
 use crate::frame_layout::{A, COUNT, Field, MASK, field};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::memory::check_coalescing::CheckGroups;
 use iced_x86::{Code, Register};
+use simt::analysis::nan_demand;
 use simt::ir::Reg;
 use simt::ir::vector::{Source, StorageClass, VectorInst};
 
@@ -58,8 +58,7 @@ impl Compiler<'_> {
             SimdIsa::Avx512 => {
                 if !self.masked {
                     self.find_groups(block);
-                    self.find_quad_tiles(block);
-                    self.find_lane_offsets(block);
+                    self.begin_addresses(block);
                 }
                 for (index, inst) in b.insts.iter().enumerate() {
                     self.index = index;
@@ -101,8 +100,7 @@ impl Compiler<'_> {
 
     pub(crate) fn instruction(&mut self, inst: &VectorInst) {
         self.load_before(inst);
-        self.keep_linear_sums();
-        self.keep_lane_offset_sums();
+        self.keep_terms();
         for r in nan_demand::exposed(&self.nan_deferred, inst).collect::<Vec<_>>() {
             self.canonicalise(r);
         }

@@ -1,9 +1,9 @@
 //! Disassembly and statistics of native code.
 
-use crate::frame::warp_loop::PROLOGUE;
 use crate::host::SimdIsa;
 use crate::image::{image, make};
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+use simt::analysis::vector_cfg::PROLOGUE;
 use simt::ir::vector::VectorFunction;
 use simt_interpreter::tier1_abi::with_layout;
 use std::collections::{BTreeMap, HashMap};

@@ -2,6 +2,7 @@
 //! frame.
 
 use iced_x86::{MemoryOperand, Register};
+use simt::ir::address::TERMS_MAX;
 use simt_interpreter::tier1_abi::Frame;
 use std::mem::offset_of;
 
@@ -92,9 +93,8 @@ pub(crate) const DEFERRED_SLOTS: usize = 16;
 const _: () = assert!(DEFERRED_SLOTS < LANE_OFFSET_SLOTS, "a pattern can be measured");
 /// Where values are kept that addresses are made of, 8 bytes each.
 pub(crate) const SUMS: i32 = DEFERRED + 8 * DEFERRED_SLOTS as i32;
-pub(crate) const SUM_SLOTS: usize = 64;
 /// Bytes of the function's stack, a multiple of 64.
-pub(crate) const STACK_BYTES: i32 = SUMS + 8 * SUM_SLOTS as i32;
+pub(crate) const STACK_BYTES: i32 = SUMS + 8 * TERMS_MAX as i32;
 const _: () = assert!(STACK_BYTES % 64 == 0 && PACKED_B % 64 == 0 && PACKED_A % 64 == 0);
 const _: () = assert!(LANE_OFFSETS % 64 == 0 && LANE_OFFSET_BYTES % 64 == 0);
 

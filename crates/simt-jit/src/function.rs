@@ -8,28 +8,27 @@
 //! themselves are elsewhere. This is the only file that names every folder.
 
 use crate::ablation::Ablation;
-use crate::analysis::lane_offsets::{self, LaneOffsets};
-use crate::analysis::nan_demand;
-use crate::analysis::use_weights::UseWeights;
 use crate::asm::assembler::{Assembler, Label};
 use crate::avx2::partition::Step;
 use crate::avx512::matrix::{self, Fragments};
 use crate::avx512::memory::offset_table::OffsetTables;
-use crate::avx512::memory::quad_tile::{QuadTiles, UseCounts};
 use crate::avx512::uniform_via_vector::UniformAsVector;
 use crate::frame::entry_exit::Exit;
 use crate::frame::out_of_line::OutOfLine;
-use crate::frame::warp_loop::{self, PROLOGUE};
+use crate::frame::warp_loop;
 use crate::host::SimdIsa;
 use crate::memory::check_coalescing::CheckGroups;
 use crate::regalloc::allocate::Assignment;
+use crate::regalloc::use_weights::UseWeights;
 #[cfg(debug_assertions)]
 use crate::regalloc::verify::verify;
 use crate::scalarize::loop_selection::{self, ScalarLoop};
 use iced_x86::Register;
+use simt::analysis::nan_demand;
+use simt::analysis::vector_cfg::{PROLOGUE, Writers, writers};
 use simt::ir::Reg;
 use simt::ir::op::Op;
-use simt::ir::vector::{Source, VectorFunction, VectorInst, VectorTerm};
+use simt::ir::vector::{Source, VectorFunction, VectorInst};
 use simt_interpreter::tier1_abi::{Abilities, Layout};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -54,7 +53,7 @@ pub(crate) struct Compiler<'a> {
     pub(crate) steps: Vec<[Vec<Step>; 2]>,
     /// By register: the block and number of the only instruction that writes it, in all lanes that
     /// there are.
-    writers: Vec<Option<(usize, usize)>>,
+    writers: Writers,
     /// By block: the loop that is scalarised.
     pub(crate) scalar_loops: Vec<Option<Rc<ScalarLoop>>>,
     /// The version under construction.
@@ -73,14 +72,8 @@ pub(crate) struct Compiler<'a> {
     pub(crate) in_eax: Option<Reg>,
     /// Accesses whose bounds checks are coalesced.
     pub(crate) groups: CheckGroups,
-    /// Accesses at quad-affine addresses.
-    pub(crate) quad_tiles: QuadTiles,
-    /// How often each register is used.
-    pub(crate) use_counts: UseCounts,
     /// Accesses that share a vector of lane offsets.
     pub(crate) offset_tables: OffsetTables,
-    /// Speculated lane offsets of addresses, by block and instruction.
-    pub(crate) lane_offsets: HashMap<(usize, usize), LaneOffsets>,
     /// Instructions of the block whose work an earlier one has done (fused).
     pub(crate) merged: std::ops::Range<usize>,
     /// Instructions are emitted in program order: all those before the current one have been.
@@ -150,28 +143,6 @@ pub(crate) struct Made {
     pub(crate) interpreted_at: BTreeSet<(usize, usize, bool)>,
 }
 
-/// By register: the block and number of the only instruction that writes it, if that has no guard.
-fn writers(f: &VectorFunction) -> Vec<Option<(usize, usize)>> {
-    let mut found = vec![None; f.classes.len()];
-    let mut written = vec![false; f.classes.len()];
-    let prologue = std::iter::once((PROLOGUE, &f.prologue));
-    for (block, insts) in prologue.chain(f.blocks.iter().map(|b| &b.insts).enumerate()) {
-        for (index, inst) in insts.iter().enumerate() {
-            for d in &inst.dst {
-                let again = std::mem::replace(&mut written[d.reg.index()], true);
-                let alone = inst.guard.is_none() && !again;
-                found[d.reg.index()] = alone.then_some((block, index));
-            }
-        }
-    }
-    for block in &f.blocks {
-        if let VectorTerm::Barrier { dst: Some(d), .. } = &block.term {
-            found[d.reg.index()] = None;
-        }
-    }
-    found
-}
-
 impl<'a> Compiler<'a> {
     pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>, isa: SimdIsa) -> Self {
         let mut a = Assembler::new();
@@ -202,10 +173,7 @@ impl<'a> Compiler<'a> {
             block_entry: warp_loop::waits(f),
             in_eax: None,
             groups: CheckGroups::default(),
-            quad_tiles: QuadTiles::default(),
-            use_counts: UseCounts::of(f),
             offset_tables: OffsetTables::default(),
-            lane_offsets: HashMap::new(),
             fragments: Fragments::of(f),
             merged: 0..0,
             is_program_order: isa == SimdIsa::Avx512,
@@ -235,9 +203,8 @@ impl<'a> Compiler<'a> {
 
     /// Finds what code generation needs to know, and gives values their machine registers.
     pub(crate) fn allocate(&mut self) {
-        match self.isa {
-            SimdIsa::Avx2 => self.cut_all(),
-            SimdIsa::Avx512 => self.lane_offsets = lane_offsets::of_addresses(self.f),
+        if self.isa == SimdIsa::Avx2 {
+            self.cut_all();
         }
         self.scalar_loops = loop_selection::find(self.f, &self.weights);
         let matrices = matrix::registers(self.f);

@@ -9,8 +9,7 @@
 //! in machine registers through a whole function; with AVX2 (`avx2`) eight lanes through a region of
 //! a block. Control flow and uniform instructions are the same code for both.
 //!
-//! A function passes through `analysis` (no machine code), `regalloc` (live intervals to machine
-//! registers) and `block` (blocks, in two versions), in a `frame` (entries, exits, control flow,
+//! A function passes through `regalloc` (live intervals to machine registers) and `block` (blocks, in two versions), in a `frame` (entries, exits, control flow,
 //! out-of-line code). Instructions are made by `scalar` (uniform values), `shared` (both instruction
 //! sets), `memory` (bounds checks and accesses), `lanewise` (arithmetic on lanes, over a trait of the
 //! instruction set), `avx512` and `avx2`; `scalarize` makes irregular
@@ -22,7 +21,6 @@
 //! calls and barriers (the interpreter has them), other processors.
 
 mod ablation;
-mod analysis;
 mod asm;
 mod avx2;
 mod avx512;

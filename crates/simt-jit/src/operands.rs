@@ -493,7 +493,7 @@ impl Compiler<'_> {
 
     /// Makes the NaNs of a part of f32 lanes canonical.
     pub(crate) fn canonical(&mut self, register: Register) {
-        let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes());
+        let nan = self.a.constant(&simt::analysis::nan_demand::NAN.to_le_bytes());
         self.compare_parts(Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae, register, 3);
         let code = Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32;
         self.a.op(code, &[register.into(), nan.into()]).set_op_mask(crate::frame_layout::K1);

@@ -72,7 +72,7 @@ impl Compiler<'_> {
                 let inst = &f.blocks[self.block].insts[member.index];
                 if exchanged(inst).is_some() {
                     let exposed: Vec<Reg> =
-                        crate::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect();
+                        simt::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect();
                     exposed.into_iter().for_each(|r| self.canonicalise_file(r));
                 }
             }
@@ -148,7 +148,7 @@ impl Compiler<'_> {
     /// [`Compiler::canonicalise`] of the register file's lanes.
     pub(crate) fn canonicalise_file(&mut self, r: Reg) {
         let start = self.layout.place(r.index()).vector.unwrap_or(0) as i32;
-        let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes().repeat(8));
+        let nan = self.a.constant(&simt::analysis::nan_demand::NAN.to_le_bytes().repeat(8));
         let [value, mask]: [X; 2] = [Register::YMM0.into(), Register::YMM1.into()];
         for slice in 0..4 {
             let memory: X = at(crate::frame_layout::FILE, start + 32 * slice).into();

@@ -565,7 +565,7 @@ impl VectorIsa for Slice<'_, '_> {
         let (zero, here) = (self.zero(), Slice::temp(self));
         let [infinity, least] =
             [f32::INFINITY, f32::NEG_INFINITY].map(|v| self.constant(v.to_bits().into(), w));
-        let nan = self.constant(crate::analysis::nan_demand::NAN.into(), w);
+        let nan = self.constant(simt::analysis::nan_demand::NAN.into(), w);
         // The last: neither 0 nor more, a NaN as well.
         for (with, condition, instead) in
             [(zero.into(), 0, least), (infinity.into(), 0, infinity), (X::from(zero), 0x19, nan)]
@@ -663,7 +663,7 @@ impl Slice<'_, '_> {
 
     /// f32 lanes with NaNs made canonical, in a register of their own.
     pub(crate) fn canonical(&mut self, a: Register) -> Register {
-        let nan = self.constant(u64::from(crate::analysis::nan_demand::NAN), Width::W32);
+        let nan = self.constant(u64::from(simt::analysis::nan_demand::NAN), Width::W32);
         let to = self.temp();
         let compare = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
         self.op(compare, &[to.into(), a.into(), a.into(), X::I(3)]);

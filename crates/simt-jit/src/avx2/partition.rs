@@ -7,7 +7,6 @@
 //!
 //! Nothing here makes code.
 
-use crate::analysis::use_weights::{mentioned, sources, successors};
 use crate::avx2::layout::{POINTERS, PREDICATES_MAX, SPILLS, TABLES_MAX};
 use crate::avx2::memory::address_mode::AddressMode;
 use crate::avx2::memory::check_coalescing::{CheckGroup, Key, Span};
@@ -17,6 +16,7 @@ use crate::avx2::slice::pieces;
 use crate::avx2::support::{self, Kind};
 use crate::function::Compiler;
 use crate::memory::access::MemAccess;
+use simt::analysis::vector_cfg::{mentioned, sources, successors};
 use simt::ir::Reg;
 use simt::ir::op::Op;
 use simt::ir::vector::{StorageClass, VectorFunction, VectorInst};

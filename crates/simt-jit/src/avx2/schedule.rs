@@ -3,9 +3,9 @@
 //! The processor rounds as the thread says. Where it is told otherwise, numbers that are being
 //! computed have to be finished first, which costs as much as all that could have run beside them.
 
-use crate::analysis::use_weights::sources;
 use crate::avx2::partition::Member;
 use crate::lanewise::half::Format;
+use simt::analysis::vector_cfg::sources;
 use simt::ir::Reg;
 use simt::ir::op::{Convert, FloatOp, FloatType, IntOp, Op, Round};
 use simt::ir::vector::VectorInst;

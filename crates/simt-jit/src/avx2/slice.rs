@@ -134,7 +134,7 @@ impl<'c, 'a> Slice<'c, 'a> {
                 // What a shuffle reads of other slices has been seen to before.
                 if exchanged(inst).is_none() {
                     let exposed: Vec<Reg> =
-                        crate::analysis::nan_demand::exposed(&self.c.nan_deferred, inst).collect();
+                        simt::analysis::nan_demand::exposed(&self.c.nan_deferred, inst).collect();
                     exposed.into_iter().for_each(|r| self.canonicalise(r));
                 }
                 match member.access {

@@ -57,7 +57,7 @@ impl Compiler<'_> {
             let number = self.a.label();
             self.a.op(Code::VEX_Vucomiss_xmm_xmmm32, &[a, a]);
             self.a.jump(Code::Jnp_rel32_64, number);
-            self.a.load_constant(A, u64::from(crate::analysis::nan_demand::NAN));
+            self.a.load_constant(A, u64::from(simt::analysis::nan_demand::NAN));
             self.a.bind(number);
         }
         self.scalar_result(inst, 0, A);

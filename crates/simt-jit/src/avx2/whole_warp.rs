@@ -454,7 +454,7 @@ impl Compiler<'_> {
             self.a.op(Code::VEX_Vmovq_rm64_xmm, &[value.into(), sum]);
             return;
         }
-        let canonical = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes().repeat(4));
+        let canonical = self.a.constant(&simt::analysis::nan_demand::NAN.to_le_bytes().repeat(4));
         self.a.op(Code::VEX_Vmovd_xmm_rm32, &[sum, value.into()]);
         self.a.op(Code::VEX_Vaddss_xmm_xmm_xmmm32, &[sum, sum, b.into()]);
         self.a.op(Code::VEX_Vcmpss_xmm_xmm_xmmm32_imm8, &[nan, sum, sum, X::I(3)]);

@@ -1,7 +1,6 @@
 //! Calls of the interpreter for instructions without native code: operands are stored to the
 //! register file first, results loaded from it.
 
-use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame::entry_exit::Exit;
 use crate::frame_layout::{
@@ -12,6 +11,7 @@ use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::regalloc::allocate::{Lanes, SCALARS};
 use iced_x86::{Code, Register};
+use simt::analysis::vector_cfg::sources;
 use simt::ir::Reg;
 use simt::ir::vector::StorageClass;
 use simt_interpreter::tier1_abi::{FAULT, LEAVE, PARK};
@@ -63,7 +63,7 @@ impl Compiler<'_> {
             self.index = *index;
             let inst = &f.blocks[self.block].insts[*index];
             for r in
-                crate::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect::<Vec<_>>()
+                simt::analysis::nan_demand::exposed(&self.nan_deferred, inst).collect::<Vec<_>>()
             {
                 self.canonicalise(r);
             }

@@ -5,21 +5,18 @@
 //! with its own register file. Others run one warp behind the other in the same file: the
 //! prologue's values are there for all of them.
 
-use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{X, at};
 use crate::frame_layout::{A, C, D, FILE, Field, MASK, field};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::regalloc::allocate::{Lanes, PARTS_MAX, loads_for_all};
 use iced_x86::{Code, Register};
+use simt::analysis::vector_cfg::{PROLOGUE, sources};
 use simt::ir::op::{BarrierOp, IntOp, Op, Space, Special};
 use simt::ir::vector::{Source, VectorFunction, VectorInst, VectorTerm};
 use simt_interpreter::tier1_abi::{ASKED, Abilities, FINISHED, NEXT, START, Slot, TIME_SLICE_FUEL};
 use std::collections::HashMap;
 use std::mem::offset_of;
-
-/// In place of a block's number: the prologue.
-pub(crate) const PROLOGUE: usize = usize::MAX;
 
 /// The block behind a barrier at which native code can leave a warp: that of the whole block of
 /// the grid, for nothing but the wait.

@@ -79,7 +79,7 @@ fn tf32<I: VectorIsa>(i: &mut I, a: Register, round: Round) -> Register {
     // Rounded away from zero, a NaN keeps its own digits.
     let instead = match round {
         Round::NearAway => a.into(),
-        _ => i.number(crate::analysis::nan_demand::NAN.into(), w),
+        _ => i.number(simt::analysis::nan_demand::NAN.into(), w),
     };
     i.blend(to, instead, none, w);
     i.free_mask(none);

@@ -199,7 +199,7 @@ fn one<I: VectorIsa>(i: &mut I, lanes: Width) -> Register {
 /// f32 lanes with NaNs made canonical where they are.
 pub(crate) fn canonical<I: VectorIsa>(i: &mut I, a: Register) {
     let mask = i.compare(a, a.into(), UNORDERED, Width::W32);
-    let nan = i.number(crate::analysis::nan_demand::NAN.into(), Width::W32);
+    let nan = i.number(simt::analysis::nan_demand::NAN.into(), Width::W32);
     i.blend(a, nan, mask, Width::W32);
     i.free_mask(mask);
 }
@@ -241,7 +241,7 @@ pub(crate) fn extreme<I: VectorIsa>(
 /// f32 lanes become NaN where one of two others is.
 pub(crate) fn nan_of_either<I: VectorIsa>(i: &mut I, to: Register, a: Register, b: Register) {
     let mask = i.compare(a, b.into(), UNORDERED, Width::W32);
-    let nan = i.number(crate::analysis::nan_demand::NAN.into(), Width::W32);
+    let nan = i.number(simt::analysis::nan_demand::NAN.into(), Width::W32);
     i.blend(to, nan, mask, Width::W32);
     i.free_mask(mask);
 }

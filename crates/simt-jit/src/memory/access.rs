@@ -4,7 +4,6 @@
 //! another range and reports a fault. One comparison checks a warp whose lanes access adjacent
 //! elements; others are compared lane by lane.
 
-use crate::analysis::lane_offsets::Steps;
 use crate::asm::assembler::{Label, X, at};
 use crate::frame_layout::{A, C, D, Field, K1, MASK, SAVED_SCRATCH, Z0, Z1, Z2, field};
 use crate::function::Compiler;
@@ -246,7 +245,13 @@ impl Compiler<'_> {
     }
 
     /// Lane 0's address in RCX, if lanes are at a stride in bytes from it; goes to `apart` if they are not.
-    pub(crate) fn arranged(&mut self, mem: MemAccess, address: Value, steps: Steps, apart: Label) {
+    pub(crate) fn arranged(
+        &mut self,
+        mem: MemAccess,
+        address: Value,
+        steps: [i64; WARP_LANES],
+        apart: Label,
+    ) {
         let width = if mem.wide { Width::W64 } else { Width::W32 };
         let pick = |narrow: Code, wide: Code| if mem.wide { wide } else { narrow };
         self.first_of_all(mem, address);

@@ -8,7 +8,6 @@
 //! Invariants: groups are of unmasked versions only, and of instructions that all lanes run; between the
 //! first and the last of a group no instruction writes the register that its addresses start at.
 
-use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::X;
 use crate::frame_layout::{C, Field, field};
 use crate::function::Compiler;
@@ -16,6 +15,7 @@ use crate::memory::access::MemAccess;
 use crate::regalloc::allocate::SCALARS;
 use crate::scalar::integer::mov;
 use iced_x86::{Code, Register};
+use simt::analysis::vector_cfg::{mentioned, sources};
 use simt::ir::Reg;
 use simt::ir::op::Op;
 use simt::ir::vector::Source;
@@ -288,8 +288,7 @@ impl Compiler<'_> {
         self.uncount_bytes(counted);
         self.move_back(&moved);
         self.groups = CheckGroups::default();
-        self.find_quad_tiles(block);
-        self.find_lane_offsets(block);
+        self.begin_addresses(block);
         self.merged = 0..0;
         let b = &self.f.blocks[block];
         for (index, inst) in b.insts.iter().enumerate().skip(index) {

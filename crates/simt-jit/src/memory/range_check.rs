@@ -3,54 +3,15 @@
 //!
 //! Such an access is looked at by numbers that all lanes have in common. Only where those do not
 //! suffice, every lane's address is.
-//!
-//! Only instructions of the block at hand, in front of the access, are asked: they have run for
-//! every lane that comes to it. What a register holds that was never written is anything.
 
 use crate::asm::assembler::{Label, X};
-use crate::frame::warp_loop::PROLOGUE;
 use crate::frame_layout::{C, Field, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
 use iced_x86::Code;
 use simt::ir::Reg;
-use simt::ir::op::{IntOp, IntType, Op, Width};
-use simt::ir::vector::{Source, StorageClass, VectorInst};
-
-/// Instructions followed back from an address: indices are made by few.
-const DEPTH_MAX: u32 = 8;
-
-/// What is known of the numbers that lanes hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bound {
-    /// None is above this, taken as unsigned.
-    max: u64,
-    /// A number of low bits of each are zero.
-    zero_bits: u32,
-}
-
-/// The largest number of `bits` bits.
-fn largest(bits: u32) -> u64 {
-    u64::MAX >> (64 - bits.clamp(1, 64))
-}
-
-impl Bound {
-    /// Any numbers of a width.
-    fn any(width: Width) -> Self {
-        Self { max: largest(width.bits()), zero_bits: 0 }
-    }
-
-    /// The larger bound's number of a width, or any, if the operation may have left the width.
-    fn within(max: Option<u64>, zero_bits: u32, width: Width) -> Self {
-        let any = Self::any(width).max;
-        Self { max: max.filter(|m| *m <= any).unwrap_or(any), zero_bits: zero_bits.min(64) }
-    }
-
-    /// True if all are multiples of a power of two.
-    fn is_aligned(self, to: i32) -> bool {
-        to.trailing_zeros() <= self.zero_bits
-    }
-}
+use simt::ir::address::InRange;
+use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
     /// Goes to `fine` if no lane can be where it may not, as far as that is known without a look
@@ -62,19 +23,16 @@ impl Compiler<'_> {
         address: Address,
         fine: Label,
     ) {
-        let (Address::Lanes(_), Some(Source::Vector(r))) = (address, inst.src.first()) else {
-            return;
-        };
         if mem.local || mem.before != 0 || mem.offset % mem.total != 0 {
             return;
         }
-        let (base, index) = match (mem.shared, self.indexed(*r)) {
-            (true, _) => (None, self.bound_of(Source::Vector(*r), Width::W32, self.index, 0)),
-            (false, Some((base, index))) => (Some(base), index),
-            (false, None) => return,
+        let (Address::Lanes(_), Some(InRange { base, max, zero_bits })) =
+            (address, self.in_range(inst))
+        else {
+            return;
         };
-        let end = index.max.saturating_add(mem.total as u64);
-        let (Ok(end), true) = (i32::try_from(end), index.is_aligned(mem.total)) else { return };
+        let end = i32::try_from(max.saturating_add(mem.total as u64));
+        let (Ok(end), true) = (end, mem.total.trailing_zeros() <= zero_bits) else { return };
         match base {
             None => {
                 let Some(end) = end.checked_add(mem.offset) else { return };
@@ -82,9 +40,10 @@ impl Compiler<'_> {
                 self.a.op(Code::Cmp_rm64_imm32, &[shared, X::I(end)]);
                 self.a.jump(Code::Jae_rel32_64, fine);
             }
+            Some(base) if !self.stays(base) => {}
             Some(base) => {
                 let look = self.a.label();
-                self.number_in(base, mem, C);
+                self.number_in(Source::Scalar(base), mem, C);
                 self.check_global((C, mem.offset), mem, end, look);
                 self.a.jump(Code::Jmp_rel32_64, fine);
                 self.a.bind(look);
@@ -92,109 +51,21 @@ impl Compiler<'_> {
         }
     }
 
-    /// A 64-bit register that is the sum of a number that all lanes have, which nothing changes,
-    /// and one of which something is known. The first is still there if instructions are made in
-    /// their order.
-    fn indexed(&self, r: Reg) -> Option<(Source, Bound)> {
-        let (at, inst) = self.written_here(r, self.index)?;
-        let (Op::Int(IntOp::Add, ty), [a, b]) = (&inst.op, &inst.src[..]) else { return None };
+    /// The bound of the addresses of the instruction under construction, or of the store behind it.
+    fn in_range(&self, inst: &VectorInst) -> Option<InRange> {
+        let b = self.f.blocks.get(self.block)?;
+        let is_this =
+            |n: &usize| b.insts.get(*n).is_some_and(|i| i.src.first() == inst.src.first());
+        let index = [self.index, self.index + 1].into_iter().find(is_this)?;
+        b.addresses.shapes.get(&index)?.in_range
+    }
+
+    /// True if a register that all lanes have, and nothing changes, is still there: as it is if instructions
+    /// are made in their order.
+    fn stays(&self, r: Reg) -> bool {
         let position = self.weights.kept.starts[self.block] + 1 + self.index as u32;
-        [(a, b), (b, a)].into_iter().find_map(|(base, index)| {
-            let (Source::Scalar(base) | Source::Vector(base)) = base else { return None };
-            let stays = self.is_program_order
-                && matches!(
-                    self.f.storage[base.index()],
-                    StorageClass::Scalar | StorageClass::ScalarAndVector
-                )
-                && !self.weights.written[base.index()]
-                && self.weights.kept.covers(base.index(), position);
-            let bound = self.bound_of(*index, Width::W64, at, 0);
-            let known = bound != Bound::any(Width::W64);
-            (ty.width() == Width::W64 && stays && known).then_some((Source::Scalar(*base), bound))
-        })
-    }
-
-    /// The instruction of this block, in front of another, that alone writes a register.
-    fn written_here(&self, r: Reg, before: usize) -> Option<(usize, &VectorInst)> {
-        let (block, index) = self.written_at(r)?;
-        let here = block == self.block && block != PROLOGUE && index < before;
-        here.then(|| (index, self.inst_at(block, index)))
-    }
-
-    /// What is known of a source's lanes in front of an instruction of the block.
-    fn bound_of(&self, source: Source, width: Width, before: usize, depth: u32) -> Bound {
-        let any = Bound::any(width);
-        let r = match source {
-            Source::Imm(v) if v & any.max == 0 => return Bound { max: 0, zero_bits: 64 },
-            Source::Imm(v) => {
-                return Bound { max: v & any.max, zero_bits: v.trailing_zeros() };
-            }
-            Source::Vector(r) if depth < DEPTH_MAX => r,
-            _ => return any,
-        };
-        let Some((at, inst)) = self.written_here(r, before) else { return any };
-        let source = |i: usize, width| match inst.src.get(i) {
-            Some(source) => self.bound_of(*source, width, at, depth + 1),
-            None => Bound::any(width),
-        };
-        match &inst.op {
-            Op::Mov(w) => source(0, *w),
-            Op::Extend { from, bits, signed, .. } => {
-                let kept = largest(u32::from(*bits));
-                let bound = source(0, *from);
-                match bound.max <= if *signed { kept >> 1 } else { kept } {
-                    true => bound,
-                    false if *signed => any,
-                    false => Bound { max: kept, zero_bits: bound.zero_bits },
-                }
-            }
-            Op::Load(access) if !access.signed && u32::from(access.bytes) < width.bytes() => {
-                Bound { max: largest(8 * u32::from(access.bytes)), zero_bits: 0 }
-            }
-            Op::Int(op, ty) => of_integer(*op, *ty, width, &inst.src, source),
-            _ => any,
-        }
-    }
-}
-
-/// What is known of the results, which are so wide, of an operation on integers.
-fn of_integer(
-    op: IntOp,
-    ty: IntType,
-    width: Width,
-    sources: &[Source],
-    bound: impl Fn(usize, Width) -> Bound,
-) -> Bound {
-    let own = ty.width();
-    let constant = |i: usize| match sources.get(i) {
-        Some(Source::Imm(v)) => Some(*v & Bound::any(own).max),
-        _ => None,
-    };
-    // The amount of a shift.
-    let amount = constant(1).map(|k| k as u32).filter(|k| *k < own.bits());
-    // What a signed operation widens or shifts in must not be a sign.
-    let positive = |b: Bound| !ty.signed() || b.max <= Bound::any(own).max >> 1;
-    let (a, b) = (bound(0, own), bound(1, own));
-    match (op, amount) {
-        (IntOp::And, _) => Bound { max: a.max.min(b.max), zero_bits: a.zero_bits.max(b.zero_bits) },
-        (IntOp::Add, _) => {
-            Bound::within(a.max.checked_add(b.max), a.zero_bits.min(b.zero_bits), width)
-        }
-        (IntOp::MulLo, _) => {
-            Bound::within(a.max.checked_mul(b.max), a.zero_bits + b.zero_bits, width)
-        }
-        (IntOp::MulWide, _) if positive(a) && positive(b) => {
-            Bound::within(a.max.checked_mul(b.max), a.zero_bits + b.zero_bits, width)
-        }
-        (IntOp::Shl, Some(k)) => Bound::within(a.max.checked_mul(1 << k), a.zero_bits + k, width),
-        (IntOp::Shr, Some(k)) if positive(a) => {
-            Bound { max: a.max >> k, zero_bits: a.zero_bits.saturating_sub(k) }
-        }
-        // The number of bits that are taken.
-        (IntOp::Bfe, _) if !ty.signed() => match constant(2).map(|length| length as u8) {
-            Some(0) | None => Bound::any(width),
-            Some(length) => Bound { max: largest(length.into()), zero_bits: 0 },
-        },
-        _ => Bound::any(width),
+        self.is_program_order
+            && !self.weights.written[r.index()]
+            && self.weights.kept.covers(r.index(), position)
     }
 }

@@ -5,10 +5,10 @@
 //! has the same machine registers in all of its live intervals. A spilled one is used from memory,
 //! where the first-level cache is nearly as fast. Holes between live intervals are free for others.
 
-use crate::analysis::use_weights::UseWeights;
 use crate::frame_layout::{FRAGMENT_LANES, FRAGMENT_SLOTS, FragmentOrder};
 use crate::host::SimdIsa;
 use crate::regalloc::interval_table::IntervalTable;
+use crate::regalloc::use_weights::UseWeights;
 use iced_x86::Register;
 use simt::ir::op::{Op, Width};
 use simt::ir::vector::{StorageClass, VectorFunction, VectorInst};

@@ -2,5 +2,6 @@
 
 pub(crate) mod allocate;
 pub(crate) mod interval_table;
+pub(crate) mod use_weights;
 #[cfg(debug_assertions)]
 pub(crate) mod verify;

@@ -5,9 +5,10 @@
 //! and checks them from there: an operand is where the assignment says, and a definition overwrites
 //! no value that is still live.
 
-use crate::analysis::use_weights::{UseWeights, sources};
 use crate::regalloc::allocate::{Assignment, Lanes};
+use crate::regalloc::use_weights::UseWeights;
 use iced_x86::Register;
+use simt::analysis::vector_cfg::sources;
 use simt::analysis::vector_cfg::{result, terminator_sources};
 use simt::ir::Reg;
 use simt::ir::vector::VectorFunction;

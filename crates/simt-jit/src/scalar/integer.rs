@@ -669,7 +669,7 @@ impl Compiler<'_> {
             let compare = Code::EVEX_Vucomiss_xmm_xmmm32_sae;
             self.a.op(compare, &[xmm(first).into(), xmm(first).into()]);
             self.a.jump(Code::Jnp_rel32_64, number);
-            self.a.load_constant(A, u64::from(crate::analysis::nan_demand::NAN));
+            self.a.load_constant(A, u64::from(simt::analysis::nan_demand::NAN));
             self.a.bind(number);
         }
         self.scalar_result(inst, 0, A);

@@ -13,13 +13,12 @@ use crate::memory::per_lane_access::load_code;
 use crate::operands::move_code;
 use crate::regalloc::allocate::{Assignment, Lanes, SCALARS};
 use crate::scalar::integer::mov;
-use crate::scalarize::bounds::{self, Check, Linear, Scaled};
 use crate::scalarize::loop_selection::ScalarLoop;
-use crate::scalarize::own::{Own, own};
 use crate::scalarize::registers::{BUDGET, FLOATS, SCRATCH};
 use iced_x86::{Code, MemoryOperand, Register};
+use simt::analysis::address::growth::{Check, Linear, Own, Scaled, TripCount, WORDS_MAX, own};
 use simt::ir::Reg;
-use simt::ir::op::{CompareType, FloatOp, FloatType, Op, Width};
+use simt::ir::op::{Compare, CompareType, FloatOp, FloatType, Op, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 /// Iterations after which the yield flag is polled.
@@ -47,7 +46,7 @@ const SAVED: usize = 10;
 /// The words of [`Check`].
 pub(crate) const WORDS: usize = SAVED + SCALARS.len();
 
-const _: () = assert!(8 * (WORDS + bounds::WORDS_MAX) as i32 <= LANE_VALUES - LANE_ADDRESSES);
+const _: () = assert!(8 * (WORDS + WORDS_MAX) as i32 <= LANE_VALUES - LANE_ADDRESSES);
 
 pub(crate) fn word(number: usize) -> MemoryOperand {
     at(Register::RSP, LANE_ADDRESSES + 8 * number as i32)
@@ -289,7 +288,7 @@ impl Compiler<'_> {
     }
 
     /// No more iterations than until the loop ends, of which there is at least one.
-    fn limit_trips(&mut self, this: &ScalarLoop, trips: bounds::TripCount) {
+    fn limit_trips(&mut self, this: &ScalarLoop, trips: TripCount) {
         let inst = &self.f.blocks[self.block].insts[this.compare];
         let sides = [(inst.src[1], A), (inst.src[0], C)];
         for (side, to) in sides {
@@ -478,8 +477,8 @@ impl Compiler<'_> {
             (false, _) => Code::Cmp_r32_rm32,
         };
         self.a.op(code, &[first.into(), second]);
-        let compare = if this.back_if == leaves { bounds::opposite(compare) } else { compare };
-        if let Some(jump) = bounds::condition(compare, ty.signed()) {
+        let compare = if this.back_if == leaves { opposite(compare) } else { compare };
+        if let Some(jump) = condition(compare, ty.signed()) {
             self.a.jump(jump, label);
         }
     }
@@ -672,7 +671,7 @@ impl Compiler<'_> {
             let number = self.a.label();
             self.a.op(Code::VEX_Vucomiss_xmm_xmmm32, &[to.into(), to.into()]);
             self.a.jump(Code::Jnp_rel32_64, number);
-            let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes());
+            let nan = self.a.constant(&simt::analysis::nan_demand::NAN.to_le_bytes());
             self.a.op(load_float(false), &[to.into(), nan.into()]);
             self.a.bind(number);
         }
@@ -764,4 +763,34 @@ fn load_float(wide: bool) -> Code {
 
 fn sized(register: Register, wide: bool) -> Register {
     if wide { register.full_register() } else { register.full_register32() }
+}
+
+/// The jump where a comparison of integers holds.
+pub(super) fn condition(compare: Compare, signed: bool) -> Option<Code> {
+    Some(match (compare, signed) {
+        (Compare::Eq, _) => Code::Je_rel32_64,
+        (Compare::Ne, _) => Code::Jne_rel32_64,
+        (Compare::Lt, true) => Code::Jl_rel32_64,
+        (Compare::Le, true) => Code::Jle_rel32_64,
+        (Compare::Gt, true) => Code::Jg_rel32_64,
+        (Compare::Ge, true) => Code::Jge_rel32_64,
+        (Compare::Lt, false) => Code::Jb_rel32_64,
+        (Compare::Le, false) => Code::Jbe_rel32_64,
+        (Compare::Gt, false) => Code::Ja_rel32_64,
+        (Compare::Ge, false) => Code::Jae_rel32_64,
+        _ => return None,
+    })
+}
+
+/// The opposite of a comparison of integers.
+fn opposite(compare: Compare) -> Compare {
+    match compare {
+        Compare::Eq => Compare::Ne,
+        Compare::Ne => Compare::Eq,
+        Compare::Lt => Compare::Ge,
+        Compare::Le => Compare::Gt,
+        Compare::Gt => Compare::Le,
+        Compare::Ge => Compare::Lt,
+        other => other,
+    }
 }

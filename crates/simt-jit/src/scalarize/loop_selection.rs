@@ -7,18 +7,18 @@
 //! then the next one does. For the warp it is one block that takes its time.
 //!
 //! Such a loop is one block that goes back to itself, of loads, arithmetic and the comparison that
-//! it ends with. `registers` gives its values registers, `bounds` says how its accesses are checked,
+//! it ends with. `registers` gives its values registers, `simt::analysis::address::growth` says how its accesses are checked,
 //! `precheck` looks at all lanes before the first of them starts, `emit` makes the code.
 //!
 //! Invariants: lanes cannot tell in which order they run: nothing is stored, and no lane is waited
 //! for. Between two iterations of one lane the warp can be interrupted: lanes that are through then
 //! stand behind the loop, the others in front of it.
 
-use crate::analysis::use_weights::{UseWeights, sources};
-use crate::scalarize::bounds::{Check, Linear, Scaled, TripCount};
-use crate::scalarize::own::{Own, own};
+use crate::regalloc::use_weights::UseWeights;
 use crate::scalarize::registers::Places;
 use iced_x86::Register;
+use simt::analysis::address::growth::{self, Check, Linear, Own, Scaled, TripCount, own};
+use simt::analysis::vector_cfg::sources;
 use simt::ir::op::{CompareType, FloatOp, FloatType, IntOp, Op, Round, Space, Width};
 use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst, VectorTerm};
 use simt::ir::{Reg, Target};
@@ -119,7 +119,7 @@ fn has_form(f: &VectorFunction, inst: &VectorInst) -> bool {
         }
         Op::Setp(compare, CompareType::Int(ty)) => {
             return wide(ty.width())
-                && crate::scalarize::bounds::condition(compare, ty.signed()).is_some();
+                && crate::scalarize::emit::condition(compare, ty.signed()).is_some();
         }
         _ => false,
     };
@@ -187,13 +187,13 @@ impl ScalarLoop {
         let kept = written.iter().copied().filter(|r| inputs.contains(r) || outputs.contains(r));
         let kept: Vec<Reg> = kept.collect();
         let inputs: Vec<Reg> = inputs.into_iter().collect();
-        let (checks, linear) = crate::scalarize::bounds::checks(f, block)?;
+        let (checks, linear) = growth::checks(f, block)?;
         let mut checks = checks;
         let places = match Places::find(f, block, &inputs, &outputs, &checks) {
             Some(places) => places,
             None => {
                 // Bases of scaled indices take registers.
-                crate::scalarize::bounds::unscale(&mut checks);
+                growth::unscale(&mut checks);
                 Places::find(f, block, &inputs, &outputs, &checks)?
             }
         };
@@ -209,14 +209,14 @@ impl ScalarLoop {
             guard: guard.reg,
             back_if,
             compare,
-            trips: crate::scalarize::bounds::trips(f, block, compare, back_if),
+            trips: growth::trips(f, block, compare, back_if),
             inputs,
             kept,
             outputs,
             uniforms: uniforms.into_iter().collect(),
             linear,
             bytes: bytes.sum(),
-            widened: crate::scalarize::bounds::widened(f, block, &checks),
+            widened: growth::widened(f, block, &checks),
             checks,
             places,
         })

@@ -6,11 +6,10 @@ use crate::frame_layout::{FILE, K1, K2, MASK, PREDICATE};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::operands::ymm;
-use crate::scalarize::bounds::{Linear, TripCount};
 use crate::scalarize::emit::{FIT, WORDS, word};
 use crate::scalarize::loop_selection::ScalarLoop;
-use crate::scalarize::own::{Own, own};
 use iced_x86::{Code, MemoryOperand, Register};
+use simt::analysis::address::growth::{Linear, Own, TripCount, own};
 use simt::ir::op::Width;
 use simt::ir::vector::Source;
 

@@ -5,9 +5,8 @@
 //! lanes have.
 
 use crate::regalloc::allocate::SCALARS;
-use crate::scalarize::bounds::Check;
-use crate::scalarize::own::{Own, own};
 use iced_x86::Register;
+use simt::analysis::address::growth::{Check, Own, own};
 use simt::ir::Reg;
 use simt::ir::op::Op;
 use simt::ir::vector::{VectorFunction, VectorInst};

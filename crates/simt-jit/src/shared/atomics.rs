@@ -405,7 +405,7 @@ impl Compiler<'_> {
                 self.a.op(Code::EVEX_Vmovd_xmm_rm32, &[sum.into(), value.into()]);
                 let add = Code::EVEX_Vaddss_xmm_k1z_xmm_xmmm32_er;
                 self.a.op(add, &[sum.into(), sum.into(), b.into()]);
-                let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes());
+                let nan = self.a.constant(&simt::analysis::nan_demand::NAN.to_le_bytes());
                 let test = Code::EVEX_Vcmpss_kr_k1_xmm_xmmm32_imm8_sae;
                 self.a.op(test, &[K1.into(), sum.into(), sum.into(), X::I(3)]);
                 let put = Code::EVEX_Vmovss_xmm_k1z_m32;

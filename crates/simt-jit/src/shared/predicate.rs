@@ -1,12 +1,12 @@
 //! Predicates: `setp` and predicate logic; a bit a lane, in the register file.
 
 use crate::asm::assembler::{Label, X};
-use crate::frame::warp_loop::PROLOGUE;
 use crate::frame_layout::{A, C, D, K1, K2, K3, MASK, PREDICATE, Z0, Z1};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::operands::{HalfBits, xmm};
 use iced_x86::{Code, Register};
+use simt::analysis::vector_cfg::PROLOGUE;
 use simt::ir::Reg;
 use simt::ir::op::{Compare, CompareType, FloatType, Op, PredOp, Width};
 use simt::ir::vector::{Dest, Source, VectorInst, VectorTerm};

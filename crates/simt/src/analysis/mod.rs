@@ -1,5 +1,6 @@
 //! Analyses: facts about a function, which they do not change.
 
+pub mod address;
 pub(crate) mod affine;
 pub(crate) mod dataflow;
 pub(crate) mod divergence;
@@ -11,6 +12,7 @@ pub(crate) mod known_bits;
 pub mod live_intervals;
 pub(crate) mod liveness;
 pub(crate) mod loops;
+pub mod nan_demand;
 pub(crate) mod postdominators;
 pub(crate) mod register_estimate;
 pub mod vector_cfg;

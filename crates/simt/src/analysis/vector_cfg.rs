@@ -53,6 +53,32 @@ pub fn mentioned(f: &VectorFunction, term: &VectorTerm) -> impl Iterator<Item = 
     terminator_sources(f, term).chain(result(term))
 }
 
+/// Stands for the number of a block where an instruction of the prologue is meant.
+pub const PROLOGUE: usize = usize::MAX;
+
+/// By register: the block and number of the only instruction that writes it, if that has no guard.
+pub type Writers = Vec<Option<(usize, usize)>>;
+
+/// Finds the only writers of registers.
+pub fn writers(f: &VectorFunction) -> Writers {
+    let mut found = vec![None; f.classes.len()];
+    let mut written = vec![false; f.classes.len()];
+    let prologue = std::iter::once((PROLOGUE, &f.prologue));
+    for (block, insts) in prologue.chain(f.blocks.iter().map(|b| &b.insts).enumerate()) {
+        for (index, inst) in insts.iter().enumerate() {
+            for d in &inst.dst {
+                let again = std::mem::replace(&mut written[d.reg.index()], true);
+                let alone = inst.guard.is_none() && !again;
+                found[d.reg.index()] = alone.then_some((block, index));
+            }
+        }
+    }
+    for r in f.blocks.iter().filter_map(|b| result(&b.term)) {
+        found[r.index()] = None;
+    }
+    found
+}
+
 /// Back-edges: header and latch of each loop.
 pub fn back_edges(f: &VectorFunction) -> Vec<(usize, usize)> {
     f.blocks

@@ -10,6 +10,7 @@
 //! ([`Op::is_sync`]) is the first of its block, or behind one that brought all lanes of the warp
 //! together.
 
+pub mod address;
 pub mod matrix;
 pub mod op;
 pub(crate) mod op_display;

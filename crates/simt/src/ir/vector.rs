@@ -36,6 +36,7 @@
 //!
 //! Deliberately absent: frames of registers, machine types, everything that only one tier needs.
 
+use crate::ir::address::{AddressShape, BlockAddresses};
 use crate::ir::op::{BarrierOp, Class, FloatOp, FloatType, Op};
 use crate::ir::{Callee, Guard, Reg, Target};
 use crate::kernel::KernelInfo;
@@ -219,6 +220,8 @@ pub struct VectorBlock {
     pub checks: Vec<NoWrap>,
     /// The instructions.
     pub insts: Vec<VectorInst>,
+    /// What is known of their addresses.
+    pub addresses: BlockAddresses,
     /// The end.
     pub term: VectorTerm,
     /// Line of the terminator.
@@ -357,6 +360,9 @@ pub trait Tier: Send + Sync {
     }
 }
 
+/// Stands in front of the shape of an instruction's addresses in the IR's text.
+pub(crate) const SHAPE_MARK: &str = "  # ";
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -390,7 +396,12 @@ impl VectorFunction {
         if dest.keep { f.write_str(" keep") } else { Ok(()) }
     }
 
-    fn write_inst(&self, f: &mut fmt::Formatter<'_>, inst: &VectorInst) -> fmt::Result {
+    fn write_inst(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        inst: &VectorInst,
+        shape: Option<&AddressShape>,
+    ) -> fmt::Result {
         f.write_str("    ")?;
         if let Some(g) = inst.guard {
             write!(f, "@{}m{} ", if g.negated { "!" } else { "" }, g.reg.0)?;
@@ -403,6 +414,9 @@ impl VectorFunction {
         write!(f, "{}{}", if inst.uniform { "uniform " } else { "" }, inst.op)?;
         for (i, source) in inst.src.iter().enumerate() {
             write!(f, "{} {source}", if i > 0 { "," } else { "" })?;
+        }
+        if let Some(shape) = shape {
+            write!(f, "{SHAPE_MARK}{shape}")?;
         }
         writeln!(f)
     }
@@ -459,7 +473,7 @@ impl fmt::Display for VectorFunction {
         if !self.prologue.is_empty() {
             writeln!(f, "prologue:")?;
         }
-        self.prologue.iter().try_for_each(|inst| self.write_inst(f, inst))?;
+        self.prologue.iter().try_for_each(|inst| self.write_inst(f, inst, None))?;
         for (index, block) in self.blocks.iter().enumerate() {
             let convergent = if block.convergent { " convergent" } else { "" };
             let spins = if block.spins { " spins" } else { "" };
@@ -469,8 +483,8 @@ impl fmt::Display for VectorFunction {
                 let value = Source::Affine(check.reg, check.stride);
                 writeln!(f, "    check {value} to {} {signed}", check.last)?;
             }
-            for inst in &block.insts {
-                self.write_inst(f, inst)?;
+            for (index, inst) in block.insts.iter().enumerate() {
+                self.write_inst(f, inst, block.addresses.shapes.get(&index))?;
             }
             self.write_term(f, &block.term)?;
         }

@@ -9,9 +9,11 @@ mod splats;
 mod storage_class;
 
 use super::ir::{Block, Callee, Function, Inst, Operand, Reg, Target, Term};
+use crate::analysis::address;
 use crate::analysis::dataflow::Marks;
 use crate::analysis::divergence::Shapes;
 use crate::analysis::liveness::Liveness;
+use crate::ir::address::BlockAddresses;
 use crate::ir::op::{Class, Op, Width};
 use crate::ir::vector::{
     Dest, Mode, Source, StorageClass, VectorBlock, VectorCall, VectorFunction, VectorInst,
@@ -61,6 +63,7 @@ pub(super) fn vectorize(
         .enumerate()
         .map(|(index, block)| VectorBlock {
             checks: v.checks(index),
+            addresses: BlockAddresses::default(),
             insts: (0..block.insts.len()).flat_map(|at| v.insts(index, at)).collect(),
             term: v.term(&block.term, index),
             line: block.line,
@@ -105,6 +108,7 @@ pub(super) fn vectorize(
         frame_bytes: frame.bytes,
     };
     mark_splats(&mut function, &splats);
+    address::annotate(&mut function);
     function
 }
 

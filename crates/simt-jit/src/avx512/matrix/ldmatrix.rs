@@ -7,7 +7,6 @@
 //!
 //! Deliberately absent: warps that are not whole, and generic addresses. They run in the interpreter.
 
-use crate::analysis::use_weights::sources;
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::matrix::Routine;
 use crate::avx512::memory::offset_table::{Kind, LINES, ROW_BYTES, distance, pattern_at};
@@ -21,6 +20,7 @@ use crate::memory::lane_loop::Turn;
 use crate::operands::{Place, Value, move_code, store_code, xmm, ymm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
+use simt::analysis::vector_cfg::sources;
 use simt::ir::op::{Access, Op, Space, Width};
 use simt::ir::vector::{Source, VectorInst};
 
@@ -283,7 +283,7 @@ impl Compiler<'_> {
         // Shared memory is apart from what is loaded, so lanes may take turns.
         let apart = load.access.space == Space::Global && load.wide && inst.guard.is_none();
         let aligned = load.offset % ROW_BYTES == 0;
-        if !(apart && aligned && is_row(load.access) && is_row(access) && same()) {
+        if !(apart && aligned && load.access.is_row() && access.is_row() && same()) {
             return None;
         }
         let reads = f.blocks.iter().flat_map(|b| &b.insts).flat_map(sources);
@@ -413,9 +413,4 @@ impl Compiler<'_> {
         let test = Code::EVEX_Vptestmq_kr_k1_zmm_zmmm512b64;
         self.a.op(test, &[K1.into(), Z2.into(), Z2.into()]);
     }
-}
-
-/// True if an access moves four elements of 32 bits a lane.
-pub(crate) fn is_row(access: Access) -> bool {
-    (access.bytes, access.count, access.width, access.volatile) == (4, 4, Width::W32, false)
 }

@@ -291,7 +291,7 @@ impl Compiler<'_> {
         let scale = word(self, 0x7b80_0000);
         let multiply = Code::EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er;
         self.a.op(multiply, &[to.into(), to.into(), scale.into()]);
-        let nan = self.a.constant(&crate::analysis::nan_demand::NAN.to_le_bytes());
+        let nan = self.a.constant(&simt::analysis::nan_demand::NAN.to_le_bytes());
         let spread = Code::EVEX_Vpbroadcastd_zmm_k1z_xmmm32;
         self.a.op(spread, &[to.into(), nan.into()]).set_op_mask(K1);
     }

@@ -19,7 +19,6 @@ mod packed_cache;
 mod sparse;
 pub(crate) mod store_accumulator;
 
-use crate::analysis::nan_demand;
 use crate::asm::assembler::{Label, X, at, repeated};
 use crate::avx512::matrix::microkernels::MovedSums;
 pub(crate) use crate::avx512::matrix::microkernels::{Eights, Routine};
@@ -35,6 +34,7 @@ use crate::host::SimdIsa;
 use crate::operands::{Place, Value, move_code};
 use crate::regalloc::allocate::{Lanes, MatrixRegisters};
 use iced_x86::{Code, MemoryOperand, Register};
+use simt::analysis::nan_demand;
 use simt::ir::Reg;
 use simt::ir::matrix::{MatrixType, Multiply};
 use simt::ir::op::{Op, Width};

@@ -1,7 +1,6 @@
 //! Cache of packed operands: which fragments have been packed since the start of the block and
 //! where, and which registers hold accumulators that paired products can take.
 
-use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::Label;
 use crate::avx512::matrix::CHAIN_MAX;
 use crate::avx512::matrix::deferred_loads::DeferredLoad;
@@ -9,6 +8,7 @@ use crate::avx512::matrix::microkernels::Routine;
 use crate::avx512::matrix::operand_packing::{Engine, Form, Kind};
 use crate::frame_layout::{FRAGMENTS_MAX, PACKED_A, PACKED_A_BYTES, PACKED_B, PACKED_B_BYTES};
 use iced_x86::Register;
+use simt::analysis::vector_cfg::{mentioned, sources};
 use simt::ir::Reg;
 use simt::ir::matrix::Multiply;
 use simt::ir::op::{Op, Width};

@@ -1,11 +1,10 @@
 //! Offset tables: accesses of a full warp whose lanes have the same offsets share one vector of
 //! offsets and its checks (common subexpressions of address vectors).
 //!
-//! Programs move tiles of matrices through addresses that differ by what all lanes have: a
-//! constant, a stage, a row. How far the lanes are above the lowest of them, the *pattern*, is
-//! measured at the first access of a block that has it, and kept on the stack. From then on an
-//! access is checked by its lowest address and by how much the pattern spans, which are two numbers,
-//! and moves what lies at the kept distances from one pointer.
+//! Which accesses share them is known (`simt::analysis::address`). How far the lanes are above the lowest of
+//! them, the *pattern*, is measured at the first access of a block that has it, and kept on the stack. From
+//! then on an access is checked by its lowest address and by how much the pattern spans, which are two
+//! numbers, and moves what lies at the kept distances from one pointer.
 //!
 //! Deliberately absent: warps that are not whole, and patterns that last longer than a block.
 //!
@@ -13,20 +12,17 @@
 //! check fails.
 
 use crate::asm::assembler::{Label, X, at, repeated};
-use crate::avx512::matrix::ldmatrix::is_row;
 use crate::frame_layout::{
     A, C, D, Field, K1, K2, LANE_ADDRESSES, LANE_OFFSET_BYTES, LANE_OFFSET_SLOTS, LANE_OFFSETS, Z0,
     Z1, Z2, Z3, field,
 };
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::{Address, MemAccess, range_end, range_start};
-use crate::memory::linear_sum::{LinearSum, LinearSums};
 use crate::operands::{Value, move_code, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::ir::Reg;
-use simt::ir::op::{IntOp, IntType, Op, Width};
-use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
-use std::collections::{BTreeMap, HashMap};
+use simt::ir::address::{AddressShape, BlockAddresses, LinearSum, SharedOffsets};
+use simt::ir::op::Width;
 
 /// What lies where lanes' addresses say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,223 +49,50 @@ const NONE: u64 = i64::MAX as u64;
 /// Bits of the spans that patterns may have: no sum of an address and one of them wraps.
 const SPAN_BITS: i32 = 40;
 
-/// Addresses as seen from others.
-#[derive(Clone, Debug)]
-struct OffsetTable {
-    /// Addresses with the same one have the same pattern.
-    root: usize,
-    /// Added to those of the root.
-    more: LinearSum,
-}
-
-/// Single values as seen from others: a number of the one, and what is added.
-type Single = (usize, i64);
-
-/// Lanes that count up from single values.
-type Steps = (usize, Option<(usize, i64)>, i64);
-
-/// The patterns of a block.
+/// What code has made of the shapes of a block's addresses.
 #[derive(Default)]
 pub(crate) struct OffsetTables {
     block: usize,
-    by_access: BTreeMap<usize, OffsetTable>,
-    /// By root: how many accesses have its pattern.
-    uses: HashMap<usize, usize>,
-    terms: LinearSums,
+    /// Quad-affine accesses have code.
+    pub(crate) quads: bool,
     /// What is kept at present.
     measured: [Option<(usize, Kind)>; LANE_OFFSET_SLOTS],
     /// The slot that is next to be used again.
     next: usize,
 }
 
-/// What is known in a block, from its start to an instruction.
-struct Known<'a> {
-    f: &'a VectorFunction,
-    lanes: HashMap<Reg, OffsetTable>,
-    singles: HashMap<Reg, Single>,
-    steps: HashMap<Steps, usize>,
-    /// How many roots there are, or single values that are seen as one.
-    count: usize,
-    terms: LinearSums,
-}
-
-impl Known<'_> {
-    /// A number that nothing has yet.
-    fn fresh(&mut self) -> usize {
-        self.count += 1;
-        self.count
+impl<'a> Compiler<'a> {
+    /// Begins with the unmasked version of a block, of which nothing is measured yet.
+    pub(crate) fn begin_addresses(&mut self, block: usize) {
+        let quads = self.has_quad_code(block);
+        self.offset_tables = OffsetTables { block, quads, ..OffsetTables::default() };
     }
 
-    /// A register's lanes.
-    fn lanes(&mut self, r: Reg) -> OffsetTable {
-        if !self.lanes.contains_key(&r) {
-            let root = self.fresh();
-            self.lanes.insert(r, OffsetTable { root, more: LinearSum::default() });
-        }
-        self.lanes[&r].clone()
+    /// What is known of the addresses of the block under construction, in its unmasked version.
+    pub(crate) fn addresses(&self) -> Option<&'a BlockAddresses> {
+        let here =
+            !self.masked && self.isa == SimdIsa::Avx512 && self.offset_tables.block == self.block;
+        here.then(|| &self.f.blocks[self.block].addresses)
     }
 
-    fn single(&mut self, r: Reg) -> Single {
-        if !self.singles.contains_key(&r) {
-            let single = (self.fresh(), 0);
-            self.singles.insert(r, single);
-        }
-        self.singles[&r]
+    /// The same of one access.
+    pub(crate) fn shape(&self, index: usize) -> Option<&'a AddressShape> {
+        self.addresses()?.shapes.get(&index)
     }
 
-    /// Lanes that count up from a single value, or from one for each half.
-    fn counted(&mut self, low: Reg, high: Option<Reg>, stride: i64) -> OffsetTable {
-        let (root, more) = self.single(low);
-        let high = high.map(|r| self.single(r)).map(|(r, m)| (r, m.wrapping_sub(more)));
-        let key = (root, high, stride);
-        let root = match self.steps.get(&key) {
-            Some(root) => *root,
-            None => {
-                let root = self.fresh();
-                self.steps.insert(key, root);
-                root
-            }
-        };
-        OffsetTable { root, more: LinearSum::of(more) }
-    }
-
-    /// The result of an instruction on lanes, if it is known from others.
-    fn result(&mut self, inst: &VectorInst) -> Option<OffsetTable> {
-        let source = |n: usize| inst.src.get(n).copied();
-        match (&inst.op, source(0)?) {
-            (Op::Mov(Width::W32 | Width::W64), Source::Vector(r)) => Some(self.lanes(r)),
-            (Op::Mov(Width::W32 | Width::W64), Source::Affine(r, stride)) => {
-                Some(self.counted(r, None, stride))
-            }
-            (Op::Mov(Width::W32 | Width::W64), Source::HalfAffine(low, high, stride)) => {
-                Some(self.counted(low, Some(high), stride))
-            }
-            (Op::Int(op @ (IntOp::Add | IntOp::Sub), ty), first) if ty.width() != Width::W16 => {
-                let second = source(1)?;
-                let (lanes, more) = match (first, second) {
-                    (Source::Vector(r), more) if self.is_lanes(r) => (r, more),
-                    (more, Source::Vector(r)) if *op == IntOp::Add => (r, more),
-                    _ => return None,
-                };
-                let more = self.terms.of(self.f, more, ty.width())?;
-                let more = if *op == IntOp::Sub { more.times(-1) } else { more };
-                let from = self.lanes(lanes);
-                Some(OffsetTable { root: from.root, more: from.more.plus(&more) })
-            }
-            _ => None,
-        }
-    }
-
-    /// True if a register has a value a lane, not one for all.
-    fn is_lanes(&self, r: Reg) -> bool {
-        self.f.storage[r.index()] == StorageClass::Vector
-    }
-
-    /// The result of an instruction on single values, if it is known from another.
-    fn single_result(&mut self, inst: &VectorInst) -> Option<Single> {
-        let (&[Source::Scalar(r), Source::Imm(more)], Op::Int(IntOp::Add, ty)) =
-            (&inst.src[..], &inst.op)
-        else {
-            return None;
-        };
-        let more = match ty {
-            IntType::U32 | IntType::S32 => i64::from(more as i32),
-            IntType::U64 | IntType::S64 => more as i64,
-            _ => return None,
-        };
-        let (root, before) = self.single(r);
-        Some((root, before.wrapping_add(more)))
-    }
-}
-
-impl Compiler<'_> {
-    /// Finds the accesses of a block's unmasked version that have patterns.
-    pub(crate) fn find_lane_offsets(&mut self, block: usize) {
-        let f = self.f;
-        let mut known = Known {
-            f,
-            lanes: HashMap::new(),
-            singles: HashMap::new(),
-            steps: HashMap::new(),
-            count: 0,
-            terms: LinearSums::behind(self.quad_tiles.terms()),
-        };
-        let mut by_access = BTreeMap::new();
-        for (index, inst) in f.blocks[block].insts.iter().enumerate() {
-            let always = inst.guard.is_none();
-            let result = if always && !inst.uniform { known.result(inst) } else { None };
-            let single = if always && inst.uniform { known.single_result(inst) } else { None };
-            known.terms.end(index, result.is_some());
-            if let (true, Some(Source::Vector(r))) =
-                (self.has_pattern(block, index), inst.src.first())
-            {
-                by_access.insert(index, known.lanes(*r));
-            }
-            for d in &inst.dst {
-                known.lanes.remove(&d.reg);
-                known.singles.remove(&d.reg);
-                known.terms.changed(d.reg);
-            }
-            let [d] = &inst.dst[..] else { continue };
-            if let Some(result) = result {
-                known.lanes.insert(d.reg, result);
-            }
-            if let Some(single) = single {
-                known.singles.insert(d.reg, single);
-            }
-        }
-        by_access.retain(|_, relative: &mut OffsetTable| relative.more.is_small());
-        let mut uses = HashMap::new();
-        by_access.values().for_each(|relative| *uses.entry(relative.root).or_default() += 1);
-        known.terms.retain(by_access.values().map(|relative| &relative.more));
-        let terms = known.terms;
-        self.offset_tables =
-            OffsetTables { block, by_access, uses, terms, ..OffsetTables::default() };
-    }
-
-    /// True if there is code for an access by its pattern: of rows, of a copy, of a product.
-    fn has_pattern(&self, block: usize, index: usize) -> bool {
-        let insts = &self.f.blocks[block].insts;
-        let moves_row = |n: Option<usize>| match n.and_then(|n| insts.get(n)).map(|i| &i.op) {
-            Some(Op::Load(access) | Op::Store(access)) => is_row(*access),
-            _ => false,
-        };
-        let is_store = |n: usize| insts.get(n).is_some_and(|i| matches!(i.op, Op::Store(_)));
-        match insts[index].op {
-            Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => true,
-            Op::Load(access) => is_row(access) && is_store(index + 1) && moves_row(Some(index + 1)),
-            Op::Store(access) if access.count == 2 => access.width == Width::W32,
-            Op::Store(access) => is_row(access) && moves_row(index.checked_sub(1)),
-            _ => false,
-        }
-    }
-
-    /// Keeps what the instruction under construction reads, if addresses with patterns are made of
-    /// it.
-    pub(crate) fn keep_lane_offset_sums(&mut self) {
-        if self.masked || self.offset_tables.block != self.block {
-            return;
-        }
-        for (r, slot) in self.offset_tables.terms.kept_at(self.index).to_vec() {
-            self.keep_term(r, slot);
-        }
-    }
-
-    /// An access of the block under construction as seen from others; `None` if no pattern was
-    /// looked for.
-    fn relative(&self, index: usize) -> Option<&OffsetTable> {
-        let here = !self.masked && self.offset_tables.block == self.block;
-        self.offset_tables.by_access.get(&index).filter(|_| here)
+    /// The offsets that an access shares with others.
+    fn shared(&self, index: usize) -> Option<&'a SharedOffsets> {
+        self.shape(index)?.shared.as_ref()
     }
 
     /// True if a pattern was looked for in all of these accesses.
     pub(crate) fn have_patterns(&self, mut accesses: std::ops::Range<usize>) -> bool {
-        accesses.all(|index| self.relative(index).is_some())
+        accesses.all(|index| self.shared(index).is_some())
     }
 
     /// How many accesses have the pattern of one.
     pub(crate) fn pattern_uses(&self, index: usize) -> usize {
-        self.relative(index).map_or(0, |relative| self.offset_tables.uses[&relative.root])
+        self.shared(index).map_or(0, |shared| shared.uses)
     }
 
     /// Measures the pattern of an access if that is not done; its slot. Whatever goes elsewhere for
@@ -281,12 +104,13 @@ impl Compiler<'_> {
         kind: Kind,
         address: Value,
     ) -> Option<usize> {
-        let OffsetTable { root, more } = self.relative(index)?.clone();
+        let SharedOffsets { root, more, .. } = self.shared(index)?;
+        let root = *root;
         let known = self.offset_tables.measured.iter().position(|kept| *kept == Some((root, kind)));
         Some(known.unwrap_or_else(|| {
             let slot = self.pattern_slot();
             self.offset_tables.measured[slot] = Some((root, kind));
-            self.measure(mem, kind, address, &more, slot);
+            self.measure(mem, kind, address, more, slot);
             slot
         }))
     }
@@ -301,9 +125,9 @@ impl Compiler<'_> {
         address: Value,
         elsewhere: Label,
     ) -> Option<i32> {
-        let more = self.relative(index)?.more.clone();
+        let more = &self.shared(index)?.more;
         let slot = self.measured(index, mem, kind, address)?;
-        self.check_pattern(mem, &more, slot, elsewhere);
+        self.check_pattern(mem, more, slot, elsewhere);
         Some(pattern_at(slot, 0))
     }
 

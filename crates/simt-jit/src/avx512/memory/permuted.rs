@@ -3,20 +3,21 @@
 //!
 //! Gathers and scatters take as long as their lanes one by one; what lies in a few lines of memory
 //! is there with a few loads. A lane's elements are seen as words of 32 bits, and memory as *chunks*
-//! of 16 of them, counted from a multiple of their size as far as `lane_offsets` knows one.
+//! of 16 of them, counted from a multiple of their size as far as the guess knows one.
 //!
 //! Invariants: every byte from the lowest to the highest that a lane accesses has been checked; no
 //! byte outside of these is touched, and none is written that is no lane's. Stores are of lanes
 //! whose elements do not overlap.
 
-use crate::analysis::lane_offsets::{LaneOffsets, Steps};
 use crate::asm::assembler::{Label, X, at};
 use crate::frame_layout::{C, K1, K2, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::MemAccess;
 use crate::operands::{Value, move_code};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, Register};
+use simt::ir::address::LaneOffsets;
 use simt::ir::op::Width;
 use simt::ir::vector::VectorInst;
 use simt::kernel::WARP_LANES;
@@ -46,7 +47,7 @@ type Picks = [Option<(usize, usize)>; WORDS];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Permutation {
     /// By lane: bytes from the lowest lane's.
-    lanes: Steps,
+    lanes: [i64; WARP_LANES],
     /// Bytes from the lowest to behind the highest.
     reach: i64,
     /// Bytes from a chunk's start to the lowest.
@@ -155,7 +156,8 @@ fn sources(picks: &Picks) -> BTreeSet<usize> {
 impl Compiler<'_> {
     /// The arrangement of the access under construction, if there is one that is worth it.
     pub(crate) fn permutation(&self, mem: MemAccess) -> Option<Permutation> {
-        Permutation::of(mem, self.lane_offsets.get(&(self.block, self.index))?)
+        let b = self.f.blocks.get(self.block).filter(|_| self.isa == SimdIsa::Avx512)?;
+        Permutation::of(mem, b.addresses.shapes.get(&self.index)?.guess.as_ref()?)
     }
 
     /// Makes an access of a full warp by the pattern that its addresses have, and elsewhere if

@@ -1,349 +1,55 @@
 //! Quad-affine accesses of a full warp (fragment tiles): lane `4 j + m` has its element in line `j`
 //! at place `m`, or in line `m` at place `j`; lines are any distance apart.
 //!
-//! Fragments of matrices are dealt to lanes so: what `wmma.load` and `wmma.store` become, and what
-//! programs write that have no such instruction. The lines' distance is one number, so one
+//! `simt::analysis::address` finds them. The lines' distance is one number, so one
 //! comparison checks an access, and each line is one move. Addresses that are computed for such
 //! accesses only are not computed, unless an access fails its check: what they are made of is put
 //! on the stack where it was first read, because it may be gone later.
-//!
-//! Deliberately absent: elements of bytes or of 64 bits whose lines are `m`.
 
-use crate::analysis::use_weights::{mentioned, sources};
 use crate::asm::assembler::{Label, X, at};
 use crate::frame_layout::{A, C, D, Field, K1, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field};
 use crate::function::Compiler;
-use crate::host::SimdIsa;
 use crate::memory::access::{MemAccess, range_end, range_start};
-use crate::memory::linear_sum::{LinearSum, LinearSums};
 use crate::operands::{Value, move_code, store_code, xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::Reg;
-use simt::ir::op::{Access, IntOp, IntType, Op, Special, Width};
-use simt::ir::vector::{Source, VectorFunction, VectorInst};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use simt::ir::address::{LinearSum, QuadAffine};
+use simt::ir::op::Width;
+use simt::ir::vector::{Source, VectorInst};
 
 /// Lanes whose elements are side by side in a line, if lines are `j`, and if they are `m`.
 const SHORT: i32 = 4;
 const LONG: i32 = 8;
 
-/// What a register's lanes have in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Formula {
-    /// The lane's number.
-    Lane,
-    /// `base + (lane / 4) * major + (lane % 4) * minor`.
-    Quad { base: LinearSum, major: LinearSum, minor: LinearSum },
-}
-
-/// An access to a quad tile.
-#[derive(Clone, Debug)]
-pub(crate) struct QuadTile {
-    base: LinearSum,
-    major: LinearSum,
-    minor: LinearSum,
-    /// Lines are `j`.
-    short: bool,
-    /// Where its addresses would be.
-    address: Reg,
-    /// Instructions that make its addresses.
-    members: Vec<usize>,
-}
-
-/// The quad tiles of a block.
-#[derive(Default)]
-pub(crate) struct QuadTiles {
-    block: usize,
-    by_access: BTreeMap<usize, QuadTile>,
-    /// Instructions that no other ones need.
-    idle: BTreeSet<usize>,
-    /// What they are made of.
-    terms: LinearSums,
-}
-
-impl Formula {
-    fn same(base: LinearSum) -> Self {
-        Self::Quad { base, major: LinearSum::default(), minor: LinearSum::default() }
-    }
-
-    fn plus(&self, other: &Self) -> Option<Self> {
-        let (Self::Quad { base, major, minor }, Self::Quad { base: b, major: j, minor: m }) =
-            (self, other)
-        else {
-            return None;
-        };
-        let (base, major) = (base.clone().plus(b), major.clone().plus(j));
-        Some(Self::Quad { base, major, minor: minor.clone().plus(m) })
-    }
-
-    fn times(&self, other: &Self) -> Option<Self> {
-        let same = |f: &Self| match f {
-            Self::Quad { base, major, minor }
-                if major == minor && *major == LinearSum::default() =>
-            {
-                Some(base.clone())
-            }
-            _ => None,
-        };
-        let (factor, of) = match (same(self), same(other)) {
-            (Some(factor), _) => (factor, other),
-            (_, Some(factor)) => (factor, self),
-            _ => return None,
-        };
-        let Self::Quad { base, major, minor } = of else { return None };
-        let by = |sum: &LinearSum| sum.product(&factor);
-        Some(Self::Quad { base: by(base)?, major: by(major)?, minor: by(minor)? })
-    }
-}
-
-/// How often each register of a function is mentioned.
-pub(crate) struct UseCounts {
-    /// By register: sources that it is, and terminators that read or write it.
-    reads: Vec<i32>,
-    /// By register: instructions that write it.
-    writes: Vec<i32>,
-}
-
-impl UseCounts {
-    /// Counts.
-    pub(crate) fn of(f: &VectorFunction) -> Self {
-        let none = || vec![0; f.classes.len()];
-        let (mut reads, mut writes) = (none(), none());
-        for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
-            sources(inst).for_each(|r| reads[r.index()] += 1);
-            inst.dst.iter().for_each(|d| writes[d.reg.index()] += 1);
-        }
-        for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {
-            reads[r.index()] += 1;
-        }
-        Self { reads, writes }
-    }
-}
-
-/// What is known in a block, from its start to an instruction.
-struct Known<'a> {
-    f: &'a VectorFunction,
-    formulas: HashMap<Reg, Formula>,
-    /// Scalars that are the number of the first lane.
-    first_lane: BTreeSet<Reg>,
-    /// By register: the instructions that its affine value came from.
-    made_by: HashMap<Reg, BTreeSet<usize>>,
-    terms: LinearSums,
-}
-
-impl Known<'_> {
-    fn formula(&mut self, source: Source) -> Option<Formula> {
-        match source {
-            Source::Affine(r, 1) if self.first_lane.contains(&r) => Some(Formula::Lane),
-            Source::Vector(r) | Source::Scalar(r) if self.formulas.contains_key(&r) => {
-                self.formulas.get(&r).cloned()
-            }
-            source => Some(Formula::same(self.terms.of(self.f, source, Width::W64)?)),
-        }
-    }
-
-    /// The affine value of an instruction's result.
-    fn result(&mut self, inst: &VectorInst) -> Option<Formula> {
-        let mut source = |n: usize| self.formula(*inst.src.get(n)?);
-        let small = |f: &Formula| {
-            let Formula::Quad { base, major, minor } = f else { return false };
-            let few =
-                |sum: &LinearSum| sum.as_constant().is_some_and(|n| (0..=LONG.into()).contains(&n));
-            few(base) && few(major) && few(minor)
-        };
-        match inst.op {
-            Op::Mov(_) => source(0),
-            Op::Extend { .. } => source(0).filter(small),
-            Op::Int(IntOp::Shr, IntType::U32) => match (source(0)?, inst.src.get(1)?) {
-                (Formula::Lane, Source::Imm(2)) => {
-                    let (base, minor) = (LinearSum::default(), LinearSum::default());
-                    Some(Formula::Quad { base, major: LinearSum::of(1), minor })
-                }
-                _ => None,
-            },
-            Op::Int(IntOp::And, IntType::U32 | IntType::S32) => {
-                match (source(0)?, inst.src.get(1)?) {
-                    (Formula::Lane, Source::Imm(3)) => {
-                        let (base, major) = (LinearSum::default(), LinearSum::default());
-                        Some(Formula::Quad { base, major, minor: LinearSum::of(1) })
-                    }
-                    _ => None,
-                }
-            }
-            Op::Int(IntOp::Add, IntType::U64 | IntType::S64) => source(0)?.plus(&source(1)?),
-            Op::Int(IntOp::MulLo, IntType::U64 | IntType::S64) => source(0)?.times(&source(1)?),
-            _ => None,
-        }
-    }
-
-    fn changed(&mut self, r: Reg) {
-        self.formulas.remove(&r);
-        self.first_lane.remove(&r);
-        self.terms.changed(r);
-    }
-}
-
-impl QuadTiles {
-    /// What they are made of.
-    pub(crate) fn terms(&self) -> &LinearSums {
-        &self.terms
-    }
-}
-
 impl Compiler<'_> {
-    /// Finds the accesses to quad tiles of a block's unmasked version.
-    pub(crate) fn find_quad_tiles(&mut self, block: usize) {
-        self.quad_tiles = QuadTiles { block, ..QuadTiles::default() };
+    /// True if there is code for all quad-affine accesses of a block: then what only their addresses are
+    /// made of is not computed.
+    pub(crate) fn has_quad_code(&mut self, block: usize) -> bool {
         let f = self.f;
-        let insts = &f.blocks[block].insts;
-        let is_access = |inst: &VectorInst| matches!(inst.op, Op::Load(_) | Op::Store(_));
-        let scattered = |inst: &VectorInst| matches!(inst.src[..], [Source::Vector(_), ..]);
-        if !insts.iter().any(|inst| is_access(inst) && scattered(inst)) {
-            return;
-        }
-        let mut known = Known {
-            f,
-            formulas: HashMap::new(),
-            first_lane: BTreeSet::new(),
-            made_by: HashMap::new(),
-            terms: LinearSums::default(),
-        };
-        for (index, inst) in insts.iter().enumerate() {
-            let plain = inst.guard.is_none() && !inst.uniform;
-            let result = if plain { known.result(inst) } else { None };
-            known.terms.end(index, result.is_some());
-            if is_access(inst)
-                && let Source::Vector(address) = inst.src[0]
-                && let Some(formula) = known.formulas.get(&address)
-            {
-                self.index = index;
-                let members = known.made_by.get(&address);
-                let members = members.into_iter().flatten().copied().collect();
-                if let Some(found) = self.quad_tile(inst, formula, members) {
-                    self.quad_tiles.by_access.insert(index, found);
-                }
-            }
-            let mut made_by: BTreeSet<usize> =
-                sources(inst).filter_map(|r| known.made_by.get(&r)).flatten().copied().collect();
-            made_by.insert(index);
-            for d in &inst.dst {
-                known.changed(d.reg);
-                known.made_by.remove(&d.reg);
-            }
-            let [d] = &inst.dst[..] else { continue };
-            if let (Op::Special(Special::LaneId), true) = (&inst.op, inst.uniform) {
-                known.first_lane.insert(d.reg);
-            }
-            if let Some(result) = result {
-                known.formulas.insert(d.reg, result);
-                known.made_by.insert(d.reg, made_by);
-            }
-        }
-        self.quad_tiles.terms = known.terms;
-        self.find_idle(block);
-    }
-
-    /// An access to memory whose addresses are an affine value, if there is code for it.
-    fn quad_tile(
-        &self,
-        inst: &VectorInst,
-        formula: &Formula,
-        members: Vec<usize>,
-    ) -> Option<QuadTile> {
-        let mem = self.any_plan(inst).filter(|mem| !mem.local && mem.before == 0)?;
-        let Formula::Quad { base, major, minor } = formula else { return None };
-        let Access { bytes, count, width, signed, .. } = mem.access;
-        let whole = u32::from(bytes) == width.bytes();
-        let plain = |s: &Source| matches!(s, Source::Vector(_) | Source::Imm(_));
-        let values = inst.src.get(2..).is_none_or(|values| values.iter().all(plain));
-        let address = inst.src[0].registers().next()?;
-        let kept = inst.dst.iter().all(|d| d.reg != address)
-            && matches!(self.lanes_of(address), Value::Parts(_) | Value::Memory(..));
-        if inst.guard.is_some() || inst.uniform || !kept || !values || !self.has_lane_results(inst)
-        {
-            return None;
-        }
-        let short = minor.as_constant() == Some(i64::from(mem.total))
-            && matches!((width, count), (Width::W32, 1 | 2) | (Width::W64, 1))
-            && whole;
-        let element = major.as_constant() == Some(i64::from(bytes)) && count == 1;
-        let long =
-            element && width == Width::W32 && (bytes == 4 || bytes == 2 && !signed && !mem.write);
-        let small = [base, major, minor].into_iter().all(LinearSum::is_small);
-        let [base, major, minor] = [base, major, minor].map(LinearSum::clone);
-        (small && (short || long)).then_some(QuadTile {
-            base,
-            major,
-            minor,
-            short,
-            address,
-            members,
+        let shapes = &f.blocks[block].addresses.shapes;
+        shapes.iter().filter(|(_, shape)| shape.quad.is_some()).all(|(index, _)| {
+            let inst = &f.blocks[block].insts[*index];
+            self.index = *index;
+            let Source::Vector(address) = inst.src[0] else { return false };
+            let kept = matches!(self.lanes_of(address), Value::Parts(_) | Value::Memory(..));
+            kept && self.any_plan(inst).is_some() && self.has_lane_results(inst)
         })
-    }
-
-    /// Finds the instructions whose results only accesses to quad tiles read, as addresses.
-    fn find_idle(&mut self, block: usize) {
-        let f = self.f;
-        let insts = &f.blocks[block].insts;
-        let found = &mut self.quad_tiles;
-        let wanted: BTreeSet<usize> =
-            found.by_access.values().flat_map(|r| &r.members).copied().collect();
-        // By register: who else reads it.
-        let mentions = &self.use_counts;
-        let registers = wanted.iter().flat_map(|n| &insts[*n].dst).map(|d| d.reg);
-        let mut others: HashMap<Reg, i32> =
-            registers.map(|r| (r, mentions.reads[r.index()])).collect();
-        for access in found.by_access.keys() {
-            for r in insts[*access].src[0].registers() {
-                others.entry(r).and_modify(|n| *n -= 1);
-            }
-        }
-        for index in wanted.into_iter().rev() {
-            let inst = &insts[index];
-            let idle = !inst.uniform
-                && inst
-                    .dst
-                    .iter()
-                    .all(|d| others[&d.reg] == 0 && mentions.writes[d.reg.index()] == 1);
-            if idle {
-                found.idle.insert(index);
-                for r in sources(inst) {
-                    others.entry(r).and_modify(|n| *n -= 1);
-                }
-            }
-        }
-        // What only others are made of is not wanted.
-        let sums = found.by_access.values().flat_map(|r| [&r.base, &r.major, &r.minor]);
-        found.terms.retain(sums);
-    }
-
-    /// Keeps what the instruction under construction reads, if addresses are made of it.
-    pub(crate) fn keep_linear_sums(&mut self) {
-        if self.masked || self.quad_tiles.block != self.block {
-            return;
-        }
-        for (r, slot) in self.quad_tiles.terms.kept_at(self.index).to_vec() {
-            self.keep_term(r, slot);
-        }
     }
 
     /// True if the result of the instruction under construction is dead.
     pub(crate) fn is_idle(&self) -> bool {
-        let found = &self.quad_tiles;
-        !self.masked && found.block == self.block && found.idle.contains(&self.index)
+        let addresses = self.addresses().filter(|_| self.offset_tables.quads);
+        addresses.is_some_and(|a| a.only_for_quads.contains(&self.index))
     }
 
     /// Makes code for an access of a full warp to a quad tile; false if it is none.
     pub(crate) fn access_rectangle(&mut self, inst: &VectorInst, mem: MemAccess) -> bool {
-        if self.masked || self.isa != SimdIsa::Avx512 || self.quad_tiles.block != self.block {
-            return false;
-        }
-        let Some(quad_tile) = self.quad_tiles.by_access.get(&self.index).cloned() else {
-            return false;
-        };
+        let quad = self.shape(self.index).and_then(|shape| shape.quad.as_ref());
+        let Some(quad_tile) = quad.filter(|_| self.offset_tables.quads) else { return false };
+        let Source::Vector(address) = inst.src[0] else { return false };
         let (slow, back) = (self.a.label(), self.a.label());
         let failed = quad_tile.clone();
-        self.slow_path_to(slow, back, move |c| c.quad_tile_interpreted(&failed));
+        self.slow_path_to(slow, back, move |c| c.quad_tile_interpreted(&failed, address));
         let distance = if quad_tile.short { &quad_tile.major } else { &quad_tile.minor };
         let MemAccess { total, offset, .. } = mem;
         let base = quad_tile.base.clone().plus(&LinearSum::of(offset.into()));
@@ -366,9 +72,9 @@ impl Compiler<'_> {
     }
 
     /// An access failed its check: its addresses are made, if they were not, for its interpreter handlers.
-    pub(crate) fn quad_tile_interpreted(&mut self, quad_tile: &QuadTile) {
+    fn quad_tile_interpreted(&mut self, quad_tile: &QuadAffine, address: Reg) {
         let width = Width::W64;
-        let address = self.lanes_of(quad_tile.address);
+        let address = self.lanes_of(address);
         for part in 0..4u64 {
             let to = Z2;
             self.sum_in(&quad_tile.base, C);
@@ -578,28 +284,4 @@ impl Compiler<'_> {
 /// Memory at the sum of two registers, one of them times a scale.
 fn indexed(base: Register, index: Register, scale: u32) -> MemoryOperand {
     MemoryOperand::with_base_index_scale(base, index, scale)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn term(slot: usize) -> Formula {
-        Formula::same(LinearSum { constant: 0, terms: vec![(slot, 1)] })
-    }
-
-    #[test]
-    fn formulas_are_linear() {
-        let zero = LinearSum::default;
-        let major = Formula::Quad { base: zero(), major: LinearSum::of(1), minor: zero() };
-        let scaled =
-            major.times(&term(1)).expect("a product").times(&Formula::same(LinearSum::of(2)));
-        let sum = scaled.expect("a product").plus(&term(2)).expect("a sum");
-        let Formula::Quad { base, major: lines, minor } = &sum else { panic!("no quad") };
-        assert_eq!(base.terms, [(2, 1)]);
-        assert_eq!(lines.terms, [(1, 2)]);
-        assert_eq!(*minor, zero());
-        // Products of two values are none.
-        assert!(term(1).times(&term(2)).is_none() && Formula::Lane.plus(&term(1)).is_none());
-    }
 }

@@ -4,17 +4,23 @@ use super::{
     Declared, Read, ReadError, barrier_op, class, class_name, cut, lines, list, number, numbered,
     operation, target,
 };
+use crate::ir::address::BlockAddresses;
 use crate::ir::op::Class;
 use crate::ir::vector::{
-    Dest, Mode, NoWrap, Source, StorageClass, VectorBlock, VectorCall, VectorFunction, VectorInst,
-    VectorTerm,
+    Dest, Mode, NoWrap, SHAPE_MARK, Source, StorageClass, VectorBlock, VectorCall, VectorFunction,
+    VectorInst, VectorTerm,
 };
 use crate::ir::{Callee, Guard, Reg};
 use std::fmt::Write;
 
 /// A function's text with the header that [`read_vector`] needs.
 pub fn write_vector(f: &VectorFunction) -> String {
-    let text = f.to_string();
+    // Shapes of addresses follow from the rest.
+    let text: String = f
+        .to_string()
+        .lines()
+        .map(|line| line.split(SHAPE_MARK).next().unwrap_or(line).to_owned() + "\n")
+        .collect();
     let (head, blocks) = text.split_once('\n').unwrap_or((&text, ""));
     let mut out = format!("{head}\n");
     // Writing to a string does not fail.
@@ -62,7 +68,7 @@ enum Part {
     #[default]
     Header,
     Prologue,
-    Block(VectorBlock),
+    Block(Box<VectorBlock>),
     /// Behind a block's end.
     Between,
 }
@@ -114,15 +120,16 @@ impl Reader {
                 if numbered(label.trim_end_matches(':'), "b")? as usize != self.blocks.len() {
                     return Err(format!("`{label}` is not the next block"));
                 }
-                self.part = Part::Block(VectorBlock {
+                self.part = Part::Block(Box::new(VectorBlock {
                     checks: Vec::new(),
+                    addresses: BlockAddresses::default(),
                     insts: Vec::new(),
                     term: VectorTerm::Pause { next: 0 },
                     line: 0,
                     convergent: flags.contains(&"convergent"),
                     spins: flags.contains(&"spins"),
                     live_in: Vec::new(),
-                });
+                }));
                 return Ok(());
             }
             _ => {}
@@ -138,7 +145,7 @@ impl Reader {
                     block.checks.push(no_wrap(check)?);
                 } else if let Some(term) = self.term(text)? {
                     block.term = term;
-                    self.blocks.push(block);
+                    self.blocks.push(*block);
                     return Ok(());
                 } else {
                     block.insts.push(self.inst(text)?);

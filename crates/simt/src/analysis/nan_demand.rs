@@ -6,12 +6,12 @@
 //! them apart, and never if there is none. The interpreter, which reads the register file, sees the
 //! same instructions, so this holds between the tiers as well.
 
-use crate::analysis::use_weights::mentioned;
-use simt::ir::op::{NanClass, Op, Width};
-use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
+use crate::analysis::vector_cfg::mentioned;
+use crate::ir::op::{NanClass, Op, Width};
+use crate::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
 
 /// NaN as f32 instructions return it.
-pub(crate) const NAN: u32 = 0x7fff_ffff;
+pub const NAN: u32 = 0x7fff_ffff;
 
 /// True if the operation's f32 results have no NaN but the canonical one.
 fn makes_canonical(op: &Op) -> bool {
@@ -68,7 +68,7 @@ fn unseen(f: &VectorFunction) -> Vec<bool> {
 }
 
 /// By register: its NaNs may be any.
-pub(crate) fn nan_deferred(f: &VectorFunction) -> Vec<bool> {
+pub fn nan_deferred(f: &VectorFunction) -> Vec<bool> {
     let unseen = unseen(f);
     let mut nan_deferred: Vec<bool> = f
         .storage
@@ -132,10 +132,10 @@ fn computed(f: &VectorFunction, nan_deferred: &[bool]) -> Vec<bool> {
 }
 
 /// Lazy registers that the instruction would tell apart.
-pub(crate) fn exposed<'a>(
+pub fn exposed<'a>(
     nan_deferred: &'a [bool],
     inst: &'a VectorInst,
-) -> impl Iterator<Item = simt::ir::Reg> + 'a {
+) -> impl Iterator<Item = crate::ir::Reg> + 'a {
     let to_lazy = inst.dst.first().is_some_and(|d| nan_deferred[d.reg.index()]);
     let on = if to_lazy { handed_on(inst).len() } else { 0 };
     inst.src.iter().enumerate().filter_map(move |(i, s)| match s {

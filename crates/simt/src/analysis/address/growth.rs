@@ -1,4 +1,4 @@
-//! Bounds checks of the loads in a scalarised loop.
+//! Growing addresses: how the loads of a loop that runs lane by lane can be checked, and how often it runs.
 //!
 //! An address that grows by a constant is checked for many iterations at once: the loop counts
 //! down how many are left until one of them would leave its range. One that is a sum of a value
@@ -7,15 +7,13 @@
 //! of an element, the index is compared, and the processor multiplies and adds ([`Scaled`]). Others
 //! are compared with start and end.
 
-use crate::scalarize::own::{Own, own};
-use iced_x86::Code;
-use simt::ir::Reg;
-use simt::ir::op::{Compare, CompareType, IntOp, Op, Width};
-use simt::ir::vector::{Source, VectorFunction, VectorInst};
+use crate::ir::Reg;
+use crate::ir::op::{Compare, CompareType, IntOp, Op, Width};
+use crate::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
 use std::collections::BTreeMap;
 
 /// Words of the stack that checks can have.
-pub(crate) const WORDS_MAX: usize = 14;
+pub const WORDS_MAX: usize = 14;
 /// Longest constant by which an address grows, bytes.
 const STEP_MAX: i64 = 1 << 20;
 /// Bytes that accesses of one growing address may lie apart.
@@ -23,7 +21,7 @@ const SPREAD_MAX: i64 = 1 << 12;
 
 /// How a load is checked. Numbers are of words on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Check {
+pub enum Check {
     /// With all others of the growing address.
     Linear,
     /// A lane's value must be below a word: the room behind what all lanes have.
@@ -50,59 +48,59 @@ pub(crate) enum Check {
 
 /// The product of an index and a power of two that is nothing but a part of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scaled {
+pub struct Scaled {
     /// The instruction that makes the product.
-    pub(crate) made: usize,
+    pub made: usize,
     /// Logarithm of the factor, at most 3.
-    pub(crate) log: u32,
-    pub(crate) signed: bool,
+    pub log: u32,
+    /// The index is sign-extended.
+    pub signed: bool,
     /// The load of the index, if it does nothing else.
-    pub(crate) load: Option<usize>,
+    pub load: Option<usize>,
 }
 
 /// An address that grows by a constant, and the bytes accessed from there in one iteration.
 #[derive(Clone, Debug)]
-pub(crate) struct Linear {
-    pub(crate) address: Reg,
+pub struct Linear {
+    /// The register.
+    pub address: Reg,
     /// A power of two.
-    pub(crate) step: i64,
-    pub(crate) low: i64,
-    pub(crate) high: i64,
+    pub step: i64,
+    /// From the address to the first byte.
+    pub low: i64,
+    /// From the address to behind the last byte.
+    pub high: i64,
     /// The largest access.
-    pub(crate) align: i64,
+    pub align: i64,
     /// The first of its loads.
-    pub(crate) first: usize,
+    pub first: usize,
     /// Two words: the lowest address of an iteration's first byte, and the room from there, or 0.
-    pub(crate) word: usize,
+    pub word: usize,
 }
 
-/// The jump where a comparison of integers holds.
-pub(crate) fn condition(compare: Compare, signed: bool) -> Option<Code> {
-    Some(match (compare, signed) {
-        (Compare::Eq, _) => Code::Je_rel32_64,
-        (Compare::Ne, _) => Code::Jne_rel32_64,
-        (Compare::Lt, true) => Code::Jl_rel32_64,
-        (Compare::Le, true) => Code::Jle_rel32_64,
-        (Compare::Gt, true) => Code::Jg_rel32_64,
-        (Compare::Ge, true) => Code::Jge_rel32_64,
-        (Compare::Lt, false) => Code::Jb_rel32_64,
-        (Compare::Le, false) => Code::Jbe_rel32_64,
-        (Compare::Gt, false) => Code::Ja_rel32_64,
-        (Compare::Ge, false) => Code::Jae_rel32_64,
-        _ => return None,
-    })
+/// A source as one lane sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Own {
+    /// Its own value.
+    Lane(Reg),
+    /// That of all lanes.
+    Uniform(Reg),
+    /// A constant.
+    Constant(u64),
 }
 
-/// The opposite of a comparison of integers.
-pub(crate) fn opposite(compare: Compare) -> Compare {
-    match compare {
-        Compare::Eq => Compare::Ne,
-        Compare::Ne => Compare::Eq,
-        Compare::Lt => Compare::Ge,
-        Compare::Le => Compare::Gt,
-        Compare::Gt => Compare::Le,
-        Compare::Ge => Compare::Lt,
-        other => other,
+/// A source as one lane sees it; `None` if it is affine or a mask.
+pub fn own(f: &VectorFunction, source: Source) -> Option<Own> {
+    match source {
+        Source::Imm(v) => Some(Own::Constant(v)),
+        Source::Vector(r) | Source::Scalar(r) | Source::Affine(r, 0) => {
+            match f.storage[r.index()] {
+                StorageClass::Vector => Some(Own::Lane(r)),
+                StorageClass::Scalar | StorageClass::ScalarAndVector => Some(Own::Uniform(r)),
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 
@@ -187,7 +185,7 @@ fn offset(f: &VectorFunction, block: usize, at: usize, word: usize) -> Option<Ch
 fn is_read_once(f: &VectorFunction, block: usize, r: Reg) -> bool {
     let insts = &f.blocks[block].insts;
     let read = insts.iter().flat_map(|i| &i.src).flat_map(|s| s.registers()).filter(|s| *s == r);
-    let live = crate::analysis::use_weights::successors(&f.blocks[block].term)
+    let live = crate::analysis::vector_cfg::successors(&f.blocks[block].term)
         .into_iter()
         .any(|b| f.blocks[b].live_in.contains(&r));
     read.count() == 1 && !live
@@ -214,7 +212,7 @@ fn scaled(f: &VectorFunction, block: usize, product: Reg) -> Option<Scaled> {
 }
 
 /// Indices that are loaded as numbers of 64 bits, and whether they are signed.
-pub(crate) fn widened(
+pub fn widened(
     f: &VectorFunction,
     block: usize,
     checks: &BTreeMap<usize, Check>,
@@ -227,7 +225,7 @@ pub(crate) fn widened(
 }
 
 /// Gives up on indices that the processor multiplies.
-pub(crate) fn unscale(checks: &mut BTreeMap<usize, Check>) {
+pub fn unscale(checks: &mut BTreeMap<usize, Check>) {
     for check in checks.values_mut() {
         if let Check::Offset { scaled, .. } = check {
             *scaled = None;
@@ -237,21 +235,16 @@ pub(crate) fn unscale(checks: &mut BTreeMap<usize, Check>) {
 
 /// How often a loop runs that ends where a number that grows comes to another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TripCount {
+pub struct TripCount {
     /// Logarithm of the constant by which the number grows.
-    pub(crate) log: u32,
+    pub log: u32,
     /// The numbers are signed.
-    pub(crate) signed: bool,
+    pub signed: bool,
 }
 
 /// How often a loop runs, if lanes go back while a number of 32 bits that grows before it is
 /// compared is below one that stays; `compare` is the comparison.
-pub(crate) fn trips(
-    f: &VectorFunction,
-    block: usize,
-    compare: usize,
-    back_if: bool,
-) -> Option<TripCount> {
+pub fn trips(f: &VectorFunction, block: usize, compare: usize, back_if: bool) -> Option<TripCount> {
     let insts = &f.blocks[block].insts;
     let Op::Setp(how, CompareType::Int(ty)) = insts[compare].op else { return None };
     let below = (how == Compare::Lt && back_if) || (how == Compare::Ge && !back_if);
@@ -275,10 +268,7 @@ pub(crate) fn trips(
 }
 
 /// How all loads of a loop are checked; `None` if there are too many.
-pub(crate) fn checks(
-    f: &VectorFunction,
-    block: usize,
-) -> Option<(BTreeMap<usize, Check>, Vec<Linear>)> {
+pub fn checks(f: &VectorFunction, block: usize) -> Option<(BTreeMap<usize, Check>, Vec<Linear>)> {
     let (mut checks, mut linear, mut words) = (BTreeMap::new(), Vec::<Linear>::new(), 0);
     for (at, inst) in f.blocks[block].insts.iter().enumerate() {
         let Some((address, offset_of_load, bytes)) = load(f, inst) else { continue };

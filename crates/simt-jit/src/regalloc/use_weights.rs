@@ -1,10 +1,8 @@
 //! Use weights: what keeping each register in a machine register is worth (spill weights), with the
 //! live intervals that it must be kept for.
 
-pub(crate) use simt::analysis::vector_cfg::{mentioned, sources, successors};
-
 use simt::analysis::live_intervals::LiveIntervals;
-use simt::analysis::vector_cfg::{back_edges, result, terminator_sources};
+use simt::analysis::vector_cfg::{back_edges, result, sources, terminator_sources};
 use simt::ir::vector::VectorFunction;
 
 /// Where blocks are, and what registers need.

@@ -9,14 +9,12 @@
 //!
 //! Deliberately absent: proofs. A guess that is wrong costs a comparison.
 
-use simt::ir::Reg;
-use simt::ir::op::{IntOp, Op, Special, Width};
-use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
-use simt::kernel::WARP_LANES;
+use crate::ir::Reg;
+use crate::ir::address::LaneOffsets;
+use crate::ir::op::{IntOp, Op, Special, Width};
+use crate::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
+use crate::kernel::WARP_LANES;
 use std::collections::HashMap;
-
-/// What lanes add, by lane.
-pub(crate) type Steps = [i64; WARP_LANES];
 
 /// Logarithm of what divides zero.
 const ANY: u32 = 64;
@@ -24,13 +22,6 @@ const ANY: u32 = 64;
 const POINTER: u32 = 8;
 /// Lanes' numbers are kept below this, either way, so that arithmetic on them cannot overflow.
 const STEP_MAX: u64 = 1 << 40;
-
-/// A number that `1 << log` divides, plus the lanes' own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LaneOffsets {
-    pub(crate) log: u32,
-    pub(crate) steps: Steps,
-}
 
 impl LaneOffsets {
     fn same(log: u32) -> Self {
@@ -121,19 +112,19 @@ impl LaneOffsets {
 }
 
 /// The patterns of the addresses of a function's loads and stores, by block and instruction.
-pub(crate) fn of_addresses(f: &VectorFunction) -> HashMap<(usize, usize), LaneOffsets> {
+pub(super) fn of_addresses(f: &VectorFunction) -> Vec<((usize, usize), LaneOffsets)> {
     let mut known: HashMap<Reg, LaneOffsets> = HashMap::new();
     for inst in &f.prologue {
         note(f, &mut known, inst);
     }
-    let mut found = HashMap::new();
+    let mut found = Vec::new();
     for (block, b) in f.blocks.iter().enumerate() {
         for (index, inst) in b.insts.iter().enumerate() {
             if matches!(inst.op, Op::Load(_) | Op::Store(_))
                 && !inst.uniform
                 && let Some(pattern) = inst.src.first().and_then(|s| source(&known, *s, Width::W64))
             {
-                found.insert((block, index), pattern);
+                found.push(((block, index), pattern));
             }
             note(f, &mut known, inst);
         }

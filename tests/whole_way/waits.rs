@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use tests::{Ended, Running, Scene, finish, start, wait_until};
 
@@ -28,9 +28,15 @@ fn start_blocked(scene: &Scene, at: &str, round: usize) -> Running {
     wait_until("the program is ready", || ready.exists());
     std::fs::write(&go, "").expect("the barrier opens");
     // It sleeps for good once it sleeps so often in a row: the waits look around every 10 ms.
+    // One that asks again and again is soon awake; it says the same error whenever it ends.
+    let asks = at == "shared-event";
     let mut asleep = 0;
     wait_until("the program waits in its call", || {
-        asleep = if state(pid) == 'S' { asleep + 1 } else { 0 };
+        asleep = match state(pid) {
+            'S' => asleep + 1,
+            _ if asks => asleep,
+            _ => 0,
+        };
         asleep > 20
     });
     program
@@ -119,6 +125,7 @@ waits! {
     a_wait_for_a_stream_ends "stream";
     a_wait_for_the_context_ends "context";
     a_wait_for_an_event_ends "event";
+    a_wait_for_an_event_that_others_may_open_ends "shared-event";
     a_wait_for_room_in_the_ring_ends "room";
     a_wait_for_room_in_staging_ends "upload";
     a_wait_for_a_copy_to_pageable_memory_ends "download";
@@ -149,13 +156,17 @@ impl Watched {
         wait_until("the program says what it waits for", || self.said().contains(text));
     }
 
-    fn expect_success(&mut self) {
+    fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         wait_until("the program ends", || {
             status = self.child.try_wait().expect("it is our child");
             status.is_some()
         });
-        assert!(status.is_some_and(|status| status.success()), "{}", self.said());
+        status.expect("it has ended")
+    }
+
+    fn expect_success(&mut self) {
+        assert!(self.wait().success(), "{}", self.said());
     }
 }
 
@@ -202,7 +213,13 @@ fn a_start_that_waits_for_what_is_stopped_says_so_and_goes_on() {
     signal(daemon, libc::SIGSTOP);
     let mut waits = add(&scene, "daemon-killed");
     waits.wait_for_line("which is stopped");
+    // Another thread waits for the one that asks the daemon: both end by themselves then.
+    let blocked = &["--at", "start"];
+    let mut first = Watched::start(&scene, &mut scene.sample("blocked", blocked), "first-calls");
+    first.wait_for_line("which is stopped");
     scene.kill_daemon();
     waits.expect_success();
+    assert_eq!(first.wait().code(), Some(3), "{}", first.said());
+    assert!(first.said().contains("the wait ended: CUDA_SUCCESS"), "{}", first.said());
     assert!(Path::new(&scene.pipe()).exists());
 }

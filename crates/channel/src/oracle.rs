@@ -3,7 +3,7 @@
 
 use crate::message::Message;
 use crate::payload::{Payload, Reader};
-use crate::region::{HEADER_BYTES, REPLY_OFFSET, RING_BYTES, RING_OFFSET, Region};
+use crate::region::{HEADER_BYTES, REPLY_OFFSET, REPLY_SEQUENCE, RING_BYTES, RING_OFFSET, Region};
 use crate::reply::ReplyReader;
 use crate::request::{for_each_request, *};
 use crate::ring::{Consumer, Flag, LocalRing, Position, Record, RingMemory};
@@ -129,7 +129,10 @@ pub fn region(words: &[u64]) {
     }
     let _ = (region.sticky_error(), region.take_async_error(), region.server_state());
     let _ = (region.session_end(), region.waiting());
-    if let Ok(reply) = replies.wait(&|| false) {
+    // One that has not come is waited for, which others than these look at.
+    if region.u32_at(REPLY_SEQUENCE).load() != 0
+        && let Ok(reply) = replies.wait(&|| false)
+    {
         payload(reply.words());
     }
     let Ok(opened) = Region::open(file) else { return };

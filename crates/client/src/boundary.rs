@@ -4,7 +4,7 @@
 use cuda_api::{CUresult, CudaError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use cuda_api::pointer::{FromProgram, In, Out};
+pub(crate) use cuda_api::pointer::{FromProgram, In, Out, OutArray};
 
 /// Runs the body of an entry point; a panic in it is CUDA_ERROR_UNKNOWN to the program.
 #[inline(always)]

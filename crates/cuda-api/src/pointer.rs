@@ -1,13 +1,18 @@
-//! Pointers that a program passes, as types that need no further trust.
+//! Pointers that a program passes, as types that say what of them is the program's word.
 //!
 //! A pointer that a program passes is good for what CUDA's manual says about that parameter; the
-//! program's word for it is all there is, as with any driver library. It is taken at that word
-//! once, where entry points turn arguments into [`In`] and [`Out`] ([`FromProgram`]); everything
-//! behind them is checked code. NULL is always checked for.
+//! program's word for it is all there is, as with any driver library. It is taken at that word in
+//! three places: where entry points turn arguments into [`In`] and [`Out`] ([`FromProgram`]), for one
+//! value each; where the count that came with one makes it an array ([`In::array`],
+//! [`Out::array`]); and where a `void *` becomes what another parameter says ([`In::cast`],
+//! [`Out::cast`]). Behind them NULL and indices are checked, and nothing that is borrowed from the
+//! program outlives the closure that it is given to, but for [`In::slice`], which is unsafe.
 
 use crate::CudaError;
 use crate::types::*;
-use core::ffi::{CStr, c_char, c_int, c_uint};
+use alloc::borrow::ToOwned;
+use alloc::ffi::CString;
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// A pointer that the program passed to be read, of one or more `T`.
 pub struct In<T>(*const T);
@@ -49,11 +54,13 @@ impl<T> In<T> {
         self.0 as u64
     }
 
-    /// From element `index` on; callers stay within the count that the program gave.
-    pub fn offset(self, index: usize) -> Self {
-        Self(self.0.wrapping_add(index))
+    /// The array there, of the count that the program gave with it.
+    pub fn array(self, count: usize) -> InArray<T> {
+        InArray { first: self, count }
     }
+}
 
+impl In<c_void> {
     /// The same address with a type that another parameter gave.
     pub fn cast<U>(self) -> In<U> {
         In(self.0.cast())
@@ -63,33 +70,67 @@ impl<T> In<T> {
 impl<T: Copy> In<T> {
     /// What is there; CUDA_ERROR_INVALID_VALUE for NULL.
     pub fn get(self) -> Result<T, CudaError> {
-        self.at(0)
+        self.array(1).at(0)
     }
+}
 
-    /// Element `index` of the array there; CUDA_ERROR_INVALID_VALUE for NULL.
+/// An array that the program passed to be read.
+pub struct InArray<T> {
+    first: In<T>,
+    count: usize,
+}
+
+impl<T> Clone for InArray<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for InArray<T> {}
+
+impl<T: Copy> InArray<T> {
+    /// An element; CUDA_ERROR_INVALID_VALUE beyond the end, or if the array is NULL.
     pub fn at(self, index: usize) -> Result<T, CudaError> {
-        if self.0.is_null() {
+        if self.first.0.is_null() || index >= self.count {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: whoever called `believe` vouches for the pointer; callers index within the count that
-        // the program gave with it.
-        Ok(unsafe { self.0.wrapping_add(index).read_unaligned() })
+        // SAFETY: whoever called `believe` vouches for the pointer, and the program for the count.
+        Ok(unsafe { self.first.0.wrapping_add(index).read_unaligned() })
+    }
+
+    /// All elements, or CUDA_ERROR_INVALID_VALUE for each of an array that is NULL.
+    pub fn iter(self) -> impl Iterator<Item = Result<T, CudaError>> {
+        (0..self.count).map(move |index| self.at(index))
     }
 }
 
 impl In<u8> {
-    /// The `bytes` bytes there, for the time of the call; CUDA_ERROR_INVALID_VALUE for NULL unless
-    /// there are none, or for more than `limit`.
-    pub fn slice<'call>(self, bytes: usize, limit: usize) -> Result<&'call [u8], CudaError> {
-        if bytes == 0 {
-            return Ok(&[]);
-        }
-        if self.0.is_null() || bytes > limit {
+    /// Shows `read` the `bytes` bytes there, as many as the program said; CUDA_ERROR_INVALID_VALUE for
+    /// NULL unless there are none, or for more than `limit`.
+    pub fn with_bytes<R>(
+        self,
+        bytes: usize,
+        limit: usize,
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, CudaError> {
+        if bytes > limit {
             return Err(CudaError::INVALID_VALUE);
         }
         // SAFETY: whoever called `believe` vouches for a buffer of the length given with it, unchanged
-        // during the call.
-        Ok(unsafe { core::slice::from_raw_parts(self.0, bytes) })
+        // during the call, which the closure does not outlive.
+        Ok(read(unsafe { self.slice(bytes) }?))
+    }
+
+    /// The `bytes` bytes there; CUDA_ERROR_INVALID_VALUE for NULL unless there are none.
+    ///
+    /// # Safety
+    /// There are as many, and nothing changes them as long as the slice is used.
+    pub unsafe fn slice<'a>(self, bytes: usize) -> Result<&'a [u8], CudaError> {
+        match (bytes, self.0.is_null()) {
+            (0, _) => Ok(&[]),
+            (_, true) => Err(CudaError::INVALID_VALUE),
+            // SAFETY: by contract.
+            (_, false) => Ok(unsafe { core::slice::from_raw_parts(self.0, bytes) }),
+        }
     }
 }
 
@@ -98,16 +139,15 @@ impl In<u8> {
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
 
 impl In<c_char> {
-    /// The C string there, for the time of the call; CUDA_ERROR_INVALID_VALUE for NULL or an
-    /// endless one.
-    pub fn text<'call>(self) -> Result<&'call CStr, CudaError> {
+    /// A copy of the C string there; CUDA_ERROR_INVALID_VALUE for NULL or an endless one.
+    pub fn text(self) -> Result<CString, CudaError> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
         // SAFETY: whoever called `believe` vouches for a NUL-terminated string, unchanged during the call.
         let text = unsafe { CStr::from_ptr(self.0) };
         match text.count_bytes() <= TEXT_BYTES_MAX {
-            true => Ok(text),
+            true => Ok(text.to_owned()),
             false => Err(CudaError::INVALID_VALUE),
         }
     }
@@ -134,19 +174,19 @@ impl<T> Out<T> {
         self.0 as u64
     }
 
+    /// The same address as one of anything.
+    pub fn untyped(self) -> Out<c_void> {
+        Out(self.0.cast())
+    }
+
     /// The same pointer as one to read from.
     pub fn as_in(self) -> In<T> {
         In(self.0)
     }
 
-    /// From element `index` on; callers stay within the count that the program gave.
-    pub fn offset(self, index: usize) -> Self {
-        Self(self.0.wrapping_add(index))
-    }
-
-    /// The same address with a type that another parameter gave.
-    pub fn cast<U>(self) -> Out<U> {
-        Out(self.0.cast())
+    /// The array there, of the count that the program gave with it.
+    pub fn array(self, count: usize) -> OutArray<T> {
+        OutArray { first: self, count }
     }
 
     /// CUDA_ERROR_INVALID_VALUE for NULL: for functions that must not do anything then.
@@ -156,15 +196,8 @@ impl<T> Out<T> {
 
     /// Stores a result; CUDA_ERROR_INVALID_VALUE for NULL.
     pub fn set(self, value: T) -> CUresult {
-        self.set_at(0, value)
-    }
-
-    /// Stores a result at `index` of an array; CUDA_ERROR_INVALID_VALUE for NULL.
-    pub fn set_at(self, index: usize, value: T) -> CUresult {
         self.required()?;
-        // SAFETY: whoever called `believe` vouches for the pointer; callers index within the count that
-        // the program gave with it.
-        unsafe { self.0.wrapping_add(index).write_unaligned(value) };
+        self.set_if_wanted(value);
         Ok(())
     }
 
@@ -182,8 +215,50 @@ impl<T: Copy> Out<T> {
     pub fn get(self) -> Result<T, CudaError> {
         self.as_in().get()
     }
+}
 
-    /// What is there now, element `index`; CUDA_ERROR_INVALID_VALUE for NULL.
+impl Out<c_void> {
+    /// The same address with a type that another parameter gave.
+    pub fn cast<U>(self) -> Out<U> {
+        Out(self.0.cast())
+    }
+}
+
+/// An array that the program passed to be written (some functions also read there).
+pub struct OutArray<T> {
+    first: Out<T>,
+    count: usize,
+}
+
+impl<T> Clone for OutArray<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for OutArray<T> {}
+
+impl<T> OutArray<T> {
+    /// The same array as one to read from.
+    pub fn as_in(self) -> InArray<T> {
+        self.first.as_in().array(self.count)
+    }
+
+    /// Where an element is; NULL beyond the end, or if the array is NULL.
+    pub fn place(self, index: usize) -> Out<T> {
+        match self.first.0.is_null() || index >= self.count {
+            true => Out::null(),
+            false => Out(self.first.0.wrapping_add(index)),
+        }
+    }
+
+    /// Stores an element; CUDA_ERROR_INVALID_VALUE beyond the end, or if the array is NULL.
+    pub fn set(self, index: usize, value: T) -> CUresult {
+        self.place(index).set(value)
+    }
+}
+
+impl<T: Copy> OutArray<T> {
+    /// What is there now; CUDA_ERROR_INVALID_VALUE beyond the end, or if the array is NULL.
     pub fn at(self, index: usize) -> Result<T, CudaError> {
         self.as_in().at(index)
     }
@@ -283,6 +358,8 @@ plain!(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
 
     #[test]
     fn null_is_an_invalid_value() {
@@ -292,6 +369,33 @@ mod tests {
         assert_eq!(read.get(), Err(CudaError::INVALID_VALUE));
         assert_eq!(write.set(1), Err(CudaError::INVALID_VALUE));
         write.set_if_wanted(1);
+    }
+
+    #[test]
+    fn an_array_ends_where_the_program_says() {
+        let mut numbers = [1u32, 2, 3];
+        // SAFETY: the array is good for its length.
+        let array = unsafe { numbers.as_mut_ptr().believe() }.array(2);
+        assert_eq!((array.at(1), array.at(2)), (Ok(2), Err(CudaError::INVALID_VALUE)));
+        assert_eq!(array.set(2, 9), Err(CudaError::INVALID_VALUE));
+        assert!(array.place(2).is_null());
+        array.set(0, 7).unwrap();
+        assert_eq!(array.as_in().iter().collect::<Result<Vec<_>, _>>(), Ok(vec![7, 2]));
+        assert_eq!(numbers, [7, 2, 3]);
+        let nothing = Out::<u32>::null().array(1);
+        assert_eq!(nothing.at(0), Err(CudaError::INVALID_VALUE));
+        assert_eq!(nothing.set(0, 1), Err(CudaError::INVALID_VALUE));
+    }
+
+    #[test]
+    fn bytes_are_shown_within_the_limit() {
+        let bytes = [5u8; 4];
+        // SAFETY: the buffer is good for its length.
+        let from = unsafe { bytes.as_ptr().believe() };
+        assert_eq!(from.with_bytes(3, 3, <[u8]>::to_vec), Ok(vec![5; 3]));
+        assert_eq!(from.with_bytes(4, 3, <[u8]>::len), Err(CudaError::INVALID_VALUE));
+        assert_eq!(In::<u8>::null().with_bytes(0, 3, <[u8]>::len), Ok(0));
+        assert_eq!(In::<u8>::null().with_bytes(1, 3, <[u8]>::len), Err(CudaError::INVALID_VALUE));
     }
 
     #[test]

@@ -212,11 +212,11 @@ impl Partition {
         if count > SM_GROUPS_MAX {
             return Err(CudaError::INVALID_VALUE);
         }
-        let mut wanted =
-            (0..count).map(|index| params.as_in().at(index)).collect::<Result<Vec<_>, _>>()?;
+        let params = params.array(count);
+        let mut wanted = params.as_in().iter().collect::<Result<Vec<_>, _>>()?;
         let (parts, left) = self.split(&input.get()?, flags, &mut wanted)?;
         for (index, group) in wanted.into_iter().enumerate() {
-            params.set_at(index, group)?;
+            params.set(index, group)?;
         }
         self.give(&parts, left, result, remainder)
     }
@@ -230,8 +230,9 @@ impl Partition {
         remainder: Out<CUdevResource>,
     ) -> CUresult {
         if !result.is_null() {
+            let result = result.array(parts.len());
             for (index, part) in parts.iter().enumerate() {
-                result.set_at(index, self.resource(part.clone()))?;
+                result.set(index, self.resource(part.clone()))?;
             }
         }
         let mut rest = self.resource(left.clone());
@@ -252,7 +253,7 @@ impl Partition {
         if count > SM_GROUPS_MAX {
             return Err(CudaError::INVALID_VALUE);
         }
-        let read = (0..count).map(|index| resources.at(index)).collect::<Result<Vec<_>, _>>()?;
+        let read = resources.array(count).iter().collect::<Result<Vec<_>, _>>()?;
         self.describe(&read)
     }
 

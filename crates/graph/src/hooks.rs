@@ -192,7 +192,7 @@ pub fn kernel_node<B: Backend>(
     }
     // SAFETY: the program's configuration says that there are that many attributes.
     let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    let attributes = (0..count).map(|i| attributes.as_in().at(i)).collect::<Result<_, _>>()?;
+    let attributes = attributes.as_in().array(count).iter().collect::<Result<_, _>>()?;
     let parameters = backend.kernel(function, config, params, extra)?;
     Ok(KernelNode::new(function, config, attributes, parameters))
 }

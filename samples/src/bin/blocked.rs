@@ -24,6 +24,10 @@ enum Wait {
     Context,
     /// An event behind an endless kernel (cuEventSynchronize)
     Event,
+    /// An event that other processes may open, behind an endless kernel (cuEventSynchronize)
+    SharedEvent,
+    /// The first call of all, which two threads make at once (cuInit)
+    Start,
     /// Room for more launches behind an endless kernel (cuLaunchKernel)
     Room,
     /// Room for more copies of pageable memory behind it (cuMemcpyHtoDAsync)
@@ -69,6 +73,16 @@ fn main() -> ExitCode {
 
 fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
     let options = &arguments.options;
+    if arguments.at == Wait::Start {
+        start::wait(options)?;
+        say(format_args!("blocked: {:?}", arguments.at));
+        // SAFETY: no parameters.
+        let init = || unsafe { sys::cuInit(0) };
+        let other = std::thread::spawn(init);
+        let own = init();
+        let other = other.join().expect("the other thread ends");
+        return Ok(if own == sys::CUresult::CUDA_SUCCESS { other } else { own });
+    }
     let gpu = Gpu::open(options)?;
     let module = gpu.load(ptx::SPIN)?;
     let set = function(&module, "spin_steps")?;
@@ -84,6 +98,11 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
     }
     stream.synchronize().map_err(failed)?;
     let mut pageable = vec![0u32; WORDS];
+    let flags = sys::CUevent_flags::CU_EVENT_INTERPROCESS as u32
+        | sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
+    let mut shared = ptr::null_mut();
+    // SAFETY: the place is a local's; the event is never destroyed.
+    unsafe { sys::cuEventCreate(&mut shared, flags) }.result().map_err(failed)?;
 
     start::wait(options)?;
     match arguments.at {
@@ -118,6 +137,11 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
                 let event = stream.record_event(None).map_err(failed)?;
                 sys::cuEventSynchronize(event.cu_event())
             }
+            Wait::SharedEvent => match sys::cuEventRecord(shared, stream.cu_stream()) {
+                sys::CUresult::CUDA_SUCCESS => sys::cuEventSynchronize(shared),
+                error => error,
+            },
+            Wait::Start => unreachable!("it has been made"),
             Wait::Room => until_it_fails(|| launch_one(&set, &stream, address)),
             Wait::Upload => until_it_fails(|| {
                 sys::cuMemcpyHtoDAsync_v2(address, host, bytes, stream.cu_stream())

@@ -26,8 +26,8 @@ What programs need:
 * PTX: the software GPU runs no machine code. nvcc: `-gencode arch=compute_80,code=compute_80`; an image without PTX is
   CUDA_ERROR_NO_BINARY_FOR_GPU, with a line that says so.
 * Of NVIDIA's libraries those of CUDA 13: cuRAND, cuFFT, cuSPARSE, cuSOLVER, NPP, nvJPEG and parts of cuBLAS carry PTX (21 of
-  33 programs that were tried run), the matrix products of cuBLAS do not. cuFFT makes its PTX as it runs, so that
-  `openmps ptx check` finds none in its file.
+  33 programs that were tried run), the matrix products of cuBLAS do not. cuFFT keeps its fatbins among its data,
+  where `openmps ptx check` looks as well.
 * Kernels that launch kernels: relocatable device code and the device runtime library (`-rdc=true -lcudadevrt`), as ever. What
   a grid launches runs when the grid has ended, before what comes after it in its stream. Of the device runtime's functions
   those of occupancy and of kernels' attributes, copies of boxes and launches of graphs are CUDA_ERROR_NOT_SUPPORTED.

@@ -294,9 +294,9 @@ pub(crate) fn cuMemcpyBatchAsync(
     attributes.required()?;
     for index in 0..count {
         let copied = (|| {
-            let to = Named::Any(destinations.as_in().at(index)?.0);
-            let from = Named::Any(sources.as_in().at(index)?.0);
-            copy(default, stream, to, from, sizes.as_in().at(index)?, Ends::InStream)
+            let to = Named::Any(destinations.array(count).at(index)?.0);
+            let from = Named::Any(sources.array(count).at(index)?.0);
+            copy(default, stream, to, from, sizes.array(count).at(index)?, Ends::InStream)
         })();
         if copied.is_err() {
             failed.set_if_wanted(index);

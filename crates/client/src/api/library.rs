@@ -70,7 +70,7 @@ pub(crate) fn cuLibraryGetKernel(
     let client = mode::client_of(library.0)?;
     kernel.required()?;
     let module = module_handle(client, library.0, HandleKind::Library)?;
-    let handle = client.find_function(module, name.text()?)?;
+    let handle = client.find_function(module, &name.text()?)?;
     kernel.set(CUkernel(Handle { kind: HandleKind::Kernel, ..handle }.to_word() as usize))
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn cuLibraryEnumerateKernels(
     let found = client.all_functions(module)?;
     for (index, handle) in found.into_iter().enumerate().take(places as usize) {
         let word = Handle { kind: HandleKind::Kernel, ..handle }.to_word();
-        kernels.set_at(index, CUkernel(word as usize))?;
+        kernels.array(places as usize).set(index, CUkernel(word as usize))?;
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ pub(crate) fn cuLibraryGetGlobal(
     let (client, _) = mode::enter()?;
     let home = mode::client_of(library.0)?;
     let handle = client.library_here(module_handle(home, library.0, HandleKind::Library)?)?;
-    client.find_global(handle, false, name.text()?, pointer, bytes)
+    client.find_global(handle, false, &name.text()?, pointer, bytes)
 }
 
 pub(crate) fn cuLibraryGetManaged(
@@ -124,7 +124,7 @@ pub(crate) fn cuLibraryGetManaged(
 ) -> CUresult {
     let client = mode::client_of(library.0)?;
     let handle = module_handle(client, library.0, HandleKind::Library)?;
-    client.find_global(handle, true, name.text()?, pointer, bytes)
+    client.find_global(handle, true, &name.text()?, pointer, bytes)
 }
 
 /// The handle of a kernel, checked to be alive.

@@ -50,7 +50,8 @@ pub(crate) fn cuLinkAddData_v2(
 ) -> CUresult {
     let mut links = LINKS.lock();
     let link = links.lookup_mut(state.0)?;
-    link.add(kind, data.cast::<u8>().as_in().slice(bytes, LINK_INPUT_BYTES_MAX)?)
+    let data = data.cast::<u8>().as_in();
+    data.with_bytes(bytes, LINK_INPUT_BYTES_MAX, |input| link.add(kind, input))?
 }
 
 pub(crate) fn cuLinkAddFile_v2(

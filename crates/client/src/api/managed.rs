@@ -107,8 +107,8 @@ pub(crate) fn cuMemRangeGetAttribute(
     mode::enter()?;
     data.required()?;
     let (client, range) = managed(pointer, bytes)?;
-    let words = data.cast::<c_int>();
-    let answer = |index, value| words.set_at(index, value);
+    let words = data.cast::<c_int>().array(data_bytes / size_of::<c_int>());
+    let answer = |index, value| words.set(index, value);
     client.memory().advice.attribute(range, attribute, data_bytes, answer)
 }
 
@@ -125,11 +125,11 @@ pub(crate) fn cuMemRangeGetAttributes(
         return Err(CudaError::INVALID_VALUE);
     }
     for index in 0..count {
-        let attribute = attributes.as_in().at(index)?;
-        let room = data_bytes.as_in().at(index)?;
+        let attribute = attributes.array(count).at(index)?;
+        let room = data_bytes.array(count).at(index)?;
         // SAFETY: the program passed an array of places for the attributes' values.
         let place: Out<c_void> =
-            unsafe { crate::boundary::FromProgram::believe(data.as_in().at(index)?) };
+            unsafe { crate::boundary::FromProgram::believe(data.array(count).at(index)?) };
         cuMemRangeGetAttribute(place, room, attribute, pointer, bytes)?;
     }
     Ok(())

@@ -65,7 +65,7 @@ pub(crate) fn cuModuleGetFunction(
     let module = module_handle(client, module.0, HandleKind::Module)?;
     // As drivers do: what is not found leaves no handle behind.
     function.set(CUfunction::NULL)?;
-    let handle = client.find_function(module, name.text()?)?;
+    let handle = client.find_function(module, &name.text()?)?;
     function.set(CUfunction(handle.to_word() as usize))
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn cuModuleEnumerateFunctions(
     let module = module_handle(client, module.0, HandleKind::Module)?;
     let found = client.all_functions(module)?;
     for (index, handle) in found.into_iter().enumerate().take(places as usize) {
-        functions.set_at(index, CUfunction(handle.to_word() as usize))?;
+        functions.array(places as usize).set(index, CUfunction(handle.to_word() as usize))?;
     }
     Ok(())
 }
@@ -99,5 +99,5 @@ pub(crate) fn cuModuleGetGlobal_v2(
 ) -> CUresult {
     let client = mode::client_of(module.0)?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
-    client.find_global(module, false, name.text()?, pointer, bytes)
+    client.find_global(module, false, &name.text()?, pointer, bytes)
 }

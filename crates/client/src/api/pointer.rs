@@ -186,11 +186,12 @@ pub(crate) fn cuPointerGetAttributes(
         return Err(CudaError::INVALID_VALUE);
     }
     let place = client.memory().place(pointer.0).ok();
-    for index in 0..count as usize {
-        let number = attributes.as_in().at(index)?;
+    let count = count as usize;
+    for index in 0..count {
+        let number = attributes.array(count).at(index)?;
         // SAFETY: the program passed an array of places for the attributes' values.
         let value: Out<c_void> =
-            unsafe { crate::boundary::FromProgram::believe(data.as_in().at(index)?) };
+            unsafe { crate::boundary::FromProgram::believe(data.array(count).at(index)?) };
         value.required()?;
         // The value for an address without the attribute is stored as well.
         let _ = store(client, place, number, pointer, value);

@@ -111,7 +111,7 @@ pub(crate) fn cuMemPoolSetAccess(
         return Err(CudaError::INVALID_VALUE);
     }
     for index in 0..count {
-        let CUmemAccessDesc { location, flags } = descriptions.at(index)?;
+        let CUmemAccessDesc { location, flags } = descriptions.array(count).at(index)?;
         let (own, device) = (client.device, location.id);
         let of_device = location.kind == vmm::LOCATION_DEVICE;
         match flags {

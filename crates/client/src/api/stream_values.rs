@@ -63,7 +63,6 @@ pub(crate) fn cuStreamBatchMemOp_v2(
     if count > BATCH_MAX || flags != 0 {
         return Err(CudaError::INVALID_VALUE);
     }
-    let read = |index| params.as_in().at(index as usize);
-    let list = (0..count).map(read).collect::<Result<Vec<_>, _>>()?;
+    let list = params.as_in().array(count as usize).iter().collect::<Result<Vec<_>, _>>()?;
     operate(default, stream, &list)
 }

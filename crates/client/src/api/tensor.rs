@@ -12,7 +12,7 @@ use cuda_api::{CUresult, CUtensorMap, CudaError};
 /// Fills the places of an array from the program's, as many as there are.
 fn fill<T: Copy, U>(to: &mut [U], from: In<T>, count: usize, as_word: fn(T) -> U) -> CUresult {
     for (index, place) in to.iter_mut().enumerate().take(count) {
-        *place = as_word(from.at(index)?);
+        *place = as_word(from.array(count).at(index)?);
     }
     Ok(())
 }

@@ -77,7 +77,8 @@ fn find(
         return Err(CudaError::INVALID_VALUE);
     }
     let requested = u32::try_from(cuda_version).map_err(|_| CudaError::INVALID_VALUE)?;
-    let Ok(name) = symbol.text()?.to_str() else { return Ok(Err(ProcError::NotFound)) };
+    let symbol = symbol.text()?;
+    let Ok(name) = symbol.to_str() else { return Ok(Err(ProcError::NotFound)) };
     Ok(symbols::proc_address(name, requested, wants_per_thread(flags))
         .map(|index| exported_address(usize::from(index))))
 }

@@ -124,7 +124,7 @@ pub(crate) fn cuMemSetAccess(
     }
     // All are checked before the first is obeyed.
     for index in 0..count {
-        let description = descriptions.at(index)?;
+        let description = descriptions.array(count).at(index)?;
         device_of(description.location)?;
         if !matches!(
             description.flags,
@@ -134,7 +134,7 @@ pub(crate) fn cuMemSetAccess(
         }
     }
     for index in 0..count {
-        let CUmemAccessDesc { location, flags } = descriptions.at(index)?;
+        let CUmemAccessDesc { location, flags } = descriptions.array(count).at(index)?;
         match location.id == client.device {
             true => client.set_access(pointer.0, bytes, flags)?,
             false => client.set_access_of(location.id, pointer.0, bytes, flags)?,

@@ -1,6 +1,6 @@
 //! JIT options of a module's loading: scalars for the server, and the program's log buffers.
 
-use crate::boundary::Out;
+use crate::boundary::{Out, OutArray};
 use channel::request::{JIT_OPTIONS_MAX, JitOption, LOG_BYTES_MAX, ModuleLoaded};
 use core::ffi::{c_char, c_uint, c_void};
 use cuda_api::CudaError;
@@ -18,7 +18,7 @@ struct Log {
 
 /// The options of one load.
 pub(crate) struct JitOptions {
-    values: Out<*mut c_void>,
+    values: OutArray<*mut c_void>,
     /// Options whose value is a number.
     pub(crate) scalars: Vec<JitOption>,
     info: Log,
@@ -34,7 +34,9 @@ impl JitOptions {
         options: Out<c_uint>,
         values: Out<*mut c_void>,
     ) -> Result<Self, CudaError> {
-        if count as usize > JIT_OPTIONS_MAX {
+        let count = count as usize;
+        let (options, values) = (options.array(count), values.array(count));
+        if count > JIT_OPTIONS_MAX {
             return Err(CudaError::INVALID_VALUE);
         }
         let mut read = Self {
@@ -44,9 +46,9 @@ impl JitOptions {
             error: Log::default(),
             wall_time_at: None,
         };
-        for index in 0..count as usize {
-            let option = options.as_in().at(index)?;
-            let value = values.as_in().at(index)?;
+        for index in 0..count {
+            let option = options.at(index)?;
+            let value = values.at(index)?;
             match option {
                 jit_option::INFO_LOG_BUFFER => read.info.buffer = Some(value.cast()),
                 jit_option::ERROR_LOG_BUFFER => read.error.buffer = Some(value.cast()),
@@ -69,7 +71,7 @@ impl JitOptions {
     /// No options.
     pub(crate) fn none() -> Self {
         Self {
-            values: Out::null(),
+            values: Out::null().array(0),
             scalars: Vec::new(),
             info: Log::default(),
             error: Log::default(),
@@ -100,13 +102,13 @@ impl JitOptions {
         for (log, text) in [(&self.info, info), (&self.error, error)] {
             let written = log.fill(text);
             if let Some(index) = log.size_at {
-                let _ = self.values.set_at(index, written as *mut c_void);
+                let _ = self.values.set(index, written as *mut c_void);
             }
         }
         if let Some(index) = self.wall_time_at {
             // A float that stands where a pointer could: milliseconds.
             let bits = (took.as_secs_f32() * 1000.0).to_bits();
-            let _ = self.values.set_at(index, bits as usize as *mut c_void);
+            let _ = self.values.set(index, bits as usize as *mut c_void);
         }
     }
 }

@@ -67,7 +67,7 @@ impl Layout {
         }
         let mut end = 0;
         for (index, param) in self.params.iter().enumerate() {
-            let source = kernel_params.as_in().at(index)?;
+            let source = kernel_params.array(self.params.len()).at(index)?;
             if source.is_null() {
                 return Err(CudaError::INVALID_VALUE);
             }
@@ -89,7 +89,8 @@ impl Layout {
         buffer: &mut [u8; PARAM_BYTES_MAX],
     ) -> Result<usize, CudaError> {
         let (mut source, mut bytes) = (core::ptr::null::<u8>(), 0usize);
-        let list = extra.as_in();
+        // It ends where it says so.
+        let list = extra.as_in().array(2 * EXTRA_ENTRIES_MAX);
         let mut ended = false;
         for entry in 0..EXTRA_ENTRIES_MAX {
             match list.at(2 * entry)? as usize {

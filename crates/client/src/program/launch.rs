@@ -138,7 +138,7 @@ fn attributes_of(
     // SAFETY: the program's configuration says that there are that many attributes.
     let attributes: Out<CUlaunchAttribute> =
         unsafe { crate::boundary::FromProgram::believe(config.attrs) };
-    Ok((0..count).map(move |index| attributes.as_in().at(index)))
+    Ok(attributes.as_in().array(count).iter())
 }
 
 /// Events that a launch's attributes want recorded.

@@ -29,6 +29,20 @@ fn waits_and_calls_end_when_the_server_does() {
 }
 
 #[test]
+fn a_wait_for_a_descriptor_ends_with_the_server() {
+    watched(|| {
+        let (client, server) = attach();
+        std::thread::scope(|scope| {
+            // It is answered, and no file comes.
+            let call = scope.spawn(|| client.call_for_file(&MemoryInfo { device: 0 }).map(|_| ()));
+            server.killed.store(true, Ordering::Release);
+            assert_eq!(call.join().unwrap(), GONE);
+        });
+        assert_eq!(client.health(), GONE);
+    });
+}
+
+#[test]
 fn the_reason_that_a_server_leaves_is_what_calls_answer() {
     watched(|| {
         let (client, server) = attach();

@@ -18,7 +18,7 @@ fn allocate(bytes: usize) -> CUdeviceptr {
 
 fn read(pointer: CUdeviceptr, bytes: usize) -> Vec<u8> {
     let mut host = vec![0u8; bytes];
-    cuMemcpyDtoH_v2(Legacy, out(&mut host[0]).cast(), pointer, bytes).unwrap();
+    cuMemcpyDtoH_v2(Legacy, out(&mut host[0]).untyped(), pointer, bytes).unwrap();
     host
 }
 
@@ -103,7 +103,7 @@ fn freed_and_foreign_pointers_are_refused() {
     let pointer = allocate(1000);
     let invalid = Err(CudaError::INVALID_VALUE);
     let mut byte = 0u8;
-    let host = out(&mut byte).cast();
+    let host = out(&mut byte).untyped();
     assert_eq!(cuMemcpyDtoH_v2(Legacy, host, pointer, 1001), invalid);
     cuMemFree_v2(pointer).unwrap();
     assert_eq!(cuMemFree_v2(pointer), invalid);
@@ -499,7 +499,7 @@ fn pointers_are_told_apart() {
     let pointer = allocate(100);
     let mut kind = 0u32;
     let kind_of = |kind: &mut u32, pointer| {
-        cuPointerGetAttribute(out(kind).cast(), pointer_attribute::MEMORY_TYPE, pointer)
+        cuPointerGetAttribute(out(kind).untyped(), pointer_attribute::MEMORY_TYPE, pointer)
     };
     kind_of(&mut kind, CUdeviceptr(pointer.0 + 99)).unwrap();
     assert_eq!(kind, 2);

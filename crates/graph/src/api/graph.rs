@@ -122,8 +122,9 @@ fn change_edges<B: Backend>(
     let mut tables = b.graphs().lock();
     let id = tables.graph_id(graph)?;
     let edge = |i| {
-        let (from, to) = (tables.node_id(from.at(i)?)?.1, tables.node_id(to.at(i)?)?.1);
-        Ok((from, to, edge_data(data, i)?))
+        let (from, to) = (from.array(count).at(i)?, to.array(count).at(i)?);
+        let (from, to) = (tables.node_id(from)?.1, tables.node_id(to)?.1);
+        Ok((from, to, edge_data(data, count, i)?))
     };
     let edges: Vec<_> = (0..count).map(edge).collect::<Result<_, CudaError>>()?;
     let graph = tables.graph_mut(id)?;

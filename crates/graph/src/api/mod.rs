@@ -59,15 +59,19 @@ fn give_part<T: Copy + Default>(items: &[T], to: Out<T>, room: usize) -> CUresul
     if to.is_null() {
         return Ok(());
     }
-    (0..room).try_for_each(|i| to.set_at(i, items.get(i).copied().unwrap_or_default()))
+    (0..room).try_for_each(|i| to.array(room).set(i, items.get(i).copied().unwrap_or_default()))
 }
 
 /// Reads the data of edge `index`, which is the default if the program gives none.
-fn edge_data(data: In<CUgraphEdgeData>, index: usize) -> Result<CUgraphEdgeData, CudaError> {
+fn edge_data(
+    data: In<CUgraphEdgeData>,
+    count: usize,
+    index: usize,
+) -> Result<CUgraphEdgeData, CudaError> {
     if data.is_null() {
         return Ok(CUgraphEdgeData::default());
     }
-    let data = data.at(index)?;
+    let data = data.array(count).at(index)?;
     match data.kind <= EDGE_KIND_MAX && data.reserved == [0; 5] {
         true => Ok(data),
         false => Err(CudaError::INVALID_VALUE),
@@ -82,8 +86,8 @@ fn read_edges<E>(
     count: usize,
 ) -> Result<Vec<Edge>, CudaError> {
     let edge = |index| {
-        let (_, node) = tables.node_id(nodes.at(index)?)?;
-        Ok(Edge { node, data: edge_data(data, index)? })
+        let (_, node) = tables.node_id(nodes.array(count).at(index)?)?;
+        Ok(Edge { node, data: edge_data(data, count, index)? })
     };
     (0..count).map(edge).collect()
 }

@@ -42,8 +42,7 @@ pub(super) fn describe_mem_ops<B: Backend>(
     }
     // SAFETY: the program says that there are `count` operations.
     let array: Out<CUstreamBatchMemOpParams> = unsafe { params.paramArray.believe() };
-    let read = |i| array.as_in().at(i as usize);
-    let ops = (0..params.count).map(read).collect::<Result<Vec<_>, _>>()?;
+    let ops = array.as_in().array(params.count as usize).iter().collect::<Result<Vec<_>, _>>()?;
     b.check_mem_ops(&ops)?;
     Ok(NodeKind::MemOps(ops))
 }

@@ -352,8 +352,8 @@ fn copy_batch(
         return Err(Error::INVALID_VALUE);
     }
     for index in 0..count {
-        let copied = dsts.at(index).and_then(|dst| {
-            let (src, bytes) = (srcs.at(index)?, sizes.at(index)?);
+        let copied = dsts.array(count).at(index).and_then(|dst| {
+            let (src, bytes) = (srcs.array(count).at(index)?, sizes.array(count).at(index)?);
             driver.copy_linear(stream, per_thread, false, unified(dst), unified(src), bytes)
         });
         if copied.is_err() {

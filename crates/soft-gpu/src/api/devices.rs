@@ -57,7 +57,8 @@ exports! {
 
     fn cuDeviceGetByPCIBusId(device: *mut CUdevice, pci_bus_id: *const c_char) {
         let driver = driver()?;
-        let wanted = pci_bus_id.text()?.to_str().map_err(|_| Error::INVALID_VALUE)?;
+        let wanted = pci_bus_id.text()?;
+        let wanted = wanted.to_str().map_err(|_| Error::INVALID_VALUE)?;
         let wanted = wanted.to_ascii_lowercase();
         // Domain and function may be left out.
         let is_at = |number: &u32| {

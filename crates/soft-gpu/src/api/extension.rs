@@ -10,7 +10,7 @@ use cuda_api::extension::{
     CodeStore, DeviceActivity, DeviceDescription, KernelUsage, PlaceManaged, TenantUsage,
     TraceRecord, USAGE_NAME_BYTES, standard,
 };
-use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::pointer::FromProgram;
 
 use super::{Driver, devices, driver, entry, thread};
 use crate::device::memory::device_directory;
@@ -126,13 +126,12 @@ extension! {
             _ => return Err(Error::INVALID_VALUE),
         };
         written.required()?;
-        let text: Out<u8> = text.cast();
         if text.is_null() && bytes > 0 {
             return Err(Error::INVALID_VALUE);
         }
         let taken = kept.take_up_to(bytes);
         for (index, byte) in taken.iter().enumerate() {
-            text.set_at(index, *byte)?;
+            text.array(bytes).set(index, *byte as _)?;
         }
         written.set(taken.len())
     }
@@ -181,7 +180,7 @@ extension! {
         if count > all as usize || less_urgent < 0 {
             return Err(Error::INVALID_VALUE);
         }
-        let mut own = (0..count).map(|index| sms.at(index)).collect::<Result<Vec<u32>>>()?;
+        let mut own = sms.array(count).iter().collect::<Result<Vec<u32>>>()?;
         own.sort_unstable();
         own.dedup();
         if own.len() != count || own.last().is_some_and(|last| *last >= all) {
@@ -222,7 +221,7 @@ extension! {
         let count = kernels.len().min(capacity);
         for (index, row) in kernels.iter().take(count).enumerate() {
             let totals = &row.totals;
-            rows.set_at(index, KernelUsage {
+            rows.array(capacity).set(index, KernelUsage {
                 launches: totals.launches,
                 blocks: totals.blocks,
                 kernel_ns: totals.span_ns,
@@ -256,7 +255,7 @@ extension! {
         lost.required()?;
         let (taken, gone) = driver.device.take_trace(&*driver.tenant_of(tenant)?, capacity);
         for (index, record) in taken.iter().enumerate() {
-            records.set_at(index, *record)?;
+            records.array(capacity).set(index, *record)?;
         }
         lost.set(gone)?;
         written.set(taken.len())

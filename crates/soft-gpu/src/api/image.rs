@@ -90,8 +90,10 @@ impl JitOptions {
         if count > OPTIONS_MAX {
             return Err(Error::INVALID_VALUE);
         }
+        let count = count as usize;
+        let (options, values) = (options.array(count), values.array(count));
         let mut logs = Self::default();
-        for index in 0..count as usize {
+        for index in 0..count {
             let option = options.at(index)?;
             let value = values.at(index)?;
             // SAFETY: for the options that are buffers the program gives one, or NULL; for others
@@ -103,18 +105,18 @@ impl JitOptions {
                 jit_option::THREADS_PER_BLOCK => {
                     logs.threads_per_block = Some(number).filter(|n| *n > 0);
                 }
-                jit_option::WALL_TIME => logs.wall_time = Some(values.offset(index)),
+                jit_option::WALL_TIME => logs.wall_time = Some(values.place(index)),
                 jit_option::LOG_VERBOSE => logs.verbose = number != 0,
                 jit_option::TARGET => logs.target = Some(number),
                 jit_option::INFO_LOG_BUFFER => logs.info.place = Some(place),
                 jit_option::ERROR_LOG_BUFFER => logs.error.place = Some(place),
                 jit_option::INFO_LOG_BUFFER_SIZE_BYTES => {
                     logs.info.bytes = value as usize & u32::MAX as usize;
-                    logs.info.written = Some(values.offset(index));
+                    logs.info.written = Some(values.place(index));
                 }
                 jit_option::ERROR_LOG_BUFFER_SIZE_BYTES => {
                     logs.error.bytes = value as usize & u32::MAX as usize;
-                    logs.error.written = Some(values.offset(index));
+                    logs.error.written = Some(values.place(index));
                 }
                 OPTION_END.. => return Err(Error::INVALID_VALUE),
                 _ => {}

@@ -36,10 +36,9 @@ struct ProgramMemory(In<u8>);
 impl image::Memory for ProgramMemory {
     fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
         // The image says how long it is, and the program that it is there.
-        match self.0.offset(offset as usize).slice(out.len(), out.len()) {
-            Ok(bytes) => out.copy_from_slice(bytes),
-            Err(_) => return false,
-        }
+        let (Ok(offset), false) = (usize::try_from(offset), self.0.is_null()) else { return false };
+        // SAFETY: by what image and program say, the bytes are there.
+        unsafe { out.as_mut_ptr().copy_from(self.0.pointer().wrapping_add(offset), out.len()) };
         true
     }
 
@@ -78,7 +77,9 @@ impl Choice<'_> {
             return self.ptx_of(whole);
         }
         let mut parts = Vec::new();
-        let addresses: In<u64> = in_program(wrapper.second).cast();
+        // SAFETY: such a wrapper holds the address of a list that ends with 0.
+        let addresses: In<u64> = unsafe { (wrapper.second as *const u64).believe() };
+        let addresses = addresses.array(LINK_INPUTS_MAX + 1);
         loop {
             match addresses.at(parts.len()).map_err(|_| invalid(&"the fat binaries end"))? {
                 0 => return self.link(&parts),
@@ -227,7 +228,9 @@ fn fatbin_at<'a>(at: In<u8>) -> std::result::Result<&'a [u8], Refusal> {
 }
 
 fn in_place<'a>(at: In<u8>, bytes: usize) -> std::result::Result<&'a [u8], Refusal> {
-    at.slice(bytes, bytes).map_err(|error| Refusal { error, why: "the image is NULL".into() })
+    // SAFETY: the image says how long it is, and the program that it is there, unchanged during the
+    // call, which nothing that is made of the bytes outlives.
+    unsafe { at.slice(bytes) }.map_err(|error| Refusal { error, why: "the image is NULL".into() })
 }
 
 fn text_of(bytes: &[u8]) -> std::result::Result<String, Refusal> {

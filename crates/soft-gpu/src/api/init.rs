@@ -25,7 +25,7 @@ exports! {
         symbol: *const c_char, pfn: *mut *mut c_void, version: c_int, flags: u64,
     ) {
         pfn.required()?;
-        let found = find(symbol.text()?, version, flags)?;
+        let found = find(&symbol.text()?, version, flags)?;
         pfn.set(found.map_err(|_| Error::NOT_FOUND)?.cast_mut())
     }
 
@@ -35,7 +35,7 @@ exports! {
     ) {
         use cuda_api::constants::proc_address::*;
         pfn.required()?;
-        let (address, status) = match find(symbol.text()?, version, flags)? {
+        let (address, status) = match find(&symbol.text()?, version, flags)? {
             Ok(address) => (address.cast_mut(), SUCCESS),
             Err(ProcError::NotFound) => (std::ptr::null_mut(), SYMBOL_NOT_FOUND),
             Err(ProcError::VersionNotSufficient) => {

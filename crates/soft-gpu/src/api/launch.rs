@@ -315,18 +315,20 @@ pub(super) fn read_parameters(
     for (index, param) in info.params.iter().enumerate() {
         // SAFETY: `params` has a pointer for each parameter of the function; each points to a
         // value of the parameter's size.
-        let from: In<u8> = unsafe { params.at(index)?.cast_const().cast::<u8>().believe() };
+        let from: In<u8> = unsafe {
+            params.array(info.params.len()).at(index)?.cast_const().cast::<u8>().believe()
+        };
         let (start, bytes) = (param.offset as usize, param.size as usize);
-        buffer
-            .get_mut(start..start + bytes)
-            .ok_or(Error::INVALID_VALUE)?
-            .copy_from_slice(from.slice(bytes, bytes)?);
+        let to = buffer.get_mut(start..start + bytes).ok_or(Error::INVALID_VALUE)?;
+        from.with_bytes(bytes, bytes, |value| to.copy_from_slice(value))?;
     }
     Ok(buffer)
 }
 
 /// Reads a launch's parameters given as one buffer; what a shorter one lacks is 0.
 fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u8]>> {
+    // It ends where it says so.
+    let extra = extra.as_in().array(EXTRA_ENTRIES_MAX);
     let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
     for pair in 0..EXTRA_ENTRIES_MAX / 2 {
         let value = || extra.at(2 * pair + 1);
@@ -339,7 +341,7 @@ fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u
                 // SAFETY: the program says that the buffer has `size` bytes.
                 let from: In<u8> = unsafe { buffer.believe() };
                 let mut parameters = vec![0; bytes].into_boxed_slice();
-                parameters[..given].copy_from_slice(from.slice(given, given)?);
+                from.with_bytes(given, given, |value| parameters[..given].copy_from_slice(value))?;
                 return Ok(parameters);
             }
             launch_param::BUFFER_POINTER => buffer = value()?.cast(),
@@ -399,7 +401,7 @@ fn attributes_of(
     }
     // SAFETY: the program says that there are `numAttrs` attributes.
     let attributes: Out<CUlaunchAttribute> = unsafe { config.attrs.believe() };
-    Ok((0..config.numAttrs as usize).map(move |index| attributes.at(index)))
+    Ok(attributes.as_in().array(config.numAttrs as usize).iter())
 }
 
 /// Events that a launch's attributes want recorded.

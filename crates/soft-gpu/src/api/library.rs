@@ -117,7 +117,7 @@ exports! {
         let driver = driver()?;
         p_kernel.required()?;
         let library = driver.libraries.get(library.0)?;
-        p_kernel.set(driver.kernel_of(&library, name.text()?)?)
+        p_kernel.set(driver.kernel_of(&library, &name.text()?)?)
     }
 
     fn cuLibraryGetModule(p_mod: *mut CUmodule, library: CUlibrary) {
@@ -139,7 +139,8 @@ exports! {
     ) {
         // A module's variables lie in this process' memory, where the program reaches them too.
         let library = driver()?.libraries.get(library.0)?;
-        let name = name.text()?.to_str().map_err(|_| Error::NOT_FOUND)?;
+        let name = name.text()?;
+        let name = name.to_str().map_err(|_| Error::NOT_FOUND)?;
         let (address, size) = library.module.module.managed(name).ok_or(Error::NOT_FOUND)?;
         pointer.set_if_wanted(CUdeviceptr(address));
         bytes.set_if_wanted(size as usize);
@@ -159,7 +160,7 @@ exports! {
         let names = library.module.module.kernel_names();
         for (index, name) in names.into_iter().take(num_kernels as usize).enumerate() {
             let name = CString::new(name).map_err(|_| Error::NOT_FOUND)?;
-            kernels.set_at(index, driver.kernel_of(&library, &name)?)?;
+            kernels.array(num_kernels as usize).set(index, driver.kernel_of(&library, &name)?)?;
         }
         Ok(())
     }

@@ -39,8 +39,8 @@ exports! {
         _num_options: c_uint, _options: *mut c_uint, _option_values: *mut *mut c_void,
     ) {
         let link = driver()?.links.get(state.0)?;
-        let bytes = data.cast::<u8>().as_in().slice(size, size)?;
-        link.with(|link| link.add(kind, bytes))
+        let data = data.cast::<u8>().as_in();
+        data.with_bytes(size, size, |input| link.with(|link| link.add(kind, input)))?
     }
 
     fn cuLinkAddFile_v2(

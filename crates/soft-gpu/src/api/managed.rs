@@ -63,9 +63,10 @@ impl Driver {
     ) -> Result {
         let words = data.cast::<i32>();
         words.required()?;
+        let words = words.array(data_bytes / size_of::<i32>());
         let range = self.managed(pointer, bytes)?;
         let map = self.advice.lock().unwrap_or_else(PoisonError::into_inner);
-        map.attribute(range, attribute, data_bytes, |index, value| words.set_at(index, value))
+        map.attribute(range, attribute, data_bytes, |index, value| words.set(index, value))
     }
 }
 
@@ -133,9 +134,9 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         for index in 0..num_attributes {
-            let (bytes, number) = (data_sizes.at(index)?, attributes.at(index)?);
+            let (bytes, number) = (data_sizes.array(num_attributes).at(index)?, attributes.array(num_attributes).at(index)?);
             // SAFETY: the program gives a place for each attribute, or NULL.
-            let place = unsafe { data.at(index)?.believe() };
+            let place = unsafe { data.array(num_attributes).at(index)?.believe() };
             driver.range_attribute(place, bytes, number, dev_ptr, count)?;
         }
         Ok(())

@@ -115,7 +115,8 @@ impl Driver {
         pointer: Out<CUdeviceptr>,
         bytes: Out<usize>,
     ) -> Result {
-        let name = name.text()?.to_str().map_err(|_| Error::NOT_FOUND)?;
+        let name = name.text()?;
+        let name = name.to_str().map_err(|_| Error::NOT_FOUND)?;
         let (address, size) = module.module.global(name).ok_or(Error::NOT_FOUND)?;
         pointer.set_if_wanted(CUdeviceptr(address));
         bytes.set_if_wanted(size as usize);
@@ -174,7 +175,7 @@ exports! {
         let module = driver.modules.get(module.0)?;
         // As drivers do: what is not found leaves no handle behind.
         function.set(CUfunction::NULL)?;
-        function.set(CUfunction(driver.function_of(&module, 0, name.text()?)?))
+        function.set(CUfunction(driver.function_of(&module, 0, &name.text()?)?))
     }
 
     fn cuModuleGetGlobal_v2(
@@ -195,7 +196,7 @@ exports! {
     ) {
         let found = driver()?.functions_of(module)?;
         for (index, function) in found.into_iter().take(num_functions as usize).enumerate() {
-            functions.set_at(index, function)?;
+            functions.array(num_functions as usize).set(index, function)?;
         }
         Ok(())
     }
@@ -213,7 +214,8 @@ fn load(module: Out<CUmodule>, image: In<std::ffi::c_void>, logs: &JitOptions) -
 /// Reads an image from a file named by the program.
 pub(crate) fn read_file(name: In<std::ffi::c_char>) -> Result<Vec<u8>> {
     use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::OsStr::from_bytes(name.text()?.to_bytes());
+    let name = name.text()?;
+    let path = std::ffi::OsStr::from_bytes(name.to_bytes());
     std::fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::FILE_NOT_FOUND,
         _ => Error::OPERATING_SYSTEM,

@@ -31,10 +31,11 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         let found = driver.own_pointer(ptr);
-        for index in 0..num_attributes as usize {
-            let number = attributes.at(index)?;
+        let count = num_attributes as usize;
+        for index in 0..count {
+            let number = attributes.array(count).at(index)?;
             // SAFETY: the program gives a place for each attribute, or NULL.
-            let place = unsafe { data.at(index)?.believe() };
+            let place = unsafe { data.array(count).at(index)?.believe() };
             match &found {
                 // One that a pointer does not have is 0, and no error.
                 Some(found) => match driver.get_attribute(place, number, ptr, found) {

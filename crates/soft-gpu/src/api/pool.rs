@@ -252,7 +252,7 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         for index in 0..count {
-            let desc = map.at(index)?;
+            let desc = map.array(count).at(index)?;
             if desc.location.kind != constants::vmm::LOCATION_DEVICE {
                 return Err(Error::INVALID_VALUE);
             }

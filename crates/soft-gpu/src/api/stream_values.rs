@@ -139,8 +139,7 @@ exports! {
         if count > BATCH_MAX || flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        let read = |index| params.at(index as usize);
-        let ops = (0..count).map(read).collect::<Result<Vec<_>>>()?;
+        let ops = params.as_in().array(count as usize).iter().collect::<Result<Vec<_>>>()?;
         driver()?.mem_ops(stream, per_thread, &ops)
     }
 }

@@ -64,15 +64,15 @@ fn describe(
         fill_nan: fill != 0,
     };
     for (i, dimension) in map.dimensions.iter_mut().enumerate().take(count) {
-        *dimension = dimensions.at(i)?;
+        *dimension = dimensions.array(count).at(i)?;
         demand((1..=DIMENSION_MAX).contains(dimension))?;
     }
     for (i, stride) in map.strides.iter_mut().enumerate().take(count - 1) {
-        *stride = strides.at(i)?;
+        *stride = strides.array(count - 1).at(i)?;
         demand(stride.is_multiple_of(align) && *stride < STRIDE_LIMIT)?;
     }
     for (i, step) in map.steps.iter_mut().enumerate().take(count) {
-        *step = steps.at(i)?;
+        *step = steps.array(count).at(i)?;
         demand((1..=STEP_MAX).contains(step))?;
     }
     Ok(map)
@@ -113,7 +113,7 @@ exports! {
         )?;
         let mut extent = [1; RANK_MAX];
         for (i, elements) in extent.iter_mut().enumerate().take(rank as usize) {
-            *elements = box_dim.at(i)?;
+            *elements = box_dim.array(rank as usize).at(i)?;
             demand((1..=BOX_MAX).contains(elements))?;
         }
         check_row(&map, extent[0])?;
@@ -139,8 +139,11 @@ exports! {
         demand(rank >= 3)?;
         let bound = [1 << 15, 1 << 7, 1 << 4][rank as usize - 3];
         let (mut lower, mut upper) = ([0; 3], [0; 3]);
-        for i in 0..rank as usize - 2 {
-            let (low, high) = (pixel_box_lower_corner.at(i)?, pixel_box_upper_corner.at(i)?);
+        let spatial = rank as usize - 2;
+        let lowest = pixel_box_lower_corner.array(spatial);
+        let highest = pixel_box_upper_corner.array(spatial);
+        for i in 0..spatial {
+            let (low, high) = (lowest.at(i)?, highest.at(i)?);
             demand((-bound..bound).contains(&low) && (-bound..bound).contains(&high))?;
             // There is at least one place for a pixel.
             demand(map.dimensions[i + 1] as i64 + i64::from(high) > i64::from(low))?;

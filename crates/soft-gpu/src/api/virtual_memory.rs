@@ -85,7 +85,7 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         for index in 0..count {
-            let desc = desc.at(index)?;
+            let desc = desc.array(count).at(index)?;
             if desc.location.kind != vmm::LOCATION_DEVICE {
                 return Err(Error::INVALID_VALUE);
             }

@@ -140,7 +140,7 @@ fn colours_of_srgb_are_read_as_linear_ones() {
     cu!(cuModuleLoadData(&mut module, text.as_ptr().cast())).unwrap();
     cu!(cuModuleGetFunction(&mut function, module, c"colour".as_ptr())).unwrap();
     let out = allocate(16);
-    let mut read = |flags| {
+    let read = |flags| {
         let mut texture = 0;
         let described = CUDA_TEXTURE_DESC { flags, ..Default::default() };
         cu!(cuTexObjectCreate(&mut texture, &resource, &described, null_mut())).unwrap();

@@ -2,17 +2,20 @@
 """What programs notice of others that fault, of servers that die and of upgrades; writes JSON.
 
     recovery.py DIST [--output FILE] [--ways native,mps,openmps,standby,upgrade8] [--rounds N]
-                     [--budget SECONDS] [--innocents ...]
+                     [--seconds S] [--events fault-trap,kill,...] [--innocents ...]
 
 Beside ResNet-50 and BERT inference, training of GPT-2 and ResNet-18 with AMP, CuPy and Numba, each of
-which compares every result, a program faults N times in each way that there is (`fault --kind`); with
-openmps the server is also killed N times, an endless kernel is terminated, and servers and daemon are
-upgraded. Of each event and each innocent program the longest time between two of its steps is taken,
-and given beside that of an undisturbed program. `native` is time-slicing, `mps` NVIDIA's MPS, `standby`
-openmps with OPENMPS_STANDBY=1, `upgrade8` upgrades under eight ResNet-50. The kinds take turns until
-the budget of a way (its programs' start not counted) is spent, so that all have about as many rounds.
-MPS and time-slicing have few rounds: with the one all innocents end at the first fault. No setting of
-the GPU is changed, and no process stays.
+which compares every result, a program faults in each way that there is (`fault --kind`); with openmps
+the server is also killed, an endless kernel is terminated, and servers and daemon are upgraded: each
+event N times, in turn, as far as the S seconds go, which all ways share. Of each event and each innocent
+program the longest time between two of its steps is taken, and beside it that of an undisturbed
+program. `native` is time-slicing, `mps` NVIDIA's MPS, `standby` openmps with OPENMPS_STANDBY=1, `upgrade8`
+upgrades under eight ResNet-50. The programs of a way run on from event to event; those that end are
+started again where NVIDIA's MPS or time-slicing ends them.
+
+A line is printed and FILE is written when an event is over; what FILE has stays, so that ways, events
+and rounds can be measured one after the other. A table is printed at the end, when the time is over
+and when the process is told to end. No setting of the GPU is changed, and no process stays.
 """
 
 import argparse
@@ -26,113 +29,222 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import Way, log
+from run import Way, log, vendor_control
 
 HERE = Path(__file__).resolve().parent
 KINDS = ["null-write", "null-read", "stray-write", "neighbour", "misaligned", "trap", "assert", "stack"]
-# Time from one event to the next, and what of it belongs to the event, s.
-PAUSE = 0.5
-# Rounds of the ways that are there for comparison.
-ROUNDS_OF_OTHERS = 3
-READY_S_MAX = 180
+PYTORCH = ("resnet50", "bert", "train", "gpt2")
+OURS = ("openmps", "standby", "upgrade8")
+# Steps that each innocent program makes after an event before it counts as over, and how long that
+# may take, s.
+STEPS_AFTER = 3
+SETTLE_S_MAX = 20
+# Undisturbed steps before the first event, s.
+UNDISTURBED_S = 3
+READY_S_MAX = 120
+# No program of an event takes longer, s.
+EVENT_S_MAX = 30
+# A way ends so long before the time is over: its programs and its daemon have to.
+END_S = 12
+
+
+class TimeOver(Exception):
+    """The process was told to end."""
 
 
 def now():
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-def last_words(process):
-    """The last lines of a program's standard error, on one line."""
-    process.said.seek(0)
-    lines = [line for line in process.said.read().splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("openmps:")]
-    return " / ".join(ours[-3:] + lines[-2:])[:600]
+class Innocent:
+    """A program that runs beside the events."""
+
+    def __init__(self, name, number, directory):
+        self.name = name
+        self.label = f"{number} {name}"
+        self.directory = Path(directory)
+        self.steps = self.directory / f"steps{number}"
+        self.said = self.directory / f"said{number}"
+        self.process = self.pid = None
+        self.offset, self.rest = 0, ""
+        self.ready = False
+        self.ends, self.outcomes = [], {"right": 0, "wrong": 0, "caught": 0}
+        self.told = False
+
+    def environment(self, way):
+        # Each step of these begins with inputs that no step changes, and is waited for.
+        replay = "auto" if self.name in ("train", "gpt2") else "always"
+        return {**way.environment, "OPENMPS_REPLAY": replay}
+
+    def start(self, way, stop, forker):
+        if forker is not None and self.name in PYTORCH:
+            self.pid = forker.start(self, self.environment(way), stop)
+            return
+        command = [sys.executable, str(HERE / "recovery_innocent.py"), self.name, str(stop),
+                   str(self.steps)]
+        with open(self.said, "a") as said:
+            self.process = subprocess.Popen(command, env=self.environment(way), stdout=said, stderr=said)
+        self.pid = self.process.pid
+
+    def alive(self):
+        if self.process is not None:
+            return self.process.poll() is None
+        try:
+            os.kill(self.pid, 0)
+            return True
+        except ProcessLookupError:
+            return False
+
+    def kill(self):
+        if self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait()
+
+    def read(self):
+        """Takes in the steps that it has made since."""
+        try:
+            with open(self.steps) as file:
+                file.seek(self.offset)
+                text = file.read()
+                self.offset = file.tell()
+        except FileNotFoundError:
+            return
+        *lines, self.rest = (self.rest + text).split("\n")
+        for line in lines:
+            if line == "ready":
+                self.ready = True
+            else:
+                end, outcome = line.split()
+                self.ends.append(float(end))
+                self.outcomes[outcome] += 1
+
+    def last_words(self):
+        """The last lines of its standard error, on one line."""
+        lines = self.said.read_text(errors="replace").splitlines() if self.said.exists() else []
+        lines = [line for line in lines if line.strip()]
+        ours = [line for line in lines if line.startswith("openmps:")]
+        return " / ".join(ours[-3:] + lines[-2:])[:600]
+
+    def gap(self, begin, end):
+        """The longest time between two steps of which one ends in the range, ms; None if it made none
+        after the beginning."""
+        times = [t for t in self.ends if begin - 10 <= t <= end]
+        pairs = [b - a for a, b in zip(times, times[1:]) if b >= begin]
+        return round(max(pairs) * 1e3, 2) if pairs else None
+
+
+class Forker:
+    """A process that has imported PyTorch once, and becomes each innocent program."""
+
+    def __init__(self, way):
+        command = [sys.executable, str(HERE / "recovery_innocent.py"), "--fork"]
+        self.process = subprocess.Popen(command, env=way.environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.is_ready = False
+
+    def start(self, innocent, environment, stop):
+        if not self.is_ready:
+            self.is_ready = self.process.stdout.readline().strip() == "ready"
+            if not self.is_ready:
+                raise OSError("PyTorch cannot be imported")
+        wanted = {"name": innocent.name, "stop": str(stop), "steps": str(innocent.steps),
+                  "said": str(innocent.said), "environment": environment}
+        print(json.dumps(wanted), file=self.process.stdin, flush=True)
+        return int(self.process.stdout.readline())
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
 class Innocents:
-    def __init__(self, way, names, directory):
-        self.stop = Path(directory) / "stop"
-        environment = dict(way.environment)
-        self.processes = []
-        for name in names:
-            # Each step begins with inputs that no step changes, and is waited for.
-            environment["OPENMPS_REPLAY"] = "auto" if name in ("train", "gpt2") else "always"
-            command = [sys.executable, str(HERE / "recovery_innocent.py"), name, str(self.stop)]
-            said = tempfile.TemporaryFile("w+")
-            process = subprocess.Popen(command, env=dict(environment), text=True,
-                                       stdout=subprocess.PIPE, stderr=said)
-            process.said = said
-            self.processes.append(process)
-        for process in self.processes:
-            process.stdout.readline()
+    def __init__(self, way, names, forker, deadline):
+        self.directory = tempfile.TemporaryDirectory()
+        self.stop = Path(self.directory.name) / "stop"
+        self.all = [Innocent(name, number, self.directory.name) for number, name in enumerate(names)]
+        for innocent in self.all:
+            innocent.start(way, self.stop, forker)
+        end = min(deadline, now() + READY_S_MAX)
+        while now() < end and any(not i.ready and i.alive() for i in self.all):
+            time.sleep(0.1)
+            self.read()
+        for innocent in self.all:
+            if not innocent.ready:
+                innocent.kill()
+        self.alive()
+
+    def read(self):
+        for innocent in self.all:
+            innocent.read()
 
     def alive(self):
-        for process in self.processes:
-            if process.poll() is not None and not getattr(process, "told", False):
-                process.told = True
-                log(f"an innocent ended with status {process.returncode}: {last_words(process)}")
-        return sum(process.poll() is None for process in self.processes)
+        self.read()
+        for innocent in self.all:
+            if not innocent.alive() and not innocent.told:
+                innocent.told = True
+                log(f"{innocent.label} has ended: {innocent.last_words()}")
+        return [innocent for innocent in self.all if innocent.alive()]
 
-    def finish(self):
+    def settle(self, since, deadline):
+        """Waits until each has made some steps since then."""
+        end = min(deadline, now() + SETTLE_S_MAX)
+
+        def waits(innocent):
+            after = sum(t > since for t in innocent.ends[-STEPS_AFTER:])
+            return after < STEPS_AFTER and innocent.alive()
+
+        self.read()
+        while now() < end and any(waits(innocent) for innocent in self.all):
+            time.sleep(0.02)
+            self.read()
+
+    def end(self):
         self.stop.touch()
-        results = []
-        for process in self.processes:
-            try:
-                output, _ = process.communicate(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, _ = process.communicate()
-            errors = last_words(process)
-            try:
-                results.append(json.loads(output.strip().splitlines()[-1]))
-            except (IndexError, ValueError):
-                results.append({"died": errors or f"status {process.returncode}"})
-            if errors:
-                results[-1]["said"] = errors
-        return results
+        end = now() + 3
+        while now() < end and self.alive():
+            time.sleep(0.05)
+        for innocent in self.all:
+            innocent.kill()
+        self.directory.cleanup()
 
 
-def gap(ends, begin, end):
-    """The longest time between two steps of which one ends in the range, ms."""
-    times = [t for t in ends if begin - 5 <= t <= end + 5]
-    pairs = [(b - a) for a, b in zip(times, times[1:]) if b >= begin and a <= end]
-    return max(pairs) * 1e3 if pairs else None
-
-
-def summary(gaps):
-    known = sorted(g for g in gaps if g is not None)
-    if not known:
-        return None
-    return {"p50_ms": round(statistics.median(known), 2), "max_ms": round(known[-1], 2),
-            "count": len(known)}
-
-
-def control(way, line, seconds=60):
+def control(way, line, seconds=EVENT_S_MAX):
     program = str(way.dist / "bin/nvidia-cuda-mps-control")
     done = subprocess.run([program, *line.split()], env=way.environment, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds)
     return done.stdout.split()
 
 
-def fault(way, kind):
-    return lambda: subprocess.run([way.samples / "fault", "--kind", kind], env=way.environment,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  timeout=60).returncode
-
-
-def serving(way):
+def server_in(way, state):
     for pid in control(way, "get_server_list"):
-        if control(way, f"get_server_status {pid}") == ["ACTIVE"]:
+        if control(way, f"get_server_status {pid}") == [state]:
             return int(pid)
     return None
 
 
+# An event: what it is asked for by, and a function that has it happen. It gives the status of what it
+# ran, and since when programs may have noticed.
+
+
+def fault(way, kind):
+    def act():
+        begin = now()
+        command = [way.samples / "fault", "--kind", kind]
+        done = subprocess.run(command, env=way.environment, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, timeout=EVENT_S_MAX)
+        return done.returncode, begin
+    return act
+
+
 def kill_server(way):
     def act():
-        pid = serving(way)
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-        return 0
+        pid = server_in(way, "ACTIVE")
+        begin = now()
+        if pid is None:
+            return "no server", begin
+        os.kill(pid, signal.SIGKILL)
+        return 0, begin
     return act
 
 
@@ -140,90 +252,172 @@ def endless(way):
     def act():
         process = subprocess.Popen([way.samples / "endless"], env=way.environment,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        process.stdout.readline()
-        time.sleep(0.3)
-        begin = now()
-        control(way, f"terminate_client {serving(way)} {process.pid}")
-        process.wait(60)
-        return begin
+        try:
+            process.stdout.readline()
+            time.sleep(0.3)
+            begin = now()
+            control(way, f"terminate_client {server_in(way, 'ACTIVE')} {process.pid}")
+            process.wait(EVENT_S_MAX)
+            # It is told that it was terminated.
+            return 0, begin
+        finally:
+            process.kill()
+            process.wait()
     return act
 
 
-def measure(name, dist, names, rounds, budget):
-    ours = name in ("openmps", "standby", "upgrade8")
-    way = Way("openmps" if ours else name, dist)
+def upgrade(way):
+    def act():
+        begin = now()
+        return " ".join(control(way, "upgrade", 60)), begin
+    return act
+
+
+def events_of(name, way):
+    events = {f"fault-{kind}": fault(way, kind) for kind in KINDS}
+    if name == "upgrade8":
+        return {"upgrade": upgrade(way)}
+    if name in OURS:
+        events |= {"kill": kill_server(way), "terminate": endless(way), "upgrade": upgrade(way)}
+    return events
+
+
+class Report:
+    """What was measured, and the file that has it."""
+
+    def __init__(self, path):
+        self.path = path
+        self.ways = {}
+        if path is not None and path.exists():
+            self.ways = json.loads(path.read_text())
+
+    def way(self, name):
+        return self.ways.setdefault(name, {"undisturbed": {}, "events": [], "innocents": [], "log": []})
+
+    def write(self):
+        if self.path is not None:
+            text = json.dumps(self.ways, indent=1) + "\n"
+            unfinished = self.path.with_suffix(".new")
+            unfinished.write_text(text)
+            unfinished.replace(self.path)
+
+    def count(self, name, what):
+        return sum(event["what"] == what for event in self.way(name)["events"])
+
+    def table(self):
+        """A row for each kind of event, a column for each way: over all innocent programs that went on
+        the median and the longest of their gaps, ms, and how many programs ended."""
+        ways = [name for name in self.ways if self.ways[name]["events"]]
+        lines = ["| event | " + " | ".join(ways) + " |", "| --- |" + " --- |" * len(ways)]
+        undisturbed = [max((g for g in self.ways[name]["undisturbed"].values() if g), default=None)
+                       for name in ways]
+        lines.append("| undisturbed, longest | " + " | ".join(
+            "-" if gap is None else f"{gap:.0f}" for gap in undisturbed) + " |")
+        kinds = dict.fromkeys(e["what"] for name in ways for e in self.ways[name]["events"])
+        for kind in kinds:
+            cells = []
+            for name in ways:
+                of_it = [e for e in self.ways[name]["events"] if e["what"] == kind]
+                gaps = [gap for e in of_it for gap in e["gaps"].values() if gap is not None]
+                ended = sum(len(e["ended"]) for e in of_it)
+                cell = f"{statistics.median(gaps):.0f} / {max(gaps):.0f}" if gaps else "-"
+                cells.append(f"{cell} ({len(of_it)}{f', {ended} ended' if ended else ''})"
+                             if of_it else "-")
+            lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+        for what in ("right", "wrong", "caught"):
+            counts = (sum(i[what] for i in self.ways[name]["innocents"]) for name in ways)
+            lines.append(f"| steps {what} | " + " | ".join(map(str, counts)) + " |")
+        return "\n".join(lines)
+
+
+def measure(name, dist, names, arguments, report, deadline, forkers):
+    way = Way("openmps" if name in OURS else name, dist)
     if name == "standby":
         way.environment["OPENMPS_STANDBY"] = "1"
     if name == "upgrade8":
         names = ["resnet50"] * 8
-    with way.running(), tempfile.TemporaryDirectory() as directory:
-        innocents = Innocents(way, names, directory)
-        events, end = [], now() + budget
+    here = report.way(name)
+    with way.running():
+        forker = None
+        if any(of in PYTORCH for of in names):
+            # Its library path is that of the way.
+            kind = way.environment.get("LD_LIBRARY_PATH", "")
+            forker = forkers.setdefault(kind, None) or Forker(way)
+            forkers[kind] = forker
+        innocents = Innocents(way, names, forker, deadline)
+        log(f"{name}: {len(innocents.alive())} of {len(names)} innocent programs run")
+        begin = now()
+        time.sleep(UNDISTURBED_S)
+        innocents.read()
+        for innocent in innocents.all:
+            here["undisturbed"][innocent.label] = innocent.gap(begin, now())
+        report.write()
+        counted = {}
+
+        def count():
+            """Adds what programs did since."""
+            for innocent in innocents.all:
+                before = counted.setdefault(id(innocent), {})
+                row = next((r for r in here["innocents"] if r["name"] == innocent.label), None)
+                if row is None:
+                    row = {"name": innocent.label, "right": 0, "wrong": 0, "caught": 0}
+                    here["innocents"].append(row)
+                for what, number in innocent.outcomes.items():
+                    row[what] += number - before.get(what, 0)
+                    before[what] = number
+                words = innocent.last_words()
+                if words:
+                    row["said"] = words
 
         def happen(what, act):
-            begin = now()
+            alive = innocents.alive()
+            if name == "standby":
+                end = min(deadline, now() + SETTLE_S_MAX)
+                while now() < end and server_in(way, "STANDBY") is None:
+                    time.sleep(0.05)
             try:
-                status = act()
+                status, begin = act()
             except subprocess.TimeoutExpired:
-                status = "too long"
-            if isinstance(status, float):
-                begin, status = status, 0
-            time.sleep(PAUSE)
-            events.append({"what": what, "begin": begin, "end": now(), "status": status})
+                status, begin = "too long", now() - EVENT_S_MAX
+            took = now() - begin
+            innocents.settle(now(), deadline)
+            end = now()
+            left = innocents.alive()
+            ended = [i for i in alive if i not in left]
+            gaps = {i.label: i.gap(begin, end) for i in left}
+            here["events"].append({"what": what, "status": status, "took_ms": round(took * 1e3, 1),
+                                   "gaps": gaps, "ended": [i.label for i in ended]})
+            count()
+            report.write()
+            log(f"{name}: {what}: status {status}, {took * 1e3:.0f} ms, settled in "
+                f"{(end - begin) * 1e3:.0f} ms, gaps {gaps}"
+                + (f", ended {[i.label for i in ended]}" if ended else ""))
 
-        upgrade = ("upgrade", lambda: control(way, "upgrade", 200) and 0)
-        acts = [("undisturbed", lambda: 0)]
-        if name == "upgrade8":
-            acts.append(upgrade)
-        else:
-            acts += [(f"fault {kind}", fault(way, kind)) for kind in KINDS]
-        if name in ("openmps", "standby"):
-            acts += [("server killed", kill_server(way)),
-                     ("endless kernel terminated", endless(way)), upgrade]
-        for number in range(rounds if ours else ROUNDS_OF_OTHERS):
-            for what, act in acts:
-                if innocents.alive() > 0 and now() < end:
-                    happen(what, act)
-            if now() >= end or innocents.alive() == 0:
-                break
-        log(f"{name}: {number + 1} rounds, {innocents.alive()} of {len(names)} innocents run")
-        results = innocents.finish()
-    report = {"way": name, "innocents": [], "events": {}}
-    for result in results:
-        ends = result.pop("ends", [])
-        report["innocents"].append({**result, "steps": len(ends)})
-        result["times"] = ends
-    for what in dict.fromkeys(event["what"] for event in events):
-        of_it = [event for event in events if event["what"] == what]
-        report["events"][what] = {
-            "innocents": {f"{number} {r.get('name', '?')}":
-                              summary([gap(r["times"], e["begin"], e["end"]) for e in of_it])
-                          for number, r in enumerate(results)},
-            "statuses": sorted({str(event["status"]) for event in of_it}),
-        }
-    report["server_log"] = [line for line in way.log.splitlines() if "fault" in line][-20:]
-    return report
-
-
-def table(reports):
-    """A row for each kind of event, a column for each way: the worst innocent's median and longest gap,
-    ms, of so many events; "died" where none was left."""
-    kinds = dict.fromkeys(kind for report in reports for kind in report.get("events", {}))
-    lines = ["| event | " + " | ".join(report["way"] for report in reports) + " |"]
-    lines.append("| --- |" + " --- |" * len(reports))
-    for kind in kinds:
-        cells = []
-        for report in reports:
-            of_it = report.get("events", {}).get(kind, {}).get("innocents", {})
-            gaps = [gap for gap in of_it.values() if gap]
-            worst = max(gaps, key=lambda gap: gap["p50_ms"], default=None)
-            cells.append(f"{worst['p50_ms']} / {worst['max_ms']} ({worst['count']})" if worst else "-")
-        lines.append(f"| {kind} | " + " | ".join(cells) + " |")
-    for what in ("wrong", "caught", "died"):
-        count = lambda report: sum(bool(i.get(what)) if what == "died" else i.get(what, 0)
-                                   for i in report.get("innocents", []))
-        lines.append(f"| innocents: {what} | " + " | ".join(str(count(r)) for r in reports) + " |")
-    return "\n".join(lines)
+        try:
+            wanted = arguments.events.split(",") if arguments.events else None
+            events = {what: act for what, act in events_of(name, way).items()
+                      if wanted is None or what in wanted}
+            while now() < deadline:
+                # What has been measured least often is next, so that all have as many rounds.
+                what = min(events, key=lambda what: report.count(name, what), default=None)
+                if what is None or report.count(name, what) >= arguments.rounds:
+                    break
+                if not innocents.alive():
+                    if name in OURS:
+                        break
+                    count()
+                    innocents.end()
+                    innocents = Innocents(way, names, forker, deadline)
+                    if not innocents.alive():
+                        break
+                happen(what, events[what])
+        finally:
+            innocents.read()
+            count()
+            innocents.end()
+    faults = [line for line in way.log.splitlines() if "fault" in line or "quarantine" in line]
+    here["log"] = (here["log"] + faults)[-60:]
+    report.write()
 
 
 def main():
@@ -232,20 +426,35 @@ def main():
     parser.add_argument("--output", type=Path)
     parser.add_argument("--ways", default="native,mps,openmps,standby,upgrade8")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--budget", type=float, default=100, help="seconds of events a way")
+    parser.add_argument("--seconds", type=float, default=330, help="for all, to the table")
+    parser.add_argument("--events", help="fault-KIND, kill, terminate, upgrade; without it all")
     parser.add_argument("--innocents", default="resnet50,bert,gpt2,train,cupy,numba")
     arguments = parser.parse_args()
-    reports = []
-    for name in arguments.ways.split(","):
-        try:
-            reports.append(measure(name, arguments.dist.resolve(), arguments.innocents.split(","),
-                                   arguments.rounds, arguments.budget))
-        except (OSError, TypeError) as error:
-            reports.append({"way": name, "failed": str(error)})
-        text = json.dumps(reports, indent=1)
-        if arguments.output:
-            arguments.output.write_text(text + "\n")
-    print(table(reports))
+    report, forkers, end = Report(arguments.output), {}, now() + arguments.seconds
+
+    def over(*_):
+        raise TimeOver
+
+    signal.signal(signal.SIGTERM, over)
+    signal.signal(signal.SIGINT, over)
+    ways = [way for way in arguments.ways.split(",") if way != "mps" or vendor_control() is not None]
+    try:
+        for number, name in enumerate(ways):
+            # What one way does not use is for those after it.
+            deadline = now() + (end - now()) / (len(ways) - number) - END_S
+            try:
+                measure(name, arguments.dist.resolve(), arguments.innocents.split(","), arguments,
+                        report, deadline, forkers)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                log(f"{name}: {error!r}")
+    except TimeOver:
+        log("told to end")
+    finally:
+        for forker in forkers.values():
+            forker.end()
+        report.write()
+        print(report.table(), flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,34 +1,44 @@
 #!/usr/bin/env python3
 """One program beside others that fault; recovery.py starts it.
 
-    recovery_innocent.py NAME STOP
+    recovery_innocent.py NAME STOP STEPS
+    recovery_innocent.py --fork
 
 NAME is resnet50 or bert (inference, fp16, batch 1), cupy (a product, a sum and a kernel of its own),
 numba (a kernel in place, made anew each step), or train or gpt2 (ResNet-18 or GPT-2 with AMP, which
 catch an error and go on from their last checkpoint, kept in the host's memory). It runs, waiting for each
-step, until the file STOP exists, says "ready" on standard output after its warm-up, and then prints
-JSON: when each step ended (CLOCK_MONOTONIC, s), how many results differed from those of an
-undisturbed step, and how many errors were caught.
+step, until the file STOP exists. The file STEPS gets "ready" after the warm-up and then a line a step:
+when it ended (CLOCK_MONOTONIC, s) and "right", "wrong" (its result differs from that of an undisturbed
+step) or "caught" (an error).
+
+With --fork it imports PyTorch once and becomes a program for each line of JSON on standard input:
+name, stop, steps, said (the file of its standard error) and environment. It answers with the PID.
 """
 
 import hashlib
+import importlib
 import json
 import os
+import signal
 import sys
 import time
 
-NAME = sys.argv[1]
-if NAME not in ("cupy", "numba"):
-    import torch
-    import torchvision
-
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False
-WARM_UP = 20
-CHECKPOINT_STEPS = 10
+PYTORCH = ("resnet50", "bert", "train", "gpt2")
+WARM_UP = 5
+CHECKPOINT_STEPS = 4
 # Losses of the first steps are computed twice: what training gives does not depend on what
 # happens beside it.
-STEPS_OF_TRAINING = 40
+STEPS_OF_TRAINING = 12
+
+
+def import_pytorch():
+    global torch, torchvision
+    torch = importlib.import_module("torch")
+    torchvision = importlib.import_module("torchvision")
+    importlib.import_module("transformers.models.bert.modeling_bert")
+    importlib.import_module("transformers.models.gpt2.modeling_gpt2")
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
 
 
 def digest(tensor):
@@ -86,6 +96,11 @@ def cupy_steps():
 
 def numba_steps():
     import numpy
+
+    # Versions of Numba name functions that newer versions of NumPy have under another name.
+    for old, new in (("row_stack", "vstack"), ("in1d", "isin"), ("trapz", "trapezoid")):
+        if not hasattr(numpy, old):
+            setattr(numpy, old, getattr(numpy, new))
     from numba import cuda
 
     @cuda.jit
@@ -184,18 +199,48 @@ def training(name):
             yield None
 
 
-def main(name, stop):
+def main(name, stop, path):
+    if name in PYTORCH and "torch" not in globals():
+        import_pytorch()
     steps = {"train": training, "gpt2": training, "cupy": lambda _: cupy_steps(),
              "numba": lambda _: numba_steps()}.get(name, inference)(name)
     next(steps)
+    words = {True: "right", False: "wrong", None: "caught"}
+    with open(path, "a", buffering=1) as file:
+        file.write("ready\n")
+        while not os.path.exists(stop):
+            right = next(steps)
+            file.write(f"{time.clock_gettime(time.CLOCK_MONOTONIC)} {words[right]}\n")
+
+
+def fork_on_demand():
+    # Those that end leave nothing to wait for.
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    import_pytorch()
     print("ready", flush=True)
-    ends, wrong, caught = [], 0, 0
-    while not os.path.exists(stop):
-        right = next(steps)
-        ends.append(time.clock_gettime(time.CLOCK_MONOTONIC))
-        wrong += right is False
-        caught += right is None
-    print(json.dumps({"name": name, "ends": ends, "wrong": wrong, "caught": caught}))
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        pid = os.fork()
+        if pid > 0:
+            print(pid, flush=True)
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        said = os.open(wanted["said"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(said, 1)
+        os.dup2(said, 2)
+        os.environ.update(wanted["environment"])
+        try:
+            main(wanted["name"], wanted["stop"], wanted["steps"])
+        except BaseException:
+            importlib.import_module("traceback").print_exc()
+            sys.stderr.flush()
+        # Not by the interpreter's end: it is of no interest, and takes its time.
+        os._exit(0)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    if sys.argv[1] == "--fork":
+        fork_on_demand()
+    else:
+        main(*sys.argv[1:])

@@ -45,6 +45,8 @@ pub struct Common {
     pub scheduler: Arc<Scheduler>,
     /// What is counted of launches.
     pub counters: Counters,
+    /// Launches whose sequence repeats itself go as graphs.
+    pub stretches: AtomicBool,
     /// What their work was, while somebody asks.
     pub trace: TraceLog,
     /// What is loaded when a server starts.
@@ -116,6 +118,7 @@ impl Common {
             crowd,
             scheduler,
             counters: Counters::new(counting),
+            stretches: AtomicBool::new(false),
             trace: TraceLog::default(),
             warm,
             printed,

@@ -74,7 +74,7 @@ calls! {
         cuGraphAddMemsetNode cuGraphAddEmptyNode cuGraphAddNode_v2 cuGraphAddDependencies
         cuGraphKernelNodeSetAttribute cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes
         cuGraphDestroyNode cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
-        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecDestroy cuStreamBeginCaptureToGraph
+        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecKernelNodeSetParams_v2 cuGraphExecDestroy cuStreamBeginCaptureToGraph
         cuStreamGetCaptureInfo_v3 cuStreamEndCapture;
 }
 

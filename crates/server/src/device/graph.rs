@@ -79,6 +79,34 @@ impl Drop for RawGraph {
     }
 }
 
+/// Calls `f` with a launch as a node of a graph.
+fn with_kernel_node(
+    function: &Function,
+    shape: &LaunchShape,
+    parameters: &[u8],
+    f: impl FnOnce(&CUDA_KERNEL_NODE_PARAMS) -> CUresult,
+) -> CUresult {
+    let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
+    function.with_parameters(parameters, |extra| {
+        f(&CUDA_KERNEL_NODE_PARAMS {
+            v1: CUDA_KERNEL_NODE_PARAMS_v1 {
+                func: function.raw(),
+                gridDimX: gx,
+                gridDimY: gy,
+                gridDimZ: gz,
+                blockDimX: bx,
+                blockDimY: by,
+                blockDimZ: bz,
+                sharedMemBytes: shape.shared_bytes,
+                kernelParams: ptr::null_mut(),
+                extra,
+            },
+            kern: CUkernel::NULL,
+            ctx: CUcontext::NULL,
+        })
+    })
+}
+
 /// A graph that is being put together. Nodes have the numbers in which they were added.
 pub struct GraphBuilder {
     share: Rc<Share>,
@@ -176,27 +204,10 @@ impl GraphBuilder {
         let t = self.share.device().table();
         let shape = function.with_required_cluster(shape);
         let (raw, mut node) = (self.graph.raw, CUgraphNode::NULL);
-        let ([gx, gy, gz], [bx, by, bz]) = (shape.grid, shape.block);
-        function.with_parameters(parameters, |extra| {
-            let params = CUDA_KERNEL_NODE_PARAMS {
-                v1: CUDA_KERNEL_NODE_PARAMS_v1 {
-                    func: function.raw(),
-                    gridDimX: gx,
-                    gridDimY: gy,
-                    gridDimZ: gz,
-                    blockDimX: bx,
-                    blockDimY: by,
-                    blockDimZ: bz,
-                    sharedMemBytes: shape.shared_bytes,
-                    kernelParams: ptr::null_mut(),
-                    extra,
-                },
-                kern: CUkernel::NULL,
-                ctx: CUcontext::NULL,
-            };
+        with_kernel_node(function, &shape, parameters, |params| {
             // SAFETY: graph and function are alive; the parameters and the list that they lead to
             // are only read, during the call; the local is written.
-            unsafe { t.cuGraphAddKernelNode_v2(&mut node, raw, ptr::null(), 0, &params) }
+            unsafe { t.cuGraphAddKernelNode_v2(&mut node, raw, ptr::null(), 0, params) }
         })?;
         let whole = LaunchShape { programmatic: false, ..shape };
         let (attributes, count) = whole.attributes();
@@ -348,6 +359,55 @@ impl GraphExec {
     pub fn launch(&self, stream: &Stream) -> CUresult {
         // SAFETY: graph and stream are alive.
         unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) }
+    }
+}
+
+/// Kernels that run one after the other as one graph, and get other parameters from launch to launch.
+pub struct KernelChain {
+    exec: GraphExec,
+    /// The nodes' graph, which names them for as long as it is there.
+    builder: GraphBuilder,
+}
+
+impl KernelChain {
+    /// A chain of these launches. Whether one may begin early is not made use of.
+    pub fn new<'a>(
+        share: &Rc<Share>,
+        launches: impl Iterator<Item = (&'a Function, LaunchShape, &'a [u8])>,
+    ) -> Result<Self, CudaError> {
+        let mut builder = GraphBuilder::new(share)?;
+        for (number, (function, shape, parameters)) in (0u32..).zip(launches) {
+            builder.add_kernel(function, shape, parameters)?;
+            if let Some(before) = number.checked_sub(1) {
+                builder.add_edges(number, &[before.into()])?;
+            }
+        }
+        Ok(Self { exec: builder.instantiate()?, builder })
+    }
+
+    /// Gives one of its launches, which are numbered from 0, other parameters from its next launch on.
+    /// Function and shape are those that it was made with.
+    pub fn set_parameters(
+        &self,
+        number: usize,
+        function: &Function,
+        shape: LaunchShape,
+        parameters: &[u8],
+    ) -> CUresult {
+        let node = *self.builder.nodes.get(number).ok_or(CudaError::INVALID_VALUE)?;
+        let share = &self.exec.share;
+        let shape = function.with_required_cluster(shape);
+        with_kernel_node(function, &shape, parameters, |params| {
+            let t = share.device().table();
+            // SAFETY: both graphs and the function are alive, the node is the first one's; the
+            // parameters and the list that they lead to are only read, during the call.
+            unsafe { t.cuGraphExecKernelNodeSetParams_v2(self.exec.raw, node, params) }
+        })
+    }
+
+    /// Launches it in a stream.
+    pub fn launch(&self, stream: &Stream) -> CUresult {
+        self.exec.launch(stream)
     }
 }
 

@@ -62,7 +62,7 @@ pub use cupti::{Cupti, KernelRecord, WindowRecords};
 pub use describe::{DeviceInfo, describe_all};
 pub use event_cost::EventCost;
 pub use function::Function;
-pub use graph::{Condition, GraphBuilder};
+pub use graph::{Condition, GraphBuilder, KernelChain};
 pub use host::HostRegistration;
 pub use jit_option::{BuildLog, JitOption};
 pub use launch_shape::LaunchShape;

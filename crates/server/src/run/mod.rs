@@ -27,6 +27,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long a server that ends at once waits for its sessions to clear up. What still runs then
@@ -47,6 +48,8 @@ pub struct Options {
     pub device: Option<CUuuid>,
     /// Its warm list.
     pub warm: WarmOptions,
+    /// Launches whose sequence repeats itself go as graphs.
+    pub stretches: bool,
 }
 
 /// How a server ended.
@@ -132,7 +135,10 @@ pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
 fn serve(driver: Driver, printed: Printed, control: SeqPacket, options: Options) -> Exit {
     let (log, device) = (options.log.clone(), options.device);
     match start::open(driver, printed, log, device, &options.warm) {
-        Ok((common, wakeups)) => Server::new(common, wakeups, control, options).run(),
+        Ok((common, wakeups)) => {
+            common.stretches.store(options.stretches, Ordering::Relaxed);
+            Server::new(common, wakeups, control, options).run()
+        }
         Err(reason) => fail(&control, &options.log, &reason),
     }
 }

@@ -139,7 +139,8 @@ impl Session {
         self.posted(result);
     }
 
-    fn posted(&mut self, result: CUresult) {
+    /// Has the client learn what came of a request without a reply.
+    pub(super) fn posted(&mut self, result: CUresult) {
         if let Err(error) = result {
             let error = self.note(error);
             if self.sticky.is_none() {
@@ -209,6 +210,12 @@ impl Session {
     }
 
     fn forward_to(&mut self, row: u16, words: &[u64], results: &mut Vec<u64>) -> CUresult {
+        if [number::cuKernelSetAttribute, number::cuFuncSetAttribute, number::cuFuncSetCacheConfig]
+            .contains(&row)
+        {
+            // A node has what its function had when it was made.
+            self.stretches.forget();
+        }
         if row == number::cuKernelSetAttribute {
             let words = generic::as_function_attribute(words)?;
             return self.forward_to(number::cuFuncSetAttribute, &words, results);

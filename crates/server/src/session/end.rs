@@ -40,6 +40,9 @@ impl Session {
         for line in self.spent.iter().flat_map(|spent| spent.lines()) {
             self.common.log.line(format!("Client {name}: {line}"));
         }
+        if let Some(summary) = self.stretches.summary() {
+            self.common.log.line(format!("Client {name}: {summary}"));
+        }
         if reason == End::Terminated {
             self.common.log.line(format!("MPS server requesting client {name} to exit"));
         }
@@ -181,6 +184,7 @@ impl Session {
         let _ = self.meter.read();
         self.follow_trace();
         self.graphs.clear();
+        self.stretches.clear();
         self.common.shared.forget_client(self.link.identity.id);
         self.events.clear();
         self.streams.clear();

@@ -129,6 +129,11 @@ impl Gate {
             || self.in_flight < KERNELS_IN_FLIGHT_MAX && !self.share.device().sync().is_pending()
     }
 
+    /// Kernels that were submitted and are not known to be done.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
     fn publish(&self) {
         self.share.in_flight().store(self.in_flight, Ordering::Relaxed);
         self.counters.in_flight.set(self.in_flight.into());

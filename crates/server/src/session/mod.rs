@@ -45,6 +45,7 @@ mod slot;
 mod spent;
 mod start;
 mod streams;
+mod stretches;
 mod watchdog;
 
 pub use account::{Account, Groups};
@@ -86,8 +87,10 @@ use scheduling::Class;
 use spent::Spent;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use streams::Streams;
+use stretches::Stretches;
 
 /// Most events of a client: an event is some hundred bytes at the provider.
 pub const EVENTS_MAX: usize = channel::limits::EVENTS_MAX as usize;
@@ -110,6 +113,7 @@ struct Session {
     gate: Gate,
     meter: Meter,
     graphs: Graphs,
+    stretches: Stretches,
     arrays: Arrays,
     events: Table<Event>,
     streams: Streams,
@@ -157,18 +161,12 @@ impl Session {
             }
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
-                    self.gate.arrived();
-                    let since = self.spent.as_ref().map(|_| Instant::now());
-                    self.dispatch(&record);
-                    if let (Some(spent), Some(since)) = (&mut self.spent, since) {
-                        spent.add(record.opcode(), since);
+                    if self.common.stretches.load(Ordering::Relaxed) {
+                        self.take(&mut record)
+                    } else {
+                        self.carry_out(&record);
+                        Ok(())
                     }
-                    self.requests_until_look = self.requests_until_look.saturating_sub(1);
-                    if self.requests_until_look == 0 {
-                        self.requests_until_look = self.requests_per_look();
-                        self.look();
-                    }
-                    Ok(())
                 }
                 // What was submitted is done here before the thread sleeps, if it can be.
                 Ok(false) if self.sticky.is_none() && self.share.work() => Ok(()),
@@ -180,6 +178,26 @@ impl Session {
                 self.common.log.line(format!("Client {name} broke the protocol: {broken}"));
                 self.link.end(End::Broken);
             }
+        }
+    }
+
+    /// Carries out one request, and looks at the work from time to time.
+    fn carry_out(&mut self, record: &Record) {
+        self.gate.arrived();
+        let since = self.spent.as_ref().map(|_| Instant::now());
+        self.dispatch(record);
+        if let (Some(spent), Some(since)) = (&mut self.spent, since) {
+            spent.add(record.opcode(), 1, since);
+        }
+        self.count_requests(1);
+    }
+
+    /// So many requests were carried out: looks at the work from time to time.
+    fn count_requests(&mut self, requests: u32) {
+        self.requests_until_look = self.requests_until_look.saturating_sub(requests);
+        if self.requests_until_look == 0 {
+            self.requests_until_look = self.requests_per_look();
+            self.look();
         }
     }
 

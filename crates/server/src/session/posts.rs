@@ -301,6 +301,7 @@ impl Session {
         self.modules.module(request.module.0 as u64)?;
         self.wait_idle()?;
         self.graphs.forget_module(request.module.0 as u64);
+        self.stretches.forget();
         let LoadedModule { module, globals, managed, .. } =
             self.modules.remove(request.module.0 as u64)?;
         for address in globals {

@@ -26,6 +26,7 @@ impl Session {
             return;
         }
         self.limits_version = version;
+        self.stretches.forget();
         if self.share.is_tenant() {
             return;
         }

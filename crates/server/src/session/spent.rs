@@ -26,11 +26,11 @@ impl Spent {
         wanted.then(Box::default)
     }
 
-    /// A request was carried out that was begun then.
-    pub fn add(&mut self, opcode: u16, since: Instant) {
+    /// So many requests were carried out together that were begun then.
+    pub fn add(&mut self, opcode: u16, times: u64, since: Instant) {
         let took = since.elapsed();
         let row = self.0.entry(opcode).or_default();
-        row.times += 1;
+        row.times += times;
         row.together += took;
         row.longest = row.longest.max(took);
     }
@@ -61,9 +61,9 @@ mod tests {
         let mut spent = Spent::default();
         let now = Instant::now();
         let before = now.checked_sub(Duration::from_secs(60)).unwrap();
-        spent.add(RequestName::Fence.opcode(), now);
-        spent.add(cuda_api::number::cuFuncSetAttribute, before);
-        spent.add(RequestName::Fence.opcode(), now);
+        spent.add(RequestName::Fence.opcode(), 1, now);
+        spent.add(cuda_api::number::cuFuncSetAttribute, 1, before);
+        spent.add(RequestName::Fence.opcode(), 1, now);
         let lines = spent.lines();
         assert!(lines[0].starts_with("cuFuncSetAttribute 1 times, 60"), "{lines:?}");
         assert!(lines[1].starts_with("Fence 2 times, "), "{lines:?}");

@@ -13,6 +13,7 @@ use super::modules::Modules;
 use super::retired::Retired;
 use super::spent::Spent;
 use super::streams::Streams;
+use super::stretches::Stretches;
 use super::{EVENTS_MAX, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::common::Common;
 use crate::device::{Share, Stream};
@@ -226,6 +227,7 @@ impl Session {
             gate: Gate::new(&share, &link.counters, &link.scheduling),
             meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
             graphs: Graphs::new(),
+            stretches: Stretches::new(),
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
             streams: Streams::new(

@@ -179,6 +179,14 @@ impl Streams {
         Stream::new(&self.share, made.priority)
     }
 
+    /// True if a stream's kernels may run on all SMs that the client's graphs may run on: it was made on
+    /// no others, and the client has no share but as a tenant.
+    pub fn has_all_sms(&self, word: u64) -> bool {
+        let plain = |slot: &Slot| slot.made.sms.is_none() && slot.made.free_sms == 0;
+        let shared = self.terms.sms.is_some() && !self.share.is_tenant();
+        !shared && self.table.get(resolve(word)).is_ok_and(plain)
+    }
+
     /// Why the client's share of SMs is not kept, if it is not.
     pub fn unkept(&self) -> Option<CudaError> {
         self.unkept

@@ -31,7 +31,7 @@ cuda_api::linked_symbols! {
     cuStreamWriteValue32_v2
     cuDeviceGetDevResource cuDevSmResourceSplitByCount cuDevResourceGenerateDesc cuGreenCtxCreate
     cuGreenCtxDestroy cuGreenCtxStreamCreate cuStreamBeginCaptureToGraph cuStreamEndCapture
-    cuStreamGetCaptureInfo_v3 cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes cuGraphDestroyNode
+    cuStreamGetCaptureInfo_v3 cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes cuGraphDestroyNode cuGraphExecKernelNodeSetParams_v2
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantPlaceVariables openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
     openmpsTenantLimit openmpsDeviceDescribe openmpsDeviceCodeStore openmpsTenantKernels openmpsTenantTrace openmpsTenantTraceTake

@@ -198,6 +198,13 @@ impl Client {
         self.fence
     }
 
+    /// Posts an event's record, which is a fence too; its value.
+    pub fn record(&mut self, event: CUevent, stream: CUstream) -> u32 {
+        self.fence += 1;
+        self.post(&RecordEvent { event, stream, value: self.fence });
+        self.fence
+    }
+
     /// Value of a stream's completion word.
     pub fn word(&self, stream: CUstream) -> u32 {
         let slot = Handle::from_word(stream.0 as u64).expect("a stream").index;

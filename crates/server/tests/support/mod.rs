@@ -50,7 +50,7 @@ pub struct Server {
     thread: Option<JoinHandle<Exit>>,
     log: Memory,
     stop: Option<std::os::unix::net::UnixStream>,
-    before: [usize; 7],
+    before: [usize; 8],
     next_pid: u32,
     /// What clients to come are given.
     pub settings: Settings,
@@ -78,6 +78,15 @@ impl Server {
 
     /// Starts a server on a provider, with a warm list.
     pub fn start_with(driver: Driver, warm: server::warm::Options) -> Self {
+        Self::start_as(driver, warm, false)
+    }
+
+    /// Starts a server on a provider, with stretches as graphs.
+    pub fn start_stretched(driver: Driver) -> Self {
+        Self::start_as(driver, server::warm::Options::default(), true)
+    }
+
+    fn start_as(driver: Driver, warm: server::warm::Options, stretches: bool) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = provider::census();
         let (daemon, control) = SeqPacket::pair().expect("a pair of sockets");
@@ -90,6 +99,7 @@ impl Server {
             pipe_directory: "/tmp/test".into(),
             stop: Some(stopped.into()),
             warm,
+            stretches,
         };
         let run = move || server::run::run_on(driver, control, options);
         let thread = Some(std::thread::spawn(run));

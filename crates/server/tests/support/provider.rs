@@ -16,7 +16,7 @@ use cuda_api::extension::Extension;
 use cuda_api::*;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -33,6 +33,13 @@ enum Op {
     Host(unsafe extern "C-unwind" fn(*mut c_void), usize),
     Record { event: usize, sequence: u64 },
     WaitEvent { event: usize, sequence: u64 },
+}
+
+#[derive(Clone)]
+struct GraphNode {
+    node: usize,
+    name: String,
+    parameters: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -62,6 +69,12 @@ struct World {
     reservations: BTreeMap<u64, u64>,
     registrations: HashSet<u64>,
     arrays: HashSet<usize>,
+    /// Kernels of graphs, by node: function and parameters.
+    graphs: HashMap<usize, Vec<GraphNode>>,
+    execs: HashMap<usize, Vec<GraphNode>>,
+    graph_launches: u64,
+    /// Nodes that got other parameters.
+    nodes_set: u64,
     local_runs: u32,
     used_bytes: u64,
     notes: Vec<(u64, u32)>,
@@ -129,14 +142,26 @@ pub fn local_runs() -> u32 {
     world().local_runs
 }
 
+/// Launches of graphs so far, and how often a node got other parameters.
+pub fn graph_launches() -> (u64, u64) {
+    let world = world();
+    (world.graph_launches, world.nodes_set)
+}
+
+/// Graphs that exist.
+pub fn graphs() -> usize {
+    let world = world();
+    world.graphs.len() + world.execs.len()
+}
+
 /// Arrays that exist.
 pub fn arrays() -> usize {
     world().arrays.len()
 }
 
 /// What exists: streams, events, modules, physical memory, mappings, reservations,
-/// registrations.
-pub fn census() -> [usize; 7] {
+/// registrations, graphs.
+pub fn census() -> [usize; 8] {
     let w = world();
     [
         w.streams.len(),
@@ -146,6 +171,7 @@ pub fn census() -> [usize; 7] {
         w.mappings.len(),
         w.reservations.len(),
         w.registrations.len(),
+        w.graphs.len() + w.execs.len(),
     ]
 }
 
@@ -246,6 +272,22 @@ impl World {
         }
     }
 
+    /// A node's kernel and parameters.
+    ///
+    /// # Safety
+    /// The parameters must lead to what cuda.h says.
+    unsafe fn node(
+        &self,
+        params: &CUDA_KERNEL_NODE_PARAMS_v1,
+    ) -> Result<(String, Vec<u8>), CudaError> {
+        if params.gridDimX == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        let name = self.functions.get(&params.func.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
+        // SAFETY: by this function's contract.
+        Ok((name, unsafe { buffer(params.extra) }))
+    }
+
     fn enqueue(&mut self, stream: usize, op: Op) -> CUresult {
         if stream == 0 {
             // The default stream is there while somebody uses it.
@@ -293,6 +335,21 @@ unsafe fn touch(op: Op) {
             Op::Host(function, data) => function(data as *mut c_void),
             _ => {}
         }
+    }
+}
+
+/// The parameters that a launch's `extra` list leads to.
+///
+/// # Safety
+/// The list must be null or what cuda.h says.
+unsafe fn buffer(extra: *mut *mut c_void) -> Vec<u8> {
+    if extra.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: by this function's contract.
+    unsafe {
+        let bytes = *(*extra.add(3)).cast::<usize>();
+        std::slice::from_raw_parts((*extra.add(1)).cast::<u8>(), bytes).to_vec()
     }
 }
 
@@ -619,11 +676,76 @@ provide! {
         if gx == 0 { return Err(CudaError::INVALID_VALUE); }
         let mut world = world();
         let name = world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
-        let parameters = if extra.is_null() { Vec::new() } else {
-            let bytes = *(*extra.add(3)).cast::<usize>();
-            std::slice::from_raw_parts((*extra.add(1)).cast::<u8>(), bytes).to_vec()
-        };
+        let parameters = buffer(extra);
         world.enqueue(stream.0, Op::Kernel { name, parameters })
+    }
+
+    cuGraphCreate(graph: *mut CUgraph, _f: c_uint) {
+        let mut world = world();
+        let id = world.number();
+        world.graphs.insert(id, Vec::new());
+        *graph = CUgraph(id);
+        Ok(())
+    }
+    cuGraphDestroy(graph: CUgraph) {
+        world().graphs.remove(&graph.0).map(drop).ok_or(CudaError::INVALID_VALUE)
+    }
+    // Graphs are chains here: kernels in the order in which they were added.
+    cuGraphAddKernelNode_v2(
+        node: *mut CUgraphNode, graph: CUgraph, _d: *const CUgraphNode, _n: usize,
+        params: *const CUDA_KERNEL_NODE_PARAMS
+    ) {
+        let mut world = world();
+        let (name, parameters) = world.node(&(*params).v1)?;
+        let id = world.number();
+        let nodes = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        nodes.push(GraphNode { node: id, name, parameters });
+        *node = CUgraphNode(id);
+        Ok(())
+    }
+    cuGraphAddDependencies(
+        graph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, count: usize
+    ) {
+        let world = world();
+        let nodes = world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        let at = |node: CUgraphNode| nodes.iter().position(|n| n.node == node.0);
+        for index in 0..count {
+            assert_eq!(at(*from.add(index)).map(|at| at + 1), at(*to.add(index)), "a chain");
+        }
+        Ok(())
+    }
+    cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, _f: c_ulonglong) {
+        let mut world = world();
+        let nodes = world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        let id = world.number();
+        world.execs.insert(id, nodes);
+        *exec = CUgraphExec(id);
+        Ok(())
+    }
+    cuGraphExecKernelNodeSetParams_v2(
+        exec: CUgraphExec, node: CUgraphNode, params: *const CUDA_KERNEL_NODE_PARAMS
+    ) {
+        let mut world = world();
+        let (name, parameters) = world.node(&(*params).v1)?;
+        world.nodes_set += 1;
+        let nodes = world.execs.get_mut(&exec.0).ok_or(CudaError::INVALID_VALUE)?;
+        let known = nodes.iter_mut().find(|known| known.node == node.0);
+        let known = known.ok_or(CudaError::INVALID_VALUE)?;
+        assert_eq!(known.name, name, "a node keeps its function");
+        known.parameters = parameters;
+        Ok(())
+    }
+    cuGraphExecDestroy(exec: CUgraphExec) {
+        world().execs.remove(&exec.0).map(drop).ok_or(CudaError::INVALID_VALUE)
+    }
+    cuGraphLaunch(exec: CUgraphExec, stream: CUstream) {
+        let mut world = world();
+        let nodes = world.execs.get(&exec.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        world.graph_launches += 1;
+        for GraphNode { name, parameters, .. } in nodes {
+            world.enqueue(stream.0, Op::Kernel { name, parameters })?;
+        }
+        Ok(())
     }
 
     cuArray3DCreate_v2(array: *mut CUarray, _d: *const CUDA_ARRAY3D_DESCRIPTOR) {

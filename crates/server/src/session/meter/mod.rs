@@ -93,6 +93,23 @@ impl Meter {
         self.sample(due, shape)
     }
 
+    /// Launches of these shapes are about to be submitted together, so that none of them is timed. False
+    /// if one of them is to be, and nothing was said of them.
+    pub fn pass_over<'a>(
+        &mut self,
+        shapes: impl ExactSizeIterator<Item = &'a ShapeCounters>,
+    ) -> bool {
+        match self.counting {
+            Counting::Off => true,
+            Counting::Every | Counting::Cupti => false,
+            Counting::Sampled => {
+                let count = shapes.len() as u32;
+                let mut shapes = shapes.map(|shape| shape.launches.get());
+                !self.records && shapes.all(sampler::is_past_early) && self.kernels.pass_over(count)
+            }
+        }
+    }
+
     /// A graph is about to be launched: whether it is to be timed.
     pub fn due_graph(&mut self, shape: &Arc<ShapeCounters>) -> Option<Sample> {
         let due = self.graphs.due(shape.launches.get(), self.counting, now_ns)?;

@@ -17,6 +17,11 @@ pub const GRAPHS_PER_SAMPLE_MIN: u32 = 64;
 /// Most launches for a sample on the average.
 const PER_SAMPLE_MAX: u32 = 4096;
 
+/// True if a shape had so many launches that its next ones are not among its first.
+pub fn is_past_early(launches_before: u64) -> bool {
+    launches_before >= EARLY_MAX
+}
+
 /// Why a launch is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
@@ -80,6 +85,13 @@ impl Sampler {
         is_early.then_some(Due::Early)
     }
 
+    /// So many launches are not asked about, because none of them is drawn; false if one is.
+    pub fn pass_over(&mut self, launches: u32) -> bool {
+        let passes = self.until > launches;
+        self.until -= if passes { launches } else { 0 };
+        passes
+    }
+
     #[cold]
     fn regular(&mut self, now_ns: u64) {
         let elapsed = now_ns.saturating_sub(self.last_ns).max(1);
@@ -135,6 +147,20 @@ mod tests {
             let seen = timed.iter().map(|(at, _)| time(*at)).sum::<f64>() / timed.len() as f64;
             assert!((seen / all - 1.0).abs() < 0.03, "step {step}: {seen} for {all}");
         }
+    }
+
+    #[test]
+    fn launches_that_go_together_are_drawn_as_often() {
+        // Some of each eight go together if none of them is drawn.
+        let mut sampler = Sampler::new(KERNELS_PER_SAMPLE_MIN, 5);
+        let mut timed = 0;
+        for at in (100..1_000_000).step_by(8) {
+            if !sampler.pass_over(8) {
+                let due = |at: &u64| sampler.due(*at, Counting::Sampled, || at * 2000).is_some();
+                timed += (at..at + 8).filter(due).count();
+            }
+        }
+        assert!((1500..2600).contains(&timed), "{timed}");
     }
 
     #[test]

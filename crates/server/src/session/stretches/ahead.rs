@@ -1,0 +1,62 @@
+//! Work ahead: for how long the device has something to do, by events behind what was submitted.
+//!
+//! A lower bound: what other clients have submitted, and what went without an event, is not counted.
+
+use crate::device::{Event, Share, Stream};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// What a kernel takes at least, ns, of which nothing is known.
+const KERNEL_NS_MIN: u64 = 1500;
+/// Most events at a time.
+const EVENTS_MAX: usize = 64;
+
+/// One session's.
+#[derive(Default)]
+pub struct Ahead {
+    /// Events in their order, and what is predicted of the work before each, ns.
+    marks: VecDeque<(Event, u64)>,
+    spare: Vec<Event>,
+}
+
+impl Ahead {
+    /// Kernels were submitted that are predicted to take so long, or more where nothing is known.
+    pub fn submitted(&mut self, share: &Rc<Share>, stream: &Stream, kernels: u32, ns: u64) {
+        if self.marks.len() >= EVENTS_MAX {
+            self.take_done();
+        }
+        if self.marks.len() >= EVENTS_MAX {
+            return;
+        }
+        let event = self.spare.pop().map_or_else(|| Event::for_order(share), Ok);
+        if let Ok(event) = event
+            && stream.record(&event).is_ok()
+        {
+            let ns = ns.max(u64::from(kernels) * KERNEL_NS_MIN);
+            self.marks.push_back((event, ns));
+        }
+    }
+
+    /// True if the device has work for that long. What is under way may be nearly done.
+    pub fn lasts(&mut self, time: Duration) -> bool {
+        self.take_done();
+        let ns: u64 = self.marks.iter().skip(1).map(|(_, ns)| ns).sum();
+        u128::from(ns) >= time.as_nanos()
+    }
+
+    fn take_done(&mut self) {
+        // An error is the work's: others see it.
+        while let Some((event, _)) = self.marks.front()
+            && event.is_done().unwrap_or(false)
+        {
+            self.spare.extend(self.marks.pop_front().map(|(event, _)| event));
+        }
+    }
+
+    /// Gives the events back.
+    pub fn clear(&mut self) {
+        self.marks.clear();
+        self.spare.clear();
+    }
+}

@@ -1,0 +1,234 @@
+//! Content-defined chunks: cuts a sequence of launches into pieces that come again when the sequence does.
+//!
+//! Where a piece ends depends on the launches in it alone, and not on when they came: a program that
+//! repeats a sequence has the same pieces again, wherever the first of them began. Knows no provider.
+
+use channel::request::LaunchKernel;
+use std::collections::HashMap;
+
+/// Fewest launches of a chunk that ends by what is in it, and fewest that are worth a graph.
+pub const LAUNCHES_MIN: usize = 8;
+/// Most launches of a chunk.
+pub const LAUNCHES_MAX: usize = 48;
+/// Of so many launches one ends a chunk, on the average: a power of 2.
+const LAUNCHES_PER_END: u64 = 8;
+/// Most chunks that are remembered, of a client.
+const CHUNKS_MAX: usize = 512;
+
+/// What must be the same of two launches for one to stand for the other: all but where it goes and the
+/// values of its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchKey {
+    function: u64,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared_bytes: u32,
+    flags: u32,
+    parameter_bytes: u32,
+}
+
+impl LaunchKey {
+    /// Of a launch.
+    pub fn of(launch: &LaunchKernel<'_>) -> Self {
+        Self {
+            function: launch.function.0 as u64,
+            grid: launch.grid,
+            block: launch.block,
+            shared_bytes: launch.shared_bytes,
+            flags: launch.flags,
+            parameter_bytes: launch.parameters.len() as u32,
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let [gx, gy, gz] = self.grid;
+        let [bx, by, bz] = self.block;
+        let words = [
+            self.function,
+            pair(gx, gy),
+            pair(gz, bx),
+            pair(by, bz),
+            pair(self.shared_bytes, self.flags),
+            self.parameter_bytes.into(),
+        ];
+        words.into_iter().fold(0, join)
+    }
+}
+
+/// A hash with one more word. Equal hashes are compared, so that it only has to be fast.
+fn join(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+/// The launches of one stream since the last chunk's end.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    keys: Vec<LaunchKey>,
+    hash: u64,
+}
+
+impl Chunk {
+    /// Launches in it.
+    pub fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Adds a launch; true if the chunk ends with it.
+    pub fn add(&mut self, key: LaunchKey) -> bool {
+        let hash = key.hash();
+        self.keys.push(key);
+        self.hash = join(self.hash, hash);
+        let ends = (hash >> 32).is_multiple_of(LAUNCHES_PER_END);
+        self.keys.len() >= LAUNCHES_MAX || ends && self.keys.len() >= LAUNCHES_MIN
+    }
+
+    /// Begins another one.
+    pub fn clear(&mut self) {
+        self.keys.clear();
+        self.hash = 0;
+    }
+}
+
+/// A chunk that was seen.
+#[derive(Debug)]
+pub struct Seen<T> {
+    keys: Vec<LaunchKey>,
+    /// How often before this time.
+    pub before: u32,
+    /// When it was seen last, counted in chunks.
+    last: u64,
+    /// What is kept with it.
+    pub kept: T,
+}
+
+/// Chunks that were seen, with something kept for each.
+#[derive(Debug)]
+pub struct Chunks<T> {
+    seen: HashMap<u64, Seen<T>>,
+    /// Chunks so far.
+    now: u64,
+}
+
+impl<T> Default for Chunks<T> {
+    fn default() -> Self {
+        Self { seen: HashMap::new(), now: 0 }
+    }
+}
+
+impl<T: Default> Chunks<T> {
+    /// A chunk has ended: what is known of it.
+    pub fn ended(&mut self, chunk: &Chunk) -> &mut Seen<T> {
+        self.now += 1;
+        if self.seen.len() >= CHUNKS_MAX && !self.seen.contains_key(&chunk.hash) {
+            // The half that was not seen for longest.
+            let mut last: Vec<u64> = self.seen.values().map(|seen| seen.last).collect();
+            let (_, median, _) = last.select_nth_unstable(CHUNKS_MAX / 2);
+            let median = *median;
+            self.seen.retain(|_, seen| seen.last > median);
+        }
+        let new = |now| Seen { keys: chunk.keys.clone(), before: 0, last: now, kept: T::default() };
+        let seen = self.seen.entry(chunk.hash).or_insert_with(|| new(self.now));
+        if seen.keys != chunk.keys {
+            *seen = new(self.now);
+        } else if seen.last != self.now {
+            (seen.before, seen.last) = (seen.before.saturating_add(1), self.now);
+        }
+        seen
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.seen.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_api::{CUfunction, CUstream};
+
+    fn key(kernel: usize) -> LaunchKey {
+        LaunchKey::of(&LaunchKernel {
+            function: CUfunction(kernel),
+            stream: CUstream::NULL,
+            grid: [1 + kernel as u32 % 7, 1, 1],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            flags: 0,
+            parameters: &[],
+        })
+    }
+
+    /// Chunks of a sequence, by how often each was there before.
+    fn chunks(kernels: impl Iterator<Item = usize>) -> Vec<(usize, u32)> {
+        let (mut chunk, mut seen, mut all) = (Chunk::default(), Chunks::<()>::default(), vec![]);
+        for kernel in kernels {
+            if chunk.add(key(kernel)) {
+                all.push((chunk.len(), seen.ended(&chunk).before));
+                chunk.clear();
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn a_sequence_that_comes_again_has_the_same_chunks_wherever_it_began() {
+        // 150 kernels a step; what comes before the first step differs.
+        for first in 0..40 {
+            let steps = (0..20).flat_map(|_| (0..150).map(|at| at * at % 89));
+            let all = chunks((1000..1000 + first).chain(steps));
+            let (_, late) = all.split_at(all.len() / 2);
+            assert!(late.iter().all(|(_, before)| *before > 0), "{first}: {all:?}");
+            assert!(late.iter().all(|(len, _)| (LAUNCHES_MIN..=LAUNCHES_MAX).contains(len)));
+        }
+    }
+
+    #[test]
+    fn one_kernel_alone_comes_in_chunks_too() {
+        for kernel in 0..40 {
+            let all = chunks(std::iter::repeat_n(kernel, 4 * LAUNCHES_MAX));
+            assert!(all.len() >= 4 && all[1..].iter().all(|(_, before)| *before > 0), "{all:?}");
+        }
+    }
+
+    #[test]
+    fn another_shape_or_length_of_parameters_is_another_launch() {
+        let same = key(3);
+        let others = [
+            LaunchKey { parameter_bytes: 8, ..same },
+            LaunchKey { grid: [2, 4, 1], ..same },
+            LaunchKey { block: [64, 1, 1], ..same },
+            LaunchKey { shared_bytes: 4, ..same },
+            LaunchKey { flags: 256, ..same },
+            LaunchKey { function: 9, ..same },
+        ];
+        let mut seen = Chunks::<()>::default();
+        let mut ended = |other| {
+            let mut chunk = Chunk::default();
+            (1..LAUNCHES_MIN).for_each(|_| assert!(!chunk.add(same)));
+            chunk.add(other);
+            seen.ended(&chunk).before
+        };
+        assert_eq!((ended(same), ended(same)), (0, 1));
+        assert!(others.iter().all(|other| ended(*other) == 0));
+        assert_eq!(ended(same), 2);
+    }
+
+    #[test]
+    fn what_was_not_seen_for_long_is_forgotten() {
+        let mut seen = Chunks::<u32>::default();
+        for number in 0..2 * CHUNKS_MAX {
+            let mut chunk = Chunk::default();
+            chunk.add(key(7));
+            seen.ended(&chunk).kept = 1;
+            chunk.add(key(number + 100));
+            seen.ended(&chunk);
+        }
+        assert!(seen.seen.len() <= CHUNKS_MAX);
+        let mut often = Chunk::default();
+        often.add(key(7));
+        assert_eq!(seen.ended(&often).kept, 1);
+    }
+}

@@ -1,0 +1,392 @@
+//! Repeated stretches: sequences of launches that come again go to the provider as graphs, and nothing
+//! else changes.
+
+mod device;
+mod support;
+
+use channel::message::{Answer, Answered, Message, Question, SetBy};
+use channel::request::*;
+use cuda_api::constants::function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
+use cuda_api::number::cuFuncSetAttribute;
+use cuda_api::settings::Percentage;
+use cuda_api::{CUstream, CudaError};
+use server::device::Driver;
+use server::session::KERNELS_IN_FLIGHT_MAX;
+use std::os::unix::fs::FileExt;
+use support::*;
+
+/// Launches of a step, and steps: more than a client may have in flight, so that some wait in the ring.
+const STEP: u32 = 30;
+const STEPS: u32 = 60;
+const _: () = assert!(STEP * STEPS > KERNELS_IN_FLIGHT_MAX + 10 * STEP);
+
+/// Numbers of gates: a test's own.
+fn gate(line: u32) -> u32 {
+    7_000_000 + line
+}
+
+fn driver(tenants: bool) -> Driver {
+    Driver { table: provider::table(), extension: tenants.then(provider::extension) }
+}
+
+/// A launch of `note`, one of as many shapes as it has.
+fn note(client: &mut Client, stream: CUstream, number: u32, shape: u32) {
+    client.post(&LaunchKernel {
+        function: function(1),
+        stream,
+        grid: [1 + shape % 5, 1 + shape % 3, 1],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters: &number.to_le_bytes(),
+    });
+}
+
+/// Repeats a step so often that launches wait in the ring behind a kernel that holds its stream, then
+/// lets them go. `step` is told the first number and the step's number.
+fn repeat(client: &mut Client, at_gate: u32, steps: u32, step: impl Fn(&mut Client, u32)) {
+    client.launch("hold", LEGACY, &at_gate.to_le_bytes());
+    (0..steps).for_each(|number| step(client, number));
+    provider::open_gate(at_gate);
+    client.synchronize(LEGACY);
+}
+
+fn notes_of(range: std::ops::Range<u32>) -> Vec<u32> {
+    provider::notes(|number| range.contains(&number))
+}
+
+#[test]
+fn a_sequence_that_comes_again_goes_as_graphs_and_computes_the_same() {
+    for tenants in [false, true] {
+        let mut server = Server::start_stretched(driver(tenants));
+        let mut client = server.connect();
+        client.load();
+        let first = if tenants { 100_000 } else { 200_000 };
+        let (launches, set) = provider::graph_launches();
+        repeat(&mut client, gate(line!() + u32::from(tenants)), STEPS, |client, step| {
+            for at in 0..STEP {
+                note(client, LEGACY, first + step * STEP + at, at);
+            }
+        });
+        let all: Vec<u32> = (first..first + STEP * STEPS).collect();
+        assert!(notes_of(first..first + STEP * STEPS) == all, "other numbers, or in another order");
+        let (launches_after, set_after) = provider::graph_launches();
+        assert!(launches_after > launches + 5, "{} graphs", launches_after - launches);
+        assert!(set_after > set + 40, "each node gets its number");
+        assert_eq!(client.error(), Ok(()));
+        assert_eq!(server.status().clients[0].submitted.kernels, u64::from(1 + STEP * STEPS));
+        drop(client);
+        server.wait_for_clients(0);
+        wait_until("the summary", || server.log().contains(" launches went in "));
+    }
+}
+
+#[test]
+fn parameters_that_stay_are_not_set_again() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    let (launches, set) = provider::graph_launches();
+    repeat(&mut client, gate(line!()), STEPS, |client, _| {
+        // Shapes repeat themselves within a step, and so do numbers.
+        (0..STEP).for_each(|at| note(client, LEGACY, 300_000 + at % 15, at));
+    });
+    let (launches_after, set_after) = provider::graph_launches();
+    assert!(launches_after > launches + 5);
+    assert_eq!(set_after, set);
+    let step: Vec<u32> = (0..STEP).map(|at| 300_000 + at % 15).collect();
+    assert!(notes_of(300_000..300_000 + STEP) == step.repeat(STEPS as usize));
+}
+
+#[test]
+fn nothing_goes_as_a_graph_unless_it_is_wanted() {
+    let mut server = Server::start(false);
+    let mut client = server.connect();
+    client.load();
+    let before = provider::graph_launches();
+    repeat(&mut client, gate(line!()), STEPS, |client, _| {
+        (0..STEP).for_each(|at| note(client, LEGACY, 400_000, at));
+    });
+    assert_eq!(provider::graph_launches(), before);
+}
+
+#[test]
+fn events_and_other_streams_keep_their_order() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    for slot in [1, 2] {
+        client.post(&CreateStream { stream: stream(slot), flags: 1, priority: 0 });
+    }
+    client.post(&CreateEvent { event: event(0), flags: 0 });
+    let (first, steps) = (500_000, 40);
+    let at_gate = gate(line!());
+    // Stream 1 begins behind the gate; stream 2 waits for the middle of each step of stream 1, and the
+    // next step of stream 1 for stream 2.
+    client.launch("hold", stream(1), &at_gate.to_le_bytes());
+    let (launches, _) = provider::graph_launches();
+    for step in 0..steps {
+        let number = |at: u32| first + step * 2 * STEP + at;
+        let order = |client: &mut Client, from: u32, to: u32| {
+            client.record(event(0), stream(from));
+            client.post(&WaitEvent { stream: stream(to), event: event(0) });
+        };
+        (0..STEP).for_each(|at| note(&mut client, stream(1), number(at), at));
+        order(&mut client, 1, 2);
+        (STEP..2 * STEP).for_each(|at| note(&mut client, stream(2), number(at), at));
+        order(&mut client, 2, 1);
+    }
+    provider::open_gate(at_gate);
+    client.synchronize(stream(1));
+    let all: Vec<u32> = (first..first + steps * 2 * STEP).collect();
+    assert!(notes_of(first..first + steps * 2 * STEP) == all, "other numbers, or in another order");
+    let (launches_after, _) = provider::graph_launches();
+    assert!(launches_after > launches + 5, "{} graphs", launches_after - launches);
+}
+
+#[test]
+fn another_function_or_length_of_parameters_ends_a_stretch() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    client.chunk(0, 2 << 20).expect("memory");
+    let sum = client.address(0);
+    let mut add = sum.to_le_bytes().to_vec();
+    add.extend([1u32, 1].iter().flat_map(|word| word.to_le_bytes()));
+    client.write(0, &[0; 4]);
+    let (launches, _) = provider::graph_launches();
+    repeat(&mut client, gate(line!()), STEPS, |client, step| {
+        for at in 0..STEP {
+            match (step % 20, at) {
+                // Another function in the place of one, with other parameters.
+                (19, 7) => client.launch("add", LEGACY, &add),
+                // Parameters that are longer than they need be, in the place of such as are not.
+                (18, 8) => client.post(&LaunchKernel {
+                    function: function(1),
+                    stream: LEGACY,
+                    grid: [1 + at % 5, 1 + at % 3, 1],
+                    block: [32, 1, 1],
+                    shared_bytes: 0,
+                    flags: 0,
+                    parameters: &[0x20, 0xf0, 0x0f, 0, 9, 9, 9, 9],
+                }),
+                _ => note(client, LEGACY, 600_000 + at, at),
+            }
+        }
+    });
+    assert!(provider::graph_launches().0 > launches + 5);
+    assert_eq!(client.error(), Ok(()));
+    let sums = STEPS / 20;
+    assert_eq!(client.read(0, 4), sums.to_le_bytes());
+    let odd = 0xff020;
+    assert_eq!(notes_of(odd..odd + 1).len() as u32, sums);
+    let expected = STEP * STEPS - 2 * sums;
+    assert_eq!(notes_of(600_000..600_000 + STEP).len() as u32, expected);
+}
+
+#[test]
+fn a_launch_that_is_refused_is_refused_in_a_stretch_too() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    let (launches, _) = provider::graph_launches();
+    repeat(&mut client, gate(line!()), STEPS, |client, step| {
+        for at in 0..STEP {
+            note(client, LEGACY, 700_000 + step * STEP + at, at);
+        }
+        // No grid has 0 blocks.
+        client.post(&LaunchKernel {
+            function: function(1),
+            stream: LEGACY,
+            grid: [0, 1, 1],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            flags: 0,
+            parameters: &[0; 4],
+        });
+    });
+    assert_eq!(client.error(), Err(CudaError::INVALID_VALUE));
+    let all: Vec<u32> = (700_000..700_000 + STEP * STEPS).collect();
+    assert!(notes_of(700_000..700_000 + STEP * STEPS) == all, "other numbers, or in another order");
+    assert!(provider::graph_launches().0 > launches, "other chunks are graphs");
+    assert_eq!(server.status().clients[0].submitted.kernels, u64::from(1 + STEP * STEPS));
+}
+
+#[test]
+fn graphs_go_with_what_they_were_made_of() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    let steps = |client: &mut Client, at_gate| {
+        repeat(client, at_gate, STEPS, |client, _| {
+            (0..STEP).for_each(|at| note(client, LEGACY, 800_000, at));
+        });
+    };
+    steps(&mut client, gate(line!()));
+    assert!(provider::graphs() > 0);
+    let words = [function(1).0 as u64, MAX_DYNAMIC_SHARED_SIZE_BYTES.into(), 64];
+    client.call_row(cuFuncSetAttribute, &words).expect("an attribute");
+    assert_eq!(provider::graphs(), 0, "a node has what its function had");
+    steps(&mut client, gate(line!()));
+    assert!(provider::graphs() > 0);
+    client.post(&UnloadModule { module: module(0) });
+    assert_eq!(client.error(), Ok(()));
+    assert_eq!(provider::graphs(), 0);
+}
+
+#[test]
+fn a_client_with_a_share_has_no_stretches() {
+    let mut server = Server::start_stretched(driver(false));
+    server.settings.share = (Percentage::parse("25").expect("a share"), SetBy::Daemon);
+    let mut client = server.connect();
+    client.load();
+    let before = provider::graph_launches();
+    repeat(&mut client, gate(line!()), STEPS, |client, _| {
+        (0..STEP).for_each(|at| note(client, LEGACY, 900_000, at));
+    });
+    // Graphs run on all SMs of a device that is not parted for them.
+    assert_eq!(provider::graph_launches(), before);
+}
+
+/// Launches by kernel and shape, as the server counts them: blocks, then launches by themselves and by
+/// graphs of the program's.
+fn counts(server: &Server) -> Vec<(String, [u32; 3], u64, u64)> {
+    server.ask(9, Question::Counts(0));
+    let mut all = Vec::new();
+    loop {
+        let Message::Answer(Answer { answered: Answered::Counts(part), .. }) = server.receive()
+        else {
+            continue;
+        };
+        all.extend(part.shapes.iter().map(|(name, shape)| {
+            let grid = [shape.grid_x, shape.grid_y, shape.grid_z];
+            (name.clone(), grid, shape.launches, shape.launches_in_graphs)
+        }));
+        if !part.more {
+            all.sort();
+            return all;
+        }
+    }
+}
+
+#[test]
+fn launches_are_counted_as_they_are_without_stretches() {
+    let counted = [false, true].map(|stretched| {
+        let mut server = match stretched {
+            true => Server::start_stretched(driver(false)),
+            false => Server::start(false),
+        };
+        let mut client = server.connect();
+        client.load();
+        let (launches, _) = provider::graph_launches();
+        repeat(&mut client, gate(line!() + u32::from(stretched)), STEPS, |client, step| {
+            (0..STEP).for_each(|at| note(client, LEGACY, 950_000 + step, at));
+        });
+        assert_eq!(provider::graph_launches().0 > launches, stretched);
+        let status = server.status().clients.remove(0);
+        (counts(&server), status.submitted.kernels)
+    });
+    assert_eq!(counted[0], counted[1]);
+}
+
+/// Two kernels of the real provider in a client: `vector_add`, and one that runs until a word is set.
+const IMAGES: [(&str, &str); 2] = [
+    (include_str!("../../../samples/kernels/vector_add.ptx"), "vector_add"),
+    (include_str!("../../../samples/kernels/spin.ptx"), "spin_until"),
+];
+
+fn launch(client: &mut Client, place: u32, blocks: u32, parameters: &[u64]) {
+    let parameters: Vec<u8> = parameters.iter().flat_map(|word| word.to_le_bytes()).collect();
+    client.post(&LaunchKernel {
+        function: function(place),
+        stream: LEGACY,
+        grid: [blocks, 1, 1],
+        block: [64, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters: &parameters,
+    });
+}
+
+const MIB: u64 = 1 << 20;
+
+/// Multiples of a number.
+fn floats(factor: f32) -> Vec<u8> {
+    (0..64u8).flat_map(|number| (factor * f32::from(number)).to_le_bytes()).collect()
+}
+
+/// A client whose steps of `vector_add` wait in its ring behind a kernel that spins, and then run. Its
+/// parameters of a launch are what `change` makes of them.
+fn add_on_device(server: &mut Server, change: impl Fn(u32, &mut [u64; 4])) -> Client {
+    let mut client = server.connect();
+    for (place, (image, kernel)) in (0..).zip(IMAGES) {
+        client.load_image(module(place), image.as_bytes()).0.expect("a module");
+        let (function, module, name) = (function(place), module(place), kernel.as_bytes());
+        client.call(&GetFunction { function, module, name }).expect("the kernel is there");
+    }
+    let memory = std::fs::File::from(client.chunk(0, 4 * MIB).expect("memory"));
+    client.write(MIB, &floats(1.0));
+    client.write(MIB + 4096, &floats(2.0));
+    let [flag, seen] = [0, 4096].map(|offset| client.address(offset));
+    launch(&mut client, 1, 1, &[flag, seen]);
+    for number in 0..STEP * STEPS {
+        // As in a step: c = a + b, with another c for each launch of it.
+        let at = number % STEP;
+        let to = client.address(2 * MIB + 1024 * u64::from(at));
+        let mut words = [client.address(MIB), client.address(MIB + 4096), to, 64];
+        change(number, &mut words);
+        launch(&mut client, 0, 1 + at % 5, &words);
+    }
+    memory.write_all_at(&5u32.to_le_bytes(), 0).expect("the word that ends the spinning");
+    client.synchronize(LEGACY);
+    client
+}
+
+#[test]
+fn real_kernels_compute_the_same_in_stretches() {
+    let mut server = Server::start_stretched(device::driver());
+    // The last step writes elsewhere.
+    let last = STEP * (STEPS - 1);
+    let mut client = add_on_device(&mut server, |number, words| {
+        if number >= last {
+            words[2] += 512;
+        }
+    });
+    assert_eq!(client.region.sticky_error(), Ok(()));
+    for at in 0..u64::from(STEP) {
+        let place = 2 * MIB + 1024 * at;
+        let sums = [client.read(place, 256), client.read(place + 512, 256)];
+        assert_eq!(sums, [floats(3.0), floats(3.0)], "{at}");
+    }
+    drop(client);
+    server.wait_for_clients(0);
+    assert!(server.log().contains(" launches went in "), "{}", server.log());
+}
+
+#[test]
+fn a_fault_in_a_stretch_names_its_kernel_as_ever() {
+    let driver = device::driver();
+    if driver.extension.is_none() {
+        return eprintln!("left out: the provider has no tenants");
+    }
+    let said = [false, true].map(|stretched| {
+        let mut server = match stretched {
+            true => Server::start_stretched(driver),
+            false => Server::start_on(driver),
+        };
+        let client = add_on_device(&mut server, |number, words| {
+            if number >= STEP * (STEPS - 1) {
+                words[2] += 64 * MIB;
+            }
+        });
+        assert_eq!(client.region.sticky_error(), Err(CudaError::ILLEGAL_ADDRESS));
+        drop(client);
+        server.wait_for_clients(0);
+        let log = server.log();
+        let fault = log.lines().find(|line| line.contains("vector_add")).expect("the fault");
+        let fault = fault.split_once("kernel").expect("what it was").1.to_owned();
+        (fault, log.contains(" launches went in "))
+    });
+    let [(fault, false), (fault_in_stretch, true)] = &said else { panic!("{said:?}") };
+    assert_eq!(fault, fault_in_stretch);
+}

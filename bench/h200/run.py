@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures one GPU shared by processes three ways, in one go, and writes JSON.
 
-    run.py DIST [--output FILE] [--part time-sliced|shared|servers] [--columns calls,launches,...]
+    run.py DIST [--output FILE] [--part time-sliced|shared|servers|stretches] [--columns calls,...]
 
 DIST is an installation, made by `cargo xtask dist --release`, perhaps on another machine: nothing
 is built here. The ways:
@@ -10,7 +10,11 @@ is built here. The ways:
     mps      NVIDIA's MPS, its daemon in a directory of its own, if it is installed
     openmps  daemon and server of DIST, with NVIDIA's driver as provider
 
-Every way runs the same programs: the samples of DIST and networks.py. It takes about twelve minutes,
+The part stretches runs ResNet-50 and BERT in 16 processes at servers of their own, in turns: under
+MPS, through openmps, and with OPENMPS_STRETCHES=on; with the servers' processor time a step. Two
+and a half minutes a round (--rounds).
+
+Every way runs the same programs: the samples of DIST and networks.py. Without that part it takes about twelve minutes,
 changes no setting of the GPU and leaves no process behind. A part takes less than six, and adds to
 what FILE has of the same machine and day; without one, all parts run. Every figure is written when
 it is there. `cargo xtask generate` makes docs/h200.md of it.
@@ -46,8 +50,9 @@ CALL_STARTS = 9
 # Servers of which each way that has servers starts so many, one after the other.
 RESTARTS = 5
 # Ways of a part, and whether it compares servers.
+ALL_PARTS = ["time-sliced", "shared", "servers"]
 PARTS = {"time-sliced": (["native"], False), "shared": (["mps", "openmps"], False),
-         "servers": (["mps", "openmps"], True)}
+         "servers": (["mps", "openmps"], True), "stretches": (["mps", "openmps", "stretches"], True)}
 # No process or group takes longer; what does has hung.
 GROUP_SECONDS_MAX = 90
 
@@ -90,7 +95,9 @@ class Way:
             self.environment["OPENMPS_LIB_DIR"] = str(self.dist / "lib/openmps")
             self.environment["OPENMPS_PROVIDER"] = os.environ.get("OPENMPS_PROVIDER", "vendor")
             program = vendor_control()
-            if self.name == "openmps":
+            if self.name == "stretches":
+                self.environment["OPENMPS_STRETCHES"] = "on"
+            if self.name != "mps":
                 program = str(self.dist / "bin/nvidia-cuda-mps-control")
                 library = self.environment["OPENMPS_LIB_DIR"]
                 path = os.environ.get("LD_LIBRARY_PATH", "")
@@ -102,6 +109,7 @@ class Way:
                 if control.exists() or daemon.poll() is not None:
                     break
                 time.sleep(0.05)
+            self.control = program
             try:
                 yield
             finally:
@@ -114,6 +122,17 @@ class Way:
                     daemon.wait(20)
                 logs = directory.glob("*.log")
                 self.log = "\n".join(path.read_text(errors="replace") for path in logs)
+
+    def server_seconds(self):
+        """Processor time of all servers so far."""
+        asked = subprocess.run([self.control], input="get_server_list\n", text=True,
+                               env=self.environment, capture_output=True, timeout=30).stdout
+        total = 0
+        for pid in re.findall(r"^\s*(\d+)\s*$", asked, re.M):
+            with contextlib.suppress(OSError):
+                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+                total += int(fields[11]) + int(fields[12])
+        return total / os.sysconf("SC_CLK_TCK")
 
     def start(self, command, **more):
         return subprocess.Popen([str(part) for part in command], env=self.environment,
@@ -310,6 +329,33 @@ def restarts(ways, dist):
             for way, figures in measured.items()}
 
 
+def stretches(ways, dist, rounds, count):
+    """What processes of a network do with one server after the other, in turns, and the processor time
+    of the server for a step, which has the warming up in it."""
+    measured = {way: {} for way in ways}
+    for _ in range(rounds):
+        for name in ways:
+            for network in ["resnet50", "bert"]:
+                way = Way(name, dist)
+                with way.running():
+                    way.start([way.samples / "vector_add"]).communicate()
+                    before = way.server_seconds()
+                    rates = [result[network] for result in run_networks(way, network, count)]
+                    spent = way.server_seconds() - before
+                per_s = sum(rate["per_s"] for rate in rates)
+                said = [line.split("}: ")[-1] for line in way.log.splitlines() if " launches went in " in line]
+                log(f"{name}: {network} of {count}: {per_s:.0f} a second, {spent:.1f} s of the server "
+                    f"{said[:2]} {way.failures[:1] or ''}")
+                if len(rates) == count:
+                    steps = per_s * NETWORK_SECONDS
+                    servers = measured[name].setdefault(f"{network}_{count}", [])
+                    servers.append({"per_s": per_s, "server_us_a_step": spent * 1e6 / steps,
+                                    "stretches": said})
+    return {way: {what: {"value": statistics.median(server["per_s"] for server in servers),
+                         "servers": servers} for what, servers in figures.items()}
+            for way, figures in measured.items()}
+
+
 COLUMNS = [first_kernel, calls, launches, spin, memory, networks]
 
 
@@ -365,6 +411,8 @@ def main():
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("h200.json"))
     parser.add_argument("--part", choices=PARTS)
+    parser.add_argument("--rounds", type=int, default=2, help="of the part stretches")
+    parser.add_argument("--processes", type=int, default=16, help="of the part stretches")
     parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
     arguments = parser.parse_args()
     dist = arguments.dist.resolve()
@@ -378,10 +426,15 @@ def main():
         arguments.output.write_text(json.dumps(results, indent=1) + "\n")
 
     columns = [c for c in COLUMNS if c.__name__ in arguments.columns.split(",")]
-    for ways, compares in [PARTS[arguments.part]] if arguments.part else PARTS.values():
+    for ways, compares in [PARTS[arguments.part]] if arguments.part else [PARTS[p] for p in ALL_PARTS]:
         if vendor_control() is None and "mps" in ways:
             log("NVIDIA's MPS is not installed")
             ways = [way for way in ways if way != "mps"]
+        if arguments.part == "stretches":
+            figures = stretches(ways, dist, arguments.rounds, arguments.processes)
+            for name, of in figures.items():
+                keep(name, "stretches", of)
+            continue
         if compares:
             for name, figures in restarts(ways, dist).items():
                 keep(name, "restarts", figures)

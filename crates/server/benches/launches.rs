@@ -9,9 +9,10 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+use channel::request::LaunchKernel;
 use server::device::Driver;
 use std::time::Instant;
-use support::{Client, LEGACY, Server, provider};
+use support::{Client, LEGACY, Server, function, provider};
 
 /// Processor time of the threads whose names begin so, ns, and how often they gave up a processor.
 fn spent(name: &str) -> (u64, u64) {
@@ -39,14 +40,30 @@ fn wait(client: &mut Client) {
     }
 }
 
+/// A launch of a sequence of 30.
+fn launch(client: &mut Client, number: u32) {
+    client.post(&LaunchKernel {
+        function: function(1),
+        stream: LEGACY,
+        grid: [1 + number % 30, 1, 1],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters: &[0; 4],
+    });
+}
+
 /// Has so many clients launch so often, `at_once` launches between two waits each.
-fn measure(clients: usize, launches: u32, at_once: u32) -> (f64, f64, f64) {
-    let table = provider::table_of_nothing();
-    let mut server = Server::start_on(Driver { table, extension: None });
+fn measure(clients: usize, launches: u32, at_once: u32, stretches: bool) -> (f64, f64, f64) {
+    let driver = Driver { table: provider::table_of_nothing(), extension: None };
+    let mut server = match stretches {
+        true => Server::start_stretched(driver),
+        false => Server::start_on(driver),
+    };
     let mut all: Vec<Client> = (0..clients).map(|_| server.connect()).collect();
     for client in &mut all {
         client.load();
-        (0..2048).for_each(|_| client.launch("note", LEGACY, &[0; 4]));
+        (0..2048).for_each(|number| launch(client, number));
         wait(client);
     }
     let (before, begin) = (spent("client "), Instant::now());
@@ -54,7 +71,7 @@ fn measure(clients: usize, launches: u32, at_once: u32) -> (f64, f64, f64) {
         for client in &mut all {
             scope.spawn(move || {
                 for _ in 0..launches / at_once {
-                    (0..at_once).for_each(|_| client.launch("note", LEGACY, &[0; 4]));
+                    (0..at_once).for_each(|number| launch(client, number));
                     wait(client);
                 }
             });
@@ -72,9 +89,12 @@ fn main() {
     println!("{:<40} {:>12} {:>10} {:>10}", "a launch", head[0], head[1], head[2]);
     for clients in [1, 4, 16] {
         for at_once in [1, 16, 256] {
-            let (ns, sleeps, all) = measure(clients, launches / clients as u32, at_once);
-            let name = format!("{clients} clients, {at_once} launches between waits");
-            println!("{name:<40} {ns:>12.0} {sleeps:>10.3} {all:>10.0}");
+            for (stretches, ending) in [(false, ""), (true, ", as graphs")] {
+                let launches = launches / clients as u32;
+                let (ns, sleeps, all) = measure(clients, launches, at_once, stretches);
+                let name = format!("{clients} clients, {at_once} between waits{ending}");
+                println!("{name:<40} {ns:>12.0} {sleeps:>10.3} {all:>10.0}");
+            }
         }
     }
 }

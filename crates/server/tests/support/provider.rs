@@ -807,7 +807,7 @@ pub fn table() -> &'static DriverTable {
     TABLE.get_or_init(|| unsafe { DriverTable::resolve(find) })
 }
 
-/// The provider's table, with a launch that does nothing: for what the server itself costs.
+/// The provider's table, with launches that do nothing: for what the server itself costs.
 pub fn table_of_nothing() -> &'static DriverTable {
     #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
     unsafe extern "C" fn launch(
@@ -825,9 +825,21 @@ pub fn table_of_nothing() -> &'static DriverTable {
     ) -> CUresult {
         Ok(())
     }
+    unsafe extern "C" fn launch_graph(_: CUgraphExec, _: CUstream) -> CUresult {
+        Ok(())
+    }
+    unsafe extern "C" fn set_node(
+        _: CUgraphExec,
+        _: CUgraphNode,
+        _: *const CUDA_KERNEL_NODE_PARAMS,
+    ) -> CUresult {
+        Ok(())
+    }
     static TABLE: OnceLock<DriverTable> = OnceLock::new();
     let with_launch = |name: &CStr| match name.to_bytes() {
         b"cuLaunchKernel" => Some(launch as *const c_void),
+        b"cuGraphLaunch" => Some(launch_graph as *const c_void),
+        b"cuGraphExecKernelNodeSetParams_v2" => Some(set_node as *const c_void),
         _ => find(name),
     };
     // SAFETY: as in `table`.

@@ -13,6 +13,7 @@ mod error;
 mod library;
 mod search;
 mod visible;
+mod whole;
 
 pub use choice::{Choice, Found};
 pub use error::ProviderError;

@@ -1,5 +1,6 @@
 //! A loaded provider.
 
+use crate::whole::cut_off;
 use crate::{MARKER, ProviderError};
 use cuda_api::DriverTable;
 use cuda_api::extension::Extension;
@@ -41,6 +42,9 @@ impl Provider {
             return Err(ProviderError::OwnClient { path: path.to_path_buf() });
         }
         let error = |reason: String| ProviderError::Open { path: path.to_path_buf(), reason };
+        if let Some((there, wanted)) = cut_off(path) {
+            return Err(error(format!("the file is cut off: {there} of {wanted} bytes are there")));
+        }
         let c_path = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| error("the path has a NUL byte".into()))?;
         // SAFETY: c_path is a C string. The library's initialisers run: it was chosen by the
@@ -123,6 +127,17 @@ mod tests {
         let result = Provider::open(Kind::Vendor, &path);
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(result, Err(ProviderError::OwnClient { .. })));
+    }
+
+    #[test]
+    fn a_library_that_was_cut_off_is_refused_and_not_mapped() {
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let path = std::env::temp_dir().join(format!("provider-half-{}", std::process::id()));
+        std::fs::write(&path, &own[..8000]).unwrap();
+        let result = Provider::open(Kind::Soft, &path);
+        std::fs::remove_file(&path).unwrap();
+        let Err(ProviderError::Open { reason, .. }) = result else { panic!("it was loaded") };
+        assert!(reason.starts_with("the file is cut off: "), "{reason}");
     }
 
     #[test]

@@ -140,7 +140,9 @@ fn about_clusters(
 ) -> Result<CountClusters, CudaError> {
     let config = config.get()?;
     let flags = launch_flags(&config)?;
-    let handle = client.state().function(client.function_here(function)?.0)?.0;
+    // Before the short lock is taken: it may load the library here.
+    let here = client.function_here(function)?;
+    let handle = client.state().function(here.0)?.0;
     Ok(CountClusters {
         function: wire_function(handle),
         grid_x: config.gridDimX,

@@ -126,6 +126,15 @@ pub struct Stream {
     pub bytes_out: u64,
     /// Bytes copied or filled on it.
     pub bytes_within: u64,
+    /// Blocks of kernels.
+    pub blocks: u64,
+    /// Threads of kernels.
+    pub threads: u64,
+    /// Device time of kernels, ns: estimated at their submission by what launches of their shapes took
+    /// before.
+    pub estimated_device_ns: u64,
+    /// Points that the program waited for, or may have.
+    pub waits: u64,
 }
 
 impl From<&StreamCounts> for Stream {
@@ -137,6 +146,10 @@ impl From<&StreamCounts> for Stream {
             bytes_in: s.bytes_in,
             bytes_out: s.bytes_out,
             bytes_within: s.bytes_within,
+            blocks: s.blocks,
+            threads: s.threads,
+            estimated_device_ns: s.device_ns,
+            waits: s.waits,
         }
     }
 }

@@ -136,6 +136,15 @@ fn counters_are_what_geometry_says() {
         .map(|s| (s.slot, s.kernels, s.copies, s.bytes_in + s.bytes_out + s.bytes_within))
         .collect();
     assert_eq!(streams, [(0, 30, 2, 8000), (1, 12, 1, 64), (u32::MAX, 0, 0, 0)]);
+    let streams: Vec<_> = parts.iter().flat_map(|part| &part.streams).copied().collect();
+    let grids: Vec<_> = streams.iter().map(|s| (s.blocks, s.threads)).collect();
+    assert_eq!(grids, [(120, 120 * 256), (37, 30 * 64 + 7 * 32), (0, 0)]);
+    let requests = status.counts;
+    assert_eq!(streams.iter().map(|s| s.waits).sum::<u64>(), requests.waits);
+    assert!(streams[..2].iter().all(|s| s.waits > 0), "{streams:?}");
+    assert_eq!(requests.streams, 2);
+    // A session sees that its work has ended when it looks, at the latest when it has nothing to do.
+    wait_until("nothing is in flight", || server.status().clients[0].counts.in_flight == 0);
     let work = status.work.expect("the device counts");
     let device_ns: u64 =
         parts.iter().flat_map(|part| &part.exact).map(|(_, row)| row.device_ns).sum();

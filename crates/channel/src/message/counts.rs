@@ -141,6 +141,14 @@ numbers! {
         pub bytes_out: u64,
         /// Bytes copied or filled on the device.
         pub bytes_within: u64,
+        /// Blocks of kernels.
+        pub blocks: u64,
+        /// Threads of kernels.
+        pub threads: u64,
+        /// Device time of kernels, ns: what launches of their shapes took before.
+        pub device_ns: u64,
+        /// Points that the program waits for, or may.
+        pub waits: u64,
     }
 }
 

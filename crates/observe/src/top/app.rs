@@ -243,7 +243,9 @@ impl App {
         self.message.clear();
         let last = self.shown().len().saturating_sub(1);
         match code {
-            KeyCode::Char('q') | KeyCode::Esc => self.wish = Some(Wish::Quit),
+            KeyCode::Char('q') => self.wish = Some(Wish::Quit),
+            // Pressed once too often it ends nothing.
+            KeyCode::Esc => self.filter.clear(),
             KeyCode::Down | KeyCode::Char('j') => self.chosen = (self.chosen + 1).min(last),
             KeyCode::Up => self.chosen = self.chosen.saturating_sub(1),
             KeyCode::Char('s') => {

@@ -271,12 +271,13 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
         "l          set its share of the SMs  tab    one device after the other",
         "x          end it, after asking      q      quit",
         "",
-        "GPU-UTIL is the time in which any kernel ran: one block on one SM makes it 100 %.",
-        "SM ACTIVITY is how many SMs had a block, OCCUP. how many warps were resident of those",
-        "that fit. SM SHARE is a client's part of the device's SMs over time, BUSY the time in",
-        "which a kernel of it ran, QUEUE its kernels that are submitted and not known to be done,",
-        "HELD the time for which its work was held back. ~ is estimated from a sample of launches.",
-        "Histories are of the last 12 looks; those of clients are drawn to the highest of them.",
+        "GPU-UTIL is the time in which any kernel ran: one block on one SM makes it",
+        "100 %. SM ACTIVITY is how many SMs had a block, OCCUP. how many warps were",
+        "resident of those that fit. SM SHARE is a client's part of the device's SMs",
+        "over time, BUSY the time in which a kernel of it ran, QUEUE its kernels that",
+        "are submitted and not known to be done, HELD the time for which its work was",
+        "held back. ~ is estimated from a sample of launches. Histories are of the",
+        "last 12 looks; those of clients are drawn to the highest of them.",
     ];
     frame.render_widget(Paragraph::new(lines.map(Line::raw).to_vec()), area);
 }

@@ -57,6 +57,25 @@ fn keys_sort_filter_and_choose_devices() {
 }
 
 #[test]
+fn help_fits_80_columns_and_escape_leaves_it_and_a_filter() {
+    let mut app = app();
+    press(&mut app, "h");
+    let help = frame_text(&app, (80, 24));
+    for end in
+        ["one block on one SM makes it", "HELD the time for which its work was", "highest of them."]
+    {
+        let found = help.lines().any(|line| line.trim_end().ends_with(end));
+        assert!(found, "{end}: {help}");
+    }
+    press(&mut app, "\x1b/program2\n\x1b\x1b");
+    let text = frame_text(&app, (80, 24));
+    assert!(text.contains("program1") && text.contains("program2"), "{text}");
+    assert_eq!(app.take_wish(), None, "escape ends nothing");
+    press(&mut app, "q");
+    assert_eq!(app.take_wish(), Some(Wish::Quit));
+}
+
+#[test]
 fn a_client_is_ended_only_after_asking() {
     let mut app = app();
     press(&mut app, "x");

@@ -20,13 +20,13 @@ use std::time::Duration;
 const WARP_LANES: u64 = 32;
 
 pub(super) fn submitted(counters: &SubmittedTotals) -> SubmittedCounts {
-    let SubmittedTotals { kernels, copies, bytes_in, bytes_out, bytes_within } = *counters;
+    let SubmittedTotals { kernels, copies, bytes_in, bytes_out, bytes_within, .. } = *counters;
     SubmittedCounts { kernels, copies, bytes_in, bytes_out, bytes_within }
 }
 
 pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
     ClientCounts {
-        waits: counters.waits.get(),
+        waits: counters.submitted().waits,
         in_flight: counters.in_flight.get(),
         throttled_ns: counters.throttled_ns.get(),
         limits_hit: counters.limits_hit.get(),
@@ -183,7 +183,19 @@ fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters) -> ShapeCounts {
 fn stream_counts(slot: u32, counters: &SubmittedTotals) -> StreamCounts {
     let SubmittedCounts { kernels, copies, bytes_in, bytes_out, bytes_within } =
         submitted(counters);
-    StreamCounts { slot, kernels, copies, bytes_in, bytes_out, bytes_within }
+    let SubmittedTotals { blocks, threads, device_ns, waits, .. } = *counters;
+    StreamCounts {
+        slot,
+        kernels,
+        copies,
+        bytes_in,
+        bytes_out,
+        bytes_within,
+        blocks,
+        threads,
+        device_ns,
+        waits,
+    }
 }
 
 /// A client's counts by kernel and stream.

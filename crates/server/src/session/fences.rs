@@ -73,7 +73,7 @@ impl Session {
         let word = self.completion_word(request.stream)?;
         self.requests_until_look = self.requests_until_look.min(self.requests_per_look());
         let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
-        self.link.counters.waits.add(1);
+        slot.counters.waits.add(1);
         slot.fence(word, request.value, self.place.shares_queues())
     }
 

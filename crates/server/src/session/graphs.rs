@@ -9,7 +9,9 @@ use super::boxes::Reach;
 use super::graph_pieces::{Node, Piece, Recording};
 use super::handles::Table;
 use super::memory::Memory;
-use super::meter::{GraphTally, KernelCounters, KernelMeter, Shape, ShapeCounters, Subject};
+use super::meter::{
+    GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
+};
 use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
@@ -331,7 +333,7 @@ impl Session {
             let free_sms = self.pass(ns)?;
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
             let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-            let Graph::Ready { pieces, uses, .. } = self.graphs.table.get_mut(word)? else {
+            let Graph::Ready { pieces, uses, tally, .. } = self.graphs.table.get_mut(word)? else {
                 return Err(CudaError::INVALID_HANDLE);
             };
             uses.check(&self.memory)?;
@@ -342,7 +344,10 @@ impl Session {
             piece.exec.place(&slot.stream)?;
             piece.exec.launch(&slot.stream)?;
             if self.meter.is_counting() {
-                slot.counters.launched(piece.kernels.into());
+                // Blocks and threads of all of it count with the first piece.
+                let all = if at == 0 { tally.each() } else { Launched::default() };
+                let kernels = piece.kernels.into();
+                slot.counters.launched(Launched { kernels, device_ns: ns, ..all });
             }
             self.gate.submitted(slot, piece.kernels, Some(ns))?;
             at += 1;
@@ -399,9 +404,9 @@ impl Session {
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
         if is_counting {
-            meter.submitted();
+            let device_ns = meter.submitted().device_ns;
             tally.launched();
-            slot.counters.launched(uses.kernels.into());
+            slot.counters.launched(Launched { device_ns, ..tally.each() });
         }
         self.gate.submitted(slot, uses.kernels, predicted_ns)?;
         if let Some(error) = unkept {

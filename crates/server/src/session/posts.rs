@@ -128,8 +128,7 @@ impl Session {
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
         if is_counting {
-            meter.submitted();
-            slot.counters.launched(1);
+            slot.counters.launched(meter.submitted());
         }
         slot.last_kernel = Some(request.function.0 as u64);
         self.gate.submitted(slot, 1, predicted_ns)
@@ -216,7 +215,7 @@ impl Session {
                 return Ok(());
             }
         };
-        self.link.counters.waits.add(1);
+        slot.counters.waits.add(1);
         slot.stream.call_host(self.callbacks.bell(index))
     }
 

@@ -25,3 +25,16 @@ impl Counter {
         self.0.load(Ordering::Relaxed)
     }
 }
+
+/// Launches that are counted for a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Launched {
+    /// Kernels.
+    pub kernels: u64,
+    /// Their blocks.
+    pub blocks: u64,
+    /// Their threads.
+    pub threads: u64,
+    /// What they should take on the device, ns; 0 if that is not known.
+    pub device_ns: u64,
+}

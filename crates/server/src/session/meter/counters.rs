@@ -2,7 +2,7 @@
 //!
 //! All count from the client's start and never fall, but for what is said to be a state.
 
-use super::counter::Counter;
+use super::counter::{Counter, Launched};
 use super::kernels::{KernelCounters, Shape, ShapeCounters};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -27,6 +27,14 @@ pub struct Submitted {
     pub bytes_out: Counter,
     /// Bytes copied or filled on the device.
     pub bytes_within: Counter,
+    /// Blocks of kernels.
+    pub blocks: Counter,
+    /// Threads of kernels.
+    pub threads: Counter,
+    /// Device time of kernels, ns: what launches of their shapes were seen to take before.
+    pub device_ns: Counter,
+    /// Fences and notifications: points that the program waits for, or may.
+    pub waits: Counter,
 }
 
 /// What was submitted, as it was read at one time.
@@ -42,6 +50,14 @@ pub struct SubmittedTotals {
     pub bytes_out: u64,
     /// Bytes copied or filled on the device.
     pub bytes_within: u64,
+    /// Blocks of kernels.
+    pub blocks: u64,
+    /// Threads of kernels.
+    pub threads: u64,
+    /// Device time of kernels, ns, estimated at their submission.
+    pub device_ns: u64,
+    /// Points that the program waits for, or may.
+    pub waits: u64,
 }
 
 impl Submitted {
@@ -53,6 +69,10 @@ impl Submitted {
             bytes_in: self.bytes_in.get(),
             bytes_out: self.bytes_out.get(),
             bytes_within: self.bytes_within.get(),
+            blocks: self.blocks.get(),
+            threads: self.threads.get(),
+            device_ns: self.device_ns.get(),
+            waits: self.waits.get(),
         }
     }
 }
@@ -64,6 +84,10 @@ impl SubmittedTotals {
         self.bytes_in += more.bytes_in;
         self.bytes_out += more.bytes_out;
         self.bytes_within += more.bytes_within;
+        self.blocks += more.blocks;
+        self.threads += more.threads;
+        self.device_ns += more.device_ns;
+        self.waits += more.waits;
     }
 }
 
@@ -81,8 +105,6 @@ pub enum Direction {
 /// All of one client.
 #[derive(Default)]
 pub struct ClientCounters {
-    /// Fences and notifications: points that the program waits for, or may.
-    pub waits: Counter,
     /// Kernels that are submitted and not known to be done: a state.
     pub in_flight: Counter,
     /// Time for which the session has held work back, ns.
@@ -189,7 +211,11 @@ impl Submitted {
 
     /// Kernels were submitted.
     #[inline]
-    pub fn launched(&self, kernels: u64) {
+    pub fn launched(&self, launched: Launched) {
+        let Launched { kernels, blocks, threads, device_ns } = launched;
         self.kernels.add(kernels);
+        self.blocks.add(blocks);
+        self.threads.add(threads);
+        self.device_ns.add(device_ns);
     }
 }

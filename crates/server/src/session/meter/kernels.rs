@@ -3,7 +3,7 @@
 //! A launch costs a comparison with the last launch's shape and one count. Blocks and threads follow
 //! from the shape. A sample of launches is timed ([`super::sampler`]).
 
-use super::counter::Counter;
+use super::counter::{Counter, Launched};
 use crate::device::{Function, LaunchShape};
 use cuda_api::DriverTable;
 use cuda_api::constants::function_attribute;
@@ -67,6 +67,11 @@ impl Shape {
         self.grid.iter().map(|extent| u64::from(*extent)).fold(1, u64::saturating_mul)
     }
 
+    /// Threads of the grid.
+    pub fn threads(&self) -> u64 {
+        self.blocks().saturating_mul(self.threads_a_block())
+    }
+
     /// Threads of a block.
     pub fn threads_a_block(&self) -> u64 {
         self.block.iter().map(|extent| u64::from(*extent)).fold(1, u64::saturating_mul)
@@ -111,6 +116,7 @@ impl InGraph {
 pub struct GraphTally {
     launches: Arc<Counter>,
     shapes: Vec<Arc<ShapeCounters>>,
+    each: Launched,
 }
 
 impl GraphTally {
@@ -126,13 +132,21 @@ impl GraphTally {
             shape.graphs().now.push(InGraph { graph: launches.clone(), times });
             shapes.push(shape.clone());
         }
-        Self { launches, shapes }
+        let sum = |of: fn(&Shape) -> u64| kernels.iter().map(|kernel| of(&kernel.shape)).sum();
+        let (blocks, threads) = (sum(Shape::blocks), sum(Shape::threads));
+        let each = Launched { kernels: kernels.len() as u64, blocks, threads, device_ns: 0 };
+        Self { launches, shapes, each }
     }
 
     /// The graph was launched.
     #[inline]
     pub fn launched(&self) {
         self.launches.add(1);
+    }
+
+    /// What one launch of it is, but for its time.
+    pub fn each(&self) -> Launched {
+        self.each
     }
 }
 
@@ -178,7 +192,7 @@ pub struct ShapeCounters {
     /// Samples that came to an idle stream, and the shortest of their times, ns.
     rough: Counter,
     rough_min_ns: Counter,
-    /// A moving mean of clean samples, ns.
+    /// A moving mean of clean samples, ns; before the first one the shortest of the others.
     recent_ns: Counter,
 }
 
@@ -210,7 +224,7 @@ impl ShapeCounters {
     pub fn threads(&self) -> u64 {
         match self.shape == Shape::default() {
             true => self.other_threads.get(),
-            false => self.blocks().saturating_mul(self.shape.threads_a_block()),
+            false => self.all_launches().saturating_mul(self.shape.threads()),
         }
     }
 
@@ -266,6 +280,9 @@ impl ShapeCounters {
                 _ => self.rough_min_ns.get().min(device_ns),
             };
             self.rough_min_ns.set(shortest);
+            if self.clean.get() == 0 {
+                self.recent_ns.set(shortest);
+            }
             return self.rough.add(1);
         }
         let before = self.clean.get().min(SAMPLES_REMEMBERED - 1);
@@ -347,6 +364,9 @@ impl KernelCounters {
 /// One shape, as the session counts it.
 struct ShapeMeter {
     shape: Shape,
+    /// Of a launch.
+    blocks: u64,
+    threads: u64,
     counters: Arc<ShapeCounters>,
     /// The counters are those of all shapes that are not told apart.
     is_other: bool,
@@ -409,7 +429,8 @@ impl KernelMeter {
         }
         let counters = self.kernel.shape(shape, blocks_per_sm);
         let is_other = counters.shape != shape;
-        let meter = ShapeMeter { shape, counters, is_other };
+        let (blocks, threads) = (shape.blocks(), shape.threads());
+        let meter = ShapeMeter { shape, blocks, threads, counters, is_other };
         if self.shapes.len() <= SHAPES_MAX {
             self.shapes.push(meter);
         } else {
@@ -438,16 +459,18 @@ impl KernelMeter {
         &self.shapes[at].counters
     }
 
-    /// The launch of [`KernelMeter::before`] was submitted.
+    /// The launch of [`KernelMeter::before`] was submitted: what its stream counts.
     #[inline]
-    pub fn submitted(&mut self) {
-        let Some(meter) = self.shapes.get(self.last) else { return };
+    pub fn submitted(&mut self) -> Launched {
+        let Some(meter) = self.shapes.get(self.last) else { return Launched::default() };
+        let &ShapeMeter { blocks, threads, .. } = meter;
         meter.counters.launches.add(1);
         if meter.is_other {
-            let blocks = meter.shape.blocks();
             meter.counters.other_blocks.add(blocks);
-            meter.counters.other_threads.add(blocks.saturating_mul(meter.shape.threads_a_block()));
+            meter.counters.other_threads.add(threads);
         }
+        let device_ns = meter.counters.recent_ns.get();
+        Launched { kernels: 1, blocks, threads, device_ns }
     }
 }
 

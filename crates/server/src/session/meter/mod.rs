@@ -10,6 +10,7 @@ mod recorder;
 mod sampler;
 mod tracing;
 
+pub use counter::Launched;
 pub use counters::{ClientCounters, Direction, Submitted, SubmittedTotals};
 pub use kernels::{GraphTally, KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters};
 pub use recorder::Subject;

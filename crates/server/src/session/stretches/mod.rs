@@ -336,11 +336,10 @@ impl Session {
                 // It is there as long as the chain; and what was submitted is not submitted again.
                 if let Ok(loaded) = self.modules.loaded_mut(node.function) {
                     loaded.meter.before(table, &loaded.function, &node.shape);
-                    loaded.meter.submitted();
+                    slot.counters.launched(loaded.meter.submitted());
                 }
                 predicted_ns += node.counters.prediction().map_or(0, |known| known.device_ns);
             }
-            slot.counters.launched(count.into());
         }
         slot.last_kernel = nodes.last().map(|node| node.function);
         if !self.place.shares_queues() {

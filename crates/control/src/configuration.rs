@@ -10,6 +10,13 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toml::{Spanned, Value};
 
+/// What answers a wish for locality domains.
+pub(crate) const LOCALITY_DOMAINS: &str =
+    "locality domains are not supported: devices are served whole";
+/// What answers a wish for a server whose clients have contexts of their own.
+pub(crate) const CONTEXT_SHARE: &str =
+    "context-share cannot be disabled: a server holds one context for all of its clients";
+
 /// The version of the file's form.
 const SCHEMA: &str = "1.0";
 
@@ -173,7 +180,7 @@ fn configuration(file: File) -> Result<Configuration, Mistake> {
     }
     if let Some(share) = file.features.context_share {
         if let Some(enabled) = share.enabled.filter(|enabled| !enabled.get_ref()) {
-            return Err(Mistake(enabled.span(), super::command::CONTEXT_SHARE.to_owned()));
+            return Err(Mistake(enabled.span(), CONTEXT_SHARE.to_owned()));
         }
         if let Some(socket) = share.default_socket {
             let on = matches!(socket.get_ref().as_str(), Some("on"))
@@ -211,7 +218,7 @@ fn server(name: String, table: Spanned<ServerTable>) -> Result<ServerConfigurati
         read.uid = Some(number.ok_or_else(wrong)?);
     }
     if let Some(domains) = table.locality_domains.filter(|domains| *domains.get_ref()) {
-        return Err(Mistake(domains.span(), super::command::LOCALITY_DOMAINS.to_owned()));
+        return Err(Mistake(domains.span(), LOCALITY_DOMAINS.to_owned()));
     }
     let own = [table.pinned_memory_limit, table.active_thread_percentage, table.client_priority];
     let mut default = limits(own)?;

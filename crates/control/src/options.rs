@@ -3,8 +3,6 @@
 
 use crate::BINARY_VERSION;
 use crate::access::{Access, AllowError, Allowed};
-use crate::command;
-use crate::daemon::DETACH;
 use cuda_api::settings::{Percentage, Refused, parse_cpus};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -42,6 +40,8 @@ pub enum Action {
 
 /// Not for people: the daemon that takes another one's place finds what that knew in this descriptor.
 pub(crate) const TAKE_OVER: &str = "--take-over";
+/// Not for people: the process that becomes the daemon in the background is given it.
+pub(crate) const DETACH: &str = "--detach";
 /// Not for people: has a program print which handover it understands.
 pub(crate) const HANDOVER: &str = "--handover-version";
 
@@ -479,8 +479,8 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
     }
 }
 
-/// What `--help` prints.
-pub fn help() -> String {
+/// What `--help` prints. `commands` and `commands_v3` are the lists of a daemon's commands.
+pub fn help(commands: &str, commands_v3: &str) -> String {
     let mut text = String::from(
         "Usage: nvidia-cuda-mps-control [options] [command]\n\
          Starts the control daemon of openmps, or sends commands to it. Without a command, reads\n\
@@ -491,9 +491,9 @@ pub fn help() -> String {
         let _ = writeln!(text, "  {:28} {}", row.shown, row.help);
     }
     text.push_str("\nCommands:\n");
-    text.push_str(&command::help());
+    text.push_str(commands);
     text.push_str("\nCommands of a daemon with -p 3, besides:\n");
-    text.push_str(&command::v3::help());
+    text.push_str(commands_v3);
     text.push_str(
         "\nEnvironment:\n  \
          CUDA_MPS_PIPE_DIRECTORY      Directory of the daemon's sockets (default /tmp/nvidia-mps)\n  \
@@ -520,6 +520,7 @@ pub fn version() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command;
 
     fn read(text: &str) -> Result<Action, OptionError> {
         parse(text.split_whitespace().map(str::to_owned))
@@ -591,7 +592,7 @@ mod tests {
 
     #[test]
     fn help_lists_every_option_and_command() {
-        let text = help();
+        let text = help(&command::help(), &command::v3::help());
         for row in OPTIONS.iter().filter(|row| !row.shown.is_empty()) {
             assert!(text.contains(row.shown));
         }

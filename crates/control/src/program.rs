@@ -1,6 +1,6 @@
 //! `nvidia-cuda-mps-control` from its arguments to its exit status.
 
-use crate::command::connection;
+use crate::command::{self, connection};
 use crate::daemon::{self, Programs, StartError};
 use crate::directory::PipeDirectory;
 use crate::options::{self, Action, DaemonOptions};
@@ -25,7 +25,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
         options.notes.iter().for_each(|note| complain(format_args!("{PROGRAM}: {note}")));
     }
     match action {
-        Action::Help => print(&options::help()),
+        Action::Help => print(&options::help(&command::help(), &command::v3::help())),
         Action::Version => print(&options::version()),
         Action::HandoverVersion => print(&format!("{}\n", daemon::HANDOVER_VERSION)),
         Action::Daemon(options) => match with_protocol(options) {

@@ -6,7 +6,7 @@ use super::copy3d;
 use crate::boundary::{In, Out};
 use crate::graph::backend::graphs;
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use channel::request::{ArrayRequirements, MemoryRequirements, MipmappedRequirements};
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::memory_type;

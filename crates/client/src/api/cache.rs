@@ -5,8 +5,8 @@
 use crate::program::Client;
 use crate::program::forwarded::{Travels, Words};
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
 use crate::program::submission::wire_function;
+use crate::stream::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::handle::Handle;
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUkernel, CUresult, CudaError, number};

@@ -7,7 +7,7 @@ use super::peer_copy::Elsewhere;
 use crate::boundary::In;
 use crate::program::copy3d::Resolved;
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream};
 use graph::{CopyNode, NodeKind};
 

@@ -3,7 +3,7 @@
 use crate::boundary::FromProgram;
 use crate::graph::backend::ClientGraphs;
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use core::ffi::{c_char, c_uint, c_void};
 use cuda_api::*;
 

@@ -9,8 +9,8 @@ use crate::program::launch::{
     Geometry, Launch, check_cooperative, check_flags, events_of, launch_flags,
 };
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
 use crate::program::submission::wire_function;
+use crate::stream::DefaultStream;
 use channel::request::{CountClusters, LAUNCH_COOPERATIVE, LargestCluster};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::launch_attribute;

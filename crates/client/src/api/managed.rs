@@ -9,7 +9,7 @@ use crate::memory::address::Place;
 use crate::memory::{HostKind, HostTag};
 use crate::program::Client;
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::advice::location_of;
 use cuda_api::constants::attach_flags;

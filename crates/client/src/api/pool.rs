@@ -5,7 +5,7 @@ use crate::graph::backend::ClientGraphs;
 use crate::handles::device_of_word;
 use crate::memory::pools::{Sharing, default_pool};
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use channel::pool_file;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::vmm;

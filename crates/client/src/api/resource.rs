@@ -8,7 +8,7 @@ use crate::context::affinity::SM_COUNT;
 use crate::context::current;
 use crate::program::attributes::attribute_of;
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use channel::message::Device;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::attributes as attribute;

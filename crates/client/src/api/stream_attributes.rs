@@ -4,7 +4,7 @@
 use crate::boundary::{In, Out};
 use crate::program::Client;
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::handle::Handle;
 use cuda_api::{CUlaunchAttributeValue, CUresult, CUstream};

@@ -4,7 +4,7 @@
 use crate::boundary::Out;
 use crate::program::mem_ops::{check_mem_ops, post_mem_ops};
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::constants::mem_op;
 use cuda_api::{CUdeviceptr, CUresult, CUstream, CUstreamBatchMemOpParams, CudaError};

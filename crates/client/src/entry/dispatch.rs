@@ -11,7 +11,7 @@ use crate::boundary::{FromProgram, guard};
 use crate::program::SERVER_GONE;
 use crate::program::forwarded::generic;
 use crate::program::mode;
-use crate::program::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::*;
 

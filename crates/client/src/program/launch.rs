@@ -1,16 +1,18 @@
 //! Checks of launches: against the device's and the function's limits, and what attributes ask for.
 
 use super::Client;
+use super::launch_check::check;
 use super::occupancy::blocks_per_sm;
-use super::streams::DefaultStream;
-use super::submission::Function;
+
+pub(crate) use super::launch_check::{Geometry, Launch};
+
 use crate::boundary::Out;
 use channel::request::{
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, cluster_flags, cluster_of,
 };
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
-use cuda_api::constants::{function_attribute, launch_attribute};
+use cuda_api::constants::launch_attribute;
 use cuda_api::{
     CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig,
     CUresult, CUstream, CudaError,
@@ -18,37 +20,6 @@ use cuda_api::{
 
 /// Largest number of launch attributes read: there are 17 kinds.
 const ATTRIBUTES_MAX: usize = 64;
-
-/// What a launch asks for.
-pub(crate) struct Geometry {
-    pub(crate) grid: [c_uint; 3],
-    pub(crate) block: [c_uint; 3],
-    pub(crate) shared_bytes: c_uint,
-}
-
-impl Geometry {
-    /// Of a configuration.
-    pub(crate) fn of(config: &CUlaunchConfig) -> Self {
-        Self {
-            grid: [config.gridDimX, config.gridDimY, config.gridDimZ],
-            block: [config.blockDimX, config.blockDimY, config.blockDimZ],
-            shared_bytes: config.sharedMemBytes,
-        }
-    }
-}
-
-/// A kernel's launch as a program asks for it.
-pub(crate) struct Launch<'g> {
-    pub(crate) function: CUfunction,
-    pub(crate) geometry: &'g Geometry,
-    pub(crate) stream: CUstream,
-    /// What stream NULL stands for.
-    pub(crate) default: DefaultStream,
-    /// See [`LaunchKernel`](channel::request::LaunchKernel).
-    pub(crate) flags: u32,
-    pub(crate) kernel_params: Out<*mut c_void>,
-    pub(crate) extra: Out<*mut c_void>,
-}
 
 impl Client {
     /// Launches a kernel: from here each folder below is entered once, and none calls back.
@@ -67,43 +38,6 @@ impl Client {
     }
 }
 
-/// Checks a launch against the device's and the function's limits, as a driver does before it
-/// accepts one.
-#[inline]
-pub(super) fn check(client: &Client, function: &Function, geometry: &Geometry) -> CUresult {
-    let device = client.description();
-    let limit = |number: u32| device.attributes[number as usize] as c_uint;
-    let own = |number: u32| function.attributes[number as usize];
-    let limits = [
-        (geometry.grid[0], attribute::MAX_GRID_DIM_X),
-        (geometry.grid[1], attribute::MAX_GRID_DIM_Y),
-        (geometry.grid[2], attribute::MAX_GRID_DIM_Z),
-        (geometry.block[0], attribute::MAX_BLOCK_DIM_X),
-        (geometry.block[1], attribute::MAX_BLOCK_DIM_Y),
-        (geometry.block[2], attribute::MAX_BLOCK_DIM_Z),
-    ];
-    if limits.into_iter().any(|(value, number)| value == 0 || value > limit(number)) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    let threads = geometry.block.iter().map(|n| u64::from(*n)).product::<u64>();
-    if threads > u64::from(limit(attribute::MAX_THREADS_PER_BLOCK)) {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    if threads > own(function_attribute::MAX_THREADS_PER_BLOCK).max(0) as u64 {
-        // Either registers are short or the program itself said that fewer are the most.
-        let registers = threads * own(function_attribute::NUM_REGS).max(0) as u64;
-        return Err(match registers > u64::from(limit(attribute::MAX_REGISTERS_PER_BLOCK)) {
-            true => CudaError::LAUNCH_OUT_OF_RESOURCES,
-            false => CudaError::INVALID_VALUE,
-        });
-    }
-    let shared_max = own(function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES).max(0) as c_uint;
-    match geometry.shared_bytes <= shared_max {
-        true => Ok(()),
-        false => Err(CudaError::INVALID_VALUE),
-    }
-}
-
 /// All blocks of a cooperative launch must be resident at once. CUDA_ERROR_NOT_SUPPORTED if the
 /// device has no such launches, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE if there is no room.
 pub(crate) fn check_cooperative(
@@ -115,7 +49,7 @@ pub(crate) fn check_cooperative(
     if device.attributes[attribute::COOPERATIVE_LAUNCH as usize] == 0 {
         return Err(CudaError::NOT_SUPPORTED);
     }
-    check(client, client.state().function(function.0)?.1, geometry)?;
+    check(client, &client.state().function(function.0)?.1.attributes, geometry)?;
     let threads = geometry.block.iter().product::<c_uint>() as c_int;
     let shared = geometry.shared_bytes as usize;
     let fitting = blocks_per_sm(client, function, threads, shared, 0)?;
@@ -166,7 +100,7 @@ pub(crate) fn check_launch(
     config: &CUlaunchConfig,
 ) -> CUresult {
     let (flags, geometry) = (launch_flags(config)?, Geometry::of(config));
-    check(client, client.state().function(function.0)?.1, &geometry)?;
+    check(client, &client.state().function(function.0)?.1.attributes, &geometry)?;
     check_flags(client, function, &geometry, flags)
 }
 

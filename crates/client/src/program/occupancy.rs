@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::forwarded::{Travels, Words};
-use super::streams::DefaultStream;
+use crate::stream::DefaultStream;
 use core::ffi::{c_int, c_uint};
 use cuda_api::{CUfunction, CudaError, number};
 

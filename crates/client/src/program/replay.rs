@@ -5,6 +5,7 @@ use super::submission::{Event, Submission, function_handle, wire_event, wire_str
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::replay::effects::{self, Effects, Provenance};
+use crate::replay::policy;
 use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
 use channel::request::{
@@ -14,22 +15,11 @@ use channel::request::{
 };
 use core::ops::Range;
 use cuda_api::constants::{event_flags, stream_flags};
-use cuda_api::environment::OPENMPS_REPLAY;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, number};
-use recovery::{Access, Again, InFlight, Mark, Policy, Posted};
+use recovery::{Access, Again, InFlight, Mark, Posted};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::OnceLock;
-
-/// What OPENMPS_REPLAY says.
-pub(crate) fn policy() -> Policy {
-    static POLICY: OnceLock<Policy> = OnceLock::new();
-    *POLICY.get_or_init(|| {
-        let text = std::env::var(OPENMPS_REPLAY).ok();
-        text.and_then(|text| Policy::parse(&text)).unwrap_or_default()
-    })
-}
 
 /// What became of work in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

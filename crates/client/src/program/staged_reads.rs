@@ -2,7 +2,7 @@
 //! this thread empties another.
 
 use super::Client;
-use super::transfer::{Extent, HostRows, NOTHING};
+use super::rows::{Extent, HostRows, NOTHING};
 use crate::connection::SERVER_GONE;
 use channel::region::{Caching, Region};
 use channel::request::Request;

@@ -10,6 +10,7 @@ use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::mode;
 use crate::program::submission::{wire_event, wire_stream};
+use crate::stream::DefaultStream;
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::message::DEVICES_MAX;
 use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify, WaitEvent};
@@ -21,15 +22,6 @@ use cuda_api::handle::Handle;
 use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUstream, CudaError};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-
-/// What stream NULL stands for: functions come in two versions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DefaultStream {
-    /// The legacy default stream, which is one for the process.
-    Legacy,
-    /// The calling thread's own.
-    PerThread,
-}
 
 /// Told of each stream that the program destroys, before it is gone.
 static STREAM_ENDS: OnceLock<fn(u64)> = OnceLock::new();

@@ -5,8 +5,7 @@
 //! takes no other one.
 
 use super::Client;
-use super::launch::{Launch, check};
-use super::replay;
+use super::launch_check::{Launch, check};
 use crate::handles::Table;
 use recovery::{Journal, Mark, Policy};
 
@@ -198,7 +197,7 @@ fn journal_is_due(
             .map_err(|error| push_error(error, connection))?;
         streams.fenced(mark);
     }
-    let keeps_waited = replay::policy() == Policy::Always;
+    let keeps_waited = crate::replay::policy() == Policy::Always;
     let waited = streams.waited_values();
     let was_waited_for =
         |mark: Mark| waited.get(mark.slot as usize).is_some_and(|value| *value >= mark.value);
@@ -291,7 +290,7 @@ impl Submission {
             None => self.streams.lookup(launch.stream)?,
         };
         let geometry = launch.geometry;
-        check(client, function, geometry)?;
+        check(client, &function.attributes, geometry)?;
         let bytes = function.layout.fill(launch.kernel_params, launch.extra, &mut self.params)?;
         if self.journal.is_due(self.ring.head()) {
             journal_is_due(&mut self.ring, &mut self.journal, &mut self.streams, self.connection)?;

@@ -6,6 +6,7 @@
 
 use super::Client;
 use super::copy3d::{End, Rows};
+use super::rows::{Extent, HostRows, NOTHING};
 use super::staged_reads::Arrivals;
 use super::submission::wire_stream;
 use crate::connection::{Connection, SERVER_GONE};
@@ -21,23 +22,6 @@ use std::time::Duration;
 
 /// How long to wait for another thread that is just copying into the oldest slice.
 const OTHER_THREAD_PERIOD: Duration = Duration::from_micros(50);
-/// Stands for an operation that has passed: no operation has that number.
-pub(super) const NOTHING: u64 = 0;
-
-/// Rows of bytes at regular distances in this process' memory.
-#[derive(Clone, Copy)]
-pub(crate) struct HostRows {
-    pub(crate) address: u64,
-    pub(crate) pitch: u64,
-}
-
-/// What is copied: `height` rows of `width` bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) width: u64,
-    pub(crate) height: u64,
-}
-
 impl Client {
     /// A slice of staging; waits for room.
     /// Only for a thread that holds no slice: two that hold some would wait for each other.

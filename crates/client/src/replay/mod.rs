@@ -5,3 +5,16 @@
 
 pub(crate) mod effects;
 pub(crate) mod variables;
+
+use cuda_api::environment::OPENMPS_REPLAY;
+use recovery::Policy;
+use std::sync::OnceLock;
+
+/// What OPENMPS_REPLAY says.
+pub(crate) fn policy() -> Policy {
+    static POLICY: OnceLock<Policy> = OnceLock::new();
+    *POLICY.get_or_init(|| {
+        let text = std::env::var(OPENMPS_REPLAY).ok();
+        text.and_then(|text| Policy::parse(&text)).unwrap_or_default()
+    })
+}

@@ -2,7 +2,7 @@
 
 use super::{out, session, watched};
 use crate::api::*;
-use crate::program::streams::DefaultStream::{Legacy, PerThread};
+use crate::stream::DefaultStream::{Legacy, PerThread};
 use channel::request::MemoryInfo;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
 use cuda_api::constants::device_resource::SM;

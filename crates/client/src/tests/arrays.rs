@@ -4,7 +4,7 @@ use super::server::OBJECT;
 use super::{input, out, session, watched};
 use crate::api::*;
 use crate::boundary::In;
-use crate::program::streams::DefaultStream::Legacy;
+use crate::stream::DefaultStream::Legacy;
 use cuda_api::constants::{array_format, resource_type};
 use cuda_api::*;
 

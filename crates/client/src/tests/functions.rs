@@ -3,7 +3,7 @@
 use super::{input, out, server, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
-use crate::program::streams::DefaultStream::{Legacy, PerThread};
+use crate::stream::DefaultStream::{Legacy, PerThread};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{event_flags, jit_option, pointer_attribute, stream_flags};
 use cuda_api::*;

@@ -3,7 +3,7 @@
 use super::{input, out, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
-use crate::program::streams::DefaultStream::Legacy;
+use crate::stream::DefaultStream::Legacy;
 use channel::request::MemoryInfo;
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM};
 use cuda_api::constants::stream_flags;

@@ -15,13 +15,6 @@ pub(crate) mod v3;
 use crate::daemon::Daemon;
 use std::fmt::Write;
 
-/// What answers a wish for locality domains.
-pub(crate) const LOCALITY_DOMAINS: &str =
-    "locality domains are not supported: devices are served whole";
-/// What answers a wish for a server whose clients have contexts of their own.
-pub(crate) const CONTEXT_SHARE: &str =
-    "context-share cannot be disabled: a server holds one context for all of its clients";
-
 /// Bytes of the longest command line that is read. The longest real one has two UUIDs.
 pub const COMMAND_BYTES_MAX: usize = 4096;
 

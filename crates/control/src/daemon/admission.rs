@@ -1,10 +1,11 @@
 //! Connections from their first word on: a client goes to its server, a shell to a thread of its
 //! own, anything else out.
 
-use super::devices::Asking;
-use super::lifecycle::LaunchError;
+use super::endpoints::Chosen;
+use super::inventory::Asking;
+use super::launch_error::{LaunchError, WAITING_MAX};
 use super::protocol::{self, Socket};
-use super::state::{Chosen, ClientEnd, State, WAITING_MAX, WaitingClient};
+use super::state::{ClientEnd, State, WaitingClient};
 use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
 use crate::partitions::NO_PARTITION;

@@ -5,7 +5,8 @@
 
 use super::Daemon;
 use super::admission::Door;
-use super::lifecycle::LaunchError;
+use super::inventory::Asking;
+use super::launch_error::{LaunchError, WAITING_MAX};
 use super::protocol::{self, Socket};
 use super::state::State;
 use channel::message::{Devices, Message};
@@ -17,47 +18,6 @@ use std::os::fd::OwnedFd;
 use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// What is known of the devices.
-#[derive(Default)]
-pub(super) struct Inventory {
-    devices: Option<Arc<Devices>>,
-    /// The process that finds out, readable when it has ended.
-    asked: Option<Arc<OwnedFd>>,
-    /// Why the last one did not.
-    failures: Option<Failures>,
-    /// Clients that wait for the answer.
-    pub waiting: Vec<Asking>,
-}
-
-/// A client that wants to know the devices.
-pub(super) struct Asking {
-    pub pid: u32,
-    pub uid: u32,
-    /// Number of the named server whose devices it wants to know; 0: none's.
-    pub named: u32,
-    pub socket: Socket,
-}
-
-impl Inventory {
-    /// The devices, if they are known.
-    pub fn devices(&self) -> Option<&Arc<Devices>> {
-        self.devices.as_ref()
-    }
-
-    /// A process is finding out.
-    pub fn is_asked(&self) -> bool {
-        self.asked.is_some()
-    }
-
-    /// Ends the process that finds out.
-    pub fn stop(&self) {
-        if let Some(process) = &self.asked {
-            // One that has ended needs no end.
-            let _ = rustix::process::pidfd_send_signal(process, rustix::process::Signal::KILL);
-        }
-    }
-}
 
 impl State {
     /// The UUID of the device that a client of a named server (0: of none) names, or of the first one.
@@ -131,7 +91,7 @@ impl Daemon {
         ours.set_receive_timeout(Some(Duration::from_secs(READY_S_MAX)))?;
         let mut command = self.server_command(&theirs)?;
         let child = command.arg(super::DESCRIBE).spawn()?;
-        let exit = super::lifecycle::pidfd(child.id())?;
+        let exit = super::server_process::pidfd(child.id())?;
         Ok((child, ours, exit))
     }
 
@@ -162,7 +122,9 @@ impl Daemon {
                     (Ok((Message::Failed(reason), _)), _) => reason,
                     (Err(ReceiveError::TimedOut), _) => format!("no answer after {READY_S_MAX} s"),
                     (Ok((other, _)), _) => format!("unexpected {}", other.name()),
-                    (Err(ReceiveError::Closed), Ok(status)) => super::lifecycle::ending(status),
+                    (Err(ReceiveError::Closed), Ok(status)) => {
+                        super::server_process::ending(status)
+                    }
                     (Err(error), _) => error.to_string(),
                 };
                 self.logs.control.control(format!("The devices cannot be described: {reason}"));
@@ -192,7 +154,7 @@ impl Daemon {
         });
         match may {
             Err(error) => self.refuse_one(asking.pid, asking.uid, &asking.socket, &error),
-            Ok(()) if state.inventory.waiting.len() >= super::state::WAITING_MAX => {
+            Ok(()) if state.inventory.waiting.len() >= WAITING_MAX => {
                 let error = LaunchError::Crowded;
                 protocol::refuse(&asking.socket, error.result(), error.to_string());
             }

@@ -1,7 +1,5 @@
 //! Sockets and logs of named servers: `<server>/control`, `<server>/<namespace>/control`, `<server>/log`.
 
-use super::start::{MODES, listen};
-use super::state::Chosen;
 use crate::directory::make_fifo;
 use crate::error::DirectoryError;
 use crate::log::{LineAssembler, LogFile};
@@ -13,8 +11,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+/// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
+pub(super) const MODES: [u32; 2] = [0o666, 0o755];
+
 /// Reads of one log before others have their turn.
 const READS_MAX: usize = 64;
+
+/// The named server and the namespace that a client chose by the socket that it came by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Number of the named server; 0: the user's own, of protocol 2.
+    pub named: u32,
+    pub namespace: String,
+}
 
 /// A socket that clients of a namespace come by.
 #[derive(Clone)]
@@ -133,13 +142,7 @@ impl Endpoints {
     fn listen(&mut self, directory: &Path, chosen: Chosen) -> Result<(), DirectoryError> {
         let path = directory.join("control");
         crate::directory::check_socket_path(&path)?;
-        let listener = match listen(&path, MODES[0]) {
-            Ok(listener) => Arc::new(listener),
-            Err(super::StartError::Directory(error)) => return Err(error),
-            Err(error) => {
-                return Err(DirectoryError::at(&path, io::Error::other(error.to_string())));
-            }
-        };
+        let listener = Arc::new(listen(&path, MODES[0])?);
         self.sockets.push(Endpoint { path, listener, chosen });
         Ok(())
     }
@@ -203,4 +206,14 @@ fn make_directory(path: &Path) -> Result<(), DirectoryError> {
         true => Ok(()),
         false => Err(DirectoryError::NoDirectory { path: path.to_owned() }),
     }
+}
+
+/// Listens under another name first: whoever sees the socket under its own can connect.
+pub(super) fn listen(path: &Path, mode: u32) -> Result<Listener, DirectoryError> {
+    let failed = |error| DirectoryError::at(path, error);
+    let unfinished = path.with_file_name("new");
+    let _ = std::fs::remove_file(&unfinished);
+    let listener = Listener::bind(&unfinished, mode).map_err(failed)?;
+    std::fs::rename(&unfinished, path).map_err(failed)?;
+    Ok(listener)
 }

@@ -9,10 +9,10 @@
 
 use super::Daemon;
 use super::event_loop::Sources;
-use super::lifecycle::{ServerProcess, pidfd};
 use super::protocol::Socket;
 use super::questions::Questions;
-use super::state::{ClientEnd, Link, Server, State};
+use super::server_process::{ServerProcess, pidfd};
+use super::state::{ClientEnd, Link, Server, State, Successor};
 use crate::directory::PipeDirectory;
 use crate::options::TAKE_OVER;
 use crate::settings::{Settings, SettingsRecord};
@@ -39,14 +39,6 @@ use std::time::{Duration, Instant};
 pub const HANDOVER_VERSION: u32 = 1;
 /// Shells and starts that go on after so long are not waited for any more: the daemon stays.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-
-/// A program that is to take the daemon's place.
-pub(super) struct Successor {
-    /// Its path; `None`: this one.
-    program: Option<PathBuf>,
-    /// Since when it is to.
-    since: Instant,
-}
 
 /// All that is handed over.
 #[derive(Serialize, Deserialize)]
@@ -218,7 +210,7 @@ impl Daemon {
         let mut command: Command = self.programs.successor(program);
         command
             .args(self.options.words())
-            .arg(if self.detached { super::DETACH } else { "-f" })
+            .arg(if self.detached { crate::options::DETACH } else { "-f" })
             .arg(format!("{TAKE_OVER}={}", file.as_raw_fd()))
             .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
             .env(OPENMPS_CLASS_RULES, self.class_rules())

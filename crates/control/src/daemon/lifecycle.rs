@@ -2,119 +2,26 @@
 //! told and killed when is decided in crate `recovery`.
 
 use super::Daemon;
-use super::devices::Inventory;
 use super::endpoints::Endpoints;
+use super::inventory::Inventory;
+use super::launch_error::LaunchError;
 use super::notify::NOTIFY_SOCKET;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
+use super::server_process::{ServerProcess, ending, pidfd};
 use super::state::{Link, State};
 use crate::accounting::Record;
 use crate::named::Named;
 use crate::settings::Settings;
 use cuda_api::environment::OPENMPS_CPUS;
-use cuda_api::{CUuuid, CudaError};
-use recovery::servers::{NoServer, Seat, Servers, Start, Tell};
+use recovery::servers::{Seat, Servers, Start, Tell};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
-use thiserror::Error;
-
-/// Why there is no server.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(crate) enum LaunchError {
-    #[error(
-        "this daemon was started by {owner} and serves only that user, not {user}: start one with \
-         `openmps up`, or have root start one for all"
-    )]
-    OtherUser { owner: String, user: String },
-    #[error(
-        "no server can run as user {uid}, group {gid}, which this daemon's user namespace does not \
-         have: run the program as a user of that namespace, or start the daemon outside of it"
-    )]
-    Unmapped { uid: u32, gid: u32 },
-    #[error("this daemon serves no device {0}")]
-    NoSuchDevice(CUuuid),
-    #[error("server '{server}' is {owner}'s and serves only that user, not {user}")]
-    OtherUsersServer { server: String, owner: String, user: String },
-    #[error("the server or namespace of this socket is not there any more")]
-    ServerDeleted,
-    #[error("server '{0}' has none of this daemon's devices: see its allowed-devices")]
-    NoAllowedDevice(String),
-    #[error("{max} clients wait already", max = super::state::WAITING_MAX)]
-    Crowded,
-    #[error(transparent)]
-    None(#[from] NoServer),
-    #[error("this daemon does not serve {0}: its operator says whom by --allow")]
-    NotAllowed(String),
-    #[error("the server did not start: {0}")]
-    Ended(String),
-}
-
-impl LaunchError {
-    /// What a client's first driver call answers.
-    pub fn result(&self) -> CudaError {
-        match self {
-            LaunchError::NotAllowed(_)
-            | LaunchError::OtherUsersServer { .. }
-            | LaunchError::ServerDeleted
-            | LaunchError::OtherUser { .. }
-            | LaunchError::Unmapped { .. }
-            | LaunchError::None(NoServer::NotStarted(_))
-            | LaunchError::Ended(_) => CudaError::MPS_CONNECTION_FAILED,
-            LaunchError::NoSuchDevice(_) | LaunchError::NoAllowedDevice(_) => {
-                CudaError::INVALID_DEVICE
-            }
-            LaunchError::Crowded => CudaError::MPS_MAX_CONNECTIONS_REACHED,
-            LaunchError::None(
-                NoServer::Stopping | NoServer::BackOff { .. } | NoServer::OtherUserFirst,
-            ) => CudaError::MPS_SERVER_NOT_READY,
-        }
-    }
-
-    /// It will pass, and soon: a client does better to wait than to fail.
-    pub fn is_worth_waiting(&self) -> bool {
-        matches!(self, LaunchError::None(why) if why.is_worth_waiting())
-    }
-}
-
-/// A server's process: a child of this process in either case.
-pub(super) enum ServerProcess {
-    /// This daemon has started it.
-    Started(Child),
-    /// The daemon before has started it, in the same process.
-    Inherited(u32),
-}
-
-impl ServerProcess {
-    fn kill(&mut self) -> io::Result<()> {
-        match self {
-            Self::Started(child) => child.kill(),
-            Self::Inherited(pid) => {
-                Ok(rustix::process::kill_process(process_id(*pid)?, rustix::process::Signal::KILL)?)
-            }
-        }
-    }
-
-    fn wait(&mut self) -> io::Result<ExitStatus> {
-        let pid = match self {
-            Self::Started(child) => return child.wait(),
-            Self::Inherited(pid) => process_id(*pid)?,
-        };
-        let options = rustix::process::WaitOptions::empty();
-        let (_, status) = rustix::process::waitpid(Some(pid), options)?
-            .ok_or_else(|| io::Error::other("it has no status"))?;
-        Ok(ExitStatus::from_raw(status.as_raw()))
-    }
-}
-
-fn process_id(pid: u32) -> io::Result<rustix::process::Pid> {
-    rustix::process::Pid::from_raw(pid.cast_signed())
-        .ok_or_else(|| io::Error::other("process id 0"))
-}
 
 /// Does what the rules decide about servers.
 pub(super) struct Hands<'a> {
@@ -331,18 +238,4 @@ fn is_for_servers(name: &OsStr) -> bool {
     const PREFIXES: &[&str] = &["CUDA_", "OPENMPS_", "NVIDIA_", "LC_"];
     let Some(name) = name.to_str() else { return false };
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// A descriptor that becomes readable when a process ends.
-pub(super) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
-    Ok(rustix::process::pidfd_open(process_id(pid)?, rustix::process::PidfdFlags::empty())?)
-}
-
-/// `exited with status 1`, `was killed by signal 9`.
-pub(super) fn ending(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with status {code}"),
-        (None, Some(signal)) => format!("was killed by signal {signal}"),
-        (None, None) => "ended".to_owned(),
-    }
 }

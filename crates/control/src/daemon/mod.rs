@@ -14,6 +14,8 @@ mod endpoints;
 mod event_loop;
 mod eviction;
 mod handover;
+mod inventory;
+mod launch_error;
 mod lifecycle;
 mod limits;
 mod named;
@@ -21,16 +23,16 @@ mod notify;
 mod protocol;
 mod questions;
 mod scheduling;
+mod server_process;
 mod start;
 mod state;
 mod upgrade;
 
-pub(crate) use named::{ClientRow, Features, NewServer};
+pub(crate) use named::{ClientRow, NewServer};
+pub(crate) use state::Features;
 
 pub use handover::HANDOVER_VERSION;
-pub use start::{
-    DESCRIPTORS_WANTED, DETACH, StartError, raise_descriptor_limit, run, start_in_background,
-};
+pub use start::{DESCRIPTORS_WANTED, StartError, raise_descriptor_limit, run, start_in_background};
 
 use crate::accounting::Book;
 use crate::directory::PipeDirectory;
@@ -41,7 +43,7 @@ use channel::message::{CountsPart, Question, TracePart};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
-use lifecycle::LaunchError;
+use launch_error::LaunchError;
 use questions::Reply;
 use recovery::servers::{Phase, Seat};
 use scheduling::Scheduling;

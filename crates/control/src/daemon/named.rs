@@ -1,7 +1,8 @@
 //! What the daemon does with named servers and namespaces: makes them, starts them, ends them.
 
-use super::lifecycle::LaunchError;
-use super::state::{Chosen, State};
+use super::endpoints::Chosen;
+use super::launch_error::LaunchError;
+use super::state::{Features, State};
 use super::{Daemon, protocol};
 use crate::configuration::{Configuration, PartitionConfiguration};
 use crate::named::{DEFAULT_NAMESPACE, NamedError, NamedServer, NamespaceLimits};
@@ -16,17 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How long a deleted server's processes may take to end.
 const DELETE_S_MAX: u64 = 15;
-
-/// What of protocol 3 can be switched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Features {
-    /// Memory accounting: limits of cgroups, eviction.
-    pub memacct: bool,
-    /// Its decisions go to control.log.
-    pub audit_log: bool,
-    /// An operator has switched memory accounting.
-    pub memacct_is_set: bool,
-}
 
 /// A server to be made.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,6 @@
 //! Starting the daemon: in this process, or in the background.
 
+use super::endpoints::{MODES, listen};
 use super::event_loop::{EventLoop, Sources};
 use super::handover::{self, Handover, Inherited};
 use super::notify::notify;
@@ -12,9 +13,8 @@ use crate::configuration::{self, ConfigurationError};
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
 use crate::log::Logs;
-use crate::options::DaemonOptions;
+use crate::options::{DETACH, DaemonOptions};
 use crate::settings::Settings;
-use channel::socket::Listener;
 use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_IDLE_S, OPENMPS_STANDBY};
 use cuda_api::settings::parse_cpus;
 use recovery::servers::{Rules, Servers};
@@ -22,7 +22,6 @@ use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex};
@@ -31,15 +30,10 @@ use thiserror::Error;
 
 /// What the process in the background says when it accepts connections.
 const READY: &str = "ready";
-/// Not for people: [`start_in_background`] gives it to the process that becomes the daemon.
-pub const DETACH: &str = "--detach";
 /// How long a server of another user stays without clients, seconds, if nothing is said.
 const IDLE_S: u64 = 300;
 /// Descriptors with which a daemon and its servers run out of something else first.
 pub const DESCRIPTORS_WANTED: u64 = 16_384;
-/// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
-pub(super) const MODES: [u32; 2] = [0o666, 0o755];
-
 /// Why there is no daemon.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -279,16 +273,6 @@ fn foreign_owner(occupied: &Occupied) -> Option<String> {
     let owner = crate::users::name(occupied.foreign_owner()?);
     let path = occupied.directory().path().display();
     Some(format!("{path} belongs to {owner}, who can take this daemon's place there"))
-}
-
-/// Listens under another name first: whoever sees the socket under its own can connect.
-pub(super) fn listen(path: &Path, mode: u32) -> Result<Listener, StartError> {
-    let failed = |error| DirectoryError::at(path, error);
-    let unfinished = path.with_file_name("new");
-    let _ = std::fs::remove_file(&unfinished);
-    let listener = Listener::bind(&unfinished, mode).map_err(failed)?;
-    std::fs::rename(&unfinished, path).map_err(failed)?;
-    Ok(listener)
 }
 
 /// Lets this process have as many descriptors as the system allows it: a client that waits holds two,

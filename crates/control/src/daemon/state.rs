@@ -1,13 +1,10 @@
 //! What the daemon knows: servers, clients that wait, settings. Plain data; the rules for servers are
 //! crate `recovery`'s.
 
-use super::devices::Inventory;
-use super::endpoints::Endpoints;
-use super::handover::Successor;
-use super::lifecycle::ServerProcess;
-use super::named::Features;
-use super::protocol::Socket;
+use super::endpoints::{Chosen, Endpoints};
+use super::inventory::Inventory;
 use super::questions::{LastAnswers, Questions};
+use super::server_process::ServerProcess;
 use crate::accounting::Present;
 use crate::configuration::PartitionConfiguration;
 use crate::memacct::Memacct;
@@ -16,16 +13,17 @@ use crate::partitions::Partitions;
 use crate::settings::Settings;
 use crate::status::ServerState;
 use channel::message::Wishes;
+use channel::socket::SeqPacket as Socket;
 use channel::socket::{Interest, poll};
 use cuda_api::CUuuid;
 use recovery::servers::{Phase, Servers, Windows};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Clients that wait for a server at one time. Each holds two descriptors.
-pub(super) const WAITING_MAX: usize = 1024;
+/// All of it.
 #[derive(Default)]
 pub(super) struct State {
     pub servers: Servers<Link>,
@@ -102,12 +100,23 @@ impl ClientEnd {
     }
 }
 
-/// The named server and the namespace that a client chose by the socket that it came by.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Chosen {
-    /// Number of the named server; 0: the user's own, of protocol 2.
-    pub named: u32,
-    pub namespace: String,
+/// What of protocol 3 can be switched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// Memory accounting: limits of cgroups, eviction.
+    pub memacct: bool,
+    /// Its decisions go to control.log.
+    pub audit_log: bool,
+    /// An operator has switched memory accounting.
+    pub memacct_is_set: bool,
+}
+
+/// A program that is to take the daemon's place.
+pub(super) struct Successor {
+    /// Its path; `None`: this one.
+    pub(super) program: Option<PathBuf>,
+    /// Since when it is to.
+    pub(super) since: Instant,
 }
 
 /// A client that has said hello and whose server is not ready.

@@ -2,7 +2,7 @@
 //! `recovery`.
 
 use super::Daemon;
-use super::lifecycle::LaunchError;
+use super::launch_error::LaunchError;
 use super::state::State;
 use recovery::servers::Phase;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! `feature` and `memacct`: what can be switched.
 
-use super::super::{CONTEXT_SHARE, Failure};
+use super::super::Failure;
 use super::{Call, Outcome, boolean, table};
+use crate::configuration::CONTEXT_SHARE;
 use crate::daemon::Features;
 use crate::memacct::CgroupLimit;
 use cuda_api::settings::{parse_device, parse_size, size_text};

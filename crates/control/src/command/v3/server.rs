@@ -1,7 +1,8 @@
 //! `server`: named servers.
 
-use super::super::{Failure, LOCALITY_DOMAINS};
+use super::super::Failure;
 use super::{Call, Outcome, boolean, field, table};
+use crate::configuration::LOCALITY_DOMAINS;
 use crate::daemon::NewServer;
 use crate::named::{NamedServer, NamespaceLimits, parse_devices};
 use crate::status::ServerState;

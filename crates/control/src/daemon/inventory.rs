@@ -1,0 +1,48 @@
+//! Device inventory: what the daemon knows of its devices, and who waits to hear of them.
+
+use channel::message::Devices;
+use channel::socket::SeqPacket as Socket;
+use recovery::servers::Failures;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// What is known of the devices.
+#[derive(Default)]
+pub(super) struct Inventory {
+    pub(super) devices: Option<Arc<Devices>>,
+    /// The process that finds out, readable when it has ended.
+    pub(super) asked: Option<Arc<OwnedFd>>,
+    /// Why the last one did not.
+    pub(super) failures: Option<Failures>,
+    /// Clients that wait for the answer.
+    pub waiting: Vec<Asking>,
+}
+
+/// A client that wants to know the devices.
+pub(super) struct Asking {
+    pub pid: u32,
+    pub uid: u32,
+    /// Number of the named server whose devices it wants to know; 0: none's.
+    pub named: u32,
+    pub socket: Socket,
+}
+
+impl Inventory {
+    /// The devices, if they are known.
+    pub fn devices(&self) -> Option<&Arc<Devices>> {
+        self.devices.as_ref()
+    }
+
+    /// A process is finding out.
+    pub fn is_asked(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    /// Ends the process that finds out.
+    pub fn stop(&self) {
+        if let Some(process) = &self.asked {
+            // One that has ended needs no end.
+            let _ = rustix::process::pidfd_send_signal(process, rustix::process::Signal::KILL);
+        }
+    }
+}

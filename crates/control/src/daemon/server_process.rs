@@ -1,0 +1,55 @@
+//! Server process: a child of the daemon, killed and waited for.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+
+/// A server's process: a child of this process in either case.
+pub(super) enum ServerProcess {
+    /// This daemon has started it.
+    Started(Child),
+    /// The daemon before has started it, in the same process.
+    Inherited(u32),
+}
+
+impl ServerProcess {
+    pub fn kill(&mut self) -> io::Result<()> {
+        match self {
+            Self::Started(child) => child.kill(),
+            Self::Inherited(pid) => {
+                Ok(rustix::process::kill_process(process_id(*pid)?, rustix::process::Signal::KILL)?)
+            }
+        }
+    }
+
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        let pid = match self {
+            Self::Started(child) => return child.wait(),
+            Self::Inherited(pid) => process_id(*pid)?,
+        };
+        let options = rustix::process::WaitOptions::empty();
+        let (_, status) = rustix::process::waitpid(Some(pid), options)?
+            .ok_or_else(|| io::Error::other("it has no status"))?;
+        Ok(ExitStatus::from_raw(status.as_raw()))
+    }
+}
+
+fn process_id(pid: u32) -> io::Result<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(pid.cast_signed())
+        .ok_or_else(|| io::Error::other("process id 0"))
+}
+
+/// A descriptor that becomes readable when a process ends.
+pub(super) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(process_id(pid)?, rustix::process::PidfdFlags::empty())?)
+}
+
+/// `exited with status 1`, `was killed by signal 9`.
+pub(super) fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

@@ -2,6 +2,7 @@
 
 mod support;
 
+use channel::request::{GetFunction, GetGlobal};
 use server::device::Driver;
 use server::warm::Options;
 use std::path::{Path, PathBuf};
@@ -139,7 +140,41 @@ fn nothing_is_kept_or_loaded_without_a_budget() {
 }
 
 #[test]
-fn images_with_variables_are_not_on_the_list() {
+fn a_module_with_variables_is_loaded_ahead_with_their_first_values() {
+    const TABLE: &[u8] =
+        b".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .b8 table[64];\n\0";
+    let place = Place::new("table");
+    let begin = |server: &mut Server| {
+        let mut client = server.connect();
+        client.load_image(module(7), TABLE).0.expect("a module");
+        let get = GetFunction { function: function(0), module: module(7), name: b"note" };
+        client.call(&get).expect("a kernel");
+        let global = GetGlobal { module: module(7), name: b"table", managed: false };
+        let (result, words) = client.ask(&global);
+        result.expect("a variable");
+        (client, words[0])
+    };
+    let mut server = place.start(1 << 20);
+    drop(begin(&mut server).0);
+    drop(server);
+    let mut server = place.start(1 << 20);
+    assert_eq!((warm(&server), modules()), ((1, 1, 0), 1), "before any client is there");
+    for spared in 1..=2 {
+        let (client, address) = begin(&mut server);
+        assert_eq!((warm(&server).2, modules()), (spared, 1), "the program's load is spared");
+        let variable = address as *mut [u8; 64];
+        // SAFETY: a variable of the test provider's in this process, which nothing else uses now.
+        unsafe {
+            assert_eq!(variable.read_volatile(), [7; 64], "its first values");
+            variable.write_volatile([9; 64]);
+        }
+        drop(client);
+        server.wait_for_clients(0);
+    }
+}
+
+#[test]
+fn variables_that_cannot_be_written_keep_their_image_off_the_list() {
     let place = Place::new("variables");
     let mut server = place.start(1 << 20);
     let image = b".version 8.0\n.target sm_80\n.global .u32 counter;\n\0";

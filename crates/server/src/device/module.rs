@@ -115,37 +115,42 @@ impl Module {
             return (written.map(|()| module), log);
         }
         let loader = Loader { device, share: Some(share), is_alone: false };
-        let mut places = None;
-        // Drivers may put off what belongs to variables until their addresses are asked for.
-        // SAFETY: the module was just loaded.
-        let ask = |raw| places = unsafe { variables::places(device, raw, variables) };
-        let (raw, log) = loader.load(image, options, (info_bytes, error_bytes), ask);
-        let loaded = raw.map(|raw| {
-            // SAFETY: the module is loaded, and no kernel of it has run yet.
-            let values = places.and_then(|places| unsafe { FirstValues::read(device, places) });
-            module(match values {
-                Some(values) => {
-                    let code = SharedCode::with_variables(raw, key, log.clone(), values);
-                    Code::Recycled(Arc::new(code), bytes)
-                }
-                None => Code::Own(raw),
+        let logs = (info_bytes, error_bytes);
+        let (code, log) = loader.load_with_variables(key, image, options, logs, variables);
+        let loaded = code.map(|code| {
+            module(match code {
+                Ok(code) => Code::Recycled(code, bytes),
+                Err(raw) => Code::Own(raw),
             })
         });
         (loaded, log)
     }
 
-    /// Loads an image without variables for clients to come, with kernels of it; says which of
-    /// these it has. The context must be current on this thread.
+    /// Loads an image for clients to come, with kernels of it; says which of these it has. One with
+    /// variables waits for one client after the other. The context must be current on this thread.
     pub fn load_ahead<'a>(
         device: &Device,
         key: CodeKey,
         image: Vec<u8>,
-        options: &[JitOption],
+        (options, variables): (&[JitOption], Option<&Variables>),
         kernels: impl Iterator<Item = &'a CString>,
     ) -> Result<Ahead, CudaError> {
         let (loader, bytes) = (Loader { device, share: None, is_alone: false }, image.len() as u64);
-        let load = || loader.load(image, options, (0, 0), |_| ());
-        let code = device.code_cache().get(key, bytes, load).0?;
+        let code = match variables {
+            None => {
+                let load = || loader.load(image, options, (0, 0), |_| ());
+                device.code_cache().get(key, bytes, load).0?
+            }
+            Some(variables) => {
+                let code = loader.load_with_variables(key, image, options, (0, 0), variables).0?;
+                let code = code.map_err(|raw| {
+                    Self::unload_own(device, raw);
+                    CudaError::NOT_SUPPORTED
+                })?;
+                device.code_cache().keep_idle(code.clone(), bytes);
+                code
+            }
+        };
         let t = device.table();
         let mut found = Ahead::default();
         for name in kernels {
@@ -202,11 +207,11 @@ impl Module {
         });
     }
 
-    /// By what its code is found, if others may use it too.
+    /// By what its code is found, if others may use it too, now or later.
     pub fn key(&self) -> Option<CodeKey> {
         match &self.code {
-            Code::Own(_) | Code::Recycled(..) => None,
-            Code::Shared(code) => Some(code.key()),
+            Code::Own(_) => None,
+            Code::Shared(code) | Code::Recycled(code, _) => Some(code.key()),
         }
     }
 
@@ -311,6 +316,30 @@ impl Loader<'_> {
             Some(share) => share.synchronising(call, f),
             None => self.device.sync().make(call, "the warm list", None, f),
         }
+    }
+
+    /// Has the provider load an image with these variables, and keeps their first values. The module
+    /// itself if they cannot be read and written.
+    fn load_with_variables(
+        &self,
+        key: CodeKey,
+        image: Vec<u8>,
+        options: &[JitOption],
+        log_bytes: (usize, usize),
+        variables: &Variables,
+    ) -> (Result<Result<Arc<SharedCode>, CUmodule>, CudaError>, BuildLog) {
+        let (device, mut places) = (self.device, None);
+        // Drivers may put off what belongs to variables until their addresses are asked for.
+        // SAFETY: the module was just loaded.
+        let ask = |raw| places = unsafe { variables::places(device, raw, variables) };
+        let (raw, log) = self.load(image, options, log_bytes, ask);
+        let loaded = raw.map(|raw| {
+            // SAFETY: the module is loaded, and no kernel of it has run yet.
+            let values = places.and_then(|places| unsafe { FirstValues::read(device, places) });
+            let code = |values| SharedCode::with_variables(raw, key, log.clone(), values);
+            values.map(|values| Arc::new(code(values))).ok_or(raw)
+        });
+        (loaded, log)
     }
 
     /// Has the provider load an image. The logs are given room for as many bytes as asked for.

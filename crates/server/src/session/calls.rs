@@ -190,12 +190,23 @@ impl Session {
         let (module, BuildLog { info, error }) = match &state {
             State::None => {
                 let key = CodeKey::of(&image, &options);
-                self.common.warm.loading(key, &image, &options);
+                self.common.warm.loading(key, &image, &options, None);
                 Module::load_shared(&self.share, key, image, &options, logs)
             }
             State::Variables(variables) => {
                 let key = CodeKey::of(&image, &options);
-                Module::load_recycled(&self.share, key, image, &options, logs, variables)
+                let warm = &self.common.warm;
+                let copy = warm.is_new(&key, &image).then(|| image.clone());
+                let (module, log) =
+                    Module::load_recycled(&self.share, key, image, &options, logs, variables);
+                // Not if its variables cannot get their first values again.
+                if module.as_ref().is_ok_and(|module| module.key().is_some()) {
+                    match copy {
+                        Some(image) => warm.loading(key, &image, &options, Some(variables)),
+                        None => warm.again(&key),
+                    }
+                }
+                (module, log)
             }
             State::Unknown => Module::load(&self.share, image, &options, logs),
         };

@@ -2,8 +2,9 @@
 //!
 //! Loading code makes all clients wait, where clients share a context. So what is likely to be loaded
 //! is loaded before there are any, within a budget of device memory, and stays in the code cache: a
-//! program's second start loads nothing. Local memory that the kernels need is taken too. Only images without variables are on the list, as only those
-//! are shared. Where the provider has tenants there is nothing to gain and no list.
+//! program's second start loads nothing. Local memory that the kernels need is taken too. A module
+//! with variables serves one program after the other, with their first values, so that one of each
+//! such image is loaded ahead. Where the provider has tenants there is nothing to gain and no list.
 
 mod store;
 
@@ -12,6 +13,7 @@ use crate::log::Log;
 use channel::message::WarmStatus;
 use cuda_api::CudaError;
 use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_WARM};
+use ptx::module_state::Variables;
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
@@ -75,7 +77,7 @@ fn bytes_of(text: &str) -> Option<u64> {
 
 /// Something that a client did.
 enum Note {
-    Image { key: CodeKey, image: Vec<u8>, options: Vec<JitOption> },
+    Image { key: CodeKey, image: Vec<u8>, used: Use },
     Again(CodeKey),
     Kernel(CodeKey, CString),
 }
@@ -157,16 +159,39 @@ impl Warm {
         }
     }
 
-    /// A client is about to load an image that may be shared.
-    pub fn loading(&self, key: CodeKey, image: &[u8], options: &[JitOption]) {
-        if self.notes.is_none() || image.len() as u64 > self.image_bytes_max {
+    fn takes(&self, image: &[u8]) -> bool {
+        self.notes.is_some() && image.len() as u64 <= self.image_bytes_max
+    }
+
+    /// True if an image is not on the list and may come to be.
+    pub fn is_new(&self, key: &CodeKey, image: &[u8]) -> bool {
+        self.takes(image) && !locked(&self.known).contains(key)
+    }
+
+    /// A client is about to load an image that may be shared, or has loaded one with variables that may
+    /// serve others after it.
+    pub fn loading(
+        &self,
+        key: CodeKey,
+        image: &[u8],
+        options: &[JitOption],
+        variables: Option<&Variables>,
+    ) {
+        if !self.takes(image) {
             return;
         }
-        match locked(&self.known).insert(key) {
-            true => {
-                self.note(Note::Image { key, image: image.to_vec(), options: options.to_vec() })
-            }
-            false => self.note(Note::Again(key)),
+        if !locked(&self.known).insert(key) {
+            return self.note(Note::Again(key));
+        }
+        let (options, variables) = (options.to_vec(), variables.cloned());
+        let used = Use { options, variables, ..Use::default() };
+        self.note(Note::Image { key, image: image.to_vec(), used });
+    }
+
+    /// A client has loaded an image that is on the list, if it is.
+    pub fn again(&self, key: &CodeKey) {
+        if locked(&self.known).contains(key) {
+            self.note(Note::Again(*key));
         }
     }
 
@@ -217,7 +242,8 @@ fn load(device: &Device, store: &Store, budget: u64, log: &Log) -> std::io::Resu
         }
         let Some(Kept { key, image, used }) = store.load(name) else { continue };
         store.set_loading(Some(name));
-        match Module::load_ahead(device, key, image, &used.options, used.kernels.iter()) {
+        let how = (&used.options[..], used.variables.as_ref());
+        match Module::load_ahead(device, key, image, how, used.kernels.iter()) {
             Ok(Ahead { kernels, local_bytes: of_a_thread }) => {
                 status.images += 1;
                 status.kernels += kernels;
@@ -302,9 +328,9 @@ impl Writer {
 
     fn take(&mut self, note: Note, touched: &mut HashSet<CodeKey>) -> std::io::Result<()> {
         match note {
-            Note::Image { key, image, options } => {
+            Note::Image { key, image, used } => {
                 self.store.save_image(&key, &image)?;
-                self.uses.insert(key, Use { options, ..Use::default() });
+                self.uses.insert(key, used);
                 self.changed.insert(key);
                 touched.insert(key);
             }

@@ -6,6 +6,7 @@
 //! content goes to the driver.
 
 use crate::device::{CodeKey, JitOption};
+use ptx::module_state::{Variable, Variables};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -40,6 +41,8 @@ pub struct Use {
     pub options: Vec<JitOption>,
     /// Its kernels that were asked for.
     pub kernels: BTreeSet<CString>,
+    /// Its variables, if it has any.
+    pub variables: Option<Variables>,
 }
 
 /// An image that is kept.
@@ -236,6 +239,20 @@ fn print(used: &Use) -> String {
     for option in &used.options {
         let _ = writeln!(text, "option {} {}", option.number(), option.value());
     }
+    if let Some(Variables { all, section_bytes }) = &used.variables {
+        let _ = writeln!(text, "variables {}", all.len());
+        for bytes in section_bytes {
+            let _ = writeln!(text, "section {bytes}");
+        }
+        for Variable { name, bytes, place } in all.iter().filter(|v| !v.name.contains('\n')) {
+            let _ = match place {
+                Some((section, offset)) => {
+                    writeln!(text, "placed {section} {offset} {bytes} {name}")
+                }
+                None => writeln!(text, "variable {bytes} {name}"),
+            };
+        }
+    }
     let names = used.kernels.iter().filter_map(|name| name.to_str().ok());
     for name in names.filter(|name| !name.contains('\n')) {
         let _ = writeln!(text, "kernel {name}");
@@ -254,7 +271,7 @@ fn parse(text: &str) -> Option<Use> {
     if lines.next()? != HEAD {
         return None;
     }
-    let mut used = Use::default();
+    let (mut used, mut count) = (Use::default(), 0);
     for line in lines {
         match line.split_once(' ')? {
             ("option", option) => {
@@ -262,11 +279,30 @@ fn parse(text: &str) -> Option<Use> {
                 let option = JitOption::new(number.parse().ok()?, value.parse().ok()?);
                 used.options.push(option.ok()?);
             }
+            ("variables", all) => {
+                count = all.parse().ok()?;
+                used.variables = Some(Variables::default());
+            }
+            ("section", bytes) => {
+                used.variables.as_mut()?.section_bytes.push(bytes.parse().ok()?);
+            }
+            ("placed", variable) => {
+                let mut words = variable.splitn(4, ' ');
+                let place = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                let (bytes, name) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+                used.variables.as_mut()?.all.push(Variable { name, bytes, place: Some(place) });
+            }
+            ("variable", variable) => {
+                let (bytes, name) = variable.split_once(' ')?;
+                let (bytes, name) = (bytes.parse().ok()?, name.to_owned());
+                used.variables.as_mut()?.all.push(Variable { name, bytes, place: None });
+            }
             ("kernel", name) => drop(used.kernels.insert(CString::new(name).ok()?)),
             _ => return None,
         }
     }
-    Some(used)
+    // One that is missing would keep what a program has left in it.
+    (used.variables.as_ref().map_or(0, |variables| variables.all.len()) == count).then_some(used)
 }
 
 fn user() -> u32 {
@@ -314,7 +350,20 @@ mod tests {
 
     fn used() -> Use {
         let kernels = ["add", "_Z3mulPf"].map(|name| CString::new(name).expect("a name"));
-        Use { options: vec![JitOption::new(0, 32).expect("an option")], kernels: kernels.into() }
+        let options = vec![JitOption::new(0, 32).expect("an option")];
+        Use { options, kernels: kernels.into(), variables: None }
+    }
+
+    #[test]
+    fn variables_come_back_all_or_not_at_all() {
+        let variable = |name: &str, place| Variable { name: name.to_owned(), bytes: 12, place };
+        let all = vec![variable("a b", None), variable("c", Some((3, 64)))];
+        let variables = Variables { all, section_bytes: vec![0, 7, 0, 128] };
+        let with = Use { variables: Some(variables.clone()), ..used() };
+        assert_eq!(parse(&print(&with)), Some(with));
+        let mut odd = variables;
+        odd.all.push(variable("two\nlines", None));
+        assert_eq!(parse(&print(&Use { variables: Some(odd), ..used() })), None);
     }
 
     fn save(store: &Store, image: &[u8]) -> CodeKey {

@@ -192,7 +192,7 @@ variables! {
         takes turns between servers. 0: none does.";
     OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["on", "off"]),
         "off", "on: launches of which a program repeats the sequence are submitted as one graph while the \
-        device has other work; see docs/performance.md.";
+        device has other work; see docs/scheduling.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \
         once; it takes the device memory of a context.";

@@ -3,10 +3,12 @@
 //!
 //! It knows the product by its files, environment variables and commands only, as a user does.
 
+mod crowd;
 mod dist;
 mod process;
 mod scene;
 
+pub use crowd::{CLIENTS_MAX, compute_at_once};
 pub use dist::dist;
 pub use process::{Ended, Running, finish, start};
 pub use scene::Scene;

@@ -11,6 +11,7 @@ mod faults;
 mod isolation;
 mod kernels;
 mod limits;
+mod memory;
 mod memory_accounting;
 mod recovery;
 mod results;

@@ -36,10 +36,15 @@ impl Cgroup {
 
     /// vector_add with so many words in each of its three vectors, in the cgroup.
     fn vector_add(&self, scene: &Scene, words: &str) -> Command {
+        self.vector_add_for(scene, words, &["--iterations", "2"])
+    }
+
+    /// The same, for as long as is said.
+    fn vector_add_for(&self, scene: &Scene, words: &str, how_long: &[&str]) -> Command {
         let mut command = scene.command("sh".as_ref());
         command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(self.processes());
         command.arg(dist().join("lib/openmps/samples/vector_add"));
-        command.args(["--size", words, "--iterations", "2"]);
+        command.args(["--size", words]).args(how_long);
         command
     }
 }
@@ -92,4 +97,55 @@ fn a_cgroup_gets_what_is_promised_to_it_and_no_more_than_it_may_have() {
         control("memacct list --format=csv,noheader")
             .starts_with(&format!("{},-,128M,160M,", cgroup.path))
     );
+}
+
+/// NVML's functions are another way to the same limits: `nvmlDeviceSetMemoryLimits_v1` and its twin.
+#[test]
+fn nvml_sets_and_reads_a_cgroup_s_limits() {
+    let Some(cgroup) = Cgroup::new("nvml") else {
+        return skipped("no cgroup of version 2 can be made here");
+    };
+    let place = cgroup.directory.to_str().expect("a path");
+    let nvml = |scene: &Scene, place: &str, limits: &[&str]| {
+        finish(&mut scene.sample("memory", &[&["--cgroup", place], limits].concat()))
+    };
+    let mut scene = Scene::with_daemon();
+    let other = nvml(&scene, place, &[]);
+    assert!(other.stderr.contains("Limits_v1 answers 3"), "protocol 2 has none: {other:?}");
+    scene.stop_daemon().expect_success();
+    scene.start_daemon_with(&[("CUDA_MPS_PROTOCOL_VERSION", "3")]);
+    let unlimited = format!("soft 0 hard {} used 0\n", u64::MAX);
+    assert_eq!(nvml(&scene, place, &[]).expect_success().stdout, unlimited);
+    let (soft, hard) = ("33554432", "67108865");
+    let set = nvml(&scene, place, &["--limits", soft, hard]).expect_success();
+    assert_eq!(set.stdout, format!("soft {soft} hard {hard} used 0\n"));
+    let list = || scene.control("memacct list --format=csv,noheader").expect_success().stdout;
+    assert!(list().starts_with(&cgroup.path) && list().contains(",32M,67108865B,"), "{}", list());
+    // They hold without any other command, and what is used is told.
+    let too_much = finish(&mut cgroup.vector_add(&scene, "10485760"));
+    assert!(too_much.status != 0, "120 MiB are beyond 64: {too_much:?}");
+    let go = scene.file("go");
+    let until = ["--until", go.to_str().expect("a path")];
+    let holds = start(&mut cgroup.vector_add_for(&scene, "1048576", &until));
+    let used = || -> Option<u64> {
+        let told = nvml(&scene, place, &[]).expect_success().stdout;
+        told.trim().rsplit_once(' ')?.1.parse().ok()
+    };
+    wait_until("12 MiB are used", || used() >= Some(12 << 20));
+    std::fs::write(&go, "").expect("the end");
+    holds.wait().expect_success();
+    for (place, limits, answer) in [
+        ("/nowhere", &["--limits", soft, hard], "answers 6"),
+        ("/proc", &["--limits", soft, hard], "answers 2"),
+        (place, &["--limits", hard, soft], "answers 2"),
+    ] {
+        let refused = nvml(&scene, place, limits);
+        assert!(refused.status != 0 && refused.stderr.contains(answer), "{place}: {refused:?}");
+    }
+    let cleared = nvml(&scene, place, &["--limits", "0", &u64::MAX.to_string()]).expect_success();
+    assert_eq!((cleared.stdout, list()), (unlimited, String::new()));
+    // Who switched it off knows why.
+    scene.control("feature disable memacct").expect_success();
+    let refused = nvml(&scene, place, &["--limits", soft, hard]);
+    assert!(refused.stderr.contains("answers 29"), "{refused:?}");
 }

@@ -73,7 +73,7 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// Programs of crate `tests` that use an installation hard.
-const TEST_PROGRAMS: &[&str] = &["soak", "faults", "stress"];
+const TEST_PROGRAMS: &[&str] = &["soak", "faults", "scale", "stress"];
 
 /// Lays those beside an installation, which they find there.
 pub(crate) fn tests(profile: Profile, to: &Path) -> Result<()> {

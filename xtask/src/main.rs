@@ -77,6 +77,14 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Build everything optimised and have as many programs compute at once as a server takes:
+    /// `cargo xtask scale --help`
+    #[command(disable_help_flag = true)]
+    Scale {
+        /// Passed on to it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run simulated histories of clients, daemon, servers and device, optimised
     Simulate {
         /// How many, with the seeds from 0
@@ -146,6 +154,7 @@ fn main() -> Result<()> {
         Task::Soak { arguments } => used_hard("soak", &arguments),
         Task::Faults { arguments } => used_hard("faults", &arguments),
         Task::Stress { arguments } => used_hard("stress", &arguments),
+        Task::Scale { arguments } => used_hard("scale", &arguments),
         Task::Simulate { histories, seed } => {
             let mut command = Command::new(env!("CARGO"));
             command.current_dir(root()).args(["test", "--release", "--package", "recovery"]);

@@ -46,8 +46,24 @@ pub struct Report {
     /// The devices that it serves; none while it does not know them.
     #[serde(default)]
     pub devices: Vec<Device>,
+    /// Limits of cgroups' device memory, in protocol 3.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cgroup_limits: Vec<CgroupMemory>,
     /// Its servers, oldest first.
     pub servers: Vec<Server>,
+}
+
+/// Device memory that the programs of a cgroup may have together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupMemory {
+    /// Its path, as in /proc/PID/cgroup; it holds for those below it too.
+    pub cgroup: String,
+    /// The device, by number, UUID or the beginning of one; none: each.
+    pub device: Option<String>,
+    /// What it gets from others if the device is full, bytes.
+    pub soft_bytes: u64,
+    /// What it gets at most, bytes, if that is limited.
+    pub hard_bytes: Option<u64>,
 }
 
 /// The protocol of daemons that say nothing of it.

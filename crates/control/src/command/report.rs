@@ -59,6 +59,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         visible_devices: std::env::var(CUDA_VISIBLE_DEVICES).ok(),
         warnings: daemon.warnings().to_vec(),
         devices: daemon.known_devices().map_or_else(Vec::new, |devices| Device::list(&devices)),
+        cgroup_limits: daemon.cgroup_memory(),
         servers,
     };
     Ok(format!("{}\n", serde_json::to_string(&report)?))

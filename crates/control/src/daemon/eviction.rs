@@ -3,6 +3,7 @@
 use super::Daemon;
 use super::state::State;
 use crate::memacct::{Candidate, CgroupLimit, cgroup_of};
+use crate::report::CgroupMemory;
 use channel::message::MemoryGroup;
 use cuda_api::CUuuid;
 use recovery::servers::ClientProcess;
@@ -86,6 +87,17 @@ impl Daemon {
     /// Sets limits of a cgroup, for its programs to come.
     pub(crate) fn set_cgroup_limit(&self, limit: CgroupLimit) -> Result<(), String> {
         self.lock().memacct.set(limit)
+    }
+
+    /// The limits of cgroups, for a report.
+    pub(crate) fn cgroup_memory(&self) -> Vec<CgroupMemory> {
+        let row = |of: &CgroupLimit| CgroupMemory {
+            cgroup: of.cgroup.clone(),
+            device: of.device.clone(),
+            soft_bytes: of.soft_bytes,
+            hard_bytes: Some(of.hard_bytes).filter(|bytes| *bytes != u64::MAX),
+        };
+        self.lock().memacct.limits().iter().map(row).collect()
     }
 
     /// The limits of cgroups, and what the programs of each hold, bytes.

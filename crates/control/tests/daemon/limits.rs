@@ -7,6 +7,7 @@ use control::report::{Limits, Report};
 crate::tests! {
     each_command_prints_what_nvidias_does,
     bad_values_are_refused_and_change_nothing,
+    every_command_refuses_what_it_does_not_know,
     defaults_are_for_servers_to_come,
     variables_of_daemon_and_program,
     a_program_that_runs_is_given_other_limits,
@@ -99,6 +100,33 @@ fn bad_values_are_refused_and_change_nothing() {
     assert_eq!((report(&setting), limits(&setting, &client)), before);
     assert_eq!(setting.command("get_default_active_thread_percentage"), ok("100.0\n"));
     assert_eq!(setting.command("get_default_device_pinned_mem_limit 0"), ok(""));
+}
+
+/// No command takes words that it does not know, and none of them changes anything.
+fn every_command_refuses_what_it_does_not_know() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let client = setting.client(None).unwrap();
+    let before = (report(&setting), limits(&setting, &client));
+    let scheduling = setting.command("schedule");
+    // Who asks for help gets it.
+    for command in control::command::COMMANDS.iter().filter(|command| command.name != "help") {
+        let name = command.name;
+        for words in ["such nonsense as this is", "-x", "--help=1", "4294967296", "-1 0 ;"] {
+            let (text, status) = setting.command(&format!("{name} {words}"));
+            assert!(status == 1 && text.len() > 5, "{name} {words}: {status} {text}");
+        }
+        // Arguments in angle brackets that no square ones are around are wanted.
+        let wanted = command.arguments.starts_with('<') || command.arguments.starts_with("-uid");
+        if wanted && name != "get_server_status" && name != "get_client_list" {
+            let (text, status) = setting.command(name);
+            assert!(status == 1 && text.len() > 5, "{name}: {status} {text}");
+        }
+    }
+    assert_eq!((report(&setting), limits(&setting, &client)), before);
+    assert_eq!(setting.command("schedule"), scheduling);
+    assert_eq!(setting.command("get_default_active_thread_percentage"), ok("100.0\n"));
+    assert_eq!(setting.command("get_default_client_priority"), ok("0\n"));
 }
 
 fn defaults_are_for_servers_to_come() {

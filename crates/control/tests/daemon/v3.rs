@@ -14,6 +14,7 @@ crate::tests! {
     features_are_described,
     a_cgroup_s_client_gets_what_another_has_beyond_its_limit,
     bad_commands_are_refused_and_change_nothing,
+    every_command_of_protocol_3_refuses_what_it_does_not_know,
     a_configuration_is_applied_at_the_start,
     a_configuration_that_is_wrong_starts_nothing,
     users_have_servers_of_their_own_by_name,
@@ -284,7 +285,8 @@ fn a_cgroup_s_client_gets_what_another_has_beyond_its_limit() {
     let setting = Setting::new();
     let _daemon = start(&setting, &[]);
     let limit = format!("memacct limit {own} --soft-limit=1G --hard-limit=2G");
-    assert_eq!(setting.command(&limit), ok(""));
+    let (text, status) = setting.command(&limit);
+    assert!(status == 0 && text.contains("feature enable memacct"), "{text}");
     let first = setting.client(None).unwrap();
     let memory = |client: &ClientProcess| {
         let report = report(&setting);
@@ -318,9 +320,16 @@ fn a_cgroup_s_client_gets_what_another_has_beyond_its_limit() {
     drop((second, third));
     assert_eq!(setting.command(&format!("memacct limit {own}")), ok(""));
     assert_eq!(list(), Vec::<String>::new());
+    // Bytes, as lists print and NVML sets them; everybody's report has them.
+    assert_eq!(setting.command("memacct limit /a --soft-limit=1000B --hard-limit=3K"), ok(""));
+    assert_eq!(list(), ["/a,-,1000B,3K,-"]);
+    let told = report(&setting).cgroup_limits;
+    assert_eq!((told[0].soft_bytes, told[0].hard_bytes), (1000, Some(3072)));
+    assert_eq!(setting.command("memacct limit /a"), ok(""));
     for (line, part) in [
         ("memacct limit a --soft-limit=1G", "is no cgroup's path"),
         ("memacct limit /a --soft-limit=1", "with K, M or G"),
+        ("memacct limit /a --soft-limit=-1B", "with K, M or G"),
         ("memacct limit /a --soft-limit=2G --hard-limit=1G", "beyond the hard one"),
         ("memacct limit /a --device=x --soft-limit=1G", "a device: its number"),
     ] {
@@ -380,6 +389,37 @@ fn bad_commands_are_refused_and_change_nothing() {
             text.contains(part) && (status == 1 || line == "server"),
             "{line}: {status} {text}"
         );
+    }
+    assert_eq!((rows(&setting, "server list"), rows(&setting, "namespace list")), before);
+}
+
+/// No verb takes options, flags or words that it does not know.
+fn every_command_of_protocol_3_refuses_what_it_does_not_know() {
+    let setting = Setting::new();
+    let _daemon = start(&setting, &[]);
+    setting.command("server create training");
+    let before = (rows(&setting, "server list"), rows(&setting, "namespace list"));
+    let help = setting.command("help").0;
+    // A verb's line has two blanks in front and no hyphen in its second word.
+    let lines = help.lines().filter_map(|line| line.strip_prefix("  "));
+    let verbs: Vec<String> = lines
+        .filter(|line| !line.starts_with(' '))
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some(format!("{} {}", words.next()?, words.next()?))
+        })
+        .filter(|verb| {
+            let module = verb.split(' ').next().unwrap_or_default();
+            ["server", "namespace", "client", "device", "sm-partition", "feature", "memacct"]
+                .contains(&module)
+        })
+        .collect();
+    assert!(verbs.len() > 20, "{verbs:?}");
+    for verb in verbs {
+        for words in ["--colour=red", "colour=red", "--loudly", "a b c d e", "--format="] {
+            let (text, status) = setting.command(&format!("{verb} {words}"));
+            assert!(status == 1 && text.contains("usage: "), "{verb} {words}: {status} {text}");
+        }
     }
     assert_eq!((rows(&setting, "server list"), rows(&setting, "namespace list")), before);
 }

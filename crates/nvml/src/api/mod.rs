@@ -6,6 +6,7 @@
 
 mod identity;
 pub(crate) mod init;
+mod memory_limits;
 mod processes;
 mod state;
 mod system;
@@ -29,8 +30,13 @@ pub(crate) struct Function {
 unsafe impl Sync for Function {}
 
 /// All of them.
-pub(crate) static FUNCTIONS: [&[Function]; 4] =
-    [identity::FUNCTIONS, processes::FUNCTIONS, state::FUNCTIONS, system::FUNCTIONS];
+pub(crate) static FUNCTIONS: [&[Function]; 5] = [
+    identity::FUNCTIONS,
+    memory_limits::FUNCTIONS,
+    processes::FUNCTIONS,
+    state::FUNCTIONS,
+    system::FUNCTIONS,
+];
 
 /// An `nvmlDevice_t`: a number that no program takes for none, and the device's behind it.
 #[repr(transparent)]

@@ -1,6 +1,7 @@
 //! What is known of the software GPU without using it: its description, who uses it, how busy it is.
 
 mod activity;
+pub(crate) mod memory_limits;
 mod users;
 
 pub(crate) use activity::ProcessSample;

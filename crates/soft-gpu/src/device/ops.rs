@@ -352,7 +352,7 @@ impl Device {
     pub fn create_tenant_on(&self, device: u32) -> Result<Arc<Tenant>> {
         let id = TenantId(self.tenant_ids.fetch_add(1, Ordering::Relaxed));
         let mut core = self.lock();
-        let Core { tenants, accounts, group_of, groups, .. } = &mut *core;
+        let Core { tenants, accounts, group_of, groups, profile, .. } = &mut *core;
         // Those that ended are remembered while something of theirs is left.
         let forgotten = tenants.extract_if(|_, t| t.ended() && Arc::strong_count(t) == 1);
         forgotten.for_each(|(_, t)| drop(accounts.remove(t.account)));
@@ -364,6 +364,8 @@ impl Device {
             }
             known
         });
+        let lasting = u64::from(self.count());
+        profile.make_room(|id| id.0 < lasting || tenants.contains_key(&id));
         let account = accounts.insert(Account::default()).ok_or(Error::OUT_OF_MEMORY)?;
         let tenant = Tenant::new(id, account, device);
         tenants.insert(id, tenant.clone());

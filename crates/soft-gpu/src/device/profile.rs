@@ -14,9 +14,12 @@ use super::tenant::{Tenant, TenantId};
 use super::{Device, say};
 
 /// Rows that are kept apart: programs that come, or make kernels, for ever shall not eat memory for
-/// ever. What comes later counts under [`OTHERS`].
+/// ever. Rows of tenants that are gone count under [`OTHERS`] once half of them are taken, later
+/// kernels of those that are there when all are.
 const KERNELS_MAX: usize = 16_384;
 const OTHERS: &str = "(others)";
+/// Whose rows of [`OTHERS`] are.
+const NOBODY: TenantId = TenantId(u64::MAX);
 
 /// Sums over launches of one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,8 +108,9 @@ impl Profile {
         guess: Option<ProfileRow>,
     ) -> ProfileRow {
         let is_it = |row: &ProfileRow| {
-            let (id, row) = &self.rows[row.0];
-            *id == tenant.id && row.kernel == kernel
+            // Rows move when some are folded.
+            let found = self.rows.get(row.0);
+            found.is_some_and(|(id, row)| *id == tenant.id && row.kernel == kernel)
         };
         let row = guess.filter(is_it).unwrap_or_else(|| self.row(tenant, kernel));
         self.rows[row.0].1.totals.add(totals);
@@ -115,13 +119,12 @@ impl Profile {
 
     fn row(&mut self, tenant: &Tenant, kernel: &str) -> ProfileRow {
         let place = |id: &TenantId, kernel: &str| self.places.get(id)?.get(kernel).copied();
-        let others = TenantId(u64::MAX);
         if let Some(row) = place(&tenant.id, kernel) {
             return row;
         }
         let (id, client, kernel) = match self.rows.len() < KERNELS_MAX {
             true => (tenant.id, tenant.name(), kernel),
-            false => (others, OTHERS.to_owned(), OTHERS),
+            false => (NOBODY, OTHERS.to_owned(), OTHERS),
         };
         if let Some(row) = place(&id, kernel) {
             return row;
@@ -131,6 +134,33 @@ impl Profile {
         self.rows.push((id, KernelRow { client, kernel: kernel.to_owned(), totals }));
         self.places.entry(id).or_default().insert(kernel.to_owned(), row);
         row
+    }
+
+    /// Counts rows of tenants that are gone under [`OTHERS`] if there is not much room left for later
+    /// ones: a device lives longer than the programs on it.
+    pub(super) fn make_room(&mut self, is_there: impl Fn(TenantId) -> bool) {
+        if self.rows.len() <= KERNELS_MAX / 2 {
+            return;
+        }
+        let rows = std::mem::take(&mut self.rows);
+        self.places.clear();
+        let mut gone = KernelTotals::default();
+        for (id, row) in rows {
+            if id == NOBODY || !is_there(id) {
+                gone.add(&row.totals);
+                continue;
+            }
+            let place = ProfileRow(self.rows.len());
+            self.places.entry(id).or_default().insert(row.kernel.clone(), place);
+            self.rows.push((id, row));
+        }
+        if gone == KernelTotals::default() {
+            return;
+        }
+        let (kernel, client) = (OTHERS.to_owned(), OTHERS.to_owned());
+        let place = ProfileRow(self.rows.len());
+        self.places.entry(NOBODY).or_default().insert(kernel.clone(), place);
+        self.rows.push((NOBODY, KernelRow { client, kernel, totals: gone }));
     }
 
     fn rows_of(&self, tenant: TenantId) -> Vec<KernelRow> {
@@ -233,6 +263,32 @@ mod tests {
         assert_eq!(rows.len(), KERNELS_MAX + 1);
         let rest = rows.iter().find(|row| row.kernel == OTHERS).unwrap();
         assert_eq!(rest.totals.launches, 12);
+    }
+
+    #[test]
+    fn programs_that_are_gone_leave_room_for_later_ones() {
+        let mut profile = Profile::default();
+        let tenant = |n| Tenant::new(TenantId(n), Key::from_parts(0, 1), 0);
+        let totals = KernelTotals { launches: 1, ..Default::default() };
+        let mut stale = None;
+        for n in 0..KERNELS_MAX as u64 {
+            stale = Some(profile.add(&tenant(n / 100), &format!("k{}", n % 100), &totals, None));
+        }
+        // The last programs, and one whose kernels are known by rows that move.
+        let is_there = |id: TenantId| id.0 >= 160;
+        profile.make_room(is_there);
+        let kept = profile.rows_of(TenantId(161));
+        assert_eq!((kept.len(), kept[0].totals.launches), (100, 1));
+        profile.add(&tenant(163), "k0", &totals, stale);
+        assert_eq!(profile.rows_of(TenantId(163))[0].totals.launches, 2);
+        let newcomer = profile.add(&tenant(900), "k", &totals, stale);
+        profile.add(&tenant(900), "k", &totals, Some(newcomer));
+        assert_eq!(profile.rows_of(TenantId(900))[0].totals.launches, 2);
+        let all: u64 = profile.rows().iter().map(|row| row.totals.launches).sum();
+        assert_eq!(all, KERNELS_MAX as u64 + 3, "nothing is lost");
+        // While there is room all rows stay, for the table that a program asks for.
+        profile.make_room(|_| false);
+        assert!(profile.rows().len() > 300);
     }
 
     #[test]

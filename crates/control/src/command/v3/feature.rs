@@ -75,6 +75,10 @@ pub(super) fn memacct_limit(call: &Call<'_>) -> Outcome {
     }
     let bytes = |key: &str, none: u64| match call.option(key) {
         None | Some("none") => Ok(none),
+        // As lists print what is no whole number of KiB, and as NVML sets it.
+        Some(size) if let Some(bytes) = size.strip_suffix('B').and_then(|n| n.parse().ok()) => {
+            Ok(bytes)
+        }
         Some(size) => parse_size(size).map_err(|error| Failure(format!("--{key}: {error}"))),
     };
     let (soft_bytes, hard_bytes) = (bytes("soft-limit", 0)?, bytes("hard-limit", u64::MAX)?);
@@ -86,7 +90,12 @@ pub(super) fn memacct_limit(call: &Call<'_>) -> Outcome {
         None => None,
     };
     call.request.daemon.set_cgroup_limit(CgroupLimit { cgroup, device, soft_bytes, hard_bytes })?;
-    Ok(String::new())
+    Ok(match call.request.daemon.features().memacct {
+        true => String::new(),
+        false => {
+            "It holds for programs to come once `feature enable memacct` was given\n".to_owned()
+        }
+    })
 }
 
 pub(super) fn memacct_list(call: &Call<'_>) -> Outcome {

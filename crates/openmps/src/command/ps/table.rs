@@ -331,6 +331,7 @@ mod tests {
             pid: 1,
             uid: 0,
             protocol: 2,
+            cgroup_limits: Vec::new(),
             pipe_directory: "/tmp/x".into(),
             log_directory: None,
             stopping: false,

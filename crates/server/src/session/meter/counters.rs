@@ -139,12 +139,14 @@ impl ClientCounters {
             let found = kernels.iter().find(|kernel| kernel.name.as_c_str() == name);
             found.cloned()
         };
+        let others = || (kernels.len() >= KERNELS_MAX).then(|| find(&kernels, OTHER_KERNELS));
+        if let Some(known) = find(&kernels, name).or_else(|| others().flatten()) {
+            return known;
+        }
         let name = if kernels.len() < KERNELS_MAX { name } else { OTHER_KERNELS };
-        find(&kernels, name).unwrap_or_else(|| {
-            let kernel = Arc::new(make(name));
-            kernels.push(kernel.clone());
-            kernel
-        })
+        let kernel = Arc::new(make(name));
+        kernels.push(kernel.clone());
+        kernel
     }
 
     /// All kernels.

@@ -16,5 +16,7 @@
 mod forms;
 mod program;
 mod statements;
+mod tree;
 
-pub use program::{Node, Program};
+pub use program::Program;
+pub use tree::Node;

@@ -1,60 +1,10 @@
-//! The tree of a program, and its text.
+//! Program: a tree with its launch, and its text.
 
 use super::statements::{Place, Writer};
+use super::tree::{Condition, INPUT_BYTES, Node, REGISTERS, one_nan};
 use crate::run::{Argument, Launch};
 use crate::{Buffer, Random};
 use std::fmt::Write;
-
-/// A statement of a program, or several.
-#[derive(Clone, Debug)]
-pub enum Node {
-    /// Instructions that go together. `$M` stands for the mask of the lanes that are here.
-    Lines(String),
-    /// Two ways. `condition` is a predicate, or a comparison of uniform registers.
-    If {
-        /// What decides.
-        condition: Condition,
-        /// Where it holds.
-        then: Vec<Node>,
-        /// Where it does not.
-        otherwise: Vec<Node>,
-    },
-    /// `body` some times: as many as `times`, a 32-bit source, says, but few.
-    Loop {
-        /// What decides.
-        times: Condition,
-        /// What is repeated.
-        body: Vec<Node>,
-    },
-    /// Leaves the innermost loop where the predicate holds.
-    Break(String),
-    /// `brx.idx` over the bodies by a 32-bit register.
-    Switch {
-        /// The register.
-        index: String,
-        /// What is chosen from.
-        bodies: Vec<Vec<Node>>,
-    },
-    /// Bodies that jump to each other until their fuel is used up: after each, to another where a
-    /// predicate holds.
-    Tangle {
-        /// Jumps that are made at most.
-        fuel: u32,
-        /// A body, a predicate, and the number of the body to go to where it holds.
-        bodies: Vec<(Vec<Node>, String, usize)>,
-    },
-}
-
-/// What decides a branch or a loop, and who agrees on it.
-#[derive(Clone, Debug)]
-pub enum Condition {
-    /// All threads of the block: an operand of a uniform register.
-    Uniform(String),
-    /// Nobody need agree; the mask is kept.
-    Orderly(String),
-    /// Nobody need agree, and nobody asks who is here.
-    Free(String),
-}
 
 /// A device function.
 #[derive(Clone, Debug)]
@@ -78,16 +28,12 @@ pub struct Program {
     strict: bool,
 }
 
-/// Registers of each kind.
-pub(super) const REGISTERS: u64 = 5;
 /// Bytes of results of a thread.
 const RESULT_BYTES: usize = 512;
 /// Bytes of memory of a thread's own, global.
 const OWN_BYTES: usize = 128;
 /// Bytes of shared memory of a thread: a word for exchange, then its own.
 const SLOT_BYTES: u32 = 64;
-/// Bytes that anybody may read.
-pub(super) const INPUT_BYTES: usize = 1024;
 /// Bytes of cells that all add to.
 const CELL_BYTES: usize = 128;
 
@@ -374,12 +320,6 @@ fn initial_values(from: &str) -> String {
         let _ = writeln!(text, "setp.gt.u32 %p{i}, {from}, {};", 3 * i);
     }
     text
-}
-
-/// Makes a NaN in an f32 or f64 register one that everybody gives.
-pub(super) fn one_nan(ty: &str, register: &str) -> String {
-    let nan = if ty == "f64" { "0d7FF8000000000000" } else { "0f7FC00000" };
-    format!("testp.notanumber.{ty} %q, {register};\n@%q mov.{ty} {register}, {nan};")
 }
 
 /// Stores every register, NaN as one NaN.

@@ -1,7 +1,7 @@
 //! Random statements, each right by itself.
 
 use super::forms::FORMS;
-use super::program::{Condition, INPUT_BYTES, Node, REGISTERS};
+use super::tree::{Condition, INPUT_BYTES, Node, REGISTERS, one_nan};
 use crate::Random;
 
 /// Who is together where a statement stands.
@@ -308,7 +308,7 @@ impl<'a> Writer<'a> {
                 let at = at + 8 * self.random.below(4);
                 if store {
                     // Which NaN it is is nobody's promise.
-                    let one_nan = super::program::one_nan(ty, &value);
+                    let one_nan = one_nan(ty, &value);
                     format!("{one_nan}\n{guard}st.global.{ty} [%own+{at}], {value};")
                 } else {
                     format!("{guard}ld.global.{ty} {value}, [%own+{at}];")

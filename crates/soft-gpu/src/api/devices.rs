@@ -23,7 +23,7 @@ exports! {
         let driver = driver()?;
         check(device)?;
         let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
-        name.set_text(bytes, identity::name(&driver.device.settings).as_bytes())
+        name.set_text(bytes, driver.device.settings.device_name().as_bytes())
     }
 
     fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) {

@@ -283,7 +283,7 @@ extension! {
         let directory = meeting_place.map(|file| device_directory(file.dir(), number));
         let directory = directory.as_ref().map(|directory| directory.as_os_str().as_bytes());
         description.set(DeviceDescription {
-            name: text(identity::name(&settings).as_bytes()),
+            name: text(settings.device_name().as_bytes()),
             pci_bus_id: text(identity::pci_bus_id(number).as_bytes()),
             shared_directory: text(directory.unwrap_or_default()),
             uuid: identity::uuid(number),

@@ -3,11 +3,9 @@
 use cuda_api::symbols::{ProcError, SYMBOLS, proc_address};
 use cuda_api::*;
 
+use super::tables::DRIVER_VERSION;
 use super::{driver, exported, exports};
 use crate::error::{Error, Result};
-
-/// The version of the driver API that the software GPU presents: major * 1000 + minor * 10.
-pub(super) const DRIVER_VERSION: i32 = 13_000;
 
 exports! {
     fn cuInit(flags: c_uint) {

@@ -6,15 +6,18 @@ use cuda_api::attributes::{PCI_DEVICE_ID, PCI_DOMAIN_ID};
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use export_tables::{DeviceIdentity, Host};
 
-use super::{devices, driver, init, module, thread};
+use super::{devices, driver, module, thread};
 use crate::device::{attributes, identity};
+
+/// The version of the driver API that the software GPU presents: major * 1000 + minor * 10.
+pub(super) const DRIVER_VERSION: i32 = 13_000;
 
 /// The host of the tables.
 pub(super) struct Tables;
 
 impl Host for Tables {
     fn driver_version(&self) -> i32 {
-        init::DRIVER_VERSION
+        DRIVER_VERSION
     }
 
     fn devices(&self) -> Vec<DeviceIdentity> {

@@ -4,18 +4,6 @@ use std::sync::OnceLock;
 
 use cuda_api::CUuuid;
 
-use super::capability::Capability;
-use super::settings::Settings;
-
-/// What cuDeviceGetName answers: the compute capability is named if it was asked for.
-pub fn name(settings: &Settings) -> String {
-    let Capability { major, minor, .. } = settings.capability;
-    match settings.strict {
-        true => format!("openmps software GPU, sm_{major}{minor}"),
-        false => "openmps software GPU".to_owned(),
-    }
-}
-
 /// UUID of the machine's software GPU of that number, made from the machine's id.
 pub fn uuid(number: u32) -> [u8; 16] {
     static MACHINE: OnceLock<Vec<u8>> = OnceLock::new();

@@ -71,6 +71,15 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What cuDeviceGetName answers: the compute capability is named if it was asked for.
+    pub fn device_name(&self) -> String {
+        let Capability { major, minor, .. } = self.capability;
+        match self.strict {
+            true => format!("openmps software GPU, sm_{major}{minor}"),
+            false => "openmps software GPU".to_owned(),
+        }
+    }
+
     /// From the environment of this process.
     pub fn from_environment() -> Self {
         Self::from_lookup(|name| std::env::var_os(name).and_then(|v| v.into_string().ok()))

@@ -3,8 +3,8 @@
 //! Said after the fact, for a person: the tables may have changed since the access. Of other
 //! tenants nothing is told but that the memory is theirs.
 
-use super::tables::{Tables, holding};
 use super::{Memory, PointerKind};
+use super::{Tables, holding};
 use crate::device::tenant::{Tenant, TenantId};
 
 /// Freed ranges that are remembered: a use after free follows the free soon.

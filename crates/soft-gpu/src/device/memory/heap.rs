@@ -8,8 +8,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::Tables;
 use super::pages;
-use super::tables::Tables;
 use crate::device::Device;
 use crate::device::limits::{ALLOCATION_ALIGN, CHUNK_BYTES};
 use crate::device::tenant::Tenant;

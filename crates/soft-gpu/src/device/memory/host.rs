@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::pages;
-use super::tables::{Tables, overlaps};
+use super::{Tables, overlaps};
 use crate::device::Device;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};

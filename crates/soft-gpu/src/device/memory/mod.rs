@@ -13,24 +13,30 @@ pub mod host;
 pub mod pages;
 mod peers;
 pub mod share;
-mod tables;
 mod used;
 pub mod vmm;
 
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use self::explain::Freed;
 pub use self::heap::AllocationKind;
+use self::heap::{Allocation, Chunk, Heap, HeapKind};
+use self::host::HostRange;
+use self::peers::Shown;
 pub use self::share::{ChunkFile, OpenedChunk};
-pub(in crate::device) use self::tables::Tables;
 pub(crate) use self::used::device_directory;
 use self::used::{Descriptor, UsedBytes};
 pub use self::vmm::{Access, Physical};
+use self::vmm::{Mapping, Reservation};
 use super::Device;
-use super::tenant::Tenant;
+use super::slab::Slab;
+use super::tenant::{Tenant, TenantId};
 use crate::error::{Error, Result};
 use cuda_api::extension::memory_note;
+use simt::kernel::Range;
 use simt::runtime::init_tracking::PATTERN_BYTES;
 
 /// All memory of a device.
@@ -39,6 +45,89 @@ pub struct Memory {
     rows: Vec<Descriptor>,
     /// Of each device.
     total_bytes: u64,
+}
+
+/// What memory there is: every table of it, under one lock, keyed by first address.
+#[derive(Default)]
+pub(in crate::device) struct Tables {
+    reservations: BTreeMap<u64, Reservation>,
+    mappings: BTreeMap<u64, Mapping>,
+    physical: Slab<Physical>,
+    /// How many [`Physical`] are the same file, by device and inode: counted once.
+    files: HashMap<(u64, u64), u32>,
+    chunks: BTreeMap<u64, Chunk>,
+    allocations: BTreeMap<u64, Allocation>,
+    heaps: HashMap<(TenantId, HeapKind), Heap>,
+    host: BTreeMap<u64, HostRange>,
+    /// What each tenant's kernels may touch.
+    ranges: HashMap<TenantId, BTreeMap<u64, Range>>,
+    /// The same, by first address.
+    shown: BTreeMap<u64, Shown>,
+    /// Which device may touch which other one's memory, and how many contexts have said so.
+    peers: HashMap<(u32, u32), u32>,
+    /// By device.
+    used_bytes: Vec<UsedBytes>,
+    /// What was there lately, oldest first.
+    freed: VecDeque<Freed>,
+    ids: u64,
+}
+
+/// The entry whose range holds `address`, given each entry's end.
+fn holding<T>(
+    table: &BTreeMap<u64, T>,
+    address: u64,
+    end: impl Fn(u64, &T) -> u64,
+) -> Option<(u64, &T)> {
+    let (start, entry) = table.range(..=address).next_back()?;
+    (address < end(*start, entry)).then_some((*start, entry))
+}
+
+/// True if an entry's range touches `start..end`.
+fn overlaps<T>(
+    table: &BTreeMap<u64, T>,
+    start: u64,
+    end: u64,
+    entry_end: impl Fn(u64, &T) -> u64,
+) -> bool {
+    holding(table, start, entry_end).is_some() || table.range(start..end).next().is_some()
+}
+
+impl Tables {
+    /// Gives so many bytes of a device back.
+    fn give_bytes(&mut self, device: u32, bytes: u64) {
+        if let Some(used) = self.used_bytes.get_mut(device as usize) {
+            used.give(bytes);
+        }
+    }
+
+    /// A number that no other piece of memory has had.
+    fn next_id(&mut self) -> u64 {
+        self.ids += 1;
+        self.ids
+    }
+
+    fn pointer(&self, address: u64) -> Option<Pointer> {
+        let pointer = |base, bytes, tenant: &Arc<Tenant>, context, kind, id| Pointer {
+            base,
+            bytes,
+            tenant: tenant.clone(),
+            context,
+            kind,
+            id,
+        };
+        if let Some((base, a)) = holding(&self.allocations, address, |s, a| s + a.bytes)
+            && a.kind != AllocationKind::Kept
+        {
+            let kind = PointerKind::Allocation(a.kind);
+            return Some(pointer(base, a.bytes, &a.tenant, a.context, kind, a.id));
+        }
+        if let Some((base, m)) = holding(&self.mappings, address, |_, m| m.end) {
+            return Some(pointer(base, m.end - base, &m.tenant, 0, PointerKind::Mapping, m.id));
+        }
+        let (base, h) = holding(&self.host, address, |_, h| h.end)?;
+        let kind = PointerKind::Host { flags: h.flags, registered: h.registered };
+        Some(pointer(base, h.end - base, &h.tenant, h.context, kind, h.id))
+    }
 }
 
 /// What an address belongs to.

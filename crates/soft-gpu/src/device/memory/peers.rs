@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::tables::Tables;
+use super::Tables;
 use crate::device::Device;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::Arc;
 
-use super::tables::holding;
+use super::holding;
 use super::vmm::{identity, new_file};
 use super::{Access, pages};
 use crate::device::Device;

@@ -15,7 +15,7 @@ use channel::memfd::{self, Seals};
 use channel::system;
 
 use super::pages;
-use super::tables::{Tables, holding, overlaps};
+use super::{Tables, holding, overlaps};
 use crate::device::Device;
 use crate::device::limits::CHUNK_BYTES;
 use crate::device::slab::Key;

@@ -9,6 +9,11 @@ use simt::ir::op::Width;
 pub(crate) struct LaneCode(Code, Code);
 
 impl LaneCode {
+    /// An instruction that only one file needs: the code of AVX-512, and that of AVX2.
+    pub(crate) const fn new(avx512: Code, avx2: Code) -> Self {
+        Self(avx512, avx2)
+    }
+
     /// An instruction set's code.
     pub(crate) fn of(self, isa: SimdIsa) -> Code {
         match isa {

@@ -131,6 +131,10 @@ pub(crate) fn handler(op: IntOp, ty: IntType, t: Target) -> Option<Handler> {
         IntOp::Max16x2 if ty.signed() => halves(t, |a, b| (a as i16).max(b as i16) as u16),
         IntOp::Min16x2 => halves(t, |a, b| a.min(b)),
         IntOp::Max16x2 => halves(t, |a, b| a.max(b)),
+        IntOp::AddSat16x2 if ty.signed() => {
+            halves(t, |a, b| (a as i16).saturating_add(b as i16) as u16)
+        }
+        IntOp::AddSat16x2 => halves(t, u16::saturating_add),
     })
 }
 

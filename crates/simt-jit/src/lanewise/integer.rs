@@ -11,9 +11,14 @@ use crate::lanewise::codes::{
     UP_BY, UP_BY_LONG, UP_LONG, XOR, XOR_LONG, pick,
 };
 use crate::lanewise::isa::VectorIsa;
-use iced_x86::Register;
+use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Width};
 use simt::ir::vector::{Source, VectorInst};
+
+const ADD_SAT_S16: LaneCode =
+    LaneCode::new(Code::EVEX_Vpaddsw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddsw_ymm_ymm_ymmm256);
+const ADD_SAT_U16: LaneCode =
+    LaneCode::new(Code::EVEX_Vpaddusw_zmm_k1z_zmm_zmmm512, Code::VEX_Vpaddusw_ymm_ymm_ymmm256);
 
 fn add(w: Width) -> LaneCode {
     if w == Width::W16 { ADD_WORDS } else { pick(w, ADD, ADD_LONG) }
@@ -26,7 +31,8 @@ fn subtract(w: Width) -> LaneCode {
 /// Operations that are one instruction of two operands, in one set at least.
 fn binary(op: IntOp, ty: IntType) -> Option<LaneCode> {
     use IntOp::{
-        Add, Add16x2, And, Max, Max16x2, Min, Min16x2, MulHi, MulLo, Or, Shl, Shr, Sub, Xor,
+        Add, Add16x2, AddSat16x2, And, Max, Max16x2, Min, Min16x2, MulHi, MulLo, Or, Shl, Shr, Sub,
+        Xor,
     };
     use IntType::{S16, S32, S64, U16, U32, U64};
     let w = ty.width();
@@ -53,6 +59,8 @@ fn binary(op: IntOp, ty: IntType) -> Option<LaneCode> {
         (Max, S64) => MAX_S64,
         (Max, U64) => MAX_U64,
         (Add16x2, _) => ADD_WORDS,
+        (AddSat16x2, S32) => ADD_SAT_S16,
+        (AddSat16x2, _) => ADD_SAT_U16,
         (Shl, U32 | S32) => UP_BY,
         (Shr, U32) => DOWN_BY,
         (Shr, S32) => DOWN_SIGNED_BY,
@@ -245,7 +253,7 @@ fn one_instruction<I: VectorIsa>(
     }
     for piece in 0..i.pieces(w) {
         let first = i.source_in(a, w, piece);
-        if let IntOp::Add16x2 | IntOp::Min16x2 | IntOp::Max16x2 = op {
+        if let IntOp::Add16x2 | IntOp::AddSat16x2 | IntOp::Min16x2 | IntOp::Max16x2 = op {
             // Lanes of the instruction are halves of the result's.
             let second = i.source_in(b, w, piece);
             let made = i.made(code, first, second);

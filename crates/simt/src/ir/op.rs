@@ -164,6 +164,8 @@ pub enum IntOp {
     Add16x2,
     Min16x2,
     Max16x2,
+    /// Halves that stop at the ends of their range.
+    AddSat16x2,
 }
 
 /// Modes of `prmt`.

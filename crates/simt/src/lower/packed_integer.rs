@@ -2,8 +2,7 @@
 //! unsigned saturating sum of 32 bits.
 //!
 //! Each part is computed in 32 bits, where nothing overflows, and put back. Where a comparison holds
-//! all bits of the part are set, as `set` sets all of a register. Deliberately absent: `.u16x2` and
-//! `.s16x2` without `.sat`, which are operations.
+//! all bits of the part are set, as `set` sets all of a register. Sums of `.u16x2` and `.s16x2` are operations.
 
 use crate::ir::Operand;
 use crate::ir::op::{Class, CompareType, IntOp, IntType, Op, Width};
@@ -21,7 +20,11 @@ impl Lowering<'_> {
         let set = inst.opcode == Opcode::Set;
         match ty {
             T::U8x4 | T::S8x4 => self.parts(inst, 8, ty == T::S8x4),
-            T::U16x2 | T::S16x2 if sum || set => self.parts(inst, 16, ty == T::S16x2),
+            T::U16x2 | T::S16x2 if sum => {
+                let op = Op::Int(IntOp::AddSat16x2, IntType::of(Width::W32, ty == T::S16x2));
+                self.operation(op, T::B32, Width::W32, &inst.operands)
+            }
+            T::U16x2 | T::S16x2 if set => self.parts(inst, 16, ty == T::S16x2),
             T::U32 if sum => self.unsigned_sum(inst),
             _ => None,
         }

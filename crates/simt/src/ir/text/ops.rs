@@ -13,12 +13,13 @@ const INTS: [IntType; 6] =
 const BOTH: [bool; 2] = [false, true];
 
 #[rustfmt::skip]
-const INT_OPS: [IntOp; 47] = {
+const INT_OPS: [IntOp; 49] = {
     use IntOp::*;
     [Add, Sub, AddSat, SubSat, MulLo, MulHi, MulWide, MadLo, MadHi, MadHiSat, MadWide, Mul24Lo, Mul24Hi,
      Mad24Lo, Mad24Hi, Div, Rem, Min, Max, And, Or, Xor, Not, Cnot, Neg, Abs, Shl, Shr, Popc, Clz, Brev,
      Bfind, BfindShift, Fns, Bfe, Bfi, BmskClamp, BmskWrap, SzextClamp, SzextWrap, Sad, ShfLeftWrap,
-     ShfLeftClamp, ShfRightWrap, ShfRightClamp, Add16x2, Min16x2]
+     ShfLeftClamp, ShfRightWrap, ShfRightClamp, Add16x2, Min16x2,
+     Max16x2, AddSat16x2]
 };
 #[rustfmt::skip]
 const FLOAT_OPS: [FloatOp; 25] = {

@@ -1,9 +1,10 @@
 //! Single passes on the IR's text: what tests of passes run (`tests/passes/`).
 
+use crate::analysis::address;
 use crate::analysis::divergence;
 use crate::analysis::liveness::Liveness;
 use crate::ir::Function;
-use crate::ir::text::{ReadError, read_simt};
+use crate::ir::text::{ReadError, read_simt, read_vector};
 use crate::ir::vector::Mode;
 use crate::launch_shape::LaunchShape;
 use crate::pipeline::Prepared;
@@ -33,11 +34,17 @@ impl std::fmt::Display for PassError {
 impl std::error::Error for PassError {}
 
 /// Runs the pass of a name on a function of the SIMT IR, for launches of a shape; what becomes of it, as
-/// text. `read` is no pass; `vectorize` gives the vector IR, in lockstep form, `independent` in the other.
+/// text. `read` is no pass; `vectorize` gives the vector IR, in lockstep form, `independent` in the other. The
+/// text of `addresses` is a function of the vector IR; it says what is known of its addresses.
 ///
 /// # Errors
 /// There is no such pass, or the text is no function's.
 pub fn run(name: &str, text: &str, shape: LaunchShape) -> Result<String, PassError> {
+    if name == "addresses" {
+        let mut f = read_vector(text).map_err(PassError::Text)?;
+        address::annotate(&mut f);
+        return Ok(f.to_string());
+    }
     let mut f = read_simt(text).map_err(PassError::Text)?;
     match name {
         "read" => {}

@@ -4,15 +4,17 @@
 //! The densest come first: uses, weighted by loops, over the length of the live intervals. A value
 //! has the same machine registers in all of its live intervals. A spilled one is used from memory,
 //! where the first-level cache is nearly as fast. Holes between live intervals are free for others.
+//! Sums of products stay where they are: a result takes the registers of an operand that dies there.
 
 use crate::frame_layout::{FRAGMENT_LANES, FRAGMENT_SLOTS, FragmentOrder};
 use crate::host::SimdIsa;
 use crate::regalloc::interval_table::IntervalTable;
 use crate::regalloc::use_weights::UseWeights;
 use iced_x86::Register;
-use simt::ir::op::{Op, Width};
-use simt::ir::vector::{StorageClass, VectorFunction, VectorInst};
-use std::collections::BTreeSet;
+use simt::analysis::live_intervals::LiveInterval;
+use simt::ir::op::{FloatMode, FloatOp, FloatType, Op, Width};
+use simt::ir::vector::{Source, StorageClass, VectorFunction, VectorInst};
+use std::collections::{BTreeSet, HashMap};
 
 /// How many of [`SCALARS`] hold values with AVX2; others are pointers of accesses there.
 const AVX2_SCALARS: usize = 4;
@@ -108,6 +110,34 @@ fn same_in_all(f: &VectorFunction) -> Vec<bool> {
     same.iter().zip(defined).map(|(same, defined)| *same && defined).collect()
 }
 
+/// By result of a fused multiplication and addition: the operands that die there, with its position. The
+/// code reads each part of them before it writes the result's, so that the result may have their machine
+/// registers: sums stay where they are.
+fn dying_operands(f: &VectorFunction, weights: &UseWeights) -> HashMap<usize, Vec<(usize, u32)>> {
+    let mut found: HashMap<usize, Vec<(usize, u32)>> = HashMap::new();
+    for (block, start) in f.blocks.iter().zip(&weights.kept.starts) {
+        for (position, inst) in (start + 1..).zip(&block.insts) {
+            let Op::Float(FloatOp::Fma, FloatType::F32 | FloatType::F64, mode) = inst.op else {
+                continue;
+            };
+            let plain = mode == FloatMode::default() && inst.guard.is_none() && !inst.uniform;
+            let [d] = inst.dst[..] else { continue };
+            let begins = weights.kept.of_register(d.reg.index()).iter();
+            if !plain || d.keep || !begins.clone().any(|s| s.start == position) {
+                continue;
+            }
+            for source in [2, 0, 1].map(|n| inst.src[n]) {
+                let Source::Vector(r) = source else { continue };
+                let ends = |s: &LiveInterval| s.end == position;
+                if r != d.reg && weights.kept.of_register(r.index()).iter().any(ends) {
+                    found.entry(d.reg.index()).or_default().push((r.index(), position));
+                }
+            }
+        }
+    }
+    found
+}
+
 /// What matrix products need of the registers.
 #[derive(Default)]
 pub(crate) struct MatrixRegisters {
@@ -166,8 +196,19 @@ impl Assignment {
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut vectors = IntervalTable::new(VECTORS - matrices.reserved);
         let mut scalars = IntervalTable::new(table);
+        let dying = if whole_lanes { dying_operands(f, weights) } else { HashMap::new() };
         for (_, r, lanes, units) in wanted {
             let intervals = weights.kept.of_register(r);
+            if lanes && let Some(operands) = dying.get(&r) {
+                let passed = operands.iter().find_map(|(operand, position)| {
+                    made.passed_on(&vectors, *operand, intervals, *position)
+                });
+                if let Some((numbers, rest)) = passed {
+                    numbers.iter().for_each(|m| vectors.reserve(*m, &rest));
+                    made.lanes[r] = made.lanes_in(r, &numbers);
+                    continue;
+                }
+            }
             let table = if lanes { &mut vectors } else { &mut scalars };
             let Some(found) = table.find(units, intervals) else { continue };
             found.iter().for_each(|m| table.reserve(*m, intervals));
@@ -177,6 +218,27 @@ impl Assignment {
             }
         }
         made
+    }
+
+    /// The machine registers of an operand that dies at a position, if its result's other intervals fit
+    /// there; and when the result is in them.
+    fn passed_on(
+        &self,
+        table: &IntervalTable,
+        operand: usize,
+        result: &[LiveInterval],
+        position: u32,
+    ) -> Option<(Vec<usize>, Vec<LiveInterval>)> {
+        let Lanes::Parts(registers) = self.lanes[operand] else { return None };
+        let behind = |s: &LiveInterval| match s.start == position {
+            true => LiveInterval { start: position + 1, ..*s },
+            false => *s,
+        };
+        let rest: Vec<_> = result.iter().map(behind).collect();
+        let held = registers.into_iter().filter(|m| *m != Register::None);
+        let numbers: Vec<usize> = held.map(|m| m as usize - Register::ZMM0 as usize).collect();
+        let fits = rest.iter().all(|s| s.start <= s.end);
+        (fits && numbers.iter().all(|m| table.is_free(*m, &rest))).then_some((numbers, rest))
     }
 
     /// A register's lanes in machine registers of these numbers.

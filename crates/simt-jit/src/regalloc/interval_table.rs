@@ -15,7 +15,7 @@ impl IntervalTable {
     }
 
     /// True if a machine register is free in live intervals.
-    fn is_free(&self, register: usize, intervals: &[LiveInterval]) -> bool {
+    pub(crate) fn is_free(&self, register: usize, intervals: &[LiveInterval]) -> bool {
         let list = &self.taken[register];
         intervals.iter().all(|s| {
             let first = list.partition_point(|t| t.end < s.start);

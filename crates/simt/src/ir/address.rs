@@ -134,11 +134,19 @@ pub struct BlockAddresses {
     pub shapes: BTreeMap<usize, AddressShape>,
     /// By instruction: what it reads that is a term of a sum, and the term's number.
     pub terms: BTreeMap<usize, Vec<(Reg, usize)>>,
+    /// Loads of 16 bytes a lane from global memory that nothing but the store behind them reads:
+    /// asynchronous copies.
+    pub copies: BTreeSet<usize>,
     /// Instructions whose results nothing but addresses of quad-affine accesses are made of.
     pub only_for_quads: BTreeSet<usize>,
 }
 
 impl BlockAddresses {
+    /// The shape of an access, to be written.
+    pub(crate) fn shape_mut(&mut self, index: usize) -> &mut AddressShape {
+        self.shapes.entry(index).or_default()
+    }
+
     /// What an instruction reads that is a term of a sum, and the term's number.
     pub fn terms_at(&self, index: usize) -> &[(Reg, usize)] {
         self.terms.get(&index).map_or(&[], |list| &list[..])

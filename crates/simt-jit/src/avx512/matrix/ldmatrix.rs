@@ -20,8 +20,7 @@ use crate::memory::lane_loop::Turn;
 use crate::operands::{Place, Value, move_code, store_code, xmm, ymm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::analysis::vector_cfg::sources;
-use simt::ir::op::{Access, Op, Space, Width};
+use simt::ir::op::{Access, Space, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 /// Rows of a matrix.
@@ -266,37 +265,17 @@ impl Compiler<'_> {
         TURNED
     }
 
-    /// The store behind a load of 16 bytes a lane, if all that is loaded is there for it only and
-    /// there is code for both.
-    fn store_of_copy(
-        &self,
-        inst: &VectorInst,
-        load: MemAccess,
-    ) -> Option<(&VectorInst, MemAccess)> {
-        let f = self.f;
-        let store = f.blocks.get(self.block).and_then(|b| b.insts.get(self.index + 1))?;
-        let Op::Store(access) = store.op else { return None };
-        let same = || {
-            let results = inst.dst.iter().map(|d| Source::Vector(d.reg));
-            store.src.len() == 6 && results.eq(store.src[2..].iter().copied())
-        };
-        // Shared memory is apart from what is loaded, so lanes may take turns.
-        let apart = load.access.space == Space::Global && load.wide && inst.guard.is_none();
-        let aligned = load.offset % ROW_BYTES == 0;
-        if !(apart && aligned && load.access.is_row() && access.is_row() && same()) {
-            return None;
-        }
-        let reads = f.blocks.iter().flat_map(|b| &b.insts).flat_map(sources);
-        if reads.filter(|r| inst.dst.iter().any(|d| d.reg == *r)).count() != 4 {
-            return None;
-        }
-        Some((store, self.rows(store, access.space, true)?))
+    /// The store of the copy that the load under construction begins, if there is code for both.
+    fn store_of_copy(&self) -> Option<(&VectorInst, MemAccess)> {
+        let b = self.f.blocks.get(self.block)?;
+        let store = &b.insts[b.addresses.copies.get(&self.index)? + 1];
+        Some((store, self.rows(store, Space::Shared, true)?))
     }
 
     /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
     /// false if that is not so, or if there is none.
     pub(crate) fn copy(&mut self, inst: &VectorInst, load: MemAccess) -> bool {
-        let Some((store, mem)) = self.store_of_copy(inst, load) else { return false };
+        let Some((store, mem)) = self.store_of_copy() else { return false };
         let (to, from) = (store.src[0], inst.src[0]);
         let back = self.a.label();
         self.merged = self.index + 1..self.index + 2;
@@ -352,7 +331,7 @@ impl Compiler<'_> {
     /// Copies 16 bytes a lane as [`Self::copy`], lane by lane, and continues at `back`;
     /// false if it is no such copy.
     pub(crate) fn copy_apart(&mut self, inst: &VectorInst, load: MemAccess, back: Label) -> bool {
-        let Some((store, mem)) = self.store_of_copy(inst, load) else { return false };
+        let Some((store, mem)) = self.store_of_copy() else { return false };
         let store = store.clone();
         let slow = self.a.label();
         let members = vec![self.index, self.index + 1];

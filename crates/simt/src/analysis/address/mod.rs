@@ -1,35 +1,24 @@
 //! Address analysis: the shapes of the addresses of a function's loads and stores, which stand in the
-//! vector IR ([`AddressShape`]) for every tier to read.
+//! vector IR ([`crate::ir::address::AddressShape`]) for every tier to read.
 //!
 //! Divergence analysis has found uniform and affine addresses before: they stand in the sources. Here are
 //! those of lanes: quad-affine ones (`quad`), those that share their offsets (`shared_offsets`), guessed ones
-//! (`lane_offsets`), bounded ones (`range`); `growth` is asked by tiers that run a loop lane by lane.
+//! (`lane_offsets`), bounded ones (`range`); and the pairs of them that asynchronous copies are (`copies`); `growth` is asked by tiers that run a loop lane by lane.
 
+mod copies;
 pub mod growth;
 mod lane_offsets;
 mod quad;
 mod range;
 mod shared_offsets;
 mod terms;
+mod use_counts;
 
 use crate::analysis::vector_cfg::writers;
-use crate::ir::address::{AddressShape, BlockAddresses};
-use crate::ir::op::{Access, Op, Space};
+use crate::ir::address::BlockAddresses;
+use crate::ir::op::{Op, Space};
 use crate::ir::vector::{Source, VectorFunction, VectorInst};
 use terms::Terms;
-
-/// Where an operation accesses memory by its first source.
-fn space(op: &Op) -> Option<Space> {
-    match op {
-        Op::Load(Access { space, .. })
-        | Op::LoadPrefix(Access { space, .. })
-        | Op::Store(Access { space, .. })
-        | Op::Atom { space, .. }
-        | Op::LoadMatrix { space, .. }
-        | Op::StoreMatrix { space, .. } => Some(*space),
-        _ => None,
-    }
-}
 
 /// True if there may be more to know of an instruction's addresses than its source says.
 fn is_open(inst: &VectorInst) -> bool {
@@ -44,7 +33,7 @@ fn is_open(inst: &VectorInst) -> bool {
         Some(Source::Affine(_, stride)) => !side_by_side(*stride),
         _ => false,
     };
-    !inst.uniform && lanes && space(&inst.op).is_some_and(|s| s != Space::Param)
+    !inst.uniform && lanes && inst.op.address_space().is_some_and(|s| s != Space::Param)
 }
 
 /// Writes the shapes of all addresses into a function.
@@ -63,10 +52,11 @@ pub(crate) fn annotate(f: &mut VectorFunction) {
             quad::find(f, block, &mut terms, &mut counts, &mut addresses);
             terms.next_sums();
             shared_offsets::find(f, block, &mut terms, &mut addresses);
+            copies::find(f, block, &mut counts, &mut addresses);
             terms.take(&mut addresses.terms);
             for (index, inst) in b.insts.iter().enumerate().filter(|(_, inst)| is_open(inst)) {
                 if let Some(in_range) = range::of_address(f, &writers, (block, index), inst) {
-                    shape(&mut addresses, index).in_range = Some(in_range);
+                    addresses.shape_mut(index).in_range = Some(in_range);
                 }
             }
         }
@@ -76,13 +66,9 @@ pub(crate) fn annotate(f: &mut VectorFunction) {
         if !is_open(&f.blocks[block].insts[index]) {
             continue;
         }
-        shape(&mut found[block], index).guess = Some(Box::new(guess));
+        found[block].shape_mut(index).guess = Some(Box::new(guess));
     }
     for (block, addresses) in f.blocks.iter_mut().zip(found) {
         block.addresses = addresses;
     }
-}
-
-fn shape(addresses: &mut BlockAddresses, index: usize) -> &mut AddressShape {
-    addresses.shapes.entry(index).or_default()
 }

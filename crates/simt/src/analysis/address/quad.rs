@@ -7,7 +7,8 @@
 //! Deliberately absent: elements of bytes or of 64 bits whose lines are `m`.
 
 use super::terms::Terms;
-use crate::analysis::vector_cfg::{mentioned, sources};
+use super::use_counts::UseCounts;
+use crate::analysis::vector_cfg::sources;
 use crate::ir::Reg;
 use crate::ir::address::{BlockAddresses, LinearSum, QuadAffine};
 use crate::ir::op::{Access, IntOp, IntType, Op, Space, Special, Width};
@@ -58,29 +59,6 @@ impl Formula {
         let Self::Quad { base, major, minor } = of else { return None };
         let by = |sum: &LinearSum| sum.product(&factor);
         Some(Self::Quad { base: by(base)?, major: by(major)?, minor: by(minor)? })
-    }
-}
-
-/// How often each register of a function is mentioned.
-pub(super) struct UseCounts {
-    /// By register: sources that it is, and terminators that read or write it.
-    reads: Vec<i32>,
-    /// By register: instructions that write it.
-    writes: Vec<i32>,
-}
-
-impl UseCounts {
-    fn of(f: &VectorFunction) -> Self {
-        let none = || vec![0; f.classes.len()];
-        let (mut reads, mut writes) = (none(), none());
-        for inst in f.prologue.iter().chain(f.blocks.iter().flat_map(|b| &b.insts)) {
-            sources(inst).for_each(|r| reads[r.index()] += 1);
-            inst.dst.iter().for_each(|d| writes[d.reg.index()] += 1);
-        }
-        for r in f.blocks.iter().flat_map(|b| mentioned(f, &b.term)) {
-            reads[r.index()] += 1;
-        }
-        Self { reads, writes }
     }
 }
 
@@ -176,7 +154,7 @@ pub(super) fn find(
             && let Some(quad) = quad(f, inst, address, formula)
         {
             members.extend(known.made_by.get(&address).into_iter().flatten());
-            super::shape(found, index).quad = Some(quad);
+            found.shape_mut(index).quad = Some(quad);
         }
         let mut made_by: BTreeSet<usize> =
             sources(inst).filter_map(|r| known.made_by.get(&r)).flatten().copied().collect();

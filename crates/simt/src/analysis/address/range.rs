@@ -51,7 +51,7 @@ pub(super) fn of_address(
 ) -> Option<InRange> {
     let Some(Source::Vector(r)) = inst.src.first() else { return None };
     let bounds = Bounds { f, writers, block: at.0 };
-    let (base, bound) = match super::space(&inst.op)? {
+    let (base, bound) = match inst.op.address_space()? {
         Space::Shared => (None, bounds.of(Source::Vector(*r), Width::W32, at.1, 0)),
         _ => bounds.indexed(*r, at.1)?,
     };

@@ -161,7 +161,7 @@ pub(super) fn find(
     by_access.values().for_each(|(root, _)| *uses.entry(*root).or_default() += 1);
     for (index, (root, more)) in by_access {
         let shared = SharedOffsets { root, more, uses: uses[&root] };
-        super::shape(found, index).shared = Some(shared);
+        found.shape_mut(index).shared = Some(shared);
     }
 }
 

@@ -167,6 +167,19 @@ impl Op {
         self.has(ARITHMETIC)
     }
 
+    /// Where it accesses memory, if it does at an address that is its first source.
+    pub fn address_space(&self) -> Option<Space> {
+        match self {
+            Self::Load(Access { space, .. })
+            | Self::LoadPrefix(Access { space, .. })
+            | Self::Store(Access { space, .. })
+            | Self::Atom { space, .. }
+            | Self::LoadMatrix { space, .. }
+            | Self::StoreMatrix { space, .. } => Some(*space),
+            _ => None,
+        }
+    }
+
     /// What it does with NaNs.
     pub fn nan_class(&self) -> NanClass {
         use NanClass::{Blind, Copies, Keeps, Makes, Sees};

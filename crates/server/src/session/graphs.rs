@@ -110,7 +110,7 @@ pub(super) enum Graph {
         failed: CUresult,
     },
     Ready {
-        exec: PlacedGraph,
+        exec: Box<PlacedGraph>,
         uses: Uses,
         /// What is counted of its launches as a whole.
         meter: KernelMeter,
@@ -313,7 +313,7 @@ impl Session {
         let kernel = self.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
         let meter = KernelMeter::new(kernel);
         let tally = GraphTally::new(&uses.counted);
-        let ready = Graph::Ready { exec, uses, meter, tally, pieces };
+        let ready = Graph::Ready { exec: Box::new(exec), uses, meter, tally, pieces };
         self.graphs.table.put(handle, ready);
         Ok(())
     }

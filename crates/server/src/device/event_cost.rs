@@ -117,9 +117,9 @@ impl EventCost {
         Self { pair_ns, cost_ns: around_empty_ns + more_ns }
     }
 
-    /// A time between two events without their cost. Never 0: something was between them.
+    /// A time between two events without their cost, as long as an empty kernel at the least.
     pub fn take_off(&self, measured_ns: u64) -> u64 {
-        let least = measured_ns.min(1);
+        let least = measured_ns.min(EMPTY_KERNEL_NS);
         measured_ns.saturating_sub(self.cost_ns).max(least)
     }
 
@@ -191,7 +191,7 @@ mod tests {
     fn no_more_is_taken_off_than_there_is() {
         let cost = EventCost::of(&[400], &[900], 1000);
         assert_eq!(cost, EventCost { pair_ns: 900, cost_ns: 800 });
-        assert_eq!((cost.take_off(300), cost.take_off(1400), cost.take_off(0)), (1, 600, 0));
+        assert_eq!((cost.take_off(300), cost.take_off(2400), cost.take_off(0)), (300, 1600, 0));
         assert_eq!(EventCost::of(&[], &[], 1000), EventCost::default());
         assert_eq!(EventCost::default().take_off(77), 77);
     }

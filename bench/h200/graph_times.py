@@ -7,8 +7,8 @@ BERT-base as a graph (latency.py), one launch after the other: the median of a l
 of each kernel and shape the mean time by CUPTI: torch.profiler's natively, the server's own (`openmps set --counters cupti`)
 through openmps. Where a kernel begins before the one before it has ended, their common time counts once, both ways. Says the
 sum of the kernels' times, what is left of a launch for the gaps between them, which kernels differ most, and the clock of the SMs
-meanwhile. --variants also times the graph natively with CUDA_MODULE_LOADING=EAGER, and through openmps with a server that has it,
-with 8 hardware queues and with counters off. DIST is an installation, as for run.py. A minute; two with --variants. Needs PyTorch
+meanwhile. --variants also times the graph natively with 32 hardware queues and with memory that is mapped, and through openmps with 8
+queues, with counters off and with a server that loads modules eagerly. DIST is an installation, as for run.py. A minute; two with --variants. Needs PyTorch
 and transformers.
 
 Called as `graph_times.py replay` it is the program: `launches NUMBER`, `replay SECONDS` and `profile NUMBER` on its standard
@@ -29,8 +29,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 LAUNCHES = 1000
-VARIANTS = [("native", {"CUDA_MODULE_LOADING": "EAGER"}), ("openmps", {"CUDA_MODULE_LOADING": "EAGER"}),
-            ("openmps", {"CUDA_DEVICE_MAX_CONNECTIONS": "8"}), ("openmps", {"OPENMPS_COUNTERS": "off"})]
+VARIANTS = [("native", {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}),
+            ("native", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
+            ("openmps", {"CUDA_DEVICE_MAX_CONNECTIONS": "8"}), ("openmps", {"OPENMPS_COUNTERS": "off"}),
+            ("openmps", {"CUDA_MODULE_LOADING": "EAGER"})]
 
 
 # The program.

@@ -5,7 +5,7 @@
 
 DIST is an installation, made by `cargo xtask dist --release`. Needs torch. The parts:
 
-    time       device time of ResNet-50, BERT and training: torch.profiler (CUPTI) natively, per step,
+    time       device time of ResNet-50, BERT, training and BERT as a graph: torch.profiler (CUPTI) natively, per step,
                beside what `counts` says of the same program under openmps, per step, with counters=sampled
                (events) and counters=cupti; for the kernels that take most time all means; an empty
                kernel's time, and what openmps takes off
@@ -137,7 +137,7 @@ else:
         word, *rest = line.split()
         print(json.dumps(globals()[word](*rest)), flush=True)
 """
-NETWORKS = ["resnet50", "bert", "train"]
+NETWORKS = ["resnet50", "bert", "train", "graph"]
 # Turns of counters=off and counters=sampled.
 PAIRS = 10
 # Work that goes on until it is ended; one block, some blocks, all SMs, and mixes of copies and kernels.

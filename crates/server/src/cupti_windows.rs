@@ -6,7 +6,7 @@ use crate::common::Common;
 use cuda_api::settings::Counting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a window is: several steps of a network.
 const WINDOW: Duration = Duration::from_millis(20);
@@ -48,7 +48,7 @@ fn read(common: &Arc<Common>) {
     let goes_on = || counters.counting() == Counting::Cupti && !common.is_ending();
     let Some(cupti) = counters.cupti.get() else { return };
     let _ = common.device.make_current();
-    let (mut known, mut unknown, mut unfinished) = (0u64, 0u64, 0u64);
+    let (mut known, mut unknown, mut unfinished, mut broken) = (0u64, 0u64, 0u64, 0u64);
     let pause = |mut left: Duration| {
         while goes_on() && !left.is_zero() {
             std::thread::sleep(LOOK.min(left));
@@ -57,15 +57,17 @@ fn read(common: &Arc<Common>) {
     };
     while goes_on() {
         counters.streams().retain(|_, client| client.strong_count() > 0);
+        let since = Instant::now();
         let window = cupti.begin().and_then(|()| {
             std::thread::sleep(WINDOW);
             cupti.end()?;
             pause(SETTLE);
-            cupti.read()
+            cupti.read(since.elapsed())
         });
         match window {
             Ok(window) => {
                 unfinished += window.unfinished;
+                broken += window.broken;
                 for record in &window.ended {
                     match counters.take(record) {
                         true => known += 1,
@@ -83,7 +85,7 @@ fn read(common: &Arc<Common>) {
     }
     common.log.line(format!(
         "CUPTI timed {known} launches, and {unknown} of kernels or streams that are not counted; \
-         {unfinished} had not ended when they were asked for"
+         {unfinished} had not ended when they were asked for, and {broken} had times that cannot be"
     ));
     counters.has_reader.store(false, Ordering::Relaxed);
 }

@@ -12,6 +12,7 @@ use std::ffi::{CStr, CString, OsString, c_char, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 use std::{mem, ptr};
 
 /// Where it is looked for if the environment does not say.
@@ -108,15 +109,23 @@ pub struct WindowRecords {
     pub ended: Vec<KernelRecord>,
     /// Kernels that had not ended when the records were read.
     pub unfinished: u64,
+    /// Records whose times cannot be: of a graph that was under way when its window began, one may
+    /// have the start of a launch in the window before.
+    pub broken: u64,
 }
 
 impl WindowRecords {
-    /// Of the window's kernels in any order; without times those that have not ended.
-    fn of(records: Vec<KernelRecord>) -> Self {
+    /// Of the window's kernels in any order; without times those that have not ended. None can have taken
+    /// longer than `longest`, the time from the window's beginning to the reading.
+    fn of(records: Vec<KernelRecord>, longest: Duration) -> Self {
         let all = records.len();
         let has_times =
             |record: &KernelRecord| record.start_ns != 0 && record.end_ns >= record.start_ns;
         let mut ended: Vec<_> = records.into_iter().filter(has_times).collect();
+        let unfinished = (all - ended.len()) as u64;
+        let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+        ended.retain(|record| record.end_ns - record.start_ns <= longest_ns);
+        let broken = all as u64 - unfinished - ended.len() as u64;
         ended.sort_by_key(|record| (record.stream, record.start_ns, record.end_ns));
         let mut before = None;
         for record in &mut ended {
@@ -127,7 +136,7 @@ impl WindowRecords {
             record.device_ns = record.end_ns.saturating_sub(record.start_ns.max(busy_until));
             before = Some((record.stream, record.end_ns.max(busy_until)));
         }
-        Self { unfinished: (all - ended.len()) as u64, ended }
+        Self { ended, unfinished, broken }
     }
 }
 
@@ -216,8 +225,9 @@ impl Cupti {
         }
     }
 
-    /// What was recorded in windows that are closed. To be called when their kernels have ended.
-    pub fn read(&self) -> Result<WindowRecords, u32> {
+    /// What was recorded in a window that is closed and began `longest` ago. To be called when its kernels
+    /// have ended.
+    pub fn read(&self, longest: Duration) -> Result<WindowRecords, u32> {
         // SAFETY: takes a value.
         let flushed = unsafe { (self.functions.flush_all)(FLUSH_FORCED) };
         let mut records = Vec::new();
@@ -237,7 +247,7 @@ impl Cupti {
         if records.is_empty() {
             answer(flushed)?;
         }
-        Ok(WindowRecords::of(records))
+        Ok(WindowRecords::of(records, longest))
     }
 
     /// What a stream is called in records.
@@ -338,7 +348,7 @@ mod tests {
     }
 
     fn times(records: Vec<KernelRecord>) -> (Vec<u64>, u64) {
-        let window = WindowRecords::of(records);
+        let window = WindowRecords::of(records, Duration::from_micros(1));
         (window.ended.iter().map(|record| record.device_ns).collect(), window.unfinished)
     }
 
@@ -348,6 +358,15 @@ mod tests {
         let records = vec![record(1, 100, 117), record(1, 120, 0), record(1, 0, 0)];
         assert_eq!(times(records), (vec![17], 2));
         assert_eq!(times(vec![]), (vec![], 0));
+    }
+
+    #[test]
+    fn a_record_with_the_start_of_an_earlier_window_is_left_out() {
+        // Nor does it take the time of those that come within it.
+        let records = vec![record(1, 100, 2000), record(1, 1500, 1510), record(1, 1520, 1521)];
+        let window = WindowRecords::of(records, Duration::from_micros(1));
+        let times: Vec<_> = window.ended.iter().map(|record| record.device_ns).collect();
+        assert_eq!((times, window.unfinished, window.broken), (vec![10, 1], 0, 1));
     }
 
     #[test]

@@ -120,7 +120,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "program", "stderr", "stream",
                 ],
             ),
-            layer("entry", &["api", "boundary", "connection", "program", "stderr"]),
+            layer("entry", &["api", "boundary", "connection", "program", "stderr", "stream"]),
         ],
     ),
     (

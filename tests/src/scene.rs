@@ -45,7 +45,12 @@ impl Scene {
 
     /// The same, with these environment variables for it and its servers.
     pub fn start_daemon_with(&mut self, environment: &[(&str, &str)]) {
-        let mut command = self.command(&dist().join("bin/nvidia-cuda-mps-control"));
+        self.start_daemon_of(&dist().join("bin/nvidia-cuda-mps-control"), environment);
+    }
+
+    /// The same, of another program that is called `nvidia-cuda-mps-control`.
+    pub fn start_daemon_of(&mut self, program: &Path, environment: &[(&str, &str)]) {
+        let mut command = self.command(program);
         command.envs(environment.iter().copied());
         self.daemon = Some(start(command.arg("-f")));
         wait_until("the daemon accepts connections", || {

@@ -86,6 +86,15 @@ pub const ALL: &[Series] = &[
     ),
     Series::rounds("openmps bench", &["--of", "bench"], 100, 1),
     Series::faults("faults", &[], 1000, 55),
+    Series::faults("class null-write", &["--of", "null-write"], 1000, 50),
+    Series::faults("class null-read", &["--of", "null-read"], 1000, 50),
+    Series::faults("class stray-write", &["--of", "stray-write"], 1000, 50),
+    Series::faults("class neighbour", &["--of", "neighbour"], 1000, 50),
+    Series::faults("class misaligned", &["--of", "misaligned"], 1000, 50),
+    Series::faults("class trap", &["--of", "trap"], 1000, 50),
+    Series::faults("class assert", &["--of", "assert"], 1000, 50),
+    Series::faults("class stack", &["--of", "stack"], 1000, 50),
+    Series::faults("class endless", &["--of", "endless"], 1000, 50),
     Series::faults("faults, two devices", &["--devices", "2"], 200, 55),
     Series::faults("faults, kill -9", &["--of", "kill"], 1000, 50),
     Series::faults("faults, upgrade", &["--of", "upgrade"], 100, 50),
@@ -118,5 +127,7 @@ mod tests {
         };
         let sums = ["kill", "terminate", "leave", "up", "openmps bench", "mix"].map(wanted);
         assert_eq!(sums, [9000.0, 9000.0, 5000.0, 500.0, 100.0, 60.0]);
+        let classes = ALL.iter().filter(|series| series.name.starts_with("class "));
+        assert!(classes.clone().count() == 9 && classes.clone().all(|of| of.wanted == 1000.0));
     }
 }

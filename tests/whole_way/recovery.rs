@@ -61,9 +61,13 @@ fn kernels_of(scene: &Scene, pid: u32) -> u64 {
     of_it.next().and_then(|client| client["kernels"].as_u64()).unwrap_or(0)
 }
 
-fn kill(pid: u32) {
+fn signal(pid: u32, signal: i32) {
     // SAFETY: sends a signal to a process of the scene's.
-    assert_eq!(unsafe { libc::kill(pid.cast_signed(), libc::SIGKILL) }, 0);
+    assert_eq!(unsafe { libc::kill(pid.cast_signed(), signal) }, 0);
+}
+
+fn kill(pid: u32) {
+    signal(pid, libc::SIGKILL);
 }
 
 #[test]
@@ -171,6 +175,76 @@ fn the_daemon_itself_is_replaced_under_its_programs() {
     wait_until("all are at another server", || {
         !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
     });
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn servers_of_a_killed_daemon_serve_on_and_the_next_one_takes_them_over() {
+    let mut scene = scene_with(&[]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    let server = scene.servers()[0];
+    for round in 1..=2 {
+        let until = scene.file(&format!("stop{round}"));
+        let name = until.to_str().expect("a path");
+        let without = start(&mut scene.sample("vector_add", &["--until", name, "--verify-each"]));
+        wait_until("it is there", || scene.clients().len() == PROGRAMS.len() + 1);
+        scene.kill_daemon();
+        std::fs::write(&until, "").expect("the file that stops it");
+        without.wait().expect_success();
+        scene.start_daemon_with(&[("OPENMPS_SOFT_TENANTS", "0")]);
+        wait_until("the next daemon has the server", || scene.servers().contains(&server));
+        wait_until("with its clients", || scene.clients().len() == PROGRAMS.len());
+        let said = format!("Server {server} of the daemon before serves on, with ");
+        assert_eq!(scene.log("control.log").matches(&said).count(), round);
+        // Newcomers are served there, at addresses that the others do not have.
+        finish(&mut scene.sample("vector_add", &[])).expect_success();
+        assert_eq!(scene.servers(), [server]);
+    }
+    let log = scene.log("server.log");
+    assert!(log.contains("Another control daemon is there"), "the next daemon has its log: {log}");
+    kill(server);
+    wait_until("all are at another server", || {
+        !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
+    });
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn sighup_has_the_program_take_over_that_was_installed_since() {
+    let mut scene = Scene::new();
+    let installed = scene.file("bin/openmps");
+    let install = |name: &str| {
+        let file = scene.file("bin").join(name);
+        std::fs::create_dir_all(scene.file("bin")).expect("a directory");
+        std::fs::copy(tests::dist().join("bin/openmps"), &file).expect("a copy of the program");
+        file
+    };
+    std::fs::rename(install("first"), &installed).expect("it is installed");
+    let control = scene.file("bin/nvidia-cuda-mps-control");
+    std::os::unix::fs::symlink("openmps", &control).expect("its other name");
+    let next = install("next");
+    scene.start_daemon_of(&control, &[("OPENMPS_SOFT_TENANTS", "0")]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    let old = scene.servers();
+    signal(scene.daemon_pid(), libc::SIGHUP);
+    let opened = |times| {
+        let log = scene.log("control.log");
+        log.matches("Logs are opened again, as SIGHUP asks").count() == times
+    };
+    wait_until("it has heard that", || opened(1));
+    assert_eq!(scene.servers(), old, "it is the same program");
+    std::fs::rename(next, &installed).expect("it is installed");
+    signal(scene.daemon_pid(), libc::SIGHUP);
+    wait_until("another daemon has taken the place", || {
+        scene.log("control.log").contains("has taken the place of version")
+    });
+    wait_until("all are at another server", || {
+        !scene.servers().contains(&old[0]) && scene.clients().len() == PROGRAMS.len()
+    });
+    for pid in [scene.daemon_pid(), scene.servers()[0]] {
+        let runs = std::fs::read_link(format!("/proc/{pid}/exe")).expect("a process");
+        assert_eq!(runs, installed, "the one that was replaced is deleted");
+    }
     innocents.expect_nothing_noticed();
 }
 

@@ -13,7 +13,7 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The directory when `CUDA_MPS_PIPE_DIRECTORY` says nothing.
@@ -103,7 +103,16 @@ impl PipeDirectory {
         let lock = self.lock()?;
         let occupied = Occupied { directory: self.clone(), lock };
         occupied.remove_files();
+        // Servers of a daemon that was killed write into its FIFO.
+        if !is_own_fifo(&self.log()) {
+            let _ = fs::remove_file(self.log());
+        }
         Ok(occupied)
+    }
+
+    /// True if a daemon was killed here that no other one has followed.
+    pub fn has_dead_daemon(&self) -> bool {
+        self.pid_file().exists()
     }
 
     /// Goes on as its daemon, in the process that has its lock already, and whose files are there.
@@ -217,15 +226,10 @@ impl Occupied {
         Ok(())
     }
 
-    /// Removes everything but the lock file.
+    /// Removes everything but the lock file and the FIFO.
     fn remove_files(&self) {
         let directory = &self.directory;
-        for path in [
-            directory.pid_file(),
-            directory.control(),
-            directory.control_privileged(),
-            directory.log(),
-        ] {
+        for path in [directory.pid_file(), directory.control(), directory.control_privileged()] {
             // What cannot be removed makes itself heard when the new file is made.
             let _ = fs::remove_file(path);
         }
@@ -238,12 +242,21 @@ impl Occupied {
 pub(crate) fn make_fifo(path: &Path) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
     let failed = |error: rustix::io::Errno| DirectoryError::at(path, error.into());
     let everyone = Mode::from_raw_mode(0o777);
-    rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, everyone, 0).map_err(failed)?;
+    if !is_own_fifo(path) {
+        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, everyone, 0).map_err(failed)?;
+    }
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let reader = rustix::fs::open(path, OFlags::RDONLY | flags, Mode::empty()).map_err(failed)?;
     rustix::fs::fchmod(&reader, everyone).map_err(failed)?;
     let writer = rustix::fs::open(path, OFlags::WRONLY | flags, Mode::empty()).map_err(failed)?;
     Ok((reader, writer))
+}
+
+/// True for a FIFO that this user has made.
+fn is_own_fifo(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    let there = fs::symlink_metadata(path);
+    there.is_ok_and(|there| there.file_type().is_fifo() && there.uid() == own)
 }
 
 /// A socket's path is bounded by the kernel; better said here than as EINVAL from bind.
@@ -287,6 +300,7 @@ impl Drop for Occupied {
     /// The lock file goes last, while the lock is still held: see [`PipeDirectory::lock`].
     fn drop(&mut self) {
         self.remove_files();
+        let _ = fs::remove_file(self.directory.log());
         let _ = fs::remove_file(self.directory.lock_file());
     }
 }
@@ -331,6 +345,13 @@ mod tests {
         }
         let occupied = directory.occupy().unwrap();
         assert!(!directory.control().exists() && !directory.log().exists());
+        // Servers of a daemon that was killed go on writing into its FIFO.
+        let inode = |_: &(OwnedFd, OwnedFd)| fs::symlink_metadata(directory.log()).unwrap().ino();
+        let of_first = inode(&occupied.make_log().unwrap());
+        fs::write(directory.pid_file(), "999999\n").unwrap();
+        assert!(directory.has_dead_daemon());
+        occupied.remove_files();
+        assert_eq!(inode(&occupied.make_log().unwrap()), of_first);
         drop(occupied);
         fs::remove_dir(directory.path()).unwrap();
     }

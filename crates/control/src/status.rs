@@ -73,6 +73,10 @@ pub struct DeviceCounts {
     pub event_pair_ns: u64,
     /// What of a time by events is taken off, ns.
     pub event_cost_ns: u64,
+    /// Device memory of the server's process shortly after its start, bytes: of one in standby what its
+    /// context costs; 0: not known.
+    #[serde(default)]
+    pub start_bytes: u64,
 }
 
 impl From<message::DeviceCounts> for DeviceCounts {
@@ -89,6 +93,7 @@ impl From<message::DeviceCounts> for DeviceCounts {
             sampled: counts.sampled,
             event_pair_ns: counts.event_pair_ns,
             event_cost_ns: counts.event_cost_ns,
+            start_bytes: counts.start_bytes,
         }
     }
 }

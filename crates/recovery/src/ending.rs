@@ -47,6 +47,14 @@ impl Ending {
         }
     }
 
+    /// Another daemon has taken over the server, which was to end with its last client only because the
+    /// daemon before was gone.
+    pub fn serve_on(&mut self) {
+        if *self == Self::WhenIdle {
+            *self = Self::No;
+        }
+    }
+
     /// The clients are to go elsewhere. True if they must be told now.
     pub fn hand_over(&mut self) -> bool {
         let may = matches!(self, Self::No | Self::WhenIdle);

@@ -14,6 +14,8 @@ pub struct Counters {
     pub(crate) cupti: OnceLock<Cupti>,
     /// The thread that opens windows is there.
     pub(crate) has_reader: AtomicBool,
+    /// What events cost is measured, or will be.
+    pub(crate) measures: AtomicBool,
     /// Whose streams are whose, by CUPTI's numbers.
     pub(crate) streams: Mutex<HashMap<u32, Weak<ClientCounters>>>,
 }

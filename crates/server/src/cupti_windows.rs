@@ -2,6 +2,7 @@
 //!
 //! Each record goes to the counters of the client whose stream it names.
 
+use crate::after_start::measure_event_cost;
 use crate::common::Common;
 use cuda_api::settings::Counting;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub fn set(common: &Arc<Common>, counting: Counting) -> Result<(), String> {
         }
     }
     counters.counting.store(counting as u8, Ordering::Relaxed);
+    measure_event_cost(common);
     common.log.line(format!("Counters: {}", counting.name()));
     Ok(())
 }

@@ -12,6 +12,7 @@
 //! * A session touches only what its own tables say is its client's.
 //! * Nothing that a client does ends or blocks the main thread or another session.
 
+mod after_start;
 mod common;
 mod counting;
 mod cupti_windows;

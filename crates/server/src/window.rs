@@ -161,6 +161,12 @@ impl Windows {
         std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The numbers of the pairs taken.
+    pub fn numbers(&self) -> Vec<u32> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..CLIENTS_MAX as u32).filter(|index| taken.has(*index)).collect()
+    }
+
     /// Number of pairs taken.
     pub fn taken(&self) -> u32 {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,13 +13,14 @@
 //! | daemon | shell | [`Reply`] |
 //! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move), [`MoveOne`](Message::MoveOne) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Serving`] |
 
 mod accounting;
 mod counts;
 mod devices;
 mod handshake;
 mod question;
+mod serving;
 mod settings;
 mod shell;
 mod status;
@@ -37,6 +38,7 @@ pub use handshake::{
     Client, Hello, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
 };
 pub use question::{Answer, Answered, Ask, Question, Schedule};
+pub use serving::Serving;
 pub use settings::{
     Change, ClientLimits, GROUP_BYTES_MAX, MemoryGroup, PARTITION_BYTES_MAX, SetBy, Settings,
     Wishes,
@@ -280,6 +282,9 @@ messages! {
     50 Isolate(u32), fds 0;
     /// A process shall go on at another server, as by Move; the others stay.
     51 MoveOne(u32), fds 0;
+    /// The first word of a server to a daemon that did not start it. The daemon takes it over and sends
+    /// its settings, or refuses.
+    52 Serving(Serving), fds 0;
     /// A client has ended; what it has used.
     49 Ended(EndedClient), fds 0;
 }

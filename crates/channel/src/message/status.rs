@@ -53,6 +53,9 @@ numbers! {
         pub event_pair_ns: u64,
         /// What of a time by events is taken off, ns.
         pub event_cost_ns: u64,
+        /// Device memory of the server's process shortly after its start, bytes: of one in standby what
+        /// its context costs; 0: not known.
+        pub start_bytes: u64,
     }
 }
 

@@ -216,6 +216,12 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(status, more, text)| Message::Reply(Reply { status, more, text })),
         any::<u32>().prop_map(Message::Ready),
         ".{0,80}".prop_map(Message::Failed),
+        (any::<[u8; 16]>(), any::<[bool; 2]>(), vec(any::<(u32, u32)>(), 0..5)).prop_map(
+            |(bytes, [ends, fault], clients)| {
+                let device = CUuuid { bytes };
+                Message::Serving(Serving { device, ends, fault, clients })
+            }
+        ),
         any::<u32>().prop_map(|number| Message::Settings(settings(number))),
         (any::<[u32; 3]>(), ".{0,80}", ".{0,80}").prop_map(
             |([pid, uid, gid], command_line, scheduling)| {
@@ -283,7 +289,7 @@ proptest! {
     /// What is read from arbitrary bytes, if anything, is written as those bytes.
     #[test]
     fn arbitrary_bodies_do_no_harm(
-        kind in 0u16..50,
+        kind in 0u16..54,
         body in vec(prop_oneof![3 => Just(0u8), 1 => 0u8..8, 1 => any::<u8>()], 0..400),
     ) {
         let mut bytes = Message::Exiting(()).encode().unwrap();

@@ -160,6 +160,8 @@ fn as_node(client: &Client, to: Named, from: Named, bytes: u64) -> Result<NodeKi
     };
     let (destination, source) = (end(to)?, end(from)?);
     client.write_unseen(destination.device.0);
+    // A graph made again at another server has the address that the program knows.
+    client.write_unseen(source.device.0);
     let extent = [bytes as usize, 1, 1];
     Ok(NodeKind::Copy(CopyNode { destination, source, extent }))
 }

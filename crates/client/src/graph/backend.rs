@@ -125,6 +125,7 @@ impl Backend for ClientGraphs {
         let state = client.state();
         let layout = &state.function(function.0)?.1.layout;
         let bytes = layout.fill(params, extra, &mut buffer)?;
+        client.write_unseen_by(&buffer[..bytes]);
         let offsets = layout.params().iter().map(|param| param.offset as usize).collect();
         Ok(Parameters { bytes: buffer[..bytes].into(), offsets })
     }

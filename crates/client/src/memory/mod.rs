@@ -265,12 +265,22 @@ impl Memory {
         (holds && !global.managed).then_some((*start, global))
     }
 
+    /// All variables that do not lie in memory of the client's own: the address that the program was
+    /// told, length in bytes, the address at the present server.
+    pub(crate) fn foreign_variables(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let foreign = self.globals.iter().filter(|(at, of)| !of.managed && !self.is_device(**at));
+        foreign.map(|(address, global)| (*address, global.bytes, global.present))
+    }
+
     /// True if a module's variable lies at an address, wherever that is.
     pub(crate) fn is_variable(&self, address: u64) -> bool {
         match self.is_device(address) {
             true => self.heap.find(address).is_some_and(|block| block.tag.variables),
             false => {
-                self.managed_variable(address).is_some() || self.variable_at(address).is_some()
+                let present = |(_, bytes, at): (u64, u64, u64)| address.wrapping_sub(at) < bytes;
+                self.managed_variable(address).is_some()
+                    || self.variable_at(address).is_some()
+                    || self.foreign_variables().any(present)
             }
         }
     }

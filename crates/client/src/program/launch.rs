@@ -3,6 +3,7 @@
 use super::Client;
 use super::launch_check::check;
 use super::occupancy::blocks_per_sm;
+use super::variables::KnownVariables;
 
 pub(crate) use super::launch_check::{Geometry, Launch};
 
@@ -13,6 +14,7 @@ use channel::request::{
 use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::launch_attribute;
+use cuda_api::handle::Handle;
 use cuda_api::{
     CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig,
     CUresult, CUstream, CudaError,
@@ -34,7 +36,24 @@ impl Client {
             }
             _ => None,
         };
-        self.state().launch(self, function, launch, literal)
+        match KnownVariables::of(self) {
+            None => self.state().launch(self, function, launch, literal, None).map(drop),
+            Some(known) => self.launch_beside(known, function, launch, literal),
+        }
+    }
+
+    /// As [`Self::launch`], for a program that knows addresses of variables that are the provider's: the
+    /// kernel gets those of the present server, and what it may write there goes to the copies.
+    #[cold]
+    fn launch_beside(
+        &self,
+        mut known: KnownVariables,
+        function: CUfunction,
+        launch: &Launch<'_>,
+        literal: Option<Handle>,
+    ) -> CUresult {
+        let stream = self.state().launch(self, function, launch, literal, Some(&mut known))?;
+        known.found().try_for_each(|(address, bytes)| self.copy_back(address, bytes, stream))
     }
 }
 

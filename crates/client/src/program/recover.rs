@@ -18,6 +18,7 @@ use super::peers::Peers;
 use super::replay::Outcome;
 use super::streams::wire_default;
 use super::submission::{ModuleSource, wire_event, wire_function, wire_module, wire_stream};
+use super::variables::KnownVariables;
 use crate::connection::{Connection, Preparing, SERVER_GONE};
 use crate::module::kernel_params::Layout;
 use crate::replay::variables;
@@ -145,15 +146,16 @@ impl Client {
     /// Connects, declares and goes on with what was in flight.
     fn move_to_another(
         &'static self,
-        in_flight: &mut Option<InFlight>,
+        in_flight: &mut Option<(InFlight, Option<KnownVariables>)>,
     ) -> Result<Losses, CudaError> {
         let old = self.connection();
+        let known = KnownVariables::of(self);
         let passed = {
             let mut state = self.state();
             state.set_closed(true);
             // What was posted again to a server that is lost too is in the first list as well.
             let taken = state.take_in_flight(old.region());
-            in_flight.get_or_insert(taken);
+            in_flight.get_or_insert((taken, known));
             state.streams.forget_fences();
             state.streams.completed().collect::<Vec<_>>()
         };
@@ -192,8 +194,8 @@ impl Client {
         self.declare_arrays(&mut losses)?;
         self.declare_graphs()?;
         self.declare_peers(&mut losses)?;
-        if let Some(in_flight) = in_flight
-            && self.replay(in_flight)? == Outcome::Lost
+        if let Some((in_flight, known)) = in_flight
+            && self.replay(in_flight, known.as_ref())? == Outcome::Lost
         {
             say(format_args!(
                 "the server (PID {}) was lost with work that cannot be repeated; the program is told \

@@ -2,6 +2,7 @@
 
 use super::Client;
 use super::submission::{Event, Submission, function_handle, wire_event, wire_stream};
+use super::variables::{KnownVariables, Moved};
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::replay::effects::{self, Effects, Provenance};
@@ -45,7 +46,7 @@ impl Submission {
 
     /// Posts operations once more, in a ring that is new, with their streams and events, which the
     /// program may have destroyed meanwhile. Fences follow.
-    fn post_again(&mut self, operations: &[&Posted]) -> CUresult {
+    fn post_again(&mut self, operations: &[&Posted], moved: &[Moved]) -> CUresult {
         for posted in operations {
             self.streams.repeat(posted.mark);
         }
@@ -79,7 +80,7 @@ impl Submission {
             };
             self.push(&CreateStream { stream: CUstream(*word as usize), flags, priority: 0 })?;
         }
-        let result = self.post_with_stand_ins(operations, &events);
+        let result = self.post_with_stand_ins(operations, &events, moved);
         for event in events.into_values() {
             self.events.remove(event);
         }
@@ -96,6 +97,7 @@ impl Submission {
         &mut self,
         operations: &[&Posted],
         events: &BTreeMap<u64, Handle>,
+        moved: &[Moved],
     ) -> CUresult {
         for event in events.values().copied().map(wire_event) {
             self.push(&CreateEvent { event, flags: event_flags::DISABLE_TIMING })?;
@@ -106,6 +108,9 @@ impl Submission {
                 && let Some(stand_in) = events.get(&posted.words[at])
             {
                 words.to_mut()[at] = stand_in.to_word();
+            }
+            if has_addresses(posted.opcode) && !moved.is_empty() {
+                Moved::apply(moved, words.to_mut());
             }
             self.push_words(posted.opcode, &words)?;
             self.note(posted.mark);
@@ -129,6 +134,11 @@ impl Submission {
     }
 }
 
+/// True for operations whose records may have an address of a module's variable.
+fn has_addresses(opcode: u16) -> bool {
+    !matches!(opcode, RecordEvent::OPCODE | WaitEvent::OPCODE | GraphLaunch::OPCODE)
+}
+
 /// Which word of its record is the event that an operation records or waits for.
 fn event_of(posted: &Posted) -> Option<usize> {
     let at = match posted.opcode {
@@ -141,12 +151,17 @@ fn event_of(posted: &Posted) -> Option<usize> {
 
 impl Client {
     /// Goes on with what was in flight, on a connection to which all that the program has was
-    /// declared. Nobody else posts meanwhile.
+    /// declared. No other thread posts meanwhile. `known` has the variables of the provider's as they
+    /// were at the server that was lost.
     ///
     /// # Errors
     /// The new server is lost too, in which case `in_flight` is noted in its journal as far as it
     /// was posted.
-    pub(crate) fn replay(&self, in_flight: &mut InFlight) -> Result<Outcome, CudaError> {
+    pub(super) fn replay(
+        &self,
+        in_flight: &mut InFlight,
+        known: Option<&KnownVariables>,
+    ) -> Result<Outcome, CudaError> {
         let mut effects = EffectsOfModules::default();
         // Other devices read and write this one's memory, and wait for its streams, in an order that
         // this journal does not know.
@@ -163,7 +178,8 @@ impl Client {
             region.note_async_error(SERVER_GONE);
             return Ok(Outcome::Lost);
         };
-        self.state().post_again(&again)?;
+        let moved = known.map(|known| known.moves(self)).unwrap_or_default();
+        self.state().post_again(&again, &moved)?;
         Ok(Outcome::Repeated(again.len()))
     }
 

@@ -6,6 +6,7 @@
 
 use super::Client;
 use super::launch_check::{Launch, check};
+use super::variables::KnownVariables;
 use crate::handles::Table;
 use recovery::{Journal, Mark, Policy};
 
@@ -272,7 +273,7 @@ impl Submission {
     }
 
     /// Launches a function or kernel of this device. The stream is `literal` if the program passed a
-    /// literal.
+    /// literal; `known` variables are looked for among the kernel's parameters. Returns the stream.
     #[inline(always)]
     pub(super) fn launch(
         &mut self,
@@ -280,7 +281,8 @@ impl Submission {
         function: CUfunction,
         launch: &Launch<'_>,
         literal: Option<Handle>,
-    ) -> CUresult {
+        known: Option<&mut KnownVariables>,
+    ) -> Result<Handle, CudaError> {
         self.check_open()?;
         let handle = function_handle(function.0)?;
         let function = self.functions.get_mut(handle).ok_or(CudaError::INVALID_HANDLE)?;
@@ -292,6 +294,9 @@ impl Submission {
         let geometry = launch.geometry;
         check(client, &function.attributes, geometry)?;
         let bytes = function.layout.fill(launch.kernel_params, launch.extra, &mut self.params)?;
+        if let Some(known) = known {
+            known.find_in(&mut self.params[..bytes]);
+        }
         if self.journal.is_due(self.ring.head()) {
             journal_is_due(&mut self.ring, &mut self.journal, &mut self.streams, self.connection)?;
         }
@@ -311,7 +316,7 @@ impl Submission {
         let mark = self.streams.issue(stream.index);
         self.journal.note(self.ring.last_position(), mark);
         self.launched = true;
-        Ok(())
+        Ok(stream)
     }
 
     /// As [`Self::push`], for an operation of a stream: gives its place there. Another thread may

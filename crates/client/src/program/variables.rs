@@ -4,11 +4,14 @@
 //! Where an image allows it, a module's variables lie in memory that the client allocates for them
 //! (`channel/src/request/module.rs`). `__constant__` variables on NVIDIA's driver cannot: what the
 //! program writes to them goes to a copy first and from there to the variable, in the same stream, so
-//! that the copy is what the variable is to have.
+//! that the copy is what the variable is to have. What a kernel may write that gets an address of one as
+//! a parameter goes to the copy behind it. At another server such a variable may be elsewhere: copies,
+//! fills and parameters that have the address that the program was told go to where it is.
 
 use super::Client;
-use super::submission::{ModuleSource, wire_module};
+use super::submission::{ModuleSource, wire_module, wire_stream};
 use crate::memory::Global;
+use crate::replay::policy;
 use crate::replay::variables;
 use channel::request::{
     GetGlobal, KEEPS_VALUES, LoadModule, ModuleLoaded, PLACES_VARIABLES, WaitIdle,
@@ -16,7 +19,89 @@ use channel::request::{
 use core::sync::atomic::Ordering;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, Word, number};
+use ptx::bytes::u64_at;
+use recovery::Policy;
 use std::os::fd::{AsFd, OwnedFd};
+
+/// Variables that are the provider's, as the program knows them and as the present server has them.
+pub(super) struct KnownVariables(Vec<KnownVariable>);
+
+struct KnownVariable {
+    /// The address that the program was told first.
+    told: u64,
+    bytes: u64,
+    present: u64,
+    /// A kernel gets it.
+    found: bool,
+}
+
+impl KnownVariables {
+    /// Those of a client; `None` if there are none.
+    #[inline(always)]
+    pub(super) fn of(client: &Client) -> Option<Self> {
+        match client.has_foreign_variables.load(Ordering::Relaxed) {
+            false => None,
+            true => Some(Self::look(client)),
+        }
+    }
+
+    #[cold]
+    fn look(client: &Client) -> Self {
+        let variable =
+            |(told, bytes, present)| KnownVariable { told, bytes, present, found: false };
+        Self(client.memory().foreign_variables().map(variable).collect())
+    }
+
+    /// Puts present addresses in the place of those that the program knows, in a kernel's parameters.
+    pub(super) fn find_in(&mut self, parameters: &mut [u8]) {
+        for word in parameters.chunks_exact_mut(8) {
+            let address = u64_at(word, 0).unwrap_or(0);
+            let holds = |of: &&mut KnownVariable| address.wrapping_sub(of.told) < of.bytes;
+            if let Some(variable) = self.0.iter_mut().find(holds) {
+                let present = variable.present.wrapping_add(address.wrapping_sub(variable.told));
+                word.copy_from_slice(&present.to_le_bytes());
+                variable.found = true;
+            }
+        }
+    }
+
+    /// Those that were found: the address that the program was told, and the length in bytes.
+    pub(super) fn found(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.0.iter().filter(|variable| variable.found).map(|of| (of.told, of.bytes))
+    }
+
+    /// Those that are elsewhere now, as seen from the server at which they were.
+    pub(super) fn moves(&self, client: &Client) -> Vec<Moved> {
+        let now = Self::look(client).0;
+        let to = |was: &KnownVariable| {
+            let is = now.iter().find(|is| is.told == was.told)?;
+            (is.present != was.present).then_some(Moved {
+                from: was.present,
+                to: is.present,
+                bytes: was.bytes.min(is.bytes),
+            })
+        };
+        self.0.iter().filter_map(to).collect()
+    }
+}
+
+/// A variable that is elsewhere at another server.
+pub(super) struct Moved {
+    from: u64,
+    to: u64,
+    bytes: u64,
+}
+
+impl Moved {
+    /// Changes the addresses of some among the words of a record.
+    pub(super) fn apply(all: &[Self], words: &mut [u64]) {
+        for word in words {
+            if let Some(of) = all.iter().find(|of| word.wrapping_sub(of.from) < of.bytes) {
+                *word = word.wrapping_sub(of.from).wrapping_add(of.to);
+            }
+        }
+    }
+}
 
 /// What came of a load: its result, what is said of it, the file of managed variables.
 type Answer = (CUresult, Option<ModuleLoaded>, Option<OwnedFd>);
@@ -122,6 +207,22 @@ impl Client {
         Ok(Some(copy + (address - start)))
     }
 
+    /// Has the copy of a variable have what is in the variable when the stream comes there.
+    pub(super) fn copy_back(&self, address: u64, bytes: u64, stream: Handle) -> CUresult {
+        let Some(copy) = self.copy_of_variable(address, bytes)? else { return Ok(()) };
+        let words = [copy, self.present_address(address), bytes, wire_stream(stream).to_word()];
+        self.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(drop)
+    }
+
+    /// Notes that kernels of a graph may write to variables of the provider's whose addresses are among
+    /// their parameters.
+    pub(crate) fn write_unseen_by(&self, parameters: &[u8]) {
+        if self.has_foreign_variables.load(Ordering::Relaxed) {
+            let words = parameters.chunks_exact(8).filter_map(|word| u64_at(word, 0));
+            words.for_each(|word| self.write_unseen(word));
+        }
+    }
+
     /// Where the present server has what the program knows by an address.
     pub(crate) fn present_address(&self, address: u64) -> u64 {
         if !self.has_foreign_variables.load(Ordering::Relaxed) {
@@ -162,7 +263,9 @@ impl Client {
                 continue;
             }
             let constant = core::str::from_utf8(&name).is_ok_and(|name| constants.contains(name));
-            kept &= constant && !copy.incomplete && info.address.0 == address;
+            // A pointer in device memory leads to where it was.
+            let is_found = info.address.0 == address || policy() == Policy::Always;
+            kept &= constant && !copy.incomplete && is_found;
             for part in copy.written.iter().filter(|_| info.bytes == bytes) {
                 let Some(from) = copy.address else { continue };
                 let (to, from) = (info.address.0 + part.start, from + part.start);
@@ -179,5 +282,20 @@ impl Client {
             true => self.call(&WaitIdle {}),
             false => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_variables_in_records_are_those_of_the_present_server() {
+        let moved = |from: u64, to: u64| Moved { from, to, bytes: 8 };
+        // The second one is where the first one was.
+        let all = [moved(0x1000, 0x2000), moved(0x3000, 0x1000)];
+        let mut words = [0x1000, 0x1007, 0x1008, 0x3004, 0xfff];
+        Moved::apply(&all, &mut words);
+        assert_eq!(words, [0x2000, 0x2007, 0x1008, 0x1004, 0xfff]);
     }
 }

@@ -1,25 +1,41 @@
 //! Replaced connection: what other threads had begun when another server took the place of a lost one.
 
-use super::{server, watched};
+use super::{out, server, watched};
+use crate::boundary::Out;
 use crate::connection::{Connection, SERVER_GONE};
+use crate::module::jit_options::JitOptions;
+use crate::program::launch::{Geometry, Launch};
 use crate::program::{Client, Program};
+use crate::stream::DefaultStream;
 use crate::stream::table::LEGACY;
 use channel::region::Region;
 use channel::request::MemoryInfo;
 use channel::socket::SeqPacket;
-use cuda_api::CudaError;
+use cuda_api::{CUdeviceptr, CUfunction, CUresult, CUstream, CudaError};
+use std::ffi::c_void;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The first server has the modules' variable there, the next one [`CONSTANTS_APART`] behind it.
+const CONSTANT: u64 = 0x7f00_0000_0000;
+const CONSTANTS_APART: u64 = 1 << 20;
 
 /// A client whose lost server is replaced by another one with the same windows, as a daemon does.
 fn attach() -> (&'static Client, server::Handle) {
+    attach_on(server::DeviceMemory::default())
+}
+
+/// As [`attach`], on memory that outlives the servers.
+fn attach_on(memory: server::DeviceMemory) -> (&'static Client, server::Handle) {
     let welcome = server::welcome();
     let again = welcome.clone();
+    let count = AtomicU64::new(0);
     let begin = move |prepare: &dyn Fn(&Region)| {
         let (ours, theirs) = SeqPacket::pair().map_err(|_| CudaError::OUT_OF_MEMORY)?;
         let (region, file) = Region::create().map_err(|_| CudaError::OUT_OF_MEMORY)?;
         prepare(&region);
-        let server = server::start(region.clone(), theirs);
+        let constant = CONSTANT + count.fetch_add(1, Ordering::Relaxed) * CONSTANTS_APART;
+        let server = server::start_on(region.clone(), theirs, memory.clone(), constant);
         Ok((Connection::new((region, file), ours, again.clone()), server))
     };
     let (connection, first) = begin(&|_| ()).unwrap();
@@ -85,5 +101,58 @@ fn a_call_by_a_lost_connection_does_not_reach_the_next_server() {
         assert_eq!(client.state_of(old).map(|_| ()), Err(SERVER_GONE));
         // Its reply would be taken for that of the next call.
         assert!(client.call(&MemoryInfo { device: 0 }).is_ok());
+    });
+}
+
+/// A kernel stores `value` where `to` is.
+fn fill(client: &Client, function: CUfunction, to: u64, value: u32) -> CUresult {
+    let (mut to, mut count, mut value) = (to, 1u32, value);
+    let mut parameters: [*mut c_void; 3] =
+        [(&raw mut to).cast(), (&raw mut count).cast(), (&raw mut value).cast()];
+    client.launch(&Launch {
+        function,
+        geometry: &Geometry { grid: [1; 3], block: [1; 3], shared_bytes: 0 },
+        stream: CUstream::NULL,
+        default: DefaultStream::Legacy,
+        flags: 0,
+        kernel_params: out(&mut parameters[0]),
+        extra: Out::null(),
+    })
+}
+
+#[test]
+fn what_a_kernel_wrote_to_a_constant_is_there_at_the_next_server_wherever_that_has_it() {
+    const IMAGE: &[u8] = b".version 8.0\n.target sm_75\n.address_size 64\n.const .b32 factor;\n\0";
+    let memory = server::DeviceMemory::default();
+    let word = |address: u64| {
+        let memory = memory.lock().unwrap();
+        memory.get(&address).map(|bytes| u32::from_le_bytes(bytes[..4].try_into().unwrap()))
+    };
+    watched(|| {
+        let (client, first) = attach_on(memory.clone());
+        let context = client.contexts().retain(0).unwrap();
+        client.contexts().set_current(context).unwrap();
+        let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
+        let module = client.load_image(IMAGE, 0, &options).unwrap();
+        let function = client.find_function(module, c"fill").unwrap();
+        let function = CUfunction(function.to_word() as usize);
+        let (mut address, mut bytes) = (CUdeviceptr(0), 0);
+        let places = (out(&mut address), out(&mut bytes));
+        client.find_global(module, false, c"factor", places.0, places.1).unwrap();
+        assert_eq!((address.0, bytes as u64), (CONSTANT, server::CONSTANT_BYTES));
+
+        fill(client, function, address.0, 7).unwrap();
+        client.synchronize(LEGACY).unwrap();
+        replace(client, &first);
+        let second = CONSTANT + CONSTANTS_APART;
+        assert_eq!(word(second), Some(7), "it is restored");
+        // The program keeps the address that it was told first.
+        fill(client, function, address.0, 9).unwrap();
+        let _ = client.synchronize(LEGACY);
+        assert_eq!(
+            (word(CONSTANT), word(second)),
+            (Some(7), Some(9)),
+            "the kernel gets the new one"
+        );
     });
 }

@@ -85,8 +85,24 @@ pub(super) fn welcome() -> Welcome {
     }
 }
 
+/// Device memory by its address, which may outlive a server.
+pub(super) type DeviceMemory = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
+
+/// The only variable of modules, a `__constant__` of so many bytes.
+pub(super) const CONSTANT_BYTES: u64 = 4;
+
 /// Starts a server for the other end of a socket.
 pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
+    start_on(region, socket, DeviceMemory::default(), 0)
+}
+
+/// Starts a server on memory that there is, which has the modules' variable at an address.
+pub(super) fn start_on(
+    region: Region,
+    socket: SeqPacket,
+    memory: DeviceMemory,
+    constant: u64,
+) -> Handle {
     let handle = Handle {
         held: Arc::default(),
         killed: Arc::default(),
@@ -105,6 +121,7 @@ pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
             socket,
             chunks: BTreeMap::new(),
             functions: HashMap::new(),
+            constant,
             parted,
             defaults,
         };
@@ -115,7 +132,10 @@ pub(super) fn start(region: Region, socket: SeqPacket) -> Handle {
                 std::thread::sleep(Duration::from_micros(20));
                 continue;
             }
+            let mut memory = memory.lock().unwrap();
+            std::mem::swap(&mut server.chunks, &mut memory);
             server.answer(&record);
+            std::mem::swap(&mut server.chunks, &mut memory);
         }
     });
     handle
@@ -150,6 +170,8 @@ struct Server {
     chunks: BTreeMap<u64, Vec<u8>>,
     /// Kernels by their handle.
     functions: HashMap<usize, String>,
+    /// Where the modules' variable is.
+    constant: u64,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
     defaults: Arc<Mutex<Vec<(bool, usize)>>>,
 }
@@ -362,6 +384,12 @@ impl Server {
                     size_bytes,
                 };
                 info.parameters = layout.iter().map(parameter).collect();
+                self.replies.send(Ok(()), &info).unwrap();
+            }
+            number::cuModuleGetGlobal_v2 => {
+                let (address, bytes) = (self.constant, CONSTANT_BYTES);
+                self.chunks.entry(address).or_insert_with(|| vec![0; bytes as usize]);
+                let info = GlobalInfo { address: cuda_api::CUdeviceptr(address), bytes };
                 self.replies.send(Ok(()), &info).unwrap();
             }
             number::cuMemGetInfo_v2 => {

@@ -66,6 +66,9 @@ impl Silent {
                     daemon.admit((self.socket, &self.door), peer, hello, region);
                 }
             }
+            Ok((Message::Serving(serving), _)) => {
+                daemon.take_over(self.socket, &self.door, peer, &serving);
+            }
             Ok((Message::Describe(()), _)) => {
                 let asking = Asking { pid: peer.pid, uid: peer.uid, named: 0, socket: self.socket };
                 daemon.describe_to(asking, peer.gid, &self.door);
@@ -154,6 +157,9 @@ impl Daemon {
                 return;
             }
         };
+        if state.newcomers_wait(Instant::now()) {
+            return self.push_waiting(state, client);
+        }
         let place = process.map_or(Place::Nowhere, |process| state.servers.place_of(process));
         if let (Some(process), Place::At(_)) = (process, place) {
             match self.hand_over(state, process, &client) {
@@ -287,7 +293,7 @@ impl Daemon {
 
     /// Hands over those whose server is ready and sends those away who have waited too long.
     pub(super) fn serve_waiting(&self, state: &mut State, now: Instant) {
-        if state.waiting.is_empty() {
+        if state.waiting.is_empty() || state.newcomers_wait(now) {
             return;
         }
         let mut left = Vec::new();

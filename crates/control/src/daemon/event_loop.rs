@@ -151,6 +151,7 @@ impl EventLoop {
             self.daemon.logs.open_again();
             self.daemon.lock().endpoints.open_logs_again();
             self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
+            self.daemon.upgrade_to_installed();
         }
         for (index, server) in servers.iter().enumerate() {
             let at = first_server + 2 * index;
@@ -365,7 +366,7 @@ impl EventLoop {
             Message::Replace(reason) => {
                 control
                     .control(format!("Server {pid} asks for another one in its place: {reason}"));
-                servers.begin_replacing(pid, now, &mut hands);
+                servers.replace_stuck(pid, now, &mut hands);
             }
             Message::Isolate(process) => servers.isolate(pid, process, now, &mut hands),
             Message::Suspect(process) => {

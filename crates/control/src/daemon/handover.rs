@@ -72,6 +72,8 @@ struct ServerRecord {
     idle_ms: Option<u64>,
     fault: bool,
     standby: bool,
+    #[serde(default)]
+    stuck: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -243,6 +245,7 @@ impl Daemon {
             idle_ms: server.idle_since.map(|since| ms(now.saturating_duration_since(since))),
             fault: server.fault,
             standby: server.standby,
+            stuck: server.stuck,
         };
         let window = |(process, index, server): (ClientProcess, u32, u32)| WindowRecord {
             uid: process.uid,
@@ -303,6 +306,7 @@ impl Daemon {
                 fault: of.fault,
                 standby: of.standby,
                 replaces: None,
+                stuck: of.stuck,
                 quarantine: None,
                 quarantined: None,
                 isolates: false,

@@ -214,7 +214,7 @@ impl Daemon {
         let Some(server) = state.server(pid) else { return };
         let how = match server.link.child.wait() {
             Ok(status) => ending(status),
-            Err(error) => format!("is lost: {error}"),
+            Err(error) => format!("has ended, how is not known: {error}"),
         };
         let (servers, mut hands) = state.servers_and_hands(self);
         let Some(ended) = servers.has_ended(pid, &how, Instant::now(), &mut hands) else { return };

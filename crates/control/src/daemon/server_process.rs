@@ -1,23 +1,25 @@
-//! Server process: a child of the daemon, killed and waited for.
+//! Server process: of this daemon or one before it, killed and waited for.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
 
-/// A server's process: a child of this process in either case.
+/// A server's process.
 pub(super) enum ServerProcess {
     /// This daemon has started it.
     Started(Child),
     /// The daemon before has started it, in the same process.
     Inherited(u32),
+    /// A daemon before, which was killed, has started it: no child of this process.
+    Found(u32),
 }
 
 impl ServerProcess {
     pub fn kill(&mut self) -> io::Result<()> {
         match self {
             Self::Started(child) => child.kill(),
-            Self::Inherited(pid) => {
+            Self::Inherited(pid) | Self::Found(pid) => {
                 Ok(rustix::process::kill_process(process_id(*pid)?, rustix::process::Signal::KILL)?)
             }
         }
@@ -27,6 +29,9 @@ impl ServerProcess {
         let pid = match self {
             Self::Started(child) => return child.wait(),
             Self::Inherited(pid) => process_id(*pid)?,
+            Self::Found(_) => {
+                return Err(io::Error::other("a daemon before this one had started it"));
+            }
         };
         let options = rustix::process::WaitOptions::empty();
         let (_, status) = rustix::process::waitpid(Some(pid), options)?

@@ -2,6 +2,7 @@
 
 use super::endpoints::{MODES, listen};
 use super::event_loop::{EventLoop, Sources};
+use super::found::NEWCOMERS_WAIT;
 use super::handover::{self, Handover, Inherited};
 use super::notify::notify;
 use super::scheduling::Scheduling;
@@ -25,7 +26,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// What the process in the background says when it accepts connections.
@@ -95,6 +96,7 @@ pub fn run(
     let before = handover.as_ref().map(Handover::inherit).transpose();
     let before = before.map_err(system("taking over from the daemon before"))?;
     let directory = PipeDirectory::new(path);
+    let follows_killed = before.is_none() && directory.has_dead_daemon();
     let (occupied, found) = match before {
         Some(Inherited { lock, log, listeners }) => {
             (directory.occupied_before(lock), Some((log, listeners)))
@@ -154,6 +156,7 @@ pub fn run(
     let standby =
         options.standby || std::env::var(OPENMPS_STANDBY).is_ok_and(|value| value.trim() == "1");
     let one_user = options.access.one_user;
+    let found_until = follows_killed.then(|| Instant::now() + NEWCOMERS_WAIT);
     let mut servers = Servers::default();
     servers.rules = Rules { owner, standby, one_user, idle_max: idle_max() };
     let daemon = Arc::new_cyclic(|this| Daemon {
@@ -172,7 +175,7 @@ pub fn run(
         shells: AtomicUsize::new(0),
         scheduling,
         counting: Mutex::new(counting),
-        state: Mutex::new(State { defaults, servers, ..State::default() }),
+        state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
         changed: Condvar::new(),
         waker,
     });
@@ -224,7 +227,7 @@ pub fn start_in_background(
 }
 
 /// Streams that get a byte for each signal: one for those that are to end the daemon, one for those
-/// that have it open its logs again. A terminal that goes away ends what runs in its foreground.
+/// that have it open its logs again and go on as the program that is installed. A terminal that goes away ends what runs in its foreground.
 fn watch_signals(on_terminal: bool) -> io::Result<[UnixStream; 2]> {
     let end: &[i32] = if on_terminal { &[SIGTERM, SIGINT, SIGHUP] } else { &[SIGTERM, SIGINT] };
     let hang_up: &[i32] = if on_terminal { &[] } else { &[SIGHUP] };

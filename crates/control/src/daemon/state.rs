@@ -48,6 +48,8 @@ pub(super) struct State {
     pub last_answers: LastAnswers,
     /// The files are gone and the lock is free.
     pub ended: bool,
+    /// Until then servers of a daemon that was killed come, and newcomers wait.
+    pub found_until: Option<Instant>,
     /// What is to take this daemon's place.
     pub successor: Option<Successor>,
 }
@@ -55,6 +57,11 @@ pub(super) struct State {
 impl State {
     pub fn server(&mut self, pid: u32) -> Option<&mut Server> {
         self.servers.get(pid)
+    }
+
+    /// True while servers of a daemon that was killed may still come.
+    pub fn newcomers_wait(&self, now: Instant) -> bool {
+        self.found_until.is_some_and(|until| now < until)
     }
 }
 

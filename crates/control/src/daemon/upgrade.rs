@@ -5,6 +5,9 @@ use super::Daemon;
 use super::launch_error::LaunchError;
 use super::state::State;
 use recovery::servers::Phase;
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -27,9 +30,7 @@ impl Daemon {
     /// No server of the new version could be started.
     pub(crate) fn upgrade(&self, program: Option<PathBuf>) -> Result<Upgraded, LaunchError> {
         let mut state = self.lock();
-        if program.is_some() {
-            *self.program.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = program;
-        }
+        let before = program.map(|program| self.set_program(Some(program)));
         let (servers, mut hands) = state.servers_and_hands(self);
         let old = servers.begin_upgrade(Instant::now(), &mut hands);
         let deadline = Instant::now() + Duration::from_secs(UPGRADE_S_MAX);
@@ -43,9 +44,48 @@ impl Daemon {
         if let Some(pid) = old.iter().copied().find(|pid| serves(&mut state, *pid)) {
             let reason =
                 format!("server {pid} still serves: no new one was ready; see control.log");
+            if let Some(before) = before {
+                self.set_program(before);
+            }
             return Err(LaunchError::Ended(reason));
         }
         let left = old.iter().filter(|pid| state.server(**pid).is_some()).count();
         Ok(Upgraded { servers: old.len(), left })
     }
+
+    /// Has servers be of another program from now on. Returns the one before; `None`: this one.
+    fn set_program(&self, program: Option<PathBuf>) -> Option<PathBuf> {
+        let mut of_servers = self.program.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        std::mem::replace(&mut *of_servers, program)
+    }
+
+    /// Has servers and daemon of the program take over that was installed in this one's place since it
+    /// was started; in the background, and only if there is one.
+    pub(super) fn upgrade_to_installed(&self) {
+        let (Some(program), Some(daemon)) = (installed_since(), self.this.upgrade()) else {
+            return;
+        };
+        self.log(format!("{} is another program now, which takes over", program.display()));
+        let upgrade = move || match daemon.upgrade(Some(program.clone())) {
+            Ok(_) => {
+                if let Some(why) = daemon.begin_handover(Some(program)) {
+                    daemon.log(why);
+                }
+            }
+            Err(error) => daemon.log(format!("The servers stay: {error}")),
+        };
+        if let Err(error) = std::thread::Builder::new().name("upgrade".into()).spawn(upgrade) {
+            self.log(format!("The servers stay: {error}"));
+        }
+    }
+}
+
+/// The path by which this program was started, if there is another file by now.
+fn installed_since() -> Option<PathBuf> {
+    let running = std::fs::metadata("/proc/self/exe").ok()?;
+    let path = std::env::current_exe().ok()?.into_os_string().into_vec();
+    let path = path.strip_suffix(b" (deleted)").unwrap_or(&path);
+    let path = PathBuf::from(OsStr::from_bytes(path));
+    let there = std::fs::metadata(&path).ok().filter(|there| there.is_file())?;
+    ((there.dev(), there.ino()) != (running.dev(), running.ino())).then_some(path)
 }

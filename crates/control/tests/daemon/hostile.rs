@@ -1,7 +1,7 @@
 //! Peers that say nonsense, say nothing or come in numbers; disks that are full.
 
 use crate::harness::{Setting, is_daemon};
-use channel::message::{Command, MESSAGE_MAGIC, Message};
+use channel::message::{Command, MESSAGE_MAGIC, Message, Serving};
 use channel::socket::{Interest, Listener, ReceiveError, SeqPacket, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -12,6 +12,7 @@ use std::time::Duration;
 crate::tests! {
     nonsense_is_refused,
     another_version_is_named,
+    none_is_a_server_by_its_word_where_no_daemon_was_killed,
     the_shell_names_what_is_no_daemon,
     silent_connections_shut_nobody_out,
     so_many_clients_wait_and_no_more,
@@ -20,6 +21,15 @@ crate::tests! {
     a_full_disk_stops_nothing,
     a_limit_of_file_size_stops_nothing,
     clients_that_leave_early_are_forgotten,
+}
+
+fn none_is_a_server_by_its_word_where_no_daemon_was_killed() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let serving = Serving { clients: vec![(1, 0)], ..Serving::default() };
+    let said = answer(&setting, &Message::Serving(serving).encode().unwrap());
+    assert_eq!(said, "805 no daemon was killed here lately");
+    assert_eq!(setting.command("get_server_list"), (String::new(), 0));
 }
 
 fn connect(setting: &Setting) -> SeqPacket {

@@ -13,7 +13,7 @@ mod windows;
 
 pub use failures::Failures;
 pub use seat::{ClientProcess, Seat};
-pub use server::{Phase, Server};
+pub use server::{Found, Phase, Server};
 pub use windows::Windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -250,13 +250,14 @@ impl<L> Servers<L> {
             ready.into_iter().chain(ends.into_iter().flatten())
         });
         let stop = self.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
-        servers.chain(stop).min()
+        servers.chain(stop).chain(self.stuck_due()).min()
     }
 
     /// Does what is due.
     pub fn advance(&mut self, now: Instant, hands: &mut impl Start<L>) {
         self.end_idle(now, hands);
         self.end_quarantines(now, hands);
+        self.replace_all_stuck(now, hands);
         self.keep_standbys(now, hands);
         self.kill_overdue(now, hands);
     }

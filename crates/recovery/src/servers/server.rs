@@ -18,6 +18,23 @@ pub enum Phase {
     Draining,
 }
 
+/// A server that was there before its daemon, as it says itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its PID.
+    pub pid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Where it serves.
+    pub seat: Seat,
+    /// How many clients it has.
+    pub clients: usize,
+    /// Its context is spoiled.
+    pub fault: bool,
+    /// It ends, and takes no more clients.
+    pub ends: bool,
+}
+
 /// A server process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server<L> {
@@ -55,6 +72,8 @@ pub struct Server<L> {
     pub standby: bool,
     /// The server whose place it takes when it is ready.
     pub replaces: Option<u32>,
+    /// It has work that does not end: another one takes its place as soon as one can be started.
+    pub stuck: bool,
     /// The process for which alone it is there.
     pub quarantine: Option<ClientProcess>,
     /// Since when the process in quarantine is there.
@@ -85,6 +104,7 @@ impl<L> Server<L> {
             fault: false,
             standby: false,
             replaces: None,
+            stuck: false,
             quarantine: None,
             quarantined: None,
             isolates: false,

@@ -1,7 +1,7 @@
 //! Succession: servers in place of others: after a fault or a death at once, as planned beside the old
 //! one, from a server in standby; and servers for one process that may have caused a fault.
 
-use super::{ClientProcess, NoServer, Phase, Seat, Server, Servers, Start};
+use super::{ClientProcess, Found, NoServer, Phase, Seat, Server, Servers, Start};
 use std::time::Instant;
 
 impl<L> Servers<L> {
@@ -147,6 +147,69 @@ impl<L> Servers<L> {
                 hands.log(format!("Server {old} stays: {why}"));
             }
         }
+    }
+
+    /// A server has work that does not end: another one is put in its place, now or as soon as one can
+    /// be started.
+    pub fn replace_stuck(&mut self, old: u32, now: Instant, hands: &mut impl Start<L>) {
+        if let Some(server) = self.get(old) {
+            server.stuck = true;
+        }
+        self.begin_replacing(old, now, hands);
+    }
+
+    /// Takes over a server that a daemon before has started. If its seat has another one by now, its
+    /// clients go there.
+    pub fn take_over(&mut self, found: Found, link: L, now: Instant, hands: &mut impl Start<L>) {
+        let Found { pid, gid, seat, clients, fault, ends } = found;
+        let next = self.at(seat).map(|server| (server.pid, server.phase));
+        let mut server = Server::new(pid, seat, gid, now, link);
+        let serves = !ends && !fault;
+        server.phase = if serves { Phase::Running } else { Phase::Draining };
+        (server.clients, server.fault) = (clients, fault);
+        server.idle_since = (clients == 0).then_some(now);
+        server.stays = hands.stays(seat);
+        self.list.push(server);
+        match next.filter(|_| serves) {
+            None => {}
+            Some((next, Phase::Running)) => {
+                if let Some(server) = self.get(pid) {
+                    hands.log(format!("Server {pid} hands its clients to server {next}"));
+                    server.send_clients_away(now, hands);
+                }
+            }
+            // When that is ready.
+            Some((next, _)) => {
+                if let Some(server) = self.get(next) {
+                    server.replaces.get_or_insert(pid);
+                }
+            }
+        }
+        hands.look_again();
+    }
+
+    /// Servers with work that does not end, in whose place no other one is put yet.
+    fn stuck(&self) -> impl Iterator<Item = &Server<L>> {
+        let has_next = |of: &Server<L>| self.list.iter().any(|next| next.replaces == Some(of.pid));
+        let all = self.list.iter().filter(|of| of.stuck && of.phase == Phase::Running);
+        all.filter(move |of| !has_next(of))
+    }
+
+    /// When a server may be put in the place of one with work that does not end.
+    pub(super) fn stuck_due(&self) -> Option<Instant> {
+        self.stuck().filter_map(|of| Some(self.failures.get(&of.seat())?.until)).min()
+    }
+
+    /// Tries again to put servers in the place of those with work that does not end.
+    pub(super) fn replace_all_stuck(&mut self, now: Instant, hands: &mut impl Start<L>) {
+        let may = |of: &&Server<L>| {
+            self.failures.get(&of.seat()).is_none_or(|failures| failures.may_start(now).is_ok())
+        };
+        let due: Vec<u32> = match self.stopping {
+            None => self.stuck().filter(may).map(|of| of.pid).collect(),
+            Some(_) => Vec::new(),
+        };
+        due.into_iter().for_each(|pid| self.begin_replacing(pid, now, hands));
     }
 
     /// A server is ready: if it takes another one's place, that one's clients come to it; and one in

@@ -7,6 +7,7 @@ use crate::world::{Event, World};
 use channel::region::SessionEnd;
 use channel::ring::{LocalRing, Position, Producer, RingMemory};
 use channel::wait::SpinPolicy;
+use recovery::servers::Seat;
 use recovery::{Attempts, InFlight, Journal, Mark, Obstacle, Policy, Posted, Progress, Words};
 use std::collections::VecDeque;
 
@@ -137,6 +138,8 @@ enum Recovery {
 pub struct Client {
     pub character: Character,
     pub policy: Policy,
+    /// Where it is served.
+    pub seat: Seat,
     pub memory: Memory,
     model: Memory,
     random: Random,
@@ -181,13 +184,14 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(character: Character, policy: Policy, seed: u64) -> Self {
+    pub fn new(character: Character, policy: Policy, seat: Seat, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let steps = random.between(15, 60);
         let careful = policy == Policy::Always || random.permille(500);
         Self {
             character,
             policy,
+            seat,
             memory: Memory::new(),
             model: Memory::new(),
             progress: Default::default(),
@@ -513,7 +517,7 @@ impl World {
                 self.client_by(client, until_us);
             }
             None => {
-                if self.daemon.alive {
+                if self.daemon.alive && self.broken_us.is_empty() {
                     self.fail(format!("client {client} gets no server"));
                 }
                 self.end_client(client, Fate::GaveUp);

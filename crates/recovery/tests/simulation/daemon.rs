@@ -50,7 +50,8 @@ pub struct Daemon {
     /// Servers that have ended, and how.
     pub exits: BTreeMap<u32, &'static str>,
     pub due_us: Option<u64>,
-    uid: u32,
+    /// When servers were started that did not get ready, by their seat.
+    failed_starts: BTreeMap<Seat, VecDeque<u64>>,
 }
 
 /// What the rules have done in one turn.
@@ -114,8 +115,11 @@ impl Start<u32> for Hands<'_> {
     }
 }
 
-/// The user whose programs they are; the daemon's own in half of the histories.
+/// The first user whose programs they are; the daemon's own in half of the histories.
 const USER: u32 = 1000;
+/// A seat's servers that do not get ready are started no more often than so in [`FAILED_US`].
+const FAILED_STARTS_MAX: usize = 25;
+const FAILED_US: u64 = 5_000_000;
 
 impl Daemon {
     pub fn new(standby: bool, is_owner: bool) -> Self {
@@ -132,14 +136,14 @@ impl Daemon {
             inbox: BTreeMap::new(),
             exits: BTreeMap::new(),
             due_us: None,
-            uid: USER,
+            failed_starts: BTreeMap::new(),
         }
     }
+}
 
-    fn process(&self, client: usize) -> ClientProcess {
-        let device = CUuuid { bytes: [1; 16] };
-        ClientProcess { uid: self.uid, named: 0, pid: client as u32 + 1, device }
-    }
+/// The seat of a user's programs on a device, by their numbers.
+pub fn seat(user: u32, device: u8) -> Seat {
+    Seat { uid: USER + user, named: 0, device: CUuuid { bytes: [1 + device; 16] } }
 }
 
 impl World {
@@ -213,8 +217,15 @@ impl World {
             if let Some(how) = ended {
                 let ended =
                     self.with_servers(|servers, hands| servers.has_ended(pid, how, now, hands));
-                if let Some(reason) = ended.and_then(|ended| ended.refuse) {
+                if let Some((seat, reason)) =
+                    ended.and_then(|ended| Some((ended.server.seat(), ended.refuse?)))
+                {
+                    self.count_failed_start(seat);
                     for waiting in std::mem::take(&mut self.daemon.waiting) {
+                        if self.process(waiting.client).seat() != seat {
+                            self.daemon.waiting.push(waiting);
+                            continue;
+                        }
                         self.note(|| {
                             format!("daemon: client {} refused: {reason}", waiting.client)
                         });
@@ -258,9 +269,10 @@ impl World {
                 }
             }
             ToDaemon::WindowFree(window) => {
-                let takes = |server: &mut recovery::servers::Server<u32>| server.takes_clients();
-                if self.daemon.servers.get(pid).is_some_and(takes) {
-                    self.daemon.windows.free(self.daemon.uid, window, pid);
+                let takes = |server: &&mut recovery::servers::Server<u32>| server.takes_clients();
+                if let Some(server) = self.daemon.servers.get(pid).filter(takes) {
+                    let uid = server.uid;
+                    self.daemon.windows.free(uid, window, pid);
                 }
             }
             ToDaemon::Fault => {
@@ -269,14 +281,14 @@ impl World {
             ToDaemon::Suspect(client) => self.daemon.servers.suspect(pid, client as u32 + 1),
             ToDaemon::Replace => {
                 self.with_servers(|servers, hands| {
-                    servers.begin_replacing(pid, now, hands);
+                    servers.replace_stuck(pid, now, hands);
                 });
             }
         }
     }
 
     fn admit(&mut self, client: usize, connection: usize) {
-        let process = self.daemon.process(client);
+        let process = self.process(client);
         let now = self.instant();
         let place = self.daemon.servers.place_of(process);
         if let Place::At(_) = place {
@@ -309,7 +321,7 @@ impl World {
             if self.clients[client].connection != Some(connection) {
                 continue;
             }
-            let process = self.daemon.process(client);
+            let process = self.process(client);
             let place = self.daemon.servers.place_of(process);
             match place {
                 Place::At(_) if self.hand_over(client, connection) => {}
@@ -334,7 +346,7 @@ impl World {
 
     /// Hands a client over; false if its server cannot be reached.
     fn hand_over(&mut self, client: usize, connection: usize) -> bool {
-        let process = self.daemon.process(client);
+        let process = self.process(client);
         let now = self.instant();
         let Place::At(pid) = self.daemon.servers.place_of(process) else { return false };
         let living: Vec<bool> = self.clients.iter().map(|client| client.lives()).collect();
@@ -356,9 +368,26 @@ impl World {
         true
     }
 
+    fn process(&self, client: usize) -> ClientProcess {
+        let Seat { uid, named, device } = self.clients[client].seat;
+        ClientProcess { uid, named, pid: client as u32 + 1, device }
+    }
+
+    /// A server has ended that was never ready.
+    fn count_failed_start(&mut self, seat: Seat) {
+        let now_us = self.now_us;
+        let starts = self.daemon.failed_starts.entry(seat).or_default();
+        starts.retain(|at| now_us - at < FAILED_US);
+        starts.push_back(now_us);
+        let count = starts.len();
+        if count > FAILED_STARTS_MAX {
+            self.fail(format!("{count} servers failed to start within 5 s: no pause between them"));
+        }
+    }
+
     /// What must be true of the daemon's servers at any time.
     fn check_servers(&mut self) {
-        let mut taking = 0;
+        let mut taking: BTreeMap<Seat, u32> = BTreeMap::new();
         let mut alone = BTreeSet::new();
         let mut doubled = None;
         for server in self.daemon.servers.iter().filter(|server| server.takes_clients()) {
@@ -367,11 +396,14 @@ impl World {
                     doubled = Some(process.pid);
                 }
                 Some(_) => {}
-                None => taking += u32::from(!server.standby && server.replaces.is_none()),
+                None => {
+                    let takes = !server.standby && server.replaces.is_none();
+                    *taking.entry(server.seat()).or_default() += u32::from(takes);
+                }
             }
         }
-        if taking > 1 {
-            self.fail(format!("{taking} servers take clients of one seat"));
+        if let Some(count) = taking.into_values().find(|count| *count > 1) {
+            self.fail(format!("{count} servers take clients of one seat"));
         }
         if let Some(pid) = doubled {
             self.fail(format!("process {pid} has two servers of its own"));

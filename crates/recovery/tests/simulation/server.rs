@@ -85,7 +85,8 @@ pub struct Server {
 
 impl World {
     pub fn start_server(&mut self, pid: u32, _seat: Seat) {
-        let never_ready = self.start_failures && self.random.permille(20);
+        let broken = self.broken_us.contains(&self.now_us);
+        let never_ready = broken || self.start_failures && self.random.permille(20);
         self.servers.insert(
             pid,
             Server {

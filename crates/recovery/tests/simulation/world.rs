@@ -1,11 +1,13 @@
 //! A history: clock, queue of events, disturbances, and what must hold at its end.
 
 use crate::client::{Character, Client, Connection, Fate};
-use crate::daemon::{Daemon, ToServer};
+use crate::daemon::{Daemon, ToServer, seat};
 use crate::random::Random;
 use crate::server::Server;
 use recovery::Policy;
+use recovery::servers::Seat;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// How long an innocent program may wait for its next server, simulated.
@@ -55,6 +57,8 @@ pub struct World {
     pub lone: BTreeMap<u32, usize>,
     /// Servers may fail to start.
     pub start_failures: bool,
+    /// No server gets ready that is started then.
+    pub broken_us: Range<u64>,
     disturbances: u64,
     kinds: u64,
     stops: bool,
@@ -72,6 +76,8 @@ impl World {
     fn new(seed: u64, keeps_history: bool) -> Self {
         let mut random = Random::new(seed);
         let count = random.between(1, 5);
+        let users = if random.permille(200) { 2 } else { 1 };
+        let devices = if random.permille(300) { random.between(2, 3) } else { 1 };
         let clients = (0..count)
             .map(|number| {
                 let character = match random.below(10) {
@@ -85,9 +91,14 @@ impl World {
                     6..9 => Policy::Always,
                     _ => Policy::Never,
                 };
-                Client::new(character, policy, seed.wrapping_mul(31).wrapping_add(number))
+                let seat = seat(random.below(users) as u32, random.below(devices) as u8);
+                Client::new(character, policy, seat, seed.wrapping_mul(31).wrapping_add(number))
             })
             .collect();
+        // For some time no server gets ready: a device that has fallen off its bus.
+        let broken_at = random.between(0, 3_000_000);
+        let broken_for =
+            if random.permille(50) { random.between(1_000_000, 20_000_000) } else { 0 };
         let (standby, is_owner) = (random.permille(400), random.permille(500));
         Self {
             base: Instant::now(),
@@ -103,6 +114,7 @@ impl World {
             next_pid: 100,
             lone: BTreeMap::new(),
             start_failures: random.permille(150),
+            broken_us: broken_at..broken_at + broken_for,
             disturbances: random.below(9),
             // Some histories have planned ends only, so that nothing may be lost.
             kinds: if random.permille(200) { 1 } else { 100 },
@@ -219,9 +231,15 @@ impl World {
                 }
             }
             Event::Stop => {
-                // The one of its user stays, and one in standby.
-                let count = self.servers.values().filter(|server| server.alive).count();
-                if self.daemon.alive && count > 1 + usize::from(self.daemon.servers.rules.standby) {
+                // Those of its user stay, each with one in standby.
+                let alive = |pid: u32| self.servers.get(&pid).is_some_and(|server| server.alive);
+                let mut counts: BTreeMap<Seat, usize> = BTreeMap::new();
+                for server in self.daemon.servers.iter().filter(|server| alive(server.pid)) {
+                    *counts.entry(server.seat()).or_default() += 1;
+                }
+                let standby = usize::from(self.daemon.servers.rules.standby);
+                let left = counts.into_values().find(|count| *count > 1 + standby);
+                if let Some(count) = left.filter(|_| self.daemon.alive) {
                     self.fail(format!("{count} servers are left without clients"));
                 }
                 let now = self.instant();
@@ -280,7 +298,8 @@ impl World {
                 let what = client.describe();
                 return self.fail(format!("client {number} does not get on: {what}"));
             }
-            let bound = if self.start_failures { PAUSE_BACKED_OFF_US_MAX } else { PAUSE_US_MAX };
+            let fails = self.start_failures || !self.broken_us.is_empty();
+            let bound = if fails { PAUSE_BACKED_OFF_US_MAX } else { PAUSE_US_MAX };
             if client.longest_us > bound && self.daemon.alive {
                 let ms = client.longest_us / 1000;
                 return self.fail(format!("client {number} waited {ms} ms for a server"));

@@ -73,7 +73,7 @@ impl TimingKernels {
         let mut image = IMAGE.as_bytes().to_vec();
         image.push(0);
         let names = [c"openmps_empty", c"openmps_delay"];
-        let (module, [empty, delay]) = Module::load_own(device, image, names)?;
+        let (module, [empty, delay]) = Module::load_own(device, image, names, false)?;
         let khz = device.info().attributes.get(CLOCK_RATE as usize).copied().unwrap_or(0);
         // A device that says nothing is taken for one of 1 GHz.
         let khz = u64::try_from(khz).ok().filter(|khz| *khz > 0).unwrap_or(1_000_000);

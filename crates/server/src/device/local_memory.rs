@@ -43,7 +43,7 @@ impl Device {
             return Ok(0);
         }
         let image = text(thread_bytes).into_bytes();
-        let (module, [function]) = Module::load_own(self, image, [c"local"])?;
+        let (module, [function]) = Module::load_own(self, image, [c"local"], true)?;
         let (mut at, mut length) = (0u32, size_of::<u32>());
         let mut extra: [*mut c_void; 5] = [
             launch_param::BUFFER_POINTER as *mut c_void,

@@ -31,6 +31,7 @@ mod copy_box;
 mod cupti;
 mod describe;
 mod event_cost;
+mod footprint;
 mod function;
 mod graph;
 mod green;
@@ -118,6 +119,7 @@ pub struct Device {
     /// Where work is timed by events.
     timing_kernels: OnceLock<TimingKernels>,
     event_cost: OnceLock<EventCost>,
+    start_bytes: OnceLock<u64>,
 }
 
 /// A step of the start that failed.
@@ -173,37 +175,41 @@ impl Device {
             code_cache: CodeCache::default(),
             timing_kernels: OnceLock::new(),
             event_cost: OnceLock::new(),
+            start_bytes: OnceLock::new(),
         })
     }
 
-    /// Loads what times work by events: a provider with tenants counts itself, and has nothing of it. To
-    /// be called before there are clients, with the context current.
-    pub fn prepare_timing(&self) -> Result<(), CudaError> {
-        if !self.has_tenants() {
-            let kernels = TimingKernels::load(self)?;
-            // They are loaded once.
-            let _ = self.timing_kernels.set(kernels);
-        }
-        Ok(())
-    }
-
-    /// Measures what events cost, if there is anything to measure; some milliseconds. The context must be
-    /// current on this thread. `goes_on` is asked again and again.
+    /// Loads what times work by events, and measures what they cost; some milliseconds. A provider with
+    /// tenants counts itself, and has nothing of it. The context must be current on this thread.
+    /// `goes_on` is asked again and again.
     pub fn measure_event_cost(
         self: &Arc<Self>,
         goes_on: impl Fn() -> bool,
     ) -> Result<(), CudaError> {
-        if let Some(kernels) = self.timing_kernels.get() {
-            let cost = EventCost::measure(self, kernels, goes_on)?;
-            // It is measured once.
-            let _ = self.event_cost.set(cost);
+        if self.has_tenants() || self.timing_kernels.get().is_some() {
+            return Ok(());
         }
+        let loaded = TimingKernels::load(self)?;
+        let cost = EventCost::measure(self, self.timing_kernels.get_or_init(|| loaded), goes_on)?;
+        // It is measured once.
+        let _ = self.event_cost.set(cost);
         Ok(())
     }
 
     /// What events add to the time of what is between them; nothing until it was measured.
     pub fn event_cost(&self) -> EventCost {
         self.event_cost.get().copied().unwrap_or_default()
+    }
+
+    /// Finds out what device memory this process has; some milliseconds. `None` if that is not known.
+    pub fn measure_start_bytes(&self) -> Option<u64> {
+        let bytes = footprint::own_bytes(CUuuid { bytes: self.info().uuid })?;
+        Some(*self.start_bytes.get_or_init(|| bytes))
+    }
+
+    /// Device memory that this process had when it was measured, bytes; 0: it was not, or is not known.
+    pub fn start_bytes(&self) -> u64 {
+        self.start_bytes.get().copied().unwrap_or(0)
     }
 
     fn timing_kernels(&self) -> Option<&TimingKernels> {

@@ -171,13 +171,15 @@ impl Module {
     }
 
     /// Loads an image of the server's own, and finds kernels of it: until the module is given to
-    /// [`Module::unload_own`]. There must be no clients yet, and the context be current on this thread.
+    /// [`Module::unload_own`]. The context must be current on this thread; `is_alone`: there are no
+    /// clients yet.
     pub(super) fn load_own<const N: usize>(
         device: &Device,
         image: Vec<u8>,
         kernels: [&CStr; N],
+        is_alone: bool,
     ) -> Result<(CUmodule, [Function; N]), CudaError> {
-        let loader = Loader { device, share: None, is_alone: true };
+        let loader = Loader { device, share: None, is_alone };
         let module = loader.load(image, &[], (0, 0), |_| ()).0?;
         let t = device.table();
         let find = |name: &CStr| {

@@ -218,6 +218,20 @@ impl Clients {
         }
     }
 
+    /// Process IDs of those that are there, and the numbers of their windows; with 0 the numbers of
+    /// windows that are needed longer than their client, or for memory of another device.
+    pub(super) fn windows(&self) -> Vec<(u32, u32)> {
+        let links = self.entries.iter().map(|entry| &entry.link.identity);
+        let of_clients = links.filter(|of| of.window != WINDOW_ANY).map(|of| (of.pid, of.window));
+        let mut all: Vec<(u32, u32)> = of_clients.collect();
+        for number in self.common.windows.numbers() {
+            if !all.iter().any(|(_, window)| *window == number) {
+                all.push((0, number));
+            }
+        }
+        all
+    }
+
     /// Adds the sockets to watch. Returns the clients they belong to.
     pub(super) fn watch<'a>(&'a self, interests: &mut Vec<Interest<'a>>) -> Vec<u32> {
         let watched = self.entries.iter().filter(|entry| !entry.gone);

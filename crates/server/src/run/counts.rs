@@ -116,6 +116,7 @@ pub(super) fn device(device: &Device, sum: &ClientWork, elapsed: Duration) -> De
         sampled: true,
         event_pair_ns: device.event_cost().pair_ns,
         event_cost_ns: device.event_cost().cost_ns,
+        start_bytes: device.start_bytes(),
     };
     match device.activity() {
         None => counts,

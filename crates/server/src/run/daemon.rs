@@ -53,6 +53,7 @@ impl Server {
                 }
             },
             Message::Settings(settings) => {
+                self.is_taken_over();
                 self.say_settings(&settings);
                 if settings.now {
                     self.clients.set_shares(settings.share);
@@ -60,6 +61,11 @@ impl Server {
             }
             Message::Shutdown(force) => self.shut_down(force),
             Message::Move(()) => self.move_clients(),
+            Message::Refused(refused) => {
+                let reason = refused.reason;
+                self.common.log.line(format!("The next daemon does not take over: {reason}"));
+                self.daemon_gone = true;
+            }
             Message::MoveOne(process) => self.clients.move_one(process),
             other => {
                 let name = other.name();

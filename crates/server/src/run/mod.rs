@@ -9,8 +9,10 @@ mod cpus;
 mod daemon;
 mod outbox;
 mod start;
+mod succession;
 mod trial;
 
+use crate::after_start;
 use crate::common::{Common, Wakeups};
 use crate::device::{Driver, describe_all};
 use crate::log::{Log, Role};
@@ -162,6 +164,10 @@ struct Server {
     clients: Clients,
     ending: Ending,
     daemon_gone: bool,
+    /// Where the next daemon is looked for when this one is gone, and when that is done next.
+    next_daemon: (PathBuf, Option<Instant>),
+    /// It ends with its last client only because its daemon is gone.
+    ends_for_want_of_daemon: bool,
     /// What was done about a fault of the context.
     trial: Trial,
     /// The daemon knows that another server is to take this one's place.
@@ -182,6 +188,8 @@ impl Server {
             clients,
             ending: Ending::default(),
             daemon_gone: false,
+            ends_for_want_of_daemon: false,
+            next_daemon: (options.pipe_directory.join("control"), None),
             trial: Trial::default(),
             asked_for_replacement: false,
             spare: Vec::new(),
@@ -195,6 +203,7 @@ impl Server {
         }
         self.tell(&Message::Ready(std::process::id()));
         self.common.log.line("Server has started");
+        after_start::measure(&self.common);
         while !self.is_over() {
             self.wait();
         }
@@ -235,8 +244,12 @@ impl Server {
 
     /// Waits for something to happen, and sees to it.
     fn wait(&mut self) {
-        let wakes =
-            [self.ending.deadline(), self.clients.next_enforcement(), self.trial.deadline()];
+        let wakes = [
+            self.ending.deadline(),
+            self.clients.next_enforcement(),
+            self.trial.deadline(),
+            self.next_daemon.1,
+        ];
         let wakes = wakes.into_iter().flatten().min();
         let timeout = wakes.map(|at| at.saturating_duration_since(Instant::now()));
         let mut interests = vec![Interest::readable(&self.wakeups)];
@@ -284,6 +297,7 @@ impl Server {
         if control {
             self.listen();
         }
+        self.look_for_daemon();
         if stop && self.ending.deadline().is_none() {
             self.stop = None;
             self.common.log.line("Server has been notified to shutdown");
@@ -344,10 +358,10 @@ impl Server {
             }
             Err(error) => {
                 self.common.log.line(format!(
-                    "The control daemon is gone: {error}. This server ends with its last client"
+                    "The control daemon is gone: {error}. This server ends with its last client, unless \
+                     another daemon takes it over"
                 ));
-                self.daemon_gone = true;
-                self.ending.when_idle();
+                self.lose_daemon();
             }
         }
     }

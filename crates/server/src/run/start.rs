@@ -2,7 +2,7 @@
 
 use crate::common::{Common, Wakeups};
 use crate::cupti_windows;
-use crate::device::{Device, DeviceError, Driver, EventCost, HARDWARE_QUEUES, SyncReport};
+use crate::device::{Device, DeviceError, Driver, HARDWARE_QUEUES, SyncReport};
 use crate::log::Log;
 use crate::printed::Printed;
 use crate::warm::{Options as WarmOptions, Warm};
@@ -103,44 +103,14 @@ pub(super) fn open(
         ));
     });
     let warm = Warm::start(&device, warm, &log);
-    if let Err(error) = device.prepare_timing() {
-        log.line(format!("Device time by events is an upper bound: {error}"));
-    }
     let common = Common::new(Arc::new(device), printed, warm, log);
     let (common, wakeups) = common.map_err(|error| error.to_string())?;
-    measure_event_cost(&common);
     if common.counters.counting() == Counting::Cupti
         && let Err(reason) = cupti_windows::set(&common, Counting::Cupti)
     {
         common.log.line(reason);
     }
     Ok((common, wakeups))
-}
-
-/// Measures what events cost, in a thread of its own: clients need not wait for it.
-fn measure_event_cost(common: &Arc<Common>) {
-    if common.device.has_tenants() {
-        return;
-    }
-    let of_thread = common.clone();
-    let measure = move || {
-        let Common { device, log, .. } = &*of_thread;
-        let measured = device.make_current();
-        match measured.and_then(|()| device.measure_event_cost(|| !of_thread.is_ending())) {
-            Ok(()) => {
-                let EventCost { pair_ns, cost_ns } = device.event_cost();
-                log.line(format!(
-                    "Device time by events: {cost_ns} ns of each are theirs ({pair_ns} ns around an \
-                     empty kernel)"
-                ));
-            }
-            Err(error) => log.line(format!("What events cost cannot be measured: {error}")),
-        }
-    };
-    match std::thread::Builder::new().name("event cost".into()).spawn(measure) {
-        Ok(thread) => common.at_end(thread),
-        Err(error) => common.log.line(format!("What events cost is not measured: {error}")),
-    }
 }
 
 #[cfg(test)]

@@ -83,6 +83,14 @@ pub(super) fn table(
         if let Some(error) = &server.error {
             lines.push(format!("server {} ({}): {error}", server.pid, server.state));
         }
+        if server.state == "STANDBY" {
+            let bytes = server.devices.iter().map(|device| device.counts.start_bytes).sum();
+            let cost = match bytes {
+                0 => String::new(),
+                bytes => format!("; its context takes {} of device memory", memory(bytes)),
+            };
+            lines.push(format!("server {} stands by{cost}", server.pid));
+        }
         if let Some(process) = server.isolates {
             let server = server.pid;
             lines.push(format!(
@@ -291,6 +299,7 @@ mod tests {
     use super::*;
     use control::report::{ContextCalls, Waiting};
     use control::report::{Limits, Scheduling, Server};
+    use control::status::{Device, DeviceCounts};
 
     fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
         Client {
@@ -463,9 +472,28 @@ mod tests {
         (report.stopping, report.clients_waiting) = (true, 3);
         report.servers[0].error = Some("no answer".into());
         report.servers[0].isolates = Some(77);
+        let device = |start_bytes| Device {
+            ordinal: 0,
+            pci: String::new(),
+            uuid: String::new(),
+            name: String::new(),
+            counts: DeviceCounts { start_bytes, ..DeviceCounts::default() },
+        };
+        let stands_by = |pid, bytes| Server {
+            pid,
+            state: "STANDBY".to_owned(),
+            devices: vec![device(bytes)],
+            isolates: None,
+            error: None,
+            ..report.servers[0].clone()
+        };
+        let others = [stands_by(530, 512 << 20), stands_by(531, 0)];
+        report.servers.extend(others);
         let said = [
             "server 529 (ACTIVE): no answer",
             "server 529: 77 alone, whose kernels run for long; servers take turns",
+            "server 530 stands by; its context takes 512.0 MiB of device memory",
+            "server 531 stands by",
             "the daemon is shutting down and takes no more programs",
             "3 waiting for a server",
         ];

@@ -1,0 +1,41 @@
+//! What a server says to a daemon that did not start it: the one that did is gone.
+
+use super::Body;
+use crate::codec::{CodecError, Decoder, Encoder};
+use crate::limits::WINDOWS_MAX;
+use cuda_api::CUuuid;
+
+/// A server that serves on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Serving {
+    /// The device that it serves.
+    pub device: CUuuid,
+    /// It ends, and takes no more clients.
+    pub ends: bool,
+    /// A fault has spoiled its context.
+    pub fault: bool,
+    /// Its clients: the process ID, and the number of the windows of addresses; with 0 windows that it
+    /// needs itself.
+    pub clients: Vec<(u32, u32)>,
+}
+
+impl Body for Serving {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.raw(&self.device.bytes);
+        to.bool(self.ends);
+        to.bool(self.fault);
+        to.list(&self.clients, WINDOWS_MAX as usize, |to, (pid, window)| {
+            to.u32(*pid);
+            to.u32(*window);
+            Ok(())
+        })
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self {
+            device: CUuuid { bytes: from.array()? },
+            ends: from.bool()?,
+            fault: from.bool()?,
+            clients: from.list(WINDOWS_MAX as usize, |from| Ok((from.u32()?, from.u32()?)))?,
+        })
+    }
+}

@@ -1,0 +1,70 @@
+//! Measurements after a server's start, each in a thread of its own: no client waits for them.
+
+use crate::common::Common;
+use crate::device::EventCost;
+use cuda_api::settings::Counting;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// From a server's start to a measurement: clients that come from another server come before.
+const AFTER: Duration = Duration::from_secs(1);
+/// How soon a thread sees that the server ends.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Finds out what device memory the process has and, if launches are timed, what events cost. A provider
+/// with tenants has nothing of it.
+pub fn measure(common: &Arc<Common>) {
+    if common.device.has_tenants() {
+        return;
+    }
+    measure_event_cost(common);
+    shortly(common, "device memory", |common| match common.device.measure_start_bytes() {
+        Some(bytes) => {
+            let mib = bytes >> 20;
+            common.log.line(format!("This process has {mib} MiB of device memory"));
+        }
+        None => common.log.line("NVML does not say what device memory this process has"),
+    });
+}
+
+/// Measures what events cost, once, if launches are timed.
+pub fn measure_event_cost(common: &Arc<Common>) {
+    let off = common.counters.counting() == Counting::Off || common.device.has_tenants();
+    if off || common.counters.measures.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    shortly(common, "event cost", |common| {
+        let Common { device, log, .. } = &**common;
+        let measured = device.make_current();
+        match measured.and_then(|()| device.measure_event_cost(|| !common.is_ending())) {
+            Ok(()) => {
+                let EventCost { pair_ns, cost_ns } = device.event_cost();
+                log.line(format!(
+                    "Device time by events: {cost_ns} ns of each are theirs ({pair_ns} ns around an \
+                     empty kernel)"
+                ));
+            }
+            // Times are upper bounds then.
+            Err(error) => log.line(format!("What events cost cannot be measured: {error}")),
+        }
+    });
+}
+
+fn shortly(common: &Arc<Common>, name: &str, run: fn(&Arc<Common>)) {
+    let of_thread = common.clone();
+    let wait_and_run = move || {
+        let mut left = AFTER;
+        while !of_thread.is_ending() && !left.is_zero() {
+            std::thread::sleep(LOOK);
+            left = left.saturating_sub(LOOK);
+        }
+        if !of_thread.is_ending() {
+            run(&of_thread);
+        }
+    };
+    match std::thread::Builder::new().name(name.to_owned()).spawn(wait_and_run) {
+        Ok(thread) => common.at_end(thread),
+        Err(error) => common.log.line(format!("{name} is not measured: {error}")),
+    }
+}

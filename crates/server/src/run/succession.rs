@@ -1,0 +1,68 @@
+//! The next daemon: a server whose daemon was killed looks for one that follows it in its directory.
+//!
+//! Its clients notice nothing meanwhile. What it would have told the daemon before is not told: the next one
+//! is told how things are.
+
+use super::Server;
+use super::outbox::Outbox;
+use channel::message::{Message, Serving};
+use channel::socket::SeqPacket;
+use cuda_api::CUuuid;
+use recovery::Ending;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_millis(100);
+/// How long a daemon's queue of connections may be full.
+const CONNECT_MAX: Duration = Duration::from_millis(50);
+
+impl Server {
+    /// The daemon's socket is closed.
+    pub(super) fn lose_daemon(&mut self) {
+        self.daemon_gone = true;
+        // If it was to end already, the next daemon does not change that.
+        self.ends_for_want_of_daemon |= self.ending == Ending::No;
+        self.ending.when_idle();
+        let (path, at) = &mut self.next_daemon;
+        *at = path.is_absolute().then(|| Instant::now() + PERIOD);
+    }
+
+    /// Goes to the next daemon if it is time to look, and there is one.
+    pub(super) fn look_for_daemon(&mut self) {
+        let now = Instant::now();
+        if self.next_daemon.1.is_none_or(|at| now < at) {
+            return;
+        }
+        self.next_daemon.1 = match self.go_to_daemon() {
+            Ok(()) => None,
+            Err(_) => Some(now + PERIOD),
+        };
+    }
+
+    fn go_to_daemon(&mut self) -> io::Result<()> {
+        let socket = SeqPacket::connect(&self.next_daemon.0, CONNECT_MAX)?;
+        socket.set_nonblocking(true)?;
+        self.spare.clear();
+        self.control = socket;
+        self.outbox = Outbox::default();
+        self.daemon_gone = false;
+        self.common.log.line("Another control daemon is there");
+        self.tell(&Message::Serving(Serving {
+            device: CUuuid { bytes: self.common.device.info().uuid },
+            ends: !self.ends_for_want_of_daemon,
+            fault: self.common.fault().is_some(),
+            clients: self.clients.windows(),
+        }));
+        Ok(())
+    }
+
+    /// A daemon says what clients are given: it is this server's.
+    pub(super) fn is_taken_over(&mut self) {
+        if std::mem::take(&mut self.ends_for_want_of_daemon) {
+            self.ending.serve_on();
+            // What the daemon before knew, this one has to hear.
+            self.asked_for_replacement = false;
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Several devices: programs that use all of the software GPU's, alone and through a daemon.
 
-use tests::{Scene, finish};
+use tests::{Scene, dist, finish, start, wait_until};
 
 const DEVICES: (&str, &str) = ("OPENMPS_SOFT_DEVICES", "4");
 
@@ -29,4 +29,70 @@ fn a_program_uses_all_devices_through_a_daemon() {
     sample.env("CUDA_VISIBLE_DEVICES", "1");
     let ended = finish(&mut sample).expect_success();
     assert_eq!(ended.stdout.trim(), "1 devices ok, without peer access");
+}
+
+#[test]
+fn a_client_found_by_a_relative_path_finds_the_software_gpu_beside_it() {
+    let scene = Scene::new();
+    let mut sample = scene.sample_alone("vector_add", &["--iterations", "1"]);
+    sample.env_remove("OPENMPS_LIB_DIR").env("LD_LIBRARY_PATH", "lib/openmps").current_dir(dist());
+    finish(&mut sample).expect_success();
+}
+
+/// Two devices whose servers are as with NVIDIA's driver: programs share a context, and calls wait for all of
+/// its work while nobody can launch.
+const LIKE_A_DRIVER: [(&str, &str); 4] = [
+    ("OPENMPS_SOFT_DEVICES", "2"),
+    ("OPENMPS_SOFT_TENANTS", "0"),
+    ("OPENMPS_SOFT_CONTEXT_WAITS", "1"),
+    ("OPENMPS_SOFT_THREADS", "4"),
+];
+
+#[test]
+fn two_trainings_on_both_devices_load_code_beside_each_others_collectives() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&LIKE_A_DRIVER);
+    let barrier = scene.file("barrier");
+    let path = barrier.to_str().expect("a path").to_owned();
+    let trainings: Vec<_> = ["1", "2"]
+        .iter()
+        .map(|seed| {
+            let words = ["--pattern", "collectives", "--seed", seed, "--barrier", &path];
+            // As PyTorch's ranks name the place where they meet.
+            let mut training = scene.sample("training", &words);
+            training.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", format!("2950{seed}"));
+            start(&mut training)
+        })
+        .collect();
+    for training in &trainings {
+        let ready = scene.file(&format!("barrier.ready.{}", training.pid()));
+        wait_until("the program is ready", || ready.exists());
+    }
+    std::fs::write(&barrier, "").expect("the file that starts them");
+    for training in trainings {
+        let ended = training.wait().expect_success();
+        assert_eq!((ended.stdout.trim(), ended.stderr.as_str()), ("12 steps: right", ""));
+    }
+    let log = scene.log("control.log");
+    assert!(log.contains("gets a server of its own: job 127.0.0.1:2950"), "{log}");
+}
+
+#[test]
+fn a_pipeline_of_two_devices_in_one_program_loads_code_on_the_way() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&LIKE_A_DRIVER);
+    let ended = finish(&mut scene.sample("training", &["--pattern", "pipeline"])).expect_success();
+    assert_eq!((ended.stdout.trim(), ended.stderr.as_str()), ("12 steps: right", ""));
+}
+
+#[test]
+fn programs_that_load_the_same_code_at_once_all_get_it() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&LIKE_A_DRIVER);
+    let words = ["--pattern", "pipeline", "--iterations", "6"];
+    let programs: Vec<_> = (0..4).map(|_| start(&mut scene.sample("training", &words))).collect();
+    for program in programs {
+        let ended = program.wait().expect_success();
+        assert_eq!((ended.stdout.trim(), ended.stderr.as_str()), ("6 steps: right", ""));
+    }
 }

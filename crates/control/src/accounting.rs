@@ -72,6 +72,8 @@ pub struct UnderWay {
     pub device_uuid: String,
     /// Its command line.
     pub command: String,
+    /// The job of several processes that it is one of; empty if it is none.
+    pub job: String,
     /// When it came.
     pub began: SystemTime,
 }
@@ -84,6 +86,11 @@ impl Present {
     /// A client has gone to a server.
     pub fn enter(&mut self, client: UnderWay) {
         self.0.push(client);
+    }
+
+    /// A client at that server of another job than `job`.
+    pub fn other_job_at(&self, server: u32, job: &str) -> Option<&UnderWay> {
+        self.0.iter().find(|of| of.server == server && !of.job.is_empty() && of.job != job)
     }
 
     /// A client of a server is gone.
@@ -102,7 +109,7 @@ impl Present {
 impl Record {
     /// Of a client whose server ended without a word about it.
     fn of_lost(client: UnderWay, now: SystemTime) -> Self {
-        let UnderWay { server, pid, uid, device_uuid, command, began } = client;
+        let UnderWay { server, pid, uid, device_uuid, command, job: _, began } = client;
         let since_1970 = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let began_ms = since_1970.as_millis() as u64;
         Self {
@@ -309,10 +316,16 @@ mod tests {
             uid: 77777,
             device_uuid: "GPU-1".into(),
             command: "a b".into(),
+            job: if pid == 5 { String::new() } else { format!("job {pid}") },
             began: SystemTime::UNIX_EPOCH + Duration::from_secs(1),
         };
         let mut present = Present::default();
         [client(1, 5), client(1, 6), client(2, 7)].into_iter().for_each(|c| present.enter(c));
+        let other = |server, job| present.other_job_at(server, job).map(|of| of.pid);
+        assert_eq!(
+            [other(1, "job 6"), other(1, "job 7"), other(2, "job 7")],
+            [None, Some(6), None]
+        );
         present.leave(1, 5);
         let lost = present.server_ended(1, SystemTime::UNIX_EPOCH + Duration::from_secs(3));
         let of = |r: &Record| (r.pid, r.uid, r.server, r.wall_ms, r.kernels, r.lost);

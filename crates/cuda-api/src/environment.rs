@@ -239,6 +239,9 @@ variables! {
     OPENMPS_SOFT_TENANTS = "OPENMPS_SOFT_TENANTS", "software GPU", OneOf(&["0", "1"]),
         "1", "0: the software GPU does not keep the clients of a server apart, as hardware does not: \
         a fault of one is the end of that server's context, for all of its clients.";
+    OPENMPS_SOFT_CONTEXT_WAITS = "OPENMPS_SOFT_CONTEXT_WAITS", "software GPU", OneOf(&["0", "1"]),
+        "0", "1: calls that wait for all work of a context in NVIDIA's driver (loading and unloading code, \
+        unregistering host memory, destroying arrays) do so here, and nothing is submitted meanwhile. For tests.";
     OPENMPS_SOFT_LOG = "OPENMPS_SOFT_LOG", "software GPU", Any,
         "off", "1 writes faults of kernels to standard error.";
     OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU", OneOf(&["0", "1", "auto"]),

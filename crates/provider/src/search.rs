@@ -90,12 +90,26 @@ fn own_directory() -> Option<PathBuf> {
     // SAFETY: dladdr gave a NUL-terminated name that lives as long as the object is loaded.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
-    // A library's name is its path. The program's own is what it was called, perhaps no path.
+    // A library's name is its path as it was found, which LD_LIBRARY_PATH may have made relative to a
+    // directory that is not the current one any more. The program's own is what it was called, perhaps no path.
     let path = match path.is_absolute() {
         true => path.to_path_buf(),
-        false => std::env::current_exe().ok()?,
+        false => mapped_file(own_directory as *const () as u64)?,
     };
     path.canonicalize().ok()?.parent().map(Path::to_path_buf)
+}
+
+/// The file that an address of this process is mapped from, as the kernel names it.
+fn mapped_file(address: u64) -> Option<PathBuf> {
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    maps.split(|byte| *byte == b'\n').find_map(|line| {
+        let range = line.split(|byte| *byte == b' ').next()?;
+        let (start, end) = std::str::from_utf8(range).ok()?.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let within = (number(start)?..number(end)?).contains(&address);
+        let name = line.iter().position(|byte| *byte == b'/').filter(|_| within)?;
+        Some(PathBuf::from(std::ffi::OsStr::from_bytes(&line[name..])))
+    })
 }
 
 /// Directories that the dynamic loader is configured with.
@@ -121,4 +135,16 @@ fn read_short(path: &Path) -> Option<String> {
     let mut text = String::new();
     std::fs::File::open(path).ok()?.take(CONFIGURATION_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_mapped_from_the_program_that_it_is_part_of() {
+        let program = std::env::current_exe().expect("a program's own path");
+        assert_eq!(mapped_file(own_directory as *const () as u64), Some(program));
+        assert_eq!(mapped_file(0), None);
+    }
 }

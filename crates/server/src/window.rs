@@ -10,11 +10,16 @@
 
 use channel::limits::{LARGE_WINDOWS, WINDOW_ANY};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Most clients of a server at a time. NVIDIA's serves 48 or 60; a window is nothing but
 /// addresses.
 pub const CLIENTS_MAX: usize = channel::limits::WINDOWS_MAX as usize;
+
+/// How often a client looks whether windows that it waits for are free.
+const WAIT_PAUSE: Duration = Duration::from_millis(2);
 
 /// First device window.
 pub const DEVICE_BASE: u64 = 0x1000_0000_0000;
@@ -128,6 +133,8 @@ pub struct Windows {
     taken: Arc<Mutex<Taken>>,
     /// Given back, and nobody was told yet.
     free: Arc<Mutex<Vec<u32>>>,
+    /// Clients that wait for windows of a session that is about to end.
+    waiting: Arc<AtomicU32>,
 }
 
 impl Windows {
@@ -141,6 +148,28 @@ impl Windows {
         }
         taken.set(index, true);
         Some(Lease { windows: self.clone(), index })
+    }
+
+    /// As [`Windows::take`], for a client to which the daemon gave windows in which a session that ends still
+    /// has memory of another device: waits for that end as long as `goes_on` says true.
+    pub fn take_when_free(&self, wanted: u32, goes_on: impl Fn() -> bool) -> Option<Lease> {
+        let found = self.take(wanted);
+        if found.is_some() {
+            return found;
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut found = None;
+        while found.is_none() && goes_on() {
+            std::thread::sleep(WAIT_PAUSE);
+            found = self.take(wanted);
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        found
+    }
+
+    /// True if a client waits for windows.
+    pub fn are_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Takes the pair of windows of which one has this address, for memory of another device; `None`

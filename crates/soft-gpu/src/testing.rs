@@ -173,6 +173,7 @@ impl TestDevice {
             sms: 8,
             threads: 2,
             memory_bytes: 256 << 20,
+            context_waits: false,
             tenants: true,
             log: false,
             check: false,

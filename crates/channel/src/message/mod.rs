@@ -40,8 +40,8 @@ pub use handshake::{
 pub use question::{Answer, Answered, Ask, Question, Schedule};
 pub use serving::Serving;
 pub use settings::{
-    Change, ClientLimits, GROUP_BYTES_MAX, MemoryGroup, PARTITION_BYTES_MAX, SetBy, Settings,
-    Wishes,
+    Change, ClientLimits, GROUP_BYTES_MAX, JOB_BYTES_MAX, MemoryGroup, PARTITION_BYTES_MAX, SetBy,
+    Settings, Wishes,
 };
 pub use shell::{Command, Reply};
 pub use status::{

@@ -90,7 +90,12 @@ pub struct Wishes {
     pub partition: String,
     /// CUDA_DEVICE_MAX_CONNECTIONS; 0 if it is not set.
     pub connections: u32,
+    /// By what variables name the job of several processes that it is one of; empty if it is none.
+    pub job: String,
 }
+
+/// Longest name of a job, bytes: a host and a port, or an identifier of a launcher's.
+pub const JOB_BYTES_MAX: usize = 256;
 
 impl Body for Wishes {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
@@ -108,6 +113,7 @@ impl Body for Wishes {
         }
         to.text(&self.partition, PARTITION_BYTES_MAX);
         to.u32(self.connections);
+        to.text(&self.job, JOB_BYTES_MAX);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -117,6 +123,7 @@ impl Body for Wishes {
             priority: if from.bool()? { Some(read_priority(from)?) } else { None },
             partition: from.text(PARTITION_BYTES_MAX)?,
             connections: from.u32()?,
+            job: from.text(JOB_BYTES_MAX)?,
         })
     }
 }

@@ -131,6 +131,7 @@ fn wishes(number: u32) -> Wishes {
         priority: Priority::from_number((number % 3) as u8),
         partition: "GPU-0/x".repeat(number as usize % 2),
         connections: number % 33,
+        job: "127.0.0.1:29500".repeat(number as usize % 2),
     }
 }
 

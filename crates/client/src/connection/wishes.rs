@@ -1,6 +1,6 @@
 //! What the program's variables ask for: a share of SMs, less memory, a priority.
 
-use channel::message::Wishes;
+use channel::message::{JOB_BYTES_MAX, Wishes};
 use cuda_api::environment::{
     CUDA_DEVICE_MAX_CONNECTIONS, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY,
     CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
@@ -52,7 +52,28 @@ fn read(variable: impl Fn(&str) -> Option<String>, mut mistake: impl FnMut(Strin
             }
         }
     }
+    wishes.job = job_of(&variable);
     wishes
+}
+
+/// The job of several processes that this one is one of, as its launcher names it in variables: PyTorch's and
+/// others' meeting place, Open MPI, PMIx, Slurm. Kernels of such a job may wait for each other on several devices.
+fn job_of(variable: &impl Fn(&str) -> Option<String>) -> String {
+    let text = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
+    let of_one = |name: &str| text(name).is_some_and(|count| count.trim() == "1");
+    if ["WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"].into_iter().any(of_one) {
+        return String::new();
+    }
+    let pair = |one: &str, other: &str| Some(format!("{}:{}", text(one)?, text(other)?));
+    let several = || text("SLURM_NTASKS").filter(|_| !of_one("SLURM_NTASKS"));
+    let mut job = pair("MASTER_ADDR", "MASTER_PORT")
+        .or_else(|| text("PMIX_NAMESPACE"))
+        .or_else(|| text("OMPI_MCA_ess_base_jobid"))
+        .or_else(|| several().and_then(|_| pair("SLURM_JOB_ID", "SLURM_STEP_ID")))
+        .unwrap_or_default();
+    let end = (0..=JOB_BYTES_MAX.min(job.len())).rev().find(|end| job.is_char_boundary(*end));
+    job.truncate(end.unwrap_or(0));
+    job
 }
 
 #[cfg(test)]
@@ -86,6 +107,18 @@ mod tests {
             assert_eq!((wishes, said.len()), (Wishes::default(), 1), "{name}");
             assert!(said[0].contains(name) && said[0].contains(part), "{}", said[0]);
         }
+        let job = |variables: &[(&str, &str)]| {
+            job_of(&|name: &str| variables.iter().find(|of| of.0 == name).map(|of| of.1.to_owned()))
+        };
+        let place = [("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")];
+        assert_eq!(job(&place), "127.0.0.1:29500");
+        assert_eq!(job(&[place[0], place[1], ("WORLD_SIZE", "1")]), "", "nobody waits for it");
+        assert_eq!(job(&[place[0], place[1], ("WORLD_SIZE", "8")]), "127.0.0.1:29500");
+        assert_eq!(job(&[("PMIX_NAMESPACE", "n.1")]), "n.1");
+        let slurm = [("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "0")];
+        assert_eq!(job(&slurm), "");
+        assert_eq!(job(&[slurm[0], slurm[1], ("SLURM_NTASKS", "2")]), "7:0");
+        assert_eq!(job(&[("PMIX_NAMESPACE", &"\u{e4}".repeat(300))]).len(), JOB_BYTES_MAX);
         let both = |name: &str| match name {
             CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING => Some("1".to_owned()),
             CUDA_MPS_ACTIVE_THREAD_PERCENTAGE => Some("25".to_owned()),

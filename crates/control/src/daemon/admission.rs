@@ -160,7 +160,8 @@ impl Daemon {
         if state.newcomers_wait(Instant::now()) {
             return self.push_waiting(state, client);
         }
-        let place = process.map_or(Place::Nowhere, |process| state.servers.place_of(process));
+        let place =
+            process.map_or(Place::Nowhere, |process| self.place_of(state, process, &client));
         if let (Some(process), Place::At(_)) = (process, place) {
             match self.hand_over(state, process, &client) {
                 HandOver::Done => {
@@ -188,6 +189,28 @@ impl Daemon {
             return;
         }
         self.push_waiting(state, client);
+    }
+
+    /// Where a client that comes is served. On a machine with several devices processes of a second job get
+    /// servers of their own: a job's kernels may wait for each other on several devices, and where two such
+    /// jobs share a context each can come to wait for the other one's.
+    fn place_of(&self, state: &mut State, process: ClientProcess, client: &WaitingClient) -> Place {
+        let place = state.servers.place_of(process);
+        let job = &client.wishes.job;
+        let Place::At(server) = place else { return place };
+        if state.inventory.devices().is_none_or(|known| known.devices.len() < 2) {
+            return place;
+        }
+        let Some(other) = state.present.other_job_at(server, job).filter(|_| !job.is_empty())
+        else {
+            return place;
+        };
+        self.logs.control.control(format!(
+            "Process {} of job {job} gets a server of its own: job {} is at server {server}",
+            client.pid, other.job
+        ));
+        state.servers.keep_alone(process);
+        state.servers.place_of(process)
     }
 
     pub(super) fn may_wait(&self, state: &State, uid: u32, gid: u32) -> Result<(), LaunchError> {
@@ -307,11 +330,12 @@ impl Daemon {
                     continue;
                 }
             };
-            let outcome = process.and_then(|process| match state.servers.place_of(process) {
-                Place::At(_) => Some(self.hand_over(state, process, &client)),
-                Place::Later => Some(HandOver::Later),
-                Place::Nowhere => None,
-            });
+            let outcome =
+                process.and_then(|process| match self.place_of(state, process, &client) {
+                    Place::At(_) => Some(self.hand_over(state, process, &client)),
+                    Place::Later => Some(HandOver::Later),
+                    Place::Nowhere => None,
+                });
             match outcome {
                 Some(HandOver::Done) => self
                     .logs
@@ -440,6 +464,7 @@ impl Daemon {
             uid: client.uid,
             device_uuid: process.device.to_string(),
             command: client.command.clone(),
+            job: client.wishes.job.clone(),
             began: SystemTime::now(),
         });
         state.windows.give(process, window, server, || ClientEnd::of(pid));

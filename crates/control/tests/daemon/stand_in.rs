@@ -321,6 +321,7 @@ fn wishes() -> Wishes {
         priority: Priority::parse(&variable("CUDA_MPS_CLIENT_PRIORITY")).ok(),
         partition: variable("CUDA_MPS_SM_PARTITION"),
         connections: 0,
+        job: variable("PMIX_NAMESPACE"),
     }
 }
 

@@ -34,6 +34,12 @@ impl<L> Servers<L> {
         }
     }
 
+    /// A process that is at no server yet gets one of its own.
+    pub fn keep_alone(&mut self, process: ClientProcess) {
+        // No server hands it over.
+        self.isolated.insert(process, 0);
+    }
+
     /// A server is ready: if it is there for a process with long kernels, that is sent to it. The
     /// process, and the server that it leaves.
     pub fn finish_isolating(

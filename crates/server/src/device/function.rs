@@ -120,6 +120,12 @@ impl Function {
         &self.attributes
     }
 
+    /// Local memory of a thread, bytes.
+    pub(super) fn local_bytes(&self) -> u32 {
+        let bytes = self.attributes[function_attribute::LOCAL_SIZE_BYTES as usize];
+        u32::try_from(bytes).unwrap_or(0)
+    }
+
     /// Its parameters in order.
     pub fn parameters(&self) -> &[ParameterLayout] {
         &self.parameters

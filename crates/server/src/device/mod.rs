@@ -85,6 +85,7 @@ use cuda_api::attributes;
 use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
 use event_cost::TimingKernels;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 /// Hardware queues that a server asks NVIDIA's driver for: as many as it gives. Streams with work
@@ -115,6 +116,7 @@ pub struct Device {
     /// Whether conditions of a graph are 1, 2, ...: [`Share::numbers_conditions`].
     counts_conditions: OnceLock<bool>,
     sync: ContextSync,
+    local_bytes: AtomicU32,
     code_cache: CodeCache,
     /// Where work is timed by events.
     timing_kernels: OnceLock<TimingKernels>,
@@ -172,6 +174,7 @@ impl Device {
             stream_priorities: (least, greatest),
             counts_conditions: OnceLock::new(),
             sync: ContextSync::default(),
+            local_bytes: AtomicU32::new(0),
             code_cache: CodeCache::default(),
             timing_kernels: OnceLock::new(),
             event_cost: OnceLock::new(),
@@ -232,10 +235,30 @@ impl Device {
             let name = "the code cache";
             // SAFETY: the module was loaded for the cache, which gave it up: no function of it is
             // left.
-            let _ = self.sync.make(ContextCall::UnloadModule, name, None, || unsafe {
+            let _ = self.synchronising(ContextCall::UnloadModule, name, None, || unsafe {
                 self.driver.table.cuModuleUnload(module)
             });
         }
+    }
+
+    /// Makes a call that waits for the context, for `client`, whose session has that in flight.
+    fn synchronising<R>(
+        &self,
+        call: ContextCall,
+        client: &str,
+        own: Option<&InFlight>,
+        f: impl FnOnce() -> R,
+    ) -> R {
+        // SAFETY: who asks about a stream knows that it is alive. An error is the end of its work.
+        let is_done = |stream| unsafe {
+            self.driver.table.cuStreamQuery(stream) != Err(CudaError::NOT_READY)
+        };
+        self.sync.make(call, client, own, &is_done, f)
+    }
+
+    /// Local memory that the context has, by what one thread has of it, bytes.
+    fn local_bytes(&self) -> &AtomicU32 {
+        &self.local_bytes
     }
 
     /// Makes the shared context current on this thread: needed once a thread, before anything

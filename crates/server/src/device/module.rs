@@ -316,7 +316,7 @@ impl Loader<'_> {
         match self.share {
             _ if self.is_alone => f(),
             Some(share) => share.synchronising(call, f),
-            None => self.device.sync().make(call, "the warm list", None, f),
+            None => self.device.synchronising(call, "the warm list", None, f),
         }
     }
 

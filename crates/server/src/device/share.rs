@@ -70,7 +70,7 @@ impl Leftovers {
 pub struct Share {
     device: Arc<Device>,
     name: String,
-    /// Kernels that the session has in flight, which its gate counts.
+    /// What the session has in flight.
     in_flight: InFlight,
     tenant: Option<u64>,
     pub(super) counts: Counts,
@@ -104,7 +104,7 @@ impl Share {
         Ok(Self { device, name, in_flight, tenant, counts: Counts::default(), greens })
     }
 
-    /// The count of the session's kernels in flight, as other sessions see it.
+    /// What the session has in flight, as other sessions see it.
     pub fn in_flight(&self) -> &InFlight {
         &self.in_flight
     }
@@ -115,7 +115,7 @@ impl Share {
         if self.is_tenant() {
             return f();
         }
-        self.device.sync().make(call, &self.name, Some(&self.in_flight), f)
+        self.device.synchronising(call, &self.name, Some(&self.in_flight), f)
     }
 
     /// The device.

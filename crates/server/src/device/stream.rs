@@ -1,7 +1,7 @@
 //! Streams and events of the provider.
 
 use super::share::{gone, made};
-use super::{CheckedRange, Device, Function, LaunchShape, Share};
+use super::{CheckedRange, ContextCall, Device, Function, LaunchShape, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A function that the provider calls on a thread of its own, and the number that it is called with.
 /// It must call no function of the provider. It gets no address: see the trust in a provider
@@ -76,6 +77,7 @@ impl Stream {
 
     fn of(share: &Rc<Share>, raw: CUstream, sms: Option<Range<u32>>) -> Self {
         let (broken, numbered) = (Cell::new(false), Cell::new(false));
+        share.in_flight().add_stream(raw);
         Self { share: share.clone(), raw, sms, broken, numbered }
     }
 
@@ -224,12 +226,21 @@ impl Stream {
 
     /// Launches a kernel. `parameters` is the flattened parameter buffer; it is copied.
     pub fn launch(&self, function: &Function, shape: LaunchShape, parameters: &[u8]) -> CUresult {
-        function.launch(self.share.device().table(), shape, self.raw, parameters)
+        let device = self.share.device();
+        let launch = || function.launch(device.table(), shape, self.raw, parameters);
+        let local = function.local_bytes();
+        if local <= device.local_bytes().load(Ordering::Relaxed) {
+            return launch();
+        }
+        self.share.synchronising(ContextCall::GrowLocalMemory, launch)?;
+        device.local_bytes().fetch_max(local, Ordering::Relaxed);
+        Ok(())
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.share.in_flight().remove_stream(self.raw);
         // SAFETY: the stream is alive and this is its last use.
         let result = unsafe { self.share.device().table().cuStreamDestroy_v2(self.raw) };
         gone(&self.share.counts.streams, result);

@@ -50,11 +50,13 @@ impl Session {
                         let counters = &self.link.counters;
                         counters.limits_hit.add(1);
                         counters.throttled_ns.add(Instant::elapsed(&since).as_nanos() as u64);
+                        self.begin_submitting();
                     }
                     return Ok(free_sms);
                 }
                 Verdict::Wait { hold, .. } => {
                     let since = *since.get_or_insert_with(Instant::now);
+                    self.share.in_flight().end_submitting();
                     self.stay(hold, answer, since)?;
                 }
             }

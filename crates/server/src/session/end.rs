@@ -156,7 +156,8 @@ impl Session {
     }
 
     /// Waits until nothing is in flight in the context: what is left to destroy makes all clients
-    /// wait. Ends early if the context stays busy, the server ends, or many sessions linger.
+    /// wait. Ends early if the context stays busy, the server ends, many sessions linger, or a client waits
+    /// for windows that a session that ends may have.
     fn linger(&self) {
         let lingering = &self.common.lingering;
         let others = lingering.fetch_add(1, Ordering::Relaxed);
@@ -166,6 +167,7 @@ impl Session {
             && others < LINGERING_MAX
             && start.elapsed() < LINGER_MAX
             && !self.common.is_ending()
+            && !self.common.windows.are_waited_for()
         {
             std::thread::sleep(LINGER_PAUSE);
         }

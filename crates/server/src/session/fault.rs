@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 /// First and longest pause between two looks at work that a session waits for.
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_millis(2);
+/// Pause of a session that is held: others are too, and what they wait for is short.
+const HELD_PAUSE: Duration = Duration::from_micros(50);
 
 impl Session {
     /// Looks at work that is under way: what is done, and whether it went wrong.
@@ -179,15 +181,50 @@ impl Session {
         &mut self,
         mut done: impl FnMut(&mut Self) -> Result<bool, CudaError>,
     ) -> CUresult {
+        if done(self)? {
+            return Ok(());
+        }
+        // Others' calls that wait for the context do not wait for this.
+        self.share.in_flight().end_submitting();
+        let waited = self.wait_with_pauses(done);
+        self.begin_submitting();
+        waited
+    }
+
+    fn wait_with_pauses(
+        &mut self,
+        mut done: impl FnMut(&mut Self) -> Result<bool, CudaError>,
+    ) -> CUresult {
         let mut pause = PAUSE_MIN;
-        while !done(self)? {
+        loop {
             self.check_end()?;
             // Somebody may wait for a fence that is kept back, and this for what they do then.
             self.look();
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);
+            if done(self)? {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Waits while nothing may be submitted: another session makes a call that waits for the context.
+    #[inline]
+    pub(super) fn begin_submitting(&mut self) {
+        if !self.share.device().sync().may_submit(self.share.in_flight()) {
+            self.wait_while_held();
+        }
+    }
+
+    #[cold]
+    fn wait_while_held(&mut self) {
+        // A session that ends has nothing to submit.
+        while self.link.ending().is_none()
+            && !self.share.device().sync().may_submit(self.share.in_flight())
+        {
+            self.look();
+            std::thread::sleep(HELD_PAUSE);
+        }
     }
 
     /// Waits until all of the client's work is done.

@@ -15,7 +15,6 @@ use cuda_api::CudaError;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// Most kernels of a client that were submitted and are not known to be done: the depth of a
 /// GPU's own queue under NVIDIA's driver.
@@ -135,7 +134,7 @@ impl Gate {
     }
 
     fn publish(&self) {
-        self.share.in_flight().store(self.in_flight, Ordering::Relaxed);
+        self.share.in_flight().set_kernels(self.in_flight);
         self.counters.in_flight.set(self.in_flight.into());
     }
 

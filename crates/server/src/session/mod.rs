@@ -161,12 +161,15 @@ impl Session {
             }
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
-                    if self.common.stretches.load(Ordering::Relaxed) {
+                    self.begin_submitting();
+                    let carried_out = if self.common.stretches.load(Ordering::Relaxed) {
                         self.take(&mut record)
                     } else {
                         self.carry_out(&record);
                         Ok(())
-                    }
+                    };
+                    self.share.in_flight().end_submitting();
+                    carried_out
                 }
                 // What was submitted is done here before the thread sleeps, if it can be.
                 Ok(false) if self.sticky.is_none() && self.share.work() => Ok(()),

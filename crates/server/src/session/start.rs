@@ -36,9 +36,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// The attribute of the number of SMs.
 const SMS: usize = MULTIPROCESSOR_COUNT as usize;
+
+/// How long a client waits for its windows, in which a session that ends may have memory of another device.
+const WINDOW_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Why a client is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -211,7 +215,9 @@ impl Session {
             return Err(StartError::Spoiled(error));
         }
         let window = link.identity.window;
-        let lease = common.windows.take(window).ok_or(StartError::Full)?;
+        let began = Instant::now();
+        let waits = || began.elapsed() < WINDOW_WAIT_MAX && link.ending().is_none();
+        let lease = common.windows.take_when_free(window, waits).ok_or(StartError::Full)?;
         let Identity { pid, command, .. } = &link.identity;
         let share = Rc::new(Share::new(common.device.clone(), &format!("{pid} {command}"))?);
         if let Some(tenant) = share.tenant() {

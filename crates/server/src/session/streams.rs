@@ -439,6 +439,7 @@ impl Streams {
         }
         self.table.get_mut(word)?.busy = true;
         self.busy.push(word);
+        self.share.in_flight().set_busy(true);
         Ok(())
     }
 
@@ -515,6 +516,7 @@ impl Streams {
         let table = &mut self.table;
         self.busy.retain(|word| table.get_mut(*word).is_ok_and(&mut is_busy));
         self.leaving.retain_mut(is_busy);
+        self.share.in_flight().set_busy(self.may_be_busy());
         match failure {
             None => Ok(self.may_be_busy()),
             Some(error) => Err(error),
@@ -566,6 +568,7 @@ impl Streams {
     pub fn clear(&mut self) {
         self.busy.clear();
         self.leaving.clear();
+        self.share.in_flight().set_busy(false);
         self.order = Order::new();
         self.orders.clear();
         self.table.clear();

@@ -12,6 +12,7 @@ use cuda_api::extension::{
 };
 use cuda_api::pointer::FromProgram;
 
+use super::context_waits::Waits;
 use super::{Driver, devices, driver, entry, thread};
 use crate::device::memory::device_directory;
 use crate::device::settings::{Settings, installed_devices};
@@ -43,7 +44,7 @@ macro_rules! extension {
                 // SAFETY: the caller promises what the extension's documentation asks.
                 let $param = unsafe { FromProgram::believe($param) };
             )*
-            entry(move || $body)
+            entry(Waits::Nothing, move || $body)
         }
     )*
 

@@ -10,6 +10,7 @@ use graph::{
     StreamKey, StreamOrder,
 };
 
+use super::context_waits::Waits;
 use super::graph_exec::GraphExec;
 use super::launch::read_parameters;
 use super::stream::UserData;
@@ -217,7 +218,7 @@ macro_rules! export_graphs {
                 // SAFETY: the program promises what the manual asks of this argument.
                 let $param = unsafe { FromProgram::believe($param) };
             )*
-            super::entry(move || {
+            super::entry(Waits::Nothing, move || {
                 graph::api::$name(SoftGraphs(driver()?), $($per_thread,)? $($param),*)
             })
         }

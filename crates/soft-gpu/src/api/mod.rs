@@ -9,6 +9,7 @@ mod array;
 mod children;
 mod conditional;
 mod context;
+mod context_waits;
 mod copy;
 mod device_use;
 mod devices;
@@ -155,6 +156,9 @@ fn initialize() -> Result {
         unsafe { libc::pthread_atfork(None, None, Some(after_fork_in_child)) };
         // SAFETY: the library is never unloaded, so the function is there when it is called.
         unsafe { libc::atexit(at_exit) };
+        if settings.context_waits {
+            context_waits::begin();
+        }
         let count = settings.devices.len();
         let store = settings.code_store.as_ref().map(CodeStore::open);
         Driver {
@@ -217,8 +221,9 @@ impl Driver {
 }
 
 /// Runs the body of a C function; a panic in it is CUDA_ERROR_UNKNOWN.
-fn entry(body: impl FnOnce() -> Result) -> Result {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Error::UNKNOWN))
+fn entry(waits: context_waits::Waits, body: impl FnOnce() -> Result) -> Result {
+    let run = || context_waits::run(waits, body);
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(Err(Error::UNKNOWN))
 }
 
 /// An exported function by name, for cuGetProcAddress.
@@ -268,7 +273,8 @@ macro_rules! exports {
                 let $param = unsafe { cuda_api::pointer::FromProgram::believe($param) };
             )*
             $(let $flag = $value;)?
-            crate::api::entry(move || $body)
+            let waits = const { crate::api::context_waits::Waits::of(stringify!($name)) };
+            crate::api::entry(waits, move || $body)
         }
     };
 }

@@ -51,6 +51,8 @@ pub struct Settings {
     /// Memory of a device in bytes: OPENMPS_SOFT_MEMORY (K, M, G suffixes), else its share of half of
     /// RAM.
     pub memory_bytes: u64,
+    /// Calls wait for all work of a context where NVIDIA's driver does: OPENMPS_SOFT_CONTEXT_WAITS=1.
+    pub context_waits: bool,
     /// Keep the clients of a server apart: unless OPENMPS_SOFT_TENANTS is 0.
     pub tenants: bool,
     /// Say what happens on stderr: OPENMPS_SOFT_LOG set to anything but 0.
@@ -118,6 +120,7 @@ impl Settings {
                 .unwrap_or_else(|| physical_memory_bytes() / 2 / u64::from(installed))
                 / limits::CHUNK_BYTES
                 * limits::CHUNK_BYTES,
+            context_waits: on(OPENMPS_SOFT_CONTEXT_WAITS),
             tenants: lookup(OPENMPS_SOFT_TENANTS).is_none_or(|v| v.trim() != "0"),
             log: on(OPENMPS_SOFT_LOG),
             check: on(OPENMPS_SOFT_CHECK),

@@ -2,8 +2,10 @@
 
 use super::Body;
 use crate::codec::{CodecError, Decoder, Encoder};
-use crate::limits::WINDOWS_MAX;
 use cuda_api::CUuuid;
+
+/// Windows of which a message tells: as many as a user can have, and they fit.
+const WINDOWS_TOLD_MAX: usize = 1024;
 
 /// A server that serves on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +26,7 @@ impl Body for Serving {
         to.raw(&self.device.bytes);
         to.bool(self.ends);
         to.bool(self.fault);
-        to.list(&self.clients, WINDOWS_MAX as usize, |to, (pid, window)| {
+        to.list(&self.clients, WINDOWS_TOLD_MAX, |to, (pid, window)| {
             to.u32(*pid);
             to.u32(*window);
             Ok(())
@@ -35,7 +37,7 @@ impl Body for Serving {
             device: CUuuid { bytes: from.array()? },
             ends: from.bool()?,
             fault: from.bool()?,
-            clients: from.list(WINDOWS_MAX as usize, |from| Ok((from.u32()?, from.u32()?)))?,
+            clients: from.list(WINDOWS_TOLD_MAX, |from| Ok((from.u32()?, from.u32()?)))?,
         })
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod address;
 pub(crate) mod fd_numbers;
 pub(crate) mod heap;
 pub(crate) mod kept_file;
+pub(crate) mod known_variables;
 pub(crate) mod page_exchange;
 pub(crate) mod pools;
 pub(crate) mod registered;

@@ -3,11 +3,11 @@
 use super::Client;
 use super::launch_check::check;
 use super::occupancy::blocks_per_sm;
-use super::variables::KnownVariables;
 
 pub(crate) use super::launch_check::{Geometry, Launch};
 
 use crate::boundary::Out;
+use crate::memory::known_variables::KnownVariables;
 use channel::request::{
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, cluster_flags, cluster_of,
 };
@@ -36,7 +36,7 @@ impl Client {
             }
             _ => None,
         };
-        match KnownVariables::of(self) {
+        match self.known_variables() {
             None => self.state().launch(self, function, launch, literal, None).map(drop),
             Some(known) => self.launch_beside(known, function, launch, literal),
         }

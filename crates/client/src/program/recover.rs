@@ -18,8 +18,8 @@ use super::peers::Peers;
 use super::replay::Outcome;
 use super::streams::wire_default;
 use super::submission::{ModuleSource, wire_event, wire_function, wire_module, wire_stream};
-use super::variables::KnownVariables;
 use crate::connection::{Connection, Preparing, SERVER_GONE};
+use crate::memory::known_variables::KnownVariables;
 use crate::module::kernel_params::Layout;
 use crate::replay::variables;
 use crate::stderr::say;
@@ -149,7 +149,7 @@ impl Client {
         in_flight: &mut Option<(InFlight, Option<KnownVariables>)>,
     ) -> Result<Losses, CudaError> {
         let old = self.connection();
-        let known = KnownVariables::of(self);
+        let known = self.known_variables();
         let passed = {
             let mut state = self.state();
             state.set_closed(true);

@@ -2,9 +2,9 @@
 
 use super::Client;
 use super::submission::{Event, Submission, function_handle, wire_event, wire_stream};
-use super::variables::{KnownVariables, Moved};
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
+use crate::memory::known_variables::{KnownVariables, Moved};
 use crate::replay::effects::{self, Effects, Provenance};
 use crate::replay::policy;
 use channel::payload::Payload;
@@ -178,7 +178,8 @@ impl Client {
             region.note_async_error(SERVER_GONE);
             return Ok(Outcome::Lost);
         };
-        let moved = known.map(|known| known.moves(self)).unwrap_or_default();
+        let moved =
+            known.and_then(|was| Some(was.moves(&self.known_variables()?))).unwrap_or_default();
         self.state().post_again(&again, &moved)?;
         Ok(Outcome::Repeated(again.len()))
     }

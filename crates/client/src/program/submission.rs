@@ -6,8 +6,8 @@
 
 use super::Client;
 use super::launch_check::{Launch, check};
-use super::variables::KnownVariables;
 use crate::handles::Table;
+use crate::memory::known_variables::KnownVariables;
 use recovery::{Journal, Mark, Policy};
 
 use crate::connection::{Connection, SERVER_GONE, prepares_here};

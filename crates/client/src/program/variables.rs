@@ -11,8 +11,8 @@
 use super::Client;
 use super::submission::{ModuleSource, wire_module, wire_stream};
 use crate::memory::Global;
-use crate::replay::policy;
-use crate::replay::variables;
+use crate::memory::known_variables::KnownVariables;
+use crate::replay::{policy, variables};
 use channel::request::{
     GetGlobal, KEEPS_VALUES, LoadModule, ModuleLoaded, PLACES_VARIABLES, WaitIdle,
 };
@@ -22,86 +22,6 @@ use cuda_api::{CUresult, CUstream, CudaError, Word, number};
 use ptx::bytes::u64_at;
 use recovery::Policy;
 use std::os::fd::{AsFd, OwnedFd};
-
-/// Variables that are the provider's, as the program knows them and as the present server has them.
-pub(super) struct KnownVariables(Vec<KnownVariable>);
-
-struct KnownVariable {
-    /// The address that the program was told first.
-    told: u64,
-    bytes: u64,
-    present: u64,
-    /// A kernel gets it.
-    found: bool,
-}
-
-impl KnownVariables {
-    /// Those of a client; `None` if there are none.
-    #[inline(always)]
-    pub(super) fn of(client: &Client) -> Option<Self> {
-        match client.has_foreign_variables.load(Ordering::Relaxed) {
-            false => None,
-            true => Some(Self::look(client)),
-        }
-    }
-
-    #[cold]
-    fn look(client: &Client) -> Self {
-        let variable =
-            |(told, bytes, present)| KnownVariable { told, bytes, present, found: false };
-        Self(client.memory().foreign_variables().map(variable).collect())
-    }
-
-    /// Puts present addresses in the place of those that the program knows, in a kernel's parameters.
-    pub(super) fn find_in(&mut self, parameters: &mut [u8]) {
-        for word in parameters.chunks_exact_mut(8) {
-            let address = u64_at(word, 0).unwrap_or(0);
-            let holds = |of: &&mut KnownVariable| address.wrapping_sub(of.told) < of.bytes;
-            if let Some(variable) = self.0.iter_mut().find(holds) {
-                let present = variable.present.wrapping_add(address.wrapping_sub(variable.told));
-                word.copy_from_slice(&present.to_le_bytes());
-                variable.found = true;
-            }
-        }
-    }
-
-    /// Those that were found: the address that the program was told, and the length in bytes.
-    pub(super) fn found(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.0.iter().filter(|variable| variable.found).map(|of| (of.told, of.bytes))
-    }
-
-    /// Those that are elsewhere now, as seen from the server at which they were.
-    pub(super) fn moves(&self, client: &Client) -> Vec<Moved> {
-        let now = Self::look(client).0;
-        let to = |was: &KnownVariable| {
-            let is = now.iter().find(|is| is.told == was.told)?;
-            (is.present != was.present).then_some(Moved {
-                from: was.present,
-                to: is.present,
-                bytes: was.bytes.min(is.bytes),
-            })
-        };
-        self.0.iter().filter_map(to).collect()
-    }
-}
-
-/// A variable that is elsewhere at another server.
-pub(super) struct Moved {
-    from: u64,
-    to: u64,
-    bytes: u64,
-}
-
-impl Moved {
-    /// Changes the addresses of some among the words of a record.
-    pub(super) fn apply(all: &[Self], words: &mut [u64]) {
-        for word in words {
-            if let Some(of) = all.iter().find(|of| word.wrapping_sub(of.from) < of.bytes) {
-                *word = word.wrapping_sub(of.from).wrapping_add(of.to);
-            }
-        }
-    }
-}
 
 /// What came of a load: its result, what is said of it, the file of managed variables.
 type Answer = (CUresult, Option<ModuleLoaded>, Option<OwnedFd>);
@@ -207,6 +127,15 @@ impl Client {
         Ok(Some(copy + (address - start)))
     }
 
+    /// Variables of the provider's that the program knows; `None` if there are none.
+    #[inline(always)]
+    pub(super) fn known_variables(&self) -> Option<KnownVariables> {
+        match self.has_foreign_variables.load(Ordering::Relaxed) {
+            false => None,
+            true => Some(KnownVariables::of(&self.memory())),
+        }
+    }
+
     /// Has the copy of a variable have what is in the variable when the stream comes there.
     pub(super) fn copy_back(&self, address: u64, bytes: u64, stream: Handle) -> CUresult {
         let Some(copy) = self.copy_of_variable(address, bytes)? else { return Ok(()) };
@@ -282,20 +211,5 @@ impl Client {
             true => self.call(&WaitIdle {}),
             false => Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_of_variables_in_records_are_those_of_the_present_server() {
-        let moved = |from: u64, to: u64| Moved { from, to, bytes: 8 };
-        // The second one is where the first one was.
-        let all = [moved(0x1000, 0x2000), moved(0x3000, 0x1000)];
-        let mut words = [0x1000, 0x1007, 0x1008, 0x3004, 0xfff];
-        Moved::apply(&all, &mut words);
-        assert_eq!(words, [0x2000, 0x2007, 0x1008, 0x1004, 0xfff]);
     }
 }

@@ -49,6 +49,26 @@ const LIKE_A_DRIVER: [(&str, &str); 4] = [
 ];
 
 #[test]
+fn a_program_gets_windows_in_which_one_that_ended_had_another_devices_memory() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&LIKE_A_DRIVER);
+    // The context of the first device is never idle: sessions that end wait for that.
+    let stop = scene.file("stop");
+    let name = stop.to_str().expect("a path").to_owned();
+    let spins = ["--kernel", "clock", "--work", "2000000", "--until", &name];
+    let busy = start(&mut scene.sample("spin", &spins));
+    wait_until("it is at its server", || scene.clients().contains(&busy.pid()));
+    for _ in 0..3 {
+        finish(&mut scene.sample("devices", &[])).expect_success();
+        let ended =
+            finish(&mut scene.sample("vector_add", &["--iterations", "1"])).expect_success();
+        assert_eq!(ended.stderr, "");
+    }
+    std::fs::write(&stop, "").expect("the file that stops the program");
+    busy.wait().expect_success();
+}
+
+#[test]
 fn two_trainings_on_both_devices_load_code_beside_each_others_collectives() {
     let mut scene = Scene::new();
     scene.start_daemon_with(&LIKE_A_DRIVER);

@@ -12,7 +12,7 @@ use channel::limits::{LARGE_WINDOWS, WINDOW_ANY};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most clients of a server at a time. NVIDIA's serves 48 or 60; a window is nothing but
 /// addresses.
@@ -20,6 +20,8 @@ pub const CLIENTS_MAX: usize = channel::limits::WINDOWS_MAX as usize;
 
 /// How often a client looks whether windows that it waits for are free.
 const WAIT_PAUSE: Duration = Duration::from_millis(2);
+/// How long memory of another device waits for windows that a session that ends may have.
+const PEER_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// First device window.
 pub const DEVICE_BASE: u64 = 0x1000_0000_0000;
@@ -173,11 +175,12 @@ impl Windows {
     }
 
     /// Takes the pair of windows of which one has this address, for memory of another device; `None`
-    /// if it is taken, or no window has it.
+    /// if it is taken, or no window has it. A session that ends may still have it: that is waited for.
     pub fn take_at(&self, address: u64) -> Option<Lease> {
         // Host windows come after all device windows.
         let row = if address < HOST_BASE { DEVICE } else { HOST };
-        self.take(row.number(address)?)
+        let began = Instant::now();
+        self.take_when_free(row.number(address)?, || began.elapsed() < PEER_WAIT_MAX)
     }
 
     /// Notes that a pair can be another client's.

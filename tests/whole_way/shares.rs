@@ -30,3 +30,15 @@ fn a_program_that_fills_the_device_for_ever_leaves_others_their_share() {
     greedy.kill();
     greedy.wait();
 }
+
+#[test]
+fn a_program_is_told_the_sms_of_its_share() {
+    let scene = Scene::with_daemon();
+    let told = |share: &str| {
+        let mut probe = scene.sample("probe", &["--json"]);
+        probe.env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", share);
+        let answer = finish(&mut probe).expect_success().json();
+        answer["devices"][0]["attributes"]["multiprocessors"].as_u64()
+    };
+    assert_eq!(["25", "50", "100"].map(told), [Some(2), Some(4), Some(8)]);
+}

@@ -28,7 +28,9 @@ pub(crate) fn cuDeviceGetDevResource(
 
 /// How the SMs of a device can be parted.
 pub(super) fn partition(d: CUdevice) -> Result<Partition, CudaError> {
-    Ok(partition_of(device(d)?))
+    let known = device(d)?;
+    let client = mode::program()?.client_at(d as usize);
+    Ok(partition_of(client.map_or(known, |client| client.description())))
 }
 
 fn partition_of(device: &Device) -> Partition {

@@ -229,6 +229,8 @@ pub(crate) struct Client {
     pub(crate) program: &'static Program,
     /// The device's ordinal in this process.
     pub(crate) device: CUdevice,
+    /// The device as it is for this client.
+    seen: &'static Device,
     /// Made by Box; connections that were replaced are never freed, since other threads may still
     /// look at them.
     connection: AtomicPtr<Connection>,
@@ -265,10 +267,16 @@ impl Client {
         let welcome = connection.welcome();
         let window = Reservation::at(welcome.window.address, welcome.window.bytes)?;
         let host_window = Reservation::at(welcome.host_window.address, welcome.host_window.bytes)?;
+        let mut seen = program.devices().get(device as usize).cloned().unwrap_or_default();
+        if let Some(told) = welcome.devices.first() {
+            (seen.attributes, seen.sm_groups) = (told.attributes, told.sm_groups);
+        }
+        let seen: &'static Device = Box::leak(Box::new(seen));
         let connection: &'static Connection = Box::leak(Box::new(connection));
         Ok(Self {
             program,
             device,
+            seen,
             connection: AtomicPtr::new(core::ptr::from_ref(connection).cast_mut()),
             state: Lock::new(Rank::Submission, Submission::new(device, connection)),
             memory: Lock::new(Rank::Objects, Memory::new(window, host_window, device)),
@@ -296,10 +304,11 @@ impl Client {
         self.program.devices()
     }
 
-    /// What is known of this client's device.
+    /// What is known of this client's device: with the SMs that its first server told it to have, which
+    /// stay what they were when its share changes.
     #[inline(always)]
     pub(crate) fn description(&self) -> &'static Device {
-        &self.program.devices()[self.device as usize]
+        self.seen
     }
 
     /// What the server calls this client, which no other client of it is ever called.

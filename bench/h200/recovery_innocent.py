@@ -131,7 +131,9 @@ class Training:
             from transformers import GPT2Config, GPT2LMHeadModel
 
             torch.use_deterministic_algorithms(True, warn_only=True)
-            config = GPT2Config(n_layer=6, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
+            # Other attention of PyTorch adds gradients in any order.
+            config = GPT2Config(n_layer=6, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
+                                attn_implementation="eager")
             self.model = GPT2LMHeadModel(config).cuda()
             tokens = torch.randint(0, config.vocab_size, (4, 128)).cuda()
             self.loss = lambda: self.model(input_ids=tokens, labels=tokens).loss

@@ -36,6 +36,13 @@ pub fn measure_event_cost(common: &Arc<Common>) {
     }
     shortly(common, "event cost", |common| {
         let Common { device, log, .. } = &**common;
+        // It loads a kernel, which would hold up clients that have work.
+        while !device.sync().is_idle() {
+            std::thread::sleep(LOOK);
+            if common.is_ending() {
+                return;
+            }
+        }
         let measured = device.make_current();
         match measured.and_then(|()| device.measure_event_cost(|| !common.is_ending())) {
             Ok(()) => {

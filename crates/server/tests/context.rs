@@ -147,11 +147,19 @@ fn memory_that_a_client_gives_up_is_unregistered_when_the_context_is_idle() {
     let address = client.welcome.host_window.address;
     client.call(&HostUnmap { address }).expect("it is the client's");
     assert_eq!(count(REGISTRATIONS), before + 1, "unregistering would make the other one wait");
-    // The same addresses can be used again at once.
-    client.pin(0, 2 << 20).expect("pinned memory again");
+    // The same addresses are used again when the other one's kernel has ended.
+    std::thread::scope(|scope| {
+        let again = scope.spawn(|| client.pin(0, 2 << 20));
+        let waits = |server: &Server| {
+            let context = server.status().context.expect("a context that clients share");
+            context.waiting.iter().any(|of| of.call == "unregistering host memory")
+        };
+        wait_until("the call waits", || waits(&server));
+        provider::open_gate(8100);
+        again.join().expect("the client").expect("pinned memory again");
+    });
     assert_eq!(count(REGISTRATIONS), before + 1);
     client.call(&HostUnmap { address }).expect("it is the client's");
-    provider::open_gate(8100);
     wait_until("an idle context", || count(REGISTRATIONS) == before);
 }
 

@@ -105,7 +105,11 @@ impl<L> Servers<L> {
         if let Some(process) = server.quarantine.filter(|_| server.quarantined.is_some())
             && !self.list.iter().any(|of| of.quarantine == Some(process) && of.takes_clients())
         {
-            self.suspects.remove(&process);
+            // Killed, the server has not shown what the process' work does: it is alone at the next one too.
+            let killed = server.phase == Phase::Running && !server.fault && server.clients > 0;
+            if !killed {
+                self.suspects.remove(&process);
+            }
             self.isolated.remove(&process);
         }
         let seat = server.seat();

@@ -71,7 +71,7 @@ impl EventLoop {
             let now = Instant::now();
             self.advance(&mut state, now);
             daemon.changed.notify_all();
-            daemon.give_way(&mut state, &self.sources);
+            daemon.give_way(&mut state, &self.sources, !self.silent.is_empty());
             let idle = state.servers.is_empty() && !state.inventory.is_asked();
             if state.servers.stopping.is_some() && idle {
                 break;
@@ -83,9 +83,8 @@ impl EventLoop {
     /// Waits for something to happen and deals with it.
     fn turn(&mut self) {
         let now = Instant::now();
-        // Those who come while another program takes this one's place come to that.
-        let accepting = self.accept_after.is_none_or(|after| now >= after)
-            && self.daemon.lock().successor.is_none();
+        // Also while another program is to take this one's place: what that waits for may wait for those who come.
+        let accepting = self.accept_after.is_none_or(|after| now >= after);
         let (servers, named, timeout) = {
             let state = self.daemon.lock();
             let watch = |server: &super::state::Server| Watched {

@@ -159,10 +159,12 @@ impl Daemon {
         None
     }
 
-    /// Hands over if that is wanted and nothing is in its way. Comes back if it is not, or failed.
-    pub(super) fn give_way(&self, state: &mut State, sources: &Sources) {
+    /// Hands over if that is wanted and nothing is in its way; a connection that has not said yet what it
+    /// wants is (`greeting`). Comes back if it is not, or failed.
+    pub(super) fn give_way(&self, state: &mut State, sources: &Sources, greeting: bool) {
         let Some(successor) = &state.successor else { return };
         let busy = self.shells.load(Ordering::Acquire) > 0
+            || greeting
             || state.inventory.is_asked()
             || state.servers.iter().any(|server| {
                 matches!(server.phase, Phase::Starting { .. })

@@ -214,6 +214,8 @@ pub struct ContextSync {
     making: Mutex<()>,
     /// Calls for which nothing may be submitted now.
     holding: AtomicUsize,
+    /// All sessions are to end: calls wait for no quiet moment any more.
+    hurries: AtomicBool,
     under_way: Mutex<Vec<UnderWay>>,
     numbers: AtomicU64,
     totals: Mutex<[SyncTotals; ContextCall::ALL.len()]>,
@@ -238,6 +240,15 @@ impl ContextSync {
     /// The session's end.
     pub fn leave(&self, count: &InFlight) {
         locked(&self.sessions).retain(|session| !Arc::ptr_eq(&session.in_flight, count));
+    }
+
+    /// All sessions are to end: no call waits for a quiet moment any more, which an endless kernel keeps away.
+    pub fn hurry(&self) {
+        self.hurries.store(true, Ordering::Relaxed);
+    }
+
+    fn hurries(&self) -> bool {
+        self.hurries.load(Ordering::Relaxed)
     }
 
     /// Sessions but `own` with more than so many kernels in flight.
@@ -377,6 +388,7 @@ impl ContextSync {
             wait(QUIET_WAIT_MAX, || {
                 self.sessions_above(SHALLOW_KERNELS, own) == 0
                     || self.is_held() && self.is_quiet(is_done)
+                    || self.hurries()
             });
             let held = Held::begin(self);
             let length =
@@ -387,9 +399,10 @@ impl ContextSync {
                     // Another call may submit something itself.
                     alone = Some(locked(&self.making)).filter(|_| self.is_quiet(is_done));
                 }
-                alone.is_some()
+                alone.is_some() || self.hurries()
             });
-            if alone.is_none() && began.elapsed() >= FORCE_AFTER && !self.is_stalled(is_done) {
+            let gets_on = || began.elapsed() >= FORCE_AFTER && !self.is_stalled(is_done);
+            if alone.is_none() && (self.hurries() || gets_on()) {
                 alone = Some(locked(&self.making));
             }
             if let Some(alone) = alone {
@@ -649,6 +662,23 @@ mod tests {
             });
             let call = ContextCall::LoadModule;
             sync.make(call, "7", Some(&own), &|_| false, || ended.store(true, Ordering::SeqCst));
+        });
+    }
+
+    #[test]
+    fn beside_endless_work_a_call_is_made_when_all_are_to_end() {
+        let sync = ContextSync::default();
+        let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+        own.set_busy(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !sync.is_held() {
+                    std::thread::yield_now();
+                }
+                sync.hurry();
+            });
+            let call = ContextCall::LoadModule;
+            sync.make(call, "7", Some(&own), &|stream| stream == CUstream(2), || ());
         });
     }
 

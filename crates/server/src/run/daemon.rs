@@ -104,6 +104,7 @@ impl Server {
     fn move_clients(&mut self) {
         self.common.log.line("The clients go on at another server");
         if self.ending.hand_over() {
+            self.common.device.sync().hurry();
             self.clients.end_all(End::HandedOver);
         }
     }

@@ -377,6 +377,7 @@ impl Server {
     /// Ends all sessions and then the server.
     fn end_now(&mut self, reason: End) {
         if self.ending.at_once(Instant::now() + FORCED_END_MAX) {
+            self.common.device.sync().hurry();
             self.clients.end_all(reason);
         }
     }

@@ -75,6 +75,18 @@ fn files_in_backquotes_exist() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// A table of promises that is read at a glance: figures and their stories are in `docs/`.
+#[test]
+fn the_specification_is_short() {
+    const LINES_MAX: usize = 120;
+    const ROW_MAX: usize = 500;
+    let text = read(&crate::root().join("SPECIFICATION.md"));
+    let lines = text.lines().count();
+    assert!(lines <= LINES_MAX, "{lines} lines");
+    let long: Vec<&str> = text.lines().filter(|row| row.len() > ROW_MAX).collect();
+    assert!(long.is_empty(), "over {ROW_MAX} bytes:\n{}", long.join("\n"));
+}
+
 #[test]
 fn the_code_map_has_every_crate() {
     let map = read(&crate::root().join("ARCHITECTURE.md"));

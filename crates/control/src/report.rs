@@ -273,7 +273,8 @@ impl Client {
     }
 }
 
-/// What a client may have, and who set it: nobody, daemon, server, program or set (`openmps set`).
+/// What a client may have, and where that comes from: default, daemon, server, program or set
+/// (`openmps set`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -297,7 +298,7 @@ impl Limits {
     /// What limits the client and who said so, for people: `33 of 132 SMs (program), 2.0 GiB of device
     /// memory (server)`; `None` if nothing does.
     pub fn text(&self) -> Option<String> {
-        let is_set = |by: &str| !matches!(by, "" | "nobody");
+        let is_set = |by: &str| !matches!(by, "" | "default");
         let mut parts = Vec::new();
         if is_set(&self.sms_by) {
             parts.push(format!("{} of {} SMs ({})", self.sms, self.sms_of_device, self.sms_by));

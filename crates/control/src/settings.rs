@@ -151,7 +151,7 @@ impl Settings {
     /// What a client is given that asks for nothing.
     pub fn of_server(&self) -> message::Settings {
         message::Settings {
-            share: self.share.unwrap_or((Percentage::ALL, SetBy::Nobody)),
+            share: self.share.unwrap_or((Percentage::ALL, SetBy::Default)),
             memory: self.memory.iter().map(|m| (m.limit.clone(), m.by)).collect(),
             priority: self.priority.unwrap_or_default(),
             partition: None,

@@ -9,13 +9,13 @@ use cuda_api::settings::{
 /// Longest name of a static partition, bytes: UUID, slash, 32 characters.
 pub const PARTITION_BYTES_MAX: usize = 128;
 
-/// Who set something.
+/// Where a limit comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SetBy {
-    /// Nobody: all that there is.
+    /// Without a limit: all that the device has.
     #[default]
-    Nobody = 0,
+    Default = 0,
     /// The daemon's variable, its options, or a command for servers to come.
     Daemon = 1,
     /// A command for that server.
@@ -30,7 +30,7 @@ impl SetBy {
     /// The number's meaning.
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
-            0 => Some(Self::Nobody),
+            0 => Some(Self::Default),
             1 => Some(Self::Daemon),
             2 => Some(Self::Server),
             3 => Some(Self::Program),
@@ -42,7 +42,7 @@ impl SetBy {
     /// As a word of a report.
     pub const fn word(self) -> &'static str {
         match self {
-            Self::Nobody => "nobody",
+            Self::Default => "default",
             Self::Daemon => "daemon",
             Self::Server => "server",
             Self::Program => "program",
@@ -167,9 +167,9 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            share: (Percentage::ALL, SetBy::Nobody),
+            share: (Percentage::ALL, SetBy::Default),
             memory: Vec::new(),
-            priority: (Priority::Normal, SetBy::Nobody),
+            priority: (Priority::Normal, SetBy::Default),
             partition: None,
             group: None,
             connections: 0,

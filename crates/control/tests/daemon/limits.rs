@@ -137,7 +137,7 @@ fn defaults_are_for_servers_to_come() {
     setting.command("set_default_device_pinned_mem_limit 0 3G");
     let second = setting.client(None).unwrap();
     let given = limits(&setting, &second);
-    assert_eq!((given.sms, given.sms_by.as_str(), given.memory_bytes), (132, "nobody", None));
+    assert_eq!((given.sms, given.sms_by.as_str(), given.memory_bytes), (132, "default", None));
     let server = first.server;
     setting.command(&format!("set_active_thread_percentage {server} 50"));
     setting.command(&format!("set_device_pinned_mem_limit {server} 0 5G"));

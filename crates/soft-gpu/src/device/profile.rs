@@ -18,8 +18,8 @@ use super::{Device, say};
 /// kernels of those that are there when all are.
 const KERNELS_MAX: usize = 16_384;
 const OTHERS: &str = "(others)";
-/// Whose rows of [`OTHERS`] are.
-const NOBODY: TenantId = TenantId(u64::MAX);
+/// The tenant of the row of [`OTHERS`]: of those that are gone.
+const GONE: TenantId = TenantId(u64::MAX);
 
 /// Sums over launches of one kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Profile {
         }
         let (id, client, kernel) = match self.rows.len() < KERNELS_MAX {
             true => (tenant.id, tenant.name(), kernel),
-            false => (NOBODY, OTHERS.to_owned(), OTHERS),
+            false => (GONE, OTHERS.to_owned(), OTHERS),
         };
         if let Some(row) = place(&id, kernel) {
             return row;
@@ -146,7 +146,7 @@ impl Profile {
         self.places.clear();
         let mut gone = KernelTotals::default();
         for (id, row) in rows {
-            if id == NOBODY || !is_there(id) {
+            if id == GONE || !is_there(id) {
                 gone.add(&row.totals);
                 continue;
             }
@@ -159,8 +159,8 @@ impl Profile {
         }
         let (kernel, client) = (OTHERS.to_owned(), OTHERS.to_owned());
         let place = ProfileRow(self.rows.len());
-        self.places.entry(NOBODY).or_default().insert(kernel.clone(), place);
-        self.rows.push((NOBODY, KernelRow { client, kernel, totals: gone }));
+        self.places.entry(GONE).or_default().insert(kernel.clone(), place);
+        self.rows.push((GONE, KernelRow { client, kernel, totals: gone }));
     }
 
     fn rows_of(&self, tenant: TenantId) -> Vec<KernelRow> {

@@ -391,7 +391,7 @@ mod tests {
             priority_by: "set".into(),
         };
         let mut other = client(5, 1, None);
-        other.limits.sms_by = "nobody".into();
+        other.limits.sms_by = "default".into();
         let lines = table(&report(vec![limited, other]), None, 0, None).lines;
         assert_eq!(
             lines[3..],

@@ -1,8 +1,8 @@
 //! How client, daemon and server talk: shared region, ring, doorbells, sockets, messages.
 //!
 //! This is the only crate that touches memory which a peer can write. What it offers is safe to
-//! call: whatever the peer does to that memory, a caller gets a value or an error, never undefined
-//! behaviour and never an endless loop.
+//! call: regardless of what the peer does to that memory, a caller gets a value or an error, never
+//! undefined behaviour and never an endless loop.
 //!
 //! | module | what it is |
 //! | --- | --- |

@@ -1,7 +1,7 @@
-//! The file that a program hands to another process for a pool of memory.
+//! Pool file: the file that a program hands to another process to share a pool of memory.
 //!
-//! It holds nothing but the pool's number, which nobody can guess: who has the file was given the
-//! pool, and its blocks, which are handed over one by one, say the same number.
+//! It holds nothing but the pool's number, which no process can guess: a process that has the file
+//! was given the pool. The pool's blocks, which are handed over one by one, carry the same number.
 
 use crate::system;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 /// The beginning of a pool's file.
 const MAGIC: [u8; 8] = *b"OMPSPOOL";
 
-/// A number that nobody can guess.
+/// A random number, which no process can guess.
 pub fn new_number() -> io::Result<u64> {
     let mut bytes = [0u8; 8];
     // SAFETY: the buffer is writable for its length.
@@ -27,7 +27,7 @@ pub fn new_number() -> io::Result<u64> {
 /// A new file for the pool of that number.
 pub fn create(number: u64) -> io::Result<OwnedFd> {
     system::may_reach((MAGIC.len() + size_of_val(&number)) as u64)?;
-    // SAFETY: the name is a C string; the descriptor returned is new and nobody else's.
+    // SAFETY: the name is a C string; the descriptor returned is new and has no other owner.
     let mut file = unsafe {
         let fd = libc::memfd_create(c"openmps-pool".as_ptr(), libc::MFD_CLOEXEC);
         if fd < 0 {
@@ -47,7 +47,7 @@ pub fn number_in(fd: RawFd) -> Option<u64> {
     if copy < 0 {
         return None;
     }
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: the descriptor was just made and has no other owner.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
     let mut bytes = [0u8; 16];
     file.read_exact_at(&mut bytes, 0).ok()?;

@@ -14,9 +14,9 @@ pub fn result_of(error: &io::Error) -> CudaError {
     }
 }
 
-/// Asks whether a file may become `bytes` long. To be called before any file is made longer in
-/// somebody else's program: RLIMIT_FSIZE holds for files in memory too, and whoever exceeds it gets
-/// SIGXFSZ.
+/// Asks whether a file may become `bytes` long. To be called before any file is made longer in a
+/// program that is not ours: RLIMIT_FSIZE holds for files in memory too, and a process that exceeds
+/// it gets SIGXFSZ.
 ///
 /// # Errors
 /// EFBIG above the limit.

@@ -31,7 +31,7 @@ pub const SPIN_CORES_MIN: usize = 4;
 /// Turns a waiter that may not spin gives to others before it sleeps.
 const YIELDS: u32 = 4;
 
-/// A turn that took longer than this was used by somebody else: the core is wanted, so sleep.
+/// A turn that took longer than this was used by another thread: the core is wanted, so sleep.
 const YIELD_WANTED: Duration = Duration::from_micros(5);
 
 /// A consumer whose producer keeps waking it for next to nothing naps instead: it sleeps this long
@@ -70,7 +70,7 @@ const CROWDED_FACTOR: u32 = 4;
 pub struct SpinPolicy {
     /// How long it looks again and again.
     pub spin: Duration,
-    /// If `spin` is zero: how often it offers its core to others first. An offer that nobody
+    /// If `spin` is zero: how often it offers its core to others first. An offer that no thread
     /// takes costs well under a microsecond and often saves the peer a system call.
     pub yields: u32,
     /// How long a nap of a consumer is (see [`Consumer::wait`](crate::ring::Consumer::wait)).
@@ -129,9 +129,9 @@ impl SpinPolicy {
         }
     }
 
-    /// The policy where more threads want to run than there are cores: who spins takes a core from
-    /// somebody who would work. A consumer naps at once, so that it finds several records each time.
-    /// Where nobody spins anyway it is the same.
+    /// The policy where more threads want to run than there are cores: a thread that spins takes a
+    /// core from one that would work. A consumer naps at once, so that it finds several records
+    /// each time. Where no thread spins anyway it is the same.
     pub fn crowded(self) -> Self {
         if self.spin.is_zero() {
             return self;
@@ -173,7 +173,7 @@ impl SpinPolicy {
         Self { spin: (self.spin + duration).min(most), ..self }
     }
 
-    /// How long somebody who has waited so long for a device sleeps before it looks again; zero if
+    /// How long a thread that has waited so long for a device sleeps before it looks again; zero if
     /// it should not sleep. `expected` is how long such a wait took the last time.
     pub fn doze_after(&self, waited: Duration, expected: Duration) -> Duration {
         if waited < self.spin {
@@ -241,8 +241,8 @@ impl SpinPolicy {
 /// Why a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// Somebody woke this waiter, a signal arrived, or the word was not as expected to begin with:
-    /// look again.
+    /// Another thread woke this waiter, a signal arrived, or the word was not as expected to begin
+    /// with: look again.
     LookAgain,
     /// The timeout passed.
     TimedOut,
@@ -267,7 +267,7 @@ pub fn sleep(word: SharedU32<'_>, expected: u32, timeout: Option<Duration>) -> W
     }
 }
 
-/// Wakes everybody who sleeps on the word.
+/// Wakes all threads that sleep on the word.
 pub fn wake(word: SharedU32<'_>) {
     // SAFETY: FUTEX_WAKE only takes the address as a key; the word is mapped while `word` lives.
     unsafe { libc::syscall(libc::SYS_futex, word.address(), libc::FUTEX_WAKE, i32::MAX) };
@@ -284,8 +284,8 @@ pub const fn reached(counter: u32, value: u32) -> bool {
 /// longer than spinning.
 ///
 /// It spins, then dozes as `policy` says, with `expected` as how long such a wait took the last
-/// time. Then it calls `ask` once: whoever writes the word (a device) wakes nobody, so somebody must
-/// be asked to. Then it sleeps, and calls `still_alive` as often as `policy.liveness` says.
+/// time. Then it calls `ask` once: a device that writes the word wakes no thread, so the server
+/// must be asked to. Then it sleeps, and calls `still_alive` as often as `policy.liveness` says.
 ///
 /// # Errors
 /// What `ask` or `still_alive` return, unless the counter has reached the value nevertheless.
@@ -348,7 +348,7 @@ impl Liveness {
 }
 
 /// Sleeps for short times and looks; true if the counter has reached the value. When the end is
-/// expected it spins. Whoever does wake sleepers on the word ends a doze early.
+/// expected it spins. A thread that does wake sleepers on the word ends a doze early.
 fn doze(
     word: SharedU32<'_>,
     value: u32,
@@ -464,7 +464,7 @@ fn set_timer_slack(ns: libc::c_long) {
 }
 
 /// A doorbell's sleeping half: sleeps on `word` while `flag` is up, so that the other side makes a
-/// system call only for somebody who sleeps. `ready` is looked at after the flag is up.
+/// system call only for a thread that sleeps. `ready` is looked at after the flag is up.
 ///
 /// The other half is [`ring_doorbell`]. With both fences, either the sleeper sees what the other
 /// side wrote before it rang, or that side sees the flag.
@@ -482,7 +482,7 @@ pub(crate) fn sleep_unless(
     woken
 }
 
-/// Wakes the threads that sleep on `word`, if `flag` says that somebody does.
+/// Wakes the threads that sleep on `word`, if `flag` says that a thread does.
 pub(crate) fn ring_doorbell(flag: SharedU32<'_>, word: SharedU32<'_>) {
     fence(Ordering::SeqCst);
     if flag.atomic().load(Ordering::Relaxed) != 0 && flag.swap(0) != 0 {

@@ -138,7 +138,7 @@ fn consume(mut consumer: Consumer<Model>, count: u64) {
     assert_eq!(consumer.pop(&mut record), Ok(false));
 }
 
-/// A request that is nobody's hurry.
+/// A request that no thread waits for.
 const PLAIN: u16 = 1;
 
 fn produce(producer: &mut Producer<Model>, opcode: u16, range: core::ops::Range<u64>) {
@@ -185,7 +185,7 @@ fn a_full_ring_blocks_and_goes_on() {
 
 const NAPS: SpinPolicy = SpinPolicy { nap: Duration::from_nanos(1), naps: 1, ..SpinPolicy::NONE };
 
-/// The consumer naps before it sleeps: a push that finds it napping wakes nobody, and is seen
+/// The consumer naps before it sleeps: a push that finds it napping wakes no thread, and is seen
 /// nevertheless.
 #[test]
 fn a_push_during_a_nap_is_not_lost() {

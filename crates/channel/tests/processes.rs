@@ -279,7 +279,7 @@ fn a_client_that_waits_for_a_reply_learns_that_its_server_died() {
     let mut replies = ReplyReader::new(region.clone(), policy());
     producer.push(1, &[], &[], &alive).unwrap();
     assert_eq!(replies.wait(&alive).unwrap_err(), ReplyError::PeerGone);
-    // Whatever else the client waits for ends as well: room in the ring, a stream.
+    // Every other wait of the client ends as well: room in the ring, a stream.
     let error = loop {
         if let Err(error) = producer.push(1, &[0; 1000], &[], &alive) {
             break error;

@@ -1,4 +1,4 @@
-//! The ring between two threads, and against a peer that writes anything anywhere.
+//! Tests of the ring: between two threads, and against a peer that writes anything anywhere.
 
 mod support;
 
@@ -247,7 +247,7 @@ fn a_wake_up_costs_one_call_for_many_records() {
     for _ in 0..100 {
         producer.push(1, &[1], &[], &alive).unwrap();
     }
-    assert_eq!(region.wakeups().load(), 0, "nobody sleeps");
+    assert_eq!(region.wakeups().load(), 0, "no thread sleeps");
     region.swap_flag(Flag::ConsumerAsleep, ASLEEP);
     for _ in 0..100 {
         producer.push(1, &[1], &[], &alive).unwrap();
@@ -293,7 +293,7 @@ fn a_consumer_that_attends_is_never_woken() {
 fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
     let _watchdog = watchdog("a_consumer_that_is_woken_for_next_to_nothing_naps");
     let (region, _file) = Region::create().unwrap();
-    // Naps that only somebody else can end.
+    // Naps that only the producer can end.
     let policy = SpinPolicy { nap: LONG, naps: 1, nap_after: 4, ..NONE };
     let mut producer = Producer::new(region.clone(), policy);
     let mut consumer = Consumer::new(region.clone(), policy).unwrap();
@@ -376,7 +376,7 @@ fn positions_and_headers_that_cannot_be_are_an_error() {
         let mut record = Record::new();
         let error = consumer.pop(&mut record).unwrap_err();
         assert!(error.0.contains(expected), "{error} instead of {expected}");
-        // It stays an error, whatever the client writes afterwards.
+        // It stays an error, regardless of what the client writes afterwards.
         memory.publish(Position::Head, consumer.tail());
         assert_eq!(consumer.pop(&mut record), Err(error));
         assert_eq!(consumer.wait(LONG), Err(error));
@@ -413,7 +413,8 @@ fn a_tail_that_cannot_be_is_an_error_for_the_client() {
 }
 
 proptest! {
-    /// Whatever a client scribbles, popping ends, with records within their bounds or an error.
+    /// Regardless of what a client scribbles, popping ends, with records within their bounds or an
+    /// error.
     #[test]
     fn scribbling_does_no_harm(steps in vec(any::<u64>(), 0..400)) {
         channel::oracle::ring(&steps);

@@ -1,4 +1,4 @@
-//! A piece of a file in this process' address space, unmapped when dropped.
+//! File mapping: a piece of a file in this process' address space, unmapped when dropped.
 //!
 //! It gives out addresses, not references: the memory may be shared with a peer or a device.
 
@@ -34,7 +34,7 @@ impl Mapping {
     /// Maps the first `bytes` bytes of a file, whose seals and size were checked, anywhere.
     pub(super) fn anywhere(fd: BorrowedFd<'_>, bytes: u64, protection: i32) -> io::Result<Self> {
         let bytes = usize::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
-        // SAFETY: without MAP_FIXED the kernel chooses addresses that nobody uses.
+        // SAFETY: without MAP_FIXED the kernel chooses addresses that are not in use.
         let base = unsafe {
             libc::mmap(
                 core::ptr::null_mut(),

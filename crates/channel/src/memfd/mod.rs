@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Seals of a file: what nobody can do to it any more.
+/// Seals of a file: the changes to it that no process can make any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seals(i32);
 

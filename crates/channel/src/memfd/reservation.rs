@@ -1,5 +1,5 @@
-//! A window of addresses that nothing else in the process can get, for memory that must be at the
-//! same address in two processes.
+//! Address reservation: a window of addresses that nothing else in the process can get, for memory
+//! that must be at the same address in two processes.
 
 use super::PAGE_BYTES;
 use core::ptr::NonNull;
@@ -127,7 +127,7 @@ impl Reservation {
         // SAFETY: offset < self.bytes, inside the reserved range.
         let base = unsafe { self.base.add(offset) };
         // SAFETY: the range lies in this window, which is mapped without access, and no other
-        // mapping uses a part of it, so replacing it takes memory from nobody.
+        // mapping uses a part of it, so replacing it takes away no memory that is in use.
         let result = unsafe {
             libc::mmap(
                 base.as_ptr().cast(),
@@ -160,7 +160,7 @@ impl Reservation {
             )
         };
         // If even that fails (no more mappings allowed), the range stays in use: it can still be
-        // read, and nobody else gets it.
+        // read, and no other memory is mapped there.
         if result != libc::MAP_FAILED {
             used.remove(&(base.as_ptr().addr() - self.base.as_ptr().addr()));
         }

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Largest image that travels, bytes: the largest fat binaries of libraries are a few hundred MiB.
 pub const IMAGE_BYTES_MAX: u64 = 1 << 30;
 
-/// Makes a file with those bytes and all seals, to be sent to somebody who parses it.
+/// Makes a file with those bytes and all seals, to be sent to a process that parses it.
 ///
 /// # Errors
 /// `InvalidInput` if there are more than [`IMAGE_BYTES_MAX`].
@@ -28,7 +28,7 @@ pub fn sealed_image(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The bytes of a file that nobody can write, mapped.
+/// The bytes of a file that no process can write, mapped.
 #[derive(Debug)]
 pub struct SealedBytes {
     mapping: Option<Mapping>,

@@ -1,4 +1,4 @@
-//! What clients' work was and when, while somebody asks for it.
+//! Trace messages: what work clients had the device do and when, while a reader asks for it.
 
 use super::counts::{KERNEL_NAME_BYTES_MAX, numbers};
 use super::{Body, COMMAND_LINE_BYTES_MAX};

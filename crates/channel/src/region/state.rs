@@ -1,4 +1,4 @@
-//! The region's few words of state: errors, the server's life, host functions.
+//! State words of the region: errors, the server's life, host functions.
 
 use super::{
     ASYNC_ERROR, HOST_CALL_SIGNAL, LIVENESS_FACTOR, Region, SERVER_STATE, SESSION_END,
@@ -143,7 +143,8 @@ impl Region {
     #[inline]
     pub fn take_async_error(&self) -> CUresult {
         let word = self.u32_at(ASYNC_ERROR);
-        // Nearly always there is none: a read leaves the line with everybody who has it.
+        // Nearly always there is none: a read leaves the cache line shared by all cores that have
+        // it.
         if word.load() == 0 { Ok(()) } else { result_from_code(word.swap(0)) }
     }
 
@@ -156,7 +157,7 @@ impl Region {
         }
     }
 
-    /// Says what the server is doing and wakes whoever waits for a change.
+    /// Says what the server is doing and wakes the threads that wait for a change.
     pub fn set_server_state(&self, state: ServerState) {
         let word = self.server_state_word();
         word.store(state as u32);

@@ -1,4 +1,5 @@
-//! Requests and replies are read back as they were written, and nothing else is read as one.
+//! Tests of the encoding: requests and replies are read back as they were written, and nothing else
+//! is read as one.
 
 use super::*;
 use cuda_api::{
@@ -263,8 +264,8 @@ proptest! {
         prop_assert_eq!(GetGlobal::from_words(&words), Ok(global));
     }
 
-    /// Whatever words arrive, the answer is a value or an error; lengths are mostly small, so
-    /// that many get past the first check.
+    /// Regardless of which words arrive, the answer is a value or an error; lengths are mostly
+    /// small, so that many get past the first check.
     #[test]
     fn arbitrary_words_do_no_harm(
         words in vec(prop_oneof![0u64..40, any::<u64>(), any::<u32>().prop_map(u64::from)], 0..60)

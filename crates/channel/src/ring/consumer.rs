@@ -1,4 +1,4 @@
-//! The server's side of the ring.
+//! Ring consumer: the server's side of the ring.
 
 use super::{
     ASLEEP, AWAKE, Flag, NAPPING, PAD, Position, RECORD_HEADER_BYTES, Record, RingBroken,
@@ -214,7 +214,7 @@ impl<M: RingMemory> Consumer<M> {
     /// A producer that pushes seldom enough for this side to fall asleep each time would pay a
     /// system call for each record. After a few such wake-ups in a row this side naps first: it
     /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent
-    /// (a [`Fence`](crate::request::Fence), a call: what somebody waits for).
+    /// (a [`Fence`](crate::request::Fence), a call: requests that a client's thread waits for).
     ///
     /// With [`SpinPolicy::attention`] it spins for that long since the last record, and at most for
     /// `timeout`.
@@ -259,8 +259,8 @@ impl<M: RingMemory> Consumer<M> {
         Ok(arrival)
     }
 
-    /// As [`Consumer::wait`] for somebody who looks at something else too: sleeps for `duration` at
-    /// most, or not at all, and is woken only for what is urgent.
+    /// As [`Consumer::wait`] for a caller that looks at something else too: sleeps for `duration`
+    /// at most, or not at all, and is woken only for what is urgent.
     ///
     /// # Errors
     /// As [`Consumer::pop`].
@@ -312,8 +312,8 @@ impl<M: RingMemory> Consumer<M> {
         })
     }
 
-    /// Looks at the place of the next record, two cache lines of it: they come at the same time as
-    /// the head then, and not only when somebody has seen that.
+    /// Looks at the place of the next record, two cache lines of it: they are fetched together with
+    /// the head then, and not only after the head was read.
     #[inline]
     fn expect_record(&self) {
         let first = self.tail / 8;
@@ -336,12 +336,13 @@ impl<M: RingMemory> Consumer<M> {
         }
     }
 
-    /// Sleeps with the flag at `value`, unless waiting is over; true if somebody lowered the flag.
+    /// Sleeps with the flag at `value`, unless waiting is over; true if the producer lowered the
+    /// flag.
     fn sleep(&self, value: u32, timeout: Duration) -> bool {
         self.memory.swap_flag(Flag::ConsumerAsleep, value);
         self.memory.fence();
         // The fence also makes visible whether the producer waits for room: with an empty ring
-        // nobody would look again.
+        // neither side would look again.
         self.offer_room();
         if !self.is_over() {
             self.memory.sleep(Flag::ConsumerAsleep, value, timeout);

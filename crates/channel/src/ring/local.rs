@@ -1,5 +1,5 @@
 //! A ring in private memory, for tests, fuzzing and measurements: the same algorithm without a
-//! peer process. A hostile peer is whoever writes to it through [`RingMemory`].
+//! peer process. A test plays the hostile peer by writing to it through [`RingMemory`].
 
 use super::{Flag, Position, RingMemory};
 use crate::shared::SharedU32;

@@ -63,15 +63,15 @@ pub enum Position {
     Tail,
 }
 
-/// Value of a flag that is down: nobody sleeps.
+/// Value of a flag that is down: no thread sleeps.
 pub const AWAKE: u32 = 0;
-/// Value of a flag that is up: whoever has something for the sleeper wakes it.
+/// Value of a flag that is up: the side that has something for the sleeper wakes it.
 pub const ASLEEP: u32 = 1;
 /// Value of [`Flag::ConsumerAsleep`] during a nap: the sleeper looks by itself soon, so only
 /// something urgent is worth a system call.
 pub const NAPPING: u32 = 2;
 
-/// True for requests that somebody is about to wait for.
+/// True for requests that a thread of the client is about to wait for.
 const fn is_urgent(opcode: u16) -> bool {
     matches!(opcode, Fence::OPCODE | Notify::OPCODE)
 }
@@ -121,9 +121,9 @@ pub trait RingMemory {
     }
 }
 
-/// The record that was pushed at a position of the ring, read back by whoever pushed it: opcode and
-/// payload. `None` if there is none, which its own writer only sees if the place was written again,
-/// or the peer wrote to it.
+/// The record that was pushed at a position of the ring, read back by the side that pushed it:
+/// opcode and payload. `None` if there is none, which its own writer only sees if the place was
+/// written again, or the peer wrote to it.
 pub fn stored_record<M: RingMemory>(memory: &M, position: u64) -> Option<(u16, Vec<u64>)> {
     let word = memory.word(position / 8);
     let (bytes, opcode) = (u64::from(word as u32), (word >> 32) as u16);

@@ -1,4 +1,4 @@
-//! The client's side of the ring.
+//! Ring producer: the client's side of the ring.
 
 use super::record::header;
 use super::{
@@ -200,7 +200,7 @@ impl<M: RingMemory> Producer<M> {
             }
             self.memory.sleep(Flag::ProducerWaits, ASLEEP, LIVENESS_PERIOD);
             self.look()?;
-            // Whatever room there is: a server that is gone never makes any more of it.
+            // Regardless of how much room there is: a server that is gone never makes more.
             if !alive() {
                 return Err(PushError::PeerGone);
             }

@@ -1,4 +1,4 @@
-//! A listening socket with a path.
+//! Listener: a listening socket with a path.
 
 use super::{SeqPacket, raw};
 use std::fs::{self, Permissions};
@@ -29,7 +29,7 @@ impl Listener {
         let fd = raw::socket()?;
         raw::set_nonblocking(&fd, true)?;
         raw::bind(&fd, path)?;
-        // From here on the path is removed if anything fails. Nobody can connect before listen.
+        // From here on the path is removed if anything fails. No peer can connect before listen.
         let listener = Self { fd, path: path.to_owned() };
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         raw::listen(&listener.fd, BACKLOG)?;

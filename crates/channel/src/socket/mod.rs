@@ -89,8 +89,8 @@ impl SeqPacket {
     ///
     /// # Errors
     /// `InvalidInput` for a path longer than [`SOCKET_PATH_BYTES_MAX`], `NotFound` and
-    /// `ConnectionRefused` if nobody listens, `WouldBlock` if the listener's queue stays full for
-    /// `timeout`.
+    /// `ConnectionRefused` if no process listens, `WouldBlock` if the listener's queue stays full
+    /// for `timeout`.
     pub fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
         let socket = Self { fd: raw::socket()? };
         socket.set_send_timeout(Some(timeout))?;
@@ -209,7 +209,7 @@ impl SeqPacket {
         }
     }
 
-    /// Ends the connection for both sides, whoever else holds the descriptor.
+    /// Ends the connection for both sides, even if other processes hold the descriptor.
     pub fn shut_down(&self) {
         raw::shut_down(&self.fd);
     }

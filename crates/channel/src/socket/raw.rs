@@ -1,4 +1,4 @@
-//! The system calls behind sockets, one function each.
+//! System calls of sockets: one function each.
 
 use super::{PeerCredentials, ReceiveError, SOCKET_PATH_BYTES_MAX};
 use crate::message::{FDS_MAX, MESSAGE_BYTES_MAX};
@@ -34,7 +34,7 @@ pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: `fds` has room for two descriptors.
     check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) })?;
-    // SAFETY: both descriptors were just made and belong to nobody else.
+    // SAFETY: both descriptors were just made and have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
@@ -138,7 +138,7 @@ pub(super) fn set_nonblocking(fd: &OwnedFd, nonblocking: bool) -> io::Result<()>
 }
 
 pub(super) fn shut_down(fd: &OwnedFd) {
-    // SAFETY: no pointers. The one failure is that nobody is connected any more.
+    // SAFETY: no pointers. The one failure is that no peer is connected any more.
     unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_RDWR) };
 }
 
@@ -274,7 +274,7 @@ pub(super) fn receive(fd: &OwnedFd) -> Result<(Vec<u8>, Vec<OwnedFd>), ReceiveEr
             _ => return Err(ReceiveError::Io(error)),
         }
     };
-    // First of all take the descriptors, so that each is closed whatever comes next.
+    // First of all take the descriptors, so that each is closed regardless of what comes next.
     // SAFETY: recvmsg filled `header` and `control`.
     let fds = unsafe { take_fds(&header) };
     if received == 0 {
@@ -294,8 +294,8 @@ pub(super) fn receive(fd: &OwnedFd) -> Result<(Vec<u8>, Vec<OwnedFd>), ReceiveEr
 /// Takes ownership of all descriptors that came with a datagram.
 ///
 /// # Safety
-/// `header` was filled by a successful recvmsg, its control buffer is still there, and nobody took
-/// the descriptors before.
+/// `header` was filled by a successful recvmsg, its control buffer is still there, and the
+/// descriptors were not taken before.
 unsafe fn take_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
     let mut fds = Vec::new();
     // SAFETY: by the caller, the macros walk headers that the kernel wrote within the buffer.

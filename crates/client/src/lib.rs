@@ -1,8 +1,8 @@
 //! libcuda.so.1: what a CUDA program loads in place of the driver library.
 //!
 //! It lives in other people's programs: no runtime, no logger, no signal handler, no allocator,
-//! nothing on standard output; it exports cu* and nothing else; whatever a server does, the
-//! program gets an error code, never a crash. The whole program's way through it:
+//! nothing on standard output; it exports cu* and nothing else; regardless of what a server does,
+//! the program gets an error code, never a crash. The whole program's way through it:
 //!
 //! | folder | what it is |
 //! | --- | --- |

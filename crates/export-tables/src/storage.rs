@@ -47,7 +47,7 @@ pub fn forget_context(context: CUcontext) {
     // Not under the lock: a destructor may well call the driver.
     for (key, entry) in gone {
         if let Some(destructor) = entry.destructor {
-            // SAFETY: whoever put the entry said that this function takes these three.
+            // SAFETY: the library that put the entry said that this function takes these three.
             unsafe { destructor(context, key as *mut c_void, entry.value as *mut c_void) };
         }
     }

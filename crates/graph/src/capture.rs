@@ -61,7 +61,7 @@ impl Line {
 #[derive(Debug)]
 pub(crate) struct Capture {
     pub(crate) graph: GraphId,
-    /// The graph was there before, and stays whatever becomes of the capture.
+    /// The graph was there before, and stays, regardless of how the capture ends.
     into_existing: bool,
     origin: u64,
     mode: u32,
@@ -89,7 +89,7 @@ pub(crate) struct Ended {
     pub(crate) result: CUresult,
     /// The graph that was captured into.
     pub(crate) graph: GraphId,
-    /// Nobody wants the graph.
+    /// The caller does not get the graph.
     pub(crate) discard: bool,
 }
 
@@ -212,7 +212,7 @@ impl Captures {
         if forbidden { Err(CudaError::STREAM_CAPTURE_UNSUPPORTED) } else { Ok(()) }
     }
 
-    /// Somebody wants to wait for all of a context.
+    /// A thread wants to wait for all of a context.
     pub(crate) fn synchronize_context(&mut self, context: u64) -> CUresult {
         let concerned = |c: &Capture| c.lines.values().any(|line| line.key.context == context);
         match self.invalidate(concerned) {
@@ -221,7 +221,7 @@ impl Captures {
         }
     }
 
-    /// Somebody wants to wait for a stream, or to know whether it is idle.
+    /// A thread wants to wait for a stream, or to know whether it is idle.
     pub(crate) fn synchronize(&mut self, stream: StreamKey) -> CUresult {
         match self.enter(stream)? {
             None => Ok(()),

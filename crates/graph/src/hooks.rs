@@ -1,5 +1,5 @@
-//! What the functions of streams, events and memory ask before they do their work: whether it
-//! goes into a capture instead, or must not be done while something is captured.
+//! Capture hooks: what the functions of streams, events and memory ask before they do their work,
+//! namely whether it goes into a capture instead, or must not be done while something is captured.
 
 use crate::backend::Backend;
 use crate::id::Edge;
@@ -40,7 +40,7 @@ impl<E: Send + 'static> Graphs<E> {
         Ok(true)
     }
 
-    /// Somebody waits for a stream, or asks whether it is idle, or is about to put work into it
+    /// A thread waits for a stream, or asks whether it is idle, or is about to put work into it
     /// and wait for that: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED if it captures.
     pub fn synchronizing(&self, stream: StreamKey) -> CUresult {
         if !self.capturing() {
@@ -49,7 +49,7 @@ impl<E: Send + 'static> Graphs<E> {
         self.lock().captures.synchronize(stream)
     }
 
-    /// Somebody waits for a context.
+    /// A thread waits for a context.
     pub fn synchronizing_context(&self, context: u64) -> CUresult {
         if !self.capturing() {
             return Ok(());
@@ -119,7 +119,7 @@ impl<E: Send + 'static> Graphs<E> {
         }
     }
 
-    /// Somebody asks about an event. CUDA_ERROR_CAPTURED_EVENT if it was last recorded in a
+    /// A thread asks about an event. CUDA_ERROR_CAPTURED_EVENT if it was last recorded in a
     /// capture.
     pub fn check_event(&self, event: CUevent) -> CUresult {
         if !self.has_captured_events() {

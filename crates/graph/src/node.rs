@@ -1,4 +1,5 @@
-//! What nodes do, as data. Nothing here is looked at through a pointer: addresses are numbers.
+//! Nodes: what they do, as data. Nothing here is looked at through a pointer: addresses are
+//! numbers.
 
 use crate::conditional::{Condition, ConditionalNode, NumberedCondition, WORD_BYTES};
 use crate::id::GraphId;
@@ -143,8 +144,8 @@ pub struct KernelNode {
     pub parameters: Parameters,
     /// Launch attributes.
     pub attributes: Vec<CUlaunchAttribute>,
-    /// SMs that its blocks may be placed on, whatever stream its graph is launched in: those of the
-    /// context that it was captured or made in. `None` for all.
+    /// SMs that its blocks may be placed on, regardless of the stream that its graph is launched
+    /// in: those of the context that it was captured or made in. `None` for all.
     pub sms: Option<Arc<[u32]>>,
     /// What cuGraphKernelNodeGetParams last gave out: addresses of the parameters.
     pub(crate) shown: Box<[usize]>,

@@ -1,4 +1,4 @@
-//! A graph laid out flat: child graphs dissolved, in an order in which it can run.
+//! Plan: a graph laid out flat, child graphs dissolved, in an order in which it can run.
 
 use crate::id::{Edge, GraphId, NodeId};
 use crate::model::Graph;
@@ -100,8 +100,8 @@ impl Plan {
         }
     }
 
-    /// Adds a graph's steps, which come after the steps `entry`; returns those that whatever
-    /// comes after the graph has to wait for.
+    /// Adds a graph's steps, which come after the steps `entry`; returns those that every step
+    /// after the graph has to wait for.
     fn flatten(
         &mut self,
         graphs: &BTreeMap<GraphId, Graph>,
@@ -168,7 +168,7 @@ impl Plan {
             if new.kind.number() != old.kind.number() {
                 return Err(Difference::Kind(index));
             }
-            // Edges from outside of the range are nobody's who compares only the range.
+            // Edges from outside of the range do not count where only the range is compared.
             let inside = old.dependencies.iter().filter(|d| within.contains(d));
             if !inside.map(|d| d - within.start).eq(new.dependencies.iter().copied()) {
                 return Err(Difference::Edges(index));
@@ -183,7 +183,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The step that a node became, in whatever body.
+    /// The step that a node became, in any body.
     pub(crate) fn find(&self, wanted: impl Fn(NodeId) -> bool + Copy) -> Option<&Step> {
         self.steps.iter().find_map(|step| match wanted(step.node) {
             true => Some(step),

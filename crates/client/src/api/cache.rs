@@ -1,6 +1,6 @@
 //! What is preferred for caches: of functions (the manual's cuFuncSetCacheConfig) and of contexts,
 //! for functions without a preference of their own. The server's functions are told, since how many
-//! blocks an SM takes depends on it; the context there is everybody's.
+//! blocks an SM takes depends on it; the context there is shared by all clients.
 
 use crate::program::Client;
 use crate::program::forwarded::{Travels, Words};

@@ -1,4 +1,4 @@
-//! Contexts (the manual's "Context Management" and "Primary Context Management").
+//! Contexts: the manual's "Context Management" and "Primary Context Management".
 
 use super::resource::partition;
 use crate::boundary::{FromProgram, Out};
@@ -72,8 +72,8 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> CUresult {
     cuDevicePrimaryCtxReset(device)
 }
 
-/// Ends all objects of a context that nobody can use any more. Errors of its work have nobody
-/// left to go to.
+/// Ends all objects of a context that the program cannot use any more. No call is left that could
+/// return an error of its work.
 fn end_what_belongs_to(client: &'static Client, context: CUcontext) {
     let _ = client.synchronize_all();
     client.contexts().forget_peers(context.0 as u64);
@@ -270,8 +270,8 @@ pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: c_uint) -> CUresult {
     value.set(with_current(|context| context.limits.get(limit))??)
 }
 
-/// Limits are kept and answered, but the context that they would act on is everybody's: what a
-/// kernel needs beyond the server's own limits fails there.
+/// Limits are kept and answered, but the context that they would act on is shared by all clients:
+/// what a kernel needs beyond the server's own limits fails there.
 pub(crate) fn cuCtxSetLimit(limit: c_uint, value: usize) -> CUresult {
     with_current(|context| context.limits.set(limit, value))?
 }

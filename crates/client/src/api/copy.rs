@@ -1,4 +1,4 @@
-//! Copies of bytes (the manual's "Memory Management", cuMemcpy...). Those of boxes are in
+//! Copies of bytes: cuMemcpy and its like in the manual's "Memory Management". Those of boxes are in
 //! [`super::copy3d`], what moves the bytes in [`crate::program::transfer`].
 
 use super::peer_copy::Elsewhere;
@@ -17,7 +17,7 @@ use cuda_api::{
 };
 use graph::{CopyEnd, CopyNode, NodeKind};
 
-/// Copies of one batch: more than anybody lists, and nothing here depends on it.
+/// Copies of one batch: more than any program lists, and nothing here depends on it.
 const BATCH_MAX: usize = 1 << 20;
 
 /// Whether a copy is done when the call returns.
@@ -34,8 +34,8 @@ pub(super) enum Ends {
 pub(super) enum Named {
     /// A device pointer. Pinned memory has one too.
     Device(u64),
-    /// Whatever the address says that it is: with unified addressing a host pointer may be
-    /// anything.
+    /// Host or device memory, as the address says: with unified addressing a host pointer may be
+    /// either.
     Any(u64),
 }
 
@@ -62,7 +62,7 @@ impl Named {
     }
 }
 
-/// Copies a range, whatever its ends are.
+/// Copies a range, regardless of what its ends are.
 fn copy(
     default: DefaultStream,
     stream: CUstream,

@@ -2,7 +2,7 @@
 //! that another process opens, on the same device or on one that reaches it.
 //!
 //! A handle is 64 bytes that a program carries to another process as it likes. Ours say which
-//! object is meant by a token that the server gave out, which nobody can guess.
+//! object is meant by a token that the server gave out, which no process can guess.
 
 use crate::boundary::Out;
 use crate::memory::address::Place;

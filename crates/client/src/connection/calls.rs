@@ -38,7 +38,7 @@ impl Connection {
         self.exchange_with(replies, opcode, descriptor, push, receive, takes_descriptor)
     }
 
-    /// As [`Self::exchange`] without descriptors, whatever error was reported before.
+    /// As [`Self::exchange`] without descriptors, regardless of the errors reported before.
     pub(crate) fn exchange_after_fault<R>(
         &self,
         opcode: u16,

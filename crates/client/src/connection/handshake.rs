@@ -34,15 +34,15 @@ const ATTEMPT_PAUSE: Duration = Duration::from_millis(10);
 /// Why this process is not attached.
 #[derive(Debug)]
 pub(crate) enum AttachError {
-    /// Nobody is there to attach to.
+    /// There is no daemon to attach to.
     NoDaemon,
-    /// Somebody is, and it did not work out.
+    /// There is a daemon, and the client could not attach.
     Refused {
         /// What cuInit answers.
         code: CudaError,
         /// Why, for a person.
         text: String,
-        /// Whoever had the connection has ended: there may be another one.
+        /// The process that had the connection has ended: there may be another one.
         passing: bool,
     },
 }
@@ -57,7 +57,7 @@ fn closed() -> AttachError {
     AttachError::Refused { code, text, passing: true }
 }
 
-/// The handshake failed before anybody gave a reason.
+/// The handshake failed before the daemon or the server gave a reason.
 fn failed(text: impl fmt::Display) -> AttachError {
     refused(CudaError::MPS_CONNECTION_FAILED, text)
 }
@@ -279,7 +279,7 @@ mod tests {
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
-            client.join().unwrap().expect("nobody is attached")
+            client.join().unwrap().expect("the client is not attached")
         })
     }
 
@@ -364,7 +364,7 @@ mod tests {
             assert_eq!(code(client.join().unwrap()), (807, "found".to_owned()));
             assert_eq!(connections, 3);
         });
-        // If nobody ever answers, that is said.
+        // If no daemon ever answers, the client says so.
         drop(listener);
         let error = attach_patiently(&path, Duration::from_secs(60), &anything(&Wishes::default()))
             .err()

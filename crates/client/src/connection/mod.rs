@@ -157,8 +157,8 @@ impl Connection {
         if self.readers.load(Ordering::SeqCst) == 0
             && let Ok(staging) = self.region.staging_address(0, STAGING_BYTES)
         {
-            // SAFETY: all of staging, in which nothing is that anyone reads. Without success the pages
-            // stay.
+            // SAFETY: all of staging, which holds nothing that a thread reads. Without success the
+            // pages stay.
             unsafe { libc::madvise(staging.cast(), STAGING_BYTES as usize, libc::MADV_REMOVE) };
         }
     }

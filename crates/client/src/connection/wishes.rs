@@ -112,7 +112,7 @@ mod tests {
         };
         let place = [("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")];
         assert_eq!(job(&place), "127.0.0.1:29500");
-        assert_eq!(job(&[place[0], place[1], ("WORLD_SIZE", "1")]), "", "nobody waits for it");
+        assert_eq!(job(&[place[0], place[1], ("WORLD_SIZE", "1")]), "", "no peer waits for it");
         assert_eq!(job(&[place[0], place[1], ("WORLD_SIZE", "8")]), "127.0.0.1:29500");
         assert_eq!(job(&[("PMIX_NAMESPACE", "n.1")]), "n.1");
         let slurm = [("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "0")];

@@ -1,7 +1,7 @@
-//! Contexts: objects of the client alone. The server has one context for everybody; what a
+//! Contexts: objects of the client alone. The server has one context for all clients; what a
 //! program makes of contexts (which is current, who retains one, flags, limits) is kept here.
 //!
-//! Each device has a primary context whose handle exists before anyone retains it, as with
+//! Each device has a primary context whose handle exists before the program retains it, as with
 //! NVIDIA's driver, and stays the same for the life of the process. Which context is current is
 //! kept per thread, as a stack.
 
@@ -137,7 +137,7 @@ impl Contexts {
 
     /// The current context's word, checked to be usable; the primary one's if it is a green one.
     /// CUDA_ERROR_INVALID_CONTEXT if there is none, CUDA_ERROR_CONTEXT_IS_DESTROYED if it is gone
-    /// or nobody retains it.
+    /// or the program does not retain it.
     #[inline(always)]
     pub(crate) fn current(&self) -> Result<u64, CudaError> {
         let word = current::word();

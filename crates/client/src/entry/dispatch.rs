@@ -1,7 +1,7 @@
-//! Our own implementation of each row of the table.
+//! Dispatch: our own implementation of each row of the table.
 //!
-//! A row that a program gets and that nobody wrote does not compile. `local` and `special` rows
-//! are functions of [`crate::api`]; `post` and `call` rows are made from their parameters'
+//! A row that a program gets and that has no implementation does not compile. `local` and `special`
+//! rows are functions of [`crate::api`]; `post` and `call` rows are made from their parameters'
 //! types ([`crate::program::forwarded`]), but for those named in `implement!` below, where the client has
 //! something to check or to remember.
 

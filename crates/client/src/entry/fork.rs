@@ -37,8 +37,8 @@ pub(super) fn watch(forget: fn()) {
     }
 }
 
-/// Runs in the child, on its only thread, before fork returns. Takes no lock: whatever thread
-/// held one is not there any more.
+/// Runs in the child, on its only thread, before fork returns. Takes no lock: a thread that held
+/// one does not exist in the child.
 extern "C" fn in_child() {
     if mode::abandon_in_child() {
         trace::stop();

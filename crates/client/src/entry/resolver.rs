@@ -111,7 +111,7 @@ extern "C" fn resolve(index: u32) -> *const c_void {
             STATE.store(DECIDED, Ordering::Release);
         }
         Err(_) => {
-            // At most the time a server takes to start; nobody waits here a second time.
+            // At most the time a server takes to start; no thread waits here a second time.
             while STATE.load(Ordering::Acquire) == DECIDING {
                 std::thread::sleep(Duration::from_micros(200));
             }

@@ -75,7 +75,7 @@ impl Client {
         }
     }
 
-    /// Somebody is about to wait for a stream, which a capture forbids.
+    /// A thread is about to wait for a stream, which a capture forbids.
     #[inline]
     pub(crate) fn check_not_capturing(&self, stream: Handle) -> CUresult {
         match graphs().capturing() {
@@ -170,7 +170,7 @@ impl Backend for ClientGraphs {
     fn free(self, address: u64, number: u64) {
         let place = self.0.memory().place(address);
         if matches!(place, Ok(Place::Device { tag, .. }) if tag.id == number) {
-            // Nobody can be told of an error of the work that was waited for.
+            // No caller is left to be told of an error of the work that was waited for.
             let _ = self.0.free(address);
         }
     }

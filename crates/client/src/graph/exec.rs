@@ -266,7 +266,7 @@ impl ClientExec {
                     let call = HostFunction::Plain { function: Some(host_copy::run), user_data };
                     let posted = client.post_host_function(stream, call);
                     if posted.is_err() {
-                        // SAFETY: nobody else was given the argument.
+                        // SAFETY: the argument has no other owner.
                         drop(unsafe { Arc::from_raw(user_data as *const HostCopy) });
                     }
                     posted?;

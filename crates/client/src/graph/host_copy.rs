@@ -1,4 +1,4 @@
-//! Copies by graphs of pageable memory.
+//! Copies of pageable memory by graphs: over a shadow in pinned memory.
 //!
 //! The device does not reach pageable memory, and CUDA has a graph's copy look at it when it runs,
 //! not when it is launched. So such a copy has a shadow in pinned memory: the device copies
@@ -34,7 +34,7 @@ impl Shadow {
 
 impl Drop for Shadow {
     fn drop(&mut self) {
-        // Nobody can be told of an error.
+        // No caller is left to be told of an error.
         let _ = self.client.free_pinned(self.address, HostKind::Pinned);
     }
 }

@@ -1,7 +1,7 @@
-//! Sub-allocation of a window of addresses, chunk by chunk.
+//! Heap: sub-allocation of a window of addresses, chunk by chunk.
 //!
 //! Pure bookkeeping: a heap knows which addresses of its window are backed by chunks, and which
-//! of those are handed out; whoever owns it creates and releases the chunks. Device memory and
+//! of those are handed out; its owner creates and releases the chunks. Device memory and
 //! pinned host memory are both heaps.
 //!
 //! Invariants: blocks do not overlap and lie in one chunk each; every byte of a chunk is in

@@ -1,9 +1,10 @@
-//! Putting other pages in the place of some of the program's, with the same contents, while other
-//! threads may be using them.
+//! Page exchange: other pages with the same contents take the place of some of the program's, while
+//! other threads may be using them.
 //!
-//! Between the copy of a page and the exchange nobody may write to it, or the write is lost. Nobody
-//! can if the process has one thread; else the kernel is asked to hold writers up (userfaultfd
-//! write protection). Where it does not, nothing is exchanged: the caller does without.
+//! Between the copy of a page and the exchange no thread may write to it, or the write is lost. No
+//! other thread can if the process has only one; else the kernel is asked to hold writers up
+//! (userfaultfd write protection). Where it does not, nothing is exchanged: the caller does
+//! without.
 //!
 //! Signals wait meanwhile: a handler of the program's that writes to the pages would run on the
 //! thread that alone can let it go on, or between the copy and the exchange.
@@ -96,7 +97,7 @@ pub(crate) fn nature_now(pages: Pages) -> Nature {
     fs::read_to_string("/proc/self/maps").map_or(Nature::Nothing, |maps| nature(&maps, pages))
 }
 
-/// Holds up whoever writes to some pages, until it is dropped.
+/// Holds up the threads that write to some pages, until it is dropped.
 struct Quiet {
     /// Closed when this is dropped, which lets all writers go on.
     _holder: Option<OwnedFd>,
@@ -137,13 +138,13 @@ mod uffd {
     }
 }
 
-/// True if no other thread can be running: nobody else is there to write.
+/// True if no other thread can be running: there is no other writer.
 fn is_only_thread() -> bool {
     fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1)
 }
 
 impl Quiet {
-    /// Nobody writes to the pages from now on; `None` if that cannot be had.
+    /// No other thread writes to the pages from now on; `None` if that cannot be had.
     fn over(pages: Pages) -> Option<Self> {
         match is_only_thread() {
             true => Some(Self { _holder: None }),
@@ -193,7 +194,7 @@ fn map_anywhere(bytes: u64, file: Option<BorrowedFd<'_>>) -> Option<u64> {
         None => (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1),
     };
     let rights = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: without MAP_FIXED the kernel chooses addresses that nobody uses.
+    // SAFETY: without MAP_FIXED the kernel chooses addresses that are not in use.
     let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, fd, 0) };
     (at != libc::MAP_FAILED).then_some(at as u64)
 }
@@ -208,9 +209,9 @@ pub(crate) fn exchange(pages: Pages, file: Option<BorrowedFd<'_>>) -> bool {
     let _signals = Blocked::all();
     let quiet = Quiet::over(pages);
     let exchanged = quiet.is_some()
-        // SAFETY: both are mapped for their length, the old pages as the caller has seen. Nobody
-        // writes to them between the copy and the exchange. What the exchange takes away is what
-        // it puts there; `copy` is ours.
+        // SAFETY: both are mapped for their length, the old pages as the caller has seen. No other
+        // thread writes to them between the copy and the exchange. What the exchange takes away is
+        // what it puts there; `copy` is ours.
         && unsafe {
             libc::memcpy(copy, place, length);
             let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;

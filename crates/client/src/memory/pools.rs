@@ -1,5 +1,5 @@
-//! Stream-ordered allocation: memory that is freed in a stream's order is used again by whoever
-//! is ordered after that, without waiting and without the server.
+//! Stream-ordered allocation: memory that is freed in a stream's order is used again by an
+//! allocation that is ordered after that, without waiting and without the server.
 //!
 //! A device has a default pool, and as many more as the program makes. Their memory comes from
 //! the device's heap: a block that was freed in a stream stays allocated there until the stream has

@@ -1,13 +1,13 @@
-//! The program's own memory, made known to the device (cuMemHostRegister).
+//! Registered memory: the program's own, made known to the device (cuMemHostRegister).
 //!
 //! The server reaches files, not the program's pages. So pages that are the program's alone and
 //! backed by nothing are exchanged, in their place, for those of a file with the same contents,
 //! which the server maps too: in the client's host window, where the device finds them. That is
 //! another address than the program's, as the device's attribute says, and both are good.
 //!
-//! Memory that cannot be exchanged (files, what other processes share, stacks, or where nobody can
-//! hold up other threads' writes meanwhile) is registered by name only: copies go over staging, as
-//! those of any pageable memory, and the device has no address for it.
+//! Memory that cannot be exchanged (files, what other processes share, stacks, or where other
+//! threads' writes cannot be held up meanwhile) is registered by name only: copies go over staging,
+//! as those of any pageable memory, and the device has no address for it.
 //!
 //! While memory is registered, a child of fork shares its pages with the parent.
 

@@ -81,7 +81,7 @@ impl VirtualMemory {
         }
     }
 
-    /// True if an address is reserved, whatever is there.
+    /// True if an address is reserved, regardless of what is mapped there.
     pub(crate) fn is_reserved(&self, address: u64) -> bool {
         let before = self.reservations.range(..=address).next_back();
         before.is_some_and(|(_, reservation)| reservation.contains(address, 1))

@@ -163,7 +163,7 @@ unsafe fn fatbin_bytes(address: *const u8) -> Option<u64> {
     u64::from(header.max(16)).checked_add(data)
 }
 
-/// The end of whatever reaches furthest: headers, segments, sections.
+/// The end of the part that reaches furthest: a header, a segment or a section.
 ///
 /// # Safety
 /// An ELF file starts at `address`, with its tables where its header says.

@@ -94,7 +94,7 @@ impl JitOptions {
         (wanted(&self.info), wanted(&self.error))
     }
 
-    /// Gives the program what came of the load: both logs, how long they are, and the time.
+    /// Gives the program the results of the load: both logs, how long they are, and the time.
     pub(crate) fn answer(&self, loaded: Option<&ModuleLoaded>, took: Duration) {
         let empty = Vec::new();
         let info = loaded.map_or(&empty, |loaded| &loaded.info_log);

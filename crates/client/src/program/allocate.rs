@@ -1,4 +1,4 @@
-//! Allocating and freeing device memory.
+//! Allocation: device memory is allocated and freed.
 
 use super::Client;
 use crate::memory::{DeviceTag, Memory};
@@ -107,8 +107,8 @@ impl Client {
         if !is_allocation(&mut self.memory()) {
             return Err(CudaError::INVALID_VALUE);
         }
-        // Whatever uses it was posted before; no work outstanding costs nothing here. If the
-        // wait fails the memory is of no use to anyone: the error is what there is to say.
+        // All work that uses it was posted before; no work outstanding costs nothing here. If the
+        // wait fails the memory cannot be used any more: the error is what there is to say.
         self.wait_for_everything()?;
         self.wait_for_users_of(address)?;
         let mut memory = self.memory();
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Makes what was freed in streams' order, and has passed, free for everybody; but for what
+    /// Makes what was freed in streams' order, and has passed, free for all streams; but for what
     /// pools may keep, unless `all` is wanted.
     pub(crate) fn reclaim(&self, memory: &mut Memory, all: bool) {
         let mut state = self.state();

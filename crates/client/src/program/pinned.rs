@@ -17,7 +17,7 @@ use cuda_api::{CUresult, CudaError};
 use std::os::fd::AsFd;
 
 /// Every chunk is registered so that all contexts and the device reach it: one pointer is good
-/// everywhere, whatever flags the program gave.
+/// everywhere, regardless of the flags that the program gave.
 const CHUNK_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
 
 impl Client {

@@ -293,7 +293,7 @@ impl Client {
             let value = u64::from_le_bytes(bytes.try_into().ok()?);
             match self.memory().surroundings(value) {
                 Surroundings::Allocation(range) => places.push(range),
-                // Whoever goes there faults, alone: nothing is read or written.
+                // A kernel that accesses it faults, alone: nothing is read or written.
                 Surroundings::Nothing => outside = true,
                 Surroundings::Unknown => return None,
             }

@@ -223,8 +223,8 @@ impl Client {
             ended(handle.to_word());
         }
         let mut state = self.state();
-        // One learns from it when the slot may be used again. Whoever waits for the work until then
-        // cannot ask any more to be woken.
+        // The client learns from it when the slot may be used again. A thread that waits for the
+        // work until then cannot ask any more to be woken.
         let end = state.fence_all_of(handle)?;
         if !state.passed(end) {
             state.push(&Notify { stream: wire_stream(handle), value: end.value as u32 })?;

@@ -1,7 +1,8 @@
-//! What the one short lock protects: the ring, and the tables that say what may be put into it.
+//! Submission: what the one short lock protects, the ring and the tables that say what may be put
+//! into it.
 //!
 //! A launch takes this lock once: it looks up function and stream, writes the record, counts it.
-//! Nothing here allocates or makes a system call in the steady state. Whoever holds the lock
+//! Nothing here allocates or makes a system call in the steady state. A thread that holds the lock
 //! takes no other one.
 
 use super::Client;

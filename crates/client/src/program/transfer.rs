@@ -1,4 +1,4 @@
-//! Copies between the program's memory and the device, over staging where they must.
+//! Transfers: copies between the program's memory and the device, over staging where they must.
 //!
 //! The device reaches pinned memory itself. Pageable memory goes through staging: to the device,
 //! a copy is done with once it lies in staging; from the device, slices are fetched one after the
@@ -68,7 +68,7 @@ impl Client {
                 false => return Err(SERVER_GONE),
             }
         };
-        // Whatever came of it, nobody else will say when the slice is free.
+        // Regardless of the result: no other code says when the slice is free.
         let mark = posted.as_ref().copied().unwrap_or(Mark { slot: stream.index, value: NOTHING });
         connection.staging.lock().posted(slice, mark);
         posted

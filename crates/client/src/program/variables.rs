@@ -23,7 +23,7 @@ use ptx::bytes::u64_at;
 use recovery::Policy;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// What came of a load: its result, what is said of it, the file of managed variables.
+/// The answer to a load: its result, what is said of it, the file of managed variables.
 type Answer = (CUresult, Option<ModuleLoaded>, Option<OwnedFd>);
 
 impl Client {

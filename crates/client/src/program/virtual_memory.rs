@@ -126,7 +126,7 @@ impl Client {
         self.drop_unused(&mut memory, handle)
     }
 
-    /// Gives physical memory back that nobody refers to.
+    /// Gives physical memory back that has no handle and no mapping.
     fn drop_unused(&self, memory: &mut Memory, handle: Handle) -> CUresult {
         let memories = &mut memory.virtual_memory.memories;
         let unused = memories.get(handle).is_some_and(|m| m.references == 0 && m.mappings == 0);

@@ -1,4 +1,4 @@
-//! Waiting for work, and what is reported when it is done.
+//! Synchronisation: waits for work, and what is reported when it is done.
 
 use crate::connection::{SERVER_GONE, answered};
 use crate::program::Client;
@@ -195,7 +195,7 @@ impl Client {
             state.launched = !state.streams.busy(self.connection().region()).is_empty();
         }
         for _ in 0..PRINTF_PIECES_MAX {
-            // An error is found again by whoever asked for the synchronisation.
+            // An error is found again by the caller that asked for the synchronisation.
             match self.call(&PrintfDrain { standard: standard::OUTPUT }) {
                 Ok(text) if !text.bytes.is_empty() => write_to(libc::STDOUT_FILENO, &text.bytes),
                 _ => break,
@@ -216,7 +216,8 @@ fn write_to(descriptor: libc::c_int, mut bytes: &[u8]) {
                 std::io::ErrorKind::WouldBlock => {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
-                // Nobody reads what the kernels print: it is lost, as it would be with printf.
+                // Standard output cannot be written: what the kernels print is lost, as it would
+                // be with printf.
                 _ => return,
             },
         }

@@ -11,7 +11,7 @@ use ptx::ast::{
 };
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// Most parameters that an address may come of: beyond that nobody follows it.
+/// Most parameters that an address may come of: beyond that it is not followed.
 const SOURCES_MAX: usize = 32;
 
 /// Where an address may come from.
@@ -181,7 +181,7 @@ impl Analysis<'_> {
                     }
                     _ => None,
                 });
-                // A failed assertion is a fault: what it says is said by whoever faults.
+                // A failed assertion is a fault: its message is given by the kernel that faults.
                 self.effects.opaque |= callee != Some("__assertfail") && !self.calls_harmless(i);
             }
             Opcode::Tex

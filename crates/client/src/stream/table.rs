@@ -1,4 +1,4 @@
-//! Streams, and how far each has come.
+//! Stream table: the streams, and how far each has come.
 //!
 //! A stream has a slot: the index of its handle, and of the completion word that the device
 //! writes. Every operation posted to a stream gets the next number there ([`Streams::issue`]); a
@@ -123,7 +123,7 @@ impl Streams {
         Ok(handle)
     }
 
-    /// Takes a stream away. Its work goes on; whoever calls posts a last fence before.
+    /// Takes a stream away. Its work goes on; the caller posts a last fence before.
     pub(crate) fn destroy(&mut self, handle: Handle, words: &impl Words) -> Option<Stream> {
         let stream = self.table.take_without_reuse(handle)?;
         self.draining.push(handle.index);

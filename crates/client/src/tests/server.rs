@@ -45,7 +45,7 @@ impl Handle {
     }
 }
 
-/// The welcome of a server with one device, whose windows are nobody else's.
+/// The welcome of a server with one device, whose windows no other client has.
 pub(super) fn welcome() -> Welcome {
     // Where servers begin to give out windows too.
     static NEXT: AtomicU64 = AtomicU64::new(0x1000_0000_0000);

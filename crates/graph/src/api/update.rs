@@ -1,4 +1,4 @@
-//! Letting a launchable graph do what another graph of the same form does.
+//! Graph update: a launchable graph takes over what another graph of the same form does.
 
 use super::exec::{find, locked};
 use crate::backend::Backend;
@@ -13,7 +13,7 @@ use cuda_api::{
     CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo, CUgraphNode, CUresult, CudaError,
 };
 
-/// What came of an update: CUgraphExecUpdateResult, and the new graph's node it failed at.
+/// The result of an update: CUgraphExecUpdateResult, and the new graph's node it failed at.
 type Outcome = (c_uint, CUgraphNode);
 
 fn different(difference: Difference, steps: &[Step]) -> Outcome {

@@ -1,4 +1,4 @@
-//! What all sessions of a server share, and how they call its main thread.
+//! Common state: what all sessions of a server share, and how they call its main thread.
 
 use crate::counting::Counters;
 use crate::device::{Device, SmPlaces};
@@ -47,7 +47,7 @@ pub struct Common {
     pub counters: Counters,
     /// Launches whose sequence repeats itself go as graphs.
     pub stretches: AtomicBool,
-    /// What their work was, while somebody asks.
+    /// What their work was, while a reader asks.
     pub trace: TraceLog,
     /// What is loaded when a server starts.
     pub warm: Warm,

@@ -1,9 +1,9 @@
-//! What the Linux kernel's log says of a device's fault.
+//! Kernel log: what the Linux kernel says of a device's fault.
 //!
 //! A provider without tenants says that there was a fault, and neither where nor whose. NVIDIA's
 //! kernel driver says more in the kernel's log (lines with `Xid`): for an access to memory that is
 //! none, the address (its page) and whether it was read or written; for other faults, their kind.
-//! The log can be read where /dev/kmsg can: by root, and by everybody if `kernel.dmesg_restrict` is 0.
+//! The log can be read where /dev/kmsg can: by root, and by all users if `kernel.dmesg_restrict` is 0.
 //!
 //! This module only reads. Whose the fault was is for sessions to say.
 
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(report.address, Some(0x7f12_3456_0000));
         assert!(!report.text.contains("pid=700"));
         assert_eq!(digest(&lines(&[STORE]), "0000:00:07.0", 663), FaultReport::default());
-        // Where nobody has our number it is another namespace's.
+        // Where no line has our number, the number is of another namespace.
         assert_eq!(digest(&lines(&[STORE]), "0000:00:06.0", 1).address, Some(0x7f12_3456_0000));
     }
 

@@ -1,8 +1,8 @@
-//! Lines of server.log.
+//! Log: lines of server.log.
 //!
 //! A line is `[YYYY-MM-DD hh:mm:ss.mmm Server  12345] text`, local time, the role padded to seven
 //! characters and the process id to five, as NVIDIA's are. Where lines go is the binary's business: it hands over a writer. A line that
-//! cannot be written is lost; nobody waits for a log.
+//! cannot be written is lost; no thread waits for a log.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};

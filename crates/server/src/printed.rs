@@ -1,9 +1,9 @@
-//! What kernels print where the provider has no tenants.
+//! Printed text: what kernels print where the provider has no tenants.
 //!
 //! Such a provider has one buffer for the kernels of all clients and writes what is in it to this
 //! process' standard output, which is a file in memory here. What comes while just one client may
 //! have printed is that client's. What comes while several may have is told to none of them, so
-//! that nobody reads what is another one's: it goes to the log, with their names.
+//! that no client reads another one's text: it goes to the log, with their names.
 
 use crate::log::Log;
 use crate::session::Link;
@@ -86,9 +86,9 @@ impl Printed {
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made and is nobody else's.
+        // SAFETY: the descriptor was just made and has no other owner.
         let file = unsafe { File::from_raw_fd(file) };
-        // Writers append, whatever is read and given back meanwhile.
+        // Writers append, regardless of what is read and given back meanwhile.
         // SAFETY: plain system calls on an open descriptor.
         let set = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) };
         // SAFETY: as above; the other descriptor refers to the file from now on.

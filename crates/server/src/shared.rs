@@ -1,8 +1,8 @@
-//! What clients of this server export to each other: chunks of device memory and events, known by
-//! tokens.
+//! Exports: what clients of this server share with each other, chunks of device memory and events,
+//! known by tokens.
 //!
-//! A token is 128 random bits: who has it was given it. What is exported is forgotten when its
-//! owner frees it or ends; who has opened it before keeps it.
+//! A token is 128 random bits: a client that has it was given it. What is exported is forgotten
+//! when its owner frees it or ends; a client that has opened it before keeps it.
 
 use crate::device::RawEvent;
 use channel::system;
@@ -38,7 +38,7 @@ pub struct Shared {
     tables: Mutex<Tables>,
 }
 
-/// A token that nobody can guess.
+/// A token that no process can guess.
 fn new_token() -> Result<Token, CudaError> {
     let mut bytes = [0u8; size_of::<Token>()];
     // SAFETY: the buffer is writable for its length.

@@ -1,8 +1,8 @@
-//! The trace: records of what clients' work was and when, kept while somebody asks for them.
+//! The trace: records of what clients' work was and when, kept while a reader asks for them.
 //!
 //! Sessions add what has ended; the daemon asks from a number on, again and again. So several can read
-//! the same records, and one that goes away needs not say so: when nobody has asked for a while, no
-//! more is recorded. What is not read in time is lost, which readers see by the numbers.
+//! the same records, and one that goes away needs not say so: when no reader has asked for a while,
+//! no more is recorded. What is not read in time is lost, which readers see by the numbers.
 
 use channel::message::{TRACE_CLIENTS_MAX, TRACE_RECORDS_MAX, TraceClient, TraceEntry, TracePart};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
@@ -61,7 +61,7 @@ impl TraceLog {
         self.until_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// Ends recording if nobody has asked for a while.
+    /// Ends recording if no reader has asked for a while.
     pub fn end_if_forgotten(&self) {
         if self.is_on() && self.until_ns.load(Ordering::Relaxed) < now_ns() {
             self.until_ns.store(0, Ordering::Relaxed);

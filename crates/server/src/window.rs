@@ -133,7 +133,7 @@ impl Taken {
 #[derive(Clone, Default)]
 pub struct Windows {
     taken: Arc<Mutex<Taken>>,
-    /// Given back, and nobody was told yet.
+    /// Given back, and the daemon was not told yet.
     free: Arc<Mutex<Vec<u32>>>,
     /// Clients that wait for windows of a session that is about to end.
     waiting: Arc<AtomicU32>,

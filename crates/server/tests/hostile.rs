@@ -1,4 +1,5 @@
-//! Clients that write anything: a session never panics, and nobody else's memory is touched.
+//! Hostile clients: they write anything, and a session never panics nor touches another client's
+//! memory.
 
 mod support;
 
@@ -127,7 +128,7 @@ fn a_broken_ring_ends_its_session_only() {
         let head = client.region.base().wrapping_add(offset as usize).cast::<u64>();
         // SAFETY: the ring's head is inside the region; a client may write there.
         unsafe { head.write_volatile(value) };
-        // The sleeping session is rung for by somebody who knows where its futex is.
+        // The sleeping session is woken by a client that knows where its futex is.
         let asleep = client.region.base().wrapping_add(192).cast::<u32>();
         wait_until("the session's end", || {
             // SAFETY: the word is inside the region; waking it is what a client does.

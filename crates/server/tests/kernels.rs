@@ -303,7 +303,7 @@ fn virtual_memory_is_what_was_made_and_nothing_else() {
     client.call(&map(base.0, BYTES, 0, 0)).unwrap();
     assert_eq!(client.call(&map(base.0, BYTES, 0, 0)), Err(invalid), "mapped already");
 
-    // Without access it is nobody's to fill.
+    // Without access no client can fill it.
     let fill = [base.0, 7, 16, LEGACY.0 as u64];
     client.post_row(cuMemsetD32Async, &fill);
     assert_eq!(client.error(), Err(invalid));
@@ -370,7 +370,7 @@ fn a_client_opens_what_another_one_exports_and_nothing_else() {
     other.post_row(cuda_api::number::cuMemcpyDtoDAsync_v2, &copy);
     assert_eq!(other.read(0, 64), [7, 0, 0, 0].repeat(16));
 
-    // Its owner gives it up: who has it keeps it, nobody else gets it.
+    // Its owner gives it up: a client that has opened it keeps it, no other client gets it.
     owner.call(&ChunkRelease { address }).unwrap();
     let again = CUdeviceptr(base.0 + BYTES);
     let late = OpenMemory { address: again, bytes: BYTES, low: token.low, high: token.high };
@@ -708,7 +708,7 @@ fn a_word_is_the_clients_own_and_bodies_touch_nothing_else() {
         let result = refused(&mut client, rule, word, touched);
         assert!(result.is_err(), "{rule} {word:#x} {touched:#x}");
     }
-    // Whoever walks through a graph goes only so deep.
+    // The code that walks through a graph goes only so deep.
     client.post(&GraphBegin { graph: graph(0) });
     for depth in 0..200 {
         choose(&mut client, depth, IF, own, depth + 1);

@@ -58,7 +58,7 @@ fn a_client_that_dies_leaves_nothing_whatever_it_was_doing() {
         client.launch("note", stream(1), &9004u32.to_le_bytes());
     }
     drop(client);
-    // With a host function that nobody will run.
+    // With a host function that no client will run.
     let mut client = busy(&mut server, 9005);
     client.post(&HostFunc { stream: LEGACY, slot: 3, ticket: 4 });
     client.settle();
@@ -165,7 +165,7 @@ fn a_terminated_client_is_told_and_stays_listed_until_it_goes() {
     let terminated = CudaError::MPS_CLIENT_TERMINATED;
     assert_eq!(client.region.sticky_error(), Err(terminated));
     assert!(has_memory(&server, &client, 0));
-    // Once more, and somebody who is not there.
+    // Once more, and a client that is not there.
     server.ask(2, Question::Terminate(client.welcome.client_id));
     assert_eq!(server.receive(), done(2, 0));
     server.ask(3, Question::Terminate(7));
@@ -237,7 +237,7 @@ fn a_fault_of_a_tenant_is_its_own() {
     client.launch("fault", stream(2), &[]);
     client.launch("fault", LEGACY, &[]);
     provider::open_gate(9500);
-    // Nobody asks: the session looks at its work by itself.
+    // No request comes: the session looks at its work by itself.
     wait_until("the fault", || client.region.sticky_error().is_err());
     let illegal = CudaError::ILLEGAL_ADDRESS;
     assert_eq!(client.region.sticky_error(), Err(illegal));
@@ -358,7 +358,7 @@ fn a_client_with_a_bad_region_is_refused() {
     // A hole where the tail of a ring must be.
     let (region, file) = Region::create().unwrap();
     let word = region.base().cast::<u64>();
-    // SAFETY: offset 128 is inside the region, whose memory nobody else uses yet.
+    // SAFETY: offset 128 is inside the region, whose memory no other process uses yet.
     unsafe { word.add(128 / 8).write_volatile(3) };
     let (_, socket) = server.hand_over(file);
     assert!(matches!(socket.receive().unwrap().0, Message::Refused(_)));

@@ -1,4 +1,4 @@
-//! What a session does with requests that are as they should be.
+//! Sessions: what they do with requests that are as they should be.
 
 mod support;
 
@@ -42,7 +42,7 @@ fn memory_is_made_cleared_used_and_given_back() {
     let mut server = Server::start(true);
     let mut client = server.connect();
     let file = client.chunk(0, 2 * MIB).unwrap();
-    assert!(client.read(4096, 16).iter().all(|b| *b == 0), "somebody else's bytes");
+    assert!(client.read(4096, 16).iter().all(|b| *b == 0), "another client's bytes");
     client.write(100, b"hello device");
     assert_eq!(client.read(100, 12), b"hello device");
     // The fd is the memory.
@@ -164,7 +164,7 @@ fn fences_are_kept_back_while_sessions_share_queues() {
     clients[0].launch("note", LEGACY, &u32_bytes(7000));
     clients[0].settle();
     assert_eq!(provider::words_to_write(), before + 1);
-    // So does its stream's end, after which nobody would look at it.
+    // So does its stream's end, after which the session would not look at it.
     let client = &mut clients[1];
     client.post(&CreateStream { stream: stream(1), flags: 0, priority: 0 });
     client.launch("hold", stream(1), &u32_bytes(7900));

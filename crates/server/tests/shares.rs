@@ -23,7 +23,7 @@ const WHERE: &str = ".version 8.0\n.target sm_80\n.address_size 64\n\
     .reg .b64 %p, %o; .reg .b32 %s;\n\
     ld.param.u64 %p, [p]; mov.u32 %s, %smid; mul.wide.u32 %o, %s, 4; add.u64 %p, %p, %o;\n\
     mov.u32 %s, 1; st.global.u32 [%p], %s; ret; }\n";
-/// Blocks that fill all of the device, whatever it is.
+/// Blocks that fill all of the device, regardless of its size.
 const BLOCKS: u32 = 1024;
 
 /// A client with the kernel and memory.
@@ -227,8 +227,8 @@ fn make_chain(client: &mut Client, place: u32, replaces: CUgraphExec) {
     client.call(&GraphInstantiate { graph: graph(place), replaces }).expect("a graph");
 }
 
-/// A driver keeps the SMs that a graph's node was made with, whatever stream the graph is launched in,
-/// and does not look at a context beside a function.
+/// A driver keeps the SMs that a graph's node was made with, regardless of the stream that the
+/// graph is launched in, and does not look at a context beside a function.
 #[test]
 fn graphs_have_the_share_where_there_are_no_tenants() {
     let mut server = Server::start_on(Driver { extension: None, ..driver() });

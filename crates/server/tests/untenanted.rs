@@ -27,7 +27,7 @@ fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
     assert_eq!(other.region.sticky_error(), Ok(()), "it has done nothing wrong");
     assert_eq!(other.region.session_end(), Some(SessionEnd::Moved));
     assert_eq!(server.receive(), Message::Fault(illegal.to_string()));
-    assert_eq!(server.wait(), Exit::Fault, "it waits for nobody");
+    assert_eq!(server.wait(), Exit::Fault, "it waits for no client");
     let log = server.log();
     assert_eq!(log.matches("Server is handling a fatal GPU error.").count(), 1, "{log}");
     assert_eq!(

@@ -350,7 +350,7 @@ mod tests {
         let cache = CodeCache::default();
         drop((load(&cache, "a", 1), load(&cache, "b", 2)));
         cache.touch(&key("a"));
-        cache.touch(&key("nobody's"));
+        cache.touch(&key("not loaded"));
         assert_eq!(cache.take_unused(10), [module(2)]);
         cache.keep_unused(10);
         assert_eq!(cache.unused_bytes_max(), UNUSED_BYTES_MAX);

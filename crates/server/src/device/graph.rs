@@ -1,4 +1,4 @@
-//! Graphs of the provider.
+//! Graphs: objects of the provider, owned.
 
 use super::share::{gone, made};
 use super::{CheckedRange, Function, LaunchShape, Share, Stream};
@@ -14,8 +14,8 @@ use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
 
-/// Conditional nodes within conditional nodes: deeper is a program's mistake, and whoever walks
-/// through a graph calls itself that often.
+/// Conditional nodes within conditional nodes: deeper is a program's mistake, and the code that
+/// walks through a graph recurses that often.
 const DEPTH_MAX: u32 = 64;
 
 /// What a conditional node looks at.

@@ -204,7 +204,7 @@ impl Drop for DeviceMapping {
     fn drop(&mut self) {
         let share = &self.physical.share;
         let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
-        // SAFETY: mapped by `new`; nothing that was given the range runs any more, as whoever
+        // SAFETY: mapped by `new`; nothing that was given the range runs any more, as the code that
         // drops a mapping has made sure.
         let result = unsafe { share.device().table().cuMemUnmap(at, bytes) };
         gone(&share.counts.mappings, result);

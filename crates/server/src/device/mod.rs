@@ -90,7 +90,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Hardware queues that a server asks NVIDIA's driver for: as many as it gives. Streams with work
 /// share them, and what waits in a queue, for an event, a value, a host function or an earlier
-/// kernel of its stream, holds up whatever is behind it. With fewer queues one client's wait would
+/// kernel of its stream, holds up all work behind it. With fewer queues one client's wait would
 /// be other clients' wait, and two clients could wait for each other for ever.
 pub const HARDWARE_QUEUES: usize = 32;
 
@@ -155,7 +155,8 @@ impl Device {
             step("cuCtxSetCurrent", t.cuCtxSetCurrent(context))?;
         }
         // The functions may be there and the device be set up without tenants.
-        // SAFETY: takes a value; 0 is the tenant of everybody, to which this thread belongs anyway.
+        // SAFETY: takes a value; 0 is the tenant of threads without one of their own, to which this
+        // thread belongs anyway.
         driver.extension = driver.extension.filter(|e| unsafe { (e.tenant_bind)(0) }.is_ok());
         let (mut least, mut greatest) = (0, 0);
         // SAFETY: both locals are written.

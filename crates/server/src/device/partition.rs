@@ -1,8 +1,9 @@
 //! Partition of the device's SMs: which of them a client's kernels may have.
 //!
-//! The mechanism for shares, static partitions and whatever else gives a client some SMs: a number
-//! of SMs is turned into a range of the device's own ([`SmPlaces`]), and the provider keeps kernels
-//! there: one with tenants for all that the tenant launches, others by the streams' green contexts.
+//! The mechanism for shares, static partitions and all other ways to give a client some SMs: a
+//! number of SMs is turned into a range of the device's own ([`SmPlaces`]), and the provider keeps
+//! kernels there: one with tenants for all that the tenant launches, others by the streams' green
+//! contexts.
 
 use super::Device;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};

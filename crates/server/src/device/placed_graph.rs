@@ -1,9 +1,10 @@
 //! SMs of graphs: a graph's kernels are on the SMs of the stream that it is launched in.
 //!
 //! A driver does not look at that stream: a kernel node keeps the SMs of the context that it was made
-//! in, and a node that names a function has all SMs whatever context is named beside it. But a launch
-//! that a stream of a green context captures becomes a node on that context's SMs. So nodes are replaced
-//! by captured ones when a graph is launched on other SMs than before, and it is made ready anew.
+//! in, and a node that names a function has all SMs regardless of the context that is named beside
+//! it. But a launch that a stream of a green context captures becomes a node on that context's SMs.
+//! So nodes are replaced by captured ones when a graph is launched on other SMs than before, and it
+//! is made ready anew.
 
 use super::graph::{GraphBuilder, GraphExec, Kernel};
 use super::{Share, Stream};
@@ -181,7 +182,7 @@ fn captured(
     }
     let launched = stream.launch(&kernel.function, kernel.shape, &kernel.parameters);
     let node = launched.and_then(|()| last_captured(t, stream));
-    // The stream captures no more, whatever came of it.
+    // The stream captures no more, regardless of the launch's result.
     let mut whole = CUgraph::NULL;
     // SAFETY: the stream is alive, the local is written.
     let ended = unsafe { t.cuStreamEndCapture(stream.raw(), &mut whole) };

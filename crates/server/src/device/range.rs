@@ -1,4 +1,4 @@
-//! A range of addresses that somebody has checked.
+//! Checked range: addresses that belong to the session that uses them.
 
 /// A range of device or host addresses that belongs, whole, to the session that uses it.
 ///

@@ -128,7 +128,7 @@ impl Share {
         self.tenant
     }
 
-    /// True if a fault of this share is nobody else's.
+    /// True if a fault of this share harms no other share.
     pub fn is_tenant(&self) -> bool {
         self.tenant.is_some()
     }
@@ -364,8 +364,8 @@ impl Drop for Share {
         self.greens.clear(&self.device);
         self.device.sync().leave(&self.in_flight);
         if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
-            // SAFETY: takes a value; 0 is the tenant of everybody else. The thread ends, so the
-            // answer changes nothing.
+            // SAFETY: takes a value; 0 is the tenant of threads without one of their own. The
+            // thread ends, so the answer changes nothing.
             let _ = unsafe { (extension.tenant_bind)(0) };
         }
     }

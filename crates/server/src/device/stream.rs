@@ -1,4 +1,4 @@
-//! Streams and events of the provider.
+//! Streams and events: objects of the provider, owned.
 
 use super::share::{gone, made};
 use super::{CheckedRange, ContextCall, Device, Function, LaunchShape, Share};
@@ -254,7 +254,7 @@ pub struct RawEvent {
 }
 
 impl RawEvent {
-    /// Destroys it now, of which there is nobody else. The provider's answer.
+    /// Destroys the event, which has no other owner. Returns the provider's answer.
     fn destroy(&mut self) -> CUresult {
         let raw = std::mem::take(&mut self.raw);
         // SAFETY: the event is alive and this is its last use: the handle was taken.
@@ -265,7 +265,7 @@ impl RawEvent {
 impl Drop for RawEvent {
     fn drop(&mut self) {
         if !self.raw.is_null() {
-            // Nobody is left to hear of an error.
+            // No caller is left to be told of an error.
             let _ = self.destroy();
         }
     }

@@ -1,4 +1,4 @@
-//! The clients of a server, as its main thread sees them.
+//! Clients: those of a server, as its main thread sees them.
 //!
 //! A client is listed from when the daemon hands it over until its process is gone, whether its
 //! session still lives or not.
@@ -375,7 +375,7 @@ impl Clients {
             entry.asked = None;
             if let Some(tenant) = entry.link.tenant.get().copied() {
                 let device = self.common.device.clone();
-                // It waits until the work has ended, and nobody waits for it.
+                // It waits until the work has ended, and no thread waits for it.
                 let ender =
                     std::thread::Builder::new().name(format!("end {}", entry.link.identity.id));
                 let _ = ender.spawn(move || device.end_tenant(tenant));

@@ -308,7 +308,7 @@ impl Server {
     /// Sees what became of sessions: tells the daemon of clients that are gone and of
     /// terminations that are done, and passes a fault of the context on.
     fn settle(&mut self) {
-        // First: whoever hears of a fault may start anew at once.
+        // First: a client that hears of a fault may start anew at once.
         self.try_fault();
         self.ask_for_replacement();
         if self.ending == Ending::No

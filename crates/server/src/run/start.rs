@@ -82,7 +82,7 @@ pub(super) fn open(
     let version = env!("CARGO_PKG_VERSION");
     log.line(format!("CUDA MPS Server for Linux/Unix. Binary version: openmps {version}"));
     log.line(format!("CUDA version of the provider: {}", device.driver_version()));
-    // The software GPU has no driver in the kernel, whatever else this machine has.
+    // The software GPU has no driver in the kernel, even if this machine has a GPU.
     if !device.has_tenants()
         && let Some(version) = display_driver()
     {

@@ -38,8 +38,8 @@ impl Server {
         if let Some(address) = report.address {
             let owner =
                 self.clients.links().find(|link| window_holds(link.identity.window, address));
-            let whose =
-                owner.map_or("nobody's".to_owned(), |link| format!("of client {}", link.name()));
+            let whose = owner
+                .map_or("of no client".to_owned(), |link| format!("of client {}", link.name()));
             self.clients.log(format!("The fault's address is {address:#x}, {whose}"));
         }
     }

@@ -134,7 +134,8 @@ impl Session {
 
     /// Loads a module. Logs come back with an error too.
     pub(super) fn load_module(&mut self, record: &Record) {
-        // Whoever loads the same code waits for one of them, who may wait until no session submits anything.
+        // Sessions that load the same code wait for one of them, which may wait until no session
+        // submits anything.
         self.share.in_flight().end_submitting();
         let file = self.receive_file(LoadModule::OPCODE);
         let request = record.decode::<LoadModule>().map_err(|_| CudaError::INVALID_VALUE);

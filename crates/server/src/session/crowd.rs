@@ -1,10 +1,10 @@
-//! How many sessions are at work, and whether that is too many for the cores or the device's queues.
+//! Crowd: how many sessions are at work, and whether they are too many for the cores or the queues.
 //!
 //! A program at work keeps two threads busy: its own and its session's. While there are cores for
-//! all of them, waiters spin; beyond that, who spins takes a core from somebody who would work. The
-//! clients are told in their regions. Hundreds of them also look less often, each whether the other
-//! still lives and what became of its work: else they would do nothing but look. What many sessions
-//! mean for the device's queues is said in [`fences`](super::fences).
+//! all of them, waiters spin; beyond that, a thread that spins takes a core from one that would
+//! work. The clients are told in their regions. Hundreds of them also look less often, each whether
+//! the other still lives and what became of its work: else they would do nothing but look. What
+//! many sessions mean for the device's queues is said in [`fences`](super::fences).
 
 use channel::region::Waiting;
 use channel::wait::{LIVENESS_PERIOD, LIVENESS_PERIOD_MAX, SPIN_CORES_MIN};
@@ -39,7 +39,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// Nobody works yet, on this machine and a device with that many queues.
+    /// No session is at work yet, on this machine and a device with that many queues.
     pub fn of_machine(queues: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
         Self { at_work: AtomicUsize::new(0), cores, queues }

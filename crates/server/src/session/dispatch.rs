@@ -1,4 +1,4 @@
-//! From an opcode to what is done about it, and from what came of it to the client.
+//! Dispatch: an opcode selects the function that serves it, whose result goes to the client.
 
 use super::{Session, generic};
 use channel::payload::Payload;
@@ -139,7 +139,7 @@ impl Session {
         self.posted(result);
     }
 
-    /// Has the client learn what came of a request without a reply.
+    /// Tells the client the result of a request without a reply.
     pub(super) fn posted(&mut self, result: CUresult) {
         if let Err(error) = result {
             let error = self.note(error);

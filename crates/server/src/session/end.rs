@@ -150,7 +150,7 @@ impl Session {
             debug_assert!(!clean, "a session left behind: {left}");
         }
         if left.reservations > 0 {
-            // Its addresses are still taken at the provider: nobody else can have the window.
+            // Its addresses are still taken at the provider: no other client can have the window.
             std::mem::forget(lease);
         }
     }

@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// Records the client's work if somebody asks for it.
+    /// Records the client's work if a reader of the trace asks for it.
     pub(super) fn follow_trace(&mut self) {
         let identity = &self.link.identity;
         if self.meter.follow(&self.common.trace, &mut self.streams, identity.id) {
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Wakes whoever waits for work that will not be done any more.
+    /// Wakes the threads that wait for work that will not be done any more.
     pub(super) fn wake_waiters(&self) {
         for slot in self.streams.busy_indices() {
             if let Some(word) = self.region.completion_word(slot) {
@@ -198,7 +198,8 @@ impl Session {
         let mut pause = PAUSE_MIN;
         loop {
             self.check_end()?;
-            // Somebody may wait for a fence that is kept back, and this for what they do then.
+            // A thread may wait for a fence that is kept back, and this session for what that
+            // thread does then.
             self.look();
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE_MAX);

@@ -19,7 +19,7 @@ use channel::wait::SpinPolicy;
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::time::{Duration, Instant};
 
-/// As [`REQUESTS_PER_LOOK`], while fences are kept back for which somebody may wait.
+/// As [`REQUESTS_PER_LOOK`], while fences are kept back for which a thread may wait.
 const REQUESTS_PER_LOOK_AT_FENCES: u32 = 16;
 
 /// Most kernels since the last fence of a stream behind which one is kept back.
@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// Ends a client's wait for a fence of a stream that could not be made or is gone: nothing of
-    /// it is outstanding, and nobody else would ever write the word.
+    /// it is outstanding, and no device would ever write the word.
     fn pass_without_stream(&self, stream: CUstream, value: u32) {
         if !matches!(self.streams.presence(stream.0 as u64), Presence::Gone) {
             return;

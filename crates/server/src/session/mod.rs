@@ -103,7 +103,8 @@ const OPEN_LATENCY_PERIOD: Duration = Duration::from_micros(20);
 const OPEN_PERIOD: Duration = Duration::from_micros(200);
 /// How often a session without work looks whether what its client has given up can end.
 const RETIRED_PERIOD: Duration = Duration::from_millis(50);
-/// How long a session sleeps that has nothing to look after. Whoever has something for it rings.
+/// How long a session sleeps that has nothing to look after. A thread that has something for it
+/// rings.
 const IDLE_PERIOD: Duration = Duration::from_secs(10);
 /// After so many requests in a row a session looks at its work as if it were idle.
 const REQUESTS_PER_LOOK: u32 = 1024;
@@ -136,7 +137,7 @@ struct Session {
     common: Arc<Common>,
     /// The error after which nothing is done any more.
     sticky: Option<CudaError>,
-    /// True if kernels were launched that may have printed what nobody has taken in yet.
+    /// True if kernels were launched that may have printed text that is not fetched yet.
     printing: bool,
     place: Place,
     /// Results of a generic call: kept to use its room again.

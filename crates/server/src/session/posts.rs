@@ -17,7 +17,7 @@ use std::time::Instant;
 /// to the provider: they are all in one process.
 const EVENT_FLAGS: u32 = event_flags::BLOCKING_SYNC | event_flags::DISABLE_TIMING;
 
-/// How a launch's request wants it. CUDA_ERROR_INVALID_VALUE for flags that nobody knows.
+/// How a launch's request wants it. CUDA_ERROR_INVALID_VALUE for unknown flags.
 pub(super) fn launch_shape(
     grid: [u32; 3],
     block: [u32; 3],
@@ -242,7 +242,7 @@ impl Session {
         self.streams.create(stream.0 as u64, flags, priority, sms, default.0 as u64)
     }
 
-    /// Room comes back from streams that were destroyed only when somebody looks.
+    /// Room comes back from streams that were destroyed only when the session looks.
     fn make_room_for_stream(&mut self) {
         if !self.streams.has_room() {
             self.look();

@@ -1,4 +1,4 @@
-//! What the client's kernels print, on its way to the client.
+//! Printing: what the client's kernels print, on its way to the client.
 //!
 //! A provider with tenants keeps it for each of them. One without has one buffer for all kernels,
 //! and [`Printed`](crate::printed::Printed) finds out whose what is.
@@ -43,7 +43,8 @@ impl Session {
         Ok(())
     }
 
-    /// The client is gone: nobody fetches what is left, which must not become another one's.
+    /// The client is gone and does not fetch the text that is left, which must not reach another
+    /// client.
     pub(super) fn end_printing(&mut self) {
         if self.printing {
             // After a fault nothing can be flushed any more.

@@ -95,7 +95,7 @@ pub fn spawn(
     let name = format!("client {}", link.identity.pid);
     Builder::new().name(name).spawn(move || {
         channel::wait::sleep_precisely();
-        // A panic is a bug of ours. It costs this client its session and nobody else anything.
+        // A panic is a bug of ours. It costs this client its session and other clients nothing.
         let outcome =
             catch_unwind(AssertUnwindSafe(|| serve(common.clone(), link.clone(), socket, region)));
         if let Err(panic) = outcome {
@@ -131,7 +131,7 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
             // The connection is closed without a word: the client comes again.
             return;
         }
-        // If the client is gone, nobody needs to know.
+        // A client that is gone need not know.
         let _ = socket.send(&Message::Refused(refused), &[]);
     };
     let window = link.identity.window;
@@ -149,7 +149,7 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
             return refuse(&error, &told);
         }
     };
-    // Whatever happens, a client that waits learns that nobody will answer.
+    // In every case a client that waits learns that no answer will come.
     let _ended = SayEnded(region.clone());
     match Session::open(&common, &link, socket, region) {
         Ok(mut session) => {
@@ -177,8 +177,8 @@ fn open_region(socket: &SeqPacket, file: OwnedFd) -> Result<Region, StartError> 
     Ok(Region::open(file)?)
 }
 
-/// Has the log say when a client may have no more memory: unlike a device that is full, that is
-/// somebody's wish.
+/// Has the log say when a client may have no more memory: unlike a device that is full, that is an
+/// operator's setting.
 fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
     let (log, name) = (common.log.clone(), link.name());
     link.limits.memory.tell_refusals(move |refusal| {

@@ -1,4 +1,4 @@
-//! A client's streams.
+//! Streams: those of a client.
 //!
 //! The place of a stream's handle is its slot: the index of its completion word. Slot 0 is the
 //! legacy default stream, which is there from the start; all others are the client's to make.
@@ -32,7 +32,7 @@ const LEGACY: Handle = Handle { kind: HandleKind::Stream, index: 0, generation: 
 pub enum Work {
     /// Something that other streams may have to wait for.
     Ordered,
-    /// A mark behind what is there already: it waits, and nobody has to wait for it.
+    /// A mark behind what is there already: it waits, and no stream has to wait for it.
     Mark,
 }
 
@@ -324,7 +324,7 @@ impl Streams {
         let mut slot = self.table.take(word)?;
         self.counters.stream_gone(word);
         if slot.busy {
-            // Nobody looks at a fence of a stream that no client has.
+            // No thread looks at a fence of a stream that no client has.
             let given = slot.give_fence();
             self.busy.retain(|w| *w != word);
             self.leaving.push(slot);
@@ -539,7 +539,7 @@ impl Streams {
         self.leaving.iter_mut().for_each(each);
     }
 
-    /// Indices of the slots that may have work, whose completion words somebody may wait for.
+    /// Indices of the slots that may have work, whose completion words a thread may wait for.
     pub fn busy_indices(&self) -> impl Iterator<Item = u32> {
         let leaving = self.leaving.iter().map(|slot| slot.word);
         let words = self.busy.iter().copied().chain(leaving);

@@ -99,8 +99,8 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Warm {
-    /// Loads what is on the list, and keeps it from now on. Whatever goes wrong is said in the log,
-    /// and there is none then. The context is current on this thread.
+    /// Loads what is on the list, and keeps it from now on. The log says what goes wrong, and there
+    /// is no list then. The context is current on this thread.
     pub fn start(device: &Device, options: &Options, log: &Log) -> Self {
         let budget = options.budget_bytes.unwrap_or(BUDGET_BYTES);
         let directory = options.directory.as_ref().filter(|_| budget > 0 && !device.has_tenants());

@@ -1,9 +1,9 @@
 //! Warm list on disk: a directory with two files an image, its bytes and how it was used.
 //!
 //! A file is complete or not there: it is written under another name first. An image is found by a
-//! hash of itself ([`CodeKey`]), and the file beside it carries one, so that whatever happened to
-//! them, what is loaded is what a program loaded once. The directory is this user's alone, because its
-//! content goes to the driver.
+//! hash of itself ([`CodeKey`]), and the file beside it carries one, so that only what a program
+//! loaded once is loaded, regardless of what happened to the files. The directory is this user's
+//! alone, because its content goes to the driver.
 
 use crate::device::{CodeKey, JitOption};
 use ptx::module_state::{Variable, Variables};

@@ -290,7 +290,7 @@ impl World {
 
     fn enqueue(&mut self, stream: usize, op: Op) -> CUresult {
         if stream == 0 {
-            // The default stream is there while somebody uses it.
+            // The default stream is there while it has work.
             self.streams.entry(0).or_insert(Queue { tenant: 0, ops: VecDeque::new() });
         }
         self.alive(stream)?;
@@ -460,7 +460,7 @@ provide! {
         }
         let fd = libc::memfd_create(c"chunk".as_ptr(), libc::MFD_CLOEXEC);
         libc::ftruncate(fd, bytes as i64);
-        // Memory that somebody else has left: the server has to clear it.
+        // Memory that another process has left: the server has to clear it.
         libc::pwrite(fd, b"secret".as_ptr().cast(), 6, 4096);
         *memory = world.number() as u64;
         world.used_bytes += bytes as u64;

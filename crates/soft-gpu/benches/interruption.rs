@@ -1,6 +1,6 @@
 //! `cargo bench -p soft-gpu --bench interruption`: how soon kernels give way.
 //!
-//! What goes on for ever is ended with its tenant, as a server does with a client that is gone or
+//! An endless kernel is ended with its tenant, as a server does with a client that is gone or
 //! is told to go; and an empty kernel of high priority is launched while one of low priority has
 //! all SMs. For each tier, in a process of its own, since a device has one.
 //!
@@ -42,7 +42,7 @@ const DATA_BYTES: usize = 16 << 10;
 const LARGE_BYTES: usize = 512 << 20;
 /// How long what is to be interrupted runs before.
 const BEFORE: Duration = Duration::from_millis(3);
-/// Blocks of a grid that nobody waits for the end of.
+/// Blocks of a grid whose end no thread waits for.
 const BLOCKS: u32 = 1 << 30;
 const LOWEST: i32 = 0;
 const HIGHEST: i32 = -5;

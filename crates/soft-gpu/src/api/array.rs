@@ -1,7 +1,7 @@
 //! CUDA arrays: memory whose elements have a format, for textures and surfaces to read.
 //!
 //! What a GPU lays out as it likes is here rows and slices of plain memory, which a texture unit
-//! can read by the descriptor. An array's address is nobody's to know but ours.
+//! can read by the descriptor. No program knows an array's address.
 
 use std::sync::Arc;
 

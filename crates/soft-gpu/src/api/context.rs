@@ -1,4 +1,4 @@
-//! Contexts.
+//! Contexts: names for what was made in them.
 //!
 //! A context here is a name for what was made in it: streams, allocations and modules carry its
 //! number and go with it. All contexts of a process share its errors.
@@ -211,7 +211,7 @@ impl Driver {
     }
 
     /// Waits for the work of a context that is about to be destroyed, as an H200's driver does,
-    /// however long it takes. How it ended is of interest to nobody.
+    /// however long it takes. The result is not used.
     fn finish_context(&self, context: &Context) {
         let _ = self.synchronize_context(context);
     }

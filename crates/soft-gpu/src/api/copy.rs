@@ -15,7 +15,7 @@ use crate::device::transfer::{Copy, Side, Transfer};
 use crate::error::{Error, Result};
 use graph::{CopyEnd, CopyNode, NodeKind};
 
-/// Copies of one batch: more than anybody lists, and nothing here depends on it.
+/// Copies of one batch: more than any program lists, and nothing here depends on it.
 const BATCH_MAX: usize = 1 << 20;
 /// Pageable sources up to this size are copied aside so that the call need not wait.
 const STAGED_BYTES_MAX: u64 = 64 << 10;
@@ -27,7 +27,7 @@ pub(super) enum Place {
     Host,
     /// Device memory.
     Device,
-    /// Whatever the address belongs to.
+    /// Host or device memory, as the address says.
     Unified,
 }
 

@@ -1,4 +1,4 @@
-//! Events.
+//! Events: made, recorded, waited for, timed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -121,7 +121,7 @@ exports! {
         let event = driver.events.get(event.0)?;
         event.tenant.alive()?;
         if let Some(words) = event.shared {
-            // Who asks does not wait, so nobody does the work by waiting.
+            // A thread that asks does not wait, so no thread does the work by waiting.
             driver.device.announce();
             return if words.is_over() { Ok(()) } else { Err(Error::NOT_READY) };
         }

@@ -77,7 +77,7 @@ impl Driver {
         }
     }
 
-    /// Somebody is about to wait for a stream, which a capture forbids.
+    /// A thread is about to wait for a stream, which a capture forbids.
     pub(crate) fn check_not_capturing(&self, stream: Key<Stream>) -> Result {
         match self.graphs.capturing() {
             true => self.graphs.synchronizing(self.stream_key(stream)?),
@@ -170,7 +170,7 @@ impl Backend for SoftGraphs {
 
     fn free(self, address: u64, number: u64) {
         if self.0.device.memory.pointer(address).is_some_and(|found| found.id == number) {
-            // Nobody can be told of an error of the work that was waited for.
+            // No caller is left to be told of an error of the work that was waited for.
             let _ = self.0.free_after_work(CUdeviceptr(address));
         }
     }

@@ -1,4 +1,4 @@
-//! A graph made ready to be launched on the software GPU.
+//! Executable graph: made ready to be launched on the software GPU.
 //!
 //! A launch puts the steps into streams: the first lane's into the stream that was named, the
 //! others' into streams of the graph's own, which begin and end with it. Where a step waits for
@@ -124,7 +124,7 @@ impl GraphExec {
         self.home = Some(group);
         let (priority, _, tenant) = device.stream_properties(stream)?;
         while self.streams.len() + 1 < self.lanes {
-            // Whatever the legacy stream has to wait for, it finds in the stream of the launch.
+            // All that the legacy stream has to wait for is in the stream of the launch.
             let spec = StreamSpec { non_blocking: true, priority, ..Default::default() };
             self.streams.push(device.create_stream(group, &tenant, spec)?);
         }

@@ -1,4 +1,4 @@
-//! Images that programs load, and what is said about them. Which of the texts in an image is taken
+//! Images: those that programs load, and their logs. Which of the texts in an image is taken
 //! is the business of `image_choice`.
 
 use std::ffi::{c_char, c_uint, c_void};
@@ -74,7 +74,7 @@ impl LogBuffer {
     }
 }
 
-/// Kernels have no fewer registers than this, whatever is asked for.
+/// Kernels have no fewer registers than this, even if fewer are asked for.
 const REGISTERS_MIN: u32 = 16;
 /// A number that no option of any version has reached.
 const OPTION_END: u32 = 64;
@@ -141,7 +141,7 @@ impl JitOptions {
         self.registers_max.unwrap_or(REGISTERS_PER_THREAD_MAX).clamp(REGISTERS_MIN, fitting)
     }
 
-    /// Says what came of a load: for each kernel what it needs, if that is wanted.
+    /// Logs the result of a load: for each kernel what it needs, if that is wanted.
     fn tell(&self, loaded: &Loaded, took: Duration) {
         let mut text = String::new();
         if self.verbose {
@@ -203,7 +203,7 @@ impl ModuleMemory for VariableMemory<'_> {
             .map_err(|_| OutOfMemory)?;
         self.allocated.push(address);
         // A heap's memory may have been used before.
-        // SAFETY: just allocated, `bytes` long, and known to nobody else.
+        // SAFETY: just allocated, `bytes` long, and known to no other code.
         unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
         Ok(address)
     }
@@ -211,14 +211,14 @@ impl ModuleMemory for VariableMemory<'_> {
     fn allocate_managed(&mut self, bytes: u64) -> std::result::Result<u64, OutOfMemory> {
         match self.tenant.managed_place(bytes) {
             Some(0) => Err(OutOfMemory),
-            // It is of whoever said it.
+            // The memory belongs to the tenant's owner, which gave the address.
             Some(address) => Ok(address),
             None => {
                 let kind = AllocationKind::Managed;
                 let address = self.device.allocate(self.tenant, self.context, bytes, 1, kind);
                 let address = address.map_err(|_| OutOfMemory)?;
                 self.allocated.push(address);
-                // SAFETY: just allocated, `bytes` long, and known to nobody else.
+                // SAFETY: just allocated, `bytes` long, and known to no other code.
                 unsafe { (address as *mut u8).write_bytes(0, bytes as usize) };
                 Ok(address)
             }

@@ -1,4 +1,4 @@
-//! Sharing between processes that each have a software GPU of their own (the manual's cuIpc...).
+//! Sharing between processes: each has a software GPU of its own (the manual's cuIpc...).
 //!
 //! A handle is 64 bytes that a program carries to another process as it likes. Ours say which
 //! process has the memory, and which file of it. Several allocations of one chunk are opened
@@ -25,7 +25,7 @@ const LAZY_ENABLE_PEER_ACCESS: u32 = 1;
 /// Allocations of other processes that are open at a time: each may need a mapping.
 const OPENED_MAX: usize = 32_768;
 
-/// What a handle says: a piece of a shared chunk. The tag is whatever the kind of handle needs.
+/// What a handle says: a piece of a shared chunk. The tag is what the kind of handle needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shared {
     chunk: ChunkFile,
@@ -83,8 +83,8 @@ pub(crate) struct OpenedTables {
     chunks: BTreeMap<ChunkFile, Weak<OpenedChunk>>,
     /// By address here.
     allocations: BTreeMap<u64, Opened>,
-    /// Chunks with events. They stay: work that looks at an event may be there when nobody has a
-    /// handle of it any more.
+    /// Chunks with events. They stay: work that looks at an event may be there when the program has
+    /// no handle of it any more.
     events: Vec<Arc<OpenedChunk>>,
 }
 

@@ -1,4 +1,4 @@
-//! Launches.
+//! Launches: of kernels, checked and put into streams.
 
 use std::sync::Arc;
 
@@ -135,7 +135,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// On those SMs, whatever stream it is put into.
+    /// On those SMs, regardless of the stream that it is put into.
     ///
     /// # Errors
     /// As of [`Prepared::submit`] in a stream on them.
@@ -275,7 +275,7 @@ impl Driver {
     fn new_workspace(&self, tenant: &Arc<Tenant>) -> Result<u64> {
         let kind = AllocationKind::Module { writable: true };
         let address = self.device.allocate(tenant, 0, WORKSPACE_BYTES, 1, kind)?;
-        // SAFETY: just allocated, so it is mapped, writable and nobody else's.
+        // SAFETY: just allocated, so it is mapped, writable and has no other user.
         unsafe { (address as *mut u8).write_bytes(0, WORKSPACE_BYTES as usize) };
         Ok(address)
     }
@@ -284,7 +284,7 @@ impl Driver {
     fn free_workspace_in(&self, stream: Key<Stream>, workspace: u64, launched: bool) {
         let device = self.device.clone();
         let free = move || {
-            // It was allocated for one launch, and nobody else knows its address.
+            // It was allocated for one launch, and no other code knows its address.
             let _ = device.free(workspace, |_| true);
         };
         match launched {

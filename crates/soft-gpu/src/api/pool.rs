@@ -1,7 +1,7 @@
 //! Stream-ordered allocation: cuMemAllocAsync and its pools.
 //!
 //! Memory is handed out when it is asked for and given back when the stream comes to the free; in
-//! between it is nobody else's, which is all that the order promises.
+//! between it has no other user, which is all that the order promises.
 
 use std::sync::{Arc, PoisonError};
 

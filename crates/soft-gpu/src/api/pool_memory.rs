@@ -2,7 +2,7 @@
 //!
 //! A block that was freed is kept for the next allocation of its size while the pool has reserved
 //! no more than its release threshold, and goes back to the device otherwise. A block that is kept
-//! is nobody's: pointers to it lead nowhere.
+//! has no owner: an access through a pointer to it faults.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

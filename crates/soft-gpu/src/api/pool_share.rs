@@ -1,8 +1,8 @@
-//! Pools and their blocks in other processes.
+//! Shared pools: pools and their blocks in other processes.
 //!
-//! What a program hands over for a pool is a file with nothing but the pool's number, which nobody
-//! can guess; what it hands over for a block says where the block's memory is, and that number.
-//! The memory itself is opened as cuIpcOpenMemHandle does.
+//! What a program hands over for a pool is a file with nothing but the pool's number, which no
+//! process can guess; what it hands over for a block says where the block's memory is, and that
+//! number. The memory itself is opened as cuIpcOpenMemHandle does.
 
 use std::os::fd::IntoRawFd;
 

@@ -1,8 +1,8 @@
-//! What processes that share an event have in common: two words in shared device memory.
+//! Shared words: two words in device memory that processes share with an event.
 //!
 //! The first counts records, the second is the number of the last record whose stream came there.
 //! An event is over when the two are equal, so that a record that was overtaken by a later one
-//! changes nothing. Words are never used for another event: somebody may still look at them.
+//! changes nothing. Words are never used for another event: another process may still look at them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,8 +17,8 @@ use crate::device::stream::{Op, Stream};
 use crate::device::values::{Condition, ValueWait};
 use crate::error::{Error, Result};
 
-/// A waiting thread looks at the words at least so often: nobody wakes it if the process that
-/// would is gone.
+/// A waiting thread looks at the words at least so often: no process wakes it if the one that would
+/// is gone.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// The words of an event, which stay mapped as long as this process runs.

@@ -1,5 +1,5 @@
-//! Texture objects, on arrays and on memory, and surface objects. An object is a table in device
-//! memory, and its handle the address (see `simt::runtime::texture`).
+//! Textures: texture objects, on arrays and on memory, and surface objects. An object is a table in
+//! device memory, and its handle the address (see `simt::runtime::texture`).
 
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
@@ -258,7 +258,7 @@ impl Driver {
         let at = self.device.allocate(&tenant, context.number(), bytes, align, OBJECT)?;
         let mapped = tenant.space.access();
         // SAFETY: just allocated, as long as an object, mapped while `mapped` lives, and known to
-        // nobody else.
+        // no other code.
         unsafe { (at as *mut u8).copy_from(object.to_bytes().as_ptr(), Descriptor::BYTES) };
         drop(mapped);
         self.lock_images().insert(at, described(context.number(), tenant.id));

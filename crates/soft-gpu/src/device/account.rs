@@ -1,7 +1,8 @@
-//! What was done for each tenant.
+//! Accounts: what was done for each tenant.
 //!
-//! Plain numbers: they change under the core's lock, which whoever starts, runs or ends blocks holds
-//! anyway. The device's own are in [`super::activity`], those of each kernel in [`super::profile`].
+//! Plain numbers: they change under the core's lock, which a thread that starts, runs or ends
+//! blocks holds anyway. The device's own are in [`super::activity`], those of each kernel in
+//! [`super::profile`].
 
 use super::activity::Resident;
 use super::grid::SmMask;
@@ -44,7 +45,7 @@ pub(super) struct Account {
     /// those of the tenant that has had the least. One that had no kernels begins level with those
     /// that had: what it did not use is not saved up.
     pub(super) share_ns: u64,
-    /// SMs on which its blocks may be placed, whatever their streams say.
+    /// SMs on which its blocks may be placed, regardless of what their streams say.
     pub(super) sms: SmMask,
     /// Added to the priority of its grids: above 0 they are less urgent.
     pub(super) priority: i32,

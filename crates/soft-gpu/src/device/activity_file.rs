@@ -1,7 +1,7 @@
-//! The file in which all processes on the software GPU count their activity, so that somebody
-//! outside can tell how busy the device is: `nvidia-smi`'s place is taken by a read of 40 bytes.
+//! Activity file: all processes on the software GPU count their activity in it, so that another
+//! process can tell how busy the device is: `nvidia-smi`'s place is taken by a read of 40 bytes.
 //!
-//! Only the process whose turn it is writes, and never through a mapping: a file that anybody may
+//! Only the process whose turn it is writes, and never through a mapping: a file that any user may
 //! truncate must not be able to end us.
 
 use std::fs::File;
@@ -43,7 +43,7 @@ impl ActivityFile {
             return;
         }
         let mut bytes = [0; size_of::<DeviceActivity>()];
-        // A new file is empty, and one that somebody spoiled counts from where it is.
+        // A new file is empty, and one that another process spoiled counts from where it is.
         let read = self.file.read_at(&mut bytes, 0).unwrap_or(0);
         let before = DeviceActivity::from_bytes(&bytes[..read]).unwrap_or_default();
         let sum = |before: u64, now: u64, counted: u64| before.wrapping_add(now - counted);
@@ -87,7 +87,7 @@ mod tests {
         let read = DeviceActivity::from_bytes(&bytes).unwrap();
         assert_eq!((read.kernel_ns, read.sm_active_ns, read.warp_ns), (160, 160, 520));
         assert_eq!((read.sms, read.warps_per_sm), (8, 48));
-        // Spoiled by somebody: counting goes on.
+        // Spoiled by another process: counting goes on.
         std::fs::write(dir.join(ACTIVITY_FILE_NAME), "x").unwrap();
         one.add(&totals(151, 501), 4);
         std::fs::remove_dir_all(&dir).unwrap();

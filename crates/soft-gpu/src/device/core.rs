@@ -1,4 +1,4 @@
-//! The state that scheduling decisions are made on, under one lock.
+//! Core: the state that scheduling decisions are made on, under one lock.
 //!
 //! Invariants: nothing is run, freed, woken or waited for while the lock is held; what must
 //! happen is noted in [`After`] and happens when the lock is let go. Lock order: memory tables,
@@ -46,7 +46,7 @@ pub(super) struct Core {
     pub(super) runnable: VecDeque<Key<Grid>>,
     /// What the tenant had had whose blocks were taken last, ns: [`Account::share_ns`].
     pub(super) level_ns: u64,
-    /// A block came back by itself: whoever is next in `runnable` gets its turn.
+    /// A block came back by itself: the next grid in `runnable` gets its turn.
     pub(super) anybodys_turn: bool,
     /// Streams whose head is a transfer that waits for a worker.
     pub(super) transfers: VecDeque<Key<Stream>>,

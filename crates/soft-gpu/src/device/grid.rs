@@ -410,8 +410,8 @@ impl Core {
     }
 
     /// Removes the first of the most urgent grids from those that can run, of those the ones of the
-    /// tenant that has had the least. After a block that waits for something it is anybody's turn:
-    /// it may be waiting for a less urgent one.
+    /// tenant that has had the least. After a block that waits for something the first grid
+    /// follows, however urgent: the block may be waiting for a less urgent one.
     fn next_runnable(&mut self) -> Option<Key<Grid>> {
         let at = if std::mem::take(&mut self.anybodys_turn) || self.runnable.len() < 2 {
             0
@@ -552,7 +552,7 @@ impl Core {
 
     /// Frees the blocks' places; the grid ends with its last block.
     fn blocks_left(&mut self, key: Key<Grid>, blocks: &mut VecDeque<Block>, now: u64) {
-        // With nobody in front, the grid's next blocks get the places of these: what is in use
+        // With no grid in front, the grid's next blocks get the places of these: what is in use
         // stays what it is.
         let heirs = self.pending.first() == Some(&key);
         let Some(grid) = self.grids.get_mut(key) else { return };

@@ -1,4 +1,4 @@
-//! Threads of the program that do work themselves, and workers that are left asleep for it.
+//! Help: threads of the program do work themselves, and workers are left asleep for it.
 //!
 //! Waking a worker costs the submitter a system call and an interrupt of another core, several
 //! times what a short kernel takes. So a worker is not woken for work that its submitter is
@@ -15,7 +15,7 @@ use super::slab::Key;
 use super::stream::Stream;
 use super::tenant::TenantId;
 
-/// After so many launches in a row that their submitter ran himself, the next one wakes nobody.
+/// After so many launches in a row that their submitter ran itself, the next one wakes no worker.
 const HELPED_MIN: u32 = 4;
 /// A thread that works for a tenant looks up after this long, ns, or when a block gives way.
 const WORK_NS: u64 = 200_000;
@@ -50,7 +50,7 @@ impl Core {
         }
     }
 
-    /// Wakes a worker for work that nobody was woken for.
+    /// Wakes a worker for work that no worker was woken for.
     pub(super) fn announce(&mut self) {
         if self.unannounced.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! Functions of the program in stream order, on a thread of their own: one a tenant, so that a
-//! function that blocks holds up nobody else.
+//! Host functions: functions of the program in stream order, on a thread of their own, one a
+//! tenant, so that a function that blocks holds up no other tenant.
 //!
 //! A function is *under way* from when its stream comes to it until its call has returned and its
 //! stream was told so ([`UnderWay`]). What a function was given is its program's to free only then:

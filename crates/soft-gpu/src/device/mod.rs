@@ -74,7 +74,7 @@ pub struct Device {
     tenant_ids: AtomicU64,
     grid_ids: AtomicU64,
     myself: Weak<Device>,
-    /// What has been written of allocated memory, if somebody looks for reads of the rest.
+    /// What has been written of allocated memory, if reads of the rest are looked for.
     pub(crate) written: Option<Arc<WrittenBytes>>,
 }
 
@@ -267,7 +267,7 @@ impl Device {
         }
     }
 
-    /// Starts the threads if they do not run yet; whatever needs them calls this first.
+    /// Starts the threads if they do not run yet; all code that needs them calls this first.
     pub fn start_threads(&self) {
         self.threads_started.get_or_init(|| {
             let turn = self.lock().turn.file.as_ref().and_then(|file| file.share().ok());

@@ -1,4 +1,4 @@
-//! How many blocks of a kernel fit on one SM.
+//! Occupancy: how many blocks of a kernel fit on one SM.
 //!
 //! The arithmetic of the CUDA toolkit's occupancy calculator, for any compute capability.
 //!
@@ -126,7 +126,7 @@ impl Capability {
         }
         let most = self.shared_per_block_optin + self.shared_reserved_per_block;
         let shared = match (blocks, self.shared_preferred(kernel)) {
-            // One block may have what it wants, whatever is preferred.
+            // One block may have what it wants, regardless of the preference.
             (1, _) => most,
             (_, 0) => self.shared_configuration(1).unwrap_or(0),
             (_, preferred) => preferred,

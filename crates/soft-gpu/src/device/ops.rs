@@ -127,8 +127,8 @@ impl Device {
         }
     }
 
-    /// Waits until nothing of a cancelled stream runs. A function of the program's that never
-    /// returns is nobody's to wait for.
+    /// Waits until nothing of a cancelled stream runs. It does not wait for a function of the
+    /// program's, which may never return.
     fn wait_cancelled(&self, key: Key<Stream>) {
         let in_host_call = {
             let core = self.lock();
@@ -250,7 +250,7 @@ impl Device {
         self.wait_stream(key, seq)
     }
 
-    /// Wakes a worker for work that nobody was woken for, as nobody will wait for it.
+    /// Wakes a worker for work that no worker was woken for, as no thread will wait for it.
     pub fn announce(&self) {
         self.lock().announce();
     }
@@ -258,7 +258,7 @@ impl Device {
     /// NOT_READY if something submitted to a stream is not complete.
     pub fn query_stream(&self, key: Key<Stream>) -> Result {
         let mut core = self.lock();
-        // Who asks does not wait, so nobody does the work by waiting.
+        // A thread that asks does not wait, so no thread does the work by waiting.
         core.announce();
         let stream = core.streams.get(key).ok_or(Error::INVALID_HANDLE)?;
         stream.tenant.alive()?;
@@ -282,7 +282,7 @@ impl Device {
             let streams = group.streams.iter();
             streams.filter_map(|k| core.streams.get(*k).map(|s| (*k, s.submitted))).collect()
         };
-        // All of them, whatever one of them says: when this returns nothing runs any more.
+        // All of them, even if one of them fails: when this returns nothing runs any more.
         let waits = streams.into_iter().map(|(stream, seq)| self.wait_stream(stream, seq));
         let mut waited: Result = Ok(());
         for one in waits {

@@ -1,7 +1,8 @@
-//! What each kernel did: counted always, written where OPENMPS_SOFT_PROFILE says.
+//! Profile: what each kernel did, counted always, written where OPENMPS_SOFT_PROFILE says.
 //!
 //! Counts are added once a launch, under the core's lock; a tenant's kernels of one name count
-//! together, whatever module they come from. What tenants did in all is theirs (`tenant`).
+//! together, regardless of the module that they come from. What tenants did in all is theirs
+//! (`tenant`).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

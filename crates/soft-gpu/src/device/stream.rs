@@ -69,7 +69,7 @@ pub(super) enum Head {
     Branch(Branch),
     /// The host thread has it.
     Host,
-    /// Whoever started it runs it once the lock is let go.
+    /// The thread that started it runs it once the lock is let go.
     Internal,
 }
 
@@ -355,7 +355,7 @@ impl Core {
         let chosen = std::mem::take(&mut stream.chosen);
         for op in chosen.into_iter().chain(std::mem::take(&mut stream.queue)) {
             match op {
-                // Whoever waits for the event shall not wait for ever.
+                // A thread that waits for the event shall not wait for ever.
                 Op::Record(point) => point.reach(now_ns()),
                 Op::Host(call) if call.always => {
                     self.after.call_host(stream.tenant.clone(), None, call);

@@ -27,7 +27,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub struct Tenant {
     /// Who it is.
     pub id: TenantId,
-    /// What it is called, if anybody said.
+    /// What it is called, if it was given a name.
     name: Mutex<String>,
     /// What was done for it, in [`super::core::Core::accounts`].
     pub(super) account: Key<Account>,
@@ -113,7 +113,7 @@ impl Tenant {
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
-    /// What it is called; its number if nobody said.
+    /// What it is called; its number if it was given no name.
     pub fn name(&self) -> String {
         let name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
         if name.is_empty() { self.id.0.to_string() } else { name.clone() }
@@ -124,12 +124,12 @@ impl Tenant {
         *self.managed.lock().unwrap_or_else(PoisonError::into_inner) = place;
     }
 
-    /// Asks for a place for managed variables; `None` if nobody is there to say one. Its address is
-    /// 0 if there is no room.
+    /// Asks for a place for managed variables; `None` if it has no function that gives places. Its
+    /// address is 0 if there is no room.
     pub fn managed_place(&self, bytes: u64) -> Option<u64> {
         let (place, data) = (*self.managed.lock().unwrap_or_else(PoisonError::into_inner))?;
-        // SAFETY: whoever gave the function and its data promises that they are good while the
-        // tenant loads modules.
+        // SAFETY: the caller that gave the function and its data promises that they are good while
+        // the tenant loads modules.
         Some(unsafe { place(data as *mut _, bytes) })
     }
 
@@ -181,8 +181,8 @@ impl Tenant {
 
 /// What one tenant's work may touch.
 ///
-/// Invariant: memory inside of a range stays mapped while anyone holds [`Space::access`]; whoever
-/// takes a range away holds the lock exclusively while he unmaps.
+/// Invariant: memory inside of a range stays mapped while a thread holds [`Space::access`]; a
+/// thread that takes a range away holds the lock exclusively while it unmaps.
 #[derive(Default)]
 pub struct Space {
     ranges: RwLock<RangeMap>,
@@ -206,7 +206,7 @@ impl Space {
         }
     }
 
-    /// Waits until nobody touches memory, then runs `unmap` alone.
+    /// Waits until no thread touches memory, then runs `unmap` alone.
     pub(super) fn exclusively<R>(&self, unmap: impl FnOnce() -> R) -> R {
         let _alone = self.access.write().unwrap_or_else(PoisonError::into_inner);
         unmap()

@@ -10,7 +10,7 @@ use super::{Device, limits};
 
 /// From one tick to the next while blocks run.
 const TICK: Duration = Duration::from_millis(1);
-/// The same while a stream waits for a word that anyone may write.
+/// The same while a stream waits for a word that any process may write.
 const TICK_POLLING: Duration = Duration::from_micros(100);
 /// Ticks without work before the ticker sleeps: waking it costs a launch a system call.
 const IDLE_TICKS_MAX: u32 = 50;

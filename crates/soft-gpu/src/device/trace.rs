@@ -1,7 +1,7 @@
 //! The trace: each kernel and copy of a tenant, and which SMs a kernel was on, while it is asked for.
 //!
-//! Records are made when the work ends, under the core's lock. What nobody takes in time is lost, and
-//! counted.
+//! Records are made when the work ends, under the core's lock. What is not taken in time is lost,
+//! and counted.
 
 use std::collections::{HashMap, VecDeque};
 

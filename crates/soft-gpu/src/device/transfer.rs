@@ -1,8 +1,8 @@
 //! Copies and fills: what the device's copy engines do, a bounded step at a time.
 //!
 //! Every device address is checked against the tenant's ranges at the moment the bytes move,
-//! whatever was checked when the operation was submitted. Host addresses are the program's own
-//! and are trusted as the program's own instructions are.
+//! regardless of what was checked when the operation was submitted. Host addresses are the
+//! program's own and are trusted as the program's own instructions are.
 
 use super::limits;
 use super::tenant::Space;
@@ -12,7 +12,7 @@ use simt::runtime::init_tracking::WrittenBytes;
 /// Bytes moved in one step, so that the end of a client, an unmapping or another stream waits a
 /// fraction of a millisecond.
 pub const STEP_BYTES: u64 = 2 << 20;
-/// Bytes moved before it is asked whether anybody wants the step to end: on a busy machine a whole
+/// Bytes moved before it is asked whether the step is to end: on a busy machine a whole
 /// step takes several turns at the processor.
 const PIECE_BYTES: u64 = 256 << 10;
 /// What a row of a copy or fill costs beyond its bytes, in bytes: short rows take time too.

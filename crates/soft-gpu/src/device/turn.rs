@@ -2,10 +2,10 @@
 //! contexts of different processes do on a GPU.
 //!
 //! Two bytes of one file are locked: the *turnstile*, which a process holds while it waits, and
-//! the *device*. Whoever wants the device takes the turnstile, then the device, and lets the
-//! turnstile go. At the end of a slice the holder looks whether somebody holds the turnstile: if
-//! so, it stops its blocks, lets the device go and queues up itself. The locks belong to an open
-//! file, so the kernel takes them back when a process dies, however it dies.
+//! the *device*. A process that wants the device takes the turnstile, then the device, and lets the
+//! turnstile go. At the end of a slice the holder looks whether another process holds the
+//! turnstile: if so, it stops its blocks, lets the device go and queues up itself. The locks belong
+//! to an open file, so the kernel takes them back when a process dies, however it dies.
 //!
 //! A process that has met no other lately keeps the device for a few milliseconds after its last
 //! kernel, so that it pays no system call a launch; one that has lets go at once.
@@ -104,8 +104,8 @@ impl Core {
 
     fn let_go(&mut self) {
         let Some(file) = &self.turn.file else { return };
-        // Before the release: whoever waits may run in our place the moment we let go, and only
-        // whose turn it is may count.
+        // Before the release: a process that waits may run in our place the moment we let go, and
+        // only the process whose turn it is may count.
         let now = now_ns();
         if let Some(counts) = &mut self.turn.counts {
             counts.add(&self.activity.totals(now), now);
@@ -205,7 +205,7 @@ impl TurnFile {
         self.file.as_raw_fd()
     }
 
-    /// Takes the device if nobody has it and nobody waits for it.
+    /// Takes the device if no process has it and none waits for it.
     fn try_take(&self) -> bool {
         // Both bytes in one call: all or nothing.
         self.lock(libc::F_OFD_SETLK, libc::F_WRLCK, TURNSTILE, 2).is_ok()

@@ -1,8 +1,8 @@
 //! Words that streams write and wait for: cuStreamWriteValue and cuStreamWaitValue.
 //!
-//! A written word also wakes who sleeps on it with a futex, in any process: on hardware a waiter
-//! can only poll, here it may sleep. A word that a stream waits for may be written by anyone, so
-//! it is looked at whenever a word was written here and at every tick.
+//! A written word also wakes the threads that sleep on it with a futex, in any process: on hardware
+//! a waiter can only poll, here it may sleep. A word that a stream waits for may be written by any
+//! process, so it is looked at whenever a word was written here and at every tick.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

@@ -1,8 +1,9 @@
-//! The threads that run blocks and move bytes, and threads that help while they wait.
+//! Workers: the threads that run blocks and move bytes, and threads that help while they wait.
 //!
 //! A worker takes what is next, runs it without the lock, and settles the outcome. A thread that
 //! waits for a stream does the same with that stream's own work: a short kernel then costs no
-//! thread switch. Blocks run in as many threads at once as there are slots, whoever runs them.
+//! thread switch. Blocks run in as many threads at once as there are slots, regardless of the
+//! threads that run them.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -54,7 +55,7 @@ enum Work {
     },
 }
 
-/// What came of an assignment.
+/// The result of an assignment.
 pub(super) enum Settled {
     /// Of the first block that did not finish, or of the last.
     Blocks(Outcome),
@@ -224,7 +225,7 @@ impl Core {
     }
 
     /// Settles what an assignment came to and frees its slot. Wakes no worker for what can start now:
-    /// whoever calls this takes of it himself, and wakes one for the rest.
+    /// the caller takes of it itself, and wakes a worker for the rest.
     pub(super) fn settle(&mut self, assignment: Assignment, settled: Settled) {
         self.wake_deferred = true;
         let Assignment { mut desk, tenant, work, since_ns } = assignment;

@@ -158,7 +158,7 @@ fn loops_nest_and_end_with_their_stream() {
     kernel(body, &[node], note, [log.0, 2]);
     run(instantiate(graph), stream);
     assert_eq!(noted(log), [1, 1, 1, 2, 1, 1, 1, 2]);
-    // A loop around nothing ends when somebody else sets its word, and holds up nobody.
+    // A loop around nothing ends when another stream sets its word, and holds up no other work.
     let graph = new_graph();
     let (word, inside) = (handle(graph, Some(1)), handle(graph, Some(0)));
     let (_, bodies) = conditional(graph, &[], (word, WHILE, 1));

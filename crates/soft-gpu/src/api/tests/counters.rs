@@ -1,4 +1,4 @@
-//! What is counted of kernels is what they did, whichever tier ran them.
+//! Counters: what is counted of kernels is what they did, regardless of the tier that ran them.
 
 use cuda_api::constants::launch_attribute;
 
@@ -11,7 +11,7 @@ const PTX: &str = "
 .target sm_90
 .address_size 64
 
-// Each thread reads 8 bytes and writes 4; nobody diverges.
+// Each thread reads 8 bytes and writes 4; no warp diverges.
 .visible .entry counted_straight(.param .u64 p)
 {
     .reg .b64 %p, %q, %v;

@@ -173,7 +173,7 @@ fn child_goes_without_peers() {
     let [first, second] = contexts()[..] else { panic!("two devices") };
     on(first);
     let memory = allocate(64);
-    // Pinned memory is everybody's.
+    // Pinned memory is reached by all devices.
     let mut pinned = null_mut();
     cu!(cuMemAllocHost_v2(&mut pinned, 64)).unwrap();
     write_from(second, CUdeviceptr(pinned as u64), 7).unwrap();

@@ -1,4 +1,4 @@
-//! Why an address cannot be used, in words.
+//! Explanation of a fault: why an address cannot be used, in words.
 //!
 //! Said after the fact, for a person: the tables may have changed since the access. Of other
 //! tenants nothing is told but that the memory is theirs.
@@ -14,7 +14,7 @@ const NEAR_BYTES: u64 = 64 << 10;
 /// Addresses below this are null pointers with an offset.
 const NULL_BYTES: u64 = 64 << 10;
 
-/// A range that was somebody's.
+/// A range that was allocated.
 pub(super) struct Freed {
     start: u64,
     end: u64,

@@ -46,7 +46,7 @@ pub enum AllocationKind {
         /// The handle.
         pool: usize,
     },
-    /// Kept by a pool: nobody's.
+    /// Kept by a pool: without an owner.
     Kept,
     /// A CUDA array's elements.
     Array,
@@ -214,7 +214,7 @@ impl Device {
         Ok(start)
     }
 
-    /// Notes that nobody has written an allocation, if accounts are kept.
+    /// Notes that an allocation is not written yet, if accounts are kept.
     fn account_fresh(&self, start: u64, bytes: u64, kind: AllocationKind) {
         let Some(written) = &self.written else { return };
         match kind {
@@ -243,7 +243,7 @@ impl Device {
         Ok(())
     }
 
-    /// Makes an allocation nobody's for the time being; false if there is none.
+    /// Takes an allocation's owner away for the time being; false if there is none.
     pub fn retire(&self, address: u64) -> bool {
         // Of no context, so that it does not end with one.
         self.change(address, |allocation| {
@@ -252,7 +252,7 @@ impl Device {
         })
     }
 
-    /// Makes an allocation that was retired somebody's again, for as many bytes as take the same
+    /// Gives an allocation that was retired an owner again, for as many bytes as take the same
     /// room; false if there is none.
     pub fn revive(&self, address: u64, context: u64, bytes: u64, kind: AllocationKind) -> bool {
         self.change(address, |allocation| {
@@ -270,7 +270,7 @@ impl Device {
 
     fn change(&self, address: u64, change: impl FnOnce(&mut Allocation) -> bool) -> bool {
         let mut tables = self.memory.tables();
-        // Whoever knew it by its number knows it no longer.
+        // Code that knew it by its number finds it no longer.
         let id = tables.next_id();
         let Some(allocation) = tables.allocations.get_mut(&address) else { return false };
         let changed = change(allocation);

@@ -1,4 +1,4 @@
-//! Device memory and what programs and kernels may touch of it.
+//! Device memory: what there is, and what programs and kernels may touch of it.
 //!
 //! A device address is an address of this process. Memory comes in chunks of 2 MiB: shareable ones
 //! made and mapped by the program ([`vmm`]), private ones cut up by the driver ([`heap`]). Pinned
@@ -271,7 +271,7 @@ impl Device {
                     return Ok(());
                 }
                 // SAFETY: the range is the tenant's, mapped while `_mapped` lives, and by the note
-                // nobody uses it yet.
+                // no work uses it yet.
                 unsafe { pages::fill_with_pattern(address, whole) };
                 written.track_shared(address, whole);
             }

@@ -1,4 +1,4 @@
-//! Address space and pages from the operating system.
+//! Pages: address space and memory from the operating system.
 
 use std::io;
 use std::ptr;
@@ -48,8 +48,8 @@ pub fn reserve(wanted: u64, bytes: u64, align: u64) -> io::Result<u64> {
 /// Fills memory with what tells whether the host has written it: see [`simt::runtime::init_tracking::pattern`].
 ///
 /// # Safety
-/// All whole words of the range, and the word that its end is in, are writable memory that nobody
-/// uses.
+/// All whole words of the range, and the word that its end is in, are writable memory that is not
+/// in use.
 pub unsafe fn fill_with_pattern(start: u64, bytes: u64) {
     for word in (start..start + bytes).step_by(PATTERN_BYTES as usize) {
         // SAFETY: by contract.
@@ -118,7 +118,7 @@ fn map_new(wanted: u64, bytes: u64, flags: i32, protection: Protection) -> io::R
 /// Maps `bytes` of a file from `offset` over a part of a reservation.
 ///
 /// # Safety
-/// The range must be reserved and nobody may use what is there now.
+/// The range must be reserved and what is there now must not be in use.
 pub unsafe fn map_file(address: u64, bytes: u64, fd: i32, offset: u64) -> io::Result<()> {
     // SAFETY: the caller vouches for the range.
     let at = unsafe {
@@ -137,7 +137,7 @@ pub unsafe fn map_file(address: u64, bytes: u64, fd: i32, offset: u64) -> io::Re
 /// Turns a mapped range back into a mere reservation.
 ///
 /// # Safety
-/// Nobody may use what is mapped there.
+/// What is mapped there must not be in use.
 pub unsafe fn unmap_to_reservation(address: u64, bytes: u64) -> io::Result<()> {
     // SAFETY: the caller vouches for the range.
     let at = unsafe {

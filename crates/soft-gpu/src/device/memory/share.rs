@@ -45,7 +45,7 @@ pub struct OpenedChunk {
 
 impl Drop for OpenedChunk {
     fn drop(&mut self) {
-        // Both can only fail if somebody else did the same before.
+        // Both can only fail if other code did the same before.
         let _ = self.device.unmap(self.start, self.bytes);
         let _ = self.device.free_addresses(self.start, self.bytes);
     }
@@ -108,20 +108,20 @@ impl Device {
     }
 }
 
-/// Puts what is in private memory into a file, and that in the memory's place. Nobody may write
+/// Puts what is in private memory into a file, and that in the memory's place. No thread may write
 /// there meanwhile.
 fn move_to_file(start: u64, bytes: u64, number: u32) -> io::Result<std::os::fd::OwnedFd> {
     let file = File::from(new_file(bytes, number)?);
     let zeroes = vec![0u8; PIECE_BYTES];
     for offset in (0..bytes).step_by(PIECE_BYTES) {
         let length = PIECE_BYTES.min((bytes - offset) as usize);
-        // SAFETY: within a chunk, which is mapped and readable; nobody writes there now.
+        // SAFETY: within a chunk, which is mapped and readable; no thread writes there now.
         let piece = unsafe { std::slice::from_raw_parts((start + offset) as *const u8, length) };
         if piece != &zeroes[..length] {
             file.write_all_at(piece, offset)?;
         }
     }
-    // SAFETY: the range is a chunk; nobody uses it now, and afterwards it has the same bytes.
+    // SAFETY: the range is a chunk; no thread uses it now, and afterwards it has the same bytes.
     unsafe { pages::map_file(start, bytes, file.as_raw_fd(), 0)? };
     pages::keep_from_children(start, bytes);
     Ok(file.into())

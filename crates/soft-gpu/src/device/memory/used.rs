@@ -162,7 +162,7 @@ pub(crate) fn device_directory(dir: &Path, number: u32) -> PathBuf {
     }
 }
 
-/// Takes the first row that nobody has.
+/// Takes the first row that no process has.
 fn take_row(dir: &Path) -> Option<Place> {
     if std::fs::create_dir(dir).is_ok() {
         // As /tmp: all users' processes count here, and none removes another's file.
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((one.of_all(), other.of_all()), ((4 << 32) + 7, (4 << 32) + 7));
         assert!(other.take((6 << 32) - 7, ALL));
         assert!(!one.take(1, ALL));
-        // What the dead leave is taken over, and is nobody's until then.
+        // What the dead leave is taken over, and no process has it until then.
         drop(other);
         assert_eq!(one.of_all(), 4 << 32);
         let mut third = UsedBytes::new(Some(&dir), 0);

@@ -69,7 +69,7 @@ pub struct Physical {
     handles: u32,
     /// References by mappings.
     mappings: u32,
-    /// Nobody has had a way to write to it yet: never mapped, exported or imported.
+    /// There was no way to write to it yet: never mapped, exported or imported.
     fresh: bool,
 }
 
@@ -215,7 +215,7 @@ impl Device {
         physical.map(|p| (p.bytes, p.exportable, p.device)).ok_or(Error::INVALID_VALUE)
     }
 
-    /// Maps physical memory at reserved addresses; nobody may touch it before
+    /// Maps physical memory at reserved addresses; it must not be touched before
     /// [`Device::set_access`].
     pub fn map(
         &self,
@@ -295,7 +295,7 @@ impl Device {
         Ok(())
     }
 
-    /// From now on physical memory may be written where nobody sees it: all of it counts as written.
+    /// From now on physical memory may be written unseen: all of it counts as written.
     fn lose_sight(&self, tables: &mut Tables, key: Key<Physical>) {
         let Some(written) = &self.written else { return };
         if let Some(physical) = tables.physical.get_mut(key) {
@@ -370,7 +370,7 @@ fn whole_mappings(tables: &Tables, address: u64, bytes: u64) -> Result<Vec<u64>>
     if next == end { Ok(starts) } else { Err(Error::INVALID_VALUE) }
 }
 
-/// Closes physical memory that nobody refers to.
+/// Closes physical memory that has no handle and no mapping.
 fn drop_unused(tables: &mut Tables, key: Key<Physical>) {
     if !tables.physical.get(key).is_some_and(|p| p.handles == 0 && p.mappings == 0) {
         return;
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(device.import_physical(large.as_fd(), 0).err(), Some(Error::INVALID_VALUE));
     }
 
-    /// What nobody wrote is known of memory that is mapped once and that nobody else has.
+    /// The unwritten bytes are known of memory that is mapped once and that no other process has.
     #[test]
     fn mapped_memory_is_fresh_until_somebody_else_can_write_it() {
         let device = TestDevice::with(|settings| settings.check = true);

@@ -251,7 +251,7 @@ variables! {
         "avx512 if the processor has it, else avx2",
         "Instructions that native code is made of: avx512 or avx2. Processors without them interpret.";
     OPENMPS_SOFT_CHECK = "OPENMPS_SOFT_CHECK", "software GPU", Any,
-        "off", "1 reports races on shared memory, and reads of memory that nobody wrote (shared, \
+        "off", "1 reports races on shared memory, and reads of memory never written (shared, \
         local, allocated, mapped, of kernels' malloc), on standard error (with a daemon in its \
         server's log); kernels are then several times slower.";
     OPENMPS_SOFT_PROFILE = "OPENMPS_SOFT_PROFILE", "software GPU", Any,

@@ -1,9 +1,9 @@
-//! Functions that a provider may export beside the driver API.
+//! Extension: functions that a provider may export beside the driver API.
 //!
 //! NVIDIA's driver has none of them; the software GPU has all. A *tenant* is a share of one
 //! context: its own set of addresses that its kernels may touch, and its own faults. With tenants
 //! a server gives its clients in one context what hardware cannot: a fault or an endless kernel
-//! of one of them is nobody else's. A caller that finds the functions missing goes without.
+//! of one of them harms no other. A caller that finds the functions missing goes without.
 
 use crate::types::CUresult;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -115,7 +115,7 @@ pub struct TraceRecord {
     pub stream: u64,
     /// Number of the launch, unique on the device; 0 of what is none.
     pub launch: u64,
-    /// When it was submitted, ns; 0 if nobody looked.
+    /// When it was submitted, ns; 0 if that was not measured.
     pub submitted_ns: u64,
     /// When it began, ns.
     pub start_ns: u64,
@@ -211,7 +211,7 @@ pub const MEMORY_LOCK_AT: u64 = 48;
 pub const PROCESS_ROWS_MAX: u64 = 1024;
 
 /// A process with memory on the software GPU, as it says itself in the activity file. A row counts
-/// while somebody holds a lock on its first byte, which a process takes for life.
+/// while a process holds a lock on its first byte, which a process takes for life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessRow {
     /// Its process id, in its own namespace.
@@ -325,9 +325,9 @@ pub mod standard {
 pub mod memory_note {
     use super::c_uint;
 
-    /// Nothing: whether anybody wants to know is asked.
+    /// Nothing: the call only asks whether accesses are looked at.
     pub const NONE: c_uint = 0;
-    /// It is given out; nobody has written it.
+    /// It is given out and not written yet.
     pub const FRESH: c_uint = 1;
     /// The same, of memory that the host writes by itself: it is filled with a pattern.
     pub const FRESH_SHARED: c_uint = 2;
@@ -378,7 +378,8 @@ macro_rules! extension {
 }
 
 extension! {
-    /// Makes a tenant; its number is never 0, which is the tenant of everybody else.
+    /// Makes a tenant; its number is never 0, which is the tenant of threads without one of their
+    /// own.
     tenant_create = openmpsTenantCreate(tenant: *mut u64);
     /// From now on what this thread makes (streams, modules, memory, host registrations,
     /// events) belongs to the tenant. NOT_SUPPORTED, as all functions of tenants, if the device is
@@ -418,12 +419,12 @@ extension! {
     tenant_place_variables = openmpsTenantPlaceVariables(
         tenant: u64, address: u64, bytes: u64, how: c_uint, needed: *mut u64);
     /// Says what became of the tenant's memory, which it deals out by itself: see [`memory_note`].
-    /// NOT_SUPPORTED if nobody looks for mistakes.
+    /// NOT_SUPPORTED if accesses are not looked at.
     tenant_memory = openmpsTenantMemory(tenant: u64, address: u64, bytes: u64, note: c_uint);
-    /// Has blocks of the tenant's placed on these SMs only, each named once, whatever their streams
-    /// say; no SMs (0, NULL) are all. Its launches to come are so much less urgent than their
-    /// streams say (0: as those say). Blocks that run stay where they are until they end. For any
-    /// thread, at any time.
+    /// Has blocks of the tenant's placed on these SMs only, each named once, regardless of what
+    /// their streams say; no SMs (0, NULL) are all. Its launches to come are so much less urgent
+    /// than their streams say (0: as those say). Blocks that run stay where they are until they
+    /// end. For any thread, at any time.
     tenant_limit = openmpsTenantLimit(
         tenant: u64, sms: *const c_uint, count: usize, less_urgent: c_int);
     /// Reads the tenant's counters.

@@ -1,4 +1,4 @@
-//! Pointers that a program passes, as types that say what of them is the program's word.
+//! Pointers: those that a program passes, as types that say what of them is the program's word.
 //!
 //! A pointer that a program passes is good for what CUDA's manual says about that parameter; the
 //! program's word for it is all there is, as with any driver library. It is taken at that word in
@@ -93,7 +93,7 @@ impl<T: Copy> InArray<T> {
         if self.first.0.is_null() || index >= self.count {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: whoever called `believe` vouches for the pointer, and the program for the count.
+        // SAFETY: the caller of `believe` vouches for the pointer, and the program for the count.
         Ok(unsafe { self.first.0.wrapping_add(index).read_unaligned() })
     }
 
@@ -115,8 +115,8 @@ impl In<u8> {
         if bytes > limit {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: whoever called `believe` vouches for a buffer of the length given with it, unchanged
-        // during the call, which the closure does not outlive.
+        // SAFETY: the caller of `believe` vouches for a buffer of the length given with it,
+        // unchanged during the call, which the closure does not outlive.
         Ok(read(unsafe { self.slice(bytes) }?))
     }
 
@@ -144,7 +144,8 @@ impl In<c_char> {
         if self.0.is_null() {
             return Err(CudaError::INVALID_VALUE);
         }
-        // SAFETY: whoever called `believe` vouches for a NUL-terminated string, unchanged during the call.
+        // SAFETY: the caller of `believe` vouches for a NUL-terminated string, unchanged during the
+        // call.
         let text = unsafe { CStr::from_ptr(self.0) };
         match text.count_bytes() <= TEXT_BYTES_MAX {
             true => Ok(text.to_owned()),
@@ -204,7 +205,7 @@ impl<T> Out<T> {
     /// Stores a result if the program wants it.
     pub fn set_if_wanted(self, value: T) {
         if !self.0.is_null() {
-            // SAFETY: whoever called `believe` vouches for a pointer that is not NULL.
+            // SAFETY: the caller of `believe` vouches for a pointer that is not NULL.
             unsafe { self.0.write_unaligned(value) };
         }
     }
@@ -270,7 +271,7 @@ impl Out<c_char> {
         self.required()?;
         let Some(room) = bytes.checked_sub(1) else { return Err(CudaError::INVALID_VALUE) };
         let text = &text[..text.len().min(room)];
-        // SAFETY: whoever called `believe` vouches for a buffer of the length given with it, and the
+        // SAFETY: the caller of `believe` vouches for a buffer of the length given with it, and the
         // text with its NUL was cut to that length.
         unsafe {
             self.0.copy_from_nonoverlapping(text.as_ptr().cast(), text.len());

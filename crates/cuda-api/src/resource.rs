@@ -1,9 +1,10 @@
-//! What programs ask of a device to hand it on: its SMs in parts, its memory as files.
+//! Resources: parts of a device that programs ask for to hand them on, SMs in parts and memory as
+//! files.
 //!
 //! A part of the SMs is a range of their numbers, which a resource carries where cuda.h has its
 //! "internal padding". A program may write anything there: [`Partition::sms_of`] believes none of it. Parts
-//! are all alike on a device without clusters; with them, whoever makes a green context decides
-//! what can be had. dma-bufs are not offered; a wrong question has the answer that it has
+//! are all alike on a device without clusters; with them, the code that makes a green context
+//! decides what can be had. dma-bufs are not offered; a wrong question has the answer that it has
 //! everywhere.
 
 use crate::CUresult;

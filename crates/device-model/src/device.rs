@@ -69,8 +69,8 @@ impl Room {
     }
 
     /// Gives places to blocks, as long as there is room. What blocks in a green context have left goes to the
-    /// next ones of their kernel, whatever waits elsewhere: priorities order the kernels of one context. The
-    /// rest goes by priority and then in the order of starts.
+    /// next ones of their kernel, regardless of what waits elsewhere: priorities order the kernels
+    /// of one context. The rest goes by priority and then in the order of starts.
     pub fn place(&mut self) -> Vec<Placed> {
         let mut placed = Vec::new();
         let mut done = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(places(&mut room), [(1, 4)]);
         room.start(2, kernel(4, 0));
         assert_eq!(places(&mut room), [(2, 4)]);
-        // What a block of the first one leaves is its own again, whatever is more urgent.
+        // What a block of the first one leaves is its own again, regardless of what is more urgent.
         room.start(3, kernel(2, -1));
         assert!(room.end(1, 1).is_none());
         assert_eq!(places(&mut room), [(1, 1)]);

@@ -7,7 +7,7 @@
 //! (crate `scheduling`). Not modelled: caches and memory traffic, clocks, faults.
 //!
 //! * [`mix`]: what clients do, as read from a file.
-//! * [`device`]: where blocks are; [`engine`]: the events; [`outcome`]: what came of it.
+//! * [`device`]: where blocks are; [`engine`]: the events; [`outcome`]: the results.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! Random programs on a device, held against the interpreter: whatever the provider drives, NVIDIA's
-//! driver or the software GPU (`OPENMPS_PROVIDER`).
+//! Random programs on a device, held against the interpreter: the device of the provider, which is
+//! NVIDIA's driver or the software GPU (`OPENMPS_PROVIDER`).
 //!
 //!     device [--first SEED] [--count N] [--processes N] [--attempts N] [--level 0 TO 4]
 //!

@@ -1,4 +1,5 @@
-//! Holds whatever runs PTX against the interpreter, and makes what differs small.
+//! Differential test: holds an implementation of PTX against the interpreter, and shrinks what
+//! differs.
 
 use crate::generate::{Node, Program};
 use crate::{Buffer, Launch, run};

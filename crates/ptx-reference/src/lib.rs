@@ -3,8 +3,8 @@
 //! [`run()`] interprets a kernel straight from the syntax tree, one thread at a time, with numbers
 //! that are exact until they are rounded once. There are no passes, no vectors and no shared code
 //! with what it judges, apart from the parser. [`generate`] makes random programs whose results do
-//! not depend on the order in which threads run, and [`differential`] holds whatever runs PTX
-//! against the interpreter and shrinks what differs.
+//! not depend on the order in which threads run, and [`differential`] holds an implementation of
+//! PTX against the interpreter and shrinks what differs.
 //!
 //! Deliberately absent: approximate functions (they have no one right answer), textures, matrix
 //! products but `mma` of f16, bf16 and tf32, and programs that race.

@@ -175,7 +175,7 @@ impl<'a> Cubin<'a> {
     }
 }
 
-/// The sections of a 64-bit ELF file, for whatever machine.
+/// The sections of a 64-bit ELF file, for any machine.
 pub(crate) fn sections(bytes: &[u8]) -> Result<Vec<Section<'_>>, CubinError> {
     let outside = CubinError::Truncated("the table of sections");
     let table = section_table(bytes).ok_or(outside)?;

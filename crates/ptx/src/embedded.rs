@@ -1,5 +1,5 @@
-//! The PTX in whatever file a person has: text, a fatbin, or a program or library with fatbins or
-//! text in it.
+//! Embedded PTX: what is found of it in any file, text, a fatbin, or a program or library with
+//! fatbins or text in it.
 //!
 //! Programs that load an image point at it; this is for files, where it must be found. Wrappers
 //! are not followed, their pointers mean something only in the running program: nvcc puts the

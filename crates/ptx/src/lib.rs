@@ -1,4 +1,4 @@
-//! PTX lexer, parser and checker; fatbin and cubin reading.
+//! PTX: lexer, parser and checker, and readers of fatbins and cubins.
 //!
 //! [`parse`] reads text into the tree of [`ast`], with every name resolved; [`check()`] holds the
 //! tree against the instruction table and PTX's rules of types. [`fatbin`] and [`cubin`] read what
@@ -6,8 +6,9 @@
 //! the PTX in a file, and [`link`] joins several texts. What comes out is
 //! data: this crate compiles nothing and runs nothing.
 //!
-//! Input may come from anybody: no input panics, every count has a named maximum (see [`limits`]),
-//! and recursion is bounded. What must hold for any input is written down in [`fuzz_oracle`].
+//! Input may come from any program: no input panics, every count has a named maximum (see
+//! [`limits`]), and recursion is bounded. What must hold for any input is written down in
+//! [`fuzz_oracle`].
 #![forbid(unsafe_code)]
 
 pub mod ast;

@@ -81,7 +81,7 @@ struct Symbol {
 fn symbols(module: &Module) -> impl Iterator<Item = Symbol> {
     let functions = module.functions.iter().enumerate().map(|(index, function)| Symbol {
         name: function.name,
-        // Kernels are found by their names, whatever their linkage.
+        // Kernels are found by their names, regardless of their linkage.
         linkage: match (function.kind, function.linkage) {
             (FunctionKind::Entry, Linkage::Internal) => Linkage::Visible,
             (_, linkage) => linkage,

@@ -1,4 +1,4 @@
-//! Variables of a cubin, placed by its loader.
+//! Managed variables: those of a cubin, placed by its loader.
 //!
 //! A cubin marks the variables that host and device share (`__managed__`), and a driver places them,
 //! and those of the device alone (`__device__`), where it likes. [`Managed::find`] and
@@ -172,7 +172,8 @@ impl Symbols {
     ) -> Result<(), ManagedError> {
         if let Some(behind_first) = bytes.checked_sub(1) {
             let last = place.checked_add(behind_first).ok_or(ManagedError::TooLarge)?;
-            // Whatever begins in it, or reaches into it, is the last to begin before its end.
+            // A variable that begins in it, or reaches into it, is the last to begin before its
+            // end.
             if self.before(section, last).is_some_and(|(_, end)| end > place) {
                 return Err(OVERLAP);
             }
@@ -543,7 +544,7 @@ mod tests {
         }
         assert_eq!(insert(3, u64::MAX, 2), Err(ManagedError::TooLarge));
         assert_eq!(insert(4, 16, 0), Ok(()));
-        assert_eq!(insert(5, 16, 1), Err(OVERLAP), "nothing is in nobody's way");
+        assert_eq!(insert(5, 16, 1), Err(OVERLAP), "an empty range is in no other's way");
         assert_eq!(symbols.insert(6, 0, (2, 16, 16)), Ok(()), "another section");
         assert_eq!([7, 39, 40].map(|at| symbols.around(3, at)), [None, Some(32), None]);
     }

@@ -1,7 +1,8 @@
-//! PTX as plain text among a program's data, as a program has it that includes a file of it.
+//! Text in a binary: PTX as plain text among a program's data, as a program has it that includes a
+//! file of it.
 //!
 //! Where a text starts is known, `.version` and a number, but not where it ends: C puts a zero
-//! there, other languages the next text, of whatever kind. So it ends behind a `}` that closes all
+//! there, other languages the next text, of any kind. So it ends behind a `}` that closes all
 //! and is not followed by another directive. That is a guess for people's eyes; what programs load
 //! is not found this way.
 

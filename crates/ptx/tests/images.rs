@@ -236,7 +236,7 @@ fn the_ptx_of_a_file_is_found() {
         );
     }
     assert_eq!(refused(&program_with(".debug_str", &section)), NOTHING);
-    // As text, in whatever data.
+    // As text, in any data.
     let text = b"words.version 8.0\n.target sm_80\n.entry k() { ret; }more words".as_slice();
     for section in [".rodata", ".rodata.str1.1", ".data.rel.ro"] {
         let found = texts(&program_with(section, text)).unwrap();

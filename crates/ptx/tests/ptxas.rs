@@ -144,7 +144,7 @@ const UNREFUSED: &[(&str, &str)] = &[
 /// another instruction's.
 const MACROS: &[&str] = &["st.bulk.shared::cta"];
 
-/// Starts of what ptxas says of a text that it cannot read at all, for whatever target.
+/// Starts of what ptxas says of a text that it cannot read at all, for any target.
 const UNREADABLE: &[&str] = &["Parsing error", "Result discard mode", "Not a name of any"];
 
 /// The verdict of ptxas on each body: `None` if it takes it.

@@ -309,8 +309,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever part of the stretch was done when the server was lost, what is repeated gives
-        /// what an undisturbed run gives.
+        /// Regardless of the part of the stretch that was done when the server was lost, what is
+        /// repeated gives what an undisturbed run gives.
         #[test]
         fn a_repeated_stretch_gives_the_same_memory(
             shapes in prop::collection::vec((ranges(), ranges(), any::<bool>()), 1..7),

@@ -227,7 +227,7 @@ mod tests {
         let (mut core, ids) = core("in-flight=100us pause-max=5ms", &["latency", "batch"]);
         let (latency, batch) = (ids[0], ids[1]);
         assert!(!core.is_free());
-        // Nobody critical was seen yet: batch is free.
+        // No critical client was seen yet: batch is free.
         for _ in 0..10 {
             assert_eq!(core.ask(batch, 90_000, 0), GO);
             core.submitted(batch, 90_000, 0);
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(core.ask(batch, 1, 80), full);
         let account = core.accounts().get(batch).unwrap();
         assert_eq!((account.holds, account.held_ns), (2, 50));
-        // A second later nobody critical is near.
+        // A second later no critical client is near.
         assert_eq!(core.ask(batch, 1, 40 + PRESENCE_NS), GO);
     }
 

@@ -4,7 +4,7 @@
 //! file, lanes in the table of pending blocks. Native code of a kernel is entered at the start of
 //! a block, keeps what it likes in machine registers, and before it returns has put every value
 //! that a lane may still read back into the file. So a kernel moves up between two blocks, and
-//! whatever native code does not do itself (barriers, calls, pauses, yielding) is done here.
+//! what native code does not do itself (barriers, calls, pauses, yielding) is done here.
 //!
 //! There are two entries. A warp enters alone at the start of a block of code; when it has ended,
 //! native code may start the warps behind it in its place, and then the blocks of the grid that

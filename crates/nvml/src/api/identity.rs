@@ -1,4 +1,4 @@
-//! Which devices there are and what they are called.
+//! Identity: which devices there are and what they are called.
 
 use super::{Handle, functions};
 use crate::device::Device;
@@ -173,7 +173,7 @@ functions! {
 }
 
 fn by_index(index: c_uint, handle: Out<Handle>) -> Answer {
-    // An index beyond the last is an argument out of range, unlike a UUID that nobody has.
+    // An index beyond the last is an argument out of range, unlike a UUID that no device has.
     if index as usize >= mode::devices()?.len() {
         return Err(Failure::INVALID_ARGUMENT);
     }

@@ -1,4 +1,4 @@
-//! What works before nvmlInit: initialisation itself, and error texts. Exported as they are.
+//! Initialisation: what works before nvmlInit, itself and the error texts. Exported as they are.
 
 use crate::entry;
 use crate::mode::{self, Mode};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// How often nvmlInit was called and not yet answered by nvmlShutdown.
 static USERS: Mutex<u32> = Mutex::new(0);
 
-/// Initialises the library, whoever's it is; `init` is the call that NVIDIA's library gets.
+/// Initialises the library, ours or NVIDIA's; `init` is the call that NVIDIA's library gets.
 fn initialise(init: impl FnOnce(&mode::Vendor) -> u32) -> u32 {
     let answer = || -> Answer<u32> {
         match mode::decide()? {

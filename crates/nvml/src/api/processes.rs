@@ -1,4 +1,5 @@
-//! Who uses the device, and how much. Three functions in three versions; graphics has nobody.
+//! Processes: which ones use the device, and how much. Three functions in three versions; graphics
+//! has no process.
 
 use super::{Handle, functions};
 use crate::device::ProcessSample;

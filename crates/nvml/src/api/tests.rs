@@ -31,7 +31,7 @@ unsafe extern "C" {
     fn nvmlDeviceGetFieldValues(handle: usize, count: i32, values: *mut [u64; 5]) -> u32;
 }
 
-/// The library, initialised, about a device that nobody uses; one test at a time.
+/// The library, initialised, about a device that no process uses; one test at a time.
 struct Session(#[allow(dead_code, reason = "held")] MutexGuard<'static, ()>);
 
 impl Session {

@@ -1,5 +1,5 @@
-//! How busy the device was: differences of the counters that all its processes write; and how busy
-//! each client of a daemon kept it, by the daemon's word.
+//! Activity: how busy the device was, from differences of the counters that all its processes
+//! write; and how busy each client of a daemon kept it, by the daemon's word.
 
 use super::users::User;
 use cuda_api::extension::DeviceActivity;
@@ -145,7 +145,7 @@ mod tests {
         let mut activity = Activity::new(Some(&file));
         write(5 + (3600 * 1_000_000_000));
         assert_eq!(activity.busy_percent(Some(&file)), 100);
-        // At once: the same, whatever happened.
+        // At once: the same, regardless of what happened.
         write(5);
         assert_eq!(activity.busy_percent(Some(&file)), 100);
         std::fs::remove_file(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Who uses the device: clients of this user's daemon, by its word, and processes without one, by
+//! Users of the device: clients of this user's daemon, by its word, and processes without one, by
 //! the rows that they keep (see [`ProcessRow`]).
 
 use control::locate;
@@ -16,7 +16,7 @@ pub(crate) struct User {
     pub(crate) memory_bytes: u64,
     /// Device memory that it may have, bytes, if that is limited.
     pub(crate) memory_limit: Option<u64>,
-    /// Time in which a kernel of it ran, ns, if somebody counts.
+    /// Time in which a kernel of it ran, ns, if it is counted.
     pub(crate) busy_ns: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn used_bytes(file: Option<&Path>) -> u64 {
     rows(file).iter().fold(0, |sum, user| sum.saturating_add(user.memory_bytes))
 }
 
-/// A process that has no id here is in another namespace, and nobody one can point at.
+/// A process that has no id here is in another namespace, and cannot be named.
 fn user(client: &Client) -> Option<User> {
     let busy_ns = client.work.map(|work| work.busy_ns);
     let memory_limit = client.limits.memory_bytes;
@@ -80,7 +80,7 @@ fn rows(file: Option<&Path>) -> Vec<User> {
     users
 }
 
-/// Whether somebody holds a lock on a byte.
+/// Whether a process holds a lock on a byte.
 fn is_locked(file: &File, position: u64) -> bool {
     let mut lock = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

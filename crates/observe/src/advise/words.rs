@@ -1,4 +1,4 @@
-//! The advice in plain words, with the numbers beside.
+//! Wording of the advice: plain sentences, with the numbers beside.
 
 use super::{Advice, Limiter};
 use crate::rates::{bytes_text, time_text};
@@ -99,7 +99,7 @@ pub fn describe(advice: &Advice) -> Vec<String> {
             text += &format!(", the device has slots for {}", kernel.slots);
         }
         text += match kernel.limiter {
-            Limiter::Grid => "; its grid does not fill the device, whatever fills the rest is free",
+            Limiter::Grid => "; its grid does not fill the device, filling the rest is free",
             Limiter::Registers => "; registers keep more blocks from an SM",
             Limiter::SharedMemory => "; shared memory keeps more blocks from an SM",
             Limiter::Threads => "; it fills SMs with threads",

@@ -1,4 +1,4 @@
-//! The state of the screen, and what keys do to it.
+//! Application state: what the screen shows, and what keys do to it.
 
 use crate::rates::{ClientKey, ClientRates, Rates};
 use anyhow::Result;
@@ -83,7 +83,7 @@ pub struct App {
     pub(super) device: Option<usize>,
     /// Line of the chosen client, of those that are shown.
     pub(super) chosen: usize,
-    /// What came of the last command, or what is wrong.
+    /// The result of the last command, or what is wrong.
     pub(super) message: String,
     wish: Option<Wish>,
 }
@@ -143,7 +143,7 @@ impl App {
         matches!(self.mode, Mode::Kernels(_))
     }
 
-    /// What came of a command.
+    /// Takes the result of a command.
     pub fn said(&mut self, said: Result<String>) {
         match said {
             Ok(text) if text.trim().is_empty() => self.message = "done".to_owned(),

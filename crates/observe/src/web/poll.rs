@@ -1,4 +1,4 @@
-//! The one thread that asks the daemon, for all who look at the page.
+//! Poller: the one thread that asks the daemon, for all readers of the page.
 
 use super::MakeSource;
 use crate::rates::{Rates, Reading};
@@ -14,7 +14,7 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// Starts the thread, which ends when nobody is left to hear of it.
+    /// Starts the thread, which ends when no receiver is left.
     pub(super) fn start(make: MakeSource, interval: Duration) -> Self {
         let (sender, seen) = watch::channel(Ok(Rates::default()));
         let poll = move || {

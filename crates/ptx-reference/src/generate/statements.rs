@@ -1,4 +1,4 @@
-//! Random statements, each right by itself.
+//! Statements: random ones, each right by itself.
 
 use super::forms::FORMS;
 use super::tree::{Condition, INPUT_BYTES, Node, REGISTERS, one_nan};
@@ -11,7 +11,7 @@ pub(super) enum Place {
     Uniform,
     /// The lanes of a mask.
     Orderly,
-    /// Nobody knows.
+    /// Unknown.
     Free,
 }
 
@@ -307,7 +307,7 @@ impl<'a> Writer<'a> {
                 let value = self.register(letter);
                 let at = at + 8 * self.random.below(4);
                 if store {
-                    // Which NaN it is is nobody's promise.
+                    // No manual promises which NaN it is.
                     let one_nan = one_nan(ty, &value);
                     format!("{one_nan}\n{guard}st.global.{ty} [%own+{at}], {value};")
                 } else {

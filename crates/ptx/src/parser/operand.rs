@@ -1,4 +1,4 @@
-//! Operands of instructions.
+//! Operands: those of instructions, parsed.
 
 use super::{Parsed, Parser};
 use crate::ast::{
@@ -37,7 +37,7 @@ fn slot<T>(table: &mut Vec<Option<T>>, name: Name) -> &mut Option<T> {
 }
 
 impl Parser<'_> {
-    /// The target of `bra` and `brx`: names are labels, whatever else they may be.
+    /// The target of `bra` and `brx`: names are labels, even if they are names of other things too.
     pub(super) fn branch_operand(&mut self) -> Parsed<Operand> {
         if self.token.kind != TokenKind::Ident {
             return self.operand(0);

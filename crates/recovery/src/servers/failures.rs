@@ -1,4 +1,4 @@
-//! Failures of servers at a seat, and the pauses that follow from them.
+//! Failures: those of servers at a seat, and the pauses that follow from them.
 
 use super::NoServer;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const SERVED_MS: u64 = 250;
 const BACK_OFF_S_MAX: u64 = 60;
 /// The same where the last one was ready: its programs wait for the next one.
 const BACK_OFF_SERVED_S_MAX: u64 = 1;
-/// Failures without a pause: one crash is no reason to make anyone wait.
+/// Failures without a pause: one crash is no reason to make a program wait.
 const FAILURES_FREE: u32 = 2;
 
 /// Failures of a user's servers, since one last served for long.

@@ -65,7 +65,7 @@ pub struct World {
     stopped: bool,
 }
 
-/// What came of a history.
+/// The outcome of a history.
 pub struct Outcome {
     pub failure: Option<String>,
     pub history: Vec<String>,

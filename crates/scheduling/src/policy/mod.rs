@@ -46,7 +46,7 @@ pub trait Policy: Send + Debug {
         let _ = (account, device_ns, now);
     }
 
-    /// True if it would let every one of these clients through, whatever they do.
+    /// True if it would let every one of these clients through, regardless of what they do.
     fn is_free(&self, accounts: &Accounts) -> bool;
 }
 

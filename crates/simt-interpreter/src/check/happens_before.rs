@@ -456,7 +456,7 @@ mod tests {
         shadow.released(0);
         assert!(!races(&mut shadow, 1, READ));
         shadow.restart(0);
-        assert!(shadow.ordered(1, 0, 0..4, READ).is_some(), "nobody wrote it");
+        assert!(shadow.ordered(1, 0, 0..4, READ).is_some(), "no thread wrote it");
         assert!(shadow.ordered(1, 0, 0..4, WRITE).is_none());
         assert!(!races(&mut shadow, 1, READ));
     }

@@ -13,7 +13,7 @@
 //! operation of an mbarrier by the thread that came first (a lock's release). A copy lasts until its
 //! thread waits for its group, or any thread for the phase of an mbarrier that hears of it: then it is
 //! before what they do next. A product of four warps reads its factors until one of them has waited
-//! for it; whatever orders others behind one of the four then orders them behind the product. Its
+//! for it; what orders others behind one of the four then orders them behind the product. Its
 //! sums are there once their own warp has waited; registers with parts of its A are not looked at.
 //! The shared memory of a cluster's blocks is one. What is reported is wrong; not all that is wrong is reported: only the last reader of a
 //! byte is known, a warp arrives and looks at an mbarrier as a whole, lanes that write a byte with
@@ -432,13 +432,13 @@ fn tell(
             });
         }
         Finding::Unwritten | Finding::Shared(SharedFinding::Unwritten) => {
-            checker.tell("unwritten", (line, 0), || format!("{place} that nobody wrote"))
+            checker.tell("unwritten", (line, 0), || format!("{place} that was never written"))
         }
         Finding::Misused(Misused { address, area, area_bytes, why }) => {
             let at = address - area;
             let (kind, why) = match why {
                 Misuse::Freed => ("freed", "which was freed"),
-                _ => ("unwritten", "which nobody wrote"),
+                _ => ("unwritten", "which was never written"),
             };
             checker.tell(kind, (line, 0), || {
                 format!("{place}; byte {at} of the {area_bytes} allocated there, {why}")

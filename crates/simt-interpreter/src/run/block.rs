@@ -154,7 +154,7 @@ impl InterpretedBlock {
         self.fault(FaultKind::BarrierDeadlock, warp, 0, 0)
     }
 
-    /// Lets everybody on who waits for the cluster, and takes back all arrivals.
+    /// Lets all warps on that wait for the cluster, and takes back all arrivals.
     pub(crate) fn open_cluster_barrier(&mut self) {
         self.at_cluster = 0;
         self.apart = false;
@@ -260,7 +260,7 @@ impl InterpretedBlock {
                 0 => self.alive * WARP_LANES as u32,
                 count => count.next_multiple_of(WARP_LANES as u32),
             };
-            // A barrier without a count and without anybody waiting is not in use.
+            // A barrier without a count and without a warp that waits is not in use.
             if b.arrived == 0 || b.arrived < expected || !(b.awaited || b.count != 0) {
                 continue;
             }

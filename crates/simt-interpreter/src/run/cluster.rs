@@ -44,7 +44,7 @@ impl InterpretedCluster {
         Self { launch, blocks }
     }
 
-    /// Lets everybody on if all have come to the cluster's barrier; false if not.
+    /// Lets all warps on if all have come to the cluster's barrier; false if not.
     fn open_barrier(&mut self) -> bool {
         let arrived: u32 = self.blocks.iter().map(InterpretedBlock::arrived_at_cluster).sum();
         let alive: u32 = self.blocks.iter().map(InterpretedBlock::warps_alive).sum();

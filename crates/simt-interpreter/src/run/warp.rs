@@ -77,7 +77,7 @@ enum Next {
     Stop,
 }
 
-/// What came of a return from native code.
+/// The result of a return from native code.
 pub(crate) enum Settled {
     /// The warp goes on in the function it is in.
     Here,
@@ -230,7 +230,7 @@ impl Warp {
                     Settled::Stopped(stop) => return Some(stop),
                 }
             }
-            // Blocks that follow each other without anybody else being in the way.
+            // Blocks that follow each other without other lanes being in the way.
             'run: loop {
                 let b = &code.blocks[block as usize];
                 machine.mask = mask;

@@ -2,7 +2,7 @@
 //!
 //! Many clients load the same kernels, and the same programs start again and again. A function's
 //! code is a pure function of its vector IR, of the processor and of the sources of this project,
-//! so it is made once: within the process it is shared while anybody uses it, and a [`Store`]
+//! so it is made once: within the process it is shared while a module uses it, and a [`Store`]
 //! keeps it for the next process.
 //!
 //! Deliberately absent: the front half's work. It takes less time than making code does, and what

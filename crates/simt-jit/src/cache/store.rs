@@ -1,11 +1,11 @@
 //! Code store on disk, for the next process: a directory with a file a function.
 //!
 //! A file is complete or not there (it is written under another name first), says how long it is
-//! and carries a digest of itself, so that whatever happened to it, what is loaded is what was
-//! made. Any number of processes share a directory. What runs as code must come from this user:
-//! a directory that others may write to is not used.
+//! and carries a digest of itself, so that only what was made is loaded, regardless of what
+//! happened to the file. Any number of processes share a directory. What runs as code must come
+//! from this user: a directory that others may write to is not used.
 //!
-//! The store is a help, never a duty: whatever goes wrong, code is made anew.
+//! The store is a help, never a duty: if reading or writing it fails, code is made anew.
 
 use super::{Image, Key};
 use sha2::{Digest, Sha256};

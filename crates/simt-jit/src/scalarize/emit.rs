@@ -523,7 +523,7 @@ impl Compiler<'_> {
                 self.a.op(Code::Cmp_r64_rm64, &[D.into(), word(WORDS + with + 1).into()]);
                 self.a.jump(Code::Jae_rel32_64, slow);
             }
-            // Whatever it is, the interpreter handlers sees to it.
+            // Any other kind of access is left to the interpreter's handlers.
             _ if careful => self.a.jump(Code::Jmp_rel32_64, slow),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Approximate functions: whatever runs a kernel gives the same bits. Reciprocal roots are made by the
+//! Approximate functions: every tier gives the same bits. Reciprocal roots are made by the
 //! processor's estimate, or by a root and a quotient.
 
 use super::harness::{Device, Params, Shape};

@@ -3,7 +3,8 @@
 //!
 //! When lanes diverge, some wait at a higher block while the others run lower ones. Their registers
 //! must survive: a block that can run while lanes wait at `Y` must keep, in the lanes that do not
-//! run it, whatever is live at `Y`. Everything else it may write in all lanes, which is cheaper.
+//! run it, all registers that are live at `Y`. Everything else it may write in all lanes, which is
+//! cheaper.
 //!
 //! The relation over-approximates the scheduling rule of lockstep code. Lanes come to wait at `Y`
 //! by an edge from some `P`. The others are then at another successor of `P`, or at a block
@@ -137,8 +138,8 @@ mod tests {
         let liveness = Liveness::of(&f);
         let needed = needed_elsewhere(&f, &liveness, &[true, true, false], &[true, false, false]);
         assert!(needed.contains(1, Reg(result)), "the result of those who left");
-        assert!(!needed.contains(0, Reg(inner)), "nobody waits at block 1 while block 0 runs");
-        assert!(!needed.contains(2, Reg(result)), "nobody is left when block 2 runs");
+        assert!(!needed.contains(0, Reg(inner)), "no lane waits at block 1 while block 0 runs");
+        assert!(!needed.contains(2, Reg(result)), "no lane is left when block 2 runs");
     }
 
     /// Blocks that can run while lanes wait at `y`, by the rule.

@@ -5,8 +5,8 @@
 //! (liveness, shapes) are flow-insensitive per register and lose little: compilers emit PTX from
 //! SSA, so nearly every register has one definition.
 //!
-//! Invariants: whatever may suspend a thread (barrier, call, pause) is a terminator, so that a
-//! warp's position is always the start of a block; an instruction that needs lanes together
+//! Invariants: an instruction that may suspend a thread (barrier, call, pause) is a terminator, so
+//! that a warp's position is always the start of a block; an instruction that needs lanes together
 //! ([`Op::is_sync`]) is the first of its block, or behind one that brought all lanes of the warp
 //! together.
 

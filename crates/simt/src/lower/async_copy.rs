@@ -94,7 +94,7 @@ impl Lowering<'_> {
         self.copy_note(note, None, &[])
     }
 
-    /// Says what becomes of asynchronous copies, if anybody wants to know; addresses are in that
+    /// Notes what becomes of asynchronous copies, if those notes are on; addresses are in that
     /// space.
     pub(super) fn copy_note(
         &mut self,

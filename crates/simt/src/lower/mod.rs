@@ -368,7 +368,7 @@ impl Lowering<'_> {
         self.value(Op::Extend { from: have, bits, signed: false, to: want }, want, vec![operand])
     }
 
-    /// A source as it is written, in whatever register it is.
+    /// A source as it is written, in any register.
     fn raw_source(&mut self, operand: &ast::Operand, ty: ScalarType) -> Option<Operand> {
         Some(match operand {
             ast::Operand::Register(id) => Operand::Reg(self.register(*id)?),

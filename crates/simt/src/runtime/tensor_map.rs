@@ -319,8 +319,8 @@ mod tests {
         }
     }
 
-    /// Whatever a map says, and wherever a copy starts: rows are as long as the plan says, and
-    /// nothing overflows.
+    /// Regardless of what a map says and where a copy starts: rows are as long as the plan says,
+    /// and nothing overflows.
     #[test]
     fn no_map_and_no_start_is_too_much() {
         let mut state = 0x9e37_79b9_7f4a_7c15u64;

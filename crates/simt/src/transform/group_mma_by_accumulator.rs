@@ -12,7 +12,7 @@ use crate::ir::{Function, Inst, Operand, Reg};
 use std::collections::HashSet;
 
 /// Instructions that a product is moved across at most: what is farther apart is in no loop that
-/// anybody wrote out.
+/// was written out.
 const DISTANCE_MAX: usize = 1024;
 
 /// Moves products in all blocks.

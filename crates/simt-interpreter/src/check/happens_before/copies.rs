@@ -276,7 +276,7 @@ mod tests {
         assert!(races(&mut shadow, 0, 0, READ), "not even for the thread itself");
         shadow.wait((0, 0), false, Some(1));
         assert!(!races(&mut shadow, 0, 0, READ) && races(&mut shadow, 0, 4, READ));
-        assert!(races(&mut shadow, 1, 0, READ), "nobody has waited for warp 0");
+        assert!(races(&mut shadow, 1, 0, READ), "no thread has waited for warp 0");
         meet(&mut shadow, [0, 1]);
         assert!(!races(&mut shadow, 1, 0, READ) && races(&mut shadow, 1, 4, READ));
         shadow.wait((0, 0), true, None);
@@ -310,7 +310,7 @@ mod tests {
         assert!(races(&mut shadow, 0, 0, READ));
         let after = before.arrive(1, false).complete(4);
         shadow.phase(0, PLACE, Phase::Was(after));
-        assert!(races(&mut shadow, 0, 0, READ), "it is over, but nobody has looked");
+        assert!(races(&mut shadow, 0, 0, READ), "it is over, but no thread has looked");
         shadow.phase(1, PLACE, Phase::Over(after));
         assert!(!races(&mut shadow, 1, 0, READ) && races(&mut shadow, 0, 0, READ));
         meet(&mut shadow, [1, 2]);

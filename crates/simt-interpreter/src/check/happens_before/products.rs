@@ -175,7 +175,7 @@ mod tests {
         let mut shadow = multiplied();
         (0..4).for_each(|warp| shadow.commit_products(warp));
         shadow.wait_products(0, 0);
-        assert!(races(&mut shadow, 4, WRITE), "nobody has told the fifth warp");
+        assert!(races(&mut shadow, 4, WRITE), "the fifth warp was not told");
         let mut shadow = multiplied();
         (0..6).for_each(|warp| shadow.arrive(warp, BarrierId::OfBlock(0, 0)));
         shadow.open(BarrierId::OfBlock(0, 0), 0..6);

@@ -399,7 +399,7 @@ fn locate_any(
     locate_each(machine, ins, m, bytes, write, a, pointers)
 }
 
-/// One lane at a time: whatever is mixed, or about to fault.
+/// One lane at a time: accesses of mixed kinds, or about to fault.
 #[cold]
 #[inline(never)]
 fn locate_each(

@@ -2,7 +2,7 @@
 //!
 //! A product has more operands than an instruction has room for: their offsets are a list among
 //! the constants of the register file, D, A, B, C one behind the other, and the instruction has
-//! the list's offset. `format` knows the elements, `product` multiplies whatever the format,
+//! the list's offset. `format` knows the elements, `product` multiplies in any format,
 //! `avx512` and `avx2` do the same for the formats that networks use, `tile` is `ldmatrix` and its
 //! like.
 //!

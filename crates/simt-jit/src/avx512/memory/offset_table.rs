@@ -95,7 +95,7 @@ impl<'a> Compiler<'a> {
         self.shared(index).map_or(0, |shared| shared.uses)
     }
 
-    /// Measures the pattern of an access if that is not done; its slot. Whatever goes elsewhere for
+    /// Measures the pattern of an access if that is not done; its slot. Code that branches away for
     /// one access must come behind this for all that it makes: others rely on it.
     pub(crate) fn measured(
         &mut self,

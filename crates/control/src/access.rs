@@ -53,7 +53,7 @@ pub(crate) struct Access {
     pub multiuser: bool,
     /// Servers of one user at a time: others wait until the last program of that user has ended.
     pub one_user: bool,
-    /// Whose programs are served; none: everybody's.
+    /// Whose programs are served; none: those of all users.
     pub allowed: Vec<Allowed>,
 }
 

@@ -242,7 +242,7 @@ impl Book {
     pub fn add(&self, record: &Record) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = file.as_mut() else { return Ok(()) };
-        // A line of its own, whatever a write before it left behind.
+        // A line of its own, even if a write before it left a part of a line.
         let line = format!("\n{}\n", serde_json::to_string(record).map_err(io::Error::other)?);
         match file.write(line.as_bytes())? {
             written if written == line.len() => Ok(()),

@@ -1,8 +1,8 @@
-//! The pipe directory: where it is, what lies in it, who may have it.
+//! The pipe directory: where it is, what lies in it, which user may have it.
 //!
 //! One daemon owns a directory. It proves that by a write lock on `control_lock`, which the kernel
-//! gives back however the daemon ends; so whatever else lies there while nobody holds the lock is
-//! left over from a daemon that was killed, and is taken over.
+//! gives back however the daemon ends; so all other files there while no process holds the lock are
+//! left over from a daemon that was killed, and are taken over.
 //!
 //! The lock is the POSIX kind, over the whole file, as NVIDIA's daemon takes it: the two see each
 //! other. Such a lock dies with *any* descriptor of the file that its process closes, so this file
@@ -96,7 +96,7 @@ impl PipeDirectory {
         // Once more: what was made meanwhile in the same place is another's.
         self.check_kind()?;
         if !existed {
-            // Every user's clients must find the sockets, whatever the umask said.
+            // Every user's clients must find the sockets, regardless of the umask.
             rustix::fs::chmod(&self.0, Mode::from_raw_mode(0o755))
                 .map_err(|error| DirectoryError::at(&self.0, error.into()))?;
         }
@@ -202,7 +202,7 @@ impl Occupied {
         self.lock.as_fd()
     }
 
-    /// Someone besides root and this user who could replace the sockets: the owner's uid.
+    /// Another user, neither root nor this one, that could replace the sockets: the owner's uid.
     pub fn foreign_owner(&self) -> Option<u32> {
         let owner = fs::metadata(&self.directory.0).ok()?.uid();
         (owner != 0 && owner != rustix::process::geteuid().as_raw()).then_some(owner)

@@ -1,8 +1,8 @@
 //! control.log and server.log: where they go and what a line looks like.
 //!
 //! A log is a service to people; it is never a reason for the daemon to stop. A line that cannot
-//! be written (a full disk) is counted, and the count is written when there is room again. Whoever
-//! may connect can make lines, so a log has a bound.
+//! be written (a full disk) is counted, and the count is written when there is room again. A
+//! process that may connect can make lines, so a log has a bound.
 
 use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
 use std::fmt::Display;
@@ -140,7 +140,7 @@ impl LogFile {
         self.append(&line(Role::Control, std::process::id(), text));
     }
 
-    /// Opens the file again, whatever is open: somebody wants to be sure of it.
+    /// Opens the file again, even if it is open: an operator may have moved the old one.
     pub fn open_again(&self) {
         let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(file) = &mut inner.file {

@@ -86,7 +86,7 @@ impl NamespaceLimits {
         self.priority = other.priority.or(self.priority);
     }
 
-    /// On top of what a daemon gives everyone.
+    /// On top of what a daemon gives all clients.
     fn over(&self, defaults: &Settings, device: CUuuid) -> Settings {
         let mut settings = defaults.clone();
         if let Some((bytes, text)) = &self.memory {

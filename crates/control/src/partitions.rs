@@ -1,4 +1,5 @@
-//! Static partitions of devices' SMs: whole chunks that a program has to name, lent to nobody else.
+//! Static partitions of devices' SMs: whole chunks that a program has to name, lent to no other
+//! program.
 
 use channel::message::Device;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};

@@ -1,4 +1,4 @@
-//! `nvidia-cuda-mps-control` from its arguments to its exit status.
+//! Control program: `nvidia-cuda-mps-control` from its arguments to its exit status.
 
 use crate::command::{self, connection};
 use crate::daemon::{self, Programs, StartError};
@@ -107,7 +107,7 @@ fn started(result: Result<(), StartError>) -> u8 {
 }
 
 fn print(text: &str) -> u8 {
-    // Whoever reads may have enough before the end.
+    // The reader may have closed the pipe before the end.
     let _ = io::stdout().write_all(text.as_bytes());
     0
 }

@@ -29,7 +29,7 @@ pub enum ShellError {
     /// The text is NVIDIA's, for the scripts that look for it.
     #[error("Cannot find MPS control daemon process")]
     NoDaemon,
-    /// Somebody's private directory.
+    /// Another user's private directory.
     #[error("no permission for {}", .0.display())]
     NoPermission(PathBuf),
     /// Something else listens, or another version.

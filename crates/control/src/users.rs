@@ -1,5 +1,5 @@
-//! Names, groups and homes of users, from the system's name service (files, LDAP and whatever else it
-//! asks). Users whom it does not know (containers) are numbers.
+//! Users: their names, groups and homes, from the system's name service (files, LDAP and other
+//! sources). Users whom it does not know (containers) are numbers.
 
 use std::path::PathBuf;
 use uzers::os::unix::UserExt;

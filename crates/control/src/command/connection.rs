@@ -63,7 +63,7 @@ pub fn finish() {
 /// Starts the thread for a shell that has sent a command.
 pub fn start(daemon: &Arc<Daemon>, connection: CommandConnection) {
     let CommandConnection { socket, peer, owner, line } = connection;
-    // For the thread it is an ordinary socket, but nobody is waited for without end.
+    // For the thread it is an ordinary socket, but no wait for the shell is without end.
     let timeout = Some(Duration::from_secs(READ_S_MAX));
     if socket.set_nonblocking(false).and_then(|()| socket.set_send_timeout(timeout)).is_err() {
         return;

@@ -18,8 +18,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Connections that have not said a word yet. The oldest makes room for a new one, so nobody can
-/// shut others out by being silent.
+/// Connections that have not said a word yet. The oldest makes room for a new one, so no process
+/// can shut others out by being silent.
 pub(super) const SILENT_MAX: usize = 256;
 /// How long a connection may be silent. Both client and shell speak at once, but on a busy machine a
 /// process may not run for long; who is silent costs nothing but its place.
@@ -93,7 +93,7 @@ impl Silent {
                 );
             }
             Err(ReceiveError::TimedOut) => return Some(self),
-            // A look whether someone is here.
+            // A client that only looks whether there is a daemon.
             Err(ReceiveError::Closed) => {}
             Err(error) => {
                 control.control(format!(
@@ -393,7 +393,7 @@ impl Daemon {
     }
 }
 
-/// What came of handing a client over.
+/// The result of handing a client over.
 enum HandOver {
     /// Its socket is the server's.
     Done,

@@ -1,5 +1,5 @@
-//! The devices that the daemon serves: described by a process of its own, which initialises the
-//! provider and ends, so that nobody need have a server to ask what there is.
+//! Devices: those that the daemon serves, described by a process of its own, which initialises the
+//! provider and ends, so that no user needs a server to ask what there is.
 //!
 //! A thread waits for that process; it ends with it. What was found holds for the daemon's life.
 

@@ -208,7 +208,7 @@ fn make_directory(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Listens under another name first: whoever sees the socket under its own can connect.
+/// Listens under another name first: a process that sees the socket under its own can connect.
 pub(super) fn listen(path: &Path, mode: u32) -> Result<Listener, DirectoryError> {
     let failed = |error| DirectoryError::at(path, error);
     let unfinished = path.with_file_name("new");

@@ -252,7 +252,7 @@ impl EventLoop {
                     return;
                 }
             };
-            // A connection whose credentials cannot be read is nobody's.
+            // A connection whose credentials cannot be read has no user.
             let Ok(silent) = accepted else { continue };
             // Most have spoken by now.
             if let Some(silent) = silent.hear(&self.daemon) {
@@ -288,7 +288,7 @@ impl EventLoop {
                 Ok((message, _)) => self.take_message(&mut state, server.pid, message),
                 Err(ReceiveError::TimedOut) => break,
                 Err(ReceiveError::Closed) => {
-                    // It cannot be reached any more, whatever it still does.
+                    // It cannot be reached any more, regardless of what it still does.
                     if !ended {
                         state.servers.is_mute(server.pid, Instant::now());
                     }

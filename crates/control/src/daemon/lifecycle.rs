@@ -105,7 +105,7 @@ impl Daemon {
         Ok(servers.launch(seat, gid, Instant::now(), &mut hands)?)
     }
 
-    /// Whether this daemon may serve the user at all: root's serves everyone, another its owner.
+    /// Whether this daemon may serve the user at all: root's serves all users, another its owner.
     pub(super) fn check_user(&self, uid: u32, gid: u32) -> Result<(), LaunchError> {
         if !self.options.access.lets_in(self.owner, uid, gid) {
             return Err(LaunchError::NotAllowed(crate::users::name(uid)));

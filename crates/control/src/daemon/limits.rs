@@ -25,8 +25,8 @@ pub(crate) enum ChangeError {
 }
 
 impl Daemon {
-    /// Has programs' shares follow the number of programs on a device, if that is the policy: of those
-    /// whose shares nobody else has set.
+    /// Has programs' shares follow the number of programs on a device, if that is the policy: of
+    /// those whose shares were not set otherwise.
     pub(super) fn follow_number(&self, state: &mut State, device: CUuuid) {
         let Some(policy) = self.options.share else { return };
         let on_device = |server: &&mut Server| server.device == device;

@@ -19,7 +19,7 @@ const PARTS_MAX: usize = 4096;
 pub(crate) enum Reply {
     /// How the server is.
     Status(Status),
-    /// What came of a request: a CUresult.
+    /// The result of a request: a CUresult.
     Done(u32),
     /// It was refused; why.
     Refused(String),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How long servers of a new version may take to be ready, and the old ones to hand over.
 const UPGRADE_S_MAX: u64 = 180;
 
-/// What came of an upgrade.
+/// The result of an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Upgraded {
     /// Servers whose clients have gone to new ones.

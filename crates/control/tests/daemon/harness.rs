@@ -1,4 +1,4 @@
-//! A daemon in a directory of its own, and what one does with it.
+//! Harness: a daemon in a directory of its own, and what tests do with it.
 
 use crate::stand_in::{self, BEHAVIOUR, CONTROL, DEVICES};
 use std::io::{BufRead, BufReader, Write};
@@ -50,7 +50,7 @@ pub struct Setting {
     pub behaviour: &'static str,
     /// How many devices there are.
     pub devices: u8,
-    /// Who runs the programs, if somebody else.
+    /// The user that runs the programs, if it is another one.
     pub uid: Option<u32>,
     pub pipe: PathBuf,
     /// Variables of clients.
@@ -209,7 +209,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Whether the process is one of ours and not a zombie that nobody has waited for.
+/// Whether the process is one of ours and not a zombie that its parent has not waited for.
 pub fn is_daemon(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
         .is_ok_and(|line| line.starts_with("stand-in"))

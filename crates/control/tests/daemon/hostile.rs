@@ -1,4 +1,4 @@
-//! Peers that say nonsense, say nothing or come in numbers; disks that are full.
+//! Hostile peers: they say nonsense, say nothing or come in numbers; and disks that are full.
 
 use crate::harness::{Setting, is_daemon};
 use channel::message::{Command, MESSAGE_MAGIC, Message, Serving};
@@ -173,7 +173,7 @@ fn so_many_clients_wait_and_no_more() {
     assert!(waiting[..WAITING_MAX].iter().all(|socket| !socket.is_hung_up()));
 }
 
-/// Whoever can open the other socket may look, be it the daemon's own user.
+/// A process that opens the other socket may only look, even one of the daemon's own user.
 fn who_commands_comes_by_the_privileged_socket() {
     let setting = Setting::new();
     let daemon = setting.start();

@@ -1,4 +1,4 @@
-//! What Kubernetes' device plugin and DRA driver of NVIDIA's do with a daemon, step by step.
+//! Kubernetes: what NVIDIA's device plugin and DRA driver do with a daemon, step by step.
 
 use crate::harness::{Daemon, NOBODY, Setting, is_root, wait_until};
 use crate::stand_in::{CONTROL, DEVICES};

@@ -1,4 +1,4 @@
-//! Commands and variables that limit clients, against what NVIDIA's shell prints.
+//! Limits: commands and variables that limit clients, against what NVIDIA's shell prints.
 
 use crate::harness::{ClientProcess, Daemon, NOBODY, Setting, is_root, wait_until};
 use crate::stand_in::CONTROL;

@@ -1,4 +1,4 @@
-//! A daemon in namespaces of its own, as in a container, and clients outside of them.
+//! Namespaces: a daemon in some of its own, as in a container, and clients outside of them.
 
 use crate::harness::{NOBODY, Setting, is_root, wait_until};
 use crate::stand_in::CONTROL;
@@ -77,7 +77,7 @@ fn a_client_without_a_pid_here_is_named_by_its_id() {
     daemon.0.wait().unwrap();
 }
 
-/// Such a daemon is root in its namespace and has no number for anybody else.
+/// Such a daemon is root in its namespace and has no number for any other user.
 fn a_user_that_the_namespace_lacks_is_told_so() {
     if !is_root() {
         crate::skip("only root can be several users");

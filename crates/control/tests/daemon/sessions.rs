@@ -71,7 +71,7 @@ fn commands_print_what_nvidias_do() {
         setting.command(&format!("terminate_client {server} 999999")),
         failed("Invalid process 999999!\n1\n")
     );
-    // A user that nobody has heard of, and the number that is none to setuid.
+    // A user that the system does not have, and the number that is none to setuid.
     for uid in ["4294967294", "4294967295"] {
         let (text, status) = setting.command(&format!("start_server -uid {uid}"));
         assert!(text.starts_with(&format!("there is no user with the id {uid}")), "{text}");

@@ -1,4 +1,4 @@
-//! The other programs that this one is, by the name it was started under.
+//! Stand-ins: the other programs that this one is, by the name it was started under.
 
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
@@ -114,7 +114,7 @@ struct Held {
     limits: ClientLimits,
 }
 
-/// A server that welcomes everybody and does nothing for them.
+/// A server that welcomes all clients and does nothing for them.
 fn server(arguments: &[String]) -> ExitCode {
     let behaviour = std::env::var(BEHAVIOUR).unwrap_or_default();
     let [CONTROL_FD, number, ref what @ ..] =

@@ -1,4 +1,4 @@
-//! Daemons and servers that start, crash, hang and end.
+//! Supervision: daemons and servers that start, crash, hang and end.
 
 use crate::harness::{Setting, is_daemon, names, signal, wait_until};
 use crate::stand_in::CONTROL;
@@ -207,7 +207,7 @@ fn a_draining_server_takes_no_new_clients() {
     assert!(!setting.control_log().contains("killing it"));
 }
 
-/// A server that says why it fails when it is ready already: nobody is sent to it any more, and
+/// A server that says why it fails when it is ready already: no client is sent to it any more, and
 /// the next one starts.
 fn a_server_that_fails_later_is_replaced() {
     let setting = Setting::with_behaviour("fail later");
@@ -215,7 +215,7 @@ fn a_server_that_fails_later_is_replaced() {
     let first = setting.client(None).unwrap();
     assert_eq!(setting.command(&format!("terminate_client {} 1", first.server)).1, 1);
     let pid = first.pid();
-    // It fails when it is told to terminate somebody.
+    // It fails when it is told to terminate a client.
     assert_eq!(
         setting.command(&format!("terminate_client {} {pid}", first.server)),
         (format!("Server {} not found\n", first.server), 1)
@@ -307,7 +307,7 @@ fn logs_that_were_moved_or_deleted_are_made_again() {
     wait_until("the server's line", || setting.server_log().contains("Startup"));
 }
 
-/// Continues a process at the end, whatever happens: a stopped one would outlive the test.
+/// Continues a process at the end, in every case: a stopped one would outlive the test.
 struct Stopped(u32);
 
 impl Stopped {

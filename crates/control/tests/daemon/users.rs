@@ -1,4 +1,4 @@
-//! Several users. Only root can be several; without it these tests have nothing to say.
+//! Several users: only root can be several; without it these tests check nothing.
 
 use crate::harness::{NOBODY, Setting, is_daemon, is_root};
 use std::os::unix::fs::PermissionsExt;
@@ -130,7 +130,7 @@ fn a_full_file_system_is_said() {
     assert!(outcome.errors.contains("the file system is full"), "{}", outcome.errors);
 }
 
-/// Whoever may make files in /tmp could lead root's daemon, and what it removes, anywhere.
+/// Any user who may make files in /tmp could lead root's daemon, and what it removes, anywhere.
 fn another_users_link_is_not_followed() {
     only_root();
     let setting = Setting::new();

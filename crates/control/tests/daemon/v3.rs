@@ -70,7 +70,7 @@ fn the_protocol_is_an_option_and_the_variable_goes_before_it() {
         assert!(command.output().unwrap().status.success());
         let _daemon = Daemon { pid: setting.daemon_pid() };
         assert_eq!(report(&setting).protocol, protocol, "-p {option}, {variable:?}");
-        // Commands follow the daemon, whatever they are given.
+        // Commands follow the daemon, regardless of what they are given.
         let listed = setting.control(&["-p", "2", "server", "list"]).output;
         let quit = setting.control(&["-q"]);
         match protocol {
@@ -174,7 +174,7 @@ fn a_directory_chooses_server_and_namespace() {
     assert_eq!(of(&batch), ("training".into(), "batch".into(), 32, 1));
     assert_eq!(of(&own), ("training".into(), "default".into(), 12, 0));
     assert_eq!(of(&automatic), (format!("uid_{uid}"), "default".into(), 12, 0));
-    // By the directory of a server commands reach the daemon too, as anyone's.
+    // By the directory of a server commands reach the daemon too, as those of any user.
     let pipe = std::mem::replace(&mut setting.pipe, directory);
     assert_eq!(setting.command("server delete training").1, 1);
     assert_eq!(rows(&setting, "server list").len(), 2);
@@ -320,7 +320,7 @@ fn a_cgroup_s_client_gets_what_another_has_beyond_its_limit() {
     drop((second, third));
     assert_eq!(setting.command(&format!("memacct limit {own}")), ok(""));
     assert_eq!(list(), Vec::<String>::new());
-    // Bytes, as lists print and NVML sets them; everybody's report has them.
+    // Bytes, as lists print and NVML sets them; the report for every user has them.
     assert_eq!(setting.command("memacct limit /a --soft-limit=1000B --hard-limit=3K"), ok(""));
     assert_eq!(list(), ["/a,-,1000B,3K,-"]);
     let told = report(&setting).cgroup_limits;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the sample programs on whatever CUDA device the library path leads to and compares their checksums with
-# `expected.tsv`, which comes from real hardware; then the tour of the driver API and all kinds of fault.
+# Runs the sample programs on the CUDA device that the library path leads to and compares their
+# checksums with `expected.tsv`, which comes from real hardware; then the tour of the driver API and
+# all kinds of fault.
 #
 #   samples/check.sh DIR [large]     DIR holds the built programs (target/debug, for example)
 #

@@ -239,7 +239,7 @@ def work(path, jobs, first, answers):
 
 
 def process(sender, *task):
-    """Does work in this process and ends it, whatever still runs."""
+    """Does work in this process and ends it, even if other work still runs."""
     answers = []
     sender.send((work(*task, answers), answers))
     sender.close()

@@ -94,7 +94,7 @@ def main():
     results = {}
     for name in names.split(","):
         results[name] = measure(name, float(seconds), directory, int(count))
-        # Those that end first wait, so that nobody warms up while others are measured.
+        # Those that end first wait, so that no process warms up while others are measured.
         wait_for_all(directory, name + "-end", int(count))
     print(json.dumps(results))
 

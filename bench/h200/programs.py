@@ -24,7 +24,7 @@ from run import HERE, Way, log
 
 COMPAT = HERE.parent.parent / "tests/compat"
 SECONDS_MAX = 100
-# These cause faults on purpose, which everybody on a device without isolation feels: they run alone.
+# These cause faults on purpose, which reach all programs on a device without isolation: they run alone.
 FAULTY = ("printf_assert", "launch_errors")
 SAMPLES = ("vector_add matrix_multiply reduction histogram n_body mlp_inference convnet_inference "
            "spin pipeline mandelbrot scan globals").split()

@@ -85,7 +85,7 @@ class Way:
     def running(self):
         with tempfile.TemporaryDirectory() as directory:
             directory = self.directory = Path(directory)
-            # A directory without a daemon: nobody else's daemon is used by accident.
+            # A directory without a daemon: no other daemon is used by accident.
             self.environment["CUDA_MPS_PIPE_DIRECTORY"] = str(directory / "pipe")
             self.environment["CUDA_MPS_LOG_DIRECTORY"] = str(directory)
             (directory / "pipe").mkdir()

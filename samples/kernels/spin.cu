@@ -22,7 +22,7 @@ extern "C" __global__ void spin_clock(long long *elapsed, long long cycles)
     elapsed[blockIdx.x * blockDim.x + threadIdx.x] = now - start;
 }
 
-// Until somebody (another kernel, a copy, the host through mapped memory) makes `*flag` non-zero; writes what it found.
+// Runs until another kernel, a copy or the host (mapped memory) makes `*flag` non-zero; writes what it found.
 extern "C" __global__ void spin_until(const volatile unsigned *flag, unsigned *seen)
 {
     unsigned value = 0;

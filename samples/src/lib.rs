@@ -2,8 +2,8 @@
 //! report.
 //!
 //! The samples are ordinary CUDA programs, written on the crate `cudarc` as any user of it would.
-//! They deliberately know nothing of how the driver below them is provided: they load whatever
-//! `libcuda.so` the machine has.
+//! They deliberately know nothing of how the driver below them is provided: they load the
+//! `libcuda.so` that the machine has.
 //!
 //! Invariants: what a sample computes depends on its options alone, never on time or on the device;
 //! so its checksum is the same wherever and however often it runs, and a process exits with 0 only

@@ -1,4 +1,4 @@
-//! What a run says at its end, for people or as one line of JSON.
+//! Report: what a run says at its end, for people or as one line of JSON.
 
 use std::{
     fmt::Display,
@@ -8,8 +8,8 @@ use std::{
 
 use serde::Serialize;
 
-/// Prints a line on standard output. If nobody reads it (any more) the line is lost, and the exit
-/// status still tells how the run went.
+/// Prints a line on standard output. If no process reads it (any more) the line is lost, and the
+/// exit status still tells how the run went.
 pub fn say(line: impl Display) {
     let _ = writeln!(io::stdout(), "{line}");
 }

@@ -1,8 +1,8 @@
-//! Starting together: a process that is ready waits for the others. And ending when told to.
+//! Start: a process that is ready waits for the others, and ends when told to.
 //!
-//! Whoever starts a group waits until it sees as many `FILE.ready.PID` as it started processes, and
-//! makes FILE. A process whose parent has gone gives up waiting, so that an interrupted group
-//! leaves nothing behind.
+//! The program that starts a group waits until it sees as many `FILE.ready.PID` as it started
+//! processes, and makes FILE. A process whose parent has gone gives up waiting, so that an
+//! interrupted group leaves nothing behind.
 
 use std::{
     fs::File,

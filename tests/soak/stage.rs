@@ -1,4 +1,4 @@
-//! A daemon with neighbours that verify, and what both must be like at rest.
+//! Stage: a daemon with neighbours that verify, and what both must be like at rest.
 
 use crate::census::Census;
 use crate::program::Program;
@@ -56,9 +56,9 @@ impl Stage {
         }
     }
 
-    /// Ends the neighbours, whose results must have been right throughout, and waits until nobody is
-    /// left; then daemon and server must have what they had at the first rest, but for the daemon's
-    /// own. What they have.
+    /// Ends the neighbours, whose results must have been right throughout, and waits until no
+    /// client is left; then daemon and server must have what they had at the first rest, but for
+    /// the daemon's own. What they have.
     pub fn rest(&mut self) -> String {
         self.expect_neighbours();
         for (_, _, until) in &self.neighbours {

@@ -1,4 +1,4 @@
-//! Each program has its own account of what the device did for it.
+//! Counters: each program has its own account of what the device did for it.
 
 use serde_json::Value;
 use std::time::{Duration, Instant};
@@ -265,8 +265,8 @@ fn launches_are_counted_and_timed_as_the_operator_wants() {
         let work = ["--work", "20000", "--blocks", "2", "--iterations", "1", "--warm-up", launches];
         waiting(&scene, "spin", &work)
     };
-    // A sample of them: the first, the second, the fourth, the eighth and the sixteenth, and whatever
-    // was drawn.
+    // A sample of them: the first, the second, the fourth, the eighth and the sixteenth, and all
+    // that were drawn.
     let program = spin("20");
     let seen = kernel(&scene, "spin_steps").expect("it is counted");
     assert_eq!(seen["launches"], 20, "{seen}");

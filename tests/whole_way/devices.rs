@@ -40,7 +40,7 @@ fn a_client_found_by_a_relative_path_finds_the_software_gpu_beside_it() {
 }
 
 /// Two devices whose servers are as with NVIDIA's driver: programs share a context, and calls wait for all of
-/// its work while nobody can launch.
+/// its work while no program can launch.
 const LIKE_A_DRIVER: [(&str, &str); 4] = [
     ("OPENMPS_SOFT_DEVICES", "2"),
     ("OPENMPS_SOFT_TENANTS", "0"),

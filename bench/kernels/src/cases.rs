@@ -335,7 +335,8 @@ fn graph_search() -> Case {
     let starts = (0..=NODES).map(|node| (EDGES_EACH * node) as u32);
     let targets = (0..EDGES_EACH * NODES).map(|_| random.bits() % NODES as u32);
     let work = (EDGES_EACH * NODES) as f64;
-    // C has nobody to lock out: the comparison would be of locks with none.
+    // In C one thread runs and has no other to lock out: the comparison would be of locks with
+    // none.
     case!(no OpenCL graph_search: "", work, [1, 1, 1], [256, 1, 1], Tolerance::Exact, vec![
         words(starts), words(targets), Argument::Output(U32, NODES), int(NODES),
     ])

@@ -1,9 +1,10 @@
-//! Kernels on a device, beside the same algorithms in C and in OpenCL on the processor.
+//! Kernel benchmark: kernels on a device, beside the same algorithms in C and in OpenCL on the
+//! processor.
 //!
 //! A *case* is one kernel in three languages (`programs/NAME.cu` with its `.ptx`, `.c`, `.cl`),
 //! its inputs and its launch. Each *runner* runs a case and gives back its results and how long
 //! one run takes: [`gpu`] through the driver API, [`native`] with the machine's C compiler,
-//! [`opencl`] with whatever OpenCL platform runs on the CPU (PoCL). The results of all are
+//! [`opencl`] with an OpenCL platform that runs on the CPU (PoCL). The results of all are
 //! compared before a figure is believed.
 //!
 //! Deliberately absent: printing (the caller has the rows), and statistics beyond the best of

@@ -1,5 +1,5 @@
-//! Kernels that read textures and surfaces. What is counted is reads of texels that the program
-//! asks for, whatever the filter reads for each.
+//! Texture kernels: cases that read textures and surfaces. What is counted is reads of texels that
+//! the program asks for, regardless of how many the filter reads for each.
 
 use crate::arguments::{Random, float, int, words};
 use crate::case::{Argument, Case, Element::F32, Tolerance};

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// How long another process's daemon may take from its lock to its sockets.
 const OTHERS_START: Duration = Duration::from_secs(10);
-/// How long a daemon that nobody uses may take to end.
+/// How long a daemon that no program uses may take to end.
 const OTHERS_END: Duration = Duration::from_secs(5);
 /// From one look at another process's daemon to the next.
 const POLL: Duration = Duration::from_millis(20);
@@ -56,7 +56,7 @@ pub(crate) enum State {
         /// `openmps 0.1.0`
         version: String,
     },
-    /// Nobody.
+    /// No daemon.
     None,
     /// Something that we cannot use.
     Foreign {
@@ -134,7 +134,7 @@ pub(crate) fn find_or_start_with(
     }
 }
 
-/// As [`ask`], once a daemon that ends, and has nobody left to wait for, is gone.
+/// As [`ask`], once a daemon that ends, and has no program left to wait for, is gone.
 fn ask_unless_ending(directory: &Path) -> Result<Option<Report>> {
     let deadline = Instant::now() + OTHERS_END;
     loop {
@@ -164,7 +164,7 @@ fn make(directory: &Path) -> Result<()> {
     }
 }
 
-/// Refuses the user's own directory if somebody else may have made it.
+/// Refuses the user's own directory if another user may have made it.
 fn check_own(directory: &Path) -> Result<()> {
     if !is_trustworthy(directory) {
         bail!(
@@ -204,7 +204,7 @@ fn start(
         let report = ask(directory)?.context("the daemon that was started has ended at once")?;
         return Ok((report, true));
     }
-    // Somebody else was faster: theirs is as good.
+    // Another process was faster: its daemon is as good.
     let deadline = Instant::now() + OTHERS_START;
     let taken = control::error::DirectoryError::AlreadyRunning.to_string();
     while said == taken && Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! The locks of a vendor's driver, in a server.
+//! Driver locks: those of a vendor's driver, in a server.
 //!
 //! NVIDIA's driver guards a context with mutexes of the C library, which put a waiter to sleep at
 //! once. A server's threads all submit to one context and hold such a mutex for about a microsecond
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 /// How often a mutex is tried before the thread sleeps; with the pauses in between some 20 us, a
 /// few times what the driver holds one.
 const TRIES: u32 = 24;
-/// Longest pause between two tries, in turns of a spin loop (1 us): who tries more often takes the
-/// mutex' cache line away from who has it.
+/// Longest pause between two tries, in turns of a spin loop (1 us): a thread that tries more often
+/// takes the mutex' cache line away from the thread that holds it.
 const PAUSE_TURNS_MAX: u32 = 16;
 
 /// [`TRIES`] in a server, else 0.

@@ -1,4 +1,4 @@
-//! Groups of CUDA programs that start together, with or without sharing, for `demo` and `bench`.
+//! Groups: CUDA programs that start together, with or without sharing, for `demo` and `bench`.
 //!
 //! A program of a group takes `--barrier FILE`: when it is ready it makes `FILE.ready.PID`, and
 //! starts once FILE exists. It prints one line of JSON at its end.
@@ -29,7 +29,7 @@ const DAEMON_S_MAX: u64 = 20;
 const POLL: Duration = Duration::from_millis(2);
 /// Most programs of a group: the software GPU and its clients are to fit a small machine.
 const PROGRAMS_MAX: u64 = 64;
-/// Longest run of a group, seconds: nobody waits for more than a day.
+/// Longest run of a group, seconds: no user waits for more than a day.
 const SECONDS_MAX: f64 = 86_400.0;
 
 /// Reads a number of programs from the command line.
@@ -66,7 +66,7 @@ pub(crate) fn check_interrupted() -> Result<()> {
 }
 
 /// Where groups run: the libraries, and a directory of this command's own in which the processes
-/// of the software GPU meet, so that nobody else's work is counted or waited for.
+/// of the software GPU meet, so that no other programs' work is counted or waited for.
 pub(crate) struct Stage {
     libraries: Libraries,
     meeting: Scratch,
@@ -296,7 +296,7 @@ fn ends_with_us(command: &mut Command) {
 fn end(child: &mut Child, patience: Duration) {
     let deadline = Instant::now() + patience;
     if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        // It may have ended already: then there is nobody to tell.
+        // It may have ended already: then there is no process to signal.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     }
     while Instant::now() < deadline {

@@ -35,7 +35,7 @@ impl Libraries {
     /// Finds them by `OPENMPS_LIB_DIR`, else beside this program.
     pub(crate) fn find() -> Result<Libraries> {
         let program = std::env::current_exe().context("finding the program's own path")?;
-        // A link in somebody's ~/bin leads to the installation.
+        // A link in a user's ~/bin leads to the installation.
         let program = program.canonicalize().unwrap_or(program);
         let program_directory = program.parent().unwrap_or(Path::new("/")).to_path_buf();
         let directory = match std::env::var_os(OPENMPS_LIB_DIR).filter(|value| !value.is_empty()) {

@@ -1,4 +1,4 @@
-//! Standard output and standard error of a command.
+//! Output: standard output and standard error of a command.
 //!
 //! What a command prints is its result: if it cannot be printed, the command has failed. A reader
 //! that has enough (`head`) ends it too, but quietly. Nothing here panics, as `println!` would.
@@ -31,7 +31,8 @@ pub(crate) fn print_to(output: &mut dyn Write, text: &str) -> Result<()> {
     }
 }
 
-/// Says something on standard error, for a person. Nobody may be there to hear it.
+/// Says something on standard error, for a person. Standard error may be closed: an error is
+/// ignored.
 pub(crate) fn say(message: impl Display) {
     let _ = writeln!(io::stderr(), "openmps: {message}");
 }

@@ -33,7 +33,7 @@ pub(crate) fn run() -> Option<ExitCode> {
 }
 
 /// This program under one of its names. By the running file rather than its path: it is there and
-/// may be executed whatever happened to the path, and by whichever user.
+/// may be executed regardless of what happened to the path, and by whichever user.
 pub(crate) fn own(name: &str) -> Command {
     let running = PathBuf::from("/proc/self/exe");
     let program = if running.exists() { Some(running) } else { std::env::current_exe().ok() };

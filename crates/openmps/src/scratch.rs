@@ -1,8 +1,9 @@
-//! A directory of one's own that is gone when its owner is.
+//! Scratch directory: a directory of a process' own that is gone when its owner is.
 //!
-//! The owner holds a lock on it, which the kernel takes back however the owner ends. So whoever can
-//! lock a directory has found what a killed command left, and removes it. Invariant: a directory is
-//! used only by who locked it while it was still to be found under its name.
+//! The owner holds a lock on it, which the kernel takes back however the owner ends. So a command
+//! that can lock a directory has found what a killed command left, and removes it. Invariant: a
+//! directory is used only by the process that locked it while it was still to be found under its
+//! name.
 
 use anyhow::Context;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How names of these directories begin, and nobody else's.
+/// How names of these directories begin, and those of no other program.
 const PREFIX: &str = "openmps-scratch-";
 
 /// A fresh directory, mode 0700, removed with all that is in it on drop.
@@ -67,8 +68,8 @@ impl Drop for Scratch {
 /// locks, and so gives others none either.
 type Lock = Option<OwnedFd>;
 
-/// Locks a directory that was just made; `None` if somebody has removed it meanwhile, or is about to,
-/// taking it for an abandoned one.
+/// Locks a directory that was just made; `None` if another command has removed it meanwhile, or is
+/// about to, taking it for an abandoned one.
 fn lock_own(path: &Path) -> std::io::Result<Option<Lock>> {
     let directory = match open_directory(path) {
         Err(Errno::NOENT) => return Ok(None),
@@ -86,7 +87,7 @@ fn lock_own(path: &Path) -> std::io::Result<Option<Lock>> {
     Ok(is_there.then_some(Some(directory)))
 }
 
-/// Removes the directories in `place` that are this user's and that nobody holds.
+/// Removes the directories in `place` that are this user's and that no process holds.
 fn remove_abandoned(place: &Path) {
     let me = rustix::process::geteuid().as_raw();
     let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
@@ -98,7 +99,7 @@ fn remove_abandoned(place: &Path) {
         if fstat(&directory).is_ok_and(|found| found.st_uid == me)
             && flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok()
         {
-            // What cannot be removed is in nobody's way.
+            // What cannot be removed is in no command's way.
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
@@ -141,7 +142,7 @@ mod tests {
             path
         };
         let held = make("openmps-scratch-group-1-0");
-        let lock = lock_own(&held).unwrap().expect("nobody else has it");
+        let lock = lock_own(&held).unwrap().expect("no other command has it");
         assert!(lock.is_some(), "the file system knows locks");
         assert!(lock_own(&held).unwrap().is_none());
         let abandoned = make("openmps-scratch-group-2-0");

@@ -1,4 +1,4 @@
-//! nvidia-cuda-mps-server: a server, started by the control daemon and by nobody else.
+//! nvidia-cuda-mps-server: a server, started by the control daemon alone.
 
 use anyhow::Context;
 use channel::socket::SeqPacket;

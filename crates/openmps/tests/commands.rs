@@ -1,5 +1,5 @@
-//! `openmps run`, `up`, `down` and `ps` at the command line, with real daemons. No program here
-//! uses the device, so no server starts and the libraries may be empty files.
+//! Commands: `openmps run`, `up`, `down` and `ps` at the command line, with real daemons. No
+//! program here uses the device, so no server starts and the libraries may be empty files.
 
 use serde_json::Value;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -79,7 +79,7 @@ fn run_starts_a_daemon_once_and_says_so() {
     let again = home.openmps(&["run", "sh", "-c", script]);
     assert_eq!(again, Said(environment, String::new(), 7));
     let mode = std::fs::metadata(home.pipe()).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode, 0o700, "nobody else comes to a private daemon");
+    assert_eq!(mode, 0o700, "no other user comes to a private daemon");
     assert!(home.pipe().join("control.log").exists());
 }
 
@@ -108,7 +108,7 @@ fn up_down_and_ps() {
     let again = json(&["up", "--json"]);
     assert_eq!((&again["started"], &again["pid"]), (&false.into(), &up["pid"]));
     assert_eq!(json(&["ps", "--json"])["pid"], up["pid"]);
-    let nobody = format!("nobody uses the daemon in {}\n", home.pipe().display());
+    let nobody = format!("no program uses the daemon in {}\n", home.pipe().display());
     assert_eq!(home.openmps(&["ps"]), Said(nobody, String::new(), 0));
     let down = json(&["down", "--json"]);
     assert_eq!((&down["stopped"], &down["pid"]), (&true.into(), &up["pid"]));

@@ -1,6 +1,6 @@
 //! What single driver calls cost: launches, waits, copies, allocation, start-up.
 //!
-//! It measures whatever `libcuda.so` it finds, so the same program gives the figures of two
+//! It measures the `libcuda.so` that it finds, so the same program gives the figures of two
 //! drivers, or of one with and without something in between.
 
 use std::{

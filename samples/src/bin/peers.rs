@@ -283,7 +283,7 @@ fn work(
             let found = gather(stream, own, expected, bytes, &of)?;
             right = Some(right.unwrap_or(true) && found);
         }
-        // Nobody begins the next round before the first device has read this one.
+        // No thread begins the next round before the first device has read this one.
         barrier.wait();
     }
     Ok(right)

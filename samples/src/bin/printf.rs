@@ -1,4 +1,4 @@
-//! Output from kernels. The program catches its own standard output while the kernels run, compares
+//! Output from kernels: the program catches its own standard output while the kernels run, compares
 //! what arrived with what C's `printf` would have written, and prints it.
 
 use std::{
@@ -149,18 +149,18 @@ impl Printed {
     }
 }
 
-/// What is written to this process's standard output, by whatever means, while `work` runs.
+/// What is written to this process's standard output, by any means, while `work` runs.
 fn captured(work: impl FnOnce() -> Result<()>) -> Result<String> {
     std::io::stdout().flush()?;
     flush_c_streams();
-    // SAFETY: the name is a C string; the result is checked, and then owned by nobody else.
+    // SAFETY: the name is a C string; the result is checked, and then it has no other owner.
     let mut file = unsafe {
         let descriptor = libc::memfd_create(c"printf".as_ptr(), libc::MFD_CLOEXEC);
         ensure!(descriptor >= 0, "memfd_create: {}", std::io::Error::last_os_error());
         File::from_raw_fd(descriptor)
     };
-    // SAFETY: duplicates a descriptor that is open; the result is checked, and then owned by nobody
-    // else.
+    // SAFETY: duplicates a descriptor that is open; the result is checked, and then it has no other
+    // owner.
     let before = unsafe {
         let descriptor = libc::fcntl(libc::STDOUT_FILENO, libc::F_DUPFD_CLOEXEC, 3);
         ensure!(descriptor >= 0, "standard output: {}", std::io::Error::last_os_error());

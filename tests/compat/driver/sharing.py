@@ -78,7 +78,7 @@ class Sharing:
                     self.finish(file, keep)
 
     def next(self):
-        """A file that nobody is at, or the first of those under way in which tests may be left."""
+        """A file that no process works on, or the first of those under way in which tests may be left."""
         with self.lock:
             if self.waiting:
                 file = self.waiting.popleft()

@@ -1,8 +1,8 @@
 """A pytest plugin: one JSON line a test, tests shared out among several processes, and an end when the device is lost.
 
 A fault of one kernel spoils the process for all tests after it, on any GPU. So after a test that failed the device is
-asked; if it answers with an error that does not go away, the process ends with `DEVICE_LOST` and whoever started it
-goes on with the tests that are left, in a new one.
+asked; if it answers with an error that does not go away, the process ends with `DEVICE_LOST`. The program that
+started it goes on with the tests that are left, in a new one.
 
 COMPAT_RESULTS names the file. Tests that it has already are not run again; nor are those that COMPAT_DONE lists, if
 that is set: a JSON list of names without their files. The line `{"id": ..., "outcome": "started"}`

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use table::Stretch;
 
-/// The first table of `--watch` comes after this time at the latest: nobody looks at an empty
-/// terminal for the minutes that may lie between two tables.
+/// The first table of `--watch` comes after this time at the latest: the reader shall not look at
+/// an empty terminal for the minutes that may lie between two tables.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// List the programs that share the device, and what it does for them

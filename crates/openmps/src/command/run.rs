@@ -17,7 +17,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// A directory that does not exist and that nobody can make: no daemon is found there.
+/// A directory that does not exist and that no user can make: no daemon is found there.
 const NOWHERE: &str = "/proc/self/no-daemon";
 
 /// Run a program that shares the device with others
@@ -152,7 +152,8 @@ fn traced(mut command: Command, path: &Path, libraries: &Libraries) -> Result<Ex
         recorder.take(&mut source)?;
         std::thread::sleep(PERIOD / 4);
     };
-    // Other programs were there already; whatever came since is the program's, or of its children.
+    // Other programs were there already; those that came since are the program's, or its
+    // children's.
     recorder.leave_out(&before);
     trace::finish(recorder, &mut source, path, Some(marked.path()))?;
     Ok(match status.code() {

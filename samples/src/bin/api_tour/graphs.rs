@@ -345,7 +345,7 @@ fn kernel_parameters(env: &Env) -> Outcome {
     equal("words", words.read()?, vec![7, 9])
 }
 
-/// Launches of one graph come one after the other, whatever their streams.
+/// Launches of one graph come one after the other, regardless of their streams.
 fn launches_do_not_overlap(env: &Env) -> Outcome {
     let (first, second) = (Stream::non_blocking()?, Stream::non_blocking()?);
     let (words, graph) = (Words::filled(3, 0)?, new()?);
@@ -450,7 +450,7 @@ fn user_objects(_: &Env) -> Outcome {
     call!(cuUserObjectCreate(&mut object, word, Some(increment), 1, flags))?;
     let moved = sys::CUuserObjectRetain_flags::CU_GRAPH_USER_OBJECT_MOVE as u32;
     call!(cuGraphRetainUserObject(graph.0, object, 1, moved))?;
-    // SAFETY: the word is alive; whoever destroys the object writes it atomically.
+    // SAFETY: the word is alive; the thread that destroys the object writes it atomically.
     let destroyed = unsafe { AtomicU32::from_ptr(word.cast()) };
     equal("destroyed while the graph is there", destroyed.load(Ordering::SeqCst), 0)?;
     drop(graph);

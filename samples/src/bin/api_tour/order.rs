@@ -149,7 +149,7 @@ fn streams_run_side_by_side(env: &Env) -> Outcome {
 fn wait_event(env: &Env) -> Outcome {
     let (first, second) = (Stream::non_blocking()?, Stream::non_blocking()?);
     let event = Event::untimed()?;
-    // An event that was never recorded holds nobody up.
+    // An event that was never recorded holds no stream up.
     call!(cuStreamWaitEvent(second.0, event.0, 0))?;
     let words = Words::filled(2, 0)?;
     env.slow_write(words.address, 9, 20, first.0)?;
@@ -159,7 +159,8 @@ fn wait_event(env: &Env) -> Outcome {
     equal("what the second stream saw", words.read()?[1], 9)
 }
 
-/// A wait is for what was recorded when it was called, whatever the event is used for afterwards.
+/// A wait is for what was recorded when it was called, regardless of what the event is used for
+/// afterwards.
 fn wait_event_takes_the_record_before_it(env: &Env) -> Outcome {
     let (first, second) = (Stream::non_blocking()?, Stream::non_blocking()?);
     let event = Event::untimed()?;

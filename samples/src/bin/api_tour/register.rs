@@ -96,7 +96,7 @@ fn copies(env: &Env) -> Outcome {
     equal("the first words", device.read()?[..10].to_vec(), input[1000..1010].to_vec())
 }
 
-/// What lies around registered memory, and in it before and after, is nobody's to change.
+/// What lies around registered memory, and in it before and after, stays unchanged.
 fn contents(env: &Env) -> Outcome {
     let mut all: Vec<u32> = (0..5000).collect();
     for _ in 0..3 {

@@ -273,7 +273,7 @@ impl Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // Whatever may still use it comes first. Errors show up in the next check.
+        // Work that may still use it comes first. Errors show up in the next check.
         let _ = synchronize();
         let _ = call!(cuMemFree_v2(self.address));
     }

@@ -218,7 +218,7 @@ fn wrong(env: &Env) -> Outcome {
     refused!(cuMemMap(addresses.base, 2 * bytes, 0, memory, 0), CUDA_ERROR_NOT_SUPPORTED)?;
     call!(cuMemMap(addresses.base, bytes, 0, memory, 0))?;
     refused!(cuMemMap(addresses.base, bytes, 0, memory, 0), CUDA_ERROR_INVALID_VALUE)?;
-    // Nobody was given access.
+    // Access was not given to any device.
     refused!(cuMemsetD32_v2(addresses.base, 0, 1), CUDA_ERROR_INVALID_VALUE)?;
     call!(cuMemUnmap(addresses.base, bytes))?;
     call!(cuMemRelease(memory))

@@ -1,5 +1,5 @@
-//! The environment: which variables there are, which of ours are set, and whether anybody can make
-//! sense of them.
+//! The environment: which variables there are, which of ours are set, and whether any part of the
+//! project reads them and understands their values.
 
 use super::Finding;
 use cuda_api::environment::{VARIABLES, Variable};

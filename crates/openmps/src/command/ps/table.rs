@@ -109,7 +109,7 @@ pub(super) fn table(
     }
     if lines.is_empty() {
         let nobody = match report.tells_all_to(reader) {
-            true => "nobody uses",
+            true => "no program uses",
             false => "no program of yours uses",
         };
         lines.push(format!("{nobody} the daemon in {}", report.pipe_directory.display()));
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn who_waits_and_what_is_wrong_is_said() {
-        let nobody = ["nobody uses the daemon in /tmp/x".to_owned()];
+        let nobody = ["no program uses the daemon in /tmp/x".to_owned()];
         assert_eq!(
             table(&report(vec![]), None, 0, None),
             Table { lines: nobody.into(), head: false }

@@ -10,6 +10,8 @@ mod h200;
 mod performance;
 #[cfg(test)]
 mod tidy;
+#[cfg(test)]
+mod words;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};

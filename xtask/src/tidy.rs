@@ -339,32 +339,3 @@ fn the_way_of_a_launch_goes_down() {
         assert!(!is_called_back.contains(&true), "client/src/{file}: {signature}");
     }
 }
-
-/// Words that name no thing, and so have no place in a comment.
-const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "whoever", "so many", "what goes on"];
-
-/// Crates whose comments are written without them: a list that grows.
-const PLAIN_CRATES: &[&str] = &["ptx", "simt", "simt-interpreter", "simt-jit"];
-
-#[test]
-fn comments_name_things() {
-    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    let mut complaints = Vec::new();
-    for path in PLAIN_CRATES.iter().flat_map(|name| tracked(&format!("crates/{name}/*.rs"))) {
-        for (number, line) in read(&path).lines().enumerate() {
-            let Some((_, comment)) = line.split_once("//") else { continue };
-            let comment = comment.to_lowercase();
-            for word in VAGUE_WORDS {
-                let found = comment.match_indices(word).any(|(at, _)| {
-                    let before = comment[..at].chars().next_back();
-                    let after = comment[at + word.len()..].chars().next();
-                    !is_letter(before) && !is_letter(after)
-                });
-                if found {
-                    complaints.push(format!("{}:{}: {word}", path.display(), number + 1));
-                }
-            }
-        }
-    }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
-}

@@ -1,0 +1,108 @@
+//! Words test: comments and documents name the thing or the actor, as an ordinary test.
+//!
+//! Not here: names, texts in quotes and what is in backquotes, such as the user `nobody`.
+
+use crate::tidy::{read, tracked};
+
+/// Words that name no thing and no actor.
+const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "everybody", "whoever", "what goes on"];
+
+/// Crates whose comments do without this one too: a list that grows.
+const PLAIN_CRATES: &[&str] = &["ptx", "simt", "simt-interpreter", "simt-jit"];
+const SO_MANY: &[&str] = &["so many"];
+
+/// Endings of files with comments, and the mark that a comment begins with.
+const COMMENTS: &[(&str, &str)] = &[
+    ("rs", "//"),
+    ("cu", "//"),
+    ("ptx", "//"),
+    ("c", "//"),
+    ("h", "//"),
+    ("cl", "//"),
+    ("js", "//"),
+    ("py", "#"),
+    ("sh", "#"),
+    ("toml", "#"),
+];
+
+/// Number of the user `nobody`: a line that names the number may name the user.
+const NOBODY: &str = "65534";
+
+/// Measured results, which are kept as they were printed.
+const RESULTS: &str = "bench/h200/results";
+
+/// The words of `words` that a text has outside of backquotes.
+fn found_in(text: &str, words: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+    let plain: Vec<&str> = text.split('`').step_by(2).collect();
+    let plain = plain.join("`").to_lowercase();
+    let is_user = plain.contains(NOBODY);
+    let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    words.iter().copied().filter(move |word| {
+        plain.match_indices(word).any(|(at, _)| {
+            let before = plain[..at].chars().next_back();
+            let after = plain[at + word.len()..].chars().next();
+            !is_letter(before) && !is_letter(after)
+        }) && !(is_user && *word == "nobody")
+    })
+}
+
+/// The comment of a line, if it has one; without a mark all of the line is read.
+fn comment<'a>(line: &'a str, mark: Option<&str>) -> Option<&'a str> {
+    match mark {
+        Some(mark) => line.split_once(mark).map(|(_, comment)| comment),
+        None => Some(line),
+    }
+}
+
+/// Complaints about the files of a pattern: where, and which word. Comments begin with `mark`.
+fn complaints(pattern: &str, words: &'static [&'static str], mark: Option<&str>) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for path in tracked(pattern) {
+        if path.to_string_lossy().contains(RESULTS) {
+            continue;
+        }
+        for (number, line) in read(&path).lines().enumerate() {
+            let Some(text) = comment(line, mark) else { continue };
+            for word in found_in(text, words) {
+                complaints.push(format!("{}:{}: {word}", path.display(), number + 1));
+            }
+        }
+    }
+    complaints
+}
+
+#[test]
+fn comments_name_things() {
+    let mut found = Vec::new();
+    for (ending, mark) in COMMENTS {
+        found.extend(complaints(&format!("*.{ending}"), VAGUE_WORDS, Some(mark)));
+    }
+    for name in PLAIN_CRATES {
+        found.extend(complaints(&format!("crates/{name}/*.rs"), SO_MANY, Some("//")));
+    }
+    assert!(found.is_empty(), "name the thread, process, client, user ...:\n{}", found.join("\n"));
+}
+
+#[test]
+fn documents_name_things() {
+    let found = complaints("*.md", VAGUE_WORDS, None);
+    assert!(found.is_empty(), "name the thread, process, client, user ...:\n{}", found.join("\n"));
+}
+
+#[test]
+fn vague_words_are_found_and_names_are_not() {
+    let found = |text: &str| found_in(text, VAGUE_WORDS).collect::<Vec<_>>();
+    assert_eq!(found("wakes Nobody, and somebody else waits"), ["nobody", "somebody"]);
+    assert_eq!(found("everybody's memory, whoever's it is"), ["everybody", "whoever"]);
+    assert_eq!(found("shows what goes on now"), ["what goes on"]);
+    assert_eq!(found("the user `nobody` and [`SetBy::Nobody`]"), [""; 0]);
+    assert_eq!(found("the user nobody (65534), as the system calls it"), [""; 0]);
+    assert_eq!(found("a call of nobody_waits"), [""; 0]);
+    assert_eq!(found("`a` nobody `b`"), ["nobody"]);
+
+    let slashes = "//";
+    let code = format!("let nobody = 1; {slashes} why");
+    assert_eq!(comment(&code, Some(slashes)), Some(" why"));
+    assert_eq!(comment("let nobody = 1;", Some(slashes)), None);
+    assert_eq!(comment("a document", None), Some("a document"));
+}

@@ -100,8 +100,8 @@ fn wait(command: &mut Command, end: Option<Instant>) -> Option<ExitStatus> {
     }
 }
 
-/// Waits for adopted processes that have ended: who looks whether they are there shall see that they
-/// are not.
+/// Waits for adopted processes that have ended: a test that looks whether they are there shall see
+/// that they are not.
 pub fn wait_for_ended_orphans() {
     let started = STARTED.lock().expect("no holder panics");
     for pid in children(std::process::id()).into_iter().filter(|pid| !started.contains(pid)) {

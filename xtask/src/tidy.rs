@@ -1,4 +1,4 @@
-//! House rules that a machine can check, as ordinary tests.
+//! House rules: those that a machine can check, as ordinary tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -21,7 +21,7 @@ use loom::thread;
 const BYTES: u64 = 64;
 const POISON: u64 = 0xDEAD_DEAD_DEAD_DEAD;
 
-/// A flag and who sleeps on it.
+/// A flag and the threads that sleep on it.
 struct Futex {
     value: AtomicU32,
     lock: Mutex<()>,

@@ -1,4 +1,5 @@
-//! Memory accounting of protocol 3: soft and hard limits of cgroups' device memory, and who is ended for others.
+//! Memory accounting of protocol 3: soft and hard limits of cgroups' device memory, and which
+//! client is ended for others.
 //!
 //! Up to its soft limit a cgroup gets memory even where the device is full: a client of another one that
 //! has more than its own soft limit is ended for it. More than its hard limit it does not get.
@@ -113,9 +114,9 @@ impl Memacct {
         self.members.iter().find(wanted).map(|member| &member.group)
     }
 
-    /// Who is ended so that a client gets memory: of the group that is furthest beyond its soft limit the
-    /// client with the most; a client without limits is a group of its own, with nothing that is
-    /// promised to it. Never one of the group that wants.
+    /// The client that is ended so that another gets memory: of the group that is furthest beyond
+    /// its soft limit the client with the most; a client without limits is a group of its own, with
+    /// nothing that is promised to it. Never one of the group that wants.
     pub fn victim<'a>(&self, wants: &MemoryGroup, all: &'a [Candidate]) -> Option<&'a Candidate> {
         let mut beyond: BTreeMap<(String, u32, u32), (u64, u64, &Candidate)> = BTreeMap::new();
         for candidate in all.iter().filter(|candidate| candidate.memory_bytes > 0) {

@@ -10,7 +10,7 @@ use crate::settings;
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// Who reads it: client, daemon, server, provider, openmps.
+    /// The part that reads it: client, daemon, server, provider, openmps.
     pub readers: &'static str,
     /// What it may hold.
     pub values: Values,

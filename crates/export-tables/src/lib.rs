@@ -5,7 +5,7 @@
 //! and slots that such programs were seen to need; a table that is not here is refused, which
 //! they all survive. What a slot needs of its surroundings it asks of a [`Host`].
 //!
-//! Who uses it: the client library and the software GPU, each as a driver of its own. A process
+//! Its users: the client library and the software GPU, each as a driver of its own. A process
 //! may hold both; each has its own copy of everything here.
 //!
 //! Invariants: a table's address never changes (it enters the integrity check); a slot without a

@@ -107,7 +107,7 @@ impl Graph {
         self.nodes.iter().filter(|(_, node)| node.dependencies.is_empty()).map(|(id, _)| *id)
     }
 
-    /// All edges: who waits, and for whom.
+    /// All edges: the node that waits, and the node that it waits for.
     pub(crate) fn edges(&self) -> impl Iterator<Item = (NodeId, Edge)> {
         let edges = |(id, node): (&NodeId, &Node)| {
             let id = *id;

@@ -6,8 +6,8 @@
 //! own, which comes before the C library's for all that it loads: in a server it tries for a moment
 //! before it sleeps.
 //!
-//! Not here: locks of our own, which are none of the C library's. Invariant: who is not a server,
-//! or has few cores, gets the C library's function and nothing else.
+//! Not here: locks of our own, which are none of the C library's. Invariant: a process that is not
+//! a server, or has few cores, gets the C library's function and nothing else.
 
 use channel::wait::SPIN_CORES_MIN;
 use std::ffi::{c_int, c_void};

@@ -318,7 +318,7 @@ fn doctor_says_where_no_daemon_can_be_started() {
 fn another_users_runtime_directory_is_left_alone() {
     let home = Home::new();
     let me = std::fs::metadata(&home.0).unwrap().uid();
-    // As `su` leaves it in the environment. Who is not root has root's everywhere.
+    // As `su` leaves it in the environment. A user that is not root has root's everywhere.
     let another = if me == 0 { home.0.join("another") } else { "/usr".into() };
     if me == 0 {
         std::fs::create_dir(&another).unwrap();

@@ -30,9 +30,9 @@ pub enum LinkError {
     Duplicate {
         /// The name.
         name: String,
-        /// Who defines it first, from 0.
+        /// The text that defines it first, from 0.
         first: usize,
-        /// Who does so again.
+        /// The text that does so again.
         index: usize,
     },
     /// More than [`LINK_TEXTS_MAX`], or none.

@@ -1,4 +1,4 @@
-//! Fatbins and cubins that nvcc 13.5 made of `tests/data/params.cu`, with
+//! Images: fatbins and cubins that nvcc 13.5 made of `tests/data/params.cu`, with
 //! `-gencode arch=compute_80,code=sm_80`, the same for 90, both `compute_` as PTX, and
 //! `-Xfatbin -compress-mode=size` (zstd) or `speed` (LZ4). And what happens to damaged ones.
 

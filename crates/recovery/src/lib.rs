@@ -1,5 +1,5 @@
-//! Rules of recovery: who gets which server, whose a fault was, and what a program's work in flight
-//! becomes.
+//! Rules of recovery: which client gets which server, whose a fault was, and what a program's work
+//! in flight becomes.
 //!
 //! Decisions alone: no process is started here, no socket is written to and no clock is read. The
 //! daemon (`control`), the server and the client do what is decided here, and so does the simulator

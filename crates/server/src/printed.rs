@@ -33,7 +33,8 @@ struct Writer {
 struct Writers(BTreeMap<u32, Writer>);
 
 impl Writers {
-    /// Gives new text to the one who has printed it; a line for the log if it cannot be said who.
+    /// Gives new text to the client that has printed it; a line for the log if that client is not
+    /// known.
     fn give(&mut self, text: &[u8]) -> Option<String> {
         let mut active = self.0.values_mut().filter(|writer| writer.active);
         let (first, second) = (active.next(), active.next());

@@ -1,4 +1,5 @@
-//! Classes of clients at the gate: who is made to wait for whom, with kernels that run until told to end.
+//! Classes of clients at the gate: which client is made to wait for which, with kernels that run
+//! until told to end.
 
 mod support;
 

@@ -658,7 +658,7 @@ impl Decoder<'_> {
             self.follow(check::Follow::No);
         }
         let run = match op {
-            // Who looks at an mbarrier has done nothing yet that others wait for.
+            // A thread that looks at an mbarrier has done nothing yet that others wait for.
             Op::Mbarrier(MbarrierOp::Test { .. }, _) => return,
             Op::Atom { .. } | Op::Fence | Op::Mbarrier(..) => check::released(),
             op if op.is_sync() => check::met(),

@@ -256,7 +256,7 @@ mod tests {
             assert_eq!(region.server_state(), ServerState::Ended);
             assert_eq!(region.sticky_error().unwrap_err().code(), error);
         }
-        // Who is to attach again gets no error.
+        // A client that is to attach again gets no error.
         let (region, _file) = Region::create().unwrap();
         region.end_session(SessionEnd::Moved);
         assert_eq!(region.session_end(), Some(SessionEnd::Moved));

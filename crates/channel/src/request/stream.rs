@@ -13,8 +13,8 @@ payloads! {
         value: u32,
     }
 
-    /// When all that was posted to the stream before is done, the server wakes who sleeps on the
-    /// stream's completion word. For waits that outlast spinning.
+    /// When all that was posted to the stream before is done, the server wakes the threads that
+    /// sleep on the stream's completion word. For waits that outlast spinning.
     Notify {
         /// The stream.
         stream: CUstream,

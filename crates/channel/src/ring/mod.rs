@@ -109,7 +109,7 @@ pub trait RingMemory {
     fn fence(&self);
     /// Sleeps while the flag is `value`, at most `timeout`; may end early.
     fn sleep(&self, which: Flag, value: u32, timeout: Duration);
-    /// Wakes who sleeps on the flag.
+    /// Wakes the threads that sleep on the flag.
     fn wake(&self, which: Flag);
 
     /// Wakes the sleeper of a flag, if there is one. Who lowers the flag wakes: of many that find

@@ -21,7 +21,7 @@ const SHARED_PAUSE_MIN: Duration = Duration::from_micros(20);
 const SHARED_PAUSE_MAX: Duration = Duration::from_millis(1);
 
 impl Client {
-    /// Destroys an event. Who waits for it in a stream still does.
+    /// Destroys an event. A stream that waits for it still does.
     pub(crate) fn destroy_event(&self, handle: Handle) -> CUresult {
         let mut state = self.state();
         state.check_open()?;

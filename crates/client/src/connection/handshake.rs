@@ -221,7 +221,8 @@ fn connect(path: &Path) -> io::Result<SeqPacket> {
     }
 }
 
-/// The first word of daemon or server. If it takes a while, standard error says who is waited for.
+/// The first word of daemon or server. If it takes a while, standard error says which process is
+/// waited for.
 fn receive_answer(
     socket: &SeqPacket,
     path: &Path,

@@ -20,7 +20,7 @@ pub(crate) fn say_queue_is_full(path: &Path) {
     ));
 }
 
-/// Says who has not answered so far, as far as can be seen from here.
+/// Says which process has not answered so far, as far as can be seen from here.
 pub(crate) fn say_no_answer(path: &Path, socket: &SeqPacket) {
     let daemon = socket.peer_credentials().map_or(0, |peer| peer.pid);
     say(format_args!("waiting for the control daemon at {}{}", path.display(), Held::by(daemon)));

@@ -1,4 +1,5 @@
-//! Who uses which part of the staging area: a ring of slices, given up in the order of use.
+//! Staging: which copies use which part of the staging area, a ring of slices, given up in the
+//! order of use.
 //!
 //! Pure bookkeeping. A slice is taken for one copy, and is free again once the stream of that
 //! copy has passed it; because slices are given up oldest first, one slow stream can keep others

@@ -46,7 +46,7 @@ impl Client {
         self.allocate_variables_in(&mut self.memory(), bytes)
     }
 
-    /// As [`Self::allocate_variables`], for who holds the memory's lock.
+    /// As [`Self::allocate_variables`], for a caller that holds the memory's lock.
     pub(super) fn allocate_variables_in(
         &self,
         memory: &mut Memory,

@@ -39,8 +39,9 @@ impl Client {
     }
 
     fn wait_with(&self, mark: Mark, policy: SpinPolicy) -> CUresult {
-        // Another thread may put another connection in the place of this one at any time. What is
-        // waited for, who is asked and whose end ends the wait are of the same one.
+        // Another thread may put another connection in the place of this one at any time. The work
+        // that is waited for, the server that is asked and the server whose end ends the wait are
+        // of the same one.
         let (connection, expected) = {
             let mut state = self.state();
             if state.passed(mark) {

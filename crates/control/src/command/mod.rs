@@ -42,11 +42,11 @@ pub(crate) struct Request<'a> {
     pub daemon: &'a Daemon,
     /// The words after the name.
     pub arguments: Vec<&'a str>,
-    /// Who asks.
+    /// The user that asks.
     pub uid: u32,
-    /// Who asks.
+    /// The group of that user.
     pub gid: u32,
-    /// Who asks is root or the daemon's owner, by the privileged socket.
+    /// The user that asks is root or the daemon's owner, by the privileged socket.
     pub owner: bool,
 }
 

@@ -104,7 +104,7 @@ fn one_server(request: &Request<'_>) -> Result<ServerSummary, Failure> {
     }
 }
 
-/// The server with this PID, if who asks may see it.
+/// The server with this PID, if the user that asks may see it.
 pub(super) fn find(request: &Request<'_>, pid: &str) -> Result<ServerSummary, Failure> {
     let number = pid.parse::<u32>().ok();
     visible(request)

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// can shut others out by being silent.
 pub(super) const SILENT_MAX: usize = 256;
 /// How long a connection may be silent. Both client and shell speak at once, but on a busy machine a
-/// process may not run for long; who is silent costs nothing but its place.
+/// process may not run for long; a silent connection costs nothing but its place.
 pub(super) const SILENT_S_MAX: u64 = 60;
 
 /// A connection that has not said a word yet.

@@ -1,4 +1,4 @@
-//! Device inventory: what the daemon knows of its devices, and who waits to hear of them.
+//! Device inventory: what the daemon knows of its devices, and which clients wait to hear of them.
 
 use channel::message::Devices;
 use channel::socket::SeqPacket as Socket;

@@ -85,13 +85,14 @@ pub trait Programs: Send + Sync {
     fn successor(&self, program: Option<&Path>) -> Command;
 }
 
-/// A connection that has said a command, and who is on the other end. Its socket is non-blocking.
+/// A connection that has said a command, and the process on the other end. Its socket is
+/// non-blocking.
 pub struct CommandConnection {
     /// The connection.
     pub socket: SeqPacket,
-    /// Who asks.
+    /// The process that asks.
     pub peer: PeerCredentials,
-    /// Who asks is root or the daemon's owner, by the privileged socket.
+    /// The user that asks is root or the daemon's owner, by the privileged socket.
     pub owner: bool,
     /// The command.
     pub line: String,

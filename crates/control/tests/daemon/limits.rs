@@ -109,7 +109,7 @@ fn every_command_refuses_what_it_does_not_know() {
     let client = setting.client(None).unwrap();
     let before = (report(&setting), limits(&setting, &client));
     let scheduling = setting.command("schedule");
-    // Who asks for help gets it.
+    // A user that asks for help gets it.
     for command in control::command::COMMANDS.iter().filter(|command| command.name != "help") {
         let name = command.name;
         for words in ["such nonsense as this is", "-x", "--help=1", "4294967296", "-1 0 ;"] {

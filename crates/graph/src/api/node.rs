@@ -1,4 +1,4 @@
-//! Nodes of any type: what they are, whom they wait for, who waits for them.
+//! Nodes of any type: what they are, which nodes they wait for, which nodes wait for them.
 
 use super::{Place, get, give, give_part};
 use crate::backend::Backend;

@@ -24,8 +24,8 @@ impl Activity {
         Self { at: Instant::now(), kernel_ns: kernel_ns(file), percent: None }
     }
 
-    /// In how much of the time since the last question a kernel ran, percent. One who asks sooner
-    /// than makes sense gets the last answer; the very first waits until it does.
+    /// In how much of the time since the last question a kernel ran, percent. A caller that asks
+    /// too soon gets the last answer; the very first waits until there is one.
     pub(super) fn busy_percent(&mut self, file: Option<&Path>) -> u32 {
         let missing = STRETCH.saturating_sub(self.at.elapsed());
         if !missing.is_zero() {
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!(activity.samples(|| vec![user(None)]), []);
         assert_eq!(activity.samples(|| vec![user(Some(0))]), [], "nothing to compare it with");
         assert_eq!(activity.samples(|| vec![user(Some(u64::MAX))])[0].percent, 100);
-        // Who asks again at once hears the same, and does not put off what is said next.
+        // A caller that asks again at once hears the same, and does not put off what is said next.
         assert_eq!(activity.samples(|| vec![user(Some(0))])[0].percent, 100);
         thread::sleep(STRETCH);
         assert_eq!(activity.samples(|| vec![user(Some(u64::MAX))])[0].percent, 0);

@@ -1,4 +1,5 @@
-//! What is known of the software GPU without using it: its description, who uses it, how busy it is.
+//! Device: what is known of the software GPU without using it, its description, its users, how busy
+//! it is.
 
 mod activity;
 pub(crate) mod memory_limits;
@@ -120,7 +121,7 @@ impl Device {
         })
     }
 
-    /// Who uses it.
+    /// The processes that use it.
     pub(crate) fn users(&self) -> Users {
         Users::find(self.shared_file.as_deref(), &self.uuid_text())
     }

@@ -1,4 +1,4 @@
-//! `openmps ps`: who uses the device through this user's daemon, and how much.
+//! `openmps ps`: which programs use the device through this user's daemon, and how much.
 
 mod screen;
 mod table;
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let me = rustix::process::geteuid().as_raw();
     let mut now = match Reading::take() {
-        // Who reads JSON gets some, and what to do about it on standard error.
+        // A program that reads JSON gets some; standard error says what to do about it.
         Err(error) if arguments.json => {
             let directory = daemon::pipe_directory();
             let nothing = json!({ "running": false, "pipe_directory": directory, "servers": [] });

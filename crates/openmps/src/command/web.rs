@@ -15,8 +15,8 @@ use std::time::Duration;
 /// Serve a page of devices, clients, timeline and advice, and metrics for Prometheus
 ///
 /// The page is live and needs no other site. It listens on loopback, where every user of the machine
-/// can open it: with --token only who knows the token can. For any other address a token is always
-/// needed; it is printed with the address.
+/// can open it: with --token only those who know the token can. For any other address a token is
+/// always needed; it is printed with the address.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps web                                   then open http://127.0.0.1:7070/

@@ -4,7 +4,7 @@ use super::forms::FORMS;
 use super::tree::{Condition, INPUT_BYTES, Node, REGISTERS, one_nan};
 use crate::Random;
 
-/// Who is together where a statement stands.
+/// The threads that are together where a statement stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// All threads of the block.

@@ -1,4 +1,4 @@
-//! Servers of a daemon: who gets which, when one is started, told, replaced and killed.
+//! Servers of a daemon: which client gets which, when one is started, told, replaced and killed.
 //!
 //! What a server is reached by (its process, its socket) is `L` here, and only handed on. What is to
 //! be done about it is said to [`Tell`] and [`Start`].

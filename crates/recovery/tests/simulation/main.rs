@@ -1,10 +1,11 @@
 //! Simulation: histories of clients, a daemon, servers and a device, drawn from seeds.
 //!
-//! The decisions are the product's own (this crate: who gets which server, whose a fault was, what is in
-//! flight and what of it is repeated; crate `channel`: the ring). The clock is made up, and so are
-//! processes, sockets and the device, which executes operations on the clients' memory. Programs fault,
-//! hang, are slow, are killed and terminated; servers are killed and upgraded; the daemon is killed.
-//! Each program compares its memory with that of an undisturbed run whenever it has waited.
+//! The decisions are the product's own (this crate: which client gets which server, whose a fault
+//! was, what is in flight and what of it is repeated; crate `channel`: the ring). The clock is made
+//! up, and so are processes, sockets and the device, which executes operations on the clients'
+//! memory. Programs fault, hang, are slow, are killed and terminated; servers are killed and
+//! upgraded; the daemon is killed. Each program compares its memory with that of an undisturbed run
+//! whenever it has waited.
 //!
 //! `OPENMPS_SEED=N cargo test -p recovery --test simulation` replays the history of a seed and prints it;
 //! `OPENMPS_HISTORIES=N` runs so many, `cargo xtask simulate` with optimisation.

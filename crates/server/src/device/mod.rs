@@ -250,7 +250,7 @@ impl Device {
         own: Option<&InFlight>,
         f: impl FnOnce() -> R,
     ) -> R {
-        // SAFETY: who asks about a stream knows that it is alive. An error is the end of its work.
+        // SAFETY: the caller knows that the stream is alive. An error is the end of its work.
         let is_done = |stream| unsafe {
             self.driver.table.cuStreamQuery(stream) != Err(CudaError::NOT_READY)
         };

@@ -128,7 +128,7 @@ mod tests {
         assert!(places[0].shares_queues());
         assert_eq!(places[3].update(false, false), None);
         assert_eq!(places[2].update(false, false), some(Waiting::Plain));
-        // Who is critical is served at once, unless that is at the cost of all.
+        // A critical client is served at once, unless that is at the cost of all.
         assert_eq!(places[2].update(false, true), some(Waiting::Attentive));
         assert_eq!(places[2].update(true, true), some(Waiting::Crowded));
         drop(places);

@@ -161,7 +161,7 @@ impl Session {
 
     /// An error if the session is to end.
     pub(super) fn check_end(&self) -> CUresult {
-        // Who is handed over is served to the end of what was taken from its ring.
+        // A client that is handed over is served to the end of what was taken from its ring.
         let Some(end) = self.link.ending().filter(|end| *end != End::HandedOver) else {
             return match self.is_on_trial() {
                 true => Err(CudaError::MPS_RPC_FAILURE),

@@ -1,9 +1,9 @@
-//! Happens-before race detector (shadow memory with clocks) for the shared memory of a block or a
-//! cluster.
+//! Happens-before: a race detector (shadow memory with clocks) for the shared memory of a block or
+//! a cluster.
 //!
 //! What a warp did before it arrived at a barrier is before what the warps do that waited there:
-//! each warp knows how far it has seen every other one. An account of who is meant by a warp's
-//! number, or of addresses, is not here.
+//! each warp knows how far it has seen every other one. Which warp a number means, and addresses,
+//! are not kept here.
 
 mod copies;
 mod products;

@@ -183,7 +183,7 @@ impl Compiler<'_> {
         self.run_decoded_keeping(self.decoded, used.into_iter().collect());
         let blocks = self.f.blocks.iter().flat_map(|block| &block.insts);
         if self.f.prologue.iter().chain(blocks).any(|inst| inst.op.names_object()) {
-            // Who calls this keeps vector registers.
+            // The caller of this code keeps vector registers.
             self.run_decoded_keeping(self.decoded_bare, Vec::new());
         }
     }

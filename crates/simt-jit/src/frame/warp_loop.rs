@@ -140,7 +140,7 @@ impl Compiler<'_> {
         self.begin();
         self.a.bind(out);
         self.all_gone();
-        // Who waits for us waits for a block's end, or for that of a loop's turn.
+        // A warp that waits for this one waits for a block's end, or for that of a loop's turn.
         self.a.bind(block);
         self.a.op(Code::Mov_rm32_imm32, &[field(Field::Following).into(), X::I(0)]);
         self.asked(out);

@@ -69,7 +69,8 @@ pub(super) struct Core {
     /// Workers that found nothing to do.
     pub(super) sleepers: Vec<Thread>,
     /// Waking a worker costs a system call and an interrupt of another core. While this is set
-    /// no worker is woken: who holds the lock is expected to do the work, or to wake one later.
+    /// no worker is woken: the thread that holds the lock is expected to do the work, or to wake
+    /// one later.
     pub(super) wake_deferred: bool,
     /// Streams whose work no worker was woken for; the next tick wakes one.
     pub(super) unannounced: Vec<Key<Stream>>,

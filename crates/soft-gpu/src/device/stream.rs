@@ -35,7 +35,7 @@ pub enum Op {
         /// How many of its operations must be complete.
         seq: u64,
     },
-    /// Write a word and wake who sleeps on it.
+    /// Write a word and wake the threads that sleep on it.
     WriteValue(ValueWrite),
     /// Wait for a word.
     WaitValue(ValueWait),

@@ -79,12 +79,12 @@ fn check_domains(call: &Call<'_>) -> Result<(), Failure> {
     }
 }
 
-/// The servers that who asks may see.
+/// The servers that the user who asks may see.
 pub(super) fn visible(call: &Call<'_>) -> Vec<NamedServer> {
     call.request.daemon.named_servers(|uid| call.request.sees(uid))
 }
 
-/// The server with this name, if who asks may see it.
+/// The server with this name, if the user that asks may see it.
 pub(super) fn find(call: &Call<'_>, name: &str) -> Result<NamedServer, Failure> {
     let found = visible(call).into_iter().find(|server| server.name == name);
     found.ok_or_else(|| crate::named::NamedError::NoServer(name.to_owned()).into())

@@ -60,7 +60,7 @@ impl Memory {
         if let Some(index) = self.peer_windows.iter().position(has) {
             return Ok(&self.peer_windows[index]);
         }
-        // Who has them may wait until no session submits anything, to end.
+        // The session that has them may wait until no session submits anything, to end.
         self.share.in_flight().end_submitting();
         let lease = windows.take_at(address).ok_or(CudaError::INVALID_VALUE)?;
         let (device, host) = (lease.device(), lease.host());

@@ -1,8 +1,9 @@
 //! Race detection for accumulator registers that asynchronous products (`wgmma`) may still write.
 //!
-//! A product's sums are there once the thread has waited for its group; who uses one before, or
-//! overwrites one that has not been used or copied, does so while it is written. Registers are known
-//! by their numbers in the program. A copy is the same sum: what counts is when it is used.
+//! A product's sums are there once the thread has waited for its group; an instruction that uses
+//! one before, or overwrites one that has not been used or copied, does so while it is written.
+//! Registers are known by their numbers in the program. A copy is the same sum: what counts is when
+//! it is used.
 
 use crate::check::happens_before::Shadow;
 use crate::check::happens_before::products::{Products, Sum};

@@ -1,4 +1,4 @@
-//! Matrix products (mma) and moves of 8 by 8 matrices.
+//! Matrix products: mma, and moves of 8 by 8 matrices.
 //!
 //! A product has more operands than an instruction has room for: their offsets are a list among
 //! the constants of the register file, D, A, B, C one behind the other, and the instruction has

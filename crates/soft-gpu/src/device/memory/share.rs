@@ -4,7 +4,7 @@
 //! The other process opens that file as `/proc/PID/fd/N`, which the operating system allows to the
 //! same user, and finds out whether it is the one that was meant: process ids and descriptors are
 //! used again, files' identities are not while one of them is open. A chunk that is freed closes
-//! its file; who has opened it keeps it. Nothing is left behind by a process that ends.
+//! its file; a process that has opened it keeps it. Nothing is left behind by a process that ends.
 
 use std::fs::{File, OpenOptions};
 use std::io;

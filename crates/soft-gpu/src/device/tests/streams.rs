@@ -1,4 +1,4 @@
-//! Operations in streams: their order, events, words, and who does them.
+//! Operations in streams: their order, events, words, and which threads do them.
 
 use super::*;
 use crate::device::host::HostCall;

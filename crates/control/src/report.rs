@@ -72,7 +72,7 @@ fn protocol_2() -> u32 {
 }
 
 impl Report {
-    /// Whether a user is told of everybody's programs, and not only of that user's own.
+    /// Whether a user is told of all users' programs, and not only of that user's own.
     pub fn tells_all_to(&self, uid: u32) -> bool {
         uid == 0 || uid == self.uid
     }

@@ -357,18 +357,20 @@ fn circles_of_files_have_a_reason() {
     };
     let circles = all_circles();
     let mut complaints = Vec::new();
-    let mut counts = vec![0; allowed.len()];
+    let mut found = vec![Vec::new(); allowed.len()];
     for circle in &circles {
         let row = allowed.iter().position(|row| circle.files.iter().all(|file| is_in(file, row)));
         match row {
-            Some(row) => counts[row] += 1,
+            Some(row) => found[row].push(circle.arrows.join("\n  ")),
             None => complaints.push(format!("a circle:\n  {}", circle.arrows.join("\n  "))),
         }
     }
-    for (row, count) in allowed.iter().zip(counts) {
-        if count != 1 {
+    for (row, found) in allowed.iter().zip(found) {
+        if found.len() != 1 {
+            let row = row.join(", ");
+            let arrows = found.join("\n\n  ");
             complaints
-                .push(format!("{count} circles in {}, which is the row of one", row.join(", ")));
+                .push(format!("{} circles in {row}, the row of one:\n  {arrows}", found.len()));
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));

@@ -7,6 +7,8 @@ mod dist;
 mod documents;
 mod generate;
 mod h200;
+#[cfg(test)]
+mod layers;
 mod performance;
 #[cfg(test)]
 mod tidy;

@@ -26,6 +26,7 @@ pub mod limits;
 pub mod link;
 pub mod managed;
 pub mod module_state;
+mod one_line;
 mod parser;
 mod print;
 mod text_in_binary;

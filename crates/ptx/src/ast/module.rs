@@ -179,7 +179,7 @@ impl Module {
     /// The text at `span` on one line: runs of white space become one blank, comments go. For
     /// messages.
     pub fn text_line(&self, span: Span) -> String {
-        crate::lexer::squeeze(self.text(span))
+        crate::one_line::squeeze(self.text(span))
     }
 
     /// Line and column of the first byte of `span`.

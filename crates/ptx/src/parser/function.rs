@@ -261,7 +261,7 @@ impl Parser<'_> {
         let start = self.token.span;
         self.attribute()?;
         let span = Span { start: start.start, end: self.last_end };
-        directives.attributes.push(crate::lexer::squeeze(self.text(span)));
+        directives.attributes.push(crate::one_line::squeeze(self.text(span)));
         Ok(())
     }
 
@@ -302,7 +302,7 @@ impl Parser<'_> {
                         }
                     }
                     let span = Span { start: start.start, end: self.last_end };
-                    directives.other.push(crate::lexer::squeeze(self.text(span)));
+                    directives.other.push(crate::one_line::squeeze(self.text(span)));
                 }
             }
         }

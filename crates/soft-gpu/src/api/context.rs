@@ -4,6 +4,7 @@
 //! number and go with it. All contexts of a process share its errors.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,16 +12,29 @@ use cuda_api::constants::{ctx_flags, limit};
 use cuda_api::limits::Limits;
 use cuda_api::*;
 
-use super::graph::key_number;
-use super::green::Green;
 use super::{Driver, devices, driver, exports, thread};
 use crate::device::grid::SmMask;
 use crate::device::limits;
+use crate::device::slab::Key;
+use crate::device::stream::Stream;
 use crate::error::{Error, Result};
 use simt::runtime::heap::HEAP_BYTES;
 
 /// What cuCtxGetApiVersion says: the API has been stable since.
 const API_VERSION: u32 = 3020;
+
+/// What a context has that is a green one's.
+pub(crate) struct Green {
+    pub(super) sms: Vec<Range<u32>>,
+    pub(super) default_stream: Key<Stream>,
+}
+
+impl Green {
+    /// SMs its blocks may be placed on.
+    pub(super) fn mask(&self) -> std::sync::Arc<[u32]> {
+        self.sms.iter().cloned().flatten().collect()
+    }
+}
 
 /// A context.
 pub(crate) struct Context {
@@ -58,6 +72,11 @@ impl Context {
             shared_config: AtomicU32::new(0),
             green: None,
         }
+    }
+
+    /// Its SMs, if they are not all.
+    pub(super) fn sm_ranges(&self) -> &[Range<u32>] {
+        self.green.as_ref().map_or(&[], |green| &green.sms)
     }
 
     /// The context of a green one, which has the primary context's objects.
@@ -220,7 +239,7 @@ impl Driver {
     pub(crate) fn synchronize_context(&self, context: &Context) -> Result {
         let tenant = self.tenant();
         let group = self.device.group(context.number(), &tenant)?;
-        self.graphs.synchronizing_context(key_number(group))?;
+        self.graphs.synchronizing_context(group.number())?;
         let result = self.device.synchronize_group(group, &tenant);
         self.flush_printf(&tenant);
         result

@@ -26,14 +26,9 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy)]
 pub(crate) struct SoftGraphs(pub(crate) &'static Driver);
 
-/// A key as a number, for who only compares it.
-pub(crate) fn key_number<T>(key: Key<T>) -> u64 {
-    u64::from(key.generation()) << 32 | u64::from(key.index())
-}
-
 /// A stream's number, which is also cuStreamGetId's.
 pub(crate) fn stream_id(key: Key<Stream>) -> u64 {
-    key_number(key)
+    key.number()
 }
 
 fn stream_of(key: StreamKey) -> Key<Stream> {
@@ -62,7 +57,7 @@ impl Driver {
             (false, true) => StreamOrder::Blocking,
             (false, false) => StreamOrder::NonBlocking,
         };
-        Ok(StreamKey { id: stream_id(key), context: key_number(group), order })
+        Ok(StreamKey { id: stream_id(key), context: group.number(), order })
     }
 
     /// Work is about to be put into a stream: true if it was captured.

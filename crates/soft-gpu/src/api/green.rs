@@ -4,39 +4,17 @@
 //! has; only its streams are its own. Its description is a handle that stays for the life of the
 //! process, as the manual has it.
 
-use std::ops::Range;
-
 use cuda_api::constants::device_resource::GREEN_DEFAULT_STREAM;
 use cuda_api::constants::stream_flags;
 use cuda_api::*;
 
-use super::context::{Context, release_primary};
+use super::context::{Context, Green, release_primary};
 use super::{devices, driver, exports, stream};
 use crate::device::grid::SmMask;
 use crate::device::ops::StreamSpec;
-use crate::device::slab::Key;
-use crate::device::stream::Stream;
 use crate::error::{Error, Result};
 
-/// What a context has that is a green one's.
-pub(crate) struct Green {
-    sms: Vec<Range<u32>>,
-    pub(super) default_stream: Key<Stream>,
-}
-
-impl Green {
-    /// SMs its blocks may be placed on.
-    pub(super) fn mask(&self) -> std::sync::Arc<[u32]> {
-        self.sms.iter().cloned().flatten().collect()
-    }
-}
-
 impl Context {
-    /// Its SMs, if they are not all.
-    pub(super) fn sm_ranges(&self) -> &[Range<u32>] {
-        self.green.as_ref().map_or(&[], |green| &green.sms)
-    }
-
     /// Its handle as a green context; NULL if it is none.
     fn green_handle(&self) -> CUgreenCtx {
         CUgreenCtx(if self.green.is_some() { self.handle } else { 0 })

@@ -26,6 +26,11 @@ impl<T> Key<T> {
         Self { index, generation, of: PhantomData }
     }
 
+    /// A number of its own, for code that only compares it.
+    pub fn number(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.index)
+    }
+
     /// Place in the slab.
     pub fn index(self) -> u32 {
         self.index

@@ -1,0 +1,386 @@
+//! Layers: which folder of a crate may name which other, as facts that a test compares with the code.
+
+use crate::tidy::{read, tracked};
+
+/// What a folder of a crate (or a file beside `lib.rs`) may name of the crate's others.
+struct Layer {
+    folder: &'static str,
+    may_name: &'static [&'static str],
+}
+
+const fn layer(folder: &'static str, may_name: &'static [&'static str]) -> Layer {
+    Layer { folder, may_name }
+}
+
+/// The layers of crates, the lowest first. Folders that are not listed may name everything and
+/// be named by those that list them. A folder names only what stands in its row, so a row that
+/// names a folder further down is a circle: each has its reason in ARCHITECTURE.md.
+const LAYERS: &[(&str, &[Layer])] = &[
+    (
+        "client",
+        // Above them `graph`, `api` and `entry`, each naming only those before it.
+        &[
+            layer("boundary", &[]),
+            layer("handles", &[]),
+            layer("lock", &[]),
+            layer("stderr", &[]),
+            layer("connection", &["lock", "stderr"]),
+            layer("context", &["handles", "lock"]),
+            layer("stream", &["connection", "handles"]),
+            layer("module", &["boundary"]),
+            layer("memory", &["connection", "handles"]),
+            layer("replay", &[]),
+            layer(
+                "program",
+                &[
+                    "boundary",
+                    "connection",
+                    "context",
+                    "handles",
+                    "lock",
+                    "memory",
+                    "module",
+                    "replay",
+                    "stderr",
+                    "stream",
+                ],
+            ),
+            layer("graph", &["connection", "handles", "memory", "module", "program", "stream"]),
+            layer(
+                "api",
+                &[
+                    "boundary", "context", "graph", "handles", "lock", "memory", "module",
+                    "program", "stderr", "stream",
+                ],
+            ),
+            layer("entry", &["api", "boundary", "connection", "program", "stderr", "stream"]),
+        ],
+    ),
+    (
+        "simt",
+        &[
+            layer("runtime", &[]),
+            layer("kernel", &["runtime"]),
+            layer("launch_shape", &["kernel"]),
+            layer("ir", &["kernel", "runtime"]),
+            layer("error", &[]),
+            layer("variable_layout", &["error", "ir", "kernel", "runtime"]),
+            layer("lower", &["ir", "runtime", "variable_layout"]),
+            layer("analysis", &["ir", "kernel", "launch_shape"]),
+            layer("transform", &["analysis", "ir", "launch_shape"]),
+            layer("vectorize", &["analysis", "ir", "kernel", "launch_shape", "transform"]),
+        ],
+    ),
+    (
+        "simt-interpreter",
+        &[
+            layer("time_slice", &[]),
+            layer("processor", &[]),
+            layer("register_file", &[]),
+            // Handlers see the block that their warp is in, and what checks keep of it.
+            layer("handler_context", &["check", "ops", "run"]),
+            layer("ops", &["check", "handler_context", "processor", "register_file", "run"]),
+            layer("runtime", &["handler_context", "ops"]),
+            layer("check", &["handler_context", "ops"]),
+            layer(
+                "decode",
+                &["check", "handler_context", "ops", "register_file", "runtime", "time_slice"],
+            ),
+            layer(
+                "tier1_abi",
+                &["decode", "handler_context", "ops", "register_file", "time_slice"],
+            ),
+            layer(
+                "run",
+                &[
+                    "check",
+                    "decode",
+                    "handler_context",
+                    "ops",
+                    "register_file",
+                    "tier1_abi",
+                    "time_slice",
+                ],
+            ),
+        ],
+    ),
+    (
+        "simt-jit",
+        // `function` is the state of the code generator, which every folder extends by methods.
+        &[
+            layer("asm", &[]),
+            layer("ablation", &[]),
+            layer("host", &[]),
+            layer("cache", &["asm"]),
+            layer("frame_layout", &["asm"]),
+            layer("regalloc", &["asm", "frame_layout", "function", "host"]),
+            layer("operands", &["asm", "frame_layout", "function", "host", "regalloc"]),
+            layer("frame", &["asm", "frame_layout", "function", "host", "operands", "regalloc"]),
+            layer("scalar", &["asm", "frame_layout", "function", "host", "operands", "regalloc"]),
+            layer(
+                "memory",
+                &[
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "host",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                ],
+            ),
+            layer(
+                "shared",
+                &[
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "host",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                ],
+            ),
+            layer(
+                "scalarize",
+                &[
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "host",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                ],
+            ),
+            layer("lanewise", &["asm", "host", "operands"]),
+            layer(
+                "avx512",
+                &[
+                    "asm",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "host",
+                    "lanewise",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                    "shared",
+                ],
+            ),
+            layer(
+                "avx2",
+                &[
+                    "asm",
+                    "avx512",
+                    "frame",
+                    "frame_layout",
+                    "function",
+                    "host",
+                    "lanewise",
+                    "memory",
+                    "operands",
+                    "regalloc",
+                    "scalar",
+                    "shared",
+                ],
+            ),
+        ],
+    ),
+    (
+        "soft-gpu",
+        // Tests alone name `testing`.
+        &[
+            layer("error", &[]),
+            layer("testing", &["device"]),
+            layer("device", &["error", "testing"]),
+            layer("api", &["device", "error", "testing"]),
+        ],
+    ),
+    (
+        "server",
+        &[
+            layer("kernel_log", &[]),
+            layer("log", &[]),
+            layer("scheduling", &[]),
+            layer("trace_log", &[]),
+            layer("window", &[]),
+            layer("device", &["window"]),
+            // A session is given what all sessions share, which has their accounts.
+            layer("session", &["common", "device", "scheduling", "trace_log", "window"]),
+            layer("counting", &["device", "session"]),
+            layer("printed", &["log", "session"]),
+            layer("shared", &["device"]),
+            layer("warm", &["device", "log"]),
+            layer(
+                "common",
+                &[
+                    "counting",
+                    "device",
+                    "kernel_log",
+                    "log",
+                    "printed",
+                    "scheduling",
+                    "session",
+                    "shared",
+                    "trace_log",
+                    "warm",
+                    "window",
+                ],
+            ),
+            layer("after_start", &["common", "device"]),
+            layer("cupti_windows", &["after_start", "common"]),
+            layer(
+                "run",
+                &[
+                    "after_start",
+                    "common",
+                    "cupti_windows",
+                    "device",
+                    "log",
+                    "printed",
+                    "session",
+                    "warm",
+                    "window",
+                ],
+            ),
+        ],
+    ),
+    (
+        "control",
+        &[
+            layer("counts", &[]),
+            layer("error", &[]),
+            layer("log", &[]),
+            layer("memacct", &[]),
+            layer("partitions", &[]),
+            layer("process", &[]),
+            layer("settings", &[]),
+            layer("status", &[]),
+            layer("trace", &[]),
+            layer("users", &[]),
+            layer("access", &["users"]),
+            layer("accounting", &["log", "users"]),
+            layer("directory", &["error", "users"]),
+            layer("format", &["log", "status"]),
+            layer("named", &["settings"]),
+            layer("options", &["access"]),
+            layer("report", &["status"]),
+            layer("configuration", &["named"]),
+            layer(
+                "daemon",
+                &[
+                    "accounting",
+                    "configuration",
+                    "directory",
+                    "error",
+                    "log",
+                    "memacct",
+                    "named",
+                    "options",
+                    "partitions",
+                    "process",
+                    "report",
+                    "settings",
+                    "status",
+                    "users",
+                ],
+            ),
+            layer(
+                "command",
+                &[
+                    "configuration",
+                    "counts",
+                    "daemon",
+                    "format",
+                    "log",
+                    "memacct",
+                    "named",
+                    "partitions",
+                    "report",
+                    "status",
+                    "trace",
+                    "users",
+                ],
+            ),
+            layer("shell", &["command", "directory", "process", "report", "status"]),
+            layer("locate", &["directory", "report", "shell"]),
+            layer("program", &["command", "daemon", "directory", "options", "report", "shell"]),
+        ],
+    ),
+    (
+        "observe",
+        &[
+            layer("names", &[]),
+            layer("rates", &[]),
+            layer("source", &[]),
+            layer("metrics", &["names"]),
+            layer("advise", &["names", "rates"]),
+            layer("top", &["names", "rates"]),
+            layer("trace", &["names", "source"]),
+            layer("web", &["advise", "metrics", "names", "rates", "source", "trace"]),
+        ],
+    ),
+];
+
+/// The code of a file without its comments and its tests.
+fn code_of(text: &str) -> String {
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = code.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The folders (or files beside `lib.rs`) of the crate that code names, as `crate::name` or in
+/// `crate::{...}`.
+fn named_folders(code: &str) -> impl Iterator<Item = &str> {
+    code.split("crate::").skip(1).flat_map(|rest| {
+        let list = match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default(),
+            None => rest,
+        };
+        let parts = if list.len() == rest.len() { 1 } else { usize::MAX };
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        list.split(',').take(parts).map(move |part| {
+            let part = part.trim_start();
+            &part[..part.find(|c| !is_name(c)).unwrap_or(part.len())]
+        })
+    })
+}
+
+#[test]
+fn folders_name_only_what_is_below_them() {
+    let mut complaints = Vec::new();
+    for (name, layers) in LAYERS {
+        let source = crate::root().join("crates").join(name).join("src");
+        for path in tracked(&format!("crates/{name}/src/*.rs")) {
+            let inside =
+                path.strip_prefix(&source).expect("a source of the crate").to_string_lossy();
+            let folder = inside.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+            let Some(layer) = layers.iter().find(|layer| layer.folder == folder) else { continue };
+            let others: Vec<&str> = layers.iter().map(|layer| layer.folder).collect();
+            let text = code_of(&read(&path));
+            for named in named_folders(&text) {
+                let is_folder = source.join(named).is_dir()
+                    || source.join(named).with_extension("rs").is_file();
+                let is_known = others.contains(&named) || is_folder;
+                if is_known && named != folder && !layer.may_name.contains(&named) {
+                    complaints.push(format!("{name}/src/{inside}: names {named}"));
+                }
+            }
+        }
+        for layer in *layers {
+            let there = source.join(layer.folder).is_dir()
+                || source.join(layer.folder).with_extension("rs").is_file();
+            assert!(there, "{name} has no {}", layer.folder);
+        }
+    }
+    complaints.dedup();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}

@@ -37,8 +37,7 @@ impl Slice<'_, '_> {
                     let relu = matches!(convert, Convert::Float { relu: true, .. });
                     half::convert(self, inst, formats, relu);
                 }
-                None if convert::has_form(convert) => convert::convert(self, inst, convert),
-                None => self.convert(inst, convert),
+                None => convert::convert(self, inst, convert),
             },
             Op::Carry { .. } => self.carry(inst),
             Op::ToGeneric(space) | Op::FromGeneric(space) => {

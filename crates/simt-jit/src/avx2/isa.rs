@@ -9,7 +9,7 @@ use crate::lanewise::codes::LaneCode;
 use crate::lanewise::isa::VectorIsa;
 use iced_x86::{Code, Register};
 use simt::ir::Reg;
-use simt::ir::op::{Round, Width};
+use simt::ir::op::{IntOp, Op, Round, Width};
 use simt::ir::vector::{Source, VectorInst};
 
 const ADD: Code = Code::VEX_Vpaddd_ymm_ymm_ymmm256;
@@ -105,21 +105,13 @@ impl VectorIsa for Slice<'_, '_> {
         self.piece_in(source, w, piece)
     }
 
-    fn widened(&mut self, source: Source, piece: usize, signed: bool) -> Register {
-        let code =
-            if signed { Code::VEX_Vpmovsxdq_ymm_xmmm128 } else { Code::VEX_Vpmovzxdq_ymm_xmmm128 };
-        let from = self.half(source, piece);
+    fn by_half(&mut self, source: Source, w: Width, piece: usize, code: LaneCode) -> Register {
+        let from = match w {
+            Width::W16 => xmm(self.piece_in(source, w, 0)).into(),
+            _ => self.half(source, piece),
+        };
         let to = Slice::temp(self);
-        self.op(code, &[to.into(), from]);
-        to
-    }
-
-    fn words(&mut self, source: Source, _: usize, signed: bool) -> Register {
-        let code =
-            if signed { Code::VEX_Vpmovsxwd_ymm_xmmm128 } else { Code::VEX_Vpmovzxwd_ymm_xmmm128 };
-        let from = self.piece_in(source, Width::W16, 0);
-        let to = Slice::temp(self);
-        self.op(code, &[to.into(), xmm(from).into()]);
+        VectorIsa::op(self, code, &[to.into(), from]);
         to
     }
 
@@ -137,19 +129,29 @@ impl VectorIsa for Slice<'_, '_> {
         low
     }
 
-    fn widened_half(&mut self, register: Register, half: usize, signed: bool) -> Register {
-        let code =
-            if signed { Code::VEX_Vpmovsxdq_ymm_xmmm128 } else { Code::VEX_Vpmovzxdq_ymm_xmmm128 };
-        let to = Slice::temp(self);
-        let mut from = xmm(register);
-        if half == 1 {
-            let upper = [xmm(to).into(), register.into(), X::I(1)];
-            self.op(Code::VEX_Vextracti128_xmmm128_ymm_imm8, &upper);
-            from = xmm(to);
-        }
-        self.op(code, &[to.into(), from.into()]);
-        to
+    fn lower(register: Register) -> Register {
+        xmm(register)
     }
+
+    /// There are no conversions of unsigned numbers.
+    fn is_below_sign(&self, source: Source) -> bool {
+        let Source::Vector(r) = source else { return false };
+        let Some(inst) = self.c.writer(r) else { return false };
+        let second = match inst.src.get(1) {
+            Some(Source::Imm(v)) => *v as u32,
+            _ => 0,
+        };
+        match inst.op {
+            Op::Int(IntOp::Shr, ty) => !ty.signed() && second > 0,
+            Op::Int(IntOp::And, _) => second >> 31 == 0 && matches!(inst.src[1], Source::Imm(_)),
+            Op::Extend { bits, signed, .. } => !signed && bits < 32,
+            Op::Load(access) => !access.signed && access.bytes < 4,
+            _ => false,
+        }
+    }
+
+    /// Registers are kept until the instruction is made.
+    fn hold(&mut self, _: Register) {}
 
     fn put(&mut self, inst: &VectorInst, n: usize, piece: usize, made: Register) {
         let made = match self.is_scratch(made) {
@@ -415,24 +417,6 @@ impl VectorIsa for Slice<'_, '_> {
         to
     }
 
-    fn quotients(&mut self, a: Source, b: Source, _: usize, signed: bool) -> Register {
-        // Doubles hold the quotient exactly enough that cutting it off is right.
-        let to = Slice::temp(self);
-        for half in 0..2 {
-            let [a, b] = [a, b].map(|source| {
-                let register = Slice::temp(self);
-                let number = self.half(source, half);
-                self.double_of(register, number, signed);
-                register
-            });
-            self.op(Code::VEX_Vdivpd_ymm_ymm_ymmm256, &[a.into(), a.into(), b.into()]);
-            self.cut(a, b, signed);
-            self.join(to, a, half);
-            self.free_all([a, b]);
-        }
-        to
-    }
-
     /// `f0 ^ ((f0 ^ f1) & c)`, where `f0` and `f1` are the functions of two that are left where `c` is 0
     /// and 1.
     fn lookup(&mut self, inst: &VectorInst, _: usize, table: u8) -> Register {
@@ -500,13 +484,6 @@ impl VectorIsa for Slice<'_, '_> {
     fn root_estimate(&mut self, a: Register) -> Register {
         self.unsupported();
         a
-    }
-
-    fn f32_of_f16(&mut self, source: Source, _: usize) -> Register {
-        let from = self.piece_in(source, Width::W16, 0);
-        let to = Slice::temp(self);
-        self.op(Code::VEX_Vcvtph2ps_ymm_xmmm128, &[to.into(), xmm(from).into()]);
-        to
     }
 
     fn lower_f16_as_f32(&mut self, a: Register) {
@@ -597,16 +574,6 @@ impl Slice<'_, '_> {
         let order = self.bytes(|n| if n & 15 < 8 { (n & 15) / 2 * 4 + n % 2 } else { 0x80 });
         self.op(SHUFFLE, &[to.into(), a.into(), order]);
         self.op(Code::VEX_Vpermq_ymm_ymmm256_imm8, &[to.into(), to.into(), X::I(8)]);
-    }
-
-    /// The low half of `from` becomes a half of `to`.
-    pub(crate) fn join(&mut self, to: Register, from: Register, half: usize) {
-        if half == 0 {
-            self.op(Code::VEX_Vmovdqa_xmm_xmmm128, &[xmm(to).into(), xmm(from).into()]);
-        } else {
-            let code = Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
-            self.op(code, &[to.into(), to.into(), xmm(from).into(), X::I(1)]);
-        }
     }
 
     /// Lanes of 64 bits in which the first is larger.

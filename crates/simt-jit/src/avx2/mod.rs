@@ -10,9 +10,9 @@
 //! the region runs in the interpreter.
 //!
 //! `partition` and `schedule` cut and order, `block` joins regions, `support` says which
-//! instructions are legal. `isa` is what lane-wise operations (folder `lanewise`) are made of; `carry`,
-//! `convert` and `compare` have other lane-wise instructions, `integer` calls them, `shuffle` those that read other lanes, `memory` loads and stores,
-//! `uniform_float` and `uniform_via_vector` the uniform instructions that differ from AVX-512.
+//! instructions are legal. `isa` is what lane-wise operations (folder `lanewise`) are made of; `carry` and
+//! `compare` have other lane-wise instructions, `integer` calls them, `shuffle` those that read other
+//! lanes, `memory` loads and stores, `uniform_float` and `uniform_via_vector` the uniform instructions that differ from AVX-512.
 //! `layout` has their shape and where they are on the stack.
 //! `whole_warp`, `divide` and `matrix` work on the register file, between regions, mostly by the code
 //! that AVX-512 has for it.
@@ -20,7 +20,6 @@
 mod block;
 mod carry;
 mod compare;
-mod convert;
 mod divide;
 mod integer;
 mod isa;

@@ -1,10 +1,10 @@
 //! Legality: which instructions AVX2 code has, and of which kind.
 
+use crate::avx2::compare;
 use crate::avx2::memory::address_mode::AddressMode;
-use crate::avx2::{compare, convert};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
-use crate::lanewise::{self, bits, float, half, integer};
+use crate::lanewise::{bits, convert, float, half, integer};
 use crate::memory::access::MemAccess;
 use crate::scalar::integer::window;
 use simt::ir::op::{Op, Special, Width};
@@ -109,9 +109,7 @@ impl Compiler<'_> {
             }
             Op::Select(w) => narrow(w) || w == Width::W16,
             Op::Convert(convert) => {
-                convert::has_form(convert)
-                    || lanewise::convert::has_form(convert)
-                    || half::formats(convert).is_some()
+                convert::has_form(SimdIsa::Avx2, convert) || half::formats(convert).is_some()
             }
             Op::ToGeneric(space) | Op::FromGeneric(space) => window(space).is_some(),
             ref op => bits::has_form(SimdIsa::Avx2, op),

@@ -118,11 +118,11 @@ impl Compiler<'_> {
                     Zmm::with(self, inst, |i| half::convert(i, inst, formats, relu));
                     return true;
                 }
-                let shared = convert::has_form(convert);
-                if shared {
+                let formed = convert::has_form(SimdIsa::Avx512, convert);
+                if formed {
                     Zmm::with(self, inst, |i| convert::convert(i, inst, convert));
                 }
-                shared || self.lanes_convert(inst, convert)
+                formed
             }
             Op::ToGeneric(space) | Op::FromGeneric(space) => {
                 let Some(window) = window(space) else { return false };
@@ -151,32 +151,6 @@ impl Compiler<'_> {
                 && !self.assignment.same[r]
                 && self.f.classes[r].width().is_some_and(|w| w != Width::W128)
         })
-    }
-
-    /// 32-bit lanes as 64-bit ones with the same low half, in a register.
-    pub(crate) fn widened(
-        &mut self,
-        source: Source,
-        part: usize,
-        signed: bool,
-        to: Register,
-    ) -> Register {
-        if let Source::Imm(v) = source {
-            let wide = if signed { v as i32 as i64 as u64 } else { u64::from(v as u32) };
-            let constant = self.a.constant(&wide.to_le_bytes());
-            let code = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
-            self.a.op(code, &[to.into(), constant.into()]);
-            return to;
-        }
-        let value = self.value(source, Width::W32);
-        let half = self.half(value, part, to);
-        let code = if signed {
-            Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256
-        } else {
-            Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256
-        };
-        self.a.op(code, &[to.into(), half]);
-        to
     }
 
     pub(crate) fn zero(&mut self, register: Register) {

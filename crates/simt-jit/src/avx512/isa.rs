@@ -18,10 +18,9 @@ use simt::ir::vector::{Source, VectorInst};
 const SCRATCH: [Register; 4] = [Z0, Z1, Z2, Z3];
 /// Registers that can be saved on the stack at a time.
 const SAVED_MAX: usize = 8;
-const JOIN: Code = Code::EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8;
 
 /// Rounding to nearest needs no mode of its own.
-pub(crate) fn rounding(round: Round) -> Option<RoundingControl> {
+fn rounding(round: Round) -> Option<RoundingControl> {
     Some(match round {
         Round::Near => RoundingControl::None,
         Round::Zero => RoundingControl::RoundTowardZero,
@@ -38,6 +37,8 @@ pub(crate) struct Zmm<'c, 'a> {
     mentioned: Vec<Register>,
     /// Temporary registers that hold something.
     taken: Vec<Register>,
+    /// Those of them that are kept while pieces are put.
+    held: Vec<Register>,
     /// Masks that hold something.
     masks: Vec<Register>,
     /// Registers that were saved, in the order of their places.
@@ -62,7 +63,14 @@ impl<'c, 'a> Zmm<'c, 'a> {
         }
         let lanes = registers.iter().flat_map(|r| c.assignment.lanes[r.index()].registers());
         let mentioned = lanes.collect();
-        let this = Self { c, mentioned, taken: Vec::new(), masks: Vec::new(), saved: Vec::new() };
+        let this = Self {
+            c,
+            mentioned,
+            taken: Vec::new(),
+            held: Vec::new(),
+            masks: Vec::new(),
+            saved: Vec::new(),
+        };
         this.finish(make)
     }
 
@@ -74,7 +82,8 @@ impl<'c, 'a> Zmm<'c, 'a> {
     ) -> R {
         let mentioned = (0..28).map(|n| Register::ZMM0 + n).collect();
         let taken = holding.into_iter().chain(c.spares.clone()).collect();
-        let this = Self { c, mentioned, taken, masks: Vec::new(), saved: Vec::new() };
+        let held = Vec::new();
+        let this = Self { c, mentioned, taken, held, masks: Vec::new(), saved: Vec::new() };
         this.finish(make)
     }
 
@@ -117,15 +126,6 @@ impl<'c, 'a> Zmm<'c, 'a> {
     fn one(&mut self, code: Code, a: Register) -> Register {
         let to = self.temp();
         self.evex(code, &[to.into(), a.into()]);
-        to
-    }
-
-    /// 32 bytes of a source's lanes, by an instruction that makes 64 of them.
-    fn half_by(&mut self, source: Source, w: Width, piece: usize, code: Code) -> Register {
-        let value = self.value(source, w);
-        let to = self.temp();
-        let half = self.c.half(value, piece, to);
-        self.evex(code, &[to.into(), half]);
         to
     }
 }
@@ -180,6 +180,7 @@ impl VectorIsa for Zmm<'_, '_> {
 
     fn free(&mut self, register: Register) {
         self.taken.retain(|taken| *taken != register);
+        self.held.retain(|held| *held != register);
     }
 
     fn number(&mut self, bits: u64, w: Width) -> X {
@@ -240,17 +241,12 @@ impl VectorIsa for Zmm<'_, '_> {
         }
     }
 
-    fn widened(&mut self, source: Source, piece: usize, signed: bool) -> Register {
+    fn by_half(&mut self, source: Source, w: Width, piece: usize, code: LaneCode) -> Register {
+        let value = self.value(source, w);
         let to = self.temp();
-        self.c.widened(source, piece, signed, to)
-    }
-
-    fn words(&mut self, source: Source, piece: usize, signed: bool) -> Register {
-        let code = match signed {
-            true => Code::EVEX_Vpmovsxwd_zmm_k1z_ymmm256,
-            false => Code::EVEX_Vpmovzxwd_zmm_k1z_ymmm256,
-        };
-        self.half_by(source, Width::W16, piece, code)
+        let half = self.c.half(value, piece, to);
+        self.op(code, &[to.into(), half]);
+        to
     }
 
     fn halves(&mut self, source: Source, piece: usize, upper: bool) -> Register {
@@ -273,25 +269,20 @@ impl VectorIsa for Zmm<'_, '_> {
             self.evex(Code::EVEX_Vpmovqd_ymmm256_k1z_zmm, &[ymm(to).into(), from.into()]);
             to
         });
-        self.evex(JOIN, &[to.into(), to.into(), ymm(upper).into(), X::I(1)]);
-        self.free(upper);
-        to
+        self.joined(to, upper)
     }
 
-    fn widened_half(&mut self, register: Register, half: usize, signed: bool) -> Register {
-        let to = self.temp();
-        let mut from = register;
-        if half == 1 {
-            let upper = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
-            self.evex(upper, &[ymm(to).into(), register.into(), X::I(1)]);
-            from = to;
-        }
-        let widen = match signed {
-            true => Code::EVEX_Vpmovsxdq_zmm_k1z_ymmm256,
-            false => Code::EVEX_Vpmovzxdq_zmm_k1z_ymmm256,
-        };
-        self.evex(widen, &[to.into(), ymm(from).into()]);
-        to
+    fn lower(register: Register) -> Register {
+        ymm(register)
+    }
+
+    /// There are conversions of unsigned numbers.
+    fn is_below_sign(&self, _: Source) -> bool {
+        false
+    }
+
+    fn hold(&mut self, register: Register) {
+        self.held.push(register);
     }
 
     fn put(&mut self, inst: &VectorInst, n: usize, piece: usize, made: Register) {
@@ -301,7 +292,7 @@ impl VectorIsa for Zmm<'_, '_> {
         if !target.is_some_and(|target| own && self.c.a.retarget(made, target)) {
             self.c.put_register(&place, piece, made);
         }
-        self.taken.clear();
+        self.taken.clone_from(&self.held);
     }
 
     fn put_by(&mut self, inst: &VectorInst, n: usize, piece: usize, code: LaneCode, from: &[X]) {
@@ -315,7 +306,7 @@ impl VectorIsa for Zmm<'_, '_> {
         }
         let place = self.c.dest(inst, &inst.dst[n]);
         self.c.put(&place, piece, code.of(SimdIsa::Avx512), from);
-        self.taken.clear();
+        self.taken.clone_from(&self.held);
     }
 
     fn put_words(
@@ -332,8 +323,8 @@ impl VectorIsa for Zmm<'_, '_> {
             self.taken.push(made);
             made
         });
-        self.evex(JOIN, &[low.into(), low.into(), ymm(high).into(), X::I(1)]);
-        self.put(inst, n, 0, low);
+        let made = self.joined(low, high);
+        self.put(inst, n, 0, made);
     }
 
     fn is_zero(&mut self, a: Register, bits: X, w: Width) -> Register {
@@ -523,32 +514,6 @@ impl VectorIsa for Zmm<'_, '_> {
         to
     }
 
-    fn quotients(&mut self, a: Source, b: Source, piece: usize, signed: bool) -> Register {
-        // Doubles hold the quotient exactly enough that cutting it off is right.
-        let [widen, cut] = match signed {
-            true => [
-                Code::EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er,
-                Code::EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae,
-            ],
-            false => [
-                Code::EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er,
-                Code::EVEX_Vcvttpd2udq_ymm_k1z_zmmm512b64_sae,
-            ],
-        };
-        let [to, upper] = [0, 1].map(|half| {
-            let [a, b] =
-                [a, b].map(|source| self.half_by(source, Width::W32, 2 * piece + half, widen));
-            let divide = Code::EVEX_Vdivpd_zmm_k1z_zmm_zmmm512b64_er;
-            self.evex(divide, &[a.into(), a.into(), b.into()]);
-            self.free(b);
-            self.evex(cut, &[ymm(a).into(), a.into()]);
-            a
-        });
-        self.evex(JOIN, &[to.into(), to.into(), ymm(upper).into(), X::I(1)]);
-        self.free(upper);
-        to
-    }
-
     fn lookup(&mut self, inst: &VectorInst, piece: usize, table: u8) -> Register {
         let w = Width::W32;
         let first = self.source(inst.src[0], w, piece);
@@ -608,7 +573,7 @@ impl VectorIsa for Zmm<'_, '_> {
         if !kept {
             self.c.put_register(&place, piece, target);
         }
-        self.taken.clear();
+        self.taken.clone_from(&self.held);
         true
     }
 
@@ -622,10 +587,6 @@ impl VectorIsa for Zmm<'_, '_> {
         self.c.estimated_root([(to, a.into(), y, product)]);
         self.free_all([y, product]);
         to
-    }
-
-    fn f32_of_f16(&mut self, source: Source, piece: usize) -> Register {
-        self.half_by(source, Width::W16, piece, Code::EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae)
     }
 
     fn lower_f16_as_f32(&mut self, a: Register) {

@@ -1,6 +1,5 @@
 //! AVX-512: all 32 lanes of a value at once, in one or two registers of 512 bits.
 
-pub(crate) mod convert;
 pub(crate) mod half;
 pub(crate) mod integer;
 pub(crate) mod isa;

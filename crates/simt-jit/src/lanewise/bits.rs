@@ -5,7 +5,7 @@ use crate::asm::assembler::X;
 use crate::host::SimdIsa;
 use crate::lanewise::codes::{
     ADD, ADD_BYTES, AND, DOWN, DOWN_SIGNED, DOWN_SIGNED_WORDS, DOWN_WORDS, MAX_BYTES, MIN_BYTES,
-    MUL, OR, OR_LONG, SHUFFLE_BYTES, SUM_OF_WORDS, UP, UP_LONG, UP_WORDS,
+    MUL, OR, OR_LONG, S64_OF_S32, S64_OF_U32, SHUFFLE_BYTES, SUM_OF_WORDS, UP, UP_LONG, UP_WORDS,
 };
 use crate::lanewise::isa::VectorIsa;
 use iced_x86::Register;
@@ -147,7 +147,7 @@ fn extend<I: VectorIsa>(
         _ => {
             for piece in 0..i.pieces(to) {
                 let a = narrow(i, piece / 2);
-                let made = i.widened_half(a, piece % 2, signed);
+                let made = i.by_half_of(a, piece % 2, if signed { S64_OF_S32 } else { S64_OF_U32 });
                 i.free(a);
                 i.put(inst, 0, piece, made);
             }

@@ -28,6 +28,17 @@ impl LaneCode {
     }
 }
 
+/// Conditions of comparisons, as the immediate of `vcmpps`: equal.
+pub(crate) const EQUAL: i32 = 0;
+/// One of the two is NaN.
+pub(crate) const UNORDERED: i32 = 3;
+/// Less, and neither is NaN.
+pub(crate) const LESS: i32 = 0x11;
+/// Less or equal, and neither is NaN.
+pub(crate) const NOT_ABOVE: i32 = 0x12;
+/// Not less, and neither is NaN.
+pub(crate) const NOT_BELOW: i32 = 0x1d;
+
 /// The first, or the second for lanes of 64 bits.
 pub(crate) fn pick(w: Width, narrow: LaneCode, wide: LaneCode) -> LaneCode {
     if w == Width::W64 { wide } else { narrow }
@@ -120,4 +131,28 @@ codes! {
     F32_OF_S32 = EVEX_Vcvtdq2ps_zmm_k1z_zmmm512b32_er, VEX_Vcvtdq2ps_ymm_ymmm256;
     S32_OF_F32 = EVEX_Vcvtps2dq_zmm_k1z_zmmm512b32_er, VEX_Vcvtps2dq_ymm_ymmm256;
     S32_CUT_F32 = EVEX_Vcvttps2dq_zmm_k1z_zmmm512b32_sae, VEX_Vcvttps2dq_ymm_ymmm256;
+    F32_OF_U32 = EVEX_Vcvtudq2ps_zmm_k1z_zmmm512b32_er, INVALID;
+    U32_OF_F32 = EVEX_Vcvtps2udq_zmm_k1z_zmmm512b32_er, INVALID;
+    F64_OF_S64 = EVEX_Vcvtqq2pd_zmm_k1z_zmmm512b64_er, INVALID;
+    F64_OF_U64 = EVEX_Vcvtuqq2pd_zmm_k1z_zmmm512b64_er, INVALID;
+    S64_OF_F64 = EVEX_Vcvtpd2qq_zmm_k1z_zmmm512b64_er, INVALID;
+    U64_OF_F64 = EVEX_Vcvtpd2uqq_zmm_k1z_zmmm512b64_er, INVALID;
+    // Lanes twice as wide, of half a register.
+    S32_OF_S16 = EVEX_Vpmovsxwd_zmm_k1z_ymmm256, VEX_Vpmovsxwd_ymm_xmmm128;
+    S32_OF_U16 = EVEX_Vpmovzxwd_zmm_k1z_ymmm256, VEX_Vpmovzxwd_ymm_xmmm128;
+    S64_OF_S32 = EVEX_Vpmovsxdq_zmm_k1z_ymmm256, VEX_Vpmovsxdq_ymm_xmmm128;
+    S64_OF_U32 = EVEX_Vpmovzxdq_zmm_k1z_ymmm256, VEX_Vpmovzxdq_ymm_xmmm128;
+    F32_OF_F16 = EVEX_Vcvtph2ps_zmm_k1z_ymmm256_sae, VEX_Vcvtph2ps_ymm_xmmm128;
+    F64_OF_F32 = EVEX_Vcvtps2pd_zmm_k1z_ymmm256b32_sae, VEX_Vcvtps2pd_ymm_xmmm128;
+    F64_OF_S32 = EVEX_Vcvtdq2pd_zmm_k1z_ymmm256b32_er, VEX_Vcvtdq2pd_ymm_xmmm128;
+    F64_OF_U32 = EVEX_Vcvtudq2pd_zmm_k1z_ymmm256b32_er, INVALID;
+    // Lanes half as wide, in the lower half of a register.
+    F32_OF_F64 = EVEX_Vcvtpd2ps_ymm_k1z_zmmm512b64_er, VEX_Vcvtpd2ps_xmm_ymmm256;
+    F32_OF_S64 = EVEX_Vcvtqq2ps_ymm_k1z_zmmm512b64_er, INVALID;
+    F32_OF_U64 = EVEX_Vcvtuqq2ps_ymm_k1z_zmmm512b64_er, INVALID;
+    S32_OF_F64 = EVEX_Vcvtpd2dq_ymm_k1z_zmmm512b64_er, VEX_Vcvtpd2dq_xmm_ymmm256;
+    U32_OF_F64 = EVEX_Vcvtpd2udq_ymm_k1z_zmmm512b64_er, INVALID;
+    S32_CUT_F64 = EVEX_Vcvttpd2dq_ymm_k1z_zmmm512b64_sae, VEX_Vcvttpd2dq_xmm_ymmm256;
+    EXTRACT_UPPER = EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8, VEX_Vextracti128_xmmm128_ymm_imm8;
+    INSERT_UPPER = EVEX_Vinserti64x4_zmm_k1z_zmm_ymmm256_imm8, VEX_Vinserti128_ymm_ymm_xmmm128_imm8;
 }

@@ -2,20 +2,15 @@
 
 use crate::host::SimdIsa;
 use crate::lanewise::codes::{
-    ADD_F32, ADD_F64, AND, AND_LONG, DIV_F32, DIV_F64, FMA_F32, FMA_F64, LaneCode, MAX_F32,
+    ADD_F32, ADD_F64, AND, AND_LONG, DIV_F32, DIV_F64, EQUAL, FMA_F32, FMA_F64, LaneCode, MAX_F32,
     MAX_F64, MIN_F32, MIN_F64, MUL_F32, MUL_F64, OR, OR_LONG, SQRT_F32, SQRT_F64, SUB_F32, SUB_F64,
-    XOR, XOR_LONG, pick,
+    UNORDERED, XOR, XOR_LONG, pick,
 };
 use crate::lanewise::isa::VectorIsa;
 use crate::lanewise::math;
 use iced_x86::Register;
 use simt::ir::op::{FloatMode, FloatOp, FloatType, Round, Width};
 use simt::ir::vector::VectorInst;
-
-/// Conditions of comparisons: equal; one of the two is NaN; less.
-const EQUAL: i32 = 0;
-pub(crate) const UNORDERED: i32 = 3;
-pub(crate) const LESS: i32 = 0x11;
 
 /// The lanes that instructions for a type have, and whether these are doubles: of two numbers in a lane
 /// each is one of its own.

@@ -6,11 +6,10 @@
 
 use crate::asm::assembler::X;
 use crate::lanewise::codes::{
-    ADD, ADD_F32, AND, ANDN, DOWN, FMA_F32, MUL_F32, OR, SUB_F32, UP, XOR,
+    ADD, ADD_F32, AND, ANDN, DOWN, FMA_F32, LESS, MUL_F32, NOT_ABOVE, OR, SUB_F32, UNORDERED, UP,
+    XOR,
 };
-use crate::lanewise::float::{
-    LESS, UNORDERED, canonical, extreme, flush, keep_signs, nan_of_either, saturate,
-};
+use crate::lanewise::float::{canonical, extreme, flush, keep_signs, nan_of_either, saturate};
 use crate::lanewise::isa::VectorIsa;
 use crate::lanewise::math;
 use crate::operands::HalfBits;
@@ -21,8 +20,6 @@ use simt::ir::vector::{Source, VectorInst};
 /// NaN as operations on halves return it.
 const NAN: u64 = 0x7fff;
 const W: Width = Width::W32;
-/// The condition "less or equal" of comparisons.
-const NOT_ABOVE: i32 = 0x12;
 
 /// A format: brain floats or not, in pairs or not.
 #[derive(Clone, Copy)]

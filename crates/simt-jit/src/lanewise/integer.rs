@@ -10,6 +10,7 @@ use crate::lanewise::codes::{
     MUL_HIGH_U16, MUL_LONG, MUL_WORDS, OR, OR_LONG, S32_CUT_F32, SUB, SUB_LONG, SUB_WORDS, UP,
     UP_BY, UP_BY_LONG, UP_LONG, XOR, XOR_LONG, pick,
 };
+use crate::lanewise::convert;
 use crate::lanewise::isa::VectorIsa;
 use iced_x86::{Code, Register};
 use simt::ir::op::{IntOp, IntType, Width};
@@ -336,7 +337,7 @@ fn sequence<I: VectorIsa>(i: &mut I, inst: &VectorInst, op: IntOp, ty: IntType, 
             return with_sum(i, inst, piece, made, sum.then_some(w));
         }
         Div | Rem => {
-            let to = i.quotients(inst.src[0], inst.src[1], piece, signed);
+            let to = convert::quotients(i, [inst.src[0], inst.src[1]], piece, signed);
             let [a, b] = [0, 1].map(|n| i.source_in(inst.src[n], w, piece));
             divided(i, to, [a, b], op == Rem);
             to

@@ -6,7 +6,10 @@
 
 use crate::asm::assembler::X;
 use crate::host::SimdIsa;
-use crate::lanewise::codes::{LaneCode, XOR};
+use crate::lanewise::codes::{
+    EXTRACT_UPPER, F32_OF_F16, INSERT_UPPER, LaneCode, S32_OF_S16, S32_OF_U16, S64_OF_S32,
+    S64_OF_U32, XOR,
+};
 use iced_x86::Register;
 use simt::ir::Reg;
 use simt::ir::op::{Round, Width};
@@ -49,20 +52,24 @@ pub(crate) trait VectorIsa: Sized {
     fn source(&mut self, source: Source, w: Width, piece: usize) -> X;
     /// A piece of a source in a register that must not be written.
     fn source_in(&mut self, source: Source, w: Width, piece: usize) -> Register;
-    /// A piece of 64-bit lanes of a source of 32-bit ones, in a register of its own.
-    fn widened(&mut self, source: Source, piece: usize, signed: bool) -> Register;
-    /// A piece of 32-bit lanes of a source of 16-bit ones, in a register of its own.
-    fn words(&mut self, source: Source, piece: usize, signed: bool) -> Register;
+    /// A piece of lanes twice as wide as a source's: what an instruction makes of half a register of
+    /// those, in a register of its own.
+    fn by_half(&mut self, source: Source, w: Width, piece: usize, code: LaneCode) -> Register;
     /// A piece of 32-bit lanes: the lower or the upper halves of a source's 64-bit lanes, in a register of
     /// its own.
     fn halves(&mut self, source: Source, piece: usize, upper: bool) -> Register;
     /// A piece of 32-bit lanes: the lower halves of two registers' 64-bit lanes. They are given back, or
     /// become the result.
     fn narrowed(&mut self, low: Register, high: Register) -> Register;
-    /// Half of a register's 32-bit lanes as 64-bit ones, in a register of its own.
-    fn widened_half(&mut self, register: Register, half: usize, signed: bool) -> Register;
+    /// A register's lower half.
+    fn lower(register: Register) -> Register;
+    /// A source's 32-bit lanes are known to be below 2^31, and that helps.
+    fn is_below_sign(&self, source: Source) -> bool;
 
-    /// Piece of result `n`: what a register holds. Nothing else is kept in temporary registers then.
+    /// Keeps a register of [`Self::temp`] while pieces are put, until it is freed.
+    fn hold(&mut self, register: Register);
+    /// Piece of result `n`: what a register holds. Nothing else is kept in temporary registers then, but
+    /// what is held.
     fn put(&mut self, inst: &VectorInst, n: usize, piece: usize, made: Register);
     /// Piece of result `n`: what an instruction on lanes of the result's width makes.
     fn put_by(&mut self, inst: &VectorInst, n: usize, piece: usize, code: LaneCode, from: &[X]);
@@ -113,8 +120,6 @@ pub(crate) trait VectorIsa: Sized {
     fn leading_zeros(&mut self, a: Register, w: Width) -> Register;
     /// Bits in reverse order, in a register of its own.
     fn reversed(&mut self, a: Register, w: Width) -> Register;
-    /// Quotients of 32-bit lanes, cut off, in a register of its own; of a division by 0 anything.
-    fn quotients(&mut self, a: Source, b: Source, piece: usize, signed: bool) -> Register;
     /// A function of three bits by its table: the first source becomes it.
     fn lookup(&mut self, inst: &VectorInst, piece: usize, table: u8) -> Register;
 
@@ -127,8 +132,6 @@ pub(crate) trait VectorIsa: Sized {
     fn flushed(&mut self, a: Register) -> Register;
     /// Reciprocals of roots of f32 lanes by the processor's estimate, in a register of its own.
     fn root_estimate(&mut self, a: Register) -> Register;
-    /// f32 numbers of a piece of a source of f16 ones, in a register of its own.
-    fn f32_of_f16(&mut self, source: Source, piece: usize) -> Register;
     /// f16 numbers in the lower halves of 32-bit lanes become f32 ones.
     fn lower_f16_as_f32(&mut self, a: Register);
     /// f32 numbers become f16 ones, in the lower halves of their lanes.
@@ -144,6 +147,44 @@ pub(crate) trait VectorIsa: Sized {
     fn splat(&mut self, bits: u64, w: Width) -> Register {
         let number = self.number(bits, w);
         self.copied(number, w)
+    }
+
+    /// A piece of 64-bit lanes of a source of 32-bit ones, in a register of its own.
+    fn widened(&mut self, source: Source, piece: usize, signed: bool) -> Register {
+        if let Source::Imm(v) = source {
+            let wide = if signed { v as i32 as i64 as u64 } else { u64::from(v as u32) };
+            return self.splat(wide, Width::W64);
+        }
+        self.by_half(source, Width::W32, piece, if signed { S64_OF_S32 } else { S64_OF_U32 })
+    }
+
+    /// A piece of 32-bit lanes of a source of 16-bit ones, in a register of its own.
+    fn words(&mut self, source: Source, piece: usize, signed: bool) -> Register {
+        self.by_half(source, Width::W16, piece, if signed { S32_OF_S16 } else { S32_OF_U16 })
+    }
+
+    /// f32 numbers of a piece of a source of f16 ones, in a register of its own.
+    fn f32_of_f16(&mut self, source: Source, piece: usize) -> Register {
+        self.by_half(source, Width::W16, piece, F32_OF_F16)
+    }
+
+    /// What an instruction makes of half of a register, in a register of its own.
+    fn by_half_of(&mut self, register: Register, half: usize, code: LaneCode) -> Register {
+        let to = self.temp();
+        let mut from = Self::lower(register);
+        if half == 1 {
+            from = Self::lower(to);
+            self.op(EXTRACT_UPPER, &[from.into(), register.into(), X::I(1)]);
+        }
+        self.op(code, &[to.into(), from.into()]);
+        to
+    }
+
+    /// The lower halves of two registers, in the first; the second is given back.
+    fn joined(&mut self, low: Register, high: Register) -> Register {
+        self.op(INSERT_UPPER, &[low.into(), low.into(), Self::lower(high).into(), X::I(1)]);
+        self.free(high);
+        low
     }
 
     /// Zeros, in a register of its own.

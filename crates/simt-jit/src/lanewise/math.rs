@@ -3,10 +3,9 @@
 
 use crate::asm::assembler::X;
 use crate::lanewise::codes::{
-    ADD, ADD_F32, ADD_PRODUCT_F32, AND, DIV_F32, FMA_F32, MAX_F32, MIN_F32, MUL_F32, OR, ROUND_F32,
-    S32_OF_F32, SUB_F32, UP, XOR,
+    ADD, ADD_F32, ADD_PRODUCT_F32, AND, DIV_F32, FMA_F32, LESS, MAX_F32, MIN_F32, MUL_F32, OR,
+    ROUND_F32, S32_OF_F32, SUB_F32, UP, XOR,
 };
-use crate::lanewise::float::LESS;
 use crate::lanewise::isa::VectorIsa;
 use iced_x86::Register;
 use simt::ir::op::{FloatOp, Width};
@@ -39,7 +38,7 @@ fn all<I: VectorIsa>(i: &mut I, value: f32) -> Register {
 }
 
 /// A register's lanes, no further out than one of two ends; a NaN stays.
-fn clamped<I: VectorIsa>(i: &mut I, a: Register, [least, most]: [f32; 2]) -> Register {
+pub(crate) fn clamped<I: VectorIsa>(i: &mut I, a: Register, [least, most]: [f32; 2]) -> Register {
     // Of a NaN these give the second operand.
     let below = all(i, most);
     i.op(MIN_F32, &[below.into(), below.into(), a.into()]);

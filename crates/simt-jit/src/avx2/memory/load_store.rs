@@ -6,6 +6,7 @@ use crate::avx2::memory::address_mode::{AddressMode, memory_of};
 use crate::avx2::memory::check_coalescing::is_exact;
 use crate::avx2::slice::{Slice, pieces, xmm};
 use crate::frame_layout::{A, C, D, FILE, Field, field};
+use crate::lanewise::isa::VectorIsa;
 use crate::memory::access::MemAccess;
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Width};
@@ -190,8 +191,7 @@ impl Slice<'_, '_> {
             self.insert(xmm(target), lane % at_once, access, memory);
         }
         if let Some(upper) = upper {
-            self.join(to, upper, 1);
-            self.free(upper);
+            self.joined(to, upper);
         }
     }
 

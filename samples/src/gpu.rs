@@ -1,6 +1,6 @@
 //! The device and the stream that a sample works with.
 
-use std::{process, sync::Arc};
+use std::{process, ptr, sync::Arc};
 
 use anyhow::{Context, Result};
 use cudarc::{
@@ -55,9 +55,46 @@ pub fn shape(blocks: u32, threads: u32, shared_bytes: u32) -> LaunchConfig {
     }
 }
 
+/// An extended launch of so many blocks and threads in each; the attributes must live until it is made.
+pub fn launch_config(
+    [blocks, threads]: [u32; 2],
+    stream: sys::CUstream,
+    attributes: &mut [sys::CUlaunchAttribute],
+) -> sys::CUlaunchConfig {
+    let attrs = if attributes.is_empty() { ptr::null_mut() } else { attributes.as_mut_ptr() };
+    sys::CUlaunchConfig {
+        gridDimX: blocks,
+        gridDimY: 1,
+        gridDimZ: 1,
+        blockDimX: threads,
+        blockDimY: 1,
+        blockDimZ: 1,
+        sharedMemBytes: 0,
+        hStream: stream,
+        attrs,
+        numAttrs: attributes.len() as u32,
+    }
+}
+
 /// A driver's error as CUDA names it.
 pub fn failed(error: DriverError) -> anyhow::Error {
     anyhow::Error::msg(error_name(error.0))
+}
+
+/// A driver function's result, with its name if it is an error: what [`cu!`](crate::cu) returns.
+pub fn checked(result: sys::CUresult, function: &'static str) -> Result<()> {
+    result.result().map_err(failed).context(function)
+}
+
+/// Calls a driver function that `cudarc` has no safe form of; every pointer that is passed must be to a
+/// local or to what a call returned, with as many bytes as the function is told of.
+#[macro_export]
+macro_rules! cu {
+    ($name:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: see above.
+        let result = unsafe { ::cudarc::driver::sys::$name($($argument),*) };
+        $crate::gpu::checked(result, stringify!($name))
+    }};
 }
 
 /// CUDA's name of a result, from the driver if it knows the number.

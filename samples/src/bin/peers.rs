@@ -8,8 +8,9 @@ use std::sync::{Barrier, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use cudarc::driver::{CudaContext, DriverError, result, sys};
+use cudarc::driver::{CudaContext, result, sys};
 use samples::{
+    cu,
     gpu::{failed, require_driver},
     ptx,
     report::say,
@@ -48,21 +49,6 @@ struct Shown {
 
 // SAFETY: handles and addresses, which every thread of a process may use.
 unsafe impl Send for Shown {}
-
-fn check(result: sys::CUresult) -> Result<()> {
-    match result {
-        sys::CUresult::CUDA_SUCCESS => Ok(()),
-        error => Err(failed(DriverError(error))),
-    }
-}
-
-/// Calls a driver function; every pointer that is passed is to a local or to what a call returned.
-macro_rules! cu {
-    ($name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: see above; sizes are those of the buffers.
-        check(unsafe { sys::$name($($argument),*) }).context(stringify!($name))
-    };
-}
 
 fn main() -> ExitCode {
     let arguments = CommandLine::parse();

@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use cudarc::driver::{CudaContext, DriverError, PushKernelArg, sys};
+use cudarc::driver::{CudaContext, PushKernelArg, sys};
 use cudarc::nvrtc::Ptx;
 use samples::{
+    cu,
     gpu::{failed, function, require_driver, shape},
     ptx,
 };
@@ -29,15 +30,6 @@ struct CommandLine {
     /// The second process: it is started by the first
     #[arg(long, hide = true)]
     peer: Option<RawFd>,
-}
-
-/// Calls a driver function; every pointer that is passed is to a local or to what a call returned.
-macro_rules! cu {
-    ($name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: see above; sizes are those of the buffers.
-        let result = unsafe { sys::$name($($argument),*) };
-        result.result().map_err(|error: DriverError| failed(error)).context(stringify!($name))
-    }};
 }
 
 /// A device that this process uses.

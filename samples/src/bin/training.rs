@@ -5,14 +5,16 @@ use std::ffi::{CString, c_void};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::ptr::{from_mut, null_mut};
+use std::slice;
 use std::sync::mpsc::channel;
 use std::thread::{scope, spawn};
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, ValueEnum};
-use cudarc::driver::{DriverError, result, sys};
+use cudarc::driver::{result, sys};
 use samples::{
-    gpu::{failed, require_driver},
+    cu,
+    gpu::{failed, launch_config, require_driver},
     report::say,
     start,
 };
@@ -58,21 +60,6 @@ enum Pattern {
     Collectives,
     /// A stage a device, in one process, with a thread a device for the way back
     Pipeline,
-}
-
-fn check(result: sys::CUresult) -> Result<()> {
-    match result {
-        sys::CUresult::CUDA_SUCCESS => Ok(()),
-        error => Err(failed(DriverError(error))),
-    }
-}
-
-/// Calls a driver function; every pointer that is passed is to a local or to what a call returned.
-macro_rules! cu {
-    ($name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: see above; sizes are those of the buffers.
-        check(unsafe { sys::$name($($argument),*) }).context(stringify!($name))
-    };
 }
 
 /// Handles, which every thread of a process may use.
@@ -240,18 +227,7 @@ fn ask_of_library([first, second]: [Shared<sys::CUcontext>; 2]) -> Result<()> {
         pad: [0; 4],
         value: sys::CUlaunchAttributeValue { clusterDim: cluster },
     };
-    let configuration = sys::CUlaunchConfig {
-        gridDimX: 1,
-        gridDimY: 1,
-        gridDimZ: 1,
-        blockDimX: THREADS,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: 0,
-        hStream: null_mut(),
-        attrs: &mut attribute,
-        numAttrs: 1,
-    };
+    let configuration = launch_config([1, THREADS], null_mut(), slice::from_mut(&mut attribute));
     let mut clusters = 0;
     // A kernel of a library stands for a function of it. Not every device has clusters: there is an answer.
     let _ = cu!(cuOccupancyMaxActiveClusters(&mut clusters, kernel.cast(), &configuration));

@@ -1,8 +1,9 @@
 //! Cooperative launches: all blocks are resident at once and may wait for each other.
 
-use std::ptr;
+use std::{ptr, slice};
 
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use samples::gpu::launch_config;
 
 use crate::{
     Check,
@@ -120,18 +121,7 @@ fn extended(env: &Env) -> Outcome {
         value: sys::CUlaunchAttributeValue { cooperative: 1 },
     };
     let blocks = room.min(20);
-    let config = sys::CUlaunchConfig {
-        gridDimX: blocks,
-        gridDimY: 1,
-        gridDimZ: 1,
-        blockDimX: 1,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: 0,
-        hStream: stream.0,
-        attrs: &mut attribute,
-        numAttrs: 1,
-    };
+    let config = launch_config([blocks, 1], stream.0, slice::from_mut(&mut attribute));
     check(blocks, |arguments| {
         let extra = ptr::null_mut();
         call!(cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), extra))

@@ -3,6 +3,7 @@
 use std::{ffi::c_void, ptr};
 
 use cudarc::driver::sys;
+use samples::gpu::launch_config;
 
 use crate::{
     Check,
@@ -174,18 +175,7 @@ fn extended(env: &Env) -> Outcome {
     let words = Words::filled(64, 0)?;
     let (mut address, mut length, mut value) = (words.address, 64i32, 4u32);
     let mut arguments = [place(&mut address), place(&mut length), place(&mut value)];
-    let config = sys::CUlaunchConfig {
-        gridDimX: 2,
-        gridDimY: 1,
-        gridDimZ: 1,
-        blockDimX: 32,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: 0,
-        hStream: LEGACY,
-        attrs: ptr::null_mut(),
-        numAttrs: 0,
-    };
+    let config = launch_config([2, 32], LEGACY, &mut []);
     let function = env.function(c"fill")?;
     call!(cuLaunchKernelEx(&config, function, arguments.as_mut_ptr(), ptr::null_mut()))?;
     equal("words", words.read()?, vec![4; 64])

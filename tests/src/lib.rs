@@ -5,24 +5,23 @@
 
 mod crowd;
 mod dist;
+mod patience;
 mod process;
 mod scene;
 
 pub use crowd::{CLIENTS_MAX, compute_at_once};
 pub use dist::dist;
+pub use patience::{PATIENCE, Patience};
 pub use process::{Ended, Running, finish, start};
 pub use scene::Scene;
 
-use std::time::{Duration, Instant};
-
-/// How long anything may take before the test gives up: generous, for a busy machine of two cores.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+use std::time::Duration;
 
 /// Waits until `condition` holds; panics with `what` when patience runs out.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let mut patience = Patience::of(PATIENCE);
     while !condition() {
-        assert!(Instant::now() < deadline, "gave up waiting until {what}");
+        assert!(!patience.is_out(), "gave up waiting until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,11 +1,14 @@
 //! Programs that a test runs: their output, their end, and a watchdog.
 
-use crate::PATIENCE;
+use crate::{PATIENCE, Patience};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// How often a program that is waited for is looked at.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// How a program ended.
 #[derive(Clone, Debug)]
@@ -79,13 +82,15 @@ impl Output {
         Self(parts)
     }
 
-    /// What came up to the deadline, and whether that is all: a process that outlives the program
+    /// What came until patience ran out, and whether that is all: a process that outlives the program
     /// may hold the pipe.
-    fn read(&self, deadline: Instant) -> (String, bool) {
+    fn read(&self, patience: &mut Patience) -> (String, bool) {
         let mut bytes = Vec::new();
         let whole = loop {
-            match self.0.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            let wait = if patience.is_out() { Duration::ZERO } else { LOOK };
+            match self.0.recv_timeout(wait) {
                 Ok(part) => bytes.extend(part),
+                Err(RecvTimeoutError::Timeout) if !wait.is_zero() => {}
                 Err(end) => break end == RecvTimeoutError::Disconnected,
             }
         };
@@ -111,20 +116,20 @@ impl Running {
 
     /// Waits for its end and that of its output; panics when either takes too long.
     pub fn wait(self) -> Ended {
-        self.wait_until(Instant::now() + PATIENCE)
+        self.wait_with(Patience::of(PATIENCE))
     }
 
-    fn wait_until(mut self, deadline: Instant) -> Ended {
+    fn wait_with(mut self, mut patience: Patience) -> Ended {
         let mut status = self.status();
-        while status.is_none() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(2));
+        while status.is_none() && !patience.is_out() {
+            std::thread::sleep(LOOK);
             status = self.status();
         }
         if status.is_none() {
             let _ = self.child.kill();
         }
-        let (stdout, whole_stdout) = self.stdout.read(deadline);
-        let (stderr, whole_stderr) = self.stderr.read(deadline);
+        let (stdout, whole_stdout) = self.stdout.read(&mut patience);
+        let (stderr, whole_stderr) = self.stderr.read(&mut patience);
         let Some(status) = status else {
             panic!("{} hangs; stdout: {stdout} stderr: {stderr}", self.what);
         };
@@ -155,10 +160,10 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    /// A shell's commands, waited for for a second.
+    /// A shell's commands, waited for for a second of a machine of their own.
     fn run(commands: &str) -> Ended {
         let running = start(Command::new("sh").args(["-c", commands]));
-        running.wait_until(Instant::now() + Duration::from_secs(1))
+        running.wait_with(Patience::of(Duration::from_secs(1)))
     }
 
     #[test]
@@ -172,6 +177,18 @@ mod tests {
     #[should_panic(expected = "hangs; stdout: here")]
     fn what_does_not_end_is_ended() {
         run("echo here; exec sleep 9");
+    }
+
+    #[test]
+    #[should_panic(expected = "hangs; stdout: here")]
+    fn what_looks_again_for_ever_is_ended() {
+        run("echo here; while :; do sleep 0.01; done");
+    }
+
+    #[test]
+    #[should_panic(expected = "hangs; stdout: here")]
+    fn what_computes_for_ever_is_ended() {
+        run("echo here; while :; do :; done");
     }
 
     #[test]

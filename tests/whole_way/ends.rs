@@ -78,7 +78,7 @@ fn kill_9_of_a_demonstration_ends_its_programs_and_the_next_one_clears_up() {
         let names = there.map(|entry| entry.expect("an entry").file_name());
         names.filter(|name| name.to_string_lossy().starts_with("openmps-scratch-")).count()
     };
-    let mut demo = start(&mut demonstration("2", "60"));
+    let mut demo = start(&mut demonstration("2", "3600"));
     // Its programs first take turns: those are what it has started by then.
     let children = format!("/proc/{0}/task/{0}/children", demo.pid());
     let started = || std::fs::read_to_string(&children).unwrap_or_default();
@@ -97,7 +97,9 @@ fn kill_9_of_a_demonstration_ends_its_programs_and_the_next_one_clears_up() {
 #[test]
 fn a_daemon_that_waits_for_its_last_program_takes_no_other_and_says_so() {
     let scene = Scene::with_daemon();
-    let program = start(&mut scene.sample("spin", &["--seconds", "60"]));
+    let never = scene.file("never");
+    let until = ["--until", never.to_str().expect("a path")];
+    let program = start(&mut scene.sample("spin", &until));
     wait_until("it is at work", || scene.clients().contains(&program.pid()));
     let down = start(scene.command(&dist().join("bin/openmps")).arg("down"));
     wait_until("the daemon is to end", || scene.openmps(&["ps"]).stdout.contains("shutting down"));

@@ -20,9 +20,13 @@ fn worker_ns(scene: &Scene, pid: u32) -> u64 {
 #[test]
 fn device_time_follows_weights() {
     let scene = Scene::with_daemon();
-    let first = ["--seconds", "120"];
-    let mut heavy = start(scene.sample("n_body", &first).env("OPENMPS_CLASS", "weight=3"));
-    let mut light = start(&mut scene.sample("n_body", &first));
+    let stop = scene.file("stop");
+    // Work for most of a second before a program waits: on a busy machine one that is ready too rarely would
+    // have less than its share by itself.
+    let endless =
+        ["--size", "2048", "--work", "500", "--until", stop.to_str().expect("a path")];
+    let mut heavy = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "weight=3"));
+    let mut light = start(&mut scene.sample("n_body", &endless));
     let pids = [heavy.pid(), light.pid()];
     wait_until("both run", || pids.iter().all(|pid| worker_ns(&scene, *pid) > 0));
     scene.openmps(&["set", "--scheduling", "policy=weighted,in-flight=1ms"]).expect_success();
@@ -47,12 +51,13 @@ fn device_time_follows_weights() {
 #[test]
 fn batch_makes_way_for_latency_and_goes_on() {
     let scene = Scene::with_daemon();
-    let seconds = ["--seconds", "120"];
-    let mut batch = start(scene.sample("n_body", &seconds).env("OPENMPS_CLASS", "batch"));
+    let stop = scene.file("stop");
+    let endless = ["--until", stop.to_str().expect("a path")];
+    let mut batch = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "batch"));
     wait_until("batch runs", || worker_ns(&scene, batch.pid()) > 0);
     let held = || client(&scene, batch.pid())["scheduling"]["held_ns"].as_u64().unwrap_or(0);
     assert_eq!(held(), 0, "alone it is never held");
-    let mut critical = start(scene.sample("vector_add", &seconds).env("OPENMPS_CLASS", "latency"));
+    let mut critical = start(scene.sample("vector_add", &endless).env("OPENMPS_CLASS", "latency"));
     wait_until("batch is held while requests are there", || held() > 1_000_000);
     assert_eq!(client(&scene, critical.pid())["scheduling"]["held_ns"], 0);
     assert_eq!(client(&scene, critical.pid())["scheduling"]["class"], "latency");

@@ -81,6 +81,22 @@ pub trait Backend: Copy + Send + Sync + 'static {
     /// already, with its context.
     fn free(self, address: u64, number: u64);
 
+    /// The device of the calling thread's context.
+    fn device(self) -> Result<CUdevice, CudaError>;
+
+    /// Addresses for memory that can come and go, of the calling thread's context: where they begin, and
+    /// how many. `None` for so few bytes that they are better allocated.
+    fn reserve(self, bytes: u64) -> Result<Option<(u64, u64)>, CudaError>;
+
+    /// Puts memory of a device behind what [`Backend::reserve`] gave there.
+    fn back(self, device: CUdevice, address: u64, bytes: u64) -> CUresult;
+
+    /// Takes it away when no work uses it any more.
+    fn unback(self, address: u64, bytes: u64) -> CUresult;
+
+    /// Gives the addresses back, which have no memory.
+    fn unreserve(self, address: u64, bytes: u64);
+
     /// Makes ready to launch what the steps say.
     fn instantiate(self, steps: &[Step]) -> Result<Self::Exec, CudaError>;
 

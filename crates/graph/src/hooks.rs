@@ -3,18 +3,19 @@
 
 use crate::backend::Backend;
 use crate::id::Edge;
-use crate::memory::Allocation;
+use crate::memory::{Allocation, Change};
 use crate::node::{AllocNode, KernelNode, NodeKind};
 use crate::store::{Graphs, Locked};
 use crate::stream::StreamKey;
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_uint, c_void};
 use cuda_api::constants::{capture, vmm};
 use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::{
-    CUdeviceptr, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig, CUmemLocation, CUresult,
-    CUstream, CudaError,
+    CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig, CUmemLocation,
+    CUresult, CUstream, CudaError,
 };
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
 
 /// Launch attributes read from a program: more than there are.
 const ATTRIBUTES_MAX: usize = 64;
@@ -220,13 +221,49 @@ pub(crate) fn allocate<B: Backend>(backend: B, bytes: u64) -> Result<Arc<Allocat
         return Err(CudaError::INVALID_VALUE);
     }
     let graphs = backend.graphs();
-    let (address, number) = backend.allocate(bytes)?;
-    let free = move |address| backend.free(address, number);
-    let allocation = Allocation::new(address, bytes, &graphs.usage, free);
+    let device = backend.device()?;
+    let usage = graphs.usages.of(device);
+    let allocation = match backend.reserve(bytes)? {
+        Some((address, bytes)) => {
+            let change: Box<Change> = Box::new(move |backed| match backed {
+                true => backend.back(device, address, bytes),
+                false => backend.unback(address, bytes),
+            });
+            let free = move |address| backend.unreserve(address, bytes);
+            let reserved = Allocation::reserved(address, bytes, &usage, change, free);
+            reserved.set_backed(true)?;
+            reserved
+        }
+        None => {
+            let (address, number) = backend.allocate(bytes)?;
+            let free = move |address| backend.free(address, number);
+            Allocation::new(address, bytes, &usage, free)
+        }
+    };
     let mut tables = graphs.lock();
     tables.allocations.retain(|_, known| known.strong_count() > 0);
-    tables.allocations.insert(address, Arc::downgrade(&allocation));
+    tables.allocations.insert(allocation.address, Arc::downgrade(&allocation));
     Ok(allocation)
+}
+
+/// Takes memory of a device away that launchable graphs have and no launch uses, the program neither.
+pub(crate) fn trim<B: Backend>(backend: B, device: CUdevice) -> CUresult {
+    let graphs = backend.graphs();
+    let execs: Vec<_> = graphs.lock().execs.values().cloned().collect();
+    for exec in execs {
+        exec.lock().unwrap_or_else(PoisonError::into_inner).trim(backend, device)?;
+    }
+    Ok(())
+}
+
+/// Puts the memory back that was taken away: nodes are checked against it.
+pub(crate) fn untrim<B: Backend>(backend: B) -> CUresult {
+    let graphs = backend.graphs();
+    if !graphs.trimmed.swap(false, Ordering::Relaxed) {
+        return Ok(());
+    }
+    let known: Vec<_> = graphs.lock().allocations.values().filter_map(Weak::upgrade).collect();
+    known.iter().try_for_each(|allocation| allocation.set_backed(true).map(drop))
 }
 
 /// Memory is about to be allocated in a stream's order: its address if that was captured.
@@ -242,8 +279,7 @@ pub fn capture_alloc<B: Backend>(
     let stream = backend.stream(stream, per_thread)?;
     let mut address = None;
     backend.graphs().capture(stream, || {
-        const DEVICE: c_int = 0;
-        let location = CUmemLocation { kind: vmm::LOCATION_DEVICE, id: DEVICE };
+        let location = CUmemLocation { kind: vmm::LOCATION_DEVICE, id: backend.device()? };
         let allocation = match vacant(backend, stream, bytes, location)? {
             Some(allocation) => allocation,
             None => allocate(backend, bytes)?,

@@ -3,13 +3,14 @@
 use crate::backend::Backend;
 use crate::exec::Exec;
 use crate::memory::Allocation;
-use crate::node::NodeKind;
+use crate::node::{AllocNode, NodeKind};
 use crate::plan::Plan;
 use crate::stream::StreamKey;
 use cuda_api::constants::graph_instantiate::AUTO_FREE_ON_LAUNCH;
-use cuda_api::{CUresult, CudaError};
+use cuda_api::{CUdevice, CUresult, CudaError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl<E: Send + 'static> Exec<E> {
     /// Makes a plan ready to be launched.
@@ -19,8 +20,9 @@ impl<E: Send + 'static> Exec<E> {
         flags: u64,
         user_objects: BTreeMap<u64, u64>,
     ) -> Result<Self, CudaError> {
-        let built = Some(backend.instantiate(&plan.steps)?);
         let has_memory = plan.steps.iter().any(|step| step.kind.is_memory());
+        back(&plan)?;
+        let built = Some(backend.instantiate(&plan.steps)?);
         Ok(Self { plan, flags, built, stale: false, has_memory, user_objects })
     }
 
@@ -48,6 +50,7 @@ impl<E: Send + 'static> Exec<E> {
         }
         let memory = Memory::of(&self.plan);
         memory.check(backend, self.flags & AUTO_FREE_ON_LAUNCH != 0)?;
+        back(&self.plan)?;
         backend.launch(self.ready(backend)?, stream)?;
         memory.launched(backend);
         Ok(())
@@ -61,6 +64,39 @@ impl<E: Send + 'static> Exec<E> {
             backend.finish(built);
         }
     }
+}
+
+impl<E: Send + 'static> Exec<E> {
+    /// Takes the memory of a device away that its nodes allocate, but for what the program has, when no
+    /// launch uses it any more.
+    pub(crate) fn trim<B: Backend<Exec = E>>(&mut self, backend: B, device: CUdevice) -> CUresult {
+        if !self.has_memory {
+            return Ok(());
+        }
+        self.finish(backend);
+        for node in allocations(&self.plan).filter(|node| node.location.id == device) {
+            let live = backend.graphs().lock().live.contains_key(&node.allocation.address);
+            if !live && node.allocation.set_backed(false)? {
+                // What the backend made may know the memory by more than its address.
+                self.stale = true;
+                backend.graphs().trimmed.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The nodes that allocate.
+fn allocations(plan: &Plan) -> impl Iterator<Item = &AllocNode> {
+    plan.steps.iter().filter_map(|step| match &step.kind {
+        NodeKind::Alloc(node) => Some(node),
+        _ => None,
+    })
+}
+
+/// Has the memory there that a plan allocates.
+fn back(plan: &Plan) -> CUresult {
+    allocations(plan).try_for_each(|node| node.allocation.set_backed(true).map(drop))
 }
 
 /// What a launch does with graphs' memory.

@@ -7,13 +7,13 @@ use crate::capture::Captures;
 use crate::conditional::Condition;
 use crate::exec::Exec;
 use crate::id::{Edge, GraphId, NodeId, graph_number, node_number};
-use crate::memory::{Allocation, Usage};
+use crate::memory::{Allocation, Usages};
 use crate::model::{Graph, Node};
 use crate::node::NodeKind;
 use core::ffi::c_void;
 use cuda_api::{CUgraph, CUgraphNode, CUhostFn, CudaError};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// All graphs of a process. `E` is what a [`Backend`](crate::Backend) launches.
@@ -25,7 +25,9 @@ pub struct Graphs<E> {
     captured_events: AtomicU32,
     /// How much memory graphs allocate: looked at when memory is freed.
     allocations: AtomicU32,
-    pub(crate) usage: Arc<Usage>,
+    pub(crate) usages: Usages,
+    /// Memory was taken away from behind addresses.
+    pub(crate) trimmed: AtomicBool,
 }
 
 /// An object of the program's that graphs keep.
@@ -112,7 +114,8 @@ impl<E> Graphs<E> {
             capturing: AtomicU32::new(0),
             captured_events: AtomicU32::new(0),
             allocations: AtomicU32::new(0),
-            usage: Arc::default(),
+            usages: Usages::default(),
+            trimmed: AtomicBool::new(false),
         }
     }
 

@@ -16,8 +16,10 @@ const SECTIONS: [&str; 2] = [".nv_fatbin", "__nv_relfatbin"];
 /// Starts of the names of sections in which programs have their data, and perhaps text, or fatbins
 /// that they load by themselves, as cuFFT does.
 const DATA_SECTIONS: [&str; 4] = [".rodata", ".data", ".lrodata", ".ldata"];
-/// Fatbins in a section start at multiples of this.
+/// Fatbins in a section of theirs start at multiples of this.
 const FATBIN_ALIGN: usize = 8;
+/// Among other data they do so in the program's memory, where sections begin at any word: cuFFT's.
+const DATA_ALIGN: usize = 4;
 
 /// One PTX text of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,7 +152,7 @@ impl Found {
                 Some(ImageKind::Fatbin) => self.fatbin_at(rest).unwrap_or(0),
                 _ => 0,
             };
-            at = (at + length.max(1)).next_multiple_of(FATBIN_ALIGN);
+            at = (at + length.max(1)).next_multiple_of(DATA_ALIGN);
         }
     }
 

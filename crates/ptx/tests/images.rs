@@ -229,11 +229,15 @@ fn the_ptx_of_a_file_is_found() {
     assert_eq!(refused(&cubin), "no PTX in it, only machine code for sm_90");
     // Among data, as libraries have them that choose by themselves; what is cut off is none.
     let data = [b"otherdata\0\0\0\0\0\0\0", &ZSTD[..64], &section].concat();
+    // A section may begin at any word.
+    let later = [b"word", &data[..]].concat();
     for name in [".data", ".ldata", ".lrodata", ".data.rel.ro"] {
-        assert_eq!(
-            architectures(&program_with(name, &data)),
-            [both.clone(), both.clone()].concat()
-        );
+        for data in [&data, &later] {
+            assert_eq!(
+                architectures(&program_with(name, data)),
+                [both.clone(), both.clone()].concat()
+            );
+        }
     }
     assert_eq!(refused(&program_with(".debug_str", &section)), NOTHING);
     // As text, in any data.

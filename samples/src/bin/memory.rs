@@ -19,8 +19,8 @@ use serde::Serialize;
 
 /// What is made at a time.
 const STEP_BYTES: usize = 8 << 20;
-/// Most of them: a device without a limit is not filled.
-const STEPS_MAX: usize = 4096;
+/// Most of them, a GiB: a device without a limit is not filled, which takes minutes where it has 140 GiB.
+const STEPS_MAX: usize = 128;
 const MIB: u64 = 1 << 20;
 
 /// Makes device memory until there is no more.

@@ -6,6 +6,7 @@
 use crate::graph::exec::ClientExec;
 use crate::handles::device_of_word;
 use crate::memory::address::Place;
+use crate::memory::heap::CHUNK_ALIGNMENT;
 use crate::module::kernel_params::PARAM_BYTES_MAX;
 use crate::program::Client;
 use crate::program::copy3d::Resolved;
@@ -17,7 +18,7 @@ use crate::stream::DefaultStream;
 use crate::stream::table::LEGACY;
 use channel::request::GraphCanChoose;
 use core::ffi::c_void;
-use cuda_api::constants::stream_flags;
+use cuda_api::constants::{stream_flags, vmm};
 use cuda_api::handle::Handle;
 use cuda_api::pointer::Out;
 use cuda_api::{
@@ -173,6 +174,40 @@ impl Backend for ClientGraphs {
             // No caller is left to be told of an error of the work that was waited for.
             let _ = self.0.free(address);
         }
+    }
+
+    fn device(self) -> Result<CUdevice, CudaError> {
+        Ok(self.0.device)
+    }
+
+    fn reserve(self, bytes: u64) -> Result<Option<(u64, u64)>, CudaError> {
+        self.0.contexts().current()?;
+        // Peers see what is allocated, and not what is mapped.
+        if bytes < CHUNK_ALIGNMENT || self.0.program.has_several() {
+            return Ok(None);
+        }
+        let whole = bytes.checked_next_multiple_of(CHUNK_ALIGNMENT);
+        let whole = whole.ok_or(CudaError::OUT_OF_MEMORY)?;
+        Ok(Some((self.0.reserve_addresses(whole, 0, 0)?, whole)))
+    }
+
+    fn back(self, _: CUdevice, address: u64, bytes: u64) -> CUresult {
+        let memory = self.0.create_physical(bytes, vmm::HANDLE_NONE)?;
+        let mapped = self.0.map_physical(address, bytes, 0, memory);
+        // The mapping keeps it.
+        self.0.release_physical(memory)?;
+        mapped?;
+        self.0.set_access(address, bytes, vmm::ACCESS_READ_WRITE)
+    }
+
+    fn unback(self, address: u64, bytes: u64) -> CUresult {
+        self.0.wait_for_everything()?;
+        self.0.unmap_physical(address, bytes)
+    }
+
+    fn unreserve(self, address: u64, bytes: u64) {
+        // A server that does not answer has no addresses of this client's either.
+        let _ = self.0.free_addresses(address, bytes);
     }
 
     fn instantiate(self, steps: &[Step]) -> Result<ClientExec, CudaError> {

@@ -2,7 +2,7 @@
 
 use super::{Place, get};
 use crate::backend::Backend;
-use crate::hooks::{allocate, check_allocation};
+use crate::hooks::{allocate, check_allocation, trim};
 use crate::node::{AllocNode, NodeKind};
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::{graph_memory, vmm};
@@ -101,9 +101,10 @@ pub fn cuGraphMemFreeNodeGetParams<B: Backend>(
     })?)
 }
 
-/// Graphs keep no memory that none of them uses.
+/// Graphs keep no memory that none of them has; what launchable ones have and no launch uses goes.
 pub fn cuDeviceGraphMemTrim<B: Backend>(b: B, device: CUdevice) -> CUresult {
-    b.check_device(device)
+    b.check_device(device)?;
+    trim(b, device)
 }
 
 pub fn cuDeviceGetGraphMemAttribute<B: Backend>(
@@ -113,7 +114,7 @@ pub fn cuDeviceGetGraphMemAttribute<B: Backend>(
     value: Out<c_void>,
 ) -> CUresult {
     b.check_device(device)?;
-    let usage = &b.graphs().usage;
+    let usage = b.graphs().usages.of(device);
     let from = match attribute {
         graph_memory::USED_CURRENT | graph_memory::RESERVED_CURRENT => &usage.current,
         graph_memory::USED_HIGH => &usage.high[0],
@@ -131,7 +132,7 @@ pub fn cuDeviceSetGraphMemAttribute<B: Backend>(
     value: Out<c_void>,
 ) -> CUresult {
     b.check_device(device)?;
-    let usage = &b.graphs().usage;
+    let usage = b.graphs().usages.of(device);
     let mark = match attribute {
         graph_memory::USED_HIGH => &usage.high[0],
         graph_memory::RESERVED_HIGH => &usage.high[1],

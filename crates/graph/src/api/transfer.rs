@@ -2,6 +2,7 @@
 
 use super::{Place, get, set, set_in_exec};
 use crate::backend::Backend;
+use crate::hooks::untrim;
 use crate::node::{CopyNode, NodeKind};
 use core::ffi::c_uint;
 use cuda_api::pointer::{FromProgram, In, Out};
@@ -18,6 +19,7 @@ pub(super) fn describe_copy<B: Backend>(
     params: &CUDA_MEMCPY3D,
 ) -> Result<NodeKind, CudaError> {
     let copy = CopyNode::from(params);
+    untrim(b)?;
     b.check_copy(&copy)?;
     Ok(NodeKind::Copy(copy))
 }
@@ -29,6 +31,7 @@ pub(super) fn describe_fill<B: Backend>(
     if !matches!(params.elementSize, 1 | 2 | 4) {
         return Err(CudaError::INVALID_VALUE);
     }
+    untrim(b)?;
     b.check_fill(&params)?;
     Ok(NodeKind::Fill(params))
 }
@@ -43,6 +46,7 @@ pub(super) fn describe_mem_ops<B: Backend>(
     // SAFETY: the program says that there are `count` operations.
     let array: Out<CUstreamBatchMemOpParams> = unsafe { params.paramArray.believe() };
     let ops = array.as_in().array(params.count as usize).iter().collect::<Result<Vec<_>, _>>()?;
+    untrim(b)?;
     b.check_mem_ops(&ops)?;
     Ok(NodeKind::MemOps(ops))
 }

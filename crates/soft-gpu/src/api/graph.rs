@@ -17,6 +17,8 @@ use super::stream::UserData;
 use super::{Driver, devices, driver, thread};
 use crate::device::grid::SmMask;
 use crate::device::host::HostCall;
+use crate::device::limits::CHUNK_BYTES;
+use crate::device::memory::Access;
 use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
@@ -168,6 +170,44 @@ impl Backend for SoftGraphs {
             // No caller is left to be told of an error of the work that was waited for.
             let _ = self.0.free_after_work(CUdeviceptr(address));
         }
+    }
+
+    fn device(self) -> Result<CUdevice> {
+        Ok(thread::current()?.device as CUdevice)
+    }
+
+    fn reserve(self, bytes: u64) -> Result<Option<(u64, u64)>> {
+        thread::current()?;
+        if bytes < CHUNK_BYTES {
+            return Ok(None);
+        }
+        let whole = bytes.checked_next_multiple_of(CHUNK_BYTES).ok_or(Error::OUT_OF_MEMORY)?;
+        Ok(Some((self.0.device.reserve_addresses(whole, 1, 0)?, whole)))
+    }
+
+    fn back(self, number: CUdevice, address: u64, bytes: u64) -> Result {
+        let (tenant, device) = (self.0.working_tenant()?, &self.0.device);
+        let number = number as u32;
+        let memory = device.create_physical(bytes, false, number)?;
+        let mapped = device.map(&tenant, address, bytes, 0, memory);
+        // The mapping keeps it.
+        device.release_physical(memory)?;
+        mapped?;
+        device.set_access(address, bytes, number, Access::ReadWrite)
+    }
+
+    fn unback(self, address: u64, bytes: u64) -> Result {
+        let (tenant, device) = (self.0.tenant(), &self.0.device);
+        // An error of earlier work does not keep the memory, nor a context that is gone.
+        let _ = thread::current()
+            .and_then(|context| device.group(context.number(), &tenant))
+            .and_then(|group| device.synchronize_group(group, &tenant));
+        device.unmap(address, bytes)
+    }
+
+    fn unreserve(self, address: u64, bytes: u64) {
+        // Its context may be gone, with all that was mapped.
+        let _ = self.0.device.free_addresses(address, bytes);
     }
 
     fn instantiate(self, steps: &[Step]) -> Result<GraphExec> {

@@ -17,6 +17,7 @@ mod cooperative;
 mod copies;
 mod device;
 mod events;
+mod graph_memory;
 mod graphs;
 mod ipc;
 mod launches;
@@ -174,6 +175,7 @@ fn main() -> ExitCode {
         events::CHECKS,
         captures::CHECKS,
         graphs::CHECKS,
+        graph_memory::CHECKS,
         ipc::CHECKS,
     ];
     for checks in groups {

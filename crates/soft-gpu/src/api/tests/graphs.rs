@@ -447,6 +447,82 @@ fn memory_that_a_graph_has_freed_is_allocated_again_by_it() {
 }
 
 #[test]
+fn trimming_takes_the_memory_of_graphs_that_no_launch_and_no_program_uses() {
+    let _alive = scene();
+    const BYTES: usize = 3 << 20;
+    const WHOLE: u64 = 4 << 20;
+    let (stream, store) = (new_stream(1), store());
+    let is_there = |pointer: CUdeviceptr| {
+        let mut word = 0u64;
+        let to = (&raw mut word).cast();
+        cu!(cuMemcpyDtoH_v2(to, pointer, 8)) != Err(Error::INVALID_VALUE)
+    };
+    let attribute = |which| {
+        let mut bytes = 0u64;
+        let value = (&raw mut bytes).cast();
+        cu!(cuDeviceGetGraphMemAttribute(0, which, value)).unwrap();
+        bytes
+    };
+    // Other tests' graphs have some too, but no such large piece.
+    let reserved = || attribute(graph_memory::RESERVED_CURRENT) / WHOLE;
+    // One graph frees what it allocates, another one leaves that to the program.
+    let graph = |keeps: bool| {
+        let mut pointer = CUdeviceptr(0);
+        begin(stream);
+        cu!(cuMemAllocAsync(&mut pointer, BYTES, stream)).unwrap();
+        cu!(cuMemsetD8Async(pointer, 7, BYTES, stream)).unwrap();
+        launch(store, 100, stream, &mut [pointer.0, 1000]).unwrap();
+        if !keeps {
+            cu!(cuMemFreeAsync(pointer, stream)).unwrap();
+        }
+        (end(stream), pointer)
+    };
+    let had = reserved();
+    let (temporary, at) = graph(false);
+    let (lasting, kept) = graph(true);
+    let execs = [temporary, lasting].map(instantiate);
+    for exec in execs {
+        run(exec, stream);
+    }
+    assert_eq!((reserved() - had, is_there(at)), (2, true));
+    assert!(attribute(graph_memory::RESERVED_HIGH) >= 2 * WHOLE);
+    // What the program has stays.
+    cu!(cuDeviceGraphMemTrim(0)).unwrap();
+    assert_eq!((reserved() - had, is_there(at)), (1, false));
+    assert_eq!(read(kept, 2), [1000, 1001]);
+    cu!(cuMemFreeAsync(kept, stream)).unwrap();
+    assert_eq!(reserved() - had, 1, "a graph keeps what is freed");
+    cu!(cuDeviceGraphMemTrim(0)).unwrap();
+    assert_eq!((reserved() - had, is_there(kept)), (0, false));
+    // The next launch has it again, at the same address; so has a node that is made.
+    for _ in 0..2 {
+        execs.iter().for_each(|exec| run(*exec, stream));
+        assert_eq!((reserved() - had, is_there(at)), (2, true));
+        assert_eq!(read(kept, 2), [1000, 1001]);
+        assert_eq!(read(CUdeviceptr(kept.0 + 800), 1), [0x0707_0707_0707_0707]);
+        cu!(cuMemFree_v2(kept)).unwrap();
+        cu!(cuDeviceGraphMemTrim(0)).unwrap();
+        assert_eq!(reserved() - had, 0);
+    }
+    let fill = CUDA_MEMSET_NODE_PARAMS {
+        dst: at,
+        pitch: 0,
+        value: 1,
+        elementSize: 1,
+        width: 16,
+        height: 1,
+    };
+    let (mut node, mut context) = (CUgraphNode::NULL, CUcontext::NULL);
+    cu!(cuCtxGetCurrent(&mut context)).unwrap();
+    cu!(cuGraphAddMemsetNode(&mut node, temporary, core::ptr::null(), 0, &fill, context)).unwrap();
+    for (exec, graph) in execs.into_iter().zip([temporary, lasting]) {
+        cu!(cuGraphExecDestroy(exec)).unwrap();
+        cu!(cuGraphDestroy(graph)).unwrap();
+    }
+    assert_eq!(reserved(), had);
+}
+
+#[test]
 fn what_makes_no_sense_while_capturing_ends_the_capture() {
     let _alive = scene();
     let (stream, blocking, memory) = (new_stream(1), new_stream(0), allocate(64));

@@ -9,7 +9,7 @@ const ATTEMPTS_MAX: u32 = 8;
 /// starts a server.
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(25);
 /// Pause before another attempt where the daemon starts no server for now: it does so after several that
-/// did not live, for at most a minute.
+/// did not live, for at most a quarter of a minute each time.
 const BACK_OFF_PAUSE: Duration = Duration::from_secs(1);
 const BACK_OFFS_MAX: u32 = 120;
 

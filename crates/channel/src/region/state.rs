@@ -148,6 +148,12 @@ impl Region {
         if word.load() == 0 { Ok(()) } else { result_from_code(word.swap(0)) }
     }
 
+    /// The first unreported error of a post, which stays unreported.
+    #[inline]
+    pub fn async_error(&self) -> CUresult {
+        result_from_code(self.u32_at(ASYNC_ERROR).load())
+    }
+
     /// What the server is doing. A number that stands for nothing is an ended server.
     pub fn server_state(&self) -> ServerState {
         match self.u32_at(SERVER_STATE).load() {

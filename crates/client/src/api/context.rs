@@ -72,10 +72,10 @@ pub(crate) fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> CUresult {
     cuDevicePrimaryCtxReset(device)
 }
 
-/// Ends all objects of a context that the program cannot use any more. No call is left that could
-/// return an error of its work.
+/// Ends all objects of a context that the program cannot use any more. Errors of earlier work are
+/// left to calls that report them.
 fn end_what_belongs_to(client: &'static Client, context: CUcontext) {
-    let _ = client.synchronize_all();
+    client.finish_everything();
     client.contexts().forget_peers(context.0 as u64);
     client.end_objects_of(context.0 as u64);
     client.contexts().unplace(context);

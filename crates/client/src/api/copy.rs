@@ -6,6 +6,7 @@ use crate::boundary::{In, Out};
 use crate::memory::address::Side;
 use crate::program::Client;
 use crate::program::mode;
+use crate::program::reported::Reports;
 use crate::program::submission::wire_stream;
 use crate::stream::DefaultStream;
 use core::ffi::c_void;
@@ -136,7 +137,7 @@ fn copy(
             match (ends, side) {
                 (Ends::WithCall, _) => client.synchronize_copy(stream, bytes),
                 // It is done: what went wrong with what it copied is known.
-                (Ends::InStream, Side::Pageable) => client.report_error(),
+                (Ends::InStream, Side::Pageable) => client.report_error(Reports::Once),
                 (Ends::InStream, _) => Ok(()),
             }
         }

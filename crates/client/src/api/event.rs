@@ -5,6 +5,7 @@ use crate::boundary::Out;
 use crate::graph::backend::graphs;
 use crate::program::Client;
 use crate::program::mode;
+use crate::program::reported::Reports;
 use crate::program::submission::{Event, wire_event, wire_stream};
 use crate::stream::DefaultStream;
 use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent};
@@ -127,14 +128,14 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
         drop(state);
         return match client.call(&QueryEvent { event })?.done {
             0 => Err(CudaError::NOT_READY),
-            _ => client.report_error(),
+            _ => client.report_error(Reports::AndLeaves),
         };
     }
     let recorded = found.recorded;
     let passed = recorded.is_none_or(|mark| state.passed(mark));
     drop(state);
     match passed {
-        true => client.report_error(),
+        true => client.report_error(Reports::AndLeaves),
         false => Err(CudaError::NOT_READY),
     }
 }

@@ -25,6 +25,7 @@ mod pinned;
 mod recover;
 mod registered;
 pub(crate) mod replay;
+pub(crate) mod reported;
 pub(crate) mod rows;
 mod staged_reads;
 mod stream_ordered;

@@ -2,6 +2,7 @@
 
 use crate::connection::{SERVER_GONE, answered};
 use crate::program::Client;
+use crate::program::reported::Reports;
 use crate::program::submission::wire_stream;
 use crate::stream::table::LEGACY;
 use channel::request::{Notify, PrintfDrain};
@@ -91,14 +92,7 @@ impl Client {
     /// goes to standard output, then an error that was not reported yet.
     pub(crate) fn report(&self) -> CUresult {
         self.drain_printf();
-        self.report_error()
-    }
-
-    /// What a question about work reports when the answer is that it is done. What was printed
-    /// waits for a call that waits for work, as with a driver.
-    pub(crate) fn report_error(&self) -> CUresult {
-        self.health()?;
-        self.connection().region().take_async_error()
+        self.report_error(Reports::Once)
     }
 
     /// Waits until everything posted to a stream so far is done, and reports.
@@ -127,6 +121,12 @@ impl Client {
         let waited = self.wait_for_everything();
         self.report()?;
         waited
+    }
+
+    /// Waits until everything posted so far is done, and leaves what went wrong to other calls.
+    pub(crate) fn finish_everything(&self) {
+        let _ = self.wait_for_everything();
+        self.drain_printf();
     }
 
     /// Waits until everything posted so far is done.
@@ -161,7 +161,8 @@ impl Client {
         }
         drop(state);
         match idle {
-            true => self.report_error().map(|()| true),
+            // What was printed waits for a call that waits for work, as with a driver.
+            true => self.report_error(Reports::AndLeaves).map(|()| true),
             false => self.health().map(|()| false),
         }
     }

@@ -6,6 +6,7 @@ mod dead;
 mod functions;
 mod green;
 mod replaced;
+mod reported;
 mod server;
 
 use crate::boundary::{FromProgram, In, Out};

@@ -21,7 +21,7 @@ const CONSTANT: u64 = 0x7f00_0000_0000;
 const CONSTANTS_APART: u64 = 1 << 20;
 
 /// A client whose lost server is replaced by another one with the same windows, as a daemon does.
-fn attach() -> (&'static Client, server::Handle) {
+pub(super) fn attach() -> (&'static Client, server::Handle) {
     attach_on(server::DeviceMemory::default())
 }
 
@@ -105,7 +105,7 @@ fn a_call_by_a_lost_connection_does_not_reach_the_next_server() {
 }
 
 /// A kernel stores `value` where `to` is.
-fn fill(client: &Client, function: CUfunction, to: u64, value: u32) -> CUresult {
+pub(super) fn fill(client: &Client, function: CUfunction, to: u64, value: u32) -> CUresult {
     let (mut to, mut count, mut value) = (to, 1u32, value);
     let mut parameters: [*mut c_void; 3] =
         [(&raw mut to).cast(), (&raw mut count).cast(), (&raw mut value).cast()];

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 const STABLE_S: u64 = 60;
 /// A server that served so long was no failure: another one is started at once when it dies.
 const SERVED_MS: u64 = 250;
-/// Longest time between two starts of a server that fails.
-const BACK_OFF_S_MAX: u64 = 60;
+/// Longest time between two starts of a server that fails: programs that wait for one give up after two minutes
+/// ([`crate::Attempts`]), and a device that works again is to be found before that.
+const BACK_OFF_S_MAX: u64 = 15;
 /// The same where the last one was ready: its programs wait for the next one.
 const BACK_OFF_SERVED_S_MAX: u64 = 1;
 /// Failures without a pause: one crash is no reason to make a program wait.
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_cost_more_and_more_time_up_to_a_minute() {
+    fn failures_cost_more_and_more_time_up_to_a_quarter_of_a_minute() {
         let now = Instant::now();
         let mut failures: Option<Failures> = None;
         let mut pauses = Vec::new();
@@ -79,8 +80,8 @@ mod tests {
             pauses.push((next.until - now).as_secs());
             failures = Some(next);
         }
-        assert_eq!(pauses[..8], [0, 0, 1, 3, 7, 15, 31, 60]);
-        assert_eq!(pauses[39], 60);
+        assert_eq!(pauses[..8], [0, 0, 1, 3, 7, 15, 15, 15]);
+        assert_eq!(pauses[39], 15);
         let shortly = Duration::from_millis(1);
         let after_ready = Failures::after(failures.as_ref(), shortly, now, String::new());
         assert_eq!(after_ready.until - now, Duration::from_secs(1), "programs wait for the next");

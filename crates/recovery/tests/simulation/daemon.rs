@@ -63,6 +63,7 @@ pub struct Hands<'a> {
     killed: &'a mut Vec<u32>,
     lines: &'a mut Vec<String>,
     cannot_start: bool,
+    refused: &'a mut u64,
 }
 
 impl Tell<u32> for Hands<'_> {
@@ -95,6 +96,7 @@ impl Tell<u32> for Hands<'_> {
 impl Start<u32> for Hands<'_> {
     fn start(&mut self, seat: Seat, _gid: u32) -> Result<(u32, u32), String> {
         if self.cannot_start {
+            *self.refused += 1;
             return Err("no memory for a process".to_owned());
         }
         *self.next_pid += 1;
@@ -172,7 +174,7 @@ impl World {
         let alive: BTreeSet<u32> =
             self.servers.iter().filter(|(_, s)| s.alive).map(|(pid, _)| *pid).collect();
         let (mut started, mut killed, mut lines) = (Vec::new(), Vec::new(), Vec::new());
-        let mut outbox = Vec::new();
+        let (mut outbox, mut refused) = (Vec::new(), 0);
         let result = {
             let mut hands = Hands {
                 alive: &alive,
@@ -182,9 +184,11 @@ impl World {
                 killed: &mut killed,
                 lines: &mut lines,
                 cannot_start,
+                refused: &mut refused,
             };
             call(&mut self.daemon.servers, &mut hands)
         };
+        self.failed_starts += refused;
         for line in lines {
             self.note(|| format!("daemon: {line}"));
         }

@@ -182,6 +182,7 @@ impl World {
     fn exit_server(&mut self, pid: u32, how: &'static str) {
         let Some(server) = self.servers.get_mut(&pid) else { return };
         server.alive = false;
+        self.failed_starts += u64::from(!server.ready);
         let left: Vec<usize> = server.sessions.iter().map(|session| session.connection).collect();
         let waiting: Vec<usize> = server
             .inbox

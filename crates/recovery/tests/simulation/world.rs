@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How long an innocent program may wait for its next server, simulated.
 const PAUSE_US_MAX: u64 = 12_000_000;
-/// Where the daemon's pause after servers that did not start comes on top.
-const PAUSE_BACKED_OFF_US_MAX: u64 = 90_000_000;
+/// What comes on top for each server that did not start: the daemon's longest pause, and the start.
+const PAUSE_OF_FAILED_START_US: u64 = 16_000_000;
 /// When all must be over, simulated.
 const END_US: u64 = 400_000_000;
 /// Most events of a history: more is a history that does not get on.
@@ -57,6 +57,8 @@ pub struct World {
     pub lone: BTreeMap<u32, usize>,
     /// Servers may fail to start.
     pub start_failures: bool,
+    /// Servers that did not start.
+    pub failed_starts: u64,
     /// No server gets ready that is started then.
     pub broken_us: Range<u64>,
     disturbances: u64,
@@ -114,6 +116,7 @@ impl World {
             next_pid: 100,
             lone: BTreeMap::new(),
             start_failures: random.permille(150),
+            failed_starts: 0,
             broken_us: broken_at..broken_at + broken_for,
             disturbances: random.below(9),
             // Some histories have planned ends only, so that nothing may be lost.
@@ -298,8 +301,7 @@ impl World {
                 let what = client.describe();
                 return self.fail(format!("client {number} does not get on: {what}"));
             }
-            let fails = self.start_failures || !self.broken_us.is_empty();
-            let bound = if fails { PAUSE_BACKED_OFF_US_MAX } else { PAUSE_US_MAX };
+            let bound = PAUSE_US_MAX + self.failed_starts * PAUSE_OF_FAILED_START_US;
             if client.longest_us > bound && self.daemon.alive {
                 let ms = client.longest_us / 1000;
                 return self.fail(format!("client {number} waited {ms} ms for a server"));

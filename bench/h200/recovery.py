@@ -415,8 +415,12 @@ def measure(name, dist, names, arguments, report, deadline, forkers):
             innocents.read()
             count()
             innocents.end()
-    faults = [line for line in way.log.splitlines() if "fault" in line or "quarantine" in line]
-    here["log"] = (here["log"] + faults)[-60:]
+    # Whose a fault was, and where the time of a pause went.
+    words = ("fault", "quarantine", "declared what it had", "Warm list:", "loaded ahead")
+    faults = [line for line in way.log.splitlines() if any(word in line for word in words)]
+    here["log"] = (here["log"] + faults)[-200:]
+    for line in [line for line in faults if "declared what it had" in line][-24:]:
+        log(line)
     report.write()
 
 

@@ -81,6 +81,72 @@ fn what_a_program_used_is_loaded_when_the_next_server_starts() {
     assert_eq!(provider::notes(|n| n == 41 || n == 42), [41, 42]);
 }
 
+/// Files of the list of that kind.
+fn files_of(place: &Place, kind: &str) -> Vec<PathBuf> {
+    let is_of = |path: &PathBuf| path.extension().is_some_and(|of| of == kind);
+    place.files().into_iter().filter(is_of).collect()
+}
+
+#[test]
+fn a_server_in_standby_loads_what_clients_of_another_one_load() {
+    let here = Place::new("standby");
+    let elsewhere = Place::new("serving");
+    let mut serving = elsewhere.start(1 << 20);
+    let mut client = serving.connect();
+    client.load();
+    let held = |place: &Place| {
+        let files = files_of(place, "held");
+        files.first().map(|file| std::fs::read_to_string(file).unwrap_or_default())
+    };
+    wait_until("it says what its clients have", || held(&elsewhere).is_some_and(|t| !t.is_empty()));
+    let name = held(&elsewhere).expect("just seen");
+    wait_until("the list", || files_of(&elsewhere, "kernels").len() == 1);
+    assert_eq!(name, format!("{}\n", stem(&files_of(&elsewhere, "kernels")[0])));
+    drop(client);
+    drop(serving);
+    assert_eq!(held(&elsewhere), None, "it has ended");
+
+    let mut standby = here.start(1 << 20);
+    assert_eq!((warm(&standby), modules()), ((0, 0, 0), 0));
+    // What a server that is another process would write.
+    let directory = elsewhere.files()[0].parent().expect("a directory").to_owned();
+    let here = here.0.join(directory.file_name().expect("the device's"));
+    let process = std::os::unix::process::parent_id();
+    std::fs::write(here.join(format!("{process}.held")), &name).expect("written");
+    for file in elsewhere.files() {
+        let name = file.file_name().expect("a name");
+        let unfinished = here.join("copy.unfinished");
+        std::fs::copy(&file, &unfinished).expect("copied");
+        std::fs::rename(unfinished, here.join(name)).expect("renamed");
+    }
+    wait_until("it has loaded that too", || warm(&standby).0 == 1);
+    assert_eq!(modules(), 1);
+    assert!(standby.log().contains("1 images of programs at other servers"), "{}", standby.log());
+    let mut client = standby.connect();
+    client.load();
+    assert_eq!((warm(&standby).2, modules()), (1, 1), "the program's load is spared");
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().expect("a name").to_string_lossy().into_owned()
+}
+
+#[test]
+fn what_clients_of_another_server_have_is_loaded_first_whatever_the_budget() {
+    let place = Place::new("planned");
+    let mut server = place.start(1 << 20);
+    server.connect().load();
+    drop(server);
+    let list = &files_of(&place, "kernels")[0];
+    assert_eq!(warm(&place.start(1)).0, 0, "the budget is less than the image");
+    let process = std::os::unix::process::parent_id();
+    let held = list.with_file_name(format!("{process}.held"));
+    std::fs::write(held, stem(list)).expect("written");
+    let server = place.start(1);
+    assert_eq!((warm(&server).0, modules()), (1, 1));
+    assert!(server.log().contains("1 of them of programs at other servers"), "{}", server.log());
+}
+
 #[test]
 fn local_memory_of_known_kernels_is_taken_before_there_are_clients() {
     let place = Place::new("local");

@@ -11,7 +11,7 @@ use super::variables::FirstValues;
 use super::{BuildLog, JitOption};
 use cuda_api::{CUmodule, CUresult, CudaError};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const UNUSED_BYTES_MAX: u64 = 256 << 20;
 
 /// What an image is found by: a hash of its bytes and of all that its code depends on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CodeKey([u8; 32]);
 
 impl CodeKey {
@@ -153,11 +153,39 @@ struct Idle {
     used: u64,
 }
 
+/// Images that clients have now, and how many modules of each.
+#[derive(Debug, Default)]
+pub struct Held(Mutex<BTreeMap<CodeKey, u32>>);
+
+impl Held {
+    /// A client has a module of an image.
+    pub(super) fn take(&self, key: CodeKey) {
+        *locked(&self.0).entry(key).or_default() += 1;
+    }
+
+    /// A client's module of an image is gone.
+    pub(super) fn give_back(&self, key: &CodeKey) {
+        let mut held = locked(&self.0);
+        if let Some(modules) = held.get_mut(key) {
+            *modules -= 1;
+            if *modules == 0 {
+                held.remove(key);
+            }
+        }
+    }
+
+    /// By what they are found.
+    pub fn keys(&self) -> BTreeSet<CodeKey> {
+        locked(&self.0).keys().copied().collect()
+    }
+}
+
 /// All shared code of a device.
 #[derive(Debug, Default)]
 pub struct CodeCache {
     slots: Mutex<HashMap<CodeKey, Arc<Slot>>>,
     idle: Mutex<Vec<Idle>>,
+    held: Arc<Held>,
     clock: AtomicU64,
     hits: AtomicU64,
     /// Images that are kept beyond [`UNUSED_BYTES_MAX`], bytes.
@@ -228,6 +256,11 @@ impl CodeCache {
     /// Images that are kept although no client uses them, bytes of their files.
     pub fn unused_bytes_max(&self) -> u64 {
         UNUSED_BYTES_MAX + self.more_unused.load(Ordering::Relaxed)
+    }
+
+    /// What clients have now.
+    pub fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 
     /// Loads that another client's load has spared.

@@ -54,7 +54,7 @@ mod timing;
 mod variables;
 
 pub use array::{Array, ImageObject, MipmappedArray, Shown};
-pub use code_cache::CodeKey;
+pub use code_cache::{CodeKey, Held};
 pub use context_sync::{
     ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport, SyncTotals, Waiting,
 };

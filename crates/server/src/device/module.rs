@@ -28,6 +28,7 @@ pub struct Ahead {
 pub struct Module {
     share: Rc<Share>,
     code: Code,
+    is_new: bool,
 }
 
 /// Whose code it is.
@@ -61,10 +62,7 @@ impl Module {
     ) -> (Result<Self, CudaError>, BuildLog) {
         let loader = Loader { device: share.device(), share: Some(share), is_alone: false };
         let (raw, log) = loader.load(image, options, log_bytes, |_| ());
-        let module = raw.map(|raw| {
-            made(&share.counts.modules);
-            Self { share: share.clone(), code: Code::Own(raw) }
-        });
+        let module = raw.map(|raw| Self::of(share, Code::Own(raw), true));
         (module, log)
     }
 
@@ -79,15 +77,30 @@ impl Module {
     ) -> (Result<Self, CudaError>, BuildLog) {
         let bytes = image.len() as u64;
         let loader = Loader { device: share.device(), share: Some(share), is_alone: false };
-        let load = || loader.load(image, options, (info_bytes, error_bytes), |_| ());
+        let mut is_new = false;
+        let load = || {
+            is_new = true;
+            loader.load(image, options, (info_bytes, error_bytes), |_| ())
+        };
         let (code, mut log) = share.device().code_cache().get(key, bytes, load);
         log.info.truncate(info_bytes);
         log.error.truncate(error_bytes);
-        let module = code.map(|code| {
-            made(&share.counts.modules);
-            Self { share: share.clone(), code: Code::Shared(code) }
-        });
+        let module = code.map(|code| Self::of(share, Code::Shared(code), is_new));
         (module, log)
+    }
+
+    fn of(share: &Rc<Share>, code: Code, is_new: bool) -> Self {
+        made(&share.counts.modules);
+        let module = Self { share: share.clone(), code, is_new };
+        if let Some(key) = module.key() {
+            share.device().code_cache().held().take(key);
+        }
+        module
+    }
+
+    /// True if the provider has loaded it for this client, and not for another one or ahead.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// As [`Module::load_shared`], for an image with these variables: a module of it that other
@@ -102,26 +115,23 @@ impl Module {
         variables: &Variables,
     ) -> (Result<Self, CudaError>, BuildLog) {
         let (device, bytes) = (share.device(), image.len() as u64);
-        let module = |code| {
-            made(&share.counts.modules);
-            Self { share: share.clone(), code }
-        };
         if let Some(code) = device.code_cache().take_idle(&key) {
             let mut log = code.log().clone();
             log.info.truncate(info_bytes);
             log.error.truncate(error_bytes);
             let written = code.variables().write(device);
-            let module = module(Code::Recycled(code, bytes));
+            let module = Self::of(share, Code::Recycled(code, bytes), false);
             return (written.map(|()| module), log);
         }
         let loader = Loader { device, share: Some(share), is_alone: false };
         let logs = (info_bytes, error_bytes);
         let (code, log) = loader.load_with_variables(key, image, options, logs, variables);
         let loaded = code.map(|code| {
-            module(match code {
+            let code = match code {
                 Ok(code) => Code::Recycled(code, bytes),
                 Err(raw) => Code::Own(raw),
-            })
+            };
+            Self::of(share, code, true)
         });
         (loaded, log)
     }
@@ -285,6 +295,9 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
+        if let Some(key) = self.key() {
+            self.share.device().code_cache().held().give_back(&key);
+        }
         let result = match &self.code {
             // SAFETY: the module is alive and this is its last use; none of its kernels runs any
             // more, as the owner of a module makes sure before it drops it.

@@ -133,6 +133,7 @@ impl Clients {
             }
         };
         log.line("Received new client request");
+        self.common.warm.serve();
         match admission {
             Admission::Taken => {}
             Admission::TurnedAway => return self.turn_away(&client),

@@ -22,6 +22,7 @@ impl Server {
         if self.trial.open(now) {
             // The daemon first, so that the next server starts meanwhile.
             self.tell(&Message::Fault(fault.to_string()));
+            self.common.warm.give_up_held();
             self.common.device.settle_after_fault();
             self.clients.ring_all();
         }

@@ -3,6 +3,7 @@
 use super::Session;
 use super::account::Charge;
 use super::code::{Code, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace};
+use super::declaration::Declaration;
 use super::image::Image;
 use super::meter::{KernelCounters, KernelMeter};
 use super::modules::LoadedModule;
@@ -83,6 +84,7 @@ impl Session {
         file: &OwnedFd,
     ) -> Result<(), CudaError> {
         check_device(request.device)?;
+        self.declaration.get_or_insert_with(Declaration::begin);
         self.memory.adopt_chunk(&self.common.windows, request.address.0, request.bytes, file)
     }
 
@@ -221,6 +223,9 @@ impl Session {
                 self.memory.take_managed();
                 return (Ok(()), loaded);
             }
+        }
+        if let (Some(declaration), Ok(module)) = (&mut self.declaration, &module) {
+            declaration.has_module(module.is_new());
         }
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();

@@ -17,6 +17,7 @@ mod calls;
 mod code;
 mod conditional;
 mod crowd;
+mod declaration;
 mod dispatch;
 mod end;
 mod fault;
@@ -76,6 +77,7 @@ use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
 use crowd::{Manner, Place};
 use cuda_api::CudaError;
+use declaration::Declaration;
 use gate::Gate;
 use graphs::Graphs;
 use handles::Table;
@@ -143,6 +145,8 @@ struct Session {
     /// Results of a generic call: kept to use its room again.
     results: Vec<u64>,
     requests_until_look: u32,
+    /// What a client that comes from another server has declared, until its work goes on.
+    declaration: Option<Box<Declaration>>,
     /// Time by kind of request, if that is asked for.
     spent: Option<Box<Spent>>,
     /// State of the client's limits in which they were last put into effect.
@@ -189,7 +193,10 @@ impl Session {
     fn carry_out(&mut self, record: &Record) {
         self.gate.arrived();
         let since = self.spent.as_ref().map(|_| Instant::now());
-        self.dispatch(record);
+        match self.declaration {
+            None => self.dispatch(record),
+            Some(_) => self.declare(record),
+        }
         if let (Some(spent), Some(since)) = (&mut self.spent, since) {
             spent.add(record.opcode(), 1, since);
         }

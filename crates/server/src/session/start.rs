@@ -268,6 +268,7 @@ impl Session {
             place: Place::new(&common.crowd),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,
+            declaration: None,
             spent: Spent::if_wanted(),
             limits_version: link.limits.version(),
         };

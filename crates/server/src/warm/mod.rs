@@ -6,22 +6,28 @@
 //! with variables serves one program after the other, with their first values, so that one of each
 //! such image is loaded ahead. Where the provider has tenants there is nothing to gain and no list.
 
+mod follow;
+mod held;
+mod load;
 mod store;
 
-use crate::device::{Ahead, CodeKey, Device, JitOption, Module};
+pub use follow::begin as follow;
+
+use crate::device::{CodeKey, Device, Held, JitOption};
 use crate::log::Log;
 use channel::message::WarmStatus;
-use cuda_api::CudaError;
 use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_WARM};
+use load::Loaded;
 use ptx::module_state::Variables;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use store::{Kept, Store, Use};
+use store::{Store, Use};
 
 /// Device memory for what is loaded at the start where nothing else is set, bytes.
 pub const BUDGET_BYTES: u64 = 256 << 20;
@@ -31,8 +37,6 @@ const DISK_BUDGETS: u64 = 4;
 const DISK_BYTES_MIN: u64 = 64 << 20;
 /// Most kernels of an image.
 const KERNELS_MAX: usize = 4096;
-/// A server serves no later than this because of the list.
-const LOAD_MAX: Duration = Duration::from_secs(1);
 /// What clients use is written down when nothing came for so long, or at the latest after
 /// [`WRITE_MAX`].
 const WRITE_PAUSE: Duration = Duration::from_millis(500);
@@ -77,9 +81,15 @@ fn bytes_of(text: &str) -> Option<u64> {
 
 /// Something that a client did.
 enum Note {
-    Image { key: CodeKey, image: Vec<u8>, used: Use },
+    Image {
+        key: CodeKey,
+        image: Vec<u8>,
+        used: Use,
+    },
     Again(CodeKey),
     Kernel(CodeKey, CString),
+    /// Loaded ahead, since the start.
+    Ahead(CodeKey, Use),
 }
 
 /// A server's list.
@@ -91,7 +101,11 @@ pub struct Warm {
     /// Images that it has.
     known: Mutex<HashSet<CodeKey>>,
     image_bytes_max: u64,
-    status: WarmStatus,
+    status: Mutex<WarmStatus>,
+    /// Where the list is, and its budget; `None` where no list is kept.
+    store: Option<(Store, u64)>,
+    /// A client has come.
+    serves: AtomicBool,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -109,11 +123,11 @@ impl Warm {
         let store =
             Store::open(directory.clone(), budget.saturating_mul(DISK_BUDGETS).max(DISK_BYTES_MIN));
         let loaded = store.and_then(|store| {
-            let loaded = load(device, &store, budget, log)?;
+            let loaded = load::at_start(device, &store, budget, log)?;
             Ok((store, loaded))
         });
         match loaded {
-            Ok((store, loaded)) => Self::keep(store, loaded, budget, log),
+            Ok((store, loaded)) => Self::keep(store, loaded, budget, device, log),
             Err(error) => {
                 let directory = directory.display();
                 log.line(format!("There is no warm list in {directory}: {error}"));
@@ -122,18 +136,26 @@ impl Warm {
         }
     }
 
-    fn keep(store: Store, loaded: Loaded, budget: u64, log: &Log) -> Self {
+    fn keep(store: Store, loaded: Loaded, budget: u64, device: &Device, log: &Log) -> Self {
         let known = loaded.uses.keys().copied().collect();
+        let status = Mutex::new(loaded.status);
         let (notes, received) = channel();
-        let (writers_log, uses) = (log.clone(), loaded.uses);
-        let thread = std::thread::Builder::new().name("warm list".into()).spawn(move || {
-            Writer { store, uses, changed: HashSet::new() }.run(&received, &writers_log)
-        });
+        let (writers_log, held) = (log.clone(), device.code_cache().held().clone());
+        let writer = Writer {
+            store: store.clone(),
+            uses: loaded.uses,
+            changed: HashSet::new(),
+            held,
+            said: BTreeSet::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("warm list".into())
+            .spawn(move || writer.run(&received, &writers_log));
         let writer = match thread {
             Ok(writer) => writer,
             Err(error) => {
                 log.line(format!("The warm list is not written: {error}"));
-                return Self { status: loaded.status, ..Self::default() };
+                return Self { status, ..Self::default() };
             }
         };
         Self {
@@ -141,13 +163,42 @@ impl Warm {
             writer: Mutex::new(Some(writer)),
             known: Mutex::new(known),
             image_bytes_max: budget,
-            status: loaded.status,
+            status,
+            store: Some((store, budget)),
+            serves: AtomicBool::new(false),
         }
     }
 
     /// What was loaded.
     pub fn status(&self, device: &Device) -> WarmStatus {
-        WarmStatus { spared: device.code_cache().hits(), ..self.status }
+        WarmStatus { spared: device.code_cache().hits(), ..*locked(&self.status) }
+    }
+
+    /// Device memory of what was loaded ahead, bytes.
+    fn loaded_bytes(&self) -> u64 {
+        locked(&self.status).bytes
+    }
+
+    /// Names of the images that are on the list or were loaded ahead.
+    fn known_names(&self) -> BTreeSet<String> {
+        locked(&self.known).iter().map(CodeKey::to_string).collect()
+    }
+
+    /// Takes in what was loaded ahead since the start.
+    fn take_loaded(&self, device: &Device, loaded: Loaded) {
+        let total = {
+            let mut status = locked(&self.status);
+            status.images += loaded.status.images;
+            status.kernels += loaded.status.kernels;
+            status.bytes += loaded.status.bytes;
+            status.bytes
+        };
+        // It stays although no client uses it yet.
+        device.code_cache().keep_unused(total.max(self.image_bytes_max));
+        for (key, used) in loaded.uses {
+            locked(&self.known).insert(key);
+            self.note(Note::Ahead(key, used));
+        }
     }
 
     fn note(&self, note: Note) {
@@ -213,107 +264,42 @@ impl Warm {
     }
 }
 
-/// What was loaded at the start.
-struct Loaded {
-    status: WarmStatus,
-    uses: HashMap<CodeKey, Use>,
-}
-
-/// Loads what is on the list, the last used first, within a budget.
-fn load(device: &Device, store: &Store, budget: u64, log: &Log) -> std::io::Result<Loaded> {
-    let since = Instant::now();
-    let (names, suspect) = store.clear_up()?;
-    if let Some(name) = suspect {
-        log.line(format!(
-            "Image {name} of the warm list is given up: a server ended while loading it"
-        ));
-    }
-    let free = || device.memory_info().map_or(0, |(free, _)| free);
-    let free_before = free();
-    let mut status = WarmStatus { budget_bytes: budget, ..WarmStatus::default() };
-    let (mut uses, mut loaded, mut local_bytes) = (HashMap::new(), Vec::new(), 0);
-    for name in &names {
-        let bytes = store.image_bytes(name);
-        if since.elapsed() >= LOAD_MAX || status.bytes >= budget {
-            break;
-        }
-        if status.bytes + bytes > budget {
-            continue;
-        }
-        let Some(Kept { key, image, used }) = store.load(name) else { continue };
-        store.set_loading(Some(name));
-        let how = (&used.options[..], used.variables.as_ref());
-        match Module::load_ahead(device, key, image, how, used.kernels.iter()) {
-            Ok(Ahead { kernels, local_bytes: of_a_thread }) => {
-                status.images += 1;
-                status.kernels += kernels;
-                local_bytes = of_a_thread.max(local_bytes);
-                loaded.push(key);
-            }
-            Err(CudaError::OUT_OF_MEMORY) => break,
-            Err(error) => {
-                log.line(format!("Image {name} of the warm list is given up: {error}"));
-                store.remove(name);
-                continue;
-            }
-        }
-        uses.insert(key, used);
-        // Drivers take less than the file has, or more.
-        let taken = free_before.saturating_sub(free());
-        status.bytes = if taken > 0 { taken } else { status.bytes + bytes };
-    }
-    store.set_loading(None);
-    match device.take_local_memory(local_bytes, budget.saturating_sub(status.bytes)) {
-        Ok(0) => {}
-        Ok(bytes) => {
-            status.bytes += bytes;
-            log.line(format!(
-                "Local memory for {local_bytes} bytes a thread is taken: {} MiB",
-                bytes >> 20
-            ));
-        }
-        Err(error) => log.line(format!("Local memory is not taken ahead: {error}")),
-    }
-    // What was used last goes last.
-    loaded.iter().rev().for_each(|key| device.code_cache().touch(key));
-    device.code_cache().keep_unused(budget);
-    if status.images > 0 {
-        let WarmStatus { images, kernels, bytes, .. } = status;
-        let (mib, ms) = (bytes >> 20, since.elapsed().as_millis());
-        log.line(format!(
-            "Warm list: {images} images with {kernels} kernels, {mib} MiB, in {ms} ms"
-        ));
-    }
-    Ok(Loaded { status, uses })
-}
-
 /// Writes down what clients use.
 struct Writer {
     store: Store,
     uses: HashMap<CodeKey, Use>,
     changed: HashSet<CodeKey>,
+    /// What clients have, and what was last written of that.
+    held: Arc<Held>,
+    said: BTreeSet<CodeKey>,
 }
 
 impl Writer {
     fn run(mut self, notes: &Receiver<Note>, log: &Log) {
         let (mut touched, mut since) = (HashSet::new(), Instant::now());
+        // Something came since it was last written.
+        let mut is_due = false;
         loop {
-            let note = match self.changed.is_empty() {
-                true => notes.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                false => notes.recv_timeout(WRITE_PAUSE),
+            let note = match is_due {
+                false => notes.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                true => notes.recv_timeout(WRITE_PAUSE),
             };
             let written = match note {
                 Ok(note) => {
-                    if self.changed.is_empty() {
+                    if !is_due {
                         since = Instant::now();
                     }
+                    is_due = since.elapsed() < WRITE_MAX;
                     let taken = self.take(note, &mut touched);
-                    let due = since.elapsed() >= WRITE_MAX;
-                    taken.and_then(|()| if due { self.write() } else { Ok(()) })
+                    taken.and_then(|()| if is_due { Ok(()) } else { self.write() })
                 }
-                Err(RecvTimeoutError::Timeout) => self.write(),
+                Err(RecvTimeoutError::Timeout) => {
+                    is_due = false;
+                    self.write()
+                }
                 Err(RecvTimeoutError::Disconnected) => {
-                    if let Err(error) = self.write() {
+                    self.store.remove_held();
+                    if let Err(error) = self.write_uses() {
                         log.line(format!("The warm list is not written: {error}"));
                     }
                     return;
@@ -337,6 +323,7 @@ impl Writer {
             // Once in a server's life is enough for what is kept for weeks.
             Note::Again(key) if touched.insert(key) => self.store.touch(&key),
             Note::Again(_) => {}
+            Note::Ahead(key, used) => drop(self.uses.insert(key, used)),
             Note::Kernel(key, name) => {
                 if let Some(used) = self.uses.get_mut(&key)
                     && used.kernels.len() < KERNELS_MAX
@@ -350,6 +337,16 @@ impl Writer {
     }
 
     fn write(&mut self) -> std::io::Result<()> {
+        self.write_uses()?;
+        let held = self.held.keys();
+        if held != self.said {
+            self.store.save_held(&held)?;
+            self.said = held;
+        }
+        Ok(())
+    }
+
+    fn write_uses(&mut self) -> std::io::Result<()> {
         for key in std::mem::take(&mut self.changed) {
             if let Some(used) = self.uses.get(&key) {
                 self.store.save_use(&key, used)?;

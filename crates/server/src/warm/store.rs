@@ -64,7 +64,7 @@ struct Listed {
 }
 
 /// The directory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Store {
     directory: PathBuf,
     bytes_max: u64,
@@ -90,7 +90,13 @@ impl Store {
         Ok(Self { directory, bytes_max })
     }
 
-    fn path(&self, name: &str, kind: &str) -> PathBuf {
+    /// The path.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The file of that kind that belongs to an image, or to something else.
+    pub fn path(&self, name: &str, kind: &str) -> PathBuf {
         self.directory.join(format!("{name}.{kind}"))
     }
 
@@ -191,7 +197,13 @@ impl Store {
         }
     }
 
-    fn write(&self, name: &str, kind: &str, bytes: &[u8]) -> io::Result<()> {
+    /// True if an image is kept, and how it was used.
+    pub fn has_list(&self, name: &str) -> bool {
+        self.path(name, LIST).exists()
+    }
+
+    /// Writes a file, whole or not at all.
+    pub fn write(&self, name: &str, kind: &str, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() as u64 > file_bytes_max() {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }

@@ -114,6 +114,135 @@ fn programs_whose_server_is_killed_notice_nothing() {
     innocents.expect_nothing_noticed();
 }
 
+/// Modules that programs have declared at a server that took the place of another one, and how many of them
+/// were loaded only then.
+fn declared(scene: &Scene) -> (u64, u64) {
+    let log = scene.log("server.log");
+    let lines = log.lines().filter_map(|line| line.split_once(" has declared what it had: "));
+    let before = |text: &str, what: &str| -> u64 {
+        let (before, _) = text.split_once(what).expect("a count");
+        let digits = before.rsplit([' ', '(']).next().expect("a word");
+        digits.parse().expect("a number")
+    };
+    let counts = lines.map(|(_, said)| (before(said, " modules"), before(said, " loaded now")));
+    counts.fold((0, 0), |(all, now), (modules, loaded)| (all + modules, now + loaded))
+}
+
+/// A daemon whose servers load ahead what programs use.
+fn scene_with_list(environment: &[(&str, &str)]) -> Scene {
+    let mut scene = Scene::new();
+    let cache = scene.file("cache");
+    let cache = cache.to_str().expect("a path").to_owned();
+    let list = [
+        ("OPENMPS_SOFT_TENANTS", "0"),
+        ("OPENMPS_WARM", "64M"),
+        ("CUDA_CACHE_PATH", cache.as_str()),
+    ];
+    scene.start_daemon_with(&[&list[..], environment].concat());
+    scene
+}
+
+/// Waits until the server that serves has said what its clients have.
+fn wait_for_held(scene: &Scene, images: usize) {
+    wait_until("the server says what its clients have", || {
+        let devices = std::fs::read_dir(scene.file("cache/openmps/warm")).into_iter().flatten();
+        let files = devices.flatten().flat_map(|device| std::fs::read_dir(device.path())).flatten();
+        let held =
+            files.flatten().filter(|file| file.path().extension().is_some_and(|e| e == "held"));
+        let mut lines = held.map(|file| std::fs::read_to_string(file.path()).unwrap_or_default());
+        lines.any(|text| text.lines().count() == images)
+    });
+}
+
+#[test]
+fn a_server_in_standby_has_the_code_of_programs_whose_server_is_killed() {
+    let scene = scene_with_list(&[("OPENMPS_STANDBY", "1")]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    for round in 1..=2 {
+        wait_for_held(&scene, PROGRAMS.len());
+        let server = scene.servers()[0];
+        let serving = |pid: &u32| scene.control(&format!("get_server_status {pid}")).stdout;
+        let stands_by = || {
+            scene.servers().into_iter().find(|pid| *pid != server && serving(pid) == "STANDBY\n")
+        };
+        wait_until("a server stands by", || stands_by().is_some());
+        // It says so at its start, or later of those that were not there then.
+        let standby = stands_by().expect("just seen");
+        let loaded = || -> usize {
+            let log = scene.log("server.log");
+            let lines = log.lines().filter(|line| line.contains(&format!(" {standby}] ")));
+            let before = |line: &str, what: &str| -> Option<usize> {
+                line.split_once(what)?.0.rsplit(' ').next()?.parse().ok()
+            };
+            lines
+                .filter_map(|line| {
+                    before(line, " images with ")
+                        .or_else(|| before(line, " images of programs at other servers"))
+                })
+                .sum()
+        };
+        wait_until("it has loaded their code", || loaded() >= PROGRAMS.len());
+        kill(server);
+        wait_until("all have declared what they had", || {
+            declared(&scene).0 == (round * PROGRAMS.len()) as u64
+        });
+        assert_eq!(declared(&scene).1, 0, "nothing is loaded in the pause");
+    }
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn an_upgrade_loads_the_programs_code_before_they_come() {
+    let scene = scene_with_list(&[]);
+    let innocents = Innocents::start(&scene, &PROGRAMS);
+    for round in 1..=2 {
+        wait_for_held(&scene, PROGRAMS.len());
+        scene.control("upgrade").expect_success();
+        wait_until("all have declared what they had", || {
+            declared(&scene).0 == (round * PROGRAMS.len()) as u64
+        });
+        assert_eq!(declared(&scene).1, 0, "nothing is loaded in the pause");
+    }
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn stretches_that_went_as_graphs_are_repeated_as_launches_are() {
+    let scene = scene_with(&[("OPENMPS_STRETCHES", "on")]);
+    // Twenty launches a step, which begins with what no step changes and is waited for.
+    let arguments = ["--verify-each", "--json", "--size", "64", "--work", "20"];
+    let until = scene.file("stop");
+    let name = until.to_str().expect("a path");
+    let running: Vec<Running> = (0..2)
+        .map(|_| {
+            let mut sample = scene.sample("n_body", &[&arguments[..], &["--until", name]].concat());
+            start(sample.env("OPENMPS_REPLAY", "always"))
+        })
+        .collect();
+    let pids: Vec<u32> = running.iter().map(Running::pid).collect();
+    let innocents = Innocents { running, until };
+    // Some steps at a server: the third time that a sequence comes it is a graph.
+    let go_on_there = || {
+        wait_until("all get on at their server", || {
+            pids.iter().all(|pid| kernels_of(&scene, *pid) >= 200)
+        });
+    };
+    // A server says at a client's end how many of its launches went as graphs.
+    wait_until("some launches go as graphs", || {
+        go_on_there();
+        scene.control("upgrade").expect_success();
+        scene.log("server.log").contains(" launches went in ")
+    });
+    for _ in 0..8 {
+        go_on_there();
+        let server = scene.servers()[0];
+        kill(server);
+        wait_until("another server serves", || !scene.servers().contains(&server));
+    }
+    go_on_there();
+    innocents.expect_nothing_noticed();
+}
+
 /// A program whose kernels write variables, and read constants that the host has written.
 #[test]
 fn variables_of_modules_outlive_their_servers() {

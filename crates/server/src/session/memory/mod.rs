@@ -115,18 +115,9 @@ impl Memory {
         }
         self.check_chunk(address, bytes)?;
         let charge = self.account.charge(bytes)?;
-        self.ranges.add(address, bytes, Backing::Chunk)?;
-        let share = &self.share;
-        match self.account.with_room(|| new_chunk(share, address, bytes, stream)) {
-            Ok((chunk, fd)) => {
-                self.chunks.insert(address, (chunk, Some(charge)));
-                Ok(fd)
-            }
-            Err(error) => {
-                self.ranges.remove(address, Backing::Chunk);
-                Err(error)
-            }
-        }
+        self.put_chunk(address, bytes, Some(charge), |share, account| {
+            account.with_room(|| new_chunk(share, address, bytes, stream))
+        })
     }
 
     /// Takes in a chunk that an earlier server made for the client: the fd stands for it. What is
@@ -147,11 +138,24 @@ impl Memory {
             }
         };
         self.check_chunk(address, bytes)?;
+        self.put_chunk(address, bytes, charge, |share, _| {
+            old_chunk(share, address, bytes, fd).map(|chunk| (chunk, ()))
+        })
+    }
+
+    /// Makes a chunk where one may be, and keeps it.
+    fn put_chunk<R>(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        charge: Option<Charge>,
+        make: impl FnOnce(&Rc<Share>, &Account) -> Result<(DeviceMapping, R), CudaError>,
+    ) -> Result<R, CudaError> {
         self.ranges.add(address, bytes, Backing::Chunk)?;
-        match old_chunk(&self.share, address, bytes, fd) {
-            Ok(chunk) => {
+        match make(&self.share, &self.account) {
+            Ok((chunk, made)) => {
                 self.chunks.insert(address, (chunk, charge));
-                Ok(())
+                Ok(made)
             }
             Err(error) => {
                 self.ranges.remove(address, Backing::Chunk);

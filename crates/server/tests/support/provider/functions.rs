@@ -1,0 +1,480 @@
+//! The test provider's driver functions, and the tables of them that a server is given.
+
+use super::*;
+
+macro_rules! provide {
+    ($($name:ident($($param:ident: $ty:ty),*) $body:block)*) => {
+        $(#[allow(
+            non_snake_case, unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks,
+            reason = "cuda.h's name; the server promises what cuda.h asks of callers")]
+        unsafe extern "C" fn $name($($param: $ty),*) -> CUresult {
+            // In an `unsafe fn` each body may do what cuda.h lets the function do.
+            $body
+        })*
+        fn find(name: &CStr) -> Option<*const c_void> {
+            match name.to_str().ok()? {
+                $(stringify!($name) => Some($name as *const c_void),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+provide! {
+    cuInit(_flags: c_uint) { Ok(()) }
+    cuDriverGetVersion(version: *mut c_int) { *version = 13000; Ok(()) }
+    cuDevicePrimaryCtxRetain(context: *mut CUcontext, _d: CUdevice) {
+        *context = CUcontext(0xC0);
+        Ok(())
+    }
+    cuDevicePrimaryCtxRelease_v2(_d: CUdevice) { Ok(()) }
+    cuCtxSetCurrent(_c: CUcontext) { Ok(()) }
+    cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
+        (*least, *greatest) = (0, -5);
+        Ok(())
+    }
+    cuDeviceGetCount(count: *mut c_int) {
+        *count = 1;
+        Ok(())
+    }
+    cuDeviceGetName(name: *mut c_char, _len: c_int, _d: CUdevice) {
+        std::ptr::copy(c"Test device".as_ptr(), name, 12);
+        Ok(())
+    }
+    cuDeviceGetUuid_v2(uuid: *mut CUuuid, _d: CUdevice) {
+        *uuid = CUuuid { bytes: *b"0123456789abcdef" };
+        Ok(())
+    }
+    cuDeviceTotalMem_v2(bytes: *mut usize, _d: CUdevice) {
+        *bytes = MEMORY_BYTES as usize;
+        Ok(())
+    }
+    cuDeviceGetPCIBusId(text: *mut c_char, _len: c_int, _d: CUdevice) {
+        std::ptr::copy(c"0000:06:00.0".as_ptr(), text, 13);
+        Ok(())
+    }
+    cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, _d: CUdevice) {
+        if attribute == 0 { return Err(CudaError::INVALID_VALUE); }
+        *value = attribute as c_int * 10;
+        Ok(())
+    }
+    cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        *total = MEMORY_BYTES as usize;
+        *free = (MEMORY_BYTES - world().used_bytes) as usize;
+        Ok(())
+    }
+
+    cuMemAddressReserve(got: *mut CUdeviceptr, bytes: usize, _a: usize, at: CUdeviceptr, _f: u64) {
+        let p = libc::mmap(
+            at.0 as *mut c_void, bytes, libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE
+                | libc::MAP_FIXED_NOREPLACE, -1, 0);
+        if p == libc::MAP_FAILED { return Err(CudaError::OUT_OF_MEMORY); }
+        world().reservations.insert(p as u64, bytes as u64);
+        *got = CUdeviceptr(p as u64);
+        Ok(())
+    }
+    cuMemAddressFree(at: CUdeviceptr, bytes: usize) {
+        let mut world = world();
+        if world.mappings.range(at.0..at.0 + bytes as u64).next().is_some() {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        world.reservations.remove(&at.0).ok_or(CudaError::INVALID_VALUE)?;
+        libc::munmap(at.0 as *mut c_void, bytes);
+        Ok(())
+    }
+    cuMemCreate(
+        memory: *mut CUmemGenericAllocationHandle, bytes: usize,
+        _p: *const CUmemAllocationProp, _f: u64
+    ) {
+        let mut world = world();
+        if world.used_bytes + bytes as u64 > MEMORY_BYTES {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        let fd = libc::memfd_create(c"chunk".as_ptr(), libc::MFD_CLOEXEC);
+        libc::ftruncate(fd, bytes as i64);
+        // Memory that another process has left: the server has to clear it.
+        libc::pwrite(fd, b"secret".as_ptr().cast(), 6, 4096);
+        *memory = world.number() as u64;
+        world.used_bytes += bytes as u64;
+        world.physical.insert(*memory, (OwnedFd::from_raw_fd(fd), bytes as u64));
+        Ok(())
+    }
+    cuMemRelease(memory: CUmemGenericAllocationHandle) {
+        let mut world = world();
+        let (_, bytes) = world.physical.remove(&memory).ok_or(CudaError::INVALID_VALUE)?;
+        world.used_bytes -= bytes;
+        Ok(())
+    }
+    cuMemMap(
+        at: CUdeviceptr, bytes: usize, _o: usize, memory: CUmemGenericAllocationHandle, _f: u64
+    ) {
+        let mut world = world();
+        let (fd, _) = world.physical.get(&memory).ok_or(CudaError::INVALID_VALUE)?;
+        let p = libc::mmap(
+            at.0 as *mut c_void, bytes, libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_FIXED, fd.as_raw_fd(), 0);
+        if p == libc::MAP_FAILED { return Err(CudaError::OUT_OF_MEMORY); }
+        world.mappings.insert(at.0, bytes as u64);
+        Ok(())
+    }
+    cuMemUnmap(at: CUdeviceptr, bytes: usize) {
+        world().mappings.remove(&at.0).ok_or(CudaError::INVALID_VALUE)?;
+        libc::mmap(
+            at.0 as *mut c_void, bytes, libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+            -1, 0);
+        Ok(())
+    }
+    cuMemSetAccess(_a: CUdeviceptr, _b: usize, _d: *const CUmemAccessDesc, _c: usize) { Ok(()) }
+    cuMemExportToShareableHandle(
+        out: *mut c_void, memory: CUmemGenericAllocationHandle, _t: c_uint, _f: u64
+    ) {
+        let world = world();
+        let (fd, _) = world.physical.get(&memory).ok_or(CudaError::INVALID_VALUE)?;
+        let fd = fd.try_clone().map_err(|_| CudaError::OPERATING_SYSTEM)?;
+        *out.cast::<c_int>() = fd.into_raw_fd();
+        Ok(())
+    }
+    cuMemHostRegister_v2(p: *mut c_void, _bytes: usize, _flags: c_uint) {
+        world().registrations.insert(p as u64);
+        Ok(())
+    }
+    cuMemHostUnregister(p: *mut c_void) {
+        if world().registrations.remove(&(p as u64)) { Ok(()) }
+        else { Err(CudaError::INVALID_VALUE) }
+    }
+    cuMemHostGetDevicePointer_v2(out: *mut CUdeviceptr, p: *mut c_void, _f: c_uint) {
+        *out = CUdeviceptr(p as u64);
+        Ok(())
+    }
+
+    cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int) {
+        assert_eq!(flags, 1, "a server makes non-blocking streams only");
+        let mut world = world();
+        let id = world.number();
+        world.priorities.push(priority);
+        world.streams.insert(id, Queue { tenant: TENANT.get(), ops: VecDeque::new() });
+        *stream = CUstream(id);
+        Ok(())
+    }
+    cuStreamDestroy_v2(stream: CUstream) {
+        world().streams.remove(&stream.0).map(|_| ()).ok_or(CudaError::INVALID_HANDLE)
+    }
+    cuStreamQuery(stream: CUstream) {
+        let mut world = world();
+        world.run();
+        world.alive(stream.0)?;
+        let queue = &world.streams[&stream.0];
+        if queue.ops.is_empty() { Ok(()) } else { Err(CudaError::NOT_READY) }
+    }
+    cuStreamSynchronize(stream: CUstream) {
+        let mut world = world();
+        if stream.0 == 0 && !world.streams.contains_key(&0) { return Ok(()); }
+        world.alive(stream.0)?;
+        assert!(world.streams[&stream.0].ops.is_empty(), "a server must not block a thread");
+        if stream.0 == 0 {
+            world.streams.remove(&0);
+        }
+        Ok(())
+    }
+    cuStreamWaitEvent(stream: CUstream, event: CUevent, _f: c_uint) {
+        let mut world = world();
+        let moment = *world.events.get(&event.0).ok_or(CudaError::INVALID_HANDLE)?;
+        world.enqueue(stream.0, Op::WaitEvent { event: event.0, sequence: moment.recorded })
+    }
+    cuStreamWriteValue32_v2(stream: CUstream, at: CUdeviceptr, value: u32, _f: c_uint) {
+        world().enqueue(stream.0, Op::WriteValue { address: at.0, value })
+    }
+    cuStreamWaitValue32_v2(stream: CUstream, at: CUdeviceptr, value: u32, _f: c_uint) {
+        world().enqueue(stream.0, Op::WaitValue { address: at.0, value })
+    }
+    cuLaunchHostFunc(stream: CUstream, function: CUhostFn, data: *mut c_void) {
+        let function = function.ok_or(CudaError::INVALID_VALUE)?;
+        world().enqueue(stream.0, Op::Host(function, data as usize))
+    }
+
+    cuEventCreate(event: *mut CUevent, _flags: c_uint) {
+        let mut world = world();
+        let id = world.number();
+        world.events.insert(id, Moment::default());
+        *event = CUevent(id);
+        Ok(())
+    }
+    cuEventDestroy_v2(event: CUevent) {
+        let mut world = world();
+        let alive = world.events.contains_key(&event.0) && world.past_events.insert(event.0);
+        if alive { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+    }
+    cuEventRecord(event: CUevent, stream: CUstream) {
+        let mut world = world();
+        world.alive(stream.0)?;
+        let moment = world.events.get_mut(&event.0).ok_or(CudaError::INVALID_HANDLE)?;
+        moment.recorded += 1;
+        let sequence = moment.recorded;
+        world.enqueue(stream.0, Op::Record { event: event.0, sequence })
+    }
+    cuEventQuery(event: CUevent) {
+        let mut world = world();
+        world.run();
+        let moment = world.events.get(&event.0).ok_or(CudaError::INVALID_HANDLE)?;
+        if moment.reached >= moment.recorded { Ok(()) } else { Err(CudaError::NOT_READY) }
+    }
+    cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent) {
+        let world = world();
+        for event in [start, end] {
+            let moment = world.events.get(&event.0).ok_or(CudaError::INVALID_HANDLE)?;
+            if moment.recorded == 0 { return Err(CudaError::INVALID_HANDLE); }
+            if moment.reached < moment.recorded { return Err(CudaError::NOT_READY); }
+        }
+        *ms = 1.5;
+        Ok(())
+    }
+
+    cuModuleLoadDataEx(
+        module: *mut CUmodule, image: *const c_void, count: c_uint, options: *mut c_uint,
+        values: *mut *mut c_void
+    ) {
+        let text = CStr::from_ptr(image.cast()).to_string_lossy().into_owned();
+        if text.contains("garbage") {
+            for index in 0..count as usize {
+                if *options.add(index) == constants::jit_option::ERROR_LOG_BUFFER {
+                    let to: *mut c_char = (*values.add(index)).cast();
+                    std::ptr::copy(c"line 1: garbage".as_ptr(), to, 16);
+                }
+            }
+            return Err(CudaError::INVALID_PTX);
+        }
+        let mut world = world();
+        let id = world.number();
+        world.modules.insert(id, text);
+        world.globals.insert(id, Box::new([7; 64]));
+        *module = CUmodule(id);
+        Ok(())
+    }
+    cuModuleUnload(module: CUmodule) {
+        let mut world = world();
+        world.globals.remove(&module.0);
+        world.modules.remove(&module.0).map(|_| ()).ok_or(CudaError::INVALID_HANDLE)
+    }
+    cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) {
+        let name = CStr::from_ptr(name).to_string_lossy().into_owned();
+        let mut world = world();
+        world.modules.get(&module.0).ok_or(CudaError::INVALID_HANDLE)?;
+        if !["add", "note", "hold", "fault", "local"].contains(&name.as_str()) {
+            return Err(CudaError::NOT_FOUND);
+        }
+        let id = world.number();
+        world.functions.insert(id, name);
+        *function = CUfunction(id);
+        Ok(())
+    }
+    cuModuleGetGlobal_v2(
+        at: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char
+    ) {
+        let world = world();
+        let place = world.globals.get(&module.0).ok_or(CudaError::INVALID_HANDLE)?;
+        if CStr::from_ptr(name) != c"table" { return Err(CudaError::NOT_FOUND); }
+        (*at, *bytes) = (CUdeviceptr(place.as_ptr() as u64), 64);
+        Ok(())
+    }
+    cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction) {
+        world().functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
+        *value = attribute as c_int + 100;
+        Ok(())
+    }
+    cuFuncSetAttribute(function: CUfunction, _a: c_uint, value: c_int) {
+        world().functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
+        if value < 0 { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
+    }
+    cuFuncGetParamInfo(
+        function: CUfunction, index: usize, offset: *mut usize, bytes: *mut usize
+    ) {
+        let world = world();
+        let name = world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
+        (*offset, *bytes) = *layout(name).get(index).ok_or(CudaError::INVALID_VALUE)?;
+        Ok(())
+    }
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int, _f: CUfunction, block: c_int, _s: usize
+    ) {
+        *blocks = 2048 / block;
+        Ok(())
+    }
+    cuLaunchKernel(
+        function: CUfunction, gx: c_uint, _gy: c_uint, _gz: c_uint, _bx: c_uint, _by: c_uint,
+        _bz: c_uint, _shared: c_uint, stream: CUstream, _p: *mut *mut c_void,
+        extra: *mut *mut c_void
+    ) {
+        if gx == 0 { return Err(CudaError::INVALID_VALUE); }
+        let mut world = world();
+        let name = world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
+        let parameters = buffer(extra);
+        world.enqueue(stream.0, Op::Kernel { name, parameters })
+    }
+
+    cuGraphCreate(graph: *mut CUgraph, _f: c_uint) {
+        let mut world = world();
+        let id = world.number();
+        world.graphs.insert(id, Vec::new());
+        *graph = CUgraph(id);
+        Ok(())
+    }
+    cuGraphDestroy(graph: CUgraph) {
+        world().graphs.remove(&graph.0).map(drop).ok_or(CudaError::INVALID_VALUE)
+    }
+    // Graphs are chains here: kernels in the order in which they were added.
+    cuGraphAddKernelNode_v2(
+        node: *mut CUgraphNode, graph: CUgraph, _d: *const CUgraphNode, _n: usize,
+        params: *const CUDA_KERNEL_NODE_PARAMS
+    ) {
+        let mut world = world();
+        let (name, parameters) = world.node(&(*params).v1)?;
+        let id = world.number();
+        let nodes = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        nodes.push(GraphNode { node: id, name, parameters });
+        *node = CUgraphNode(id);
+        Ok(())
+    }
+    cuGraphAddDependencies(
+        graph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, count: usize
+    ) {
+        let world = world();
+        let nodes = world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        let at = |node: CUgraphNode| nodes.iter().position(|n| n.node == node.0);
+        for index in 0..count {
+            assert_eq!(at(*from.add(index)).map(|at| at + 1), at(*to.add(index)), "a chain");
+        }
+        Ok(())
+    }
+    cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, _f: c_ulonglong) {
+        let mut world = world();
+        let nodes = world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        let id = world.number();
+        world.execs.insert(id, nodes);
+        *exec = CUgraphExec(id);
+        Ok(())
+    }
+    cuGraphExecKernelNodeSetParams_v2(
+        exec: CUgraphExec, node: CUgraphNode, params: *const CUDA_KERNEL_NODE_PARAMS
+    ) {
+        let mut world = world();
+        let (name, parameters) = world.node(&(*params).v1)?;
+        world.nodes_set += 1;
+        let nodes = world.execs.get_mut(&exec.0).ok_or(CudaError::INVALID_VALUE)?;
+        let known = nodes.iter_mut().find(|known| known.node == node.0);
+        let known = known.ok_or(CudaError::INVALID_VALUE)?;
+        assert_eq!(known.name, name, "a node keeps its function");
+        known.parameters = parameters;
+        Ok(())
+    }
+    cuGraphExecDestroy(exec: CUgraphExec) {
+        world().execs.remove(&exec.0).map(drop).ok_or(CudaError::INVALID_VALUE)
+    }
+    cuGraphLaunch(exec: CUgraphExec, stream: CUstream) {
+        let mut world = world();
+        let nodes = world.execs.get(&exec.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        world.graph_launches += 1;
+        for GraphNode { name, parameters, .. } in nodes {
+            world.enqueue(stream.0, Op::Kernel { name, parameters })?;
+        }
+        Ok(())
+    }
+
+    cuArray3DCreate_v2(array: *mut CUarray, _d: *const CUDA_ARRAY3D_DESCRIPTOR) {
+        let mut world = world();
+        let id = world.number();
+        world.arrays.insert(id);
+        *array = CUarray(id);
+        Ok(())
+    }
+    cuArrayDestroy(array: CUarray) {
+        if world().arrays.remove(&array.0) { Ok(()) } else { Err(CudaError::INVALID_HANDLE) }
+    }
+    // Arrays have no content here.
+    cuMemcpy3D_v2(_c: *const CUDA_MEMCPY3D) { Ok(()) }
+
+    cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, s: CUstream) {
+        world().enqueue(s.0, Op::Copy { to: to.0, from: from as u64, bytes })
+    }
+    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, s: CUstream) {
+        world().enqueue(s.0, Op::Copy { to: to as u64, from: from.0, bytes })
+    }
+    cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, s: CUstream) {
+        world().enqueue(s.0, Op::Copy { to: to.0, from: from.0, bytes })
+    }
+    cuMemcpy3DAsync_v2(copy: *const CUDA_MEMCPY3D, s: CUstream) {
+        let c = *copy;
+        let side = |kind, host: u64, device: CUdeviceptr| if kind == 1 { host } else { device.0 };
+        let op = Op::CopyRows {
+            to: side(c.dstMemoryType, c.dstHost as u64, c.dstDevice),
+            to_pitch: c.dstPitch,
+            from: side(c.srcMemoryType, c.srcHost as u64, c.srcDevice),
+            from_pitch: c.srcPitch,
+            width: c.WidthInBytes,
+            // Slices lie against each other: tests copy one.
+            height: c.Height * c.Depth,
+        };
+        world().enqueue(s.0, op)
+    }
+    cuMemsetD8Async(to: CUdeviceptr, value: u8, width: usize, s: CUstream) {
+        let op = Op::Fill { to: to.0, pitch: 0, pattern: vec![value], width, height: 1 };
+        world().enqueue(s.0, op)
+    }
+    cuMemsetD32Async(to: CUdeviceptr, value: c_uint, width: usize, s: CUstream) {
+        let pattern = value.to_le_bytes().to_vec();
+        world().enqueue(s.0, Op::Fill { to: to.0, pitch: 0, pattern, width, height: 1 })
+    }
+    cuMemsetD2D16Async(
+        to: CUdeviceptr, pitch: usize, value: u16, width: usize, height: usize, s: CUstream
+    ) {
+        let pattern = value.to_le_bytes().to_vec();
+        world().enqueue(s.0, Op::Fill { to: to.0, pitch, pattern, width, height })
+    }
+}
+
+/// The provider's table.
+pub fn table() -> &'static DriverTable {
+    static TABLE: OnceLock<DriverTable> = OnceLock::new();
+    // SAFETY: each function has cuda.h's signature under its name.
+    TABLE.get_or_init(|| unsafe { DriverTable::resolve(find) })
+}
+
+/// The provider's table, with launches that do nothing: for what the server itself costs.
+pub fn table_of_nothing() -> &'static DriverTable {
+    #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
+    unsafe extern "C" fn launch(
+        _: CUfunction,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: c_uint,
+        _: CUstream,
+        _: *mut *mut c_void,
+        _: *mut *mut c_void,
+    ) -> CUresult {
+        Ok(())
+    }
+    unsafe extern "C" fn launch_graph(_: CUgraphExec, _: CUstream) -> CUresult {
+        Ok(())
+    }
+    unsafe extern "C" fn set_node(
+        _: CUgraphExec,
+        _: CUgraphNode,
+        _: *const CUDA_KERNEL_NODE_PARAMS,
+    ) -> CUresult {
+        Ok(())
+    }
+    static TABLE: OnceLock<DriverTable> = OnceLock::new();
+    let with_launch = |name: &CStr| match name.to_bytes() {
+        b"cuLaunchKernel" => Some(launch as *const c_void),
+        b"cuGraphLaunch" => Some(launch_graph as *const c_void),
+        b"cuGraphExecKernelNodeSetParams_v2" => Some(set_node as *const c_void),
+        _ => find(name),
+    };
+    // SAFETY: as in `table`.
+    TABLE.get_or_init(|| unsafe { DriverTable::resolve(with_launch) })
+}

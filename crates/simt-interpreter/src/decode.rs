@@ -23,7 +23,7 @@ use crate::register_file::{FILE_ALIGN, Place, SCALAR_BYTES};
 use crate::time_slice::{FUEL, SPIN_FUEL};
 use simt::analysis::vector_cfg::{sources, terminator_sources};
 use simt::ir::matrix::Multiply;
-use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Space, Width};
+use simt::ir::op::{Access, Class, Convert, FloatType, IntOp, MbarrierOp, Op, Space, Width};
 use simt::ir::vector::{
     Dest, Source, StorageClass, VectorBlock, VectorFunction, VectorInst, VectorTerm,
 };
@@ -514,9 +514,8 @@ impl Decoder<'_> {
                 let run = memory::store(*access, t)?;
                 (run, self.offset(inst)?, self.tag(first?, access.space)?, true)
             }
-            Op::LoadPrefix(access) => {
-                let run = async_copy::load_prefix(*access)?;
-                (run, self.offset(inst)?, self.tag(first?, access.space)?, true)
+            Op::CopyToShared { bytes } => {
+                return self.copy_to_shared(inst, *bytes, guard).map(|()| true);
             }
             Op::Mbarrier(op, space) => {
                 (mbarrier::handler(*op), self.offset(inst)?, self.tag(first?, *space)?, true)
@@ -716,9 +715,59 @@ impl Decoder<'_> {
         memory::tag(Space::Global, form, site)
     }
 
+    /// Decodes a copy into a load to a scratch register and a store of that.
+    fn copy_to_shared(&mut self, inst: &VectorInst, bytes: u8, guard: u32) -> Option<()> {
+        let [to, Source::Imm(to_offset), from, Source::Imm(offset), valid @ ..] = &inst.src[..]
+        else {
+            return None;
+        };
+        let width = Width::for_bits(8 * u32::from(bytes));
+        let (signed, volatile) = (false, false);
+        let whole = |space| Access { space, bytes, signed, count: 1, width, volatile };
+        // Accounts are of words.
+        let words = |space| match bytes {
+            16 => Access { bytes: 4, count: 4, ..whole(space) },
+            _ => whole(space),
+        };
+        let value = self.scratch(0);
+        let (tag, offset) = (self.tag(*from, Space::Global)?, *offset as i64);
+        let mut a = vec![self.source(*from, W64, false)];
+        let (run, account) = match valid.first() {
+            None => {
+                (memory::load(whole(Space::Global), self.target)?, &Op::Load(words(Space::Global)))
+            }
+            Some(valid) => {
+                a.push(self.source(*valid, W32, false));
+                (async_copy::load_prefix(bytes)?, &inst.op)
+            }
+        };
+        if self.checked {
+            self.account_before(account, a.first().copied(), offset, guard, tag);
+        }
+        self.push(run, &[value], &a, offset, guard, tag);
+        if self.checked {
+            self.account_after(account);
+        }
+        // Shared memory has no ranges to remember, and what native code asks is where the load's are.
+        let (tag, offset) =
+            (memory::tag(Space::Shared, self.address_form(*to)?, 0), *to_offset as i64);
+        let a = [self.source(*to, W64, false), value];
+        if self.checked {
+            self.account_before(&Op::Store(words(Space::Shared)), Some(a[0]), offset, guard, tag);
+        }
+        self.push(memory::store(whole(Space::Shared), self.target)?, &[], &a, offset, guard, tag);
+        Some(())
+    }
+
     fn tag(&mut self, address: Source, space: Space) -> Option<u32> {
+        let form = self.address_form(address)?;
+        self.site += 1;
+        Some(memory::tag(space, form, self.site))
+    }
+
+    fn address_form(&self, address: Source) -> Option<AddressForm> {
         let wide = self.source_class(address, W64) != W32;
-        let form = match address {
+        Some(match address {
             Source::Affine(_, stride) => {
                 AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: false }
             }
@@ -728,9 +777,7 @@ impl Decoder<'_> {
                 AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: true }
             }
             _ => AddressForm::Register { wide },
-        };
-        self.site += 1;
-        Some(memory::tag(space, form, self.site))
+        })
     }
 
     fn term(&mut self, term: &VectorTerm) -> CodeTerm {

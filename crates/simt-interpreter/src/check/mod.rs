@@ -139,7 +139,7 @@ impl Follow {
         match op {
             Op::LoadMatrix { .. }
             | Op::StoreMatrix { .. }
-            | Op::LoadPrefix(_)
+            | Op::CopyToShared { .. }
             | Op::Texture(_)
             | Op::SurfaceLoad(_)
             | Op::SurfaceStore(_) => Self::Lane,

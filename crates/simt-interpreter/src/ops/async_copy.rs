@@ -7,23 +7,23 @@ use crate::ops::atomic::{self, Operation, Visitor};
 use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
 use crate::ops::mbarrier;
 use crate::ops::memory::{self, addresses, lanes, locate, space_of};
-use simt::ir::op::{Access, BulkCopy, Width};
+use simt::ir::op::BulkCopy;
 use simt::ir::vector::WINDOW_BYTES;
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::runtime::mbarrier::State;
 use std::marker::PhantomData;
 
-/// A load of `COUNT` elements of which only the first bytes are read.
-struct LoadPrefix<M, const COUNT: usize>(PhantomData<M>);
+/// A load of an element of which only the first bytes are read.
+struct LoadPrefix<M>(PhantomData<M>);
 
-impl<M: Lane, const COUNT: usize> Body for LoadPrefix<M, COUNT> {
+impl<M: Lane> Body for LoadPrefix<M> {
     #[inline(always)]
     unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder gave an address register, a 32-bit register and `COUNT` results of
-        // `M`. Only bytes that `locate` or `resolve` checked are read.
+        // SAFETY: the decoder gave an address register, a 32-bit register and a result of `M`.
+        // Only bytes that `locate` or `resolve` checked are read.
         unsafe {
             let m = active(machine, ins);
-            let full = size_of::<M>() * COUNT;
+            let full = size_of::<M>();
             let bytes = read::<u32, WARP_LANES>(machine, ins.a[1]).0;
             let whole = lanes(m)
                 .filter(|lane| bytes[*lane as usize] as usize >= full)
@@ -55,24 +55,21 @@ impl<M: Lane, const COUNT: usize> Body for LoadPrefix<M, COUNT> {
                     }
                     std::ptr::copy_nonoverlapping(pointer, value.as_mut_ptr(), some);
                 }
-                for k in 0..COUNT {
-                    let part = value.as_ptr().cast::<M>().add(k).read_unaligned();
-                    let register = machine.regs.add(ins.d[k] as usize).cast::<M>();
-                    register.add(lane as usize).write(part);
-                }
+                let register = machine.regs.add(ins.d[0] as usize).cast::<M>();
+                register.add(lane as usize).write(value.as_ptr().cast::<M>().read_unaligned());
             }
         }
         Step::Next
     }
 }
 
-/// The handler of a load that may be cut short; `None` for forms that `cp.async` does not have.
-pub(crate) fn load_prefix(access: Access) -> Option<Handler> {
+/// The handler of a load of 4, 8 or 16 bytes that may be cut short.
+pub(crate) fn load_prefix(bytes: u8) -> Option<Handler> {
     let t = Rare(Target::Baseline);
-    Some(match (access.bytes, access.count, access.width) {
-        (4, 1, Width::W32) => versions::<LoadPrefix<u32, 1>, LoadPrefix<u32, 1>>(t),
-        (4, 4, Width::W32) => versions::<LoadPrefix<u32, 4>, LoadPrefix<u32, 4>>(t),
-        (8, 1, Width::W64) => versions::<LoadPrefix<u64, 1>, LoadPrefix<u64, 1>>(t),
+    Some(match bytes {
+        4 => versions::<LoadPrefix<u32>, LoadPrefix<u32>>(t),
+        8 => versions::<LoadPrefix<u64>, LoadPrefix<u64>>(t),
+        16 => versions::<LoadPrefix<u128>, LoadPrefix<u128>>(t),
         _ => return None,
     })
 }

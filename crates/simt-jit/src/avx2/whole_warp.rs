@@ -6,7 +6,7 @@
 use crate::asm::assembler::{X, at};
 use crate::avx2::layout::POINTERS;
 use crate::avx2::slice::xmm;
-use crate::frame_layout::{A, C, FILE, Field, LANE_ADDRESSES, LANE_RESULTS, LANE_VALUES, field};
+use crate::frame_layout::{A, C, FILE, Field, LANE_RESULTS, LANE_VALUES, field};
 use crate::function::Compiler;
 use crate::memory::access::{Address, MemAccess};
 use crate::memory::lane_loop::Slot;
@@ -42,7 +42,7 @@ impl Compiler<'_> {
     pub(crate) fn between(&mut self, inst: &VectorInst) -> bool {
         match inst.op {
             Op::Load(_) | Op::Store(_) => self.store_last(inst) || self.each_lane(inst),
-            Op::LoadPrefix(access) => self.load_prefix_of_lanes(inst, access),
+            Op::CopyToShared { bytes } => self.copy_to_shared(inst, bytes),
             Op::LoadMatrix { space, transpose, .. } => self.load_matrices(inst, space, transpose),
             Op::Breakpoint => true,
             Op::Fence => {
@@ -171,11 +171,16 @@ impl Compiler<'_> {
         }
     }
 
-    /// [`Compiler::address_slots`] from the register file.
-    pub(crate) fn file_address_slots(&mut self, mem: MemAccess, address: Address) -> Slot {
+    /// [`Compiler::address_slots_at`] from the register file.
+    pub(crate) fn file_address_slots(
+        &mut self,
+        mem: MemAccess,
+        address: Address,
+        slots: i32,
+    ) -> Slot {
         let width = if mem.wide { Width::W64 } else { Width::W32 };
         let numbers = match address {
-            Address::Formula(source) => self.source_slots(source, width, LANE_ADDRESSES),
+            Address::Formula(source) => self.source_slots(source, width, slots),
             Address::Lanes(Value::Memory(base, offset))
             | Address::Local(Value::Memory(base, offset)) => Slot::Lanes(base, offset),
             // The other places are those of values in vector registers.
@@ -191,7 +196,7 @@ impl Compiler<'_> {
             self.a.op(broadcast(Width::W64), &[RUNNING.into(), field(Field::Local).into()]);
         }
         for piece in 0..width.bytes() as i32 {
-            let (from, to) = (at(base, offset + 32 * piece), LANE_ADDRESSES + 32 * piece);
+            let (from, to) = (at(base, offset + 32 * piece), slots + 32 * piece);
             self.a.op(LOAD, &[T1.into(), from.into()]);
             if local {
                 // A lane's part is shorter than 4 GiB.
@@ -210,7 +215,7 @@ impl Compiler<'_> {
             }
             self.a.op(STORE, &[at(Register::RSP, to).into(), T1.into()]);
         }
-        Slot::Lanes(Register::RSP, LANE_ADDRESSES)
+        Slot::Lanes(Register::RSP, slots)
     }
 
     /// The lanes that run the instruction, as bits in all lanes of a register. Uses RAX.

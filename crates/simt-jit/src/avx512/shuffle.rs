@@ -176,7 +176,7 @@ impl Compiler<'_> {
         }
         match inst.op {
             Op::Load(_) => self.load_parameter(inst) || self.memory(inst),
-            Op::LoadPrefix(access) => self.load_prefix(inst, access),
+            Op::CopyToShared { bytes } => self.copy_to_shared(inst, bytes),
             Op::Store(_) => self.memory(inst),
             Op::IsSpace(space) => self.in_space(inst, space),
             Op::Setp(..) | Op::PredMov | Op::PredNot | Op::Pred(_) | Op::PredSelect => {

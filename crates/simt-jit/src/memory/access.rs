@@ -107,7 +107,6 @@ impl Compiler<'_> {
         }
         !inst.uniform
             && (self.access_rectangle(inst, mem)
-                || self.copy(inst, mem)
                 || self.store_results(inst, mem)
                 || self.varying(inst, mem))
     }
@@ -212,16 +211,11 @@ impl Compiler<'_> {
     /// The cold part of an access of a full warp that is not contiguous.
     pub(crate) fn apart(&mut self, inst: &VectorInst, back: Label) {
         let (access, write) = match inst.op {
-            Op::Load(access) | Op::LoadPrefix(access) => (access, false),
+            Op::Load(access) => (access, false),
             Op::Store(access) => (access, true),
             _ => return,
         };
         let Source::Imm(offset) = inst.src[1] else { return };
-        if let Some(mem) = self.any_plan(inst)
-            && self.copy_apart(inst, mem, back)
-        {
-            return;
-        }
         let shared = access.space == Space::Shared;
         let total = i32::from(access.bytes) * i32::from(access.count);
         let (first, count) = self.handler_range(self.block, self.index);

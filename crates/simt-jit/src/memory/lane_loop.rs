@@ -57,8 +57,18 @@ pub(crate) const RESULTS: Slot = Slot::Lanes(Register::RSP, LANE_RESULTS);
 impl Compiler<'_> {
     /// The addresses of an access a lane, 4 or 8 bytes each, in memory; uses Z0.
     pub(crate) fn address_slots(&mut self, mem: MemAccess, address: Address) -> Slot {
+        self.address_slots_at(mem, address, LANE_ADDRESSES)
+    }
+
+    /// The same, on the stack at `slots` if they are in registers.
+    pub(crate) fn address_slots_at(
+        &mut self,
+        mem: MemAccess,
+        address: Address,
+        slots: i32,
+    ) -> Slot {
         if self.isa == SimdIsa::Avx2 {
-            return self.file_address_slots(mem, address);
+            return self.file_address_slots(mem, address, slots);
         }
         let width = if mem.wide { Width::W64 } else { Width::W32 };
         if let (Address::Lanes(Value::Memory(base, offset)), 0) = (address, mem.before) {
@@ -66,9 +76,9 @@ impl Compiler<'_> {
         }
         for part in 0..parts(width) {
             let register = self.address_part(mem.before, address, part, width, Z0);
-            self.lay_out(register, LANE_ADDRESSES + 64 * part as i32);
+            self.lay_out(register, slots + 64 * part as i32);
         }
-        Slot::Lanes(Register::RSP, LANE_ADDRESSES)
+        Slot::Lanes(Register::RSP, slots)
     }
 
     /// Puts a register onto the stack from where lanes take their own: half by half, since

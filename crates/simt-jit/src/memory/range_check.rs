@@ -51,13 +51,11 @@ impl Compiler<'_> {
         }
     }
 
-    /// The bound of the addresses of the instruction under construction, or of the store behind it.
+    /// The bound of the addresses of the instruction under construction, if it is by its first source.
     fn in_range(&self, inst: &VectorInst) -> Option<InRange> {
         let b = self.f.blocks.get(self.block)?;
-        let is_this =
-            |n: &usize| b.insts.get(*n).is_some_and(|i| i.src.first() == inst.src.first());
-        let index = [self.index, self.index + 1].into_iter().find(is_this)?;
-        b.addresses.shapes.get(&index)?.in_range
+        let this = b.insts.get(self.index)?.src.first() == inst.src.first();
+        b.addresses.shapes.get(&self.index).filter(|_| this)?.in_range
     }
 
     /// True if a register that all lanes have, and nothing changes, is still there: as it is if instructions

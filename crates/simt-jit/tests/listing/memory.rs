@@ -2,23 +2,28 @@
 //! compared. Results are the same without these forms, so that only the code shows them.
 
 use simt::inspect::inspect;
+use simt::ir::vector::VectorFunction;
 use simt_jit::SimdIsa;
 
 /// The code of the kernel `k`'s versions for whole warps, without what stands behind the function.
 fn whole_warps(body: &str, isa: SimdIsa) -> String {
+    full(&simt_jit::listing(&kernel(body), isa).expect("native code"))
+}
+
+/// The kernel `k` of that body.
+fn kernel(body: &str) -> VectorFunction {
     let text = format!(
         ".version 7.8\n.target sm_80\n.address_size 64
          .visible .entry k(.param .u64 a, .param .u64 b)
          {{
-             .reg .b64 %m, %n, %p, %q, %w; .reg .b32 %t, %u, %a, %b, %c, %d;
+             .shared .align 16 .b8 tile[2048]; .reg .b64 %m, %n, %p, %q, %w; .reg .b32 %t, %u, %a, %b, %c, %d;
              ld.param.u64 %m, [a]; ld.param.u64 %n, [b]; mov.u32 %t, %tid.x;
              {body}
              ret;
          }}"
     );
     let (_, kernel) = inspect(&text).unwrap_or_else(|e| panic!("{e:?}\n{text}")).remove(0);
-    let kernel = kernel.unwrap_or_else(|e| panic!("{e:?}\n{text}")).kernel.entry;
-    full(&simt_jit::listing(&kernel, isa).expect("native code"))
+    kernel.unwrap_or_else(|e| panic!("{e:?}\n{text}")).kernel.entry
 }
 
 /// The lines of a listing's unmasked versions.
@@ -69,6 +74,37 @@ fn lanes_turned_around_are_permuted() {
     let code = whole_warps(body, SimdIsa::Avx512);
     assert!(count(&code, "vpermd") + count(&code, "vpermi2d") > 0, "{code}");
     assert_eq!(count(&code, "vpgather") + count(&code, "vpscatter"), 0, "{code}");
+}
+
+/// An asynchronous copy is one operation, of which no lane's register has a part, and both instruction sets have code
+/// for it: whole spans where lanes lie side by side in both memories, else a move a lane or a line.
+#[test]
+fn asynchronous_copies_stay_copies() {
+    for (bytes, apart) in [4, 8, 16].into_iter().flat_map(|n| [(n, false), (n, true)]) {
+        let turned = if apart { 5 } else { 0 };
+        let body = format!(
+            "xor.b32 %u, %t, {turned}; mad.lo.u32 %a, %u, {bytes}, 0; mov.u32 %b, tile; add.u32 %a, %a, %b;
+             mul.wide.u32 %w, %u, {bytes}; add.u64 %p, %m, %w;
+             cp.async.ca.shared.global [%a], [%p], {bytes}; cp.async.wait_all;"
+        );
+        let kernel = kernel(&body);
+        let text = kernel.to_string();
+        assert!(text.contains(&format!("copytoshared.bytes.{bytes} ")), "{text}");
+        assert!(!text.contains("store.shared") && !text.contains("load.global"), "{text}");
+        for isa in SimdIsa::ALL {
+            let summary = simt_jit::summary(&kernel, isa).expect("native code");
+            assert_eq!(summary.interpreted, Default::default(), "{isa:?}, {bytes} bytes:\n{text}");
+            let code = whole_warps(&body, isa);
+            assert_eq!(count(&code, "vpgather") + count(&code, "vpscatter"), 0, "{isa:?}:\n{code}");
+            let spans =
+                code.lines().filter(|l| l.starts_with("vmovdqu [rcx") && l.ends_with("ymm0"));
+            assert_eq!(
+                spans.count(),
+                if apart { 0 } else { bytes },
+                "{isa:?}, {bytes} bytes:\n{code}"
+            );
+        }
+    }
 }
 
 /// Elements of a fragment, four lanes a line, are moved line by line.

@@ -123,6 +123,8 @@ pub struct AddressShape {
     pub guess: Option<Box<LaneOffsets>>,
     /// Accesses that have the same offsets.
     pub shared: Option<SharedOffsets>,
+    /// The same of the addresses that a copy reads.
+    pub shared_of_source: Option<SharedOffsets>,
     /// A bound.
     pub in_range: Option<InRange>,
 }
@@ -134,9 +136,6 @@ pub struct BlockAddresses {
     pub shapes: BTreeMap<usize, AddressShape>,
     /// By instruction: what it reads that is a term of a sum, and the term's number.
     pub terms: BTreeMap<usize, Vec<(Reg, usize)>>,
-    /// Loads of 16 bytes a lane from global memory that nothing but the store behind them reads:
-    /// asynchronous copies.
-    pub copies: BTreeSet<usize>,
     /// Instructions whose results nothing but addresses of quad-affine accesses are made of.
     pub only_for_quads: BTreeSet<usize>,
 }
@@ -167,7 +166,9 @@ impl fmt::Display for AddressShape {
             write!(f, "quad {base} by {major} by {minor}")?;
             between = ", ";
         }
-        if let Some(SharedOffsets { root, more, uses }) = &self.shared {
+        for SharedOffsets { root, more, uses } in
+            [&self.shared, &self.shared_of_source].into_iter().flatten()
+        {
             write!(f, "{between}offsets {root} of {uses} from {more}")?;
             between = ", ";
         }

@@ -485,8 +485,12 @@ pub enum Op {
     PredSelect,
     /// Sources address, byte offset (immediate); results `count` registers.
     Load(Access),
-    /// As `Load`, with a third source: bytes from there on are zero and not read.
-    LoadPrefix(Access),
+    /// Sources address and byte offset (immediate) in shared memory, the same in global memory, and
+    /// perhaps a number of bytes: from there on they are zero and not read. Done where it is issued.
+    CopyToShared {
+        /// Bytes a lane: 4, 8 or 16.
+        bytes: u8,
+    },
     /// Sources address, byte offset (immediate), `count` registers.
     Store(Access),
     /// Sources address, byte offset (immediate) and what the operation says.

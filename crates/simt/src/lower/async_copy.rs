@@ -6,7 +6,7 @@
 
 use super::Lowering;
 use crate::ir::op::{
-    Access, BulkCopy, Class, CopyNote, IntOp, IntType, MbarrierOp, Op, Reduction, Space, Width,
+    BulkCopy, Class, CopyNote, IntOp, IntType, MbarrierOp, Op, Reduction, Space, Width,
 };
 use crate::ir::{Operand, Term};
 use crate::runtime::mbarrier::COUNT_MAX;
@@ -49,34 +49,19 @@ impl Lowering<'_> {
         let [to, from, ast::Operand::Immediate(bytes), rest @ ..] = &inst.operands[..] else {
             return None;
         };
-        let bytes = u32::try_from(bytes.as_i64()?).ok()?;
-        let (element, count, width) = match bytes {
-            4 => (4, 1, Width::W32),
-            8 => (8, 1, Width::W64),
-            16 => (4, 4, Width::W32),
-            _ => return None,
-        };
+        let bytes = u8::try_from(bytes.as_i64()?).ok().filter(|n| matches!(n, 4 | 8 | 16))?;
         let (_, base, offset) = self.location_in(Some(StateSpace::Global), from)?;
         let (_, to_base, to_offset) = self.location_in(Some(StateSpace::Shared), to)?;
-        let access =
-            |space| Access { space, bytes: element, signed: false, count, width, volatile: false };
+        let mut src = vec![to_base, to_offset, base, offset];
         let policy = usize::from(inst.has(M::L2CacheHint));
-        let size = match rest.len().checked_sub(policy)? {
-            0 => None,
-            _ => Some(self.source_size(&rest[0], bytes)?),
-        };
-        let parts: Vec<_> = (0..count).map(|_| self.temp(width)).collect();
-        match size {
-            None => self.emit(Op::Load(access(Space::Global)), parts.clone(), vec![base, offset]),
-            Some(size) => {
-                let op = Op::LoadPrefix(access(Space::Global));
-                self.emit(op, parts.clone(), vec![base, offset, size]);
+        if rest.len().checked_sub(policy)? > 0 {
+            match self.source_size(&rest[0], bytes.into())? {
+                Operand::Imm(size) if size as u32 >= bytes.into() => {}
+                size => src.push(size),
             }
         }
-        let mut src = vec![to_base, to_offset];
-        src.extend(parts.into_iter().map(Operand::Reg));
-        self.effect(Op::Store(access(Space::Shared)), src);
-        let note = CopyNote::Written { bytes: bytes as u8, barrier: false };
+        self.effect(Op::CopyToShared { bytes }, src);
+        let note = CopyNote::Written { bytes, barrier: false };
         self.copy_note(note, Some(StateSpace::Shared), &[to])
     }
 

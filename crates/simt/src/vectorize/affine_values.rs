@@ -121,6 +121,8 @@ impl Vectorizer<'_> {
             {
                 any(1, ADDRESS_STRIDE_BITS)
             }
+            // Both addresses, with the offset between them.
+            Op::CopyToShared { .. } => any(3, ADDRESS_STRIDE_BITS),
             _ => 0,
         }
     }

@@ -6,5 +6,5 @@ pub(crate) mod deinterleave;
 pub(crate) mod lane_addresses;
 pub(crate) mod ldmatrix;
 pub(crate) mod load_store;
-pub(crate) mod partial_load;
 pub(crate) mod same_address_store;
+pub(crate) mod valid_bytes;

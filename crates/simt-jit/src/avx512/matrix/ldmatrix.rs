@@ -1,22 +1,18 @@
-//! `ldmatrix`, `stmatrix`, `movmatrix`, and copies of 16 bytes a lane, which `cp.async` becomes.
+//! `ldmatrix`, `stmatrix`, `movmatrix`.
 //!
 //! Rows lie where their lanes' addresses say: all are checked at once (`offset_table`), then each is
-//! moved by an instruction of its own; in copies four lanes' rows that lie one behind the other are
-//! one. Part `p` of the register that matrix `m` is in has its rows `4 p` to
+//! moved by an instruction of its own. Part `p` of the register that matrix `m` is in has its rows `4 p` to
 //! `4 p + 3`.
 //!
 //! Deliberately absent: warps that are not whole, and generic addresses. They run in the interpreter.
 
 use crate::asm::assembler::{Label, X, at};
 use crate::avx512::matrix::Routine;
-use crate::avx512::memory::offset_table::{Kind, LINES, ROW_BYTES, distance, pattern_at};
-use crate::frame_layout::{
-    A, C, D, Field, FragmentOrder, K1, LANE_VALUES, SAVED_SCRATCH, Z0, Z1, Z2, Z3, field,
-};
+use crate::avx512::memory::offset_table::{Kind, ROW_BYTES, distance, pattern_at};
+use crate::frame_layout::{A, C, D, FragmentOrder, K1, Z0, Z1, Z2, Z3};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::memory::access::{Address, MemAccess};
-use crate::memory::lane_loop::Turn;
 use crate::operands::{Place, Value, move_code, store_code, xmm, ymm};
 use crate::regalloc::allocate::parts;
 use iced_x86::{Code, MemoryOperand, Register};
@@ -25,9 +21,6 @@ use simt::ir::vector::{Source, VectorInst};
 
 /// Rows of a matrix.
 const PACKED_A: usize = 8;
-
-/// Bytes of a line of four lanes' rows.
-const LINE_BYTES: i32 = 4 * ROW_BYTES;
 
 /// Moves a row between memory and the low bytes of a vector register.
 const LOAD: Code = Code::EVEX_Vmovdqu32_xmm_k1z_xmmm128;
@@ -84,10 +77,10 @@ impl Compiler<'_> {
     ) -> i32 {
         let address = self.value(inst.src[0], Width::W32);
         // A pattern that nothing else has is not worth to be measured.
-        if (self.pattern_uses(self.index) > 1 || lanes < 32)
-            && let Some(distances) = self.pattern(self.index, mem, Kind::Rows(lanes), address, slow)
+        if let Some(shared) = self.shared(self.index)
+            && (shared.uses > 1 || lanes < 32)
         {
-            return distances;
+            return self.pattern(shared, mem, Kind::Rows(lanes), address, slow);
         }
         self.check_lanes(inst, mem, Address::Lanes(address), slow);
         let distances = pattern_at(self.pattern_slot(), 0);
@@ -263,97 +256,6 @@ impl Compiler<'_> {
             self.a.op(pick, &[to.into(), parts[0].into(), parts[1].into()]);
         }
         TURNED
-    }
-
-    /// The store of the copy that the load under construction begins, if there is code for both.
-    fn store_of_copy(&self) -> Option<(&VectorInst, MemAccess)> {
-        let b = self.f.blocks.get(self.block)?;
-        let store = &b.insts[b.addresses.copies.get(&self.index)? + 1];
-        Some((store, self.rows(store, Space::Shared, true)?))
-    }
-
-    /// If a load of 16 bytes a lane is there for the store behind it only, makes code for both;
-    /// false if that is not so, or if there is none.
-    pub(crate) fn copy(&mut self, inst: &VectorInst, load: MemAccess) -> bool {
-        let Some((store, mem)) = self.store_of_copy() else { return false };
-        let (to, from) = (store.src[0], inst.src[0]);
-        let back = self.a.label();
-        self.merged = self.index + 1..self.index + 2;
-        let index = self.index;
-        let kind = Kind::Lines(ROW_BYTES);
-        let (to, from) = (self.value(to, Width::W32), self.address(from, Width::W64));
-        let (Address::Lanes(from), true) = (from, self.have_patterns(index..index + 2)) else {
-            self.copy_apart(inst, load, back);
-            self.a.bind(back);
-            return true;
-        };
-        let apart = self.a.label();
-        self.scattered_path(apart, back);
-        let once = self.pattern_uses(index) == 1;
-        self.measured(index + 1, mem, kind, to);
-        if !once {
-            self.measured(index, load, kind, from);
-        }
-        let kept = at(Register::RSP, SAVED_SCRATCH);
-        let Some(to) = self.pattern(index + 1, mem, kind, to, apart) else { return false };
-        self.a.op(Code::Mov_rm64_r64, &[kept.into(), C.into()]);
-        // Where lines are: their addresses, or how far they are from RCX.
-        let (lines, first): ([MemoryOperand; LINES], _) = if once {
-            let first = self.check_lines(load, from, apart);
-            let lines = std::array::from_fn(|line| distance(first, kind, line));
-            (lines, at(A, load.offset))
-        } else {
-            let Some(first) = self.pattern(index, load, kind, from, apart) else { return false };
-            let lines = std::array::from_fn(|line| distance(first, kind, line));
-            (lines, MemoryOperand::with_base_index(C, A))
-        };
-        // Loops that copy tile after tile want what is behind the lines next, long before which it
-        // is in the second-level cache then.
-        let behind = MemoryOperand {
-            displacement: first.displacement + i64::from(LINE_BYTES),
-            displ_size: 8,
-            ..first
-        };
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), kept.into()]);
-        for (line, z) in (0..LINES).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
-            let [load, store] =
-                [Code::EVEX_Vmovdqu32_zmm_k1z_zmmm512, Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm];
-            self.a.op(Code::Mov_r64_rm64, &[A.into(), lines[line].into()]);
-            self.a.op(load, &[z.into(), first.into()]);
-            self.a.op(Code::Prefetcht1_m8, &[behind.into()]);
-            self.a.op(Code::Mov_r64_rm64, &[A.into(), distance(to, kind, line).into()]);
-            self.a.op(store, &[MemoryOperand::with_base_index(D, A).into(), z.into()]);
-        }
-        self.a.bind(back);
-        true
-    }
-
-    /// Copies 16 bytes a lane as [`Self::copy`], lane by lane, and continues at `back`;
-    /// false if it is no such copy.
-    pub(crate) fn copy_apart(&mut self, inst: &VectorInst, load: MemAccess, back: Label) -> bool {
-        let Some((store, mem)) = self.store_of_copy() else { return false };
-        let store = store.clone();
-        let slow = self.a.label();
-        let members = vec![self.index, self.index + 1];
-        self.interpreter_path_of(slow, back, members, None);
-        let address = Address::Lanes(self.value(store.src[0], Width::W32));
-        self.check_lanes(&store, mem, address, slow);
-        let rows = self.value_slots(store.src[0], Width::W32, LANE_VALUES);
-        let address = self.address(inst.src[0], Width::W64);
-        self.check_lanes(inst, load, address, slow);
-        let from = self.address_slots(load, address);
-        self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Shared).into()]);
-        for (lane, z) in (0..32).zip([Z0, Z1, Z2, Z3].into_iter().cycle()) {
-            let number = from.of(Turn::Number(lane), 8);
-            self.a.op(Code::Mov_r64_rm64, &[C.into(), number.into()]);
-            self.a.op(LOAD, &[xmm(z).into(), at(C, load.offset).into()]);
-            let number = rows.of(Turn::Number(lane), 4);
-            self.a.op(Code::Mov_r32_rm32, &[Register::ECX.into(), number.into()]);
-            let offset = i64::from(mem.offset);
-            let to = MemoryOperand::with_base_index_scale_displ_size(D, C, 1, offset, 8);
-            self.a.op(STORE, &[to.into(), xmm(z).into()]);
-        }
-        true
     }
 
     /// Says in K1 whether in some quad the four lanes' bytes do not follow each other.

@@ -42,9 +42,9 @@ impl Compiler<'_> {
         }
         let address = self.value(inst.src[0], Width::W64);
         let (back, apart) = (self.a.label(), self.a.label());
-        let index = self.index;
         let kind = Kind::Lines(mem.total);
-        let Some(lines) = self.pattern(index, mem, kind, address, apart) else { return false };
+        let Some(shared) = self.shared(self.index) else { return false };
+        let lines = self.pattern(shared, mem, kind, address, apart);
         self.scattered_path(apart, back);
         let values = [2, 3].map(|n| self.value(inst.src[n], Width::W32));
         for part in 0..2 {

@@ -1,5 +1,6 @@
 //! Loads and stores of lanes with AVX-512.
 
+pub(crate) mod copy_lines;
 pub(crate) mod dynamic_fast_paths;
 pub(crate) mod gather_pairs;
 pub(crate) mod gather_scatter;

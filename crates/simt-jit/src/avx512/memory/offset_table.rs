@@ -81,54 +81,42 @@ impl<'a> Compiler<'a> {
     }
 
     /// The offsets that an access shares with others.
-    fn shared(&self, index: usize) -> Option<&'a SharedOffsets> {
+    pub(crate) fn shared(&self, index: usize) -> Option<&'a SharedOffsets> {
         self.shape(index)?.shared.as_ref()
-    }
-
-    /// True if a pattern was looked for in all of these accesses.
-    pub(crate) fn have_patterns(&self, mut accesses: std::ops::Range<usize>) -> bool {
-        accesses.all(|index| self.shared(index).is_some())
-    }
-
-    /// How many accesses have the pattern of one.
-    pub(crate) fn pattern_uses(&self, index: usize) -> usize {
-        self.shared(index).map_or(0, |shared| shared.uses)
     }
 
     /// Measures the pattern of an access if that is not done; its slot. Code that branches away for
     /// one access must come behind this for all that it makes: others rely on it.
     pub(crate) fn measured(
         &mut self,
-        index: usize,
+        shared: &SharedOffsets,
         mem: MemAccess,
         kind: Kind,
         address: Value,
-    ) -> Option<usize> {
-        let SharedOffsets { root, more, .. } = self.shared(index)?;
-        let root = *root;
-        let known = self.offset_tables.measured.iter().position(|kept| *kept == Some((root, kind)));
-        Some(known.unwrap_or_else(|| {
+    ) -> usize {
+        let this = Some((shared.root, kind));
+        let known = self.offset_tables.measured.iter().position(|kept| *kept == this);
+        known.unwrap_or_else(|| {
             let slot = self.pattern_slot();
-            self.offset_tables.measured[slot] = Some((root, kind));
-            self.measure(mem, kind, address, more, slot);
+            self.offset_tables.measured[slot] = this;
+            self.measure(mem, kind, address, &shared.more, slot);
             slot
-        }))
+        })
     }
 
     /// Checks an access by its pattern, and goes elsewhere if it cannot be made so. The lowest
     /// lane's place is in RCX then, as a pointer; gives back where the distances are on the stack.
     pub(crate) fn pattern(
         &mut self,
-        index: usize,
+        shared: &SharedOffsets,
         mem: MemAccess,
         kind: Kind,
         address: Value,
         elsewhere: Label,
-    ) -> Option<i32> {
-        let more = &self.shared(index)?.more;
-        let slot = self.measured(index, mem, kind, address)?;
-        self.check_pattern(mem, more, slot, elsewhere);
-        Some(pattern_at(slot, 0))
+    ) -> i32 {
+        let slot = self.measured(shared, mem, kind, address);
+        self.check_pattern(mem, &shared.more, slot, elsewhere);
+        pattern_at(slot, 0)
     }
 
     /// A slot whose pattern may be forgotten.

@@ -3,9 +3,8 @@
 //!
 //! Divergence analysis has found uniform and affine addresses before: they stand in the sources. Here are
 //! those of lanes: quad-affine ones (`quad`), those that share their offsets (`shared_offsets`), guessed ones
-//! (`lane_offsets`), bounded ones (`range`); and the pairs of them that asynchronous copies are (`copies`); `growth` is asked by tiers that run a loop lane by lane.
+//! (`lane_offsets`), bounded ones (`range`); `growth` is asked by tiers that run a loop lane by lane.
 
-mod copies;
 pub mod growth;
 mod lane_offsets;
 mod quad;
@@ -52,7 +51,6 @@ pub(crate) fn annotate(f: &mut VectorFunction) {
             quad::find(f, block, &mut terms, &mut counts, &mut addresses);
             terms.next_sums();
             shared_offsets::find(f, block, &mut terms, &mut addresses);
-            copies::find(f, block, &mut counts, &mut addresses);
             terms.take(&mut addresses.terms);
             for (index, inst) in b.insts.iter().enumerate().filter(|(_, inst)| is_open(inst)) {
                 if let Some(in_range) = range::of_address(f, &writers, (block, index), inst) {

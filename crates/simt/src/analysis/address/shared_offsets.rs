@@ -128,19 +128,21 @@ pub(super) fn find(
     found: &mut BlockAddresses,
 ) {
     let insts = &f.blocks[block].insts;
-    if !(0..insts.len()).any(|index| moves_tiles(insts, index)) {
+    if insts.iter().all(|inst| moves_tiles(inst).is_empty()) {
         return;
     }
     let (lanes, singles, steps) = (HashMap::new(), HashMap::new(), HashMap::new());
     let mut known = Known { f, lanes, singles, steps, count: 0, terms };
-    let mut by_access: BTreeMap<usize, Lanes> = BTreeMap::new();
+    let mut by_access: BTreeMap<(usize, usize), Lanes> = BTreeMap::new();
     for (index, inst) in insts.iter().enumerate() {
         let always = inst.guard.is_none();
         let result = if always && !inst.uniform { known.result(inst) } else { None };
         let single = if always && inst.uniform { known.single_result(inst) } else { None };
         known.terms.end(index, result.is_some());
-        if let (true, Some(Source::Vector(r))) = (moves_tiles(insts, index), inst.src.first()) {
-            by_access.insert(index, known.lanes(*r));
+        for n in moves_tiles(inst) {
+            if let Some(Source::Vector(r)) = inst.src.get(*n) {
+                by_access.insert((index, *n), known.lanes(*r));
+            }
         }
         for d in &inst.dst {
             known.lanes.remove(&d.reg);
@@ -159,24 +161,19 @@ pub(super) fn find(
     terms.retain(by_access.values().map(|(_, more)| more));
     let mut uses: HashMap<usize, usize> = HashMap::new();
     by_access.values().for_each(|(root, _)| *uses.entry(*root).or_default() += 1);
-    for (index, (root, more)) in by_access {
-        let shared = SharedOffsets { root, more, uses: uses[&root] };
-        found.shape_mut(index).shared = Some(shared);
+    for ((index, source), (root, more)) in by_access {
+        let shared = Some(SharedOffsets { root, more, uses: uses[&root] });
+        let shape = found.shape_mut(index);
+        *if source == 0 { &mut shape.shared } else { &mut shape.shared_of_source } = shared;
     }
 }
 
-/// True for an access whose offsets are worth to be known: of rows, of a copy, of a product.
-fn moves_tiles(insts: &[VectorInst], index: usize) -> bool {
-    let moves_row = |n: Option<usize>| match n.and_then(|n| insts.get(n)).map(|i| &i.op) {
-        Some(Op::Load(access) | Op::Store(access)) => access.is_row(),
-        _ => false,
-    };
-    let is_store = |n: usize| insts.get(n).is_some_and(|i| matches!(i.op, Op::Store(_)));
-    match insts[index].op {
-        Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => true,
-        Op::Load(access) => access.is_row() && is_store(index + 1) && moves_row(Some(index + 1)),
-        Op::Store(access) if access.count == 2 => access.width == Width::W32,
-        Op::Store(access) => access.is_row() && moves_row(index.checked_sub(1)),
-        _ => false,
+/// Which sources are addresses whose offsets are worth to be known: of rows, of a copy, of a product.
+fn moves_tiles(inst: &VectorInst) -> &'static [usize] {
+    match inst.op {
+        Op::LoadMatrix { .. } | Op::StoreMatrix { .. } => &[0],
+        Op::CopyToShared { bytes: 16 } => &[0, 2],
+        Op::Store(access) if (access.count, access.width) == (2, Width::W32) => &[0],
+        _ => &[],
     }
 }

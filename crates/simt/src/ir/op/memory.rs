@@ -35,13 +35,6 @@ pub struct Access {
     pub volatile: bool,
 }
 
-impl Access {
-    /// True if it moves four elements of 32 bits a lane.
-    pub fn is_row(self) -> bool {
-        (self.bytes, self.count, self.width, self.volatile) == (4, 4, Width::W32, false)
-    }
-}
-
 /// Read-modify-write operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are PTX's")]

@@ -79,7 +79,7 @@ ops! {
     // A load may fault: a program that reads through a bad pointer must find out.
     Op::Load(access)              => when(EFFECT, access.space != Space::Param)
                                          | when(VARIES, matches!(access.space, Space::Local | Space::Generic)), |_| W64;
-    Op::LoadPrefix(_)             => EFFECT,           |i| if i == 0 { W64 } else { W32 };
+    Op::CopyToShared { .. }       => EFFECT,           |i| if i == 4 { W32 } else { W64 };
     Op::Store(access)             => EFFECT,           |i| if i >= 2 { lane(&access.width) } else { W64 };
     Op::Atom { ty, .. }           => EFFECT | VARIES,  |i| if i >= 2 { lane(&ty.width()) } else { W64 };
     Op::Mbarrier(MbarrierOp::Test { parity: false }, _) => EFFECT, |_| W64;
@@ -170,8 +170,8 @@ impl Op {
     /// Where it accesses memory, if it does at an address that is its first source.
     pub fn address_space(&self) -> Option<Space> {
         match self {
+            Self::CopyToShared { .. } => Some(Space::Shared),
             Self::Load(Access { space, .. })
-            | Self::LoadPrefix(Access { space, .. })
             | Self::Store(Access { space, .. })
             | Self::Atom { space, .. }
             | Self::LoadMatrix { space, .. }

@@ -131,8 +131,9 @@ fn all() -> Vec<Op> {
     }
     ops.extend([PredOp::And, PredOp::Or, PredOp::Xor].map(Pred));
     for access in accesses() {
-        ops.extend([Load(access), LoadPrefix(access), Store(access)]);
+        ops.extend([Load(access), Store(access)]);
     }
+    ops.extend([4, 8, 16].map(|bytes| CopyToShared { bytes }));
     for (space, op) in SPACES.into_iter().flat_map(|space| ATOMS.map(|op| (space, op))) {
         for ty in ATOM_TYPES {
             ops.extend(BOTH.map(|returns| Atom { space, op, ty, returns }));

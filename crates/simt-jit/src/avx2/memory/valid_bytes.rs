@@ -1,4 +1,4 @@
-//! Loads with a run-time count of valid bytes, between regions: native where every lane loads all
+//! Asynchronous copies with a run-time count of valid bytes, between regions: whether every lane has all
 //! of them.
 
 use crate::asm::assembler::at;
@@ -8,41 +8,14 @@ use crate::frame_layout::LANE_VALUES;
 use crate::function::Compiler;
 use crate::memory::lane_loop::Slot;
 use iced_x86::{Code, Register};
-use simt::ir::op::{Access, Op, Width};
+use simt::ir::op::Width;
 use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
-    /// Makes code for such a load; false if there is none. Lanes of which some bytes are missing are
-    /// for the interpreter handlers.
-    pub(in crate::avx2) fn load_prefix_of_lanes(
-        &mut self,
-        inst: &VectorInst,
-        access: Access,
-    ) -> bool {
-        let whole =
-            VectorInst { op: Op::Load(access), src: inst.src[..2].to_vec(), ..inst.clone() };
-        if inst.uniform || matches!(inst.src[2], Source::Mask(_)) {
-            return false;
-        }
-        let all = u32::from(access.bytes) * u32::from(access.count);
-        let back = self.a.label();
-        if !matches!(inst.src[2], Source::Imm(bytes) if bytes as u32 >= all) {
-            let slow = self.interpreter_path(back);
-            self.find_missing(inst, all);
-            self.a.jump(Code::Jne_rel32_64, slow);
-        }
-        if !self.between(&whole) {
-            self.interpreted_at.insert((self.block, self.index, self.masked));
-            self.call_interpreter(self.block, self.index);
-        }
-        self.a.bind(back);
-        true
-    }
-
-    /// Clears the zero flag if some lane that runs reads less than all bytes.
-    fn find_missing(&mut self, inst: &VectorInst, all: u32) {
+    /// Clears the zero flag if there are less than all bytes for some lane that runs a copy.
+    pub(crate) fn find_missing_in_file(&mut self, inst: &VectorInst, valid: Source, all: u32) {
         let some = self.masked || inst.guard.is_some();
-        let bytes = self.source_slots(inst.src[2], Width::W32, LANE_VALUES);
+        let bytes = self.source_slots(valid, Width::W32, LANE_VALUES);
         if some {
             self.spread_bits(inst);
         }

@@ -105,7 +105,7 @@ impl Compiler<'_> {
             self.canonicalise(r);
         }
         let in_eax = self.in_eax;
-        let made = self.merged.contains(&self.index) || self.is_idle();
+        let made = self.merged.contains(&self.index);
         if !made && !self.native(inst) {
             self.interpreted_at.insert((self.block, self.index, self.masked));
             self.call_interpreter(self.block, self.index);

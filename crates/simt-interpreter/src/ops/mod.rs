@@ -6,6 +6,7 @@ pub(crate) mod convert;
 pub(crate) mod directed_rounding;
 pub(crate) mod float;
 pub(crate) mod fp8;
+pub(crate) mod fragment;
 pub(crate) mod half;
 pub(crate) mod integer;
 pub(crate) mod map;

@@ -43,6 +43,8 @@ impl Compiler<'_> {
         match inst.op {
             Op::Load(_) | Op::Store(_) => self.store_last(inst) || self.each_lane(inst),
             Op::CopyToShared { bytes } => self.copy_to_shared(inst, bytes),
+            Op::LoadFragment(fragment) => self.fragment(inst, fragment, false),
+            Op::StoreFragment(fragment) => self.fragment(inst, fragment, true),
             Op::LoadMatrix { space, transpose, .. } => self.load_matrices(inst, space, transpose),
             Op::Breakpoint => true,
             Op::Fence => {

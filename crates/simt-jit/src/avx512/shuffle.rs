@@ -192,6 +192,8 @@ impl Compiler<'_> {
             Op::Expand(sparse) => self.expand(inst, sparse),
             Op::TransposeMatrix => self.transpose_matrix(inst),
             Op::LoadMatrix { space, transpose, .. } => self.load_matrix(inst, space, transpose),
+            Op::LoadFragment(fragment) => self.fragment(inst, fragment, false),
+            Op::StoreFragment(fragment) => self.fragment(inst, fragment, true),
             Op::StoreMatrix { space, transpose, .. } => self.store_matrix(inst, space, transpose),
             Op::Breakpoint => true,
             Op::Fence => {

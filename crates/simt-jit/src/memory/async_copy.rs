@@ -132,9 +132,18 @@ impl Compiler<'_> {
         });
     }
 
-    /// Moves 4, 8, 16 or 32 bytes by RAX, which may be what they are found by, or by the first vector register.
-    fn move_bytes(&mut self, bytes: i32, from: MemoryOperand, to: MemoryOperand) {
+    /// Moves 1, 2, 4, 8, 16 or 32 bytes by RAX, which may be what they are found by, or by the first vector register.
+    pub(crate) fn move_bytes(&mut self, bytes: i32, from: MemoryOperand, to: MemoryOperand) {
         let (load, store, register) = match bytes {
+            1 | 2 => {
+                let (load, store, low) = match bytes {
+                    1 => (Code::Movzx_r32_rm8, Code::Mov_rm8_r8, Register::AL),
+                    _ => (Code::Movzx_r32_rm16, Code::Mov_rm16_r16, Register::AX),
+                };
+                self.a.op(load, &[Register::EAX.into(), from.into()]);
+                self.a.op(store, &[X::from(to), low.into()]);
+                return;
+            }
             4 => (Code::Mov_r32_rm32, Code::Mov_rm32_r32, Register::EAX),
             8 => (Code::Mov_r64_rm64, Code::Mov_rm64_r64, A),
             16 => (Code::VEX_Vmovdqu_xmm_xmmm128, Code::VEX_Vmovdqu_xmmm128_xmm, Register::XMM0),

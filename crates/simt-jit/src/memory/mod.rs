@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod async_copy;
 pub(crate) mod check_coalescing;
+pub(crate) mod fragment;
 pub(crate) mod lane_loop;
 pub(crate) mod linear_sum;
 pub(crate) mod local_space;

@@ -151,31 +151,74 @@ fn fragments_at_the_ends_of_memory() {
                 (64, wraps, false),
                 (7 * 64, 0u64.wrapping_sub(64), true),
             ] {
-                let outcomes = ALL_SETS.map(|set| {
-                    let mut device = Device::new(set);
-                    let kernel = device.load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-                    let kernel = kernel.kernel("k").expect("a kernel");
-                    let [buffer, list, out] = [BYTES, 32, 4 * u64::from(THREADS)]
-                        .map(|n| device.memory.allocate(n, true));
-                    let content: Vec<u8> = (0..BYTES as u32).map(|n| (n * 37) as u8).collect();
-                    device.memory.write(buffer, &content);
-                    let start = if space == "shared" { 0 } else { buffer };
-                    let words = [start, 64, start.wrapping_add(first), distance];
-                    device.memory.write(list, &words.map(u64::to_le_bytes).concat());
-                    let params = [list, out].map(u64::to_le_bytes).concat();
-                    let ran = device.run(&kernel, Shape::linear(2, THREADS), &params);
-                    let ran = ran.map_err(|fault| without_address(fault.kind));
-                    let found = ran.map(|()| {
-                        [device.memory.read(buffer, BYTES as usize), device.memory.read(out, 128)]
-                    });
-                    (set, found)
-                });
-                let (_, expected) = &outcomes[ALL_SETS.len() - 1];
-                assert_eq!(expected.is_ok(), fine, "{first}, {distance}:\n{text}");
-                for (set, found) in &outcomes {
-                    let same = found == expected || expected.is_err() && found.is_err();
-                    assert!(same, "{set:?}, {first}, {distance}: {found:?}\n{text}");
-                }
+                move_fragments(&text, space, (first, distance), fine);
+            }
+        }
+    }
+}
+
+/// Runs a kernel of fragments, of which the second block's begin and lie so: the same on all sets.
+fn move_fragments(text: &str, space: &str, (first, distance): (u64, u64), fine: bool) {
+    let outcomes = ALL_SETS.map(|set| {
+        let mut device = Device::new(set);
+        let kernel = device.load(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let kernel = kernel.kernel("k").expect("a kernel");
+        let [buffer, list, out] =
+            [BYTES, 32, 4 * u64::from(THREADS)].map(|n| device.memory.allocate(n, true));
+        let content: Vec<u8> = (0..BYTES as u32).map(|n| (n * 37) as u8).collect();
+        device.memory.write(buffer, &content);
+        let start = if space == "shared" { 0 } else { buffer };
+        let words = [start, 64, start.wrapping_add(first), distance];
+        device.memory.write(list, &words.map(u64::to_le_bytes).concat());
+        let params = [list, out].map(u64::to_le_bytes).concat();
+        let ran = device.run(&kernel, Shape::linear(2, THREADS), &params);
+        let ran = ran.map_err(|fault| without_address(fault.kind));
+        let found = ran
+            .map(|()| [device.memory.read(buffer, BYTES as usize), device.memory.read(out, 128)]);
+        (set, found)
+    });
+    let (_, expected) = &outcomes[ALL_SETS.len() - 1];
+    assert_eq!(expected.is_ok(), fine, "{first}, {distance}:\n{text}");
+    for (set, found) in &outcomes {
+        let same = found == expected || expected.is_err() && found.is_err();
+        assert!(same, "{set:?}, {first}, {distance}: {found:?}\n{text}");
+    }
+}
+
+/// The same of `wmma.load` and `wmma.store`, with an address that is known to be the warp's, and with one that a
+/// register a lane has.
+#[test]
+fn wmma_at_the_ends_of_memory() {
+    // Of eight lines: bytes of one, and the instruction.
+    let accesses = [
+        (16, "shl.b32 %c, %c, 1; wmma.load.a.sync.aligned.row.m8n8k32.SPACE.s4 {%a}, [%y], %c;"),
+        (
+            32,
+            "shr.u32 %c, %c, 2; wmma.store.d.sync.aligned.row.m8n8k32.SPACE.s32 [%y], {%l, %a}, %c;",
+        ),
+    ];
+    let lanes = "cvt.u32.u64 %c, %m; shfl.sync.idx.b32 %c, %c, 0, 31, -1; cvt.u64.u32 %x, %c;
+                 and.b64 %y, %m, 0xffffffff00000000; or.b64 %y, %y, %x;";
+    for (space, (line, access)) in
+        ["global", "shared"].into_iter().flat_map(|s| accesses.map(|a| (s, a)))
+    {
+        let bytes = if space == "shared" { 512 } else { BYTES };
+        for base in ["mov.u64 %y, %m;", lanes] {
+            let access = format!(".reg .b64 %x, %y; {base} cvt.u32.u64 %c, %d; {access}");
+            let text = of_fragments(&access, space);
+            for (first, distance, fine) in [
+                (0, 64, true),
+                (bytes - 7 * 64 - line, 64, true),
+                (bytes - 7 * 64 - line + 8, 64, false),
+                (bytes - 7 * 64, 64, false),
+                (bytes, 0, false),
+                (0u64.wrapping_sub(8), 64, false),
+                (0u64.wrapping_sub(64), 64, false),
+                (2, 64, false),
+                (0, 62, false),
+                (0, 1 << 30, false),
+            ] {
+                move_fragments(&text, space, (first, distance), fine);
             }
         }
     }

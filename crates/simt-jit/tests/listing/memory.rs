@@ -107,17 +107,29 @@ fn asynchronous_copies_stay_copies() {
     }
 }
 
-/// Elements of a fragment, four lanes a line, are moved line by line.
+/// A fragment's loads and stores are one operation each; its elements are moved line by line.
 #[test]
 fn fragments_are_moved_line_by_line() {
     let text = include_str!("../../../../bench/kernels/programs/tensor_wmma.ptx");
     for (name, kernel) in inspect(text).expect("PTX") {
         let kernel = kernel.expect("a kernel").kernel.entry;
-        let code = full(&simt_jit::listing(&kernel, SimdIsa::Avx512).expect("native code"));
-        assert!(!code.is_empty(), "{name} has no version for whole warps");
-        assert_eq!(count(&code, "vpgather") + count(&code, "vpscatter"), 0, "{name}:\n{code}");
-        let lines = [32, 64].map(|n| count(&code, &format!("vinserti{n}x4")));
-        assert!(lines.iter().sum::<usize>() > 0, "{name}:\n{code}");
+        let vector = kernel.to_string();
+        assert!(vector.contains("loadfragment") && vector.contains("storefragment"), "{vector}");
+        assert!(!vector.contains("load.global") && !vector.contains("store.global"), "{vector}");
+        for isa in SimdIsa::ALL {
+            let summary = simt_jit::summary(&kernel, isa).expect("native code");
+            let interpreted: Vec<_> = summary.interpreted.keys().collect();
+            let fell_back = interpreted.iter().any(|op| op.contains("fragment"));
+            assert!(!fell_back, "{isa:?}, {name}: {interpreted:?}");
+            let code = full(&simt_jit::listing(&kernel, isa).expect("native code"));
+            assert!(!code.is_empty(), "{name} has no version for whole warps");
+            assert_eq!(count(&code, "vpgather") + count(&code, "vpscatter"), 0, "{name}:\n{code}");
+            let lines = match isa {
+                SimdIsa::Avx512 => [32, 64].map(|n| count(&code, &format!("vinserti{n}x4"))),
+                SimdIsa::Avx2 => ["vunpcklpd", "vunpckhpd"].map(|name| count(&code, name)),
+            };
+            assert!(lines.iter().sum::<usize>() > 0, "{name}:\n{code}");
+        }
     }
 }
 

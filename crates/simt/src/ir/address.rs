@@ -6,7 +6,7 @@
 
 use crate::ir::Reg;
 use crate::kernel::WARP_LANES;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Terms that the sums of a block may have in all: a tier has a place for each.
@@ -49,15 +49,6 @@ impl LinearSum {
         Self { constant: self.constant.wrapping_mul(factor), terms }
     }
 
-    /// The product, if one of the two is constant.
-    pub fn product(&self, other: &Self) -> Option<Self> {
-        match (self.as_constant(), other.as_constant()) {
-            (Some(factor), _) => Some(other.times(factor)),
-            (_, Some(factor)) => Some(self.times(factor)),
-            _ => None,
-        }
-    }
-
     /// Its value, if it has no terms.
     pub fn as_constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
@@ -67,19 +58,6 @@ impl LinearSum {
     pub fn is_small(&self) -> bool {
         self.terms.iter().all(|(_, factor)| i32::try_from(*factor).is_ok())
     }
-}
-
-/// Proved: lane `4 j + m` is at `base + j * major + m * minor`, as fragments of matrices are dealt.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct QuadAffine {
-    /// Lane 0's address, without the access's offset.
-    pub base: LinearSum,
-    /// From one four of lanes to the next.
-    pub major: LinearSum,
-    /// From one lane to the next.
-    pub minor: LinearSum,
-    /// Four lanes' elements are side by side; else those of the eight lanes with the same `m`.
-    pub short: bool,
 }
 
 /// Guessed: a number that `1 << log` divides, plus the lanes' own. Code compares the guess with the lanes'
@@ -117,8 +95,6 @@ pub struct InRange {
 /// What is known of the addresses of an access whose source is a vector or strided.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AddressShape {
-    /// Fragments of matrices.
-    pub quad: Option<QuadAffine>,
     /// Guessed offsets of the lanes.
     pub guess: Option<Box<LaneOffsets>>,
     /// Accesses that have the same offsets.
@@ -136,8 +112,6 @@ pub struct BlockAddresses {
     pub shapes: BTreeMap<usize, AddressShape>,
     /// By instruction: what it reads that is a term of a sum, and the term's number.
     pub terms: BTreeMap<usize, Vec<(Reg, usize)>>,
-    /// Instructions whose results nothing but addresses of quad-affine accesses are made of.
-    pub only_for_quads: BTreeSet<usize>,
 }
 
 impl BlockAddresses {
@@ -162,10 +136,6 @@ impl fmt::Display for LinearSum {
 impl fmt::Display for AddressShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut between = "";
-        if let Some(QuadAffine { base, major, minor, .. }) = &self.quad {
-            write!(f, "quad {base} by {major} by {minor}")?;
-            between = ", ";
-        }
         for SharedOffsets { root, more, uses } in
             [&self.shared, &self.shared_of_source].into_iter().flatten()
         {

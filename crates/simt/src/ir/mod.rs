@@ -11,6 +11,7 @@
 //! together.
 
 pub mod address;
+pub mod fragment;
 pub mod matrix;
 pub mod op;
 pub(crate) mod op_display;

@@ -13,6 +13,7 @@ pub use crate::ir::op::memory::*;
 pub use crate::ir::op::special::*;
 pub use crate::ir::width::{Class, Width};
 
+use crate::ir::fragment::Fragment;
 use crate::ir::matrix::Multiply;
 use crate::ir::sparse::Sparse;
 
@@ -588,6 +589,11 @@ pub enum Op {
         /// Columns of 16-bit elements become rows.
         transpose: bool,
     },
+    /// Sources address, byte offset (immediate), bytes from one line to the next; results a
+    /// fragment's registers.
+    LoadFragment(Fragment),
+    /// The same sources, and the registers: the reverse.
+    StoreFragment(Fragment),
     /// Transposes a matrix of 8 by 8 elements of 16 bits.
     TransposeMatrix,
     /// Reads a special register.

@@ -275,7 +275,7 @@ impl Lowering<'_> {
 }
 
 /// `.m8n32k16` is multiplied as its transpose.
-pub(super) fn is_transposed(shape: Shape) -> bool {
+fn is_transposed(shape: Shape) -> bool {
     (shape.m, shape.n) == (8, 32)
 }
 

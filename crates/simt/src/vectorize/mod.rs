@@ -146,7 +146,7 @@ impl Vectorizer<'_> {
             uniform && !matches!(inst.op, Op::Redux(..) | Op::Match { .. } | Op::Shfl(..));
         let formulas = if uniform { 0 } else { self.formula_sources(inst) };
         let halves = inst.src[..formulas].iter().any(|s| self.is_halves(s));
-        let objects = usize::from(inst.op.names_object());
+        let scalars = inst.op.scalar_sources();
         VectorInst {
             op: inst.op.clone(),
             guard: inst.guard,
@@ -159,7 +159,7 @@ impl Vectorizer<'_> {
                 .map(|(i, s)| match (s, i < formulas) {
                     (Operand::Reg(r), true) => self.formula(*r, halves),
                     (Operand::Reg(r), _)
-                        if i < objects && self.storage[r.index()] == StorageClass::Scalar =>
+                        if i < scalars && self.storage[r.index()] == StorageClass::Scalar =>
                     {
                         Source::Scalar(*r)
                     }

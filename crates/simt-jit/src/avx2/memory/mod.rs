@@ -3,6 +3,7 @@
 pub(crate) mod address_mode;
 pub(crate) mod check_coalescing;
 pub(crate) mod deinterleave;
+pub(crate) mod fragment;
 pub(crate) mod lane_addresses;
 pub(crate) mod ldmatrix;
 pub(crate) mod load_store;

@@ -53,8 +53,6 @@ const SPAN_BITS: i32 = 40;
 #[derive(Default)]
 pub(crate) struct OffsetTables {
     block: usize,
-    /// Quad-affine accesses have code.
-    pub(crate) quads: bool,
     /// What is kept at present.
     measured: [Option<(usize, Kind)>; LANE_OFFSET_SLOTS],
     /// The slot that is next to be used again.
@@ -64,8 +62,7 @@ pub(crate) struct OffsetTables {
 impl<'a> Compiler<'a> {
     /// Begins with the unmasked version of a block, of which nothing is measured yet.
     pub(crate) fn begin_addresses(&mut self, block: usize) {
-        let quads = self.has_quad_code(block);
-        self.offset_tables = OffsetTables { block, quads, ..OffsetTables::default() };
+        self.offset_tables = OffsetTables { block, ..OffsetTables::default() };
     }
 
     /// What is known of the addresses of the block under construction, in its unmasked version.

@@ -2,16 +2,14 @@
 //! vector IR ([`crate::ir::address::AddressShape`]) for every tier to read.
 //!
 //! Divergence analysis has found uniform and affine addresses before: they stand in the sources. Here are
-//! those of lanes: quad-affine ones (`quad`), those that share their offsets (`shared_offsets`), guessed ones
+//! those of lanes: those that share their offsets (`shared_offsets`), guessed ones
 //! (`lane_offsets`), bounded ones (`range`); `growth` is asked by tiers that run a loop lane by lane.
 
 pub mod growth;
 mod lane_offsets;
-mod quad;
 mod range;
 mod shared_offsets;
 mod terms;
-mod use_counts;
 
 use crate::analysis::vector_cfg::writers;
 use crate::ir::address::BlockAddresses;
@@ -42,16 +40,13 @@ pub(crate) fn annotate(f: &mut VectorFunction) {
     }
     let guesses = lane_offsets::of_addresses(f);
     let writers = writers(f);
-    let mut counts = None;
     let mut found: Vec<BlockAddresses> = Vec::with_capacity(f.blocks.len());
     for (block, b) in f.blocks.iter().enumerate() {
         let mut addresses = BlockAddresses::default();
         if b.insts.iter().any(is_open) {
             let mut terms = Terms::default();
-            quad::find(f, block, &mut terms, &mut counts, &mut addresses);
-            terms.next_sums();
             shared_offsets::find(f, block, &mut terms, &mut addresses);
-            terms.take(&mut addresses.terms);
+            addresses.terms = terms.take();
             for (index, inst) in b.insts.iter().enumerate().filter(|(_, inst)| is_open(inst)) {
                 if let Some(in_range) = range::of_address(f, &writers, (block, index), inst) {
                     addresses.shape_mut(index).in_range = Some(in_range);

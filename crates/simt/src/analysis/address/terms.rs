@@ -21,24 +21,12 @@ pub(super) struct Terms {
     count: usize,
     /// By instruction: what it reads that is a term.
     kept: BTreeMap<usize, Vec<(Reg, usize)>>,
-    /// The same, of sums that are complete.
-    done: BTreeMap<usize, Vec<(Reg, usize)>>,
 }
 
 impl Terms {
-    /// Goes on with sums of another kind, from the start of the block.
-    pub(super) fn next_sums(&mut self) {
-        self.numbers.clear();
-        self.new.clear();
-        for (index, list) in std::mem::take(&mut self.kept) {
-            self.done.entry(index).or_default().extend(list);
-        }
-    }
-
     /// Gives all terms back.
-    pub(super) fn take(mut self, to: &mut BTreeMap<usize, Vec<(Reg, usize)>>) {
-        self.next_sums();
-        *to = self.done;
+    pub(super) fn take(self) -> BTreeMap<usize, Vec<(Reg, usize)>> {
+        self.kept
     }
 
     /// What all lanes have of a source, if it is a number of the width.

@@ -82,6 +82,8 @@ ops! {
     Op::CopyToShared { .. }       => EFFECT,           |i| if i == 4 { W32 } else { W64 };
     Op::Store(access)             => EFFECT,           |i| if i >= 2 { lane(&access.width) } else { W64 };
     Op::Atom { ty, .. }           => EFFECT | VARIES,  |i| if i >= 2 { lane(&ty.width()) } else { W64 };
+    Op::LoadFragment(_)           => EFFECT | VARIES,  |_| W64;
+    Op::StoreFragment(fragment)   => EFFECT,           |i| if i >= 3 { lane(&fragment.width()) } else { W64 };
     Op::Mbarrier(MbarrierOp::Test { parity: false }, _) => EFFECT, |_| W64;
     Op::Mbarrier(op, _)           => EFFECT | when(VARIES, matches!(op, MbarrierOp::Arrive { .. })),
                                                        |i| if i == 0 { W64 } else { W32 };
@@ -140,6 +142,14 @@ impl Op {
     /// has one.
     pub fn names_object(&self) -> bool {
         self.has(OBJECT)
+    }
+
+    /// How many of its first sources are the warp's one value, where it has one.
+    pub fn scalar_sources(&self) -> usize {
+        match self {
+            Self::LoadFragment(_) | Self::StoreFragment(_) => 3,
+            _ => usize::from(self.names_object()),
+        }
     }
 
     /// True if an instruction whose results are unused may not be dropped.

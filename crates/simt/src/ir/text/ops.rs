@@ -1,5 +1,6 @@
 //! Names of operations: what [`Op`]'s `Display` gives for those that are listed here, and back.
 
+use crate::ir::fragment::{Fragment, FragmentOf};
 use crate::ir::matrix::{self, MatrixType};
 use crate::ir::op::{self, *};
 use std::collections::HashMap;
@@ -134,6 +135,7 @@ fn all() -> Vec<Op> {
         ops.extend([Load(access), Store(access)]);
     }
     ops.extend([4, 8, 16].map(|bytes| CopyToShared { bytes }));
+    ops.extend(fragments().into_iter().flat_map(|f| [LoadFragment(f), StoreFragment(f)]));
     for (space, op) in SPACES.into_iter().flat_map(|space| ATOMS.map(|op| (space, op))) {
         for ty in ATOM_TYPES {
             ops.extend(BOTH.map(|returns| Atom { space, op, ty, returns }));
@@ -232,6 +234,20 @@ fn accesses() -> Vec<Access> {
         }
     }
     accesses
+}
+
+fn fragments() -> Vec<Fragment> {
+    let shapes =
+        [(16, 16, 16), (8, 32, 16), (32, 8, 16), (16, 16, 8), (8, 8, 4), (8, 8, 32), (8, 8, 128)];
+    let operands = [FragmentOf::A, FragmentOf::B, FragmentOf::Sum];
+    let mut fragments = Vec::new();
+    for (space, of) in SPACES.into_iter().flat_map(|space| operands.map(|of| (space, of))) {
+        for ((m, n, k), row) in shapes.into_iter().flat_map(|shape| BOTH.map(|row| (shape, row))) {
+            let bits = [1, 4, 8, 16, 32, 64];
+            fragments.extend(bits.map(|bits| Fragment { space, of, m, n, k, bits, row }));
+        }
+    }
+    fragments
 }
 
 fn textures() -> Vec<TextureOp> {

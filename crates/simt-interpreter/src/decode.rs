@@ -6,6 +6,7 @@
 //! that a lane can look ([`Dest::keep`]). Handlers write all lanes, so keeping is an
 //! instruction of its own: compute into a scratch register, blend into place.
 
+mod expansion;
 mod handlers;
 mod slot_coloring;
 
@@ -16,17 +17,14 @@ use crate::handler_context::{Handler, Ins, RESULTS_MAX, SOURCES_MAX};
 use crate::ops::map::Target;
 use crate::ops::memory::AddressForm;
 use crate::ops::{
-    async_copy, atomic, float, fragment as ops_fragment, mbarrier, memory, mma,
-    mov_carry_predicate, texture, tma, warp_collectives,
+    async_copy, atomic, float, mbarrier, memory, mma, mov_carry_predicate, texture, tma,
+    warp_collectives,
 };
 use crate::register_file::{FILE_ALIGN, Place, SCALAR_BYTES};
 use crate::time_slice::{FUEL, SPIN_FUEL};
 use simt::analysis::vector_cfg::{sources, terminator_sources};
-use simt::ir::fragment::Fragment;
 use simt::ir::matrix::Multiply;
-use simt::ir::op::{
-    Access, Class, Convert, FloatType, IntOp, IntType, MbarrierOp, Op, Space, Width,
-};
+use simt::ir::op::{Class, Convert, FloatType, IntOp, MbarrierOp, Op, Space, Width};
 use simt::ir::vector::{
     Dest, Source, StorageClass, VectorBlock, VectorFunction, VectorInst, VectorTerm,
 };
@@ -722,136 +720,6 @@ impl Decoder<'_> {
             _ => AddressForm::Register { wide: true },
         };
         memory::tag(Space::Global, form, site)
-    }
-
-    /// Decodes a copy into a load to a scratch register and a store of that.
-    fn copy_to_shared(&mut self, inst: &VectorInst, bytes: u8, guard: u32) -> Option<()> {
-        let [to, Source::Imm(to_offset), from, Source::Imm(offset), valid @ ..] = &inst.src[..]
-        else {
-            return None;
-        };
-        let width = Width::for_bits(8 * u32::from(bytes));
-        let (signed, volatile) = (false, false);
-        let whole = |space| Access { space, bytes, signed, count: 1, width, volatile };
-        // Accounts are of words.
-        let words = |space| match bytes {
-            16 => Access { bytes: 4, count: 4, ..whole(space) },
-            _ => whole(space),
-        };
-        let value = self.scratch(0);
-        let (tag, offset) = (self.tag(*from, Space::Global)?, *offset as i64);
-        let mut a = vec![self.source(*from, W64, false)];
-        let (run, account) = match valid.first() {
-            None => {
-                (memory::load(whole(Space::Global), self.target)?, &Op::Load(words(Space::Global)))
-            }
-            Some(valid) => {
-                a.push(self.source(*valid, W32, false));
-                (async_copy::load_prefix(bytes)?, &inst.op)
-            }
-        };
-        if self.checked {
-            self.account_before(account, a.first().copied(), offset, guard, tag);
-        }
-        self.push(run, &[value], &a, offset, guard, tag);
-        if self.checked {
-            self.account_after(account);
-        }
-        // Shared memory has no ranges to remember, and what native code asks is where the load's are.
-        let (tag, offset) =
-            (memory::tag(Space::Shared, self.address_form(*to)?, 0), *to_offset as i64);
-        let a = [self.source(*to, W64, false), value];
-        if self.checked {
-            self.account_before(&Op::Store(words(Space::Shared)), Some(a[0]), offset, guard, tag);
-        }
-        self.push(memory::store(whole(Space::Shared), self.target)?, &[], &a, offset, guard, tag);
-        Some(())
-    }
-
-    /// Decodes a load or store of a fragment into those of its tiles' pieces, each behind the lanes' addresses.
-    fn fragment(
-        &mut self,
-        inst: &VectorInst,
-        fragment: Fragment,
-        guard: u32,
-        write: bool,
-    ) -> Option<()> {
-        let layout = fragment.layout()?;
-        let [base, Source::Imm(offset), distance, values @ ..] = &inst.src[..] else { return None };
-        let (ones, t, class) = (self.ones, self.target, Class::Lane(layout.width));
-        let [address, part, whole] = [0, 1, 2].map(|n| self.scratch(n));
-        // Results may be put where lanes' sources are.
-        let mut sources = [0; 2];
-        for (n, source) in [*base, *distance].into_iter().enumerate() {
-            sources[n] = self.source(source, W64, false);
-            if !matches!(source, Source::Scalar(_)) {
-                let kept = self.scratch(3 + n);
-                let copy = mov_carry_predicate::copy(Width::W64, t);
-                self.push(copy, &[kept], &[sources[n]], 0, ones, 0);
-                sources[n] = kept;
-            }
-        }
-        let one = [base, distance].map(|source| matches!(source, Source::Scalar(_)));
-        self.site += 1;
-        let tag = memory::tag(fragment.space, AddressForm::Register { wide: true }, self.site);
-        let bytes = layout.piece_bytes();
-        for tile in &layout.tiles {
-            let registers = tile.register..tile.register + tile.registers;
-            let places: Vec<u32> = registers
-                .map(|n| match write {
-                    true => Some(self.source(values[n], class, false)),
-                    false => self.places[inst.dst[n].reg.index()].vector,
-                })
-                .collect::<Option<_>>()?;
-            let access = Access {
-                space: fragment.space,
-                bytes: bytes as u8,
-                signed: false,
-                count: tile.registers as u8,
-                width: layout.width,
-                volatile: false,
-            };
-            for piece in 0..layout.pieces {
-                let start = (*offset as i64).wrapping_add(tile.column.into());
-                let (run, fields) = ops_fragment::addresses(&layout, tile, piece, one);
-                self.push(run, &[address], &sources, start, ones, fields);
-                let op = if write { Op::Store(access) } else { Op::Load(access) };
-                if self.checked {
-                    self.account_before(&op, Some(address), 0, guard, tag);
-                }
-                let shift = u64::from(8 * bytes * piece);
-                if write {
-                    let mut a = vec![address];
-                    match piece {
-                        0 => a.extend(&places),
-                        _ => {
-                            let by = self.constant(shift, W32, true);
-                            let (shift, _) = lanewise(&Op::Int(IntOp::Shr, IntType::U32), t)?;
-                            self.push(shift, &[part], &[places[0], by], 0, ones, 0);
-                            a.push(part);
-                        }
-                    }
-                    self.push(memory::store(access, t)?, &[], &a, 0, guard, tag);
-                    continue;
-                }
-                let to = match (layout.pieces, piece) {
-                    (1, _) => &places[..],
-                    (_, 0) => &[whole],
-                    _ => &[part],
-                };
-                self.push(memory::load(access, t)?, to, &[address], 0, guard, tag);
-                if piece > 0 {
-                    let [at, bits] =
-                        [shift, u64::from(8 * bytes)].map(|n| self.constant(n, W32, true));
-                    let insert = mov_carry_predicate::insert(Width::W32, t)?;
-                    self.push(insert, &[whole], &[part, whole, at, bits], 0, ones, 0);
-                }
-            }
-            if !write && layout.pieces > 1 {
-                self.push(blend(4, t)?, &places, &[whole], 0, guard, 0);
-            }
-        }
-        Some(())
     }
 
     fn tag(&mut self, address: Source, space: Space) -> Option<u32> {

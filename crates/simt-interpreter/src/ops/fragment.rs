@@ -2,7 +2,7 @@
 
 use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::{Body, Lanes, Rare, Target, each, read, versions, write};
-use simt::ir::fragment::{Layout, Tile};
+use simt::ir::op::fragment::{Layout, Tile};
 use simt::kernel::WARP_LANES;
 
 /// Where the fields of a tag begin, above what others take for an access's number: a line, from one lane's

@@ -9,7 +9,7 @@ use crate::memory::access::{MemAccess, range_end, range_start};
 use crate::memory::lane_loop::{RESULTS, Slot, Turn};
 use crate::operands::Value;
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::ir::fragment::{Fragment, Layout, Tile};
+use simt::ir::op::fragment::{Fragment, Layout, Tile};
 use simt::ir::op::{Access, Op, Width};
 use simt::ir::vector::{Source, StorageClass, VectorInst};
 use simt::kernel::WARP_LANES;
@@ -140,7 +140,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Makes RCX, a pointer, one to a line that is so many behind.
+    /// Moves RCX, a pointer, on by a number of lines.
     pub(crate) fn next_line(&mut self, lines: u32) {
         for _ in 0..lines {
             self.a.op(Code::Add_r64_rm64, &[C.into(), D.into()]);

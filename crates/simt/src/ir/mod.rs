@@ -11,7 +11,6 @@
 //! together.
 
 pub mod address;
-pub mod fragment;
 pub mod matrix;
 pub mod op;
 pub(crate) mod op_display;

@@ -5,6 +5,7 @@
 //! gone, types are reduced to what changes the result, and address modes, guards and labels are
 //! the business of the two IRs.
 
+pub mod fragment;
 mod memory;
 mod special;
 mod table;
@@ -13,8 +14,8 @@ pub use crate::ir::op::memory::*;
 pub use crate::ir::op::special::*;
 pub use crate::ir::width::{Class, Width};
 
-use crate::ir::fragment::Fragment;
 use crate::ir::matrix::Multiply;
+use crate::ir::op::fragment::Fragment;
 use crate::ir::sparse::Sparse;
 
 /// Integer types that arithmetic distinguishes.

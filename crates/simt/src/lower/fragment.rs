@@ -3,7 +3,7 @@
 
 use super::Lowering;
 use crate::ir::Operand;
-use crate::ir::fragment::{Fragment, FragmentOf};
+use crate::ir::op::fragment::{Fragment, FragmentOf};
 use crate::ir::op::{IntOp, IntType, Op, Width};
 use ptx::ast::{self, Modifier as M, ScalarType as T, Shape};
 

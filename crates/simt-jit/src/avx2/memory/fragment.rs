@@ -6,8 +6,8 @@ use crate::avx2::slice::xmm;
 use crate::frame_layout::{C, FILE};
 use crate::function::Compiler;
 use iced_x86::{Code, Register};
-use simt::ir::fragment::{Layout, Tile};
 use simt::ir::op::Width;
+use simt::ir::op::fragment::{Layout, Tile};
 use simt::ir::vector::VectorInst;
 
 impl Compiler<'_> {

@@ -7,8 +7,8 @@ use crate::function::Compiler;
 use crate::memory::fragment::VALUES;
 use crate::operands::{xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
-use simt::ir::fragment::{Layout, Tile};
 use simt::ir::op::Width;
+use simt::ir::op::fragment::{Layout, Tile};
 use simt::ir::vector::VectorInst;
 
 /// Lines whose lanes are four.

@@ -1,7 +1,7 @@
 //! Names of operations: what [`Op`]'s `Display` gives for those that are listed here, and back.
 
-use crate::ir::fragment::{Fragment, FragmentOf};
 use crate::ir::matrix::{self, MatrixType};
+use crate::ir::op::fragment::{Fragment, FragmentOf};
 use crate::ir::op::{self, *};
 use std::collections::HashMap;
 use std::sync::OnceLock;

@@ -32,6 +32,23 @@ fn a_program_uses_all_devices_through_a_daemon() {
 }
 
 #[test]
+fn a_graph_has_conditional_nodes_of_another_device() {
+    let mut scene = Scene::new();
+    for peer in ["1", "0"] {
+        let mut sample = scene.sample_alone("device_graphs", &["--loop"]);
+        sample.env(DEVICES.0, DEVICES.1).env("OPENMPS_SOFT_PEER", peer);
+        let ended = finish(&mut sample).expect_success();
+        assert_eq!(ended.stdout.trim(), "conditional nodes of device 3 ok");
+    }
+    scene.start_daemon_with(&[DEVICES]);
+    let ended = finish(&mut scene.sample("device_graphs", &["--loop"])).expect_success();
+    assert_eq!(
+        (ended.stdout.trim(), ended.stderr.as_str()),
+        ("conditional nodes of device 3 ok", "")
+    );
+}
+
+#[test]
 fn a_client_found_by_a_relative_path_finds_the_software_gpu_beside_it() {
     let scene = Scene::new();
     let mut sample = scene.sample_alone("vector_add", &["--iterations", "1"]);

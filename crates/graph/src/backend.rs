@@ -46,6 +46,9 @@ pub trait Backend: Copy + Send + Sync + 'static {
     /// Fails unless there is that device.
     fn check_device(self, device: CUdevice) -> CUresult;
 
+    /// The device of a context; NULL for the current one. CUDA_ERROR_INVALID_CONTEXT if there is none.
+    fn device_of_context(self, context: CUcontext) -> Result<CUdevice, CudaError>;
+
     /// Checks a launch as cuLaunchKernelEx would, and gathers its parameters.
     fn kernel(
         self,
@@ -73,16 +76,13 @@ pub trait Backend: Copy + Send + Sync + 'static {
     /// Fails unless a word that this process did not make may be a condition.
     fn check_foreign_condition(self, word: CUdeviceptr) -> CUresult;
 
-    /// Device memory for a graph, of the calling thread's context: its address, and a number by
+    /// Device memory for a graph, of a context; NULL for the current one: its address, and a number by
     /// which it is known from what may be there later.
-    fn allocate(self, bytes: u64) -> Result<(u64, u64), CudaError>;
+    fn allocate(self, context: CUcontext, bytes: u64) -> Result<(u64, u64), CudaError>;
 
     /// Frees what [`Backend::allocate`] gave, when no work uses it any more. Nothing if it is gone
     /// already, with its context.
     fn free(self, address: u64, number: u64);
-
-    /// The device of the calling thread's context.
-    fn device(self) -> Result<CUdevice, CudaError>;
 
     /// Addresses for memory that can come and go, of the calling thread's context: where they begin, and
     /// how many. `None` for so few bytes that they are better allocated.

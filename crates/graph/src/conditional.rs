@@ -11,7 +11,7 @@ use crate::id::{GraphId, graph_word};
 use crate::memory::Allocation;
 use core::ffi::c_uint;
 use cuda_api::constants::graph_conditional as kind;
-use cuda_api::{CUgraph, CudaError};
+use cuda_api::{CUdevice, CUgraph, CudaError};
 use std::sync::Arc;
 
 /// Most bodies of one node: a switch of more cases is a program's mistake.
@@ -79,13 +79,15 @@ pub struct NumberedCondition {
     pub number: u64,
     /// What it is set to when its graph begins.
     pub default: Option<u32>,
+    /// Whose driver has it: each device's counts for itself.
+    pub device: CUdevice,
 }
 
 /// What decides what runs.
 #[derive(Clone, Debug)]
 pub(crate) enum Condition {
     /// A word, and what it is set to when its graph begins.
-    Word { memory: Arc<Allocation>, default: Option<u32> },
+    Word { memory: Arc<Allocation>, default: Option<u32>, device: CUdevice },
     /// The device's. It is kept with the graph that is no body.
     Numbered(NumberedCondition),
 }
@@ -98,6 +100,13 @@ impl Condition {
             Self::Numbered(_) => None,
         }
     }
+
+    /// The device on which what it chooses runs.
+    pub(crate) fn device(&self) -> CUdevice {
+        match self {
+            Self::Word { device, .. } | Self::Numbered(NumberedCondition { device, .. }) => *device,
+        }
+    }
 }
 
 /// A node that chooses between graphs of its own.
@@ -107,6 +116,8 @@ pub struct ConditionalNode {
     pub rule: Rule,
     /// The condition's handle: a word's address, or a number.
     pub condition: u64,
+    /// The condition's device. The kernels of all bodies are on it.
+    pub device: CUdevice,
     pub(crate) bodies: Vec<GraphId>,
     /// The bodies' handles, where the program finds them as long as there is the node.
     pub(crate) shown: Arc<[CUgraph]>,
@@ -117,12 +128,12 @@ pub struct ConditionalNode {
 impl ConditionalNode {
     pub(crate) fn new(
         rule: Rule,
-        condition: u64,
+        (condition, device): (u64, CUdevice),
         bodies: Vec<GraphId>,
         memory: Option<Arc<Allocation>>,
     ) -> Self {
         let shown = bodies.iter().map(|id| graph_word(*id)).collect();
-        Self { rule, condition, bodies, shown, _memory: memory }
+        Self { rule, condition, device, bodies, shown, _memory: memory }
     }
 }
 

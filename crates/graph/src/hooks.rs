@@ -11,8 +11,8 @@ use core::ffi::{c_uint, c_void};
 use cuda_api::constants::{capture, vmm};
 use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::{
-    CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig, CUmemLocation,
-    CUresult, CUstream, CudaError,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchAttribute, CUlaunchConfig,
+    CUmemLocation, CUresult, CUstream, CudaError,
 };
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
@@ -221,7 +221,7 @@ pub(crate) fn allocate<B: Backend>(backend: B, bytes: u64) -> Result<Arc<Allocat
         return Err(CudaError::INVALID_VALUE);
     }
     let graphs = backend.graphs();
-    let device = backend.device()?;
+    let device = backend.device_of_context(CUcontext::NULL)?;
     let usage = graphs.usages.of(device);
     let allocation = match backend.reserve(bytes)? {
         Some((address, bytes)) => {
@@ -235,7 +235,7 @@ pub(crate) fn allocate<B: Backend>(backend: B, bytes: u64) -> Result<Arc<Allocat
             reserved
         }
         None => {
-            let (address, number) = backend.allocate(bytes)?;
+            let (address, number) = backend.allocate(CUcontext::NULL, bytes)?;
             let free = move |address| backend.free(address, number);
             Allocation::new(address, bytes, &usage, free)
         }
@@ -279,7 +279,10 @@ pub fn capture_alloc<B: Backend>(
     let stream = backend.stream(stream, per_thread)?;
     let mut address = None;
     backend.graphs().capture(stream, || {
-        let location = CUmemLocation { kind: vmm::LOCATION_DEVICE, id: backend.device()? };
+        let location = CUmemLocation {
+            kind: vmm::LOCATION_DEVICE,
+            id: backend.device_of_context(CUcontext::NULL)?,
+        };
         let allocation = match vacant(backend, stream, bytes, location)? {
             Some(allocation) => allocation,
             None => allocate(backend, bytes)?,

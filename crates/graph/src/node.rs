@@ -94,7 +94,7 @@ impl NodeKind {
     /// With what a condition's graph begins: the word is set to its default, or the device makes the condition.
     pub(crate) fn beginning(condition: &Condition) -> Option<Self> {
         match condition {
-            Condition::Word { memory, default } => default.map(|value| {
+            Condition::Word { memory, default, .. } => default.map(|value| {
                 Self::Fill(CUDA_MEMSET_NODE_PARAMS {
                     dst: CUdeviceptr(memory.address),
                     pitch: 0,
@@ -257,8 +257,10 @@ mod tests {
     #[test]
     fn only_a_condition_with_a_default_is_set_at_the_beginning() {
         let memory = Allocation::new(0x1000, WORD_BYTES, &Arc::default(), |_| {});
-        let set =
-            |default| NodeKind::beginning(&Condition::Word { memory: memory.clone(), default });
+        let set = |default| {
+            let memory = memory.clone();
+            NodeKind::beginning(&Condition::Word { memory, default, device: 0 })
+        };
         assert!(set(None).is_none(), "it keeps what it has");
         let fill = match set(Some(7)) {
             Some(NodeKind::Fill(fill)) => fill,
@@ -267,7 +269,7 @@ mod tests {
         assert_eq!((fill.dst, fill.value), (CUdeviceptr(0x1000), 7));
         assert_eq!((fill.elementSize, fill.width, fill.height), (4, 1, 1));
         // The device has to hear of one of its own in any case.
-        let numbered = NumberedCondition { number: 3, default: None };
+        let numbered = NumberedCondition { number: 3, default: None, device: 0 };
         let beginning = NodeKind::beginning(&Condition::Numbered(numbered));
         assert!(matches!(beginning, Some(NodeKind::Condition(c)) if c == numbered));
     }

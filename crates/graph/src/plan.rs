@@ -3,7 +3,7 @@
 use crate::id::{Edge, GraphId, NodeId};
 use crate::model::Graph;
 use crate::node::NodeKind;
-use cuda_api::CudaError;
+use cuda_api::{CUdevice, CudaError};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -22,6 +22,9 @@ pub struct Step {
     pub(crate) enabled: bool,
     /// Steps that must be complete before this one starts; all are earlier ones.
     pub dependencies: Vec<usize>,
+    /// Of what a condition begins with: the condition's device. What does not look at the condition need
+    /// not wait for that.
+    pub beginning_on: Option<CUdevice>,
     /// What a conditional node chooses from.
     pub(crate) bodies: Vec<Plan>,
 }
@@ -38,7 +41,8 @@ impl Step {
     }
 
     fn new(node: NodeId, kind: NodeKind, dependencies: Vec<usize>) -> Self {
-        Self { node, kind, enabled: true, dependencies, bodies: Vec::new() }
+        let (beginning_on, bodies) = (None, Vec::new());
+        Self { node, kind, enabled: true, dependencies, beginning_on, bodies }
     }
 
     #[cfg(test)]
@@ -80,8 +84,13 @@ impl Plan {
     ) -> Result<Self, CudaError> {
         let mut plan = Self::default();
         let conditions = graphs.get(&id).map(|graph| &graph.conditions);
-        let begin = conditions.into_iter().flatten().filter_map(NodeKind::beginning);
-        plan.steps.extend(begin.map(|kind| Step::new(NODE_OF_NONE, kind, vec![])));
+        for condition in conditions.into_iter().flatten() {
+            let begin = NodeKind::beginning(condition);
+            plan.steps.extend(begin.map(|kind| Step {
+                beginning_on: Some(condition.device()),
+                ..Step::new(NODE_OF_NONE, kind, vec![])
+            }));
+        }
         let entry: Vec<usize> = (0..plan.steps.len()).collect();
         plan.flatten(graphs, id, &entry, depth)?;
         Ok(plan)
@@ -254,15 +263,16 @@ mod tests {
         use crate::conditional::{Condition, ConditionalNode, Rule};
         use crate::memory::Allocation;
         let memory = Allocation::new(0x40, 4, &Default::default(), |_| {});
-        let node = ConditionalNode::new(Rule::While, 0x40, vec![GraphId(2)], None);
+        let node = ConditionalNode::new(Rule::While, (0x40, 1), vec![GraphId(2)], None);
         let mut whole = graph(1, &[NodeKind::Empty, NodeKind::Conditional(node)], &[(0, 1)]);
-        whole.conditions.push(Condition::Word { memory, default: Some(7) });
+        whole.conditions.push(Condition::Word { memory, default: Some(7), device: 1 });
         let body = graph(100, &[NodeKind::Empty], &[]);
         let mut graphs = BTreeMap::from([(GraphId(1), whole), (GraphId(2), body)]);
         let plan = Plan::of(&graphs, GraphId(1)).unwrap();
         assert_eq!(dependencies(&plan), [vec![], vec![0], vec![1]]);
         let NodeKind::Fill(fill) = &plan.steps[0].kind else { panic!("the word is set") };
         assert_eq!((fill.dst.0, fill.value, fill.elementSize), (0x40, 7, 4));
+        assert_eq!([0, 1].map(|step: usize| plan.steps[step].beginning_on), [Some(1), None]);
         assert_eq!(plan.steps[2].bodies().map(<[Step]>::len).collect::<Vec<_>>(), [1]);
         assert!(plan.find(|id| id == NodeId(100)).is_some());
         assert_eq!(plan.compare(&plan.steps, 0..3), Ok(()));

@@ -11,7 +11,7 @@ use crate::memory::{Allocation, Usages};
 use crate::model::{Graph, Node};
 use crate::node::NodeKind;
 use core::ffi::c_void;
-use cuda_api::{CUgraph, CUgraphNode, CUhostFn, CudaError};
+use cuda_api::{CUdevice, CUgraph, CUgraphNode, CUhostFn, CudaError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -194,18 +194,26 @@ impl<E> Tables<E> {
         Ok(id)
     }
 
-    /// The condition of a handle that a node of that graph was given, if this process made it.
-    pub(crate) fn condition(&self, graph: GraphId, handle: u64) -> Option<&Condition> {
+    /// The condition of a handle that a node of that graph was given, if this process made it. If several
+    /// devices have one of that number, it is that of `device`.
+    pub(crate) fn condition(
+        &self,
+        graph: GraphId,
+        handle: u64,
+        device: CUdevice,
+    ) -> Option<&Condition> {
         let whole = self.whole(graph);
         let all = self
             .graphs
             .iter()
             .flat_map(|(id, graph)| graph.conditions.iter().map(move |condition| (*id, condition)));
-        let mut known = all.filter(|(id, condition)| match condition {
+        let known = all.filter(|(id, condition)| match condition {
             Condition::Word { memory, .. } => memory.address == handle,
             Condition::Numbered(condition) => *id == whole && condition.number == handle,
         });
-        known.next().map(|(_, condition)| condition)
+        let known: Vec<&Condition> = known.map(|(_, condition)| condition).collect();
+        let there = known.iter().find(|condition| condition.device() == device);
+        there.or(known.first()).copied()
     }
 
     /// The graph that a body is in, however deep; any other graph is its own.
@@ -381,7 +389,7 @@ mod tests {
         let mut tables = graphs.lock();
         let [outer, middle, inner, other] = [(); 4].map(|()| tables.create_graph());
         for (graph, body) in [(outer, middle), (middle, inner)] {
-            let node = ConditionalNode::new(Rule::While, 1, vec![body], None);
+            let node = ConditionalNode::new(Rule::While, (1, 0), vec![body], None);
             tables.add_node(graph, NodeKind::Conditional(node), Vec::new()).unwrap();
             tables.graph_mut(body).unwrap().embedded = true;
         }
@@ -389,17 +397,22 @@ mod tests {
             [outer, middle, inner, other].map(|id| tables.whole(id) == outer),
             [true, true, true, false]
         );
-        let condition = NumberedCondition { number: 2, default: None };
-        tables.graph_mut(outer).unwrap().conditions.push(Condition::Numbered(condition));
-        for graph in [outer, middle, inner] {
-            assert!(tables.condition(graph, 2).is_some());
-            assert!(tables.condition(graph, 1).is_none());
+        for device in [3, 4] {
+            let condition = NumberedCondition { number: 2, default: None, device };
+            tables.graph_mut(outer).unwrap().conditions.push(Condition::Numbered(condition));
         }
-        assert!(tables.condition(other, 2).is_none(), "that graph counts for itself");
+        let device_of =
+            |graph, number, device| tables.condition(graph, number, device).map(Condition::device);
+        for graph in [outer, middle, inner] {
+            // The current context says which, if several devices have it.
+            assert_eq!([3, 4, 5].map(|on| device_of(graph, 2, on)), [Some(3), Some(4), Some(3)]);
+            assert_eq!(device_of(graph, 1, 3), None);
+        }
+        assert_eq!(device_of(other, 2, 3), None, "that graph counts for itself");
         // A word is there for all.
         let memory = Allocation::new(0x40, 4, &Default::default(), |_| {});
-        let word = Condition::Word { memory, default: None };
+        let word = Condition::Word { memory, default: None, device: 0 };
         tables.graph_mut(inner).unwrap().conditions.push(word);
-        assert!(tables.condition(other, 0x40).is_some());
+        assert!(tables.condition(other, 0x40, 1).is_some());
     }
 }

@@ -22,8 +22,8 @@ use cuda_api::constants::{stream_flags, vmm};
 use cuda_api::handle::Handle;
 use cuda_api::pointer::Out;
 use cuda_api::{
-    CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig, CUmemoryPool, CUresult, CUstream,
-    CUstreamBatchMemOpParams, CudaError,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig, CUmemoryPool, CUresult,
+    CUstream, CUstreamBatchMemOpParams, CudaError,
 };
 use graph::{
     Backend, Conditions, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey,
@@ -110,6 +110,10 @@ impl Backend for ClientGraphs {
         found.map(|_| ()).ok_or(CudaError::INVALID_DEVICE)
     }
 
+    fn device_of_context(self, context: CUcontext) -> Result<CUdevice, CudaError> {
+        self.0.contexts().with(context, |context| context.device)
+    }
+
     fn kernel(
         self,
         function: CUfunction,
@@ -159,25 +163,27 @@ impl Backend for ClientGraphs {
         Err(CudaError::INVALID_VALUE)
     }
 
-    fn allocate(self, bytes: u64) -> Result<(u64, u64), CudaError> {
-        let context = self.0.contexts().current()?;
-        let address = self.0.allocate(context, bytes, CUmemoryPool::NULL)?;
-        match self.0.memory().place(address)? {
+    fn allocate(self, context: CUcontext, bytes: u64) -> Result<(u64, u64), CudaError> {
+        let device = self.device_of_context(context)?;
+        let client = self.0.program.client_at(device as usize)?;
+        let context = match context.is_null() {
+            true => client.contexts().current()?,
+            false => context.0 as u64,
+        };
+        let address = client.allocate(context, bytes, CUmemoryPool::NULL)?;
+        match client.memory().place(address)? {
             Place::Device { tag, .. } => Ok((address, tag.id)),
             _ => Err(CudaError::UNKNOWN),
         }
     }
 
     fn free(self, address: u64, number: u64) {
-        let place = self.0.memory().place(address);
+        let Ok(client) = self.0.program.knower_of(address) else { return };
+        let place = client.memory().place(address);
         if matches!(place, Ok(Place::Device { tag, .. }) if tag.id == number) {
             // No caller is left to be told of an error of the work that was waited for.
-            let _ = self.0.free(address);
+            let _ = client.free(address);
         }
-    }
-
-    fn device(self) -> Result<CUdevice, CudaError> {
-        Ok(self.0.device)
     }
 
     fn reserve(self, bytes: u64) -> Result<Option<(u64, u64)>, CudaError> {

@@ -154,10 +154,14 @@ struct Places {
 }
 
 impl Places {
-    /// Which device carries a step out, by [`Item::other`]: the one that a kernel is loaded on.
+    /// Which device carries a step out, by [`Item::other`]: the one that a kernel is loaded on, or that
+    /// has the condition.
     fn of(&mut self, step: &Step) -> usize {
-        let NodeKind::Kernel(node) = step.work() else { return 0 };
-        let device = device_of_word(node.function.0 as u64);
+        let device = match (step.work(), step.beginning_on) {
+            (NodeKind::Kernel(node), _) => device_of_word(node.function.0 as u64),
+            (NodeKind::Conditional(node), _) => Some(node.device),
+            (_, beginning_on) => beginning_on,
+        };
         let client = device.and_then(|d| self.home.program.client_at(d as usize).ok());
         let Some(client) = client.filter(|client| client.device != self.home.device) else {
             return 0;
@@ -190,8 +194,8 @@ impl ClientExec {
         let mut places = Places { home: client, others: Vec::new() };
         let mut items = items(&mut places, steps)?;
         let classes = places.classes();
-        let stages = stages(&items, classes);
-        check_conditions(&items, &stages)?;
+        let mut stages = stages(&items, classes);
+        place_conditions(&items, &mut stages, classes)?;
         let relays = places.others.iter().map(|other| Relay::new(client, other));
         let relays = relays.collect::<Result<Vec<_>, _>>()?;
         let mut parts = Vec::new();
@@ -325,12 +329,23 @@ impl Client {
 
 /// Steps as the parts have them: what needs this process and what does not, each for itself.
 fn items<'a>(places: &mut Places, steps: &'a [Step]) -> Result<Vec<Item<'a>>, CudaError> {
-    let client = places.home;
     let mut items: Vec<Item<'a>> = Vec::with_capacity(steps.len());
     // By step: its last item.
     let mut last: Vec<usize> = Vec::with_capacity(steps.len());
+    // Items that conditions begin with.
+    let mut begins: Vec<usize> = Vec::new();
     for step in steps {
-        let mut dependencies: Vec<usize> = step.dependencies.iter().map(|d| last[*d]).collect();
+        let other = places.of(step);
+        let client = places.client(other);
+        // What is on other devices does not look at a condition, but what is behind it may: what is the
+        // first on its device waits for all that conditions begin with there.
+        let waits = |step: &&usize| steps[**step].beginning_on.is_none();
+        let mut dependencies: Vec<usize> =
+            step.dependencies.iter().filter(waits).map(|d| last[*d]).collect();
+        let is_elsewhere = |item: &usize| items[*item].other != other;
+        if step.beginning_on.is_none() && dependencies.iter().all(is_elsewhere) {
+            dependencies.extend(begins.iter().filter(|item| !is_elsewhere(item)));
+        }
         let here = |part| Doing::Here(Some(part));
         let mut pieces = match step.work() {
             NodeKind::Kernel(node) => vec![Doing::Device(Work::Kernel(node))],
@@ -357,24 +372,33 @@ fn items<'a>(places: &mut Places, steps: &'a [Step]) -> Result<Vec<Item<'a>>, Cu
                 vec![Doing::Device(Work::Nothing)]
             }
         };
-        let other = places.of(step);
         for doing in pieces.drain(..) {
             items.push(Item { doing, other, dependencies });
             dependencies = vec![items.len() - 1];
         }
         last.push(items.len() - 1);
+        if step.beginning_on.is_some() {
+            begins.push(items.len() - 1);
+        }
     }
     Ok(items)
 }
 
-/// The items of a body. CUDA_ERROR_NOT_SUPPORTED if this process or another device has to do something
-/// in it: they cannot know whether and how often.
+/// The items of a body of a condition of the client's device.
+///
+/// # Errors
+/// CUDA_ERROR_INVALID_VALUE if there is a kernel or a condition of another device, which CUDA forbids;
+/// CUDA_ERROR_NOT_SUPPORTED if this process has to do something in it: it cannot know whether and how
+/// often.
 fn items_of_body<'a>(
     client: &'static Client,
     steps: &'a [Step],
 ) -> Result<Vec<Item<'a>>, CudaError> {
     let items = items(&mut Places { home: client, others: Vec::new() }, steps)?;
-    match items.iter().all(|item| matches!(item.doing, Doing::Device(_)) && item.other == 0) {
+    if items.iter().any(|item| item.other != 0) {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    match items.iter().all(|item| matches!(item.doing, Doing::Device(_))) {
         true => Ok(items),
         false => Err(CudaError::NOT_SUPPORTED),
     }
@@ -432,18 +456,24 @@ fn stages(items: &[Item<'_>], classes: usize) -> Vec<usize> {
     stages
 }
 
-/// CUDA_ERROR_NOT_SUPPORTED if there are conditions that are the device's and the device's work is
-/// cut in two: a kernel sets the conditions of the graph that it is launched in, and of no other.
-fn check_conditions(items: &[Item<'_>], stages: &[usize]) -> CUresult {
-    let mut works = items.iter().zip(stages).filter_map(|(item, stage)| match &item.doing {
-        Doing::Device(Work::Nothing) | Doing::Here(_) => None,
-        Doing::Device(work) => Some((work, *stage)),
-    });
-    let numbered = works.clone().any(|(work, _)| matches!(work, Work::Condition(_)));
-    match numbered && works.any(|(_, stage)| stage > 0) {
-        true => Err(CudaError::NOT_SUPPORTED),
-        false => Ok(()),
+/// Puts conditions that are a device's own where that device's work is: a kernel sets the conditions of
+/// the graph that it is launched in, and of no other. CUDA_ERROR_NOT_SUPPORTED if a device has conditions
+/// and its work is cut in two.
+fn place_conditions(items: &[Item<'_>], stages: &mut [usize], classes: usize) -> CUresult {
+    let is_condition = |item: &Item<'_>| matches!(item.doing, Doing::Device(Work::Condition(_)));
+    for condition in (0..items.len()).filter(|index| is_condition(&items[*index])) {
+        let mut works = items.iter().zip(&*stages).filter_map(|(item, stage)| match &item.doing {
+            Doing::Device(Work::Nothing | Work::Condition(_)) | Doing::Here(_) => None,
+            Doing::Device(_) => Some(*stage),
+        });
+        let mut of_device = works.by_ref().filter(|s| s % classes == stages[condition] % classes);
+        let Some(first) = of_device.next() else { continue };
+        if of_device.any(|stage| stage != first) {
+            return Err(CudaError::NOT_SUPPORTED);
+        }
+        stages[condition] = first;
     }
+    Ok(())
 }
 
 /// Sends the items `here` to the server as a graph.
@@ -546,7 +576,7 @@ fn post_node(
         // Posted with its bodies.
         Work::Conditional(..) => Ok(()),
         Work::Nothing => post(client, records, &GraphEmpty { graph }),
-        Work::Condition(NumberedCondition { number: condition, default }) => {
+        Work::Condition(NumberedCondition { number: condition, default, .. }) => {
             let flags = if default.is_some() { graph_conditional::ASSIGN_DEFAULT } else { 0 };
             let (condition, default) = (*condition, default.unwrap_or(0));
             post(client, records, &GraphCondition { graph, condition, default, flags })
@@ -632,25 +662,38 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_the_device_are_set_by_kernels_of_one_graph() {
-        let condition = NumberedCondition { number: 1, default: Some(1) };
-        let begin = || Item {
+    fn conditions_of_a_device_are_set_by_kernels_of_one_graph() {
+        let condition = NumberedCondition { number: 1, default: Some(1), device: 0 };
+        let begin = |other| Item {
             doing: Doing::Device(Work::Condition(&condition)),
-            other: 0,
+            other,
             dependencies: Vec::new(),
         };
         let fill = FillNode::default();
-        let work = |dependencies: &[usize]| Item {
+        let work_on = |other, dependencies: &[usize]| Item {
             doing: Doing::Device(Work::Fill(&fill)),
-            other: 0,
+            other,
             dependencies: dependencies.to_vec(),
         };
-        let check = |items: &[Item<'_>]| check_conditions(items, &stages(items, 2));
-        assert_eq!(check(&[begin(), work(&[0]), item(false, &[1])]), Ok(()));
-        let cut = [begin(), work(&[0]), item(false, &[1]), work(&[2])];
+        let work = |dependencies: &[usize]| work_on(0, dependencies);
+        let check = |items: &[Item<'_>]| {
+            let mut stages = stages(items, 4);
+            place_conditions(items, &mut stages, 4).map(|()| stages)
+        };
+        let row = [begin(0), work(&[0]), item(false, &[1])];
+        assert_eq!(check(&row), Ok(vec![0, 0, 1]));
+        let cut = [begin(0), work(&[0]), item(false, &[1]), work(&[2])];
         assert_eq!(check(&cut), Err(CudaError::NOT_SUPPORTED));
+        // They are made where the work is.
+        let later = [begin(0), item(false, &[0]), work(&[1])];
+        assert_eq!(check(&later), Ok(vec![4, 1, 4]));
         // What does nothing may come later, and without conditions a graph may be cut.
-        assert_eq!(check(&[begin(), item(false, &[0]), item(true, &[1])]), Ok(()));
-        assert_eq!(check(&[work(&[]), item(false, &[0]), work(&[1])]), Ok(()));
+        assert_eq!(check(&[begin(0), item(false, &[0]), item(true, &[1])]), Ok(vec![0, 1, 4]));
+        assert_eq!(check(&[work(&[]), item(false, &[0]), work(&[1])]), Ok(vec![0, 1, 4]));
+        // Each device's conditions and work are by themselves.
+        let two = [begin(1), work(&[]), work_on(1, &[0, 1]), work(&[2])];
+        assert_eq!(check(&two), Ok(vec![2, 0, 2, 4]));
+        let cut = [begin(1), work_on(1, &[0]), work(&[1]), work_on(1, &[2])];
+        assert_eq!(check(&cut), Err(CudaError::NOT_SUPPORTED));
     }
 }

@@ -19,7 +19,7 @@ pub fn cuGraphConditionalHandleCreate<B: Backend>(
     b: B,
     handle: Out<CUgraphConditionalHandle>,
     graph: CUgraph,
-    _context: CUcontext,
+    context: CUcontext,
     default: c_uint,
     flags: c_uint,
 ) -> CUresult {
@@ -31,21 +31,22 @@ pub fn cuGraphConditionalHandleCreate<B: Backend>(
         ASSIGN_DEFAULT => Some(default),
         _ => return Err(CudaError::INVALID_VALUE),
     };
+    let device = b.device_of_context(context)?;
     if b.conditions()? == Conditions::Numbers {
         let mut tables = b.graphs().lock();
         let whole = tables.whole(tables.graph_id(graph)?);
         let conditions = &mut tables.graph_mut(whole)?.conditions;
-        let number = conditions.len() as u64 + 1;
-        conditions.push(Condition::Numbered(NumberedCondition { number, default }));
+        let number = conditions.iter().filter(|other| other.device() == device).count() as u64 + 1;
+        conditions.push(Condition::Numbered(NumberedCondition { number, default, device }));
         return handle.set(number);
     }
-    let (address, number) = b.allocate(WORD_BYTES)?;
+    let (address, number) = b.allocate(context, WORD_BYTES)?;
     let free = move |address| b.free(address, number);
     // It is none of the memory that programs ask about.
     let memory = Allocation::new(address, WORD_BYTES, &Arc::default(), free);
     let mut tables = b.graphs().lock();
     let id = tables.graph_id(graph)?;
-    tables.graph_mut(id)?.conditions.push(Condition::Word { memory, default });
+    tables.graph_mut(id)?.conditions.push(Condition::Word { memory, default, device });
     handle.set(address)
 }
 
@@ -56,13 +57,22 @@ pub(super) fn describe_conditional<B: Backend>(
     params: &mut CUDA_CONDITIONAL_NODE_PARAMS,
 ) -> Result<NodeKind, CudaError> {
     let rule = Rule::new(params.kind, params.size)?;
+    let here = b.device_of_context(params.ctx)?;
     let known = {
         let tables = b.graphs().lock();
-        let found = tables.condition(tables.graph_id(graph)?, params.handle);
-        found.map(|condition| condition.memory().cloned())
+        let found = tables.condition(tables.graph_id(graph)?, params.handle, here);
+        found.map(|condition| (condition.memory().cloned(), condition.device()))
     };
-    if known.is_none() {
-        b.check_foreign_condition(CUdeviceptr(params.handle))?;
+    let (memory, device) = match known {
+        Some(known) => known,
+        None => {
+            b.check_foreign_condition(CUdeviceptr(params.handle))?;
+            (None, here)
+        }
+    };
+    // A node that names a context runs there, and so do its condition and its bodies.
+    if !params.ctx.is_null() && device != here {
+        return Err(CudaError::INVALID_VALUE);
     }
     let mut tables = b.graphs().lock();
     let mut body = |_| {
@@ -70,7 +80,7 @@ pub(super) fn describe_conditional<B: Backend>(
         tables.graph_mut(id).map(|graph| graph.embedded = true).map(|()| id)
     };
     let bodies = (0..params.size).map(&mut body).collect::<Result<Vec<_>, _>>()?;
-    let node = ConditionalNode::new(rule, params.handle, bodies, known.flatten());
+    let node = ConditionalNode::new(rule, (params.handle, device), bodies, memory);
     params.phGraph_out = node.shown.as_ptr().cast_mut();
     Ok(NodeKind::Conditional(node))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use graph::{ConditionalNode, NodeKind, Rule, Step};
 
 use super::Driver;
-use super::graph_exec::prepared;
+use super::graph_exec::{place_of_kernel, prepared};
 use super::launch::Prepared;
 use crate::device::branch::{Branch, Chosen};
 use crate::device::stream::Op;
@@ -86,11 +86,15 @@ impl Work {
     }
 }
 
-/// `None` for a step that does nothing. NOT_SUPPORTED for a cooperative launch: each needs memory
+/// `None` for a step that does nothing. INVALID_VALUE for a kernel of another device, NOT_SUPPORTED for a cooperative launch: each needs memory
 /// of its own, which cannot be had while the device chooses.
 fn work_of(driver: &'static Driver, tenant: &Tenant, step: &Step) -> Result<Option<Work>> {
     Ok(match step.work() {
         NodeKind::Kernel(node) => {
+            // All kernels of a condition are on its device.
+            if place_of_kernel(driver, node)?.is_some_and(|place| place.device != tenant.device) {
+                return Err(Error::INVALID_VALUE);
+            }
             let prepared = prepared(driver, node)?;
             if prepared.is_cooperative() {
                 return Err(Error::NOT_SUPPORTED);

@@ -99,11 +99,7 @@ impl Backend for SoftGraphs {
     }
 
     fn sms_of_context(self, context: CUcontext) -> Result<SmMask> {
-        let context = match context.is_null() {
-            true => thread::current()?,
-            false => self.0.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?,
-        };
-        Ok(context.sms())
+        Ok(self.0.context_or_current(context)?.sms())
     }
 
     fn check_context(self) -> Result {
@@ -112,6 +108,10 @@ impl Backend for SoftGraphs {
 
     fn check_device(self, device: CUdevice) -> Result {
         devices::check(device).map(|_| ())
+    }
+
+    fn device_of_context(self, context: CUcontext) -> Result<CUdevice> {
+        Ok(self.0.context_or_current(context)?.device as CUdevice)
     }
 
     fn kernel(
@@ -156,9 +156,9 @@ impl Backend for SoftGraphs {
         self.0.check_word(&*self.0.working_tenant()?, word.0, false)
     }
 
-    fn allocate(self, bytes: u64) -> Result<(u64, u64)> {
-        let context = thread::current()?;
-        let tenant = self.0.working_tenant()?;
+    fn allocate(self, context: CUcontext, bytes: u64) -> Result<(u64, u64)> {
+        let context = self.0.context_or_current(context)?;
+        let tenant = self.0.working_tenant_on(context.device)?;
         let (device, number) = (&self.0.device, context.number());
         let address = device.allocate(&tenant, number, bytes, 1, AllocationKind::Device)?;
         let made = device.memory.pointer(address).ok_or(Error::OUT_OF_MEMORY)?;
@@ -170,10 +170,6 @@ impl Backend for SoftGraphs {
             // No caller is left to be told of an error of the work that was waited for.
             let _ = self.0.free_after_work(CUdeviceptr(address));
         }
-    }
-
-    fn device(self) -> Result<CUdevice> {
-        Ok(thread::current()?.device as CUdevice)
     }
 
     fn reserve(self, bytes: u64) -> Result<Option<(u64, u64)>> {

@@ -2,7 +2,8 @@
 //!
 //! A launch puts the steps into streams: the first lane's into the stream that was named, the
 //! others' into streams of the graph's own, which begin and end with it. Where a step waits for
-//! one in another lane, a point is recorded there.
+//! one in another lane, a point is recorded there. Kernels of other devices than the one that the graph was
+//! made ready on, and conditional nodes, run in streams of those devices.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use super::event::Event;
 use super::graph::host_op;
 use super::launch::Prepared;
 use crate::device::event::EventPoint;
+use crate::device::memory::Pointer;
 use crate::device::ops::StreamSpec;
 use crate::device::slab::Key;
 use crate::device::stream::{Group, Op, Stream};
@@ -37,20 +39,38 @@ enum Work {
 
 struct Node {
     work: Work,
-    lane: usize,
-    /// Steps in other lanes that it waits for.
+    /// Which of [`GraphExec::rows`] it is in.
+    row: usize,
+    /// Steps in other rows that it waits for.
     waits: Vec<usize>,
-    /// A step in another lane waits for it.
+    /// A step in another row waits for it.
     awaited: bool,
+}
+
+/// What runs one after the other: of a lane, what is on one device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Row {
+    lane: usize,
+    /// `None` where the graph is launched.
+    place: Option<Place>,
+}
+
+/// Another device, and the number of the context there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) device: u32,
+    context: u64,
 }
 
 /// A graph made ready.
 pub(crate) struct GraphExec {
     driver: &'static Driver,
     nodes: Vec<Node>,
-    lanes: usize,
-    /// Streams of the lanes but the first, and for which streams' group they were made.
-    streams: Vec<Key<Stream>>,
+    /// The first one is in the stream that the graph is launched in.
+    rows: Vec<Row>,
+    /// Streams of the rows but the first, with their tenants, and for which streams' group they were
+    /// made.
+    streams: Vec<(Key<Stream>, Arc<Tenant>)>,
     home: Option<Key<Group>>,
     /// The end of the last launch.
     end: Option<Arc<EventPoint>>,
@@ -61,12 +81,23 @@ impl GraphExec {
     pub(crate) fn new(driver: &'static Driver, steps: &[Step]) -> Result<Self> {
         let tenant = driver.working_tenant()?;
         let lanes = Lanes::new(steps);
-        let mut nodes = Vec::with_capacity(steps.len());
+        let mut nodes: Vec<Node> = Vec::with_capacity(steps.len());
+        let mut rows: Vec<Row> =
+            (0..lanes.count.max(1)).map(|lane| Row { lane, place: None }).collect();
         for (step, lane) in steps.iter().zip(&lanes.of_step) {
-            let elsewhere = |d: &&usize| lanes.of_step[**d] != *lane;
+            let place = place_of(driver, step)?.filter(|place| place.device != tenant.device);
+            let at = Row { lane: *lane, place };
+            let row = rows.iter().position(|row| *row == at).unwrap_or_else(|| {
+                rows.push(at);
+                rows.len() - 1
+            });
+            let elsewhere = |d: &&usize| nodes[**d].row != row;
             let waits: Vec<usize> = step.dependencies.iter().filter(elsewhere).copied().collect();
-            let work = work_of(driver, &tenant, step)?;
-            nodes.push(Node { work, lane: *lane, waits, awaited: false });
+            let work = match place {
+                None => work_of(driver, &tenant, step)?,
+                Some(place) => work_of(driver, &*driver.working_tenant_on(place.device)?, step)?,
+            };
+            nodes.push(Node { work, row, waits, awaited: false });
         }
         for index in 0..nodes.len() {
             for awaited in nodes[index].waits.clone() {
@@ -74,39 +105,40 @@ impl GraphExec {
             }
         }
         let (streams, home, end) = (Vec::new(), None, None);
-        Ok(Self { driver, nodes, lanes: lanes.count, streams, home, end })
+        Ok(Self { driver, nodes, rows, streams, home, end })
     }
 
     /// Puts all steps into streams, behind what is in `stream`; what comes after in it comes
     /// after all of them.
     pub(crate) fn launch(&mut self, stream: Key<Stream>) -> Result {
         let device = &self.driver.device;
-        self.make_lanes(stream)?;
+        self.make_rows(stream)?;
         if let Some(end) = &self.end {
             device.wait_for_point(stream, end)?;
         }
-        let lane = |number: usize| match number {
-            0 => stream,
-            side => self.streams[side - 1],
+        let own = self.driver.working_tenant()?;
+        let row = |number: usize| match number.checked_sub(1) {
+            None => (stream, &own),
+            Some(side) => (self.streams[side].0, &self.streams[side].1),
         };
-        if self.lanes > 1 {
+        if self.rows.len() > 1 {
             let start = device.record(stream)?;
-            for side in &self.streams {
+            for (side, _) in &self.streams {
                 device.wait_for_point(*side, &start)?;
             }
         }
         let mut points: Vec<Option<Arc<EventPoint>>> = vec![None; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
-            let stream = lane(node.lane);
+            let (stream, tenant) = row(node.row);
             for point in node.waits.iter().filter_map(|step| points[*step].as_ref()) {
                 device.wait_for_point(stream, point)?;
             }
-            submit(self.driver, stream, &node.work)?;
+            submit(self.driver, tenant, stream, &node.work)?;
             if node.awaited {
                 points[index] = Some(device.record(stream)?);
             }
         }
-        for side in &self.streams {
+        for (side, _) in &self.streams {
             let end = device.record(*side)?;
             device.wait_for_point(stream, &end)?;
         }
@@ -114,25 +146,32 @@ impl GraphExec {
         Ok(())
     }
 
-    /// Makes the lanes' streams, beside `stream`.
-    fn make_lanes(&mut self, stream: Key<Stream>) -> Result {
+    /// Makes the rows' streams, beside `stream`.
+    fn make_rows(&mut self, stream: Key<Stream>) -> Result {
         let device = &self.driver.device;
         let (group, _) = device.stream_group(stream)?;
         if self.home != Some(group) {
-            self.forget_lanes();
+            self.forget_rows();
         }
         self.home = Some(group);
         let (priority, _, tenant) = device.stream_properties(stream)?;
-        while self.streams.len() + 1 < self.lanes {
+        while let Some(row) = self.rows.get(self.streams.len() + 1) {
+            let (group, tenant) = match row.place {
+                None => (group, tenant.clone()),
+                Some(Place { device: other, context }) => {
+                    let tenant = self.driver.working_tenant_on(other)?;
+                    (device.group(context, &tenant)?, tenant)
+                }
+            };
             // All that the legacy stream has to wait for is in the stream of the launch.
             let spec = StreamSpec { non_blocking: true, priority, ..Default::default() };
-            self.streams.push(device.create_stream(group, &tenant, spec)?);
+            self.streams.push((device.create_stream(group, &tenant, spec)?, tenant));
         }
         Ok(())
     }
 
-    fn forget_lanes(&mut self) {
-        for stream in self.streams.drain(..) {
+    fn forget_rows(&mut self) {
+        for (stream, _) in self.streams.drain(..) {
             // Gone already if its context is.
             let _ = self.driver.device.destroy_stream(stream);
         }
@@ -148,8 +187,38 @@ impl GraphExec {
 
 impl Drop for GraphExec {
     fn drop(&mut self) {
-        self.forget_lanes();
+        self.forget_rows();
     }
+}
+
+/// Where a step runs, if it is tied to a device.
+fn place_of(driver: &'static Driver, step: &Step) -> Result<Option<Place>> {
+    match step.work() {
+        NodeKind::Kernel(node) => place_of_kernel(driver, node),
+        // Where the condition is.
+        NodeKind::Conditional(node) if has_choice(driver) => {
+            let found = driver.device.memory.pointer(node.condition);
+            let place =
+                |found: Pointer| Place { device: found.tenant.device, context: found.context };
+            Ok(found.map(place))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The place that a kernel's code was loaded for. A library's is loaded where it is launched.
+pub(super) fn place_of_kernel(driver: &'static Driver, node: &KernelNode) -> Result<Option<Place>> {
+    if !has_choice(driver) {
+        return Ok(None);
+    }
+    let module = driver.modules.get(driver.function(node.function)?.module)?;
+    let place = Place { device: module.tenant.device, context: module.context };
+    Ok(Some(place).filter(|place| place.context != 0))
+}
+
+/// True for a program of its own on several devices. What a server does for a client is on one.
+fn has_choice(driver: &'static Driver) -> bool {
+    driver.device.count() > 1 && driver.device.is_default(&driver.tenant())
 }
 
 fn work_of(driver: &'static Driver, tenant: &Tenant, step: &Step) -> Result<Work> {
@@ -180,11 +249,16 @@ pub(super) fn prepared(driver: &'static Driver, node: &KernelNode) -> Result<Pre
     prepared.on_sms(&driver.device, node.sms.clone())
 }
 
-fn submit(driver: &'static Driver, stream: Key<Stream>, work: &Work) -> Result {
+fn submit(
+    driver: &'static Driver,
+    tenant: &Arc<Tenant>,
+    stream: Key<Stream>,
+    work: &Work,
+) -> Result {
     let device = &driver.device;
     let op = match work {
         Work::Nothing => return Ok(()),
-        Work::Kernel(prepared) => return prepared.clone().submit(driver, stream),
+        Work::Kernel(prepared) => return prepared.clone().submit_as(driver, tenant, stream),
         Work::Copy(copy) => Op::Transfer(Box::new(Transfer::copy(copy.clone()))),
         Work::Fill(fill) => Op::Transfer(Box::new(Transfer::fill(fill.clone()))),
         Work::Host(node) => host_op(*node)?,
@@ -192,7 +266,7 @@ fn submit(driver: &'static Driver, stream: Key<Stream>, work: &Work) -> Result {
         Work::Wait(event) => {
             return event.wait_in(device, stream);
         }
-        Work::Conditional(node) => node.clone().into_op(driver, driver.working_tenant()?),
+        Work::Conditional(node) => node.clone().into_op(driver, tenant.clone()),
         Work::MemOps(ops) => {
             let (_, _, tenant) = device.stream_properties(stream)?;
             for op in ops {

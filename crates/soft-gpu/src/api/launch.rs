@@ -164,14 +164,24 @@ impl Prepared {
     /// have no room for a cluster.
     pub(crate) fn submit(self, driver: &Driver, stream: Key<Stream>) -> Result {
         let tenant = driver.working_tenant()?;
+        self.submit_as(driver, &tenant, stream)
+    }
+
+    /// As [`Prepared::submit`], in a stream of that tenant.
+    pub(super) fn submit_as(
+        self,
+        driver: &Driver,
+        tenant: &Arc<Tenant>,
+        stream: Key<Stream>,
+    ) -> Result {
         if self.sms.is_none() && (self.request.cluster.is_some() || self.request.cooperative) {
             self.check_room(driver.device.stream_sms(stream)?)?;
         }
         let workspace = match self.request.cooperative {
-            true => driver.new_workspace(&tenant)?,
+            true => driver.new_workspace(tenant)?,
             false => 0,
         };
-        let op = self.into_op(&driver.device, &tenant, workspace);
+        let op = self.into_op(&driver.device, tenant, workspace);
         let launched = driver.device.enqueue(stream, op).map(|_| ());
         if workspace != 0 {
             driver.free_workspace_in(stream, workspace, launched.is_ok());

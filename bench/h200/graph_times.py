@@ -7,16 +7,24 @@ BERT-base as a graph (latency.py), one launch after the other: the median of a l
 of each kernel and shape the mean time by CUPTI: torch.profiler's natively, the server's own (`openmps set --counters cupti`)
 through openmps. Where a kernel begins before the one before it has ended, their common time counts once, both ways. Says the
 sum of the kernels' times, what is left of a launch for the gaps between them, which kernels differ most, and the clock of the SMs
-meanwhile. --variants also times the graph natively with 32 hardware queues and with memory that is mapped, and through openmps with 8
-queues, with counters off and with a server that loads modules eagerly. DIST is an installation, as for run.py. A minute; two with --variants. Needs PyTorch
-and transformers.
+meanwhile. DIST is an installation, as for run.py. A minute. Needs PyTorch and transformers.
+
+--variants also times the graph with what a server does and a program does not, one thing at a time, and says which of them brings the
+native time near that of openmps (or openmps near the native one): two minutes more. Natively: 32 hardware queues; memory that is mapped; and
+by GRAPH_TIMES_SETUP: `register`, 64 MiB of shared memory that the device reaches; `words`, the same with a word written there
+behind each launch; `stack`, a stack of 32 KiB a thread, for which local memory is kept; `stream`, a stream of the highest priority;
+`process`, an idle context of another process; `built`, the same graph put together node by node. Through openmps: 8 queues; counters off;
+modules loaded eagerly; and 99 % of the SMs, for which nodes are captured in a green context's stream.
 
 Called as `graph_times.py replay` it is the program: `launches NUMBER`, `replay SECONDS` and `profile NUMBER` on its standard
 input, one JSON line on its standard output.
 """
 
 import argparse
+import ctypes
 import json
+import mmap
+import os
 import re
 import select
 import statistics
@@ -29,10 +37,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 LAUNCHES = 1000
-VARIANTS = [("native", {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}),
+# What must live as long as the program.
+KEPT = []
+SETUPS = ["register", "words", "stack", "stream", "process", "built", "register,words,stack,process,built"]
+VARIANTS = [*[("native", {"GRAPH_TIMES_SETUP": setup}) for setup in SETUPS],
+            ("native", {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}),
             ("native", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
             ("openmps", {"CUDA_DEVICE_MAX_CONNECTIONS": "8"}), ("openmps", {"OPENMPS_COUNTERS": "off"}),
-            ("openmps", {"CUDA_MODULE_LOADING": "EAGER"})]
+            ("openmps", {"CUDA_MODULE_LOADING": "EAGER"}), ("openmps", {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "99"})]
 
 
 # The program.
@@ -42,7 +54,8 @@ def replay():
     import latency
     import torch
     torch.manual_seed(0)
-    step = latency.bert(torch)
+    kinds = set(filter(None, os.environ.get("GRAPH_TIMES_SETUP", "").split(",")))
+    step = varied(torch, latency, kinds) if kinds else latency.bert(torch)
     for _ in range(50):
         step()
     torch.cuda.synchronize()
@@ -50,6 +63,99 @@ def replay():
     for line in sys.stdin:
         word, number = line.split()
         print(json.dumps(globals()[f"do_{word}"](torch, step, float(number))), flush=True)
+
+
+def check(result, what):
+    if result:
+        raise RuntimeError(f"{what}: CUDA error {result}")
+
+
+def varied(torch, latency, kinds):
+    """BERT as a graph in a process that does some of what a server does."""
+    cuda = ctypes.CDLL("libcuda.so.1")
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+    if "stack" in kinds:
+        check(cuda.cuCtxSetLimit(0, ctypes.c_size_t(32 << 10)), "cuCtxSetLimit")
+    word = None
+    if kinds & {"register", "words"}:
+        file, size = os.memfd_create("region"), 64 << 20
+        os.ftruncate(file, size)
+        region = mmap.mmap(file, size)
+        KEPT.append(ctypes.c_char.from_buffer(region))
+        address = ctypes.addressof(KEPT[-1])
+        # CU_MEMHOSTREGISTER_PORTABLE | DEVICEMAP
+        check(cuda.cuMemHostRegister_v2(ctypes.c_void_p(address), ctypes.c_size_t(size), 3), "cuMemHostRegister")
+        word = ctypes.c_uint64()
+        check(cuda.cuMemHostGetDevicePointer_v2(ctypes.byref(word), ctypes.c_void_p(address), 0), "cuMemHostGetDevicePointer")
+    if "process" in kinds:
+        other = "import ctypes, sys; c = ctypes.CDLL('libcuda.so.1'); c.cuInit(0); p = ctypes.c_void_p(); " \
+                "print(c.cuDevicePrimaryCtxRetain(ctypes.byref(p), 0), flush=True); sys.stdin.read()"
+        # It ends with its standard input.
+        KEPT.append(subprocess.Popen([sys.executable, "-c", other], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        check(int(KEPT[-1].stdout.readline()), "the other process")
+    graph = latency.bert(torch)
+    stream = torch.cuda.Stream(priority=-1) if "stream" in kinds else torch.cuda.current_stream()
+    handle = ctypes.c_void_p(stream.cuda_stream)
+    launch = rebuilt(torch, latency, cuda) if "built" in kinds else graph
+    number = [0]
+
+    def step():
+        with torch.cuda.stream(stream):
+            launch() if launch is graph else launch(handle)
+        if "words" in kinds:
+            number[0] += 1
+            check(cuda.cuStreamWriteValue32_v2(handle, word, number[0], 0), "cuStreamWriteValue32")
+    return step
+
+
+def rebuilt(torch, latency, cuda):
+    """BERT's graph put together anew from its kernel nodes, as a server does: a function that launches it in a stream."""
+    # What cuGraphKernelNodeGetParams_v2 fills in.
+    fields = [("func", ctypes.c_void_p), ("shape", ctypes.c_uint * 7), ("params", ctypes.c_void_p),
+              ("extra", ctypes.c_void_p), ("kern", ctypes.c_void_p), ("ctx", ctypes.c_void_p)]
+    params = type("Params", (ctypes.Structure,), {"_fields_": fields})
+    kept = []
+    plain = torch.cuda.CUDAGraph
+    torch.cuda.CUDAGraph = lambda *_: kept.append(plain(keep_graph=True)) or kept[-1]
+    try:
+        KEPT.append(latency.bert(torch))
+    finally:
+        torch.cuda.CUDAGraph = plain
+    old, new, count = ctypes.c_void_p(kept[0].raw_cuda_graph()), ctypes.c_void_p(), ctypes.c_size_t()
+    check(cuda.cuGraphGetNodes(old, None, ctypes.byref(count)), "cuGraphGetNodes")
+    nodes = (ctypes.c_void_p * count.value)()
+    check(cuda.cuGraphGetNodes(old, nodes, ctypes.byref(count)), "cuGraphGetNodes")
+    check(cuda.cuGraphCreate(ctypes.byref(new), 0), "cuGraphCreate")
+    made = {}
+    for node in nodes:
+        kind = ctypes.c_int()
+        check(cuda.cuGraphNodeGetType(ctypes.c_void_p(node), ctypes.byref(kind)), "cuGraphNodeGetType")
+        if kind.value != 0:
+            raise RuntimeError(f"a node of kind {kind.value}: only kernels can be built again")
+        values, built = params(), ctypes.c_void_p()
+        check(cuda.cuGraphKernelNodeGetParams_v2(ctypes.c_void_p(node), ctypes.byref(values)), "cuGraphKernelNodeGetParams")
+        if values.kern and not values.func:
+            function = ctypes.c_void_p()
+            check(cuda.cuKernelGetFunction(ctypes.byref(function), ctypes.c_void_p(values.kern)), "cuKernelGetFunction")
+            values.func, values.kern = function.value, None
+        values.ctx = None
+        check(cuda.cuGraphAddKernelNode_v2(ctypes.byref(built), new, None, ctypes.c_size_t(0), ctypes.byref(values)),
+              "cuGraphAddKernelNode")
+        # Clusters and their like.
+        check(cuda.cuGraphKernelNodeCopyAttributes(built, ctypes.c_void_p(node)), "cuGraphKernelNodeCopyAttributes")
+        made[node] = built.value
+    check(cuda.cuGraphGetEdges_v2(old, None, None, None, ctypes.byref(count)), "cuGraphGetEdges")
+    ends = [(ctypes.c_void_p * count.value)() for _ in range(2)]
+    # CUgraphEdgeData: 8 bytes each.
+    data = (ctypes.c_uint64 * count.value)()
+    check(cuda.cuGraphGetEdges_v2(old, *ends, data, ctypes.byref(count)), "cuGraphGetEdges")
+    ends = [(ctypes.c_void_p * count.value)(*[made[node] for node in end]) for end in ends]
+    check(cuda.cuGraphAddDependencies(new, *ends, count), "cuGraphAddDependencies")
+    exec_ = ctypes.c_void_p()
+    check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(exec_), new, ctypes.c_ulonglong(0)), "cuGraphInstantiate")
+    KEPT.extend(kept)
+    return lambda stream: check(cuda.cuGraphLaunch(exec_, stream), "cuGraphLaunch")
 
 
 def do_launches(torch, step, number):
@@ -230,8 +336,15 @@ def measured(arguments, directory):
     for name, settings in VARIANTS if arguments.variants else []:
         way = Way(name, arguments.dist)
         way.environment.update(settings)
-        with way.running(), Program(way.environment, directory / "variant.log") as program:
-            yield f"{name} {settings}", program.ask(f"launches {LAUNCHES}")
+        try:
+            with way.running(), Program(way.environment, directory / "variant.log") as program:
+                row = program.ask(f"launches {LAUNCHES}")
+        except (RuntimeError, OSError) as error:
+            yield f"{name} {settings}", {"failed": str(error)[-600:]}
+            continue
+        # 0: as natively; 1: all that openmps takes longer.
+        row["of_the_difference"] = round((row["p50_us"] - native["p50_us"]) / max(0.1, shared["p50_us"] - native["p50_us"]), 2)
+        yield f"{name} {settings}", row
 
 
 def main():

@@ -227,3 +227,28 @@ fn a_server_that_ends_waits_for_no_idle_context() {
     provider::open_gate(8300);
     drop(busy);
 }
+
+#[test]
+fn a_load_beside_a_kernel_that_does_not_end_is_given_up_when_its_client_ends() {
+    let mut server = Server::start(false);
+    let (mut busy, mut client) = (server.connect(), server.connect());
+    busy.load();
+    busy.launch("hold", LEGACY, &8600u32.to_le_bytes());
+    let waits = |server: &Server| {
+        let waiting = server.status().context.expect("its clients share a context").waiting;
+        waiting.iter().filter(|of| of.call == "loading code").count()
+    };
+    wait_until("the kernel", || server.status().clients[0].submitted.kernels == 1);
+    let mut other = server.connect();
+    // Both want the same code: one loads it, the other one waits for that.
+    let image = b".version 8.0\n.target sm_80\n.address_size 64\n\0";
+    client.begin_load(module(7), image);
+    other.begin_load(module(7), image);
+    wait_until("both wait", || waits(&server) == 2);
+    drop((client, other));
+    server.wait_for_clients(1);
+    wait_until("nothing waits", || waits(&server) == 0);
+    assert!(server.log().contains("loading code is given up after"), "{}", server.log());
+    provider::open_gate(8600);
+    busy.synchronize(LEGACY);
+}

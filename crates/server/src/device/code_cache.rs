@@ -14,10 +14,14 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// Images that are kept although no client uses them, bytes of their files.
 pub const UNUSED_BYTES_MAX: u64 = 256 << 20;
+
+/// How often a session looks whether another one has loaded what it wants.
+const LOADER_PAUSE: Duration = Duration::from_micros(200);
 
 /// What an image is found by: a hash of its bytes and of all that its code depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,6 +148,14 @@ struct Slot {
     used: AtomicU64,
 }
 
+impl Slot {
+    /// One that only the map holds is in use by no loader; its code, if only the slot holds it, by no module.
+    fn is_unused(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1
+            && locked(&self.code).as_ref().is_none_or(|code| Arc::strong_count(code) == 1)
+    }
+}
+
 /// A module with variables that has no user.
 #[derive(Debug)]
 struct Idle {
@@ -194,7 +206,7 @@ pub struct CodeCache {
 
 impl CodeCache {
     /// The code of an image, which `load` loads if no client has. Of several that ask at once, one
-    /// loads and the others wait for it.
+    /// loads and the others wait for it, unless `ends` says that they end: CUDA_ERROR_MPS_CLIENT_TERMINATED.
     ///
     /// # Errors
     /// Those of `load`, which nothing is kept of.
@@ -202,6 +214,7 @@ impl CodeCache {
         &self,
         key: CodeKey,
         bytes: u64,
+        mut ends: impl FnMut() -> bool,
         load: impl FnOnce() -> (Result<CUmodule, CudaError>, BuildLog),
     ) -> (Result<Arc<SharedCode>, CudaError>, BuildLog) {
         let slot = locked(&self.slots)
@@ -209,7 +222,18 @@ impl CodeCache {
             .or_insert_with(|| Arc::new(Slot { bytes, ..Slot::default() }))
             .clone();
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
-        let mut code = locked(&slot.code);
+        // The one that loads may wait for long.
+        let mut code = loop {
+            match slot.code.try_lock() {
+                Ok(code) => break code,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if ends() => {
+                    return (Err(CudaError::MPS_CLIENT_TERMINATED), BuildLog::default());
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOADER_PAUSE),
+            }
+        };
+        drop(ends);
         if let Some(code) = &*code {
             self.hits.fetch_add(1, Ordering::Relaxed);
             return (Ok(code.clone()), code.log().clone());
@@ -268,20 +292,21 @@ impl CodeCache {
         self.hits.load(Ordering::Relaxed)
     }
 
+    /// Images that no client uses, bytes of their files.
+    pub(super) fn unused_bytes(&self) -> u64 {
+        let (slots, idle) = (locked(&self.slots), locked(&self.idle));
+        let shared = slots.values().filter(|slot| slot.is_unused()).map(|slot| slot.bytes);
+        shared.chain(idle.iter().map(|module| module.bytes)).sum()
+    }
+
     /// Takes out what no client uses, the longest unused first, until what is left of it has at most
     /// so many bytes. The caller unloads it.
     pub(super) fn take_unused(&self, bytes_max: u64) -> Vec<CUmodule> {
         let (mut slots, mut idle) = (locked(&self.slots), locked(&self.idle));
-        // A slot that only the map holds is in use by no loader; its code, if only the slot holds
-        // it, by no module.
-        let is_unused = |slot: &Arc<Slot>| {
-            Arc::strong_count(slot) == 1
-                && locked(&slot.code).as_ref().is_none_or(|code| Arc::strong_count(code) == 1)
-        };
         // Of modules with variables no key: there may be several of one image.
         let mut unused: Vec<(u64, u64, Option<CodeKey>)> = slots
             .iter()
-            .filter(|(_, slot)| is_unused(slot))
+            .filter(|(_, slot)| slot.is_unused())
             .map(|(key, slot)| (slot.used.load(Ordering::Relaxed), slot.bytes, Some(*key)))
             .chain(idle.iter().map(|module| (module.used, module.bytes, None)))
             .collect();
@@ -320,7 +345,7 @@ mod tests {
 
     fn load(cache: &CodeCache, name: &str, number: usize) -> Arc<SharedCode> {
         let loader = || (Ok(module(number)), BuildLog::default());
-        cache.get(key(name), 10, loader).0.expect("it is loaded")
+        cache.get(key(name), 10, || false, loader).0.expect("it is loaded")
     }
 
     #[test]
@@ -335,11 +360,15 @@ mod tests {
     #[test]
     fn an_image_is_loaded_once_and_a_failure_is_not_kept() {
         let cache = CodeCache::default();
-        let failed =
-            cache.get(key("a"), 10, || (Err(CudaError::INVALID_IMAGE), BuildLog::default()));
+        let failed = cache.get(
+            key("a"),
+            10,
+            || false,
+            || (Err(CudaError::INVALID_IMAGE), BuildLog::default()),
+        );
         assert_eq!(failed.0.err(), Some(CudaError::INVALID_IMAGE));
         let first = load(&cache, "a", 1);
-        let again = cache.get(key("a"), 10, || unreachable!("it is there"));
+        let again = cache.get(key("a"), 10, || false, || unreachable!("it is there"));
         assert!(Arc::ptr_eq(&first, &again.0.expect("it is there")));
         assert_eq!(cache.hits(), 1);
     }
@@ -398,10 +427,15 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    cache.get(key("a"), 10, || {
-                        loads.fetch_add(1, Ordering::Relaxed);
-                        (Ok(module(1)), BuildLog::default())
-                    })
+                    cache.get(
+                        key("a"),
+                        10,
+                        || false,
+                        || {
+                            loads.fetch_add(1, Ordering::Relaxed);
+                            (Ok(module(1)), BuildLog::default())
+                        },
+                    )
                 });
             }
         });

@@ -9,16 +9,19 @@
 //! To get there, sessions first keep their submission shallow for up to [`QUIET_WAIT_MAX`]; then they
 //! submit nothing while what they have ends, for [`HOLD_MAX`]. If something does not end in that time, all
 //! go on for as long, and so on. After [`FORCE_AFTER`] the call is made all the same if all that is in flight
-//! gets on: it waits for a few kernels then. Work that does not get on may wait for what others submit. One
-//! quiet moment serves all calls that wait.
+//! gets on: it waits for a few kernels then. Work that does not get on may wait for what others submit, or
+//! for nothing at all: while there is some, holds take [`HELD_PERCENT_MAX`] of the time at most. Of several
+//! calls that wait one has the others held, and one quiet moment serves all of them. A call whose client
+//! ends meanwhile is not made.
 //!
 //! A provider with tenants has none of this: its calls wait for nothing of other clients.
 
+use super::in_flight::{InFlight, STALLED_AFTER, Submissions};
 use cuda_api::CUstream;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long submission is kept shallow before a hold.
@@ -27,8 +30,11 @@ pub const QUIET_WAIT_MAX: Duration = Duration::from_millis(10);
 /// How long sessions submit nothing at a time: between half of it and all.
 const HOLD_MAX: Duration = Duration::from_millis(10);
 
-/// After so long a call is made beside work that gets on. Work of which nothing has ended for so long does not.
-const FORCE_AFTER: Duration = Duration::from_millis(100);
+/// After so long a call is made beside work that gets on.
+const FORCE_AFTER: Duration = STALLED_AFTER;
+
+/// Of the time beside work that does not get on, how much others are held or kept shallow, in percent.
+pub const HELD_PERCENT_MAX: u32 = 5;
 
 /// Kernels that each session may have in flight while a call waits for a quiet moment.
 pub const SHALLOW_KERNELS: u32 = 4;
@@ -37,9 +43,13 @@ pub const SHALLOW_KERNELS: u32 = 4;
 const REPORT_MIN: Duration = Duration::from_millis(10);
 const REPORT_WAIT_MIN: Duration = Duration::from_millis(200);
 
-/// Shortest and longest pause between two looks at what is in flight.
+/// A call that waits is reported after so long, and again whenever it has waited twice as long.
+const TOLD_AFTER: Duration = Duration::from_secs(1);
+
+/// Shortest and longest pause between two looks at what is in flight; longest between two holds.
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_micros(200);
+const REST_PAUSE_MAX: Duration = Duration::from_millis(2);
 
 /// A call that waits for the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +92,18 @@ impl ContextCall {
     }
 }
 
-/// A call that took long.
+/// How far a call is that is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It waits for a quiet moment.
+    Waits,
+    /// It was made, and took so long.
+    Made(Duration),
+    /// Its client has ended before there was a quiet moment.
+    GivenUp,
+}
+
+/// A call that took long, or waits for long.
 #[derive(Clone, Debug)]
 pub struct SyncReport {
     /// Which.
@@ -91,10 +112,12 @@ pub struct SyncReport {
     pub client: String,
     /// How long it waited for a quiet moment.
     pub waited: Duration,
-    /// How long the call itself took.
-    pub took: Duration,
+    /// How far it is.
+    pub progress: Progress,
     /// Other clients that had kernels in flight when it began to wait.
     pub others: Vec<String>,
+    /// Clients with work that does not get on, and for how long it has not.
+    pub stalled: Vec<(String, Duration)>,
 }
 
 /// What the calls of one kind cost so far.
@@ -121,70 +144,9 @@ pub struct Waiting {
     pub client: String,
     /// Since when, as a duration.
     pub since: Duration,
-    /// Other clients that have kernels in flight: what it waits for.
+    /// Other clients that have kernels in flight, or those whose work did not get on when it was looked at
+    /// last, if there are any: what it waits for.
     pub others: Vec<String>,
-}
-
-/// What one session has in flight, readable by others.
-#[derive(Debug, Default)]
-pub struct Submissions {
-    kernels: AtomicU32,
-    /// It may have work in one of its streams.
-    busy: AtomicBool,
-    /// When it was seen last that its work gets on, in ms since this process' first such look.
-    got_on_ms: AtomicU64,
-    /// It has seen that nothing is held, and may submit something.
-    submitting: AtomicBool,
-    /// Its streams at the provider, as long as they live.
-    streams: Mutex<Vec<CUstream>>,
-}
-
-/// What one session has in flight, as it and others hold it.
-pub type InFlight = Arc<Submissions>;
-
-impl Submissions {
-    /// Says how many kernels are in flight.
-    pub fn set_kernels(&self, kernels: u32) {
-        // Fewer than before: some have ended.
-        if self.kernels.swap(kernels, Ordering::Relaxed) > kernels {
-            self.got_on_ms.store(now_ms(), Ordering::Relaxed);
-        }
-    }
-
-    /// Says whether there may be work in a stream: before something is submitted to one without work.
-    pub fn set_busy(&self, busy: bool) {
-        if self.busy.swap(busy, Ordering::Relaxed) != busy {
-            self.got_on_ms.store(now_ms(), Ordering::Relaxed);
-        }
-    }
-
-    /// True if it has work of which nothing has ended for [`FORCE_AFTER`].
-    fn is_stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        let since = now_ms().saturating_sub(self.got_on_ms.load(Ordering::Relaxed));
-        u128::from(since) >= FORCE_AFTER.as_millis() && !self.is_done(is_done)
-    }
-
-    /// Says that nothing is submitted until [`ContextSync::may_submit`] says so.
-    #[inline]
-    pub fn end_submitting(&self) {
-        self.submitting.store(false, Ordering::Release);
-    }
-
-    pub(super) fn add_stream(&self, stream: CUstream) {
-        locked(&self.streams).push(stream);
-    }
-
-    /// The stream is about to be destroyed.
-    pub(super) fn remove_stream(&self, stream: CUstream) {
-        locked(&self.streams).retain(|of| *of != stream);
-    }
-
-    /// True if nothing is in flight, by what the provider says of a stream.
-    fn is_done(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        !self.submitting.load(Ordering::Acquire)
-            && (!self.busy.load(Ordering::Relaxed)
-                || locked(&self.streams).iter().all(|of| is_done(*of)))
-    }
 }
 
 /// A session's count, and its client as the log names it.
@@ -200,6 +162,44 @@ struct UnderWay {
     client: String,
     own: Option<InFlight>,
     since: Instant,
+    /// Clients whose work did not get on when it was looked at last.
+    stalled: Vec<String>,
+}
+
+/// What asks for a call.
+struct Request<'a> {
+    call: ContextCall,
+    client: &'a str,
+    own: Option<&'a InFlight>,
+    number: u64,
+    began: Instant,
+    /// Other clients that had kernels in flight then.
+    others: Vec<String>,
+    /// What the provider says of a stream.
+    is_done: &'a dyn Fn(CUstream) -> bool,
+    /// Its client ends: the call is not made any more.
+    ends: &'a dyn Fn() -> bool,
+}
+
+/// When those who are held go on.
+#[derive(Debug, Default)]
+struct Rounds {
+    /// No hold begins before, unless the work gets on that the last one waited for.
+    rest_until: Option<Instant>,
+    stalled: bool,
+    count: u64,
+}
+
+/// How long others go on after they were held or kept shallow for so long: `stalled` is work that does not get on.
+fn rest_after(took: Duration, stalled: bool) -> Duration {
+    if stalled { took * (100 / HELD_PERCENT_MAX - 1) } else { took }
+}
+
+/// Nothing is in flight, and nothing is submitted, as long as it lives; or the call is made all the same.
+struct Quiet<'a> {
+    _making: MutexGuard<'a, ()>,
+    _held: Held<'a>,
+    _shallow: Option<Shallow<'a>>,
 }
 
 type Reporter = Box<dyn Fn(&SyncReport) + Send + Sync>;
@@ -212,6 +212,8 @@ pub struct ContextSync {
     pending: AtomicUsize,
     /// Held while a call is made beside other sessions.
     making: Mutex<()>,
+    /// Of the calls that wait, the one that has this has others held.
+    rounds: Mutex<Rounds>,
     /// Calls for which nothing may be submitted now.
     holding: AtomicUsize,
     /// All sessions are to end: calls wait for no quiet moment any more.
@@ -262,9 +264,16 @@ impl ContextSync {
         locked(&self.sessions).iter().all(|session| session.in_flight.is_done(is_done))
     }
 
+    /// Clients with work that does not get on, and for how long it has not.
+    fn stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> Vec<(String, Duration)> {
+        let sessions = locked(&self.sessions);
+        let stalled = |of: &Session| Some((of.client.clone(), of.in_flight.stalled(is_done)?));
+        sessions.iter().filter_map(stalled).collect()
+    }
+
     /// True if a session has work that does not get on.
     fn is_stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        locked(&self.sessions).iter().any(|session| session.in_flight.is_stalled(is_done))
+        locked(&self.sessions).iter().any(|of| of.in_flight.stalled(is_done).is_some())
     }
 
     /// True if there is no session but `own`.
@@ -284,7 +293,7 @@ impl ContextSync {
     /// True if no session is known to have work in flight.
     pub fn is_idle(&self) -> bool {
         let sessions = locked(&self.sessions);
-        sessions.iter().all(|session| !session.in_flight.busy.load(Ordering::Relaxed))
+        sessions.iter().all(|session| !session.in_flight.may_be_busy())
     }
 
     /// True while nothing is to be submitted.
@@ -297,7 +306,7 @@ impl ContextSync {
     /// ([`Submissions::end_submitting`]).
     #[inline]
     pub fn may_submit(&self, own: &Submissions) -> bool {
-        own.submitting.store(true, Ordering::Relaxed);
+        own.begin_submitting();
         // The other half is in `Held::begin`: a barrier in this thread too, on the side that is rare.
         compiler_fence(Ordering::SeqCst);
         let may = !self.is_held();
@@ -326,110 +335,199 @@ impl ContextSync {
             call: of.call,
             client: of.client.clone(),
             since: of.since.elapsed(),
-            others: self.others(of.own.as_ref()),
+            others: match of.stalled.is_empty() {
+                true => self.others(of.own.as_ref()),
+                false => of.stalled.clone(),
+            },
         });
         waiting.collect()
     }
 
-    /// Makes a call that waits for the context, for `client`, when nothing is in flight: `is_done` is what
-    /// the provider says of a stream. A client that is alone waits within the call.
-    pub(super) fn make<R>(
+    /// Lists a call that waits for what another client does, until the result is dropped.
+    pub(super) fn list(
         &self,
         call: ContextCall,
         client: &str,
         own: Option<&InFlight>,
-        is_done: &dyn Fn(CUstream) -> bool,
-        f: impl FnOnce() -> R,
-    ) -> R {
-        let began = Instant::now();
+    ) -> Listed<'_> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         locked(&self.under_way).push(UnderWay {
             number,
             call,
             client: client.to_owned(),
             own: own.cloned(),
-            since: began,
+            since: Instant::now(),
+            stalled: Vec::new(),
         });
-        // Taken back if the call unwinds too.
-        let _listed = Listed { sync: self, number };
-        let others = self.others(own);
-        // A session that waits here submits nothing meanwhile.
-        let submits = own.is_some_and(|own| own.submitting.swap(false, Ordering::AcqRel));
-        let _held = (!self.is_alone(own)).then(|| self.hold_while_quiet(own, is_done));
-        let waited = began.elapsed();
-        let start = Instant::now();
-        let result = f();
-        let took = start.elapsed();
-        if let Some(own) = own.filter(|_| submits) {
-            own.submitting.store(true, Ordering::Release);
-        }
-        self.count(call, waited, took, !others.is_empty());
-        if (took >= REPORT_MIN || waited >= REPORT_WAIT_MIN)
-            && let Some(report) = self.reporter.get()
-        {
-            report(&SyncReport { call, client: client.to_owned(), waited, took, others });
-        }
-        result
+        Listed { sync: self, number }
     }
 
-    /// Waits until nothing is in flight and nothing is submitted, which stays so as long as the result lives; or
-    /// until that has taken long enough.
-    fn hold_while_quiet(
+    /// Makes a call that waits for the context, for `client`, when nothing is in flight: `is_done` is what
+    /// the provider says of a stream. A client that is alone waits within the call. `None` if `ends` said
+    /// that the client ends before it was made.
+    pub(super) fn make<R>(
         &self,
-        own: Option<&InFlight>,
+        call: ContextCall,
+        (client, own): (&str, Option<&InFlight>),
         is_done: &dyn Fn(CUstream) -> bool,
-    ) -> (MutexGuard<'_, ()>, Held<'_>, Shallow<'_>) {
-        // Two servers whose holds are in step would wait for each other's for ever.
-        let random = RandomState::new();
-        let began = Instant::now();
-        let mut round = 0_u64;
-        loop {
-            let shallow = Shallow::begin(self);
-            wait(QUIET_WAIT_MAX, || {
-                self.sessions_above(SHALLOW_KERNELS, own) == 0
-                    || self.is_held() && self.is_quiet(is_done)
-                    || self.hurries()
-            });
-            let held = Held::begin(self);
-            let length =
-                HOLD_MAX / 2 + HOLD_MAX / 2 * (random.hash_one(round) % 1000) as u32 / 1000;
-            let mut alone = None;
-            wait(length, || {
-                if self.is_quiet(is_done) {
-                    // Another call may submit something itself.
-                    alone = Some(locked(&self.making)).filter(|_| self.is_quiet(is_done));
-                }
-                alone.is_some() || self.hurries()
-            });
-            let gets_on = || began.elapsed() >= FORCE_AFTER && !self.is_stalled(is_done);
-            if alone.is_none() && (self.hurries() || gets_on()) {
-                alone = Some(locked(&self.making));
-            }
-            if let Some(alone) = alone {
-                return (alone, held, shallow);
-            }
-            drop((held, shallow));
-            // The others go on for as long as they stood still.
-            wait(length, || self.is_quiet(is_done));
-            round += 1;
+        ends: &dyn Fn() -> bool,
+        f: impl FnOnce() -> R,
+    ) -> Option<R> {
+        // Taken back if the call unwinds too.
+        let listed = self.list(call, client, own);
+        let (number, began, others) = (listed.number, Instant::now(), self.others(own));
+        let request = Request { call, client, own, number, began, others, is_done, ends };
+        // A session that waits here submits nothing meanwhile.
+        let submits = own.is_some_and(|own| own.pause_submitting());
+        let made = self.make_in_turn(&request, f);
+        if let Some(own) = own.filter(|_| submits) {
+            own.resume_submitting();
         }
+        made
+    }
+
+    fn make_in_turn<R>(&self, request: &Request<'_>, f: impl FnOnce() -> R) -> Option<R> {
+        let quiet = match self.is_alone(request.own) {
+            true => None,
+            false => match self.wait_for_quiet(request) {
+                None => {
+                    self.report(request, Progress::GivenUp, Vec::new());
+                    return None;
+                }
+                quiet => quiet,
+            },
+        };
+        let (waited, start) = (request.began.elapsed(), Instant::now());
+        let result = f();
+        let took = start.elapsed();
+        drop(quiet);
+        self.count(request.call, waited, took, !request.others.is_empty());
+        if took >= REPORT_MIN || waited >= REPORT_WAIT_MIN {
+            self.report(request, Progress::Made(took), Vec::new());
+        }
+        Some(result)
+    }
+
+    fn report(&self, of: &Request<'_>, progress: Progress, stalled: Vec<(String, Duration)>) {
+        let Some(report) = self.reporter.get() else { return };
+        let mut waited = of.began.elapsed();
+        if let Progress::Made(took) = progress {
+            waited = waited.saturating_sub(took);
+        }
+        let (client, others) = (of.client.to_owned(), of.others.clone());
+        report(&SyncReport { call: of.call, client, waited, progress, others, stalled });
+    }
+
+    /// Waits until nothing is in flight and nothing is submitted, which stays so as long as the result
+    /// lives; or until that has taken long enough. `None` if the client ends meanwhile.
+    fn wait_for_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
+        let mut told = TOLD_AFTER;
+        loop {
+            if (of.ends)() {
+                return None;
+            }
+            let found = match try_locked(&self.rounds) {
+                Some(mut rounds) => self.round(&mut rounds, of),
+                // Another call has the others held.
+                None => self.share_quiet(of),
+            };
+            if found.is_some() {
+                return found;
+            }
+            let stalled = self.stalled(of.is_done);
+            if let Some(listed) = locked(&self.under_way).iter_mut().find(|w| w.number == of.number)
+            {
+                listed.stalled = stalled.iter().map(|(client, _)| client.clone()).collect();
+            }
+            if of.began.elapsed() >= told {
+                told *= 2;
+                self.report(of, Progress::Waits, stalled);
+            }
+        }
+    }
+
+    /// Waits a little for a quiet moment that another call has brought about.
+    fn share_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
+        wait(HOLD_MAX, PAUSE_MAX, || self.is_quiet(of.is_done) || (of.ends)());
+        if !self.is_quiet(of.is_done) {
+            return None;
+        }
+        // They stay held after that call.
+        let held = Held::begin(self);
+        while self.is_quiet(of.is_done) && !(of.ends)() {
+            if let Some(making) = try_locked(&self.making) {
+                // That call may have submitted something itself.
+                return self.is_quiet(of.is_done).then_some(Quiet {
+                    _making: making,
+                    _held: held,
+                    _shallow: None,
+                });
+            }
+            std::thread::sleep(PAUSE_MIN);
+        }
+        None
+    }
+
+    /// Has others held once, after they have gone on for as long as they may.
+    fn round(&self, rounds: &mut Rounds, of: &Request<'_>) -> Option<Quiet<'_>> {
+        if let Some(until) = rounds.rest_until {
+            let mut is_over = false;
+            wait(TOLD_AFTER, REST_PAUSE_MAX, || {
+                is_over = Instant::now() >= until
+                    || self.is_quiet(of.is_done)
+                    || rounds.stalled && !self.is_stalled(of.is_done)
+                    || self.hurries();
+                is_over || (of.ends)()
+            });
+            if !is_over {
+                return None;
+            }
+        }
+        let start = Instant::now();
+        let shallow = Shallow::begin(self);
+        wait(QUIET_WAIT_MAX, PAUSE_MAX, || {
+            self.sessions_above(SHALLOW_KERNELS, of.own) == 0
+                || self.is_held() && self.is_quiet(of.is_done)
+                || self.hurries()
+        });
+        let held = Held::begin(self);
+        // Two servers whose holds are in step would wait for each other's for ever.
+        let random = RandomState::new().hash_one(rounds.count) % 1000;
+        rounds.count += 1;
+        let length = HOLD_MAX / 2 + HOLD_MAX / 2 * random as u32 / 1000;
+        let mut making = None;
+        wait(length, PAUSE_MAX, || {
+            if self.is_quiet(of.is_done) {
+                // Another call may submit something itself.
+                making = try_locked(&self.making).filter(|_| self.is_quiet(of.is_done));
+            }
+            making.is_some() || self.hurries() || (of.ends)()
+        });
+        let stalled = self.stalled(of.is_done);
+        rounds.stalled = !stalled.is_empty();
+        let gets_on = || of.began.elapsed() >= FORCE_AFTER && stalled.is_empty();
+        if making.is_none() && !(of.ends)() && (self.hurries() || gets_on()) {
+            making = try_locked(&self.making);
+        }
+        if let Some(making) = making {
+            rounds.rest_until = None;
+            return Some(Quiet { _making: making, _held: held, _shallow: Some(shallow) });
+        }
+        drop((held, shallow));
+        let rest = rest_after(start.elapsed(), rounds.stalled);
+        rounds.rest_until = Instant::now().checked_add(rest);
+        None
     }
 }
 
-/// Waits until `is_over` says true, or for so long.
-fn wait(longest: Duration, mut is_over: impl FnMut() -> bool) {
+/// Waits until `is_over` says true, or for so long; looks at least once each `pause_max`.
+fn wait(longest: Duration, pause_max: Duration, mut is_over: impl FnMut() -> bool) {
     let end = Instant::now() + longest;
     let mut pause = PAUSE_MIN;
     while !is_over() && Instant::now() < end {
         std::thread::sleep(pause);
-        pause = (pause * 2).min(PAUSE_MAX);
+        pause = (pause * 2).min(pause_max);
     }
-}
-
-/// Time since the first call of this, ms.
-fn now_ms() -> u64 {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64
 }
 
 impl ContextSync {
@@ -448,12 +546,20 @@ impl ContextSync {
 impl Session {
     fn is_above(&self, kernels: u32, own: Option<&InFlight>) -> bool {
         own.is_none_or(|own| !Arc::ptr_eq(&self.in_flight, own))
-            && self.in_flight.kernels.load(Ordering::Relaxed) > kernels
+            && self.in_flight.kernels() > kernels
     }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_locked<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// As long as it lives, sessions keep their submission shallow.
@@ -504,7 +610,7 @@ fn barrier_in_all_threads() {
 }
 
 /// A call in the list of those under way.
-struct Listed<'a> {
+pub(super) struct Listed<'a> {
     sync: &'a ContextSync,
     number: u64,
 }
@@ -529,6 +635,18 @@ mod tests {
         session
     }
 
+    const LOAD: ContextCall = ContextCall::LoadModule;
+
+    /// Makes a call for client 7, which does not end.
+    fn make<R>(
+        sync: &ContextSync,
+        own: &InFlight,
+        is_done: &dyn Fn(CUstream) -> bool,
+        f: impl FnOnce() -> R,
+    ) -> R {
+        sync.make(LOAD, ("7", Some(own)), is_done, &|| false, f).expect("the client goes on")
+    }
+
     #[test]
     fn a_call_is_made_when_nothing_is_in_flight_and_is_counted() {
         let sync = Arc::new(ContextSync::default());
@@ -548,7 +666,7 @@ mod tests {
                 ended.store(true, Ordering::SeqCst);
             });
             let is_done = |_| ended.load(Ordering::SeqCst);
-            sync.make(ContextCall::LoadModule, "7", Some(&own), &is_done, || {
+            make(&sync, &own, &is_done, || {
                 assert!(sync.is_pending() && sync.is_held());
                 let [waiting] = &sync.waiting()[..] else { panic!("one call is under way") };
                 let (call, client) = (waiting.call, waiting.client.as_str());
@@ -584,7 +702,7 @@ mod tests {
             let made = made.clone();
             std::thread::spawn(move || {
                 let is_done = |_| there.load(Ordering::SeqCst);
-                server.make(ContextCall::LoadModule, "7", Some(&own), &is_done, || ());
+                make(&server, &own, &is_done, || ());
                 drop(session);
                 made.send(device).expect("the test");
             });
@@ -634,9 +752,7 @@ mod tests {
                         }
                         let mut loaded = locked(slot);
                         if !std::mem::replace(&mut *loaded, true) {
-                            sync.make(ContextCall::LoadModule, "x", Some(own), &is_done, || {
-                                loads.fetch_add(1, Ordering::SeqCst)
-                            });
+                            make(sync, own, &is_done, || loads.fetch_add(1, Ordering::SeqCst));
                         }
                     }
                 });
@@ -655,14 +771,107 @@ mod tests {
             scope.spawn(|| {
                 // One kernel after the other ends, and there is always another one.
                 while !ended.load(Ordering::SeqCst) {
-                    other.set_kernels(4);
-                    other.set_kernels(3);
+                    other.gets_on(CUstream(1));
                     std::thread::yield_now();
                 }
             });
-            let call = ContextCall::LoadModule;
-            sync.make(call, "7", Some(&own), &|_| false, || ended.store(true, Ordering::SeqCst));
+            make(&sync, &own, &|_| false, || ended.store(true, Ordering::SeqCst));
         });
+    }
+
+    #[test]
+    fn a_stream_that_stands_still_counts_beside_one_that_gets_on() {
+        let sync = ContextSync::default();
+        let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+        own.set_busy(false);
+        other.add_stream(CUstream(4));
+        let (ended, forced) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let gets_on = scope.spawn(|| {
+                // After that many holds the call would have been made long ago.
+                let (mut holds, mut was_held) = (0, false);
+                while holds < 4 {
+                    other.gets_on(CUstream(4));
+                    holds += u32::from(sync.is_held() && !was_held);
+                    was_held = sync.is_held();
+                    std::thread::yield_now();
+                }
+                ended.store(true, Ordering::SeqCst);
+            });
+            let is_done = |_| ended.load(Ordering::SeqCst);
+            make(&sync, &own, &is_done, || {
+                forced.store(!ended.load(Ordering::SeqCst), Ordering::SeqCst);
+            });
+            gets_on.join().expect("the other client");
+        });
+        assert!(!forced.into_inner(), "all would wait for the stream that stands still");
+    }
+
+    #[test]
+    fn others_are_held_for_a_small_part_of_the_time_beside_work_that_does_not_get_on() {
+        let sync = ContextSync::default();
+        let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+        own.set_busy(false);
+        let is_done = |stream| stream == CUstream(2);
+        let request = Request {
+            call: LOAD,
+            client: "7",
+            own: Some(&own),
+            number: 0,
+            began: Instant::now(),
+            others: Vec::new(),
+            is_done: &is_done,
+            ends: &|| false,
+        };
+        wait(Duration::from_secs(600), PAUSE_MAX, || sync.is_stalled(&is_done));
+        let mut rounds = Rounds::default();
+        let start = Instant::now();
+        assert!(sync.round(&mut rounds, &request).is_none());
+        let rest = rounds.rest_until.expect("the others go on");
+        // Each hold takes half of the longest one at least.
+        assert!(rest >= start + (HOLD_MAX / 2) * (100 / HELD_PERCENT_MAX), "{:?}", rest - start);
+        assert!(sync.round(&mut rounds, &request).is_none());
+        assert!(Instant::now() >= rest && rounds.count == 2, "they go on until then");
+        // Another one that waits has nobody held.
+        let first = locked(&sync.rounds);
+        assert!(sync.share_quiet(&request).is_none());
+        assert_eq!(first.count, 0);
+        // When the work gets on, what waits does not rest any longer.
+        sync.sessions.lock().expect("the sessions")[0].in_flight.set_busy(false);
+        let quiet = sync.round(&mut rounds, &request).expect("nothing is in flight");
+        assert!(sync.is_held() && rounds.rest_until.is_none());
+        drop(quiet);
+    }
+
+    #[test]
+    fn a_call_whose_client_ends_is_not_made_and_is_told_of() {
+        let sync = Arc::new(ContextSync::default());
+        let (reports, reported) = channel();
+        let reports = Mutex::new(reports);
+        sync.report_to(move |report| {
+            let _ = reports.lock().expect("the channel").send(report.clone());
+        });
+        let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+        own.set_busy(false);
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| {
+                let ends = || ended.load(Ordering::SeqCst);
+                let is_done = |stream| stream == CUstream(2);
+                sync.make(LOAD, ("7", Some(&own)), &is_done, &ends, || ())
+            });
+            let told = reported.recv().expect("a report of the wait");
+            assert_eq!((told.progress, told.client.as_str()), (Progress::Waits, "7"));
+            let [(client, since)] = &told.stalled[..] else { panic!("{told:?}") };
+            assert!(client == "3" && *since >= STALLED_AFTER, "{told:?}");
+            let [waiting] = &sync.waiting()[..] else { panic!("one call is under way") };
+            assert_eq!(waiting.others, ["3"], "for whom it waits");
+            ended.store(true, Ordering::SeqCst);
+            assert_eq!(call.join().expect("the call"), None);
+        });
+        assert!(!sync.is_held() && !sync.is_pending() && sync.waiting().is_empty());
+        let told = reported.try_iter().last().expect("a report of its end");
+        assert_eq!(told.progress, Progress::GivenUp);
     }
 
     #[test]
@@ -677,8 +886,7 @@ mod tests {
                 }
                 sync.hurry();
             });
-            let call = ContextCall::LoadModule;
-            sync.make(call, "7", Some(&own), &|stream| stream == CUstream(2), || ());
+            make(&sync, &own, &|stream| stream == CUstream(2), || ());
         });
     }
 
@@ -687,7 +895,7 @@ mod tests {
         let sync = ContextSync::default();
         let own = busy(&sync, "7", 1);
         let is_done = |_| panic!("the provider is not asked");
-        sync.make(ContextCall::LoadModule, "7", Some(&own), &is_done, || {
+        make(&sync, &own, &is_done, || {
             assert!(!sync.is_held());
         });
     }
@@ -701,11 +909,10 @@ mod tests {
             let _ = reports.lock().expect("the channel").send(report.clone());
         });
         let (_other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-        let (call, done) = (ContextCall::UnregisterHost, |_| true);
-        sync.make(call, "7", Some(&own), &done, || std::thread::sleep(2 * REPORT_MIN));
+        make(&sync, &own, &|_| true, || std::thread::sleep(2 * REPORT_MIN));
         let report = reported.try_recv().expect("a report of a long call");
-        assert_eq!((report.call, &report.others[..]), (call, &["3".to_owned()][..]));
+        assert_eq!((report.call, &report.others[..]), (LOAD, &["3".to_owned()][..]));
         assert_eq!(report.client, "7");
-        assert!(report.took >= REPORT_MIN);
+        assert!(matches!(report.progress, Progress::Made(took) if took >= REPORT_MIN));
     }
 }

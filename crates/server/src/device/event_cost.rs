@@ -130,7 +130,7 @@ impl EventCost {
         with: &TimingKernels,
         goes_on: impl Fn() -> bool,
     ) -> Result<Self, CudaError> {
-        let share = Rc::new(Share::new(device.clone(), "the server")?);
+        let share = Rc::new(Share::new(device.clone(), "the server", || false)?);
         let stream = Stream::new(&share, 0)?;
         let (start, end) = (Event::new(&share, 0)?, Event::new(&share, 0)?);
         let once = |with_kernel: bool| {

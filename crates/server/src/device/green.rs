@@ -24,7 +24,7 @@ fn create(share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
     unsafe { t.cuDevResourceGenerateDesc(&mut description, parts.as_mut_ptr(), count)? };
     let ordinal = device.ordinal();
     // SAFETY: as above.
-    share.synchronising(ContextCall::CreateGreenContext, || unsafe {
+    share.unless_it_ends(ContextCall::CreateGreenContext, || unsafe {
         t.cuGreenCtxCreate(&mut green, description, ordinal, GREEN_DEFAULT_STREAM)
     })?;
     Ok(green)

@@ -37,6 +37,7 @@ mod graph;
 mod green;
 mod green_contexts;
 mod host;
+mod in_flight;
 mod jit_option;
 mod launch_shape;
 mod linking;
@@ -56,7 +57,8 @@ mod variables;
 pub use array::{Array, ImageObject, MipmappedArray, Shown};
 pub use code_cache::{CodeKey, Held};
 pub use context_sync::{
-    ContextCall, ContextSync, InFlight, SHALLOW_KERNELS, SyncReport, SyncTotals, Waiting,
+    ContextCall, ContextSync, HELD_PERCENT_MAX, Progress, SHALLOW_KERNELS, SyncReport, SyncTotals,
+    Waiting,
 };
 pub use copy_box::BoxSide;
 pub use cupti::{Cupti, KernelRecord, WindowRecords};
@@ -65,6 +67,7 @@ pub use event_cost::EventCost;
 pub use function::Function;
 pub use graph::{Condition, GraphBuilder, KernelChain};
 pub use host::HostRegistration;
+pub use in_flight::InFlight;
 pub use jit_option::{BuildLog, JitOption};
 pub use launch_shape::LaunchShape;
 pub use linking::link;
@@ -83,7 +86,7 @@ use crate::window::Part;
 use code_cache::CodeCache;
 use cuda_api::attributes;
 use cuda_api::extension::Extension;
-use cuda_api::{CUcontext, CUdevice, CUresult, CUuuid, CudaError, DriverTable};
+use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUuuid, CudaError, DriverTable};
 use event_cost::TimingKernels;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
@@ -233,28 +236,34 @@ impl Device {
     /// Unloads shared code that no client uses but for the last so many bytes of images.
     pub fn unload_unused(&self, bytes_max: u64) {
         for module in self.code_cache.take_unused(bytes_max) {
-            let name = "the code cache";
-            // SAFETY: the module was loaded for the cache, which gave it up: no function of it is
-            // left.
-            let _ = self.synchronising(ContextCall::UnloadModule, name, None, || unsafe {
-                self.driver.table.cuModuleUnload(module)
-            });
+            let client = ("the code cache", None);
+            let unload = || self.unload_shared(module);
+            let _ = self.synchronising(ContextCall::UnloadModule, client, &|| false, unload);
         }
     }
 
-    /// Makes a call that waits for the context, for `client`, whose session has that in flight.
+    /// Unloads a module that the code cache has given up. The answer changes nothing.
+    fn unload_shared(&self, module: CUmodule) -> CUresult {
+        // SAFETY: the module was loaded for the cache, which gave it up: no function of it is left. It is
+        // `ContextCall::UnloadModule` to those who call this.
+        unsafe { self.driver.table.cuModuleUnload(module) }
+    }
+
+    /// Makes a call that waits for the context, for `client`, whose session has that in flight, unless
+    /// `ends` says meanwhile that the client ends: CUDA_ERROR_MPS_CLIENT_TERMINATED.
     fn synchronising<R>(
         &self,
         call: ContextCall,
-        client: &str,
-        own: Option<&InFlight>,
-        f: impl FnOnce() -> R,
-    ) -> R {
+        client: (&str, Option<&InFlight>),
+        ends: &dyn Fn() -> bool,
+        f: impl FnOnce() -> Result<R, CudaError>,
+    ) -> Result<R, CudaError> {
         // SAFETY: the caller knows that the stream is alive. An error is the end of its work.
         let is_done = |stream| unsafe {
             self.driver.table.cuStreamQuery(stream) != Err(CudaError::NOT_READY)
         };
-        self.sync.make(call, client, own, &is_done, f)
+        let made = self.sync.make(call, client, &is_done, ends, f);
+        made.unwrap_or(Err(CudaError::MPS_CLIENT_TERMINATED))
     }
 
     /// Local memory that the context has, by what one thread has of it, bytes.

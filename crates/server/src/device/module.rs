@@ -5,7 +5,7 @@ use super::share::{gone, made};
 use super::variables::{self, FirstValues};
 use super::{BuildLog, ContextCall, Device, Function, JitOption, Share};
 use cuda_api::constants::{function_attribute, jit_option, pointer_attribute};
-use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CudaError};
+use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
 use ptx::module_state::Variables;
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
@@ -82,7 +82,9 @@ impl Module {
             is_new = true;
             loader.load(image, options, (info_bytes, error_bytes), |_| ())
         };
-        let (code, mut log) = share.device().code_cache().get(key, bytes, load);
+        let mut listed = None;
+        let ends = move || share.ends_while_it_waits(ContextCall::LoadModule, &mut listed);
+        let (code, mut log) = share.device().code_cache().get(key, bytes, ends, load);
         log.info.truncate(info_bytes);
         log.error.truncate(error_bytes);
         let module = code.map(|code| Self::of(share, Code::Shared(code), is_new));
@@ -149,7 +151,7 @@ impl Module {
         let code = match variables {
             None => {
                 let load = || loader.load(image, options, (0, 0), |_| ());
-                device.code_cache().get(key, bytes, load).0?
+                device.code_cache().get(key, bytes, || false, load).0?
             }
             Some(variables) => {
                 let code = loader.load_with_variables(key, image, options, (0, 0), variables).0?;
@@ -325,11 +327,11 @@ struct Loader<'a> {
 
 impl Loader<'_> {
     /// Makes a call that waits for the context.
-    fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
+    fn synchronising(&self, call: ContextCall, f: impl FnOnce() -> CUresult) -> CUresult {
         match self.share {
             _ if self.is_alone => f(),
-            Some(share) => share.synchronising(call, f),
-            None => self.device.synchronising(call, "the warm list", None, f),
+            Some(share) => share.unless_it_ends(call, f),
+            None => self.device.synchronising(call, ("the warm list", None), &|| false, f),
         }
     }
 

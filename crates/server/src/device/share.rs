@@ -1,5 +1,6 @@
 //! One session's share of the device: its tenant, and the count of what it has made.
 
+use super::context_sync::Listed;
 use super::green_contexts::GreenContexts;
 use super::{ContextCall, Device, InFlight};
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
@@ -73,6 +74,10 @@ pub struct Share {
     /// What the session has in flight.
     in_flight: InFlight,
     tenant: Option<u64>,
+    /// True if its client ends.
+    ends: Box<dyn Fn() -> bool>,
+    /// Nothing is in flight in the context for now, by this share's doing.
+    quiet: Cell<bool>,
     pub(super) counts: Counts,
     pub(super) greens: GreenContexts,
 }
@@ -81,8 +86,13 @@ impl Share {
     /// Makes the shared context current on this thread, and a tenant if the provider has
     /// tenants, which owns what this thread makes from now on.
     ///
-    /// The tenant is called `name` in what the provider says of it.
-    pub fn new(device: Arc<Device>, name: &str) -> Result<Self, CudaError> {
+    /// The tenant is called `name` in what the provider says of it. `ends` says whether its client ends:
+    /// nothing is waited for on its behalf then.
+    pub fn new(
+        device: Arc<Device>,
+        name: &str,
+        ends: impl Fn() -> bool + 'static,
+    ) -> Result<Self, CudaError> {
         device.make_current()?;
         let tenant = match device.extension() {
             None => None,
@@ -101,7 +111,8 @@ impl Share {
         let greens = GreenContexts::default();
         let name = name.to_owned();
         let in_flight = device.sync().join(&name);
-        Ok(Self { device, name, in_flight, tenant, counts: Counts::default(), greens })
+        let (ends, quiet, counts) = (Box::new(ends), Cell::new(false), Counts::default());
+        Ok(Self { device, name, in_flight, tenant, ends, quiet, counts, greens })
     }
 
     /// What the session has in flight, as other sessions see it.
@@ -109,13 +120,71 @@ impl Share {
         &self.in_flight
     }
 
-    /// Makes a call that waits for the context. Where the provider has tenants it waits for nothing
-    /// of others, and is made at once.
-    pub(super) fn synchronising<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> R {
-        if self.is_tenant() {
+    /// Makes a call that waits for the context, however long that takes. Where the provider has tenants it
+    /// waits for nothing of others, and is made at once.
+    pub(super) fn synchronising(
+        &self,
+        call: ContextCall,
+        f: impl FnOnce() -> CUresult,
+    ) -> CUresult {
+        self.make(call, &|| false, f)
+    }
+
+    /// As [`Share::synchronising`], unless the client ends meanwhile: CUDA_ERROR_MPS_CLIENT_TERMINATED.
+    pub(super) fn unless_it_ends<R>(
+        &self,
+        call: ContextCall,
+        f: impl FnOnce() -> Result<R, CudaError>,
+    ) -> Result<R, CudaError> {
+        self.make(call, &*self.ends, f)
+    }
+
+    /// Makes calls that wait for the context in `f`, all in one moment without work, unless the client ends
+    /// before there is one: CUDA_ERROR_MPS_CLIENT_TERMINATED.
+    pub fn while_quiet(&self, call: ContextCall, f: impl FnOnce()) -> CUresult {
+        self.unless_it_ends(call, || {
+            self.quiet.set(true);
+            f();
+            self.quiet.set(false);
+            Ok(())
+        })
+    }
+
+    fn make<R>(
+        &self,
+        call: ContextCall,
+        ends: &dyn Fn() -> bool,
+        f: impl FnOnce() -> Result<R, CudaError>,
+    ) -> Result<R, CudaError> {
+        if self.is_tenant() || self.quiet.get() {
             return f();
         }
-        self.device.synchronising(call, &self.name, Some(&self.in_flight), f)
+        self.device.synchronising(call, (&self.name, Some(&self.in_flight)), ends, f)
+    }
+
+    /// True if the client ends. From the first time on that this is asked, what it does is listed as a wait
+    /// for `call`, as long as `listed` lives.
+    pub(super) fn ends_while_it_waits<'a>(
+        &'a self,
+        call: ContextCall,
+        listed: &mut Option<Listed<'a>>,
+    ) -> bool {
+        let list = || self.device.sync().list(call, &self.name, Some(&self.in_flight));
+        listed.get_or_insert_with(list);
+        (self.ends)()
+    }
+
+    /// Unloads shared code that no client uses but for the last so many bytes of images.
+    pub fn unload_unused(&self, bytes_max: u64) -> CUresult {
+        let (device, cache) = (&self.device, self.device.code_cache());
+        if cache.unused_bytes() <= bytes_max {
+            return Ok(());
+        }
+        self.while_quiet(ContextCall::UnloadModule, || {
+            for module in cache.take_unused(bytes_max) {
+                let _ = device.unload_shared(module);
+            }
+        })
     }
 
     /// The device.

@@ -232,7 +232,7 @@ impl Stream {
         if local <= device.local_bytes().load(Ordering::Relaxed) {
             return launch();
         }
-        self.share.synchronising(ContextCall::GrowLocalMemory, launch)?;
+        self.share.unless_it_ends(ContextCall::GrowLocalMemory, launch)?;
         device.local_bytes().fetch_max(local, Ordering::Relaxed);
         Ok(())
     }

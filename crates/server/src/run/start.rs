@@ -2,7 +2,9 @@
 
 use crate::common::{Common, Wakeups};
 use crate::cupti_windows;
-use crate::device::{Device, DeviceError, Driver, HARDWARE_QUEUES, SyncReport};
+use crate::device::{
+    Device, DeviceError, Driver, HARDWARE_QUEUES, HELD_PERCENT_MAX, Progress, SyncReport,
+};
 use crate::log::Log;
 use crate::printed::Printed;
 use crate::warm::{Options as WarmOptions, Warm};
@@ -11,6 +13,7 @@ use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 use cuda_api::settings::Counting;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Sets what NVIDIA's driver reads from the environment.
 pub(super) fn prepare_environment(log: &Log) {
@@ -89,19 +92,7 @@ pub(super) fn open(
         log.line(format!("Display Driver version: {version}"));
     }
     let sync_log = log.clone();
-    device.sync().report_to(move |report| {
-        let SyncReport { call, client, waited, took, others } = report;
-        let (call, waited, took) = (call.text(), waited.as_millis(), took.as_millis());
-        let beside = match others.len() {
-            0 => "no other client had".to_owned(),
-            1 => format!("client {} had", others[0]),
-            _ => format!("clients {} had", others.join(", ")),
-        };
-        sync_log.line(format!(
-            "Client {client}: {call} took {took} ms, while {beside} kernels in flight and no client \
-             could launch; it waited {waited} ms for a quiet moment"
-        ));
-    });
+    device.sync().report_to(move |report| sync_log.line(line_of(report)));
     let warm = Warm::start(&device, warm, &log);
     let common = Common::new(Arc::new(device), printed, warm, log);
     let (common, wakeups) = common.map_err(|error| error.to_string())?;
@@ -111,6 +102,48 @@ pub(super) fn open(
         common.log.line(reason);
     }
     Ok((common, wakeups))
+}
+
+/// The log's line of a call that waits for the context.
+fn line_of(report: &SyncReport) -> String {
+    let SyncReport { call, client, waited, progress, others, stalled } = report;
+    let (call, waited) = (call.text(), waited.as_millis());
+    match progress {
+        Progress::Made(took) => {
+            let took = took.as_millis();
+            let beside = match others.len() {
+                0 => "no other client had".to_owned(),
+                1 => format!("client {} had", others[0]),
+                _ => format!("clients {} had", others.join(", ")),
+            };
+            format!(
+                "Client {client}: {call} took {took} ms, while {beside} kernels in flight and no \
+                 client could launch; it waited {waited} ms for a quiet moment"
+            )
+        }
+        Progress::GivenUp => {
+            format!(
+                "Client {client}: {call} is given up after {waited} ms, because the client ends"
+            )
+        }
+        Progress::Waits if stalled.is_empty() => {
+            let others = others.join(", ");
+            format!(
+                "Client {client}: {call} waits since {waited} ms for a moment without work of {others}"
+            )
+        }
+        Progress::Waits => {
+            let of = |(client, since): &(String, Duration)| {
+                format!("{client}, which does not get on since {} ms", since.as_millis())
+            };
+            let stalled: Vec<String> = stalled.iter().map(of).collect();
+            format!(
+                "Client {client}: {call} waits since {waited} ms for work of {}; the others are held back \
+                 for at most {HELD_PERCENT_MAX} % of the time",
+                stalled.join("; ")
+            )
+        }
+    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Session {
     }
 
     pub(super) fn map_host(&mut self, request: HostMap, file: &OwnedFd) -> Result<(), CudaError> {
-        self.retired.vacate(request.address, request.bytes);
+        self.retired.vacate(request.address, request.bytes)?;
         self.memory.map_host(&self.common.windows, request.address, request.bytes, file)
     }
 

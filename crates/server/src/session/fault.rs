@@ -71,6 +71,12 @@ impl Session {
     /// Takes note of an error of a request. Returns what the client is to be told: of a fault
     /// instead, if there was one behind it.
     pub(super) fn note(&mut self, error: CudaError) -> CudaError {
+        // What was given up because the client ends is told as its end.
+        if error == CudaError::MPS_CLIENT_TERMINATED
+            && let Err(end) = self.check_end()
+        {
+            return end;
+        }
         let fault = if self.share.is_tenant() {
             self.share.tenant_error().err()
         } else {

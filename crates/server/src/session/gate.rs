@@ -12,7 +12,6 @@ use super::streams::Streams;
 use crate::device::{Event, SHALLOW_KERNELS, Share};
 use crate::scheduling::Member;
 use cuda_api::CudaError;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -171,7 +170,7 @@ impl Gate {
                 result = self.mark(slot);
             }
             if result.is_ok() {
-                result = self.retire(&mut slot.load.marks);
+                result = self.retire(slot);
             }
         });
         self.publish();
@@ -212,12 +211,13 @@ impl Gate {
         Ok(())
     }
 
-    fn retire(&mut self, marks: &mut VecDeque<Mark>) -> Result<(), CudaError> {
-        while let Some(mark) = marks.front() {
+    fn retire(&mut self, slot: &mut Slot) -> Result<(), CudaError> {
+        while let Some(mark) = slot.load.marks.front() {
             if !mark.event.is_done()? {
                 break;
             }
-            if let Some(mark) = marks.pop_front() {
+            self.share.in_flight().gets_on(slot.stream.raw());
+            if let Some(mark) = slot.load.marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);
                 self.spare.push(mark.event);
                 self.charge(mark.predicted_ns);

@@ -8,8 +8,8 @@
 //! [`ContextSync`]: crate::device::ContextSync
 
 use super::memory::HostPiece;
-use crate::device::{Array, ManagedVariables, MipmappedArray, Module, Share};
-use cuda_api::CUDA_ARRAY3D_DESCRIPTOR;
+use crate::device::{Array, ContextCall, ManagedVariables, MipmappedArray, Module, Share};
+use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUresult, CudaError};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -32,6 +32,15 @@ enum Object {
 }
 
 impl Object {
+    /// What its end is.
+    fn call(&self) -> ContextCall {
+        match self {
+            Self::Host { .. } => ContextCall::UnregisterHost,
+            Self::Module { .. } => ContextCall::UnloadModule,
+            Self::Array(_) | Self::Mipmapped(_) => ContextCall::DestroyArray,
+        }
+    }
+
     fn bytes(&self) -> u64 {
         match self {
             Self::Host { bytes, .. } => *bytes,
@@ -83,9 +92,10 @@ impl Retired {
             return self.keep(Object::Module { _module: module, _managed: managed });
         }
         drop(module);
-        // Beyond this, programs that load and unload again and again pay for it.
-        let device = self.share.device();
-        device.unload_unused(2 * device.code_cache().unused_bytes_max());
+        // Beyond this, programs that load and unload again and again pay for it. A session that ends does it
+        // later.
+        let bytes_max = 2 * self.share.device().code_cache().unused_bytes_max();
+        let _ = self.share.unload_unused(bytes_max);
     }
 
     /// Takes an array that no work of the client uses any more.
@@ -111,9 +121,7 @@ impl Retired {
 
     /// Ends the arrays: the device has no memory left. True if there were some.
     pub fn end_arrays(&mut self) -> bool {
-        let before = self.objects.len();
-        self.objects.retain(|object| object.array_bytes() == 0);
-        self.objects.len() < before
+        self.end_those(|object| object.array_bytes() > 0) == Ok(true)
     }
 
     fn keep(&mut self, object: Object) {
@@ -122,27 +130,48 @@ impl Retired {
         }
         self.objects.push_back(object);
         let bytes = |objects: &VecDeque<Object>| objects.iter().map(Object::bytes).sum::<u64>();
+        let mut end = Vec::new();
         while self.objects.len() > OBJECTS_MAX || bytes(&self.objects) > BYTES_MAX {
-            self.objects.pop_front();
+            end.extend(self.objects.pop_front());
         }
         while self.objects.iter().map(Object::array_bytes).sum::<u64>() > ARRAY_BYTES_MAX {
             let oldest = self.objects.iter().position(|object| object.array_bytes() > 0);
-            oldest.and_then(|at| self.objects.remove(at));
+            end.extend(oldest.and_then(|at| self.objects.remove(at)));
         }
+        // Those of a session that ends are ended with it.
+        let _ = self.end_all(end);
+    }
+
+    /// Ends objects in one moment without work; keeps them if the session ends before there is one.
+    fn end_all(&mut self, mut objects: Vec<Object>) -> CUresult {
+        let Some(first) = objects.first() else { return Ok(()) };
+        let ended = self.share.while_quiet(first.call(), || objects.clear());
+        self.objects.extend(objects);
+        ended
+    }
+
+    /// Ends the objects that are such; whether there were some.
+    fn end_those(&mut self, is_such: impl Fn(&Object) -> bool) -> Result<bool, CudaError> {
+        let (such, others): (Vec<_>, Vec<_>) = self.objects.drain(..).partition(is_such);
+        self.objects = VecDeque::from(others);
+        let any = !such.is_empty();
+        self.end_all(such).map(|()| any)
     }
 
     /// Makes a range of host addresses free for new memory.
-    pub fn vacate(&mut self, address: u64, bytes: u64) {
+    /// CUDA_ERROR_MPS_CLIENT_TERMINATED if the client ends first.
+    pub fn vacate(&mut self, address: u64, bytes: u64) -> CUresult {
         let end = address.saturating_add(bytes);
-        self.objects.retain(|object| !object.overlaps(address, end));
+        self.end_those(|object| object.overlaps(address, end)).map(drop)
     }
 
     /// Ends all of them if the context is idle.
     pub fn end_if_idle(&mut self) {
         if !self.is_empty() && self.share.device().sync().is_idle() {
-            self.clear();
-            let device = self.share.device();
-            device.unload_unused(device.code_cache().unused_bytes_max());
+            let objects = self.objects.drain(..).collect();
+            let bytes_max = self.share.device().code_cache().unused_bytes_max();
+            // What is not done because the session ends is done then.
+            let _ = self.end_all(objects).and_then(|()| self.share.unload_unused(bytes_max));
         }
     }
 

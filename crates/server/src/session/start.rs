@@ -14,7 +14,7 @@ use super::retired::Retired;
 use super::spent::Spent;
 use super::streams::Streams;
 use super::stretches::Stretches;
-use super::{EVENTS_MAX, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
+use super::{EVENTS_MAX, End, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::common::Common;
 use crate::device::{Share, Stream};
 use crate::window::{CLIENTS_MAX, Lease, Window};
@@ -219,7 +219,11 @@ impl Session {
         let waits = || began.elapsed() < WINDOW_WAIT_MAX && link.ending().is_none();
         let lease = common.windows.take_when_free(window, waits).ok_or(StartError::Full)?;
         let Identity { pid, command, .. } = &link.identity;
-        let share = Rc::new(Share::new(common.device.clone(), &format!("{pid} {command}"))?);
+        let of = link.clone();
+        // What a client goes on with at another server is done to its end.
+        let ends = move || of.ending().is_some_and(|end| end != End::HandedOver);
+        let share = Share::new(common.device.clone(), &format!("{pid} {command}"), ends)?;
+        let share = Rc::new(share);
         if let Some(tenant) = share.tenant() {
             // A session is opened once.
             let _ = link.tenant.set(tenant);

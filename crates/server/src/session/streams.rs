@@ -437,7 +437,9 @@ impl Streams {
             let slot = self.table.get_mut(word)?;
             (slot.stream, slot.made, slot.other) = (stream, made, None);
         }
-        self.table.get_mut(word)?.busy = true;
+        let slot = self.table.get_mut(word)?;
+        slot.busy = true;
+        self.share.in_flight().gets_on(slot.stream.raw());
         self.busy.push(word);
         self.share.in_flight().set_busy(true);
         Ok(())

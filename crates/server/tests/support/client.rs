@@ -151,9 +151,22 @@ impl Client {
 
     /// Sends an image and loads it.
     pub fn load_image(&mut self, module: CUmodule, image: &[u8]) -> (CUresult, ModuleLoaded) {
+        let request = self.send_image(module, image);
+        let (result, words) = self.ask(&request);
+        // A refusal that comes before loading has no payload.
+        (result, ModuleLoaded::from_words(&words).unwrap_or_default())
+    }
+
+    /// As [`Client::load_image`], without waiting for the answer.
+    pub fn begin_load(&mut self, module: CUmodule, image: &[u8]) {
+        let request = self.send_image(module, image);
+        self.post(&request);
+    }
+
+    fn send_image(&self, module: CUmodule, image: &[u8]) -> LoadModule {
         let file = sealed_image(image).expect("a file");
         self.socket.send(&Message::ImageFd(()), &[file.as_fd()]).expect("room in the socket");
-        let (result, words) = self.ask(&LoadModule {
+        LoadModule {
             module,
             image_bytes: image.len() as u64,
             flags: 0,
@@ -161,9 +174,7 @@ impl Client {
             info_log_bytes: 100,
             error_log_bytes: 100,
             options: vec![JitOption { option: 0, value: 32 }],
-        });
-        // A refusal that comes before loading has no payload.
-        (result, ModuleLoaded::from_words(&words).unwrap_or_default())
+        }
     }
 
     /// Loads module 0 with all [`KERNELS`].

@@ -1,0 +1,123 @@
+//! In flight: what each session of a device has submitted, as the others see it.
+
+use cuda_api::CUstream;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Work does not get on if nothing of its stream has been seen to end for so long.
+pub(super) const STALLED_AFTER: Duration = Duration::from_millis(100);
+
+/// A stream at the provider.
+#[derive(Debug)]
+struct Stream {
+    raw: CUstream,
+    /// When it was seen last that its work gets on, as time since this process' first such look.
+    got_on: Duration,
+}
+
+/// What one session has in flight, readable by others.
+#[derive(Debug, Default)]
+pub struct Submissions {
+    kernels: AtomicU32,
+    /// It may have work in one of its streams.
+    busy: AtomicBool,
+    /// It has seen that nothing is held, and may submit something.
+    submitting: AtomicBool,
+    /// Its streams, as long as they live.
+    streams: Mutex<Vec<Stream>>,
+}
+
+/// What one session has in flight, as it and others hold it.
+pub type InFlight = Arc<Submissions>;
+
+impl Submissions {
+    /// Says how many kernels are in flight.
+    pub fn set_kernels(&self, kernels: u32) {
+        self.kernels.store(kernels, Ordering::Relaxed);
+    }
+
+    /// How many kernels are in flight, as far as the session knows.
+    pub(super) fn kernels(&self) -> u32 {
+        self.kernels.load(Ordering::Relaxed)
+    }
+
+    /// Says whether there may be work in a stream: before something is submitted to one without work.
+    pub fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Relaxed);
+    }
+
+    /// False if no stream has work.
+    pub(super) fn may_be_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Some work of a stream has ended, or its first is about to be submitted.
+    pub fn gets_on(&self, stream: CUstream) {
+        let now = now();
+        let mut streams = locked(&self.streams);
+        if let Some(stream) = streams.iter_mut().find(|of| of.raw == stream) {
+            stream.got_on = now;
+        }
+    }
+
+    /// For how long a stream has had work of which nothing has ended, if that is at least
+    /// [`STALLED_AFTER`]: the longest of them, by what the provider says of a stream.
+    pub(super) fn stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> Option<Duration> {
+        if !self.may_be_busy() {
+            return None;
+        }
+        let now = now();
+        let streams = locked(&self.streams);
+        let since = |of: &Stream| now.saturating_sub(of.got_on);
+        let stalled = streams.iter().filter(|of| since(of) >= STALLED_AFTER && !is_done(of.raw));
+        stalled.map(since).max()
+    }
+
+    /// Says that nothing is submitted until [`ContextSync::may_submit`](super::ContextSync::may_submit) says so.
+    #[inline]
+    pub fn end_submitting(&self) {
+        self.submitting.store(false, Ordering::Release);
+    }
+
+    /// Says that something may be submitted from now on, which others may not see at once.
+    #[inline]
+    pub(super) fn begin_submitting(&self) {
+        self.submitting.store(true, Ordering::Relaxed);
+    }
+
+    /// Nothing is submitted during a call; whether it was before.
+    pub(super) fn pause_submitting(&self) -> bool {
+        self.submitting.swap(false, Ordering::AcqRel)
+    }
+
+    /// The call is over.
+    pub(super) fn resume_submitting(&self) {
+        self.submitting.store(true, Ordering::Release);
+    }
+
+    pub(super) fn add_stream(&self, raw: CUstream) {
+        locked(&self.streams).push(Stream { raw, got_on: now() });
+    }
+
+    /// The stream is about to be destroyed.
+    pub(super) fn remove_stream(&self, stream: CUstream) {
+        locked(&self.streams).retain(|of| of.raw != stream);
+    }
+
+    /// True if nothing is in flight, by what the provider says of a stream.
+    pub(super) fn is_done(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
+        !self.submitting.load(Ordering::Acquire)
+            && (!self.may_be_busy() || locked(&self.streams).iter().all(|of| is_done(of.raw)))
+    }
+}
+
+/// Time since the first call of this.
+fn now() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

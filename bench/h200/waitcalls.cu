@@ -271,6 +271,7 @@ static void streams_and_graphs() {
     measure("cuGraphLaunch(first)", [&] { return cuGraphLaunch(exec, own); });
     measure("cuGraphLaunch", [&] { return cuGraphLaunch(exec, own); });
     CUgraphExecUpdateResultInfo update;
+    measure("cuGraphExecKernelNodeSetParams", [&] { return cuGraphExecKernelNodeSetParams(exec, node, &kernel); });
     measure("cuGraphExecUpdate", [&] { return cuGraphExecUpdate(exec, graph, &update); });
     measure("cuGraphExecDestroy", [&] { return cuGraphExecDestroy(exec); });
     measure("cuGraphDestroy", [&] { return cuGraphDestroy(graph); });

@@ -149,6 +149,42 @@ mod tests {
         }
     }
 
+    /// What `bench/h200/waitcalls.cu` does not call: its class is that of the calls of its kind.
+    const NOT_MEASURED: &str = "
+        cuArrayGetMemoryRequirements cuCtxGetStreamPriorityRange cuCtxSynchronize
+        cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetName
+        cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetUuid
+        cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2 cuDeviceTotalMem_v2
+        cuDriverGetVersion cuEventElapsedTime cuFuncGetName cuFuncGetParamInfo
+        cuGraphAddDependencies cuGraphAddEmptyNode cuGraphAddMemcpyNode
+        cuGraphAddMemsetNode cuGraphAddNode_v2 cuGraphConditionalHandleCreate
+        cuGraphDestroyNode cuGraphKernelNodeSetAttribute cuGraphNodeGetDependencies
+        cuGraphNodeGetDependentNodes cuKernelSetAttribute cuLaunchKernelEx
+        cuMemsetD16Async cuMemsetD2D16Async cuMemsetD2D32Async cuMemsetD32Async
+        cuMipmappedArrayGetMemoryRequirements cuModuleEnumerateFunctions
+        cuModuleGetFunctionCount cuOccupancyAvailableDynamicSMemPerBlock
+        cuOccupancyMaxActiveBlocksPerMultiprocessor
+        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+        cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialClusterSize
+        cuPointerGetAttribute cuStreamBeginCaptureToGraph cuStreamEndCapture
+        cuStreamGetCaptureInfo_v3 cuStreamGetId cuStreamWaitValue64_v2
+        cuStreamWriteValue64_v2 cuTensorMapEncodeIm2col cuTensorMapEncodeTiled
+        cuTensorMapReplaceAddress";
+
+    #[test]
+    fn every_call_is_measured_or_is_said_not_to_be() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let program = std::fs::read_to_string(root.join("bench/h200/waitcalls.cu"));
+        let program = program.expect("the program that measures");
+        let is_called = |name: &str| {
+            let name = name.split("_v").next().unwrap_or(name);
+            program.contains(&format!("{name}("))
+        };
+        let names = CALLS.iter().map(|(name, _)| *name);
+        let missing: BTreeSet<&str> = names.filter(|name| !is_called(name)).collect();
+        assert_eq!(missing, NOT_MEASURED.split_whitespace().collect::<BTreeSet<_>>());
+    }
+
     #[test]
     fn classes_are_those_that_hardware_was_measured_to_have() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -832,7 +832,7 @@ mod tests {
         assert!(rest >= start + (HOLD_MAX / 2) * (100 / HELD_PERCENT_MAX), "{:?}", rest - start);
         assert!(sync.round(&mut rounds, &request).is_none());
         assert!(Instant::now() >= rest && rounds.count == 2, "they go on until then");
-        // Another one that waits has nobody held.
+        // Another one that waits holds no others.
         let first = locked(&sync.rounds);
         assert!(sync.share_quiet(&request).is_none());
         assert_eq!(first.count, 0);

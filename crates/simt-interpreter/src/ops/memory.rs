@@ -110,13 +110,9 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Load<M, R, COUNT> {
         // checked the memory of the lanes in `m`, and only that is read. Lanes are at least as
         // aligned as their type, because the check included the whole access's alignment.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
             let stride = size_of::<M>() * COUNT;
             let mut pointers = [0u64; WARP_LANES];
-            let found = match locate(machine, ins, m, stride as u64, false, &mut pointers) {
+            let (m, found) = match located(machine, ins, stride as u64, false, &mut pointers) {
                 Ok(found) => found,
                 Err(step) => return step,
             };
@@ -196,12 +192,8 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
         // SAFETY: the decoder gave a scalar address and `COUNT` registers of `LANES` lanes of `R`;
         // the memory read is what was checked.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
             let bytes = (size_of::<M>() * COUNT) as u64;
-            let from = match locate_one(machine, ins, m, bytes, false) {
+            let from = match locate_one(machine, ins, bytes, false) {
                 Ok(from) => from,
                 Err(step) => return step,
             };
@@ -214,7 +206,29 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
     }
 }
 
-/// Checks an access that all lanes in `m` make at one address.
+/// The lanes that run an access, at least one, and where their elements of `bytes` are; or what to do
+/// instead.
+///
+/// # Safety
+/// As [`locate`].
+#[inline(always)]
+unsafe fn located(
+    machine: &mut HandlerContext<'_>,
+    ins: &Ins,
+    bytes: u64,
+    write: bool,
+    pointers: &mut Pointers,
+) -> Result<(u32, Located), Step> {
+    // SAFETY: by contract.
+    unsafe {
+        match active(machine, ins) {
+            0 => Err(Step::Next),
+            m => Ok((m, locate(machine, ins, m, bytes, write, pointers)?)),
+        }
+    }
+}
+
+/// Checks an access that all lanes that run it make at one address; or says what to do instead.
 ///
 /// # Safety
 /// The instruction's first source is a scalar address as its tag says.
@@ -222,12 +236,14 @@ impl<M: Element<R>, R: Lane, const COUNT: usize, const LANES: usize> Body
 unsafe fn locate_one(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
-    m: u32,
     bytes: u64,
     write: bool,
 ) -> Result<*mut u8, Step> {
     // SAFETY: by contract.
-    let address = unsafe { first_address(machine, ins, 0) };
+    let (m, address) = unsafe { (active(machine, ins), first_address(machine, ins, 0)) };
+    if m == 0 {
+        return Err(Step::Next);
+    }
     let space = space_of(ins);
     if space == GLOBAL {
         machine.counters.global_bytes += bytes;
@@ -255,13 +271,9 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for Store<M, R, COUNT> {
         // SAFETY: the decoder gave an address register and `COUNT` registers of `R`. `locate`
         // checked the memory of the lanes in `m`, and only that is written.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
             let stride = size_of::<M>() * COUNT;
             let mut pointers = [0u64; WARP_LANES];
-            let found = match locate(machine, ins, m, stride as u64, true, &mut pointers) {
+            let (m, found) = match located(machine, ins, stride as u64, true, &mut pointers) {
                 Ok(found) => found,
                 Err(step) => return step,
             };
@@ -328,12 +340,8 @@ impl<M: Element<R>, R: Lane, const COUNT: usize> Body for UniformStore<M, R, COU
         // SAFETY: the decoder gave a scalar address and `COUNT` scalars; the memory written is
         // what was checked.
         unsafe {
-            let m = active(machine, ins);
-            if m == 0 {
-                return Step::Next;
-            }
             let bytes = (size_of::<M>() * COUNT) as u64;
-            let to = match locate_one(machine, ins, m, bytes, true) {
+            let to = match locate_one(machine, ins, bytes, true) {
                 Ok(to) => to,
                 Err(step) => return step,
             };

@@ -5,16 +5,14 @@
 //! vectors, stay in registers. B's columns are made once for both: lane `l` of a vector multiplies
 //! with column `2 (l % 4) + odd`, so a transposition of 4 by 4 gives all vectors of a slice.
 
-use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::map::{self, Body, Target};
+use crate::handler_context::HandlerContext;
+use crate::ops::map::Target;
 use crate::ops::mma::format::TF32_BITS;
-use crate::ops::mma::{Operands, W, together, write_some};
-use simt::ir::matrix::{MatrixType, added};
+use crate::ops::mma::vectors::{BF16, F16, TF32, Vectors};
+use crate::ops::mma::{Operands, W, write_some};
+use simt::ir::matrix::added;
 use std::arch::x86_64::*;
 
-const F16: u8 = 0;
-const BF16: u8 = 1;
-const TF32: u8 = 2;
 /// Most slices: two groups of two elements.
 const SLICES_MAX: usize = 4;
 
@@ -158,35 +156,19 @@ unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operand
     }
 }
 
-struct Product<const FORMAT: u8>;
+/// Vectors of eight lanes.
+pub(super) struct Ymm;
 
-impl<const FORMAT: u8> Body for Product<FORMAT> {
+impl Vectors for Ymm {
+    const TARGET: Target = Target::Avx2;
+
+    fn are_complete() -> bool {
+        is_x86_feature_detected!("f16c")
+    }
+
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
-        // and chose this handler for a processor with AVX2, FMA and F16C.
-        unsafe {
-            let m = match together(machine, ins) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            product::<FORMAT>(machine, Operands::of(ins), m);
-        }
-        Step::Next
+    unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
+        // SAFETY: by contract; the processor has AVX2, FMA and F16C.
+        unsafe { product::<FORMAT>(machine, o, m) }
     }
-}
-
-/// The handler of a product of 16 rows, all of one format; `None` for formats without one, or if
-/// the processor has no F16C.
-pub(super) fn handler(format: MatrixType) -> Option<Handler> {
-    let t = Target::Avx2;
-    if !is_x86_feature_detected!("f16c") {
-        return None;
-    }
-    Some(match format {
-        MatrixType::F16 => map::versions::<Product<F16>, Product<F16>>(t),
-        MatrixType::BF16 => map::versions::<Product<BF16>, Product<BF16>>(t),
-        MatrixType::TF32 => map::versions::<Product<TF32>, Product<TF32>>(t),
-        _ => return None,
-    })
 }

@@ -5,16 +5,13 @@
 //! quarter are spread by a shuffle within 128 bits, which is where the four lanes of a row are;
 //! B's are picked from the 32 lanes of a slice by a permutation.
 
-use crate::handler_context::{Handler, HandlerContext, Ins, Step};
-use crate::ops::map::{self, Body, Target};
+use crate::handler_context::HandlerContext;
+use crate::ops::map::Target;
 use crate::ops::mma::format::TF32_BITS;
-use crate::ops::mma::{Operands, W, together, write_some};
-use simt::ir::matrix::{MatrixType, added};
+use crate::ops::mma::vectors::{BF16, F16, TF32, Vectors};
+use crate::ops::mma::{Operands, W, write_some};
+use simt::ir::matrix::added;
 use std::arch::x86_64::*;
-
-const F16: u8 = 0;
-const BF16: u8 = 1;
-const TF32: u8 = 2;
 
 /// Element `e` of 16 lanes of a register.
 #[inline]
@@ -133,31 +130,15 @@ unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operand
     }
 }
 
-struct Product<const FORMAT: u8>;
+/// Vectors of 16 lanes.
+pub(super) struct Zmm;
 
-impl<const FORMAT: u8> Body for Product<FORMAT> {
+impl Vectors for Zmm {
+    const TARGET: Target = Target::Avx512;
+
     #[inline(always)]
-    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
-        // SAFETY: the decoder made the list of this instruction's operands, 32-bit registers all,
-        // and chose this handler for a processor with AVX-512.
-        unsafe {
-            let m = match together(machine, ins) {
-                Ok(m) => m,
-                Err(step) => return step,
-            };
-            product::<FORMAT>(machine, Operands::of(ins), m);
-        }
-        Step::Next
+    unsafe fn product<const FORMAT: u8>(machine: &mut HandlerContext<'_>, o: Operands, m: u32) {
+        // SAFETY: by contract; the processor has AVX-512.
+        unsafe { product::<FORMAT>(machine, o, m) }
     }
-}
-
-/// The handler of a product of 16 rows, all of one format; `None` for formats without one.
-pub(super) fn handler(format: MatrixType) -> Option<Handler> {
-    let t = Target::Avx512;
-    Some(match format {
-        MatrixType::F16 => map::versions::<Product<F16>, Product<F16>>(t),
-        MatrixType::BF16 => map::versions::<Product<BF16>, Product<BF16>>(t),
-        MatrixType::TF32 => map::versions::<Product<TF32>, Product<TF32>>(t),
-        _ => return None,
-    })
 }

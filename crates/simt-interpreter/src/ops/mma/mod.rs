@@ -3,8 +3,8 @@
 //! A product has more operands than an instruction has room for: their offsets are a list among
 //! the constants of the register file, D, A, B, C one behind the other, and the instruction has
 //! the list's offset. `format` knows the elements, `product` multiplies in any format,
-//! `avx512` and `avx2` do the same for the formats that networks use, `tile` is `ldmatrix` and its
-//! like.
+//! `avx512` and `avx2` do the same for the formats that networks use (`vectors` has what they
+//! share), `tile` is `ldmatrix` and its like.
 //!
 //! All lanes of the warp take part, so nothing here looks at masks except to know whether to run
 //! at all and which lanes' results may be written.
@@ -17,6 +17,8 @@ mod format;
 mod product;
 mod sparse;
 mod tile;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 
 pub(crate) use crate::ops::mma::sparse::expand;
 pub(crate) use crate::ops::mma::tile::{load, store, transpose};
@@ -166,8 +168,8 @@ pub(crate) fn multiply(product: Multiply, t: Target) -> Option<Handler> {
     #[cfg(target_arch = "x86_64")]
     if product.tall && product.a == product.b {
         let fast = match t {
-            Target::Avx512 => avx512::handler(product.a),
-            Target::Avx2 => avx2::handler(product.a),
+            Target::Avx512 => vectors::handler::<avx512::Zmm>(product.a),
+            Target::Avx2 => vectors::handler::<avx2::Ymm>(product.a),
             Target::Baseline | Target::Scalar => None,
         };
         if fast.is_some() {

@@ -44,6 +44,30 @@ macro_rules! cu {
     };
 }
 
+/// Parameters of a node that launches a kernel, of so many blocks and threads in each.
+fn kernel_params(
+    function: CUfunction,
+    [blocks, threads]: [u32; 2],
+    values: *mut *mut c_void,
+) -> CUDA_KERNEL_NODE_PARAMS {
+    CUDA_KERNEL_NODE_PARAMS {
+        v1: CUDA_KERNEL_NODE_PARAMS_v1 {
+            func: function,
+            gridDimX: blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            kernelParams: values,
+            extra: null_mut(),
+        },
+        kern: CUkernel::NULL,
+        ctx: CUcontext::NULL,
+    }
+}
+
 mod clusters;
 mod conditional;
 mod counters;

@@ -57,18 +57,7 @@ fn kernel(
     mut params: [u64; 2],
 ) -> CUgraphNode {
     let mut pointers = params.each_mut().map(|p| std::ptr::from_mut(p).cast::<c_void>());
-    let params = CUDA_KERNEL_NODE_PARAMS_v1 {
-        func: function,
-        gridDimX: 1,
-        gridDimY: 1,
-        gridDimZ: 1,
-        blockDimX: 1,
-        blockDimY: 1,
-        blockDimZ: 1,
-        sharedMemBytes: 0,
-        kernelParams: pointers.as_mut_ptr(),
-        extra: null_mut(),
-    };
+    let params = kernel_params(function, [1, 1], pointers.as_mut_ptr()).v1;
     let mut node = CUgraphNode::NULL;
     cu!(cuGraphAddKernelNode(&mut node, graph, after.as_ptr(), after.len(), &params)).unwrap();
     node
@@ -259,18 +248,7 @@ fn kernels_in_bodies_can_be_changed() {
     let inside = kernel(bodies[0], &[], note, [log.0, 1]);
     let exec = instantiate(graph);
     run(exec, stream);
-    let mut params = CUDA_KERNEL_NODE_PARAMS_v1 {
-        func: CUfunction::NULL,
-        gridDimX: 0,
-        gridDimY: 0,
-        gridDimZ: 0,
-        blockDimX: 0,
-        blockDimY: 0,
-        blockDimZ: 0,
-        sharedMemBytes: 0,
-        kernelParams: null_mut(),
-        extra: null_mut(),
-    };
+    let mut params = kernel_params(CUfunction::NULL, [0, 0], null_mut()).v1;
     cu!(cuGraphKernelNodeGetParams(inside, &mut params)).unwrap();
     let mut values = [log.0, 2];
     let mut pointers = values.each_mut().map(|p| std::ptr::from_mut(p).cast::<c_void>());

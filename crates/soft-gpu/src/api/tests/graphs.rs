@@ -162,25 +162,6 @@ struct ByHand {
     host: Box<[u64; 4]>,
 }
 
-fn kernel_params(function: CUfunction, values: &mut [*mut c_void]) -> CUDA_KERNEL_NODE_PARAMS {
-    CUDA_KERNEL_NODE_PARAMS {
-        v1: CUDA_KERNEL_NODE_PARAMS_v1 {
-            func: function,
-            gridDimX: 1,
-            gridDimY: 1,
-            gridDimZ: 1,
-            blockDimX: 32,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: 0,
-            kernelParams: values.as_mut_ptr(),
-            extra: null_mut(),
-        },
-        kern: CUkernel::NULL,
-        ctx: CUcontext::NULL,
-    }
-}
-
 fn copy_params(to: &mut [u64; 4], from: CUdeviceptr) -> CUDA_MEMCPY3D {
     // SAFETY: plain data for which zeros are good.
     let mut copy: CUDA_MEMCPY3D = unsafe { std::mem::zeroed() };
@@ -221,7 +202,7 @@ fn by_hand() -> Box<ByHand> {
     cu!(cuGraphAddMemcpyNode(&mut nodes[1], graph, &after, 1, &copy, context)).unwrap();
     let (mut log, mut value) = (made.log, 7u64);
     let mut values = [std::ptr::from_mut(&mut log).cast(), std::ptr::from_mut(&mut value).cast()];
-    let kernel = kernel_params(made.note, &mut values);
+    let kernel = kernel_params(made.note, [1, 32], values.as_mut_ptr());
     let after = nodes[1];
     cu!(cuGraphAddKernelNode_v2(&mut nodes[2], graph, &after, 1, &kernel)).unwrap();
     let host =
@@ -248,7 +229,7 @@ fn nodes_made_by_hand_do_what_their_parameters_say() {
     // What is changed in the launchable graph is not changed in the other one.
     let (mut log, mut value) = (made.log, 8u64);
     let mut values = [std::ptr::from_mut(&mut log).cast(), std::ptr::from_mut(&mut value).cast()];
-    let params = kernel_params(made.note, &mut values);
+    let params = kernel_params(made.note, [1, 32], values.as_mut_ptr());
     cu!(cuGraphExecKernelNodeSetParams_v2(exec, made.nodes[2], &params)).unwrap();
     cu!(cuGraphNodeSetEnabled(exec, made.nodes[0], 0)).unwrap();
     let (mut enabled, mut words) = (1, [5u64; 4]);

@@ -41,19 +41,8 @@ fn threads_of_graph(stream: CUstream, launched_in: CUstream) -> Vec<u32> {
                     (CUcontext::NULL, CUgreenCtx::NULL, CUgraphNode::NULL);
                 cu!(cuStreamGetGreenCtx(launched_in, &mut green)).unwrap();
                 cu!(cuCtxFromGreenCtx(&mut ctx, green)).unwrap();
-                let v1 = CUDA_KERNEL_NODE_PARAMS_v1 {
-                    func: function,
-                    gridDimX: 64,
-                    gridDimY: 1,
-                    gridDimZ: 1,
-                    blockDimX: 32,
-                    blockDimY: 1,
-                    blockDimZ: 1,
-                    sharedMemBytes: 0,
-                    kernelParams: params,
-                    extra: none,
-                };
-                let params = CUDA_KERNEL_NODE_PARAMS { v1, kern: CUkernel::NULL, ctx };
+                let params =
+                    CUDA_KERNEL_NODE_PARAMS { ctx, ..kernel_params(function, [64, 32], params) };
                 cu!(cuGraphCreate(&mut made, 0)).unwrap();
                 cu!(cuGraphAddKernelNode_v2(&mut node, made, std::ptr::null(), 0, &params))
                     .unwrap();

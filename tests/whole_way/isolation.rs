@@ -1,7 +1,7 @@
 //! Programs with long kernels beside others, where programs share a context: each goes on at a server of
 //! its own.
 
-use tests::{Scene, start, wait_until};
+use tests::{Running, Scene, start, wait_until};
 
 /// The server that a program is at.
 fn server_of(scene: &Scene, pid: u32) -> Option<u64> {
@@ -17,8 +17,8 @@ fn report(scene: &Scene) -> serde_json::Value {
     serde_json::from_str(&scene.control("report").stdout).expect("a report")
 }
 
-#[test]
-fn a_program_with_long_kernels_goes_on_at_a_server_of_its_own() {
+/// A daemon whose programs share a context, and go on at servers of their own if they have long kernels.
+fn scene() -> Scene {
     let mut scene = Scene::new();
     // It does not take counters.
     let settings = [
@@ -27,34 +27,144 @@ fn a_program_with_long_kernels_goes_on_at_a_server_of_its_own() {
         ("OPENMPS_COUNTERS", "off"),
     ];
     scene.start_daemon_with(&settings);
+    scene
+}
+
+/// A neighbour that waits until the file `barrier` is there, and a program with long kernels that goes on
+/// until the file `stop` is; their servers, which are two by then.
+fn start_both(scene: &Scene) -> ([Running; 2], [u64; 2]) {
+    let name = |name: &str| scene.file(name).to_str().expect("a path").to_owned();
+    let waits = ["--barrier", &name("barrier"), "--warm-up", "0", "--verify-each", "--json"];
     // A program that has no work yet cannot be taken for one with long kernels, however slow the machine.
-    let (barrier, stop) = (scene.file("barrier"), scene.file("stop"));
-    let name = |path: &std::path::Path| path.to_str().expect("a path").to_owned();
-    let waits = ["--barrier", &name(&barrier), "--warm-up", "0", "--verify-each", "--json"];
     let neighbour = start(&mut scene.sample("vector_add", &waits));
     let ready = scene.file(&format!("barrier.ready.{}", neighbour.pid()));
     wait_until("the neighbour is ready", || ready.exists());
-    let spins = ["--kernel", "clock", "--work", "400000000", "--until", &name(&stop), "--json"];
+    let spins = ["--kernel", "clock", "--work", "400000000", "--until", &name("stop"), "--json"];
     let long = start(&mut scene.sample("spin", &spins));
     let mut servers = (None, None);
     wait_until("it is at a server of its own", || {
-        servers = (server_of(&scene, neighbour.pid()), server_of(&scene, long.pid()));
+        servers = (server_of(scene, neighbour.pid()), server_of(scene, long.pid()));
         matches!(servers, (Some(one), Some(other)) if one != other)
     });
-    let alone = report(&scene)["servers"].as_array().cloned().unwrap_or_default();
-    let alone = alone.iter().find(|server| server["pid"].as_u64() == servers.1);
-    assert_eq!(alone.map(|server| &server["isolates"]), Some(&long.pid().into()));
-    std::fs::write(&barrier, "").expect("the file that starts the neighbour");
+    ([neighbour, long], [servers.0, servers.1].map(|server| server.expect("a server")))
+}
+
+fn isolates(scene: &Scene, server: Option<u64>) -> serde_json::Value {
+    let servers = report(scene)["servers"].as_array().cloned().unwrap_or_default();
+    let server = servers.iter().find(|of| of["pid"].as_u64() == server);
+    server.map(|server| server["isolates"].clone()).unwrap_or_default()
+}
+
+#[test]
+fn a_daemon_is_replaced_while_a_program_is_alone_at_a_server_and_it_stays_alone() {
+    let scene = scene();
+    let ([neighbour, long], before) = start_both(&scene);
+    assert_eq!(scene.control("upgrade").expect_success().stdout, "2 servers replaced\n");
+    wait_until("another daemon has taken the place", || {
+        scene.log("control.log").contains("has taken the place of version")
+    });
+    let mut server = None;
+    wait_until("it is at the next server", || {
+        server = server_of(&scene, long.pid());
+        server.is_some_and(|server| !before.contains(&server))
+    });
+    assert_eq!(isolates(&scene, server), long.pid());
+    // One that waits for a file comes with its next call.
+    std::fs::write(scene.file("barrier"), "").expect("the file that starts the neighbour");
+    assert_eq!(neighbour.wait().expect_success().stderr, "");
+    // The new daemon replaces its servers likewise.
+    assert_eq!(scene.control("upgrade").expect_success().status, 0);
+    wait_until("it is alone again", || {
+        let next = server_of(&scene, long.pid());
+        next.is_some() && next != server && isolates(&scene, next) == long.pid()
+    });
+    std::fs::write(scene.file("stop"), "").expect("the file that stops the program");
+    assert_eq!(long.wait().expect_success().stderr, "", "it notices nothing");
+}
+
+#[test]
+fn a_program_with_long_kernels_goes_on_at_a_server_of_its_own() {
+    let scene = scene();
+    let ([neighbour, long], servers) = start_both(&scene);
+    assert_eq!(isolates(&scene, Some(servers[1])), long.pid());
+    std::fs::write(scene.file("barrier"), "").expect("the file that starts the neighbour");
     let ended = neighbour.wait().expect_success();
     assert_eq!((&ended.json()["verified"], ended.stderr.as_str()), (&true.into(), ""));
-    std::fs::write(&stop, "").expect("the file that stops the program");
+    std::fs::write(scene.file("stop"), "").expect("the file that stops the program");
     let ended = long.wait().expect_success();
     assert_eq!(ended.stderr, "", "it notices nothing");
     wait_until("its server ends with it", || {
         let servers_left = scene.servers();
-        !servers_left.iter().any(|pid| Some(u64::from(*pid)) == servers.1)
+        !servers_left.iter().any(|pid| u64::from(*pid) == servers[1])
     });
     let log = scene.log("server.log");
     assert!(log.contains("it is to have a server of its own"), "{log}");
     assert!(log.contains("goes on at a server of its own"), "{log}");
+}
+
+#[test]
+fn a_load_beside_an_endless_kernel_is_told_of_ends_with_its_client_and_leaves_others_their_time() {
+    let mut scene = Scene::new();
+    // As with NVIDIA's driver.
+    let settings = [
+        ("OPENMPS_SOFT_TENANTS", "0"),
+        ("OPENMPS_SOFT_CONTEXT_WAITS", "1"),
+        ("OPENMPS_SOFT_THREADS", "4"),
+    ];
+    scene.start_daemon_with(&settings);
+    let stop = scene.file("stop").to_str().expect("a path").to_owned();
+    let neighbour = start(&mut scene.sample("vector_add", &["--until", &stop, "--verify-each"]));
+    wait_until("the neighbour works", || kernels_of(&scene, neighbour.pid()) > 0);
+    let barrier = scene.file("endless");
+    let name = barrier.to_str().expect("a path");
+    let endless = start(&mut scene.sample("endless", &["--barrier", name]));
+    let ready = scene.file(&format!("endless.ready.{}", endless.pid()));
+    wait_until("the endless kernel is loaded", || ready.exists());
+    std::fs::write(&barrier, "").expect("the barrier opens");
+    wait_until("it runs", || kernels_of(&scene, endless.pid()) > 0);
+    let loader = start(&mut scene.sample("n_body", &[]));
+    let waits_for = |pid: u32, whom: u32| {
+        let waiting = report(&scene)["servers"][0]["context"]["waiting"].clone();
+        waiting.as_array().is_some_and(|waiting| {
+            waiting.iter().any(|of| {
+                let text = |name: &str| of[name].as_str().unwrap_or_default().to_owned();
+                text("client").starts_with(&format!("{pid} "))
+                    && text("others").starts_with(&format!("{whom} "))
+            })
+        })
+    };
+    wait_until("it is known who waits for whom", || waits_for(loader.pid(), endless.pid()));
+    let before = kernels_of(&scene, neighbour.pid());
+    wait_until("the neighbour goes on", || kernels_of(&scene, neighbour.pid()) > before + 10);
+    wait_until("the log says it", || {
+        let log = scene.log("server.log");
+        log.contains(" waits since ") && log.contains("which does not get on since ")
+    });
+    let server = scene.servers()[0];
+    let pid = loader.pid();
+    scene.control(&format!("terminate_client {server} {pid}")).expect_success();
+    assert_ne!(loader.wait().status, 0, "it was terminated");
+    // The next one that waits is killed.
+    let mut loader = start(&mut scene.sample("n_body", &[]));
+    wait_until("the next one waits", || waits_for(loader.pid(), endless.pid()));
+    loader.kill();
+    wait_until("it is gone", || !scene.clients().contains(&loader.pid()));
+    loader.wait();
+    assert_eq!(scene.servers(), [server], "it serves on");
+    assert!(scene.log("server.log").contains("is given up after "), "{}", scene.log("server.log"));
+    std::fs::write(&stop, "").expect("the file that stops the neighbour");
+    let ended = neighbour.wait().expect_success();
+    assert_eq!(ended.stderr, "", "it notices nothing");
+    let mut endless = endless;
+    endless.kill();
+    endless.wait();
+}
+
+/// Kernels that a program has submitted.
+fn kernels_of(scene: &Scene, pid: u32) -> u64 {
+    let servers = report(scene)["servers"].as_array().cloned().unwrap_or_default();
+    let clients =
+        servers.iter().flat_map(|of| of["clients"].as_array().cloned().unwrap_or_default());
+    let mut of_it = clients.filter(|client| client["pid"] == pid);
+    of_it.find_map(|client| client["kernels"].as_u64()).unwrap_or(0)
 }

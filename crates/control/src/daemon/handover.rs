@@ -74,6 +74,9 @@ struct ServerRecord {
     standby: bool,
     #[serde(default)]
     stuck: bool,
+    /// The process for which alone it is there, because its kernels run for long.
+    #[serde(default)]
+    isolates: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -168,7 +171,7 @@ impl Daemon {
             || state.inventory.is_asked()
             || state.servers.iter().any(|server| {
                 matches!(server.phase, Phase::Starting { .. })
-                    || server.quarantine.is_some()
+                    || server.quarantine.is_some() && !server.is_isolation()
                     || server.replaces.is_some()
             });
         if state.servers.stopping.is_some() || busy && successor.since.elapsed() > WAIT_MAX {
@@ -248,6 +251,7 @@ impl Daemon {
             fault: server.fault,
             standby: server.standby,
             stuck: server.stuck,
+            isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
         };
         let window = |(process, index, server): (ClientProcess, u32, u32)| WindowRecord {
             uid: process.uid,
@@ -283,12 +287,15 @@ impl Daemon {
         let device = |text: &str| CUuuid::parse(text).ok_or_else(|| wrong("no device"));
         let count = servers.len();
         for of in servers {
+            let device = device(&of.device)?;
+            let isolates =
+                of.isolates.map(|pid| ClientProcess { uid: of.uid, named: 0, pid, device });
             let socket = Socket::from_fd(inherited(of.socket)?)?;
             state.servers.adopt(Server {
                 pid: of.pid,
                 uid: of.uid,
                 gid: of.gid,
-                device: device(&of.device)?,
+                device,
                 named: 0,
                 stays: false,
                 link: Link {
@@ -309,9 +316,9 @@ impl Daemon {
                 standby: of.standby,
                 replaces: None,
                 stuck: of.stuck,
-                quarantine: None,
-                quarantined: None,
-                isolates: false,
+                quarantine: isolates,
+                quarantined: isolates.map(|_| now),
+                isolates: isolates.is_some(),
             });
         }
         for of in windows {

@@ -178,6 +178,10 @@ impl<L> Servers<L> {
 
     /// A server that was there before, under another daemon.
     pub fn adopt(&mut self, server: Server<L>) {
+        if let Some(process) = server.quarantine.filter(|_| server.isolates) {
+            // It has come there: no server hands it over.
+            self.isolated.insert(process, 0);
+        }
         self.list.push(server);
     }
 

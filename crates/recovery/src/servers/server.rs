@@ -127,6 +127,11 @@ impl<L> Server<L> {
         }
     }
 
+    /// True if the one process with long kernels for which it is there has come.
+    pub fn is_isolation(&self) -> bool {
+        self.isolates && self.quarantined.is_some()
+    }
+
     /// True if it takes clients, now or when it is ready.
     pub fn takes_clients(&self) -> bool {
         matches!(self.phase, Phase::Starting { .. } | Phase::Running)

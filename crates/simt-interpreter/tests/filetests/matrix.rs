@@ -624,7 +624,7 @@ fn check_wmma(
             params.push(&(d_stride as u32).to_le_bytes());
             let kernel = module.kernel("k").expect("the kernel");
             device
-                .run(&kernel, Shape::linear(1, 32), &params.0)
+                .run(&kernel, Shape::linear(2, 32), &params.0)
                 .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
             for row in 0..m {
                 for column in 0..n {

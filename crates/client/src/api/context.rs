@@ -308,8 +308,9 @@ pub(crate) fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) -> CUresult 
         return Err(CudaError::INVALID_VALUE);
     }
     let device = peer_device(client, peer)?;
+    // A device is no peer of itself.
     if device == client.device {
-        return Err(CudaError::INVALID_CONTEXT);
+        return Err(CudaError::INVALID_DEVICE);
     }
     if !client.can_access(device) {
         return Err(CudaError::PEER_ACCESS_UNSUPPORTED);

@@ -1,4 +1,4 @@
-//! Measurements after a server's start, each in a thread of its own: no client waits for them.
+//! Work after a server's start, each piece in a thread of its own: no client waits for it.
 
 use crate::common::Common;
 use crate::device::EventCost;
@@ -56,6 +56,25 @@ pub fn measure_event_cost(common: &Arc<Common>) {
             Err(error) => log.line(format!("What events cost cannot be measured: {error}")),
         }
     });
+}
+
+/// Loads what clients of other servers load, for as long as this one has none.
+pub fn load_ahead(common: &Arc<Common>) {
+    if !common.warm.is_kept() {
+        return;
+    }
+    let of_thread = common.clone();
+    let follow = move || {
+        let Common { device, log, warm, .. } = &*of_thread;
+        match device.make_current() {
+            Ok(()) => warm.follow(device, log, || of_thread.is_ending()),
+            Err(error) => log.line(format!("This server does not load ahead: {error}")),
+        }
+    };
+    match std::thread::Builder::new().name("warm list".into()).spawn(follow) {
+        Ok(thread) => common.at_end(thread),
+        Err(error) => common.log.line(format!("This server does not load ahead: {error}")),
+    }
 }
 
 fn shortly(common: &Arc<Common>, name: &str, run: fn(&Arc<Common>)) {

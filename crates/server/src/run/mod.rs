@@ -18,7 +18,7 @@ use crate::device::{Driver, describe_all};
 use crate::log::{Log, Role};
 use crate::printed::Printed;
 use crate::session::End;
-use crate::warm::{self, Options as WarmOptions};
+use crate::warm::Options as WarmOptions;
 use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
@@ -204,7 +204,7 @@ impl Server {
         self.tell(&Message::Ready(std::process::id()));
         self.common.log.line("Server has started");
         after_start::measure(&self.common);
-        warm::follow(&self.common);
+        after_start::load_ahead(&self.common);
         while !self.is_over() {
             self.wait();
         }

@@ -11,8 +11,6 @@ mod held;
 mod load;
 mod store;
 
-pub use follow::begin as follow;
-
 use crate::device::{CodeKey, Device, Held, JitOption};
 use crate::log::Log;
 use channel::message::WarmStatus;

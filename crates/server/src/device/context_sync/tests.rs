@@ -1,0 +1,294 @@
+//! Tests of calls that wait for the context: who is held, for how long, and what ends a wait.
+
+use super::*;
+use std::sync::mpsc::channel;
+
+/// A session with one stream, which has work until `done` is told so.
+fn busy(sync: &ContextSync, client: &str, stream: usize) -> InFlight {
+    let session = sync.join(client);
+    session.add_stream(CUstream(stream));
+    session.set_busy(true);
+    session.set_kernels(100);
+    session
+}
+
+const LOAD: ContextCall = ContextCall::LoadModule;
+
+/// Makes a call for client 7, which does not end.
+fn make<R>(
+    sync: &ContextSync,
+    own: &InFlight,
+    is_done: &dyn Fn(CUstream) -> bool,
+    f: impl FnOnce() -> R,
+) -> R {
+    sync.make(LOAD, ("7", Some(own)), is_done, &|| false, f).expect("the client goes on")
+}
+
+#[test]
+fn a_call_is_made_when_nothing_is_in_flight_and_is_counted() {
+    let sync = Arc::new(ContextSync::default());
+    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    assert!(!sync.is_idle());
+    let ended = AtomicBool::new(false);
+    // The other one drains when it sees that a call is pending, and ends its work when it is held.
+    let seen = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !sync.is_pending() {
+                std::thread::yield_now();
+            }
+            other.set_kernels(SHALLOW_KERNELS);
+            while !sync.is_held() {
+                std::thread::yield_now();
+            }
+            ended.store(true, Ordering::SeqCst);
+        });
+        let is_done = |_| ended.load(Ordering::SeqCst);
+        make(&sync, &own, &is_done, || {
+            assert!(sync.is_pending() && sync.is_held());
+            let [waiting] = &sync.waiting()[..] else { panic!("one call is under way") };
+            let (call, client) = (waiting.call, waiting.client.as_str());
+            assert_eq!((call, client), (ContextCall::LoadModule, "7"));
+            assert_eq!(waiting.others, ["3"], "it waited for them");
+            ended.load(Ordering::SeqCst)
+        })
+    });
+    assert!(seen, "it was made while there was work");
+    assert_eq!((sync.is_pending(), sync.is_held(), sync.waiting()), (false, false, vec![]));
+    for (call, totals) in sync.totals() {
+        let count = u64::from(call == ContextCall::LoadModule);
+        assert_eq!((totals.calls, totals.beside_others), (count, count), "{call:?}");
+        assert!(totals.longest_ns <= totals.total_ns);
+    }
+    sync.leave(&other);
+    sync.leave(&own);
+    assert!(sync.is_idle());
+}
+
+#[test]
+fn work_that_waits_for_other_servers_gets_what_it_waits_for() {
+    // On each of two devices a kernel of one program waits for its kernel on the other device, which
+    // is submitted there when nothing is held; the other program's server makes a call.
+    let servers = [(); 2].map(|()| Arc::new(ContextSync::default()));
+    let submitted = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (made, all_made) = channel();
+    for device in 0..2 {
+        let (server, there) = (servers[device].clone(), submitted[1 - device].clone());
+        let own = busy(&server, "7", 2);
+        own.set_busy(false);
+        let session = busy(&server, "3", 1);
+        let made = made.clone();
+        std::thread::spawn(move || {
+            let is_done = |_| there.load(Ordering::SeqCst);
+            make(&server, &own, &is_done, || ());
+            drop(session);
+            made.send(device).expect("the test");
+        });
+        let (server, here) = (servers[device].clone(), submitted[device].clone());
+        std::thread::spawn(move || {
+            // It comes when both servers hold.
+            while !server.is_held() {
+                std::thread::yield_now();
+            }
+            while server.is_held() {
+                std::thread::yield_now();
+            }
+            here.store(true, Ordering::SeqCst);
+        });
+    }
+    let mut devices: Vec<usize> = (0..2).map(|_| all_made.recv().expect("a call")).collect();
+    devices.sort_unstable();
+    assert_eq!(devices, [0, 1]);
+}
+
+#[test]
+fn many_who_load_beside_work_that_never_pauses_get_their_turns() {
+    const LOADS: usize = 50;
+    let (sync, start) = (ContextSync::default(), Instant::now());
+    // By stream: when its work ends, us.
+    let ends: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
+    let now = || start.elapsed().as_micros() as u64;
+    let is_done = |stream: CUstream| ends[stream.0].load(Ordering::SeqCst) <= now();
+    let sessions: Vec<InFlight> = (0..8).map(|at| busy(&sync, "x", at)).collect();
+    // What several load is loaded by one of them, for whom the others wait.
+    let slots: Vec<Mutex<bool>> = (0..LOADS).map(|_| Mutex::default()).collect();
+    let loads = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for (at, own) in sessions.iter().enumerate() {
+            let (sync, ends, slots, loads) = (&sync, &ends, &slots, &loads);
+            scope.spawn(move || {
+                for slot in slots {
+                    for _ in 0..20 {
+                        while !sync.may_submit(own) {
+                            std::thread::yield_now();
+                        }
+                        let after = ends[at].load(Ordering::SeqCst).max(now());
+                        ends[at].store(after + 100, Ordering::SeqCst);
+                        own.set_kernels(2);
+                        own.set_kernels(1);
+                        own.end_submitting();
+                    }
+                    let mut loaded = locked(slot);
+                    if !std::mem::replace(&mut *loaded, true) {
+                        make(sync, own, &is_done, || loads.fetch_add(1, Ordering::SeqCst));
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(loads.into_inner(), LOADS);
+}
+
+#[test]
+fn beside_work_that_gets_on_a_call_is_made_in_the_end() {
+    let sync = ContextSync::default();
+    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    own.set_busy(false);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // One kernel after the other ends, and there is always another one.
+            while !ended.load(Ordering::SeqCst) {
+                other.gets_on(CUstream(1));
+                std::thread::yield_now();
+            }
+        });
+        make(&sync, &own, &|_| false, || ended.store(true, Ordering::SeqCst));
+    });
+}
+
+#[test]
+fn a_stream_that_stands_still_counts_beside_one_that_gets_on() {
+    let sync = ContextSync::default();
+    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    own.set_busy(false);
+    other.add_stream(CUstream(4));
+    let (ended, forced) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let gets_on = scope.spawn(|| {
+            // After that many holds the call would have been made long ago.
+            let (mut holds, mut was_held) = (0, false);
+            while holds < 4 {
+                other.gets_on(CUstream(4));
+                holds += u32::from(sync.is_held() && !was_held);
+                was_held = sync.is_held();
+                std::thread::yield_now();
+            }
+            ended.store(true, Ordering::SeqCst);
+        });
+        let is_done = |_| ended.load(Ordering::SeqCst);
+        make(&sync, &own, &is_done, || {
+            forced.store(!ended.load(Ordering::SeqCst), Ordering::SeqCst);
+        });
+        gets_on.join().expect("the other client");
+    });
+    assert!(!forced.into_inner(), "all would wait for the stream that stands still");
+}
+
+#[test]
+fn others_are_held_for_a_small_part_of_the_time_beside_work_that_does_not_get_on() {
+    let sync = ContextSync::default();
+    let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    own.set_busy(false);
+    let is_done = |stream| stream == CUstream(2);
+    let request = Request {
+        call: LOAD,
+        client: "7",
+        own: Some(&own),
+        number: 0,
+        began: Instant::now(),
+        others: Vec::new(),
+        is_done: &is_done,
+        ends: &|| false,
+    };
+    wait(Duration::from_secs(600), PAUSE_MAX, || sync.is_stalled(&is_done));
+    let mut rounds = Rounds::default();
+    let start = Instant::now();
+    assert!(sync.round(&mut rounds, &request).is_none());
+    let rest = rounds.rest_until.expect("the others go on");
+    // Each hold takes half of the longest one at least.
+    assert!(rest >= start + (HOLD_MAX / 2) * (100 / HELD_PERCENT_MAX), "{:?}", rest - start);
+    assert!(sync.round(&mut rounds, &request).is_none());
+    assert!(Instant::now() >= rest && rounds.count == 2, "they go on until then");
+    // Another one that waits holds no others.
+    let first = locked(&sync.rounds);
+    assert!(sync.share_quiet(&request).is_none());
+    assert_eq!(first.count, 0);
+    // When the work gets on, what waits does not rest any longer.
+    sync.sessions.lock().expect("the sessions")[0].in_flight.set_busy(false);
+    let quiet = sync.round(&mut rounds, &request).expect("nothing is in flight");
+    assert!(sync.is_held() && rounds.rest_until.is_none());
+    drop(quiet);
+}
+
+#[test]
+fn a_call_whose_client_ends_is_not_made_and_is_told_of() {
+    let sync = Arc::new(ContextSync::default());
+    let (reports, reported) = channel();
+    let reports = Mutex::new(reports);
+    sync.report_to(move |report| {
+        let _ = reports.lock().expect("the channel").send(report.clone());
+    });
+    let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    own.set_busy(false);
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| {
+            let ends = || ended.load(Ordering::SeqCst);
+            let is_done = |stream| stream == CUstream(2);
+            sync.make(LOAD, ("7", Some(&own)), &is_done, &ends, || ())
+        });
+        let told = reported.recv().expect("a report of the wait");
+        assert_eq!((told.progress, told.client.as_str()), (Progress::Waits, "7"));
+        let [(client, since)] = &told.stalled[..] else { panic!("{told:?}") };
+        assert!(client == "3" && *since >= STALLED_AFTER, "{told:?}");
+        let [waiting] = &sync.waiting()[..] else { panic!("one call is under way") };
+        assert_eq!(waiting.others, ["3"], "for whom it waits");
+        ended.store(true, Ordering::SeqCst);
+        assert_eq!(call.join().expect("the call"), None);
+    });
+    assert!(!sync.is_held() && !sync.is_pending() && sync.waiting().is_empty());
+    let told = reported.try_iter().last().expect("a report of its end");
+    assert_eq!(told.progress, Progress::GivenUp);
+}
+
+#[test]
+fn beside_endless_work_a_call_is_made_when_all_are_to_end() {
+    let sync = ContextSync::default();
+    let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    own.set_busy(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !sync.is_held() {
+                std::thread::yield_now();
+            }
+            sync.hurry();
+        });
+        make(&sync, &own, &|stream| stream == CUstream(2), || ());
+    });
+}
+
+#[test]
+fn who_is_alone_waits_within_the_call() {
+    let sync = ContextSync::default();
+    let own = busy(&sync, "7", 1);
+    let is_done = |_| panic!("the provider is not asked");
+    make(&sync, &own, &is_done, || {
+        assert!(!sync.is_held());
+    });
+}
+
+#[test]
+fn a_long_call_is_reported() {
+    let sync = ContextSync::default();
+    let (reports, reported) = channel();
+    let reports = Mutex::new(reports);
+    sync.report_to(move |report| {
+        let _ = reports.lock().expect("the channel").send(report.clone());
+    });
+    let (_other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    make(&sync, &own, &|_| true, || std::thread::sleep(2 * REPORT_MIN));
+    let report = reported.try_recv().expect("a report of a long call");
+    assert_eq!((report.call, &report.others[..]), (LOAD, &["3".to_owned()][..]));
+    assert_eq!(report.client, "7");
+    assert!(matches!(report.progress, Progress::Made(took) if took >= REPORT_MIN));
+}

@@ -64,7 +64,7 @@ def tried(name, file, old, new, tests):
     text = path.read_text()
     path.write_text(text.replace(old, new))
     try:
-        run = subprocess.run(["cargo", "test", "-p", "simt-jit", "--no-fail-fast", "--", *tests], cwd=ROOT, capture_output=True, text=True)
+        run = subprocess.run(["cargo", "test", "-p", "simt-jit", "--", *tests], cwd=ROOT, capture_output=True, text=True)
     finally:
         path.write_text(text)
     out = run.stdout + run.stderr

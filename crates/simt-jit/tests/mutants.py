@@ -40,7 +40,7 @@ MUTANTS = [
     ("memory: the last line of a fragment", JIT + "memory/fragment.rs", "lines as i32 - 1,", "lines as i32 - 2,"),
     ("memory: pairs of a fragment", JIT + "avx512/memory/fragment.rs", "(0..16).map(|lane| 2 * lane + n)", "(0..16).map(|lane| 2 * lane + 1 - n)"),
     ("memory: rows that are not aligned", JIT + "avx512/memory/offset_table.rs", "&[found.into(), Z1.into(), low_bits.into()]);", "&[found.into(), low_bits.into(), low_bits.into()]);"),
-    ("memory: which lanes have no bytes", JIT + "avx512/memory/copy_lines.rs", "all.into(), X::I(1)]", "all.into(), X::I(2)]"),
+    ("copies: which lanes have fewer bytes", JIT + "avx512/memory/copy_lines.rs", "all.into(), X::I(1)]", "all.into(), X::I(5)]"),
     ("matrices: rows and columns", JIT + "avx512/matrix/ldmatrix.rs", "elements.map(|n| PACKED_A * (n % PACKED_A) + n / PACKED_A),", "elements.map(|n| PACKED_A * (n / PACKED_A) + n % PACKED_A),"),
     ("matrices: late loads", JIT + "avx512/matrix/deferred_loads.rs", "late.user < end || end == usize::MAX", "late.user + 1 < end || end == usize::MAX"),
     ("blocks: a number that wraps", JIT + "block.rs", "(true, true) => (i32::MAX - reach,", "(true, true) => (i32::MAX,"),

@@ -271,6 +271,9 @@ fn bounds_of_indices() {
         ("and.b32 %i, %d, 252; cvt.u32.u8 %o, %i; PLACE", "PLACE", 256, true),
         ("shr.s32 %i, %d, 28; shl.b32 %o, %i, 2; PLACE", "PLACE", 256, false),
         ("shr.u32 %i, %d, 28; shl.b32 %o, %i, 2; PLACE", "PLACE", 64, true),
+        // Multiples of two and of four.
+        ("and.b32 %i, %d, 252; shr.u32 %o, %i, 1; PLACE", "PLACE", 512, false),
+        ("and.b32 %i, %d, 504; shr.u32 %o, %i, 1; PLACE", "PLACE", 256, true),
         ("bfe.s32 %i, %d, 5, 6; mul.lo.u32 %o, %i, 4; PLACE", "PLACE", 256, false),
         ("bfe.u32 %i, %d, 5, 6; mul.lo.u32 %o, %i, 4; PLACE", "PLACE", 256, true),
         ("cvt.u32.u8 %i, %d; mul.lo.u32 %o, %i, 33554432; PLACE", "PLACE", 1024, false),

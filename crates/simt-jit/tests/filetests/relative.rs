@@ -264,3 +264,60 @@ fn lanes_as_far_apart_as_others() {
         }
     }
 }
+
+/// Copies in blocks of 16 columns: each end by whole warps (`%lin`, the thread's number in the block) or
+/// by half warps, whose rows are a pitch apart. Each register has one value: so it is a formula of lanes.
+#[test]
+fn copies_of_half_warps() {
+    const ROWS: u32 = 4;
+    let number = |r: &str, pitch: u32| match pitch {
+        0 => format!("mul.lo.u32 {r}, %lin, 16;"),
+        _ => format!("mul.lo.u32 {r}y, %y, {pitch}; mad.lo.u32 {r}, %x, 16, {r}y;"),
+    };
+    for (to, from) in [(0, 0), (0, 512), (320, 0), (320, 512), (512, 320)] {
+        let text = format!(
+            ".version 7.8\n.target sm_80\n.address_size 64
+             .visible .entry k(.param .u64 in, .param .u64 out)
+             {{
+                 .reg .b64 %in, %out, %w, %p, %v, %q; .reg .b32 %x, %y, %wid, %lane, %lin, %f, %fy, %t, %ty, %s, %z;
+                 .reg .b32 %a, %b, %c, %d; .shared .align 16 .b8 tile[4096];
+                 ld.param.u64 %in, [in]; ld.param.u64 %out, [out];
+                 mov.u32 %x, %tid.x; mov.u32 %y, %tid.y;
+                 mov.u32 %wid, %warpid; mov.u32 %lane, %laneid; mad.lo.u32 %lin, %wid, 32, %lane;
+                 {} cvt.u64.u32 %w, %f; add.u64 %p, %in, %w;
+                 {} mov.u32 %z, tile; add.u32 %s, %z, %t;
+                 cp.async.cg.shared.global [%s], [%p], 16; cp.async.wait_all;
+                 ld.shared.v4.u32 {{%a, %b, %c, %d}}, [%s];
+                 mul.wide.u32 %v, %lin, 16; add.u64 %q, %out, %v;
+                 st.global.v4.u32 [%q], {{%a, %b, %c, %d}};
+                 ret;
+             }}",
+            number("%f", from),
+            number("%t", to)
+        );
+        let words: Vec<u8> = (0..1024u32).flat_map(u32::to_le_bytes).collect();
+        let expected: Vec<u8> = (0..16 * ROWS)
+            .flat_map(|thread| {
+                let row = if from == 0 { 256 } else { from };
+                let at = (thread / 16 * row + thread % 16 * 16) as usize;
+                words[at..at + 16].to_vec()
+            })
+            .collect();
+        for set in [Set::Interpreted].into_iter().chain(SimdIsa::ALL.map(Set::Native)) {
+            let mut device = Device::new(set);
+            let kernel = device.load(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            let kernel = kernel.kernel("k").expect("a kernel");
+            let source = device.memory.allocate(4096, true);
+            device.memory.write(source, &words);
+            let out = device.memory.allocate(expected.len() as u64, true);
+            let mut params = Params::default();
+            [source, out].iter().for_each(|a| params.push(&a.to_le_bytes()));
+            // The first block finds the memory for the second one.
+            let mut shape = Shape::linear(2, 16);
+            shape.block.y = ROWS;
+            device.run(&kernel, shape, &params.0).expect("it runs");
+            let found = device.memory.read(out, expected.len());
+            assert!(found == expected, "{set:?}, pitches {to} and {from}\n{text}");
+        }
+    }
+}

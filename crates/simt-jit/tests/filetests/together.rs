@@ -130,7 +130,7 @@ fn bits() {
     }
 }
 
-/// HalfAffine, alone and in pairs, some of which are infinite, NaN or subnormal.
+/// Numbers of 16 bits, alone and in pairs, some of which are infinite, NaN or subnormal.
 #[test]
 fn halves() {
     const INPUTS: &str = "{ .reg .b32 %c, %d, %n; .reg .b16 %h, %g, %k, %o; .reg .pred %s;

@@ -5,7 +5,7 @@
 //! Invariant: the indices of all lanes, also of those that do not run, name texels.
 
 use super::plan::{Axis, Plan};
-use super::texels::all;
+use super::texels::{Inner, all, put};
 #[cfg(target_arch = "x86_64")]
 use super::wide::avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
@@ -20,9 +20,10 @@ use std::mem::MaybeUninit;
 const ROWS_MAX: usize = 4;
 
 /// Room for a vector, of which is written what is read.
-type Room<T> = MaybeUninit<Row<T>>;
+pub(super) type Room<T> = MaybeUninit<Row<T>>;
 
-/// The texels that a vector's lanes read: in each of some rows, one or two along x.
+/// The texels that a vector's lanes read: in each of some rows, one or two along x. What is not read
+/// is not written: it is made for each vector.
 pub(super) struct Footprint {
     /// Along x; if only one texel is read, all of its index.
     pub(super) x: [Room<i32>; 2],
@@ -30,11 +31,13 @@ pub(super) struct Footprint {
     pub(super) row: [Room<i32>; ROWS_MAX],
     pub(super) x_weight: [Room<f32>; 2],
     pub(super) row_weight: [Room<f32>; ROWS_MAX],
-    /// Lanes for which they are texels, not border.
-    pub(super) inside_x: [u32; 2],
-    pub(super) inside_row: [u32; ROWS_MAX],
+    /// Lanes for which they are texels, not border; of a texture with borders.
+    pub(super) inside_x: [MaybeUninit<u32>; 2],
+    pub(super) inside_row: [MaybeUninit<u32>; ROWS_MAX],
     /// The second along x is the first's neighbour in all lanes.
-    pub(super) adjacent: bool,
+    pub(super) adjacent: MaybeUninit<bool>,
+    /// Of neighbours: all are texels, in all lanes.
+    pub(super) inside: MaybeUninit<bool>,
 }
 
 impl Footprint {
@@ -45,17 +48,28 @@ impl Footprint {
             row: [int; ROWS_MAX],
             x_weight: [float; 2],
             row_weight: [float; ROWS_MAX],
-            inside_x: [0; 2],
-            inside_row: [0; ROWS_MAX],
-            adjacent: false,
+            inside_x: [MaybeUninit::uninit(); 2],
+            inside_row: [MaybeUninit::uninit(); ROWS_MAX],
+            adjacent: MaybeUninit::uninit(),
+            inside: MaybeUninit::uninit(),
         }
     }
+}
 
-    /// True if nothing of the first `rows` rows is border.
-    #[inline(always)]
-    pub(super) fn all_inside(&self, rows: usize, lanes: usize) -> bool {
-        let x = self.inside_x[0] & self.inside_x[1];
-        self.inside_row[..rows].iter().fold(x, |all, row| all & row) == (1 << lanes) - 1
+/// As [`Footprint`], of texels that are all inside: each row is where the plan says, and the second
+/// texel along x is the first's neighbour.
+pub(super) struct Inside {
+    /// Of the first texel.
+    pub(super) index: Room<i32>,
+    /// Of the second along x.
+    pub(super) x_weight: Room<f32>,
+    pub(super) row_weight: [Room<f32>; ROWS_MAX],
+}
+
+impl Inside {
+    fn new() -> Self {
+        let row_weight = [Room::uninit(); ROWS_MAX];
+        Self { index: Room::uninit(), x_weight: Room::uninit(), row_weight }
     }
 }
 
@@ -70,6 +84,24 @@ pub(super) struct Request {
     pub(super) to: [*mut u32; 4],
     /// Lanes that run, at least one.
     pub(super) mask: u32,
+}
+
+/// Where a vector's results go.
+#[derive(Clone, Copy)]
+pub(super) struct To<'a> {
+    /// Of the warp: [`Request::to`].
+    rows: &'a [*mut u32; 4],
+    /// The vector's first lane.
+    lane: usize,
+}
+
+impl To<'_> {
+    /// Where channel `i` goes, a lane behind the other; `None` if nothing reads it.
+    #[inline(always)]
+    pub(super) fn channel(&self, i: usize) -> Option<*mut u32> {
+        let row = self.rows[i];
+        (!row.is_null()).then(|| row.wrapping_add(self.lane))
+    }
 }
 
 /// Reads a texture for a warp; the lanes whose coordinates are wild, of which nothing is written.
@@ -165,10 +197,7 @@ unsafe fn around<W: Wide>(x: W::F) -> (W::I, W::F) {
     unsafe {
         let x = W::sub_f(x, W::float(0.5));
         let first = W::floor(x);
-        // Twice as many steps, cut off: what is halfway goes up.
-        let halves = W::to_int(W::mul_f(W::sub_f(x, first), W::float(512.0)));
-        let steps = W::shr::<1>(W::add(halves, W::int(1)));
-        (W::to_int(first), W::mul_f(W::to_float(steps), W::float(1.0 / 256.0)))
+        (W::to_int(first), W::weight(W::sub_f(x, first)))
     }
 }
 
@@ -219,153 +248,250 @@ mod way {
     pub(super) const GATHERED: u8 = 3;
 }
 
+/// Lanes that read together.
+#[derive(Clone, Copy)]
+struct Lanes {
+    /// The first of a vector.
+    first: usize,
+    /// Those that run, the first lowest; at least one.
+    mask: u32,
+}
+
+/// A vector of an operand. Lanes that do not run have what the first one has that does.
+///
 /// # Safety
 /// As [`Run`].
 #[inline(always)]
-unsafe fn run<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
+unsafe fn operand<W: Wide>(from: *const u32, lanes: Lanes) -> W::I {
+    // SAFETY: by contract.
+    unsafe {
+        let from = from.add(lanes.first);
+        let all = W::load(from.cast());
+        if lanes.mask == (1 << W::LANES) - 1 {
+            return all;
+        }
+        let other = W::int(from.add(lanes.mask.trailing_zeros() as usize).read() as i32);
+        W::pick(W::mask(lanes.mask), all, other)
+    }
+}
+
+/// A vector's coordinates, and how far its layers are from the first one, in texels.
+///
+/// # Safety
+/// As [`Run`].
+#[inline(always)]
+unsafe fn coordinates<W: Wide, const DIMS: usize, const CUBE: bool>(
     plan: &Plan,
     request: &Request,
+    lanes: Lanes,
+) -> ([W::I; 3], W::I) {
+    // SAFETY: by contract.
+    unsafe {
+        let mut at = [W::int(0); 3];
+        let sources = if CUBE { 3 } else { DIMS };
+        let mut axis = 0;
+        while axis < sources {
+            at[axis] = operand::<W>(request.axes[axis], lanes);
+            axis += 1;
+        }
+        let mut layer = W::int(0);
+        if !request.layer.is_null() {
+            layer = operand::<W>(request.layer, lanes);
+        } else if !CUBE {
+            return (at, layer);
+        }
+        if CUBE {
+            let v = [W::as_float(at[0]), W::as_float(at[1]), W::as_float(at[2])];
+            let (number, [s, t]) = face::<W>(v);
+            // More cubes than there are faces make no difference.
+            let cube = W::min_unsigned(layer, W::int(plan.last_layer / FACES + 1));
+            layer = W::add(W::mul(cube, W::int(FACES)), number);
+            at = [W::as_int(s), W::as_int(t), W::int(0)];
+        }
+        let layer = W::min_unsigned(layer, W::int(plan.last_layer));
+        (at, W::mul(layer, W::int(plan.layer)))
+    }
+}
+
+/// Reads neighbours, blended, for a vector if they all are texels, whatever is outside; else, or if
+/// a weight of nothing may have made NaN of what lies there, false, and nothing was written.
+///
+/// # Safety
+/// As [`Run`]; `texels` is the plan's.
+#[inline(always)]
+unsafe fn inside<W: Wide, const DIMS: usize, const CUBE: bool>(
+    plan: &Plan,
+    request: &Request,
+    lanes: Lanes,
+    texels: Inner,
+) -> bool {
+    let mut footprint = Inside::new();
+    // SAFETY: by contract each axis has two texels at least.
+    unsafe {
+        let (at, mut index) = coordinates::<W, DIMS, CUBE>(plan, request, lanes);
+        let mut inside = W::mask(u32::MAX);
+        let mut weight = [W::float(0.0); 3];
+        let mut axis = 0;
+        while axis < DIMS {
+            let a = &plan.axes[axis];
+            let x = W::mul_f(W::as_float(at[axis]), W::float(a.scale));
+            // Wild coordinates, and what is no number, become i32::MIN, which is outside.
+            let (i, far) = around::<W>(x);
+            inside = W::both(inside, W::within(i, W::int(a.size - 2)));
+            let step = if axis == 0 { i } else { W::mul(i, W::int(a.step)) };
+            index = W::add(index, step);
+            weight[axis] = far;
+            axis += 1;
+        }
+        if !all::<W>(inside) {
+            return false;
+        }
+        W::store(footprint.index.as_mut_ptr().cast(), index);
+        W::store(footprint.x_weight.as_mut_ptr().cast(), W::as_int(weight[0]));
+        let one = W::float(1.0);
+        let mut r = 0;
+        while r < 1 << (DIMS - 1) {
+            let share = |axis: usize, far: usize| match far {
+                0 => W::sub_f(one, weight[axis]),
+                _ => weight[axis],
+            };
+            let mut w = one;
+            if DIMS >= 2 {
+                w = share(1, r & 1);
+            }
+            if DIMS == 3 {
+                w = W::mul_f(w, share(2, r >> 1));
+            }
+            W::store(footprint.row_weight[r].as_mut_ptr().cast(), W::as_int(w));
+            r += 1;
+        }
+        texels(plan, &footprint, To { rows: &request.to, lane: lanes.first }, lanes.mask)
+    }
+}
+
+/// Reads for a vector; the lanes whose coordinates are wild, of which nothing is written.
+///
+/// # Safety
+/// As [`Run`].
+#[inline(always)]
+unsafe fn anywhere<W: Wide, const DIMS: usize, const WAY: u8, const CUBE: bool>(
+    plan: &Plan,
+    request: &Request,
+    lanes: Lanes,
 ) -> u32 {
     let mut footprint = Footprint::new();
-    let whole = (1u32 << W::LANES) - 1;
-    let mut all_wild = 0;
-    let mut lane = 0;
-    while lane < WARP_LANES {
-        let m = request.mask >> lane & whole;
-        if m != 0 {
-            // SAFETY: by contract.
-            unsafe {
-                let first = lane + m.trailing_zeros() as usize;
-                let active = W::mask(m);
-                let load = |from: *const u32| {
-                    let all = W::load(from.add(lane).cast());
-                    // Lanes that do not run read what the first one reads that does.
-                    match m == whole {
-                        true => all,
-                        false => W::pick(active, all, W::int(from.add(first).read() as i32)),
+    let m = lanes.mask;
+    // SAFETY: by contract.
+    unsafe {
+        let mut wild = W::mask(0);
+        let (at, layer) = coordinates::<W, DIMS, CUBE>(plan, request, lanes);
+        let to = To { rows: &request.to, lane: lanes.first };
+        if WAY == way::WHOLE || WAY == way::NEAREST {
+            let (mut index, mut inside) = (layer, W::mask(u32::MAX));
+            let mut axis = 0;
+            while axis < DIMS {
+                let a = &plan.axes[axis];
+                let number = match WAY {
+                    way::WHOLE => at[axis],
+                    _ => {
+                        let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
+                        W::to_int(W::floor(x))
                     }
                 };
-                let mut wild = W::mask(0);
-                let mut layer = W::int(0);
-                if !request.layer.is_null() {
-                    layer = load(request.layer);
+                let (i, here) = wrapped::<W>(a, number, &mut wild);
+                inside = W::both(inside, here);
+                let step = match axis {
+                    0 => i,
+                    _ => W::mul(i, W::int(a.step)),
+                };
+                index = W::add(index, step);
+                axis += 1;
+            }
+            W::store(footprint.x[0].as_mut_ptr().cast(), index);
+            if plan.bordered {
+                footprint.inside_x[0].write(W::bits(inside));
+            }
+            let wild = W::bits(wild) & m;
+            (plan.texels)(plan, &footprint, to, m & !wild);
+            wild
+        } else {
+            let mut near = [(W::int(0), W::mask(u32::MAX)); 3];
+            let mut far = near;
+            let mut weight = [W::float(0.0); 3];
+            let mut axis = 0;
+            while axis < DIMS {
+                let a = &plan.axes[axis];
+                let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
+                let (i, w) = around::<W>(x);
+                near[axis] = wrapped::<W>(a, i, &mut wild);
+                far[axis] = wrapped::<W>(a, W::add(i, W::int(1)), &mut wild);
+                if axis > 0 {
+                    near[axis].0 = W::mul(near[axis].0, W::int(a.step));
+                    far[axis].0 = W::mul(far[axis].0, W::int(a.step));
                 }
-                let mut at = [W::int(0); 3];
-                let sources = if CUBE { 3 } else { DIMS };
+                weight[axis] = w;
+                axis += 1;
+            }
+            let wild = W::bits(wild) & m;
+            let m = m & !wild;
+            let next = W::equal(W::sub(far[0].0, near[0].0), W::int(1));
+            footprint.adjacent.write(all::<W>(next));
+            footprint.inside.write(true);
+            let ends = [near, far];
+            let one = W::float(1.0);
+            let share = |axis: usize, far: usize| match far {
+                0 => W::sub_f(one, weight[axis]),
+                _ => weight[axis],
+            };
+            if plan.bordered {
+                let mut inside = W::mask(u32::MAX);
                 let mut axis = 0;
-                while axis < sources {
-                    at[axis] = load(request.axes[axis]);
+                while axis < DIMS {
+                    inside = W::both(inside, W::both(near[axis].1, far[axis].1));
                     axis += 1;
                 }
-                if CUBE {
-                    let v = [W::as_float(at[0]), W::as_float(at[1]), W::as_float(at[2])];
-                    let (number, [s, t]) = face::<W>(v);
-                    // More cubes than there are faces make no difference.
-                    let cube = W::min_unsigned(layer, W::int(plan.last_layer / FACES + 1));
-                    layer = W::add(W::mul(cube, W::int(FACES)), number);
-                    at = [W::as_int(s), W::as_int(t), W::int(0)];
-                }
-                let layer = W::min_unsigned(layer, W::int(plan.last_layer));
-                let layer = W::mul(layer, W::int(plan.layer));
-                let to = |i: usize| match request.to[i] {
-                    null if null.is_null() => null,
-                    to => to.add(lane),
-                };
-                let to = [to(0), to(1), to(2), to(3)];
-                if WAY == way::WHOLE || WAY == way::NEAREST {
-                    let (mut index, mut inside) = (layer, W::mask(u32::MAX));
-                    let mut axis = 0;
-                    while axis < DIMS {
-                        let a = &plan.axes[axis];
-                        let number = match WAY {
-                            way::WHOLE => at[axis],
-                            _ => {
-                                let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
-                                W::to_int(W::floor(x))
-                            }
-                        };
-                        let (i, here) = wrapped::<W>(a, number, &mut wild);
-                        inside = W::both(inside, here);
-                        let step = match axis {
-                            0 => i,
-                            _ => W::mul(i, W::int(a.step)),
-                        };
-                        index = W::add(index, step);
-                        axis += 1;
-                    }
-                    W::store(footprint.x[0].as_mut_ptr().cast(), index);
-                    footprint.inside_x[0] = W::bits(inside);
-                    let wild = W::bits(wild) & m;
-                    all_wild |= wild << lane;
-                    (plan.texels)(plan, &footprint, to, m & !wild);
-                } else {
-                    let mut near = [(W::int(0), W::mask(u32::MAX)); 3];
-                    let mut far = near;
-                    let mut weight = [W::float(0.0); 3];
-                    let mut axis = 0;
-                    while axis < DIMS {
-                        let a = &plan.axes[axis];
-                        let x = scaled::<W>(a, W::as_float(at[axis]), &mut wild);
-                        let (i, w) = around::<W>(x);
-                        near[axis] = wrapped::<W>(a, i, &mut wild);
-                        far[axis] = wrapped::<W>(a, W::add(i, W::int(1)), &mut wild);
-                        if axis > 0 {
-                            near[axis].0 = W::mul(near[axis].0, W::int(a.step));
-                            far[axis].0 = W::mul(far[axis].0, W::int(a.step));
-                        }
-                        weight[axis] = w;
-                        axis += 1;
-                    }
-                    let wild = W::bits(wild) & m;
-                    all_wild |= wild << lane;
-                    let m = m & !wild;
-                    let next = W::equal(W::sub(far[0].0, near[0].0), W::int(1));
-                    footprint.adjacent = all::<W>(next);
-                    let ends = [near, far];
-                    let one = W::float(1.0);
-                    let share = |axis: usize, far: usize| match far {
-                        0 => W::sub_f(one, weight[axis]),
-                        _ => weight[axis],
-                    };
-                    let mut x = 0;
-                    while x < 2 {
-                        W::store(footprint.x[x].as_mut_ptr().cast(), ends[x][0].0);
-                        footprint.inside_x[x] = W::bits(ends[x][0].1);
-                        let bits = W::as_int(share(0, x));
-                        W::store(footprint.x_weight[x].as_mut_ptr().cast(), bits);
-                        x += 1;
-                    }
-                    let mut r = 0;
-                    while r < 1 << (DIMS - 1) {
-                        let (mut row, mut inside, mut w) = (layer, W::mask(u32::MAX), one);
-                        if DIMS >= 2 {
-                            let end = &ends[r & 1][1];
-                            row = W::add(row, end.0);
-                            inside = end.1;
-                            w = share(1, r & 1);
-                        }
-                        if DIMS == 3 {
-                            let end = &ends[r >> 1][2];
-                            row = W::add(row, end.0);
-                            inside = W::both(inside, end.1);
-                            w = W::mul_f(w, share(2, r >> 1));
-                        }
-                        W::store(footprint.row[r].as_mut_ptr().cast(), row);
-                        footprint.inside_row[r] = W::bits(inside);
-                        let bits = W::as_int(w);
-                        W::store(footprint.row_weight[r].as_mut_ptr().cast(), bits);
-                        r += 1;
-                    }
-                    match WAY {
-                        way::GATHERED => gathered::<W>(plan, &footprint, to, m),
-                        _ => (plan.texels)(plan, &footprint, to, m),
-                    }
-                }
+                footprint.inside.write(all::<W>(inside));
             }
+            let mut x = 0;
+            while x < 2 {
+                W::store(footprint.x[x].as_mut_ptr().cast(), ends[x][0].0);
+                if plan.bordered {
+                    footprint.inside_x[x].write(W::bits(ends[x][0].1));
+                }
+                let bits = W::as_int(share(0, x));
+                W::store(footprint.x_weight[x].as_mut_ptr().cast(), bits);
+                x += 1;
+            }
+            let mut r = 0;
+            while r < 1 << (DIMS - 1) {
+                let (mut row, mut inside, mut w) = (layer, W::mask(u32::MAX), one);
+                if DIMS >= 2 {
+                    let end = &ends[r & 1][1];
+                    row = W::add(row, end.0);
+                    inside = end.1;
+                    w = share(1, r & 1);
+                }
+                if DIMS == 3 {
+                    let end = &ends[r >> 1][2];
+                    row = W::add(row, end.0);
+                    inside = W::both(inside, end.1);
+                    w = W::mul_f(w, share(2, r >> 1));
+                }
+                W::store(footprint.row[r].as_mut_ptr().cast(), row);
+                if plan.bordered {
+                    footprint.inside_row[r].write(W::bits(inside));
+                }
+                let bits = W::as_int(w);
+                W::store(footprint.row_weight[r].as_mut_ptr().cast(), bits);
+                r += 1;
+            }
+            match WAY {
+                way::GATHERED => gathered::<W>(plan, &footprint, to, m),
+                _ => (plan.texels)(plan, &footprint, to, m),
+            }
+            wild
         }
-        lane += W::LANES;
     }
-    all_wild
 }
 
 /// Faces of a cube.
@@ -376,9 +502,9 @@ const FACES: i32 = 6;
 /// # Safety
 /// As [`Run`]; two dimensions.
 #[inline(always)]
-unsafe fn gathered<W: Wide>(plan: &Plan, footprint: &Footprint, to: [*mut u32; 4], m: u32) {
+unsafe fn gathered<W: Wide>(plan: &Plan, footprint: &Footprint, to: To<'_>, m: u32) {
     let mut one = Footprint::new();
-    for (to, (x, r)) in to.into_iter().zip([(0, 1), (1, 1), (1, 0), (0, 0)]) {
+    for (i, (x, r)) in [(0, 1), (1, 1), (1, 0), (0, 0)].into_iter().enumerate() {
         let mut channels = [Row([0u32; LANES_MAX]); 4];
         // SAFETY: by contract; there is room for all lanes of a vector.
         unsafe {
@@ -387,12 +513,15 @@ unsafe fn gathered<W: Wide>(plan: &Plan, footprint: &Footprint, to: [*mut u32; 4
                 W::load(footprint.row[r].as_ptr().cast()),
             );
             W::store(one.x[0].as_mut_ptr().cast(), index);
-            one.inside_x[0] = footprint.inside_x[x] & footprint.inside_row[r];
+            if plan.bordered {
+                let inside = footprint.inside_x[x].assume_init();
+                one.inside_x[0].write(inside & footprint.inside_row[r].assume_init());
+            }
             let places = channels.each_mut().map(|row| row.0.as_mut_ptr());
-            (plan.texels)(plan, &one, places, m);
+            (plan.texels)(plan, &one, To { rows: &places, lane: 0 }, m);
             let picked = W::load(channels[plan.gathered].0.as_ptr().cast());
-            if !to.is_null() {
-                W::store_some(to, W::mask(m), picked);
+            if let Some(to) = to.channel(i) {
+                put::<W>(to, m, picked);
             }
         }
     }
@@ -405,13 +534,55 @@ macro_rules! compiled {
         mod $module {
             use super::*;
 
+            // In functions of their own: what two vectors have in common is not worth keeping.
+            #[inline(never)]
+            #[target_feature(enable = $features)]
+            unsafe fn of_inside<const DIMS: usize, const CUBE: bool>(
+                plan: &Plan,
+                request: &Request,
+                lanes: Lanes,
+                texels: Inner,
+            ) -> bool {
+                // SAFETY: by contract.
+                unsafe { inside::<$wide, DIMS, CUBE>(plan, request, lanes, texels) }
+            }
+
+            #[inline(never)]
+            #[target_feature(enable = $features)]
+            unsafe fn of_any<const DIMS: usize, const WAY: u8, const CUBE: bool>(
+                plan: &Plan,
+                request: &Request,
+                lanes: Lanes,
+            ) -> u32 {
+                // SAFETY: by contract.
+                unsafe { anywhere::<$wide, DIMS, WAY, CUBE>(plan, request, lanes) }
+            }
+
             #[target_feature(enable = $features)]
             unsafe fn compiled<const DIMS: usize, const WAY: u8, const CUBE: bool>(
                 plan: &Plan,
                 request: &Request,
             ) -> u32 {
-                // SAFETY: by contract.
-                unsafe { run::<$wide, DIMS, WAY, CUBE>(plan, request) }
+                const LANES: usize = <$wide>::LANES;
+                let mut wild = 0;
+                for first in (0..WARP_LANES).step_by(LANES) {
+                    let mask = request.mask >> first & ((1 << LANES) - 1);
+                    let lanes = Lanes { first, mask };
+                    // SAFETY: by contract.
+                    wild |= unsafe {
+                        match plan.inner {
+                            _ if mask == 0 => 0,
+                            Some(texels)
+                                if WAY == way::BLENDED
+                                    && of_inside::<DIMS, CUBE>(plan, request, lanes, texels) =>
+                            {
+                                0
+                            }
+                            _ => of_any::<DIMS, WAY, CUBE>(plan, request, lanes) << first,
+                        }
+                    };
+                }
+                wild
             }
 
             pub(super) fn pick(dims: u8, way: u8, cube: bool) -> Option<Run> {

@@ -5,7 +5,7 @@
 //! the memory may be read is asked for each warp.
 
 use super::footprint::{self, Request, Run, Way};
-use super::texels::{self, Texels};
+use super::texels::{self, Inner, Texels};
 use crate::ops::map::Target;
 use simt::ir::op::TextureOp;
 use simt::runtime::texture::{AddressMode, Descriptor, Texel};
@@ -46,6 +46,10 @@ pub(super) struct Plan {
     pub(super) last_layer: i32,
     /// Rows that are blended.
     pub(super) rows: usize,
+    /// Makes channels of texels that are all inside.
+    pub(super) inner: Option<Inner>,
+    /// Bytes from the first row that is blended to each of them.
+    pub(super) row_bytes: [usize; 4],
     /// Levels of the object, the first one among them.
     pub(super) levels: u8,
     /// Channel that `tld4` reads.
@@ -127,7 +131,19 @@ impl Plan {
         d.base.is_multiple_of(texel_bytes).then_some(())?;
         let bytes = (skipped + (last + 1) * texel_bytes).next_multiple_of(4);
         let one = if op.floats { 1f32.to_bits() } else { 1 };
+        let (row, slice) = (d.row_bytes as usize, d.slice_bytes as usize);
+        let row_bytes = match op.dims {
+            1 => [0; 4],
+            2 => [0, row, 0, row],
+            _ => [0, row, slice, row.wrapping_add(slice)],
+        };
+        // Where rows are not whole words, a row's texels are elsewhere in them than those above.
+        let in_words = texel_bytes >= 4 || row_bytes.iter().all(|bytes| bytes.is_multiple_of(4));
+        let wide = (0..usize::from(op.dims)).all(|axis| sizes[axis] >= 2);
+        let inner = texels::pick_inner(target, d.texel, d.channels, op.floats && d.scaled);
         Some(Self {
+            inner: inner.filter(|_| blends && in_words && wide),
+            row_bytes,
             run: footprint::pick(target, op.dims, way, op.cube)?,
             texels: texels::pick(target, d.texel, d.channels, op.floats && d.scaled, blends)?,
             base: d.base.wrapping_sub(skipped) as *const u8,
@@ -164,11 +180,19 @@ impl Plan {
 /// An object as it is in memory.
 pub(super) type Bytes = [u8; Descriptor::BYTES];
 
-/// True if two objects are the same, without a call: it is asked for each read.
-fn same(a: &Bytes, b: &Bytes) -> bool {
-    let (a, b) = (a.as_chunks::<8>().0, b.as_chunks::<8>().0);
-    let apart = a.iter().zip(b).map(|(a, b)| u64::from_ne_bytes(*a) ^ u64::from_ne_bytes(*b));
-    apart.fold(0, |all, apart| all | apart) == 0
+/// True if there is this object, without a call and without a copy: it is asked for each read.
+///
+/// # Safety
+/// The object can be read.
+#[inline(always)]
+unsafe fn is_same(kept: &Bytes, object: *const Bytes) -> bool {
+    let mut apart = 0;
+    for (i, kept) in kept.as_chunks::<8>().0.iter().enumerate() {
+        // SAFETY: by contract; the words are those of an object.
+        apart |=
+            u64::from_ne_bytes(*kept) ^ unsafe { object.cast::<u64>().add(i).read_unaligned() };
+    }
+    apart == 0
 }
 
 /// What a plan was made of, and the plan, if there is one.
@@ -188,29 +212,41 @@ thread_local! {
     static PLANS: RefCell<[Option<Box<Kept>>; KEPT]> = const { RefCell::new([const { None }; KEPT]) };
 }
 
-/// Calls `f` with the plan of an instruction, which `op` is decoded from, for a level of an object;
-/// `None` if there is none, or the object is none.
-pub(super) fn with<R>(
+/// Calls `f` with the plan of an instruction, which `encoded` says, for a level of an object; `None`
+/// if there is none, or the object is none.
+///
+/// # Safety
+/// The object can be read.
+pub(super) unsafe fn with<R>(
     target: Target,
-    object: &Bytes,
-    (op, encoded): (TextureOp, i64),
+    object: *const Bytes,
+    encoded: i64,
     level: u8,
     f: impl FnOnce(&Plan) -> R,
 ) -> Option<R> {
     // By where the texels are, and what else tells plans apart that are used together.
-    let mix = u64::from_le_bytes(object[8..16].try_into().ok()?) >> 8;
+    // SAFETY: by contract.
+    let base = unsafe { object.cast::<u64>().add(1).read_unaligned() };
+    let mix = base >> 8;
     let mix = mix ^ mix >> 4 ^ encoded as u64 ^ encoded as u64 >> 8 ^ u64::from(level);
     PLANS.with_borrow_mut(|plans| {
         let slot = &mut plans[mix as usize % KEPT];
         let found = slot.as_ref().is_some_and(|kept| {
             let rest = (kept.op, kept.level, kept.target);
-            rest == (encoded, level, target) && same(&kept.object, object)
+            // SAFETY: by contract.
+            rest == (encoded, level, target) && unsafe { is_same(&kept.object, object) }
         });
         if !found {
-            let d = Descriptor::from_bytes(object);
-            let plan = d.and_then(|d| Plan::new(target, &d, level, op));
-            *slot = Some(Box::new(Kept { object: *object, op: encoded, level, target, plan }));
+            // SAFETY: by contract.
+            *slot = Some(kept(target, unsafe { object.read() }, encoded, level));
         }
         slot.as_ref()?.plan.as_ref().map(f)
     })
+}
+
+#[cold]
+fn kept(target: Target, object: Bytes, encoded: i64, level: u8) -> Box<Kept> {
+    let d = Descriptor::from_bytes(&object);
+    let plan = d.and_then(|d| Plan::new(target, &d, level, super::decoded(encoded)));
+    Box::new(Kept { object, op: encoded, level, target, plan })
 }

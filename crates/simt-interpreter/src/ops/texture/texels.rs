@@ -6,14 +6,14 @@
 //!
 //! Invariant: results are those of `sample` to the bit, whose order of operations is kept.
 
-use super::footprint::Footprint;
+use super::footprint::{Footprint, Inside, Room, To};
 use super::plan::Plan;
 use super::sample::NAN;
+use super::wide::Wide;
 #[cfg(target_arch = "x86_64")]
 use super::wide::avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 use super::wide::avx512::Avx512;
-use super::wide::{LANES_MAX, Row, Wide};
 use crate::ops::map::Target;
 use simt::runtime::texture::{LINEAR_OF_SRGB, Texel};
 
@@ -24,7 +24,11 @@ use simt::runtime::texture::{LINEAR_OF_SRGB, Texel};
 /// The processor has the features it was chosen for; the plan is for the footprint, whose indices
 /// name texels that can be read; the places are good for as many lanes as a vector has, or null where
 /// nothing reads the channel.
-pub(super) type Texels = unsafe fn(&Plan, &Footprint, [*mut u32; 4], u32);
+pub(super) type Texels = unsafe fn(&Plan, &Footprint, To<'_>, u32);
+
+/// As [`Texels`], of texels that are all inside. False, and nothing was written, if a weight of
+/// nothing may have made NaN of what lies there.
+pub(super) type Inner = unsafe fn(&Plan, &Inside, To<'_>, u32) -> bool;
 
 /// A texel's element, and what becomes of it, as a constant of types.
 mod kind {
@@ -111,9 +115,9 @@ unsafe fn channel<W: Wide, const KIND: u8, const EXACT: bool>(words: &[W::I; 4],
             return whole;
         }
         if KIND & 7 == kind::SRGB && i < 3 {
-            let mut row = Row([0; LANES_MAX]);
-            W::store(row.0.as_mut_ptr(), whole);
-            return W::gather::<4>(LINEAR_OF_SRGB.as_ptr().cast(), &row);
+            let mut row = Room::<i32>::uninit();
+            W::store(row.as_mut_ptr().cast(), whole);
+            return W::gather::<4>(LINEAR_OF_SRGB.as_ptr().cast(), row.as_ptr().cast());
         }
         let number = W::to_float(whole);
         W::as_int(match KIND & 7 {
@@ -152,19 +156,18 @@ unsafe fn shifted<W: Wide, const BYTES: usize>(word: W::I, by: W::I) -> W::I {
     unsafe { if BYTES == 4 { word } else { W::shr_by(word, by) } }
 }
 
-/// Twice as many words as a vector has lanes, from a place at which they can be read, around
-/// those that lie at both ends of `index`; and the numbers of others behind it. `None` if the
-/// texture has fewer.
+/// As many vectors of words, from a place at which they can be read, around
+/// those that lie at both ends of `index`; and the numbers of others behind it. `None` if there are
+/// fewer than that.
 ///
 /// # Safety
 /// As [`Wide`]'s functions; the indices are of words of the texture.
 #[inline(always)]
-unsafe fn start<W: Wide>(plan: &Plan, index: W::I) -> Option<i32> {
-    let mut row = Row([0; LANES_MAX]);
+unsafe fn start<W: Wide>(words: i32, index: W::I, vectors: i32) -> Option<i32> {
+    let last = words - vectors * W::LANES as i32;
     // SAFETY: by contract.
-    unsafe { W::store(row.0.as_mut_ptr(), index) };
-    let last = plan.words - 2 * W::LANES as i32;
-    (last >= 0).then(|| row.0[0].min(row.0[W::LANES - 1]).min(last))
+    let (a, b) = unsafe { W::ends(index) };
+    (last >= 0).then(|| a.min(b).min(last))
 }
 
 /// Loads the window that starts at a word.
@@ -172,8 +175,8 @@ unsafe fn start<W: Wide>(plan: &Plan, index: W::I) -> Option<i32> {
 /// # Safety
 /// As [`Wide`]'s functions; [`start`] gave the word.
 #[inline(always)]
-unsafe fn window<W: Wide>(plan: &Plan, start: i32) -> [W::I; 2] {
-    let from = plan.base.wrapping_add(4 * start as usize).cast::<i32>();
+unsafe fn window<W: Wide>(base: *const u8, start: i32) -> [W::I; 2] {
+    let from = base.wrapping_add(4 * start as usize).cast::<i32>();
     // SAFETY: by contract there are this many words behind it.
     unsafe { [W::load(from), W::load(from.wrapping_add(W::LANES))] }
 }
@@ -183,9 +186,9 @@ unsafe fn window<W: Wide>(plan: &Plan, start: i32) -> [W::I; 2] {
 /// # Safety
 /// As [`Wide`]'s functions.
 #[inline(always)]
-unsafe fn in_window<W: Wide>(numbers: W::I) -> bool {
+unsafe fn in_window<W: Wide>(numbers: W::I, vectors: i32) -> bool {
     // SAFETY: by contract.
-    unsafe { all::<W>(W::within(numbers, W::int(2 * W::LANES as i32 - 1))) }
+    unsafe { all::<W>(W::within(numbers, W::int(vectors * W::LANES as i32 - 1))) }
 }
 
 /// True if the mask holds in all lanes.
@@ -204,28 +207,28 @@ pub(super) unsafe fn all<W: Wide>(m: W::M) -> bool {
 /// As [`Texels`].
 #[inline(always)]
 unsafe fn fetch<W: Wide, const BYTES: usize>(plan: &Plan, index: W::I) -> [W::I; 4] {
-    let mut row = Row([0; LANES_MAX]);
+    let mut row = Room::<i32>::uninit();
     // SAFETY: by contract.
     unsafe {
         let zero = W::int(0);
         if BYTES > 4 {
-            W::store(row.0.as_mut_ptr(), index);
+            W::store(row.as_mut_ptr().cast(), index);
             if BYTES == 16 {
-                return W::gather_four(plan.base, &row);
+                return W::gather_four(plan.base, row.as_ptr().cast());
             }
-            let [a, b] = W::gather_two::<8>(plan.base, &row);
+            let [a, b] = W::gather_two::<8>(plan.base, row.as_ptr().cast());
             return [a, b, zero, zero];
         }
         let (words, by) = in_words::<W, BYTES>(plan, index);
-        if let Some(start) = start::<W>(plan, words) {
+        if let Some(start) = start::<W>(plan.words, words, 2) {
             let numbers = W::sub(words, W::int(start));
-            if in_window::<W>(numbers) {
-                let word = W::choose(window::<W>(plan, start), numbers);
+            if in_window::<W>(numbers, 2) {
+                let word = W::choose(window::<W>(plan.base, start), numbers);
                 return [shifted::<W, BYTES>(word, by), zero, zero, zero];
             }
         }
-        W::store(row.0.as_mut_ptr(), words);
-        let word = W::gather::<4>(plan.base, &row);
+        W::store(row.as_mut_ptr().cast(), words);
+        let word = W::gather::<4>(plan.base, row.as_ptr().cast());
         [shifted::<W, BYTES>(word, by), zero, zero, zero]
     }
 }
@@ -249,11 +252,11 @@ unsafe fn fetch_pair<W: Wide, const BYTES: usize>(
         let zero = W::int(0);
         let (near, near_by) = in_words::<W, BYTES>(plan, index[0]);
         let (far, far_by) = in_words::<W, BYTES>(plan, index[1]);
-        if let Some(start) = start::<W>(plan, near) {
+        if let Some(start) = start::<W>(plan.words, near, 2) {
             let numbers = [W::sub(near, W::int(start)), W::sub(far, W::int(start))];
             // The window's size is a power of two.
-            if in_window::<W>(W::or(numbers[0], numbers[1])) {
-                let words = window::<W>(plan, start);
+            if in_window::<W>(W::or(numbers[0], numbers[1]), 2) {
+                let words = window::<W>(plan.base, start);
                 let near = shifted::<W, BYTES>(W::choose(words, numbers[0]), near_by);
                 let far = shifted::<W, BYTES>(W::choose(words, numbers[1]), far_by);
                 return [[near, zero, zero, zero], [far, zero, zero, zero]];
@@ -262,21 +265,36 @@ unsafe fn fetch_pair<W: Wide, const BYTES: usize>(
         if !adjacent {
             return [fetch::<W, BYTES>(plan, index[0]), fetch::<W, BYTES>(plan, index[1])];
         }
-        let mut row = Row([0; LANES_MAX]);
+        let mut row = Room::<i32>::uninit();
         if BYTES == 4 {
-            W::store(row.0.as_mut_ptr(), index[0]);
-            let [near, far] = W::gather_two::<4>(plan.base, &row);
+            W::store(row.as_mut_ptr().cast(), index[0]);
+            let [near, far] = W::gather_two::<4>(plan.base, row.as_ptr().cast());
             return [[near, zero, zero, zero], [far, zero, zero, zero]];
         }
         // Both are in 4 bytes, of which none lies behind the last texel.
         let from = if BYTES == 2 { W::shl::<1>(index[0]) } else { index[0] };
         let from = W::add(from, W::int(plan.skipped));
         let at = W::min(from, W::int(4 * plan.words - 4));
-        W::store(row.0.as_mut_ptr(), at);
-        let word = W::gather::<1>(plan.base, &row);
+        W::store(row.as_mut_ptr().cast(), at);
+        let word = W::gather::<1>(plan.base, row.as_ptr().cast());
         let near = W::shr_by(word, W::shl::<3>(W::sub(from, at)));
         let far = if BYTES == 2 { W::shr::<16>(near) } else { W::shr::<8>(near) };
         [[near, zero, zero, zero], [far, zero, zero, zero]]
+    }
+}
+
+/// Stores the lanes of `m`. What is stored under a mask is not there for the next load at once.
+///
+/// # Safety
+/// As [`Wide`]'s functions.
+#[inline(always)]
+pub(super) unsafe fn put<W: Wide>(to: *mut u32, m: u32, x: W::I) {
+    // SAFETY: by contract.
+    unsafe {
+        match m == (1 << W::LANES) - 1 {
+            true => W::store(to.cast(), x),
+            false => W::store_some(to, W::mask(m), x),
+        }
     }
 }
 
@@ -288,21 +306,23 @@ unsafe fn fetch_pair<W: Wide, const BYTES: usize>(
 unsafe fn nearest<W: Wide, const KIND: u8, const CHANNELS: usize, const BYTES: usize>(
     plan: &Plan,
     footprint: &Footprint,
-    to: [*mut u32; 4],
+    to: To<'_>,
     m: u32,
 ) {
     // SAFETY: by contract.
     unsafe {
         let index = W::load(footprint.x[0].as_ptr().cast());
         let words = fetch::<W, BYTES>(plan, index);
-        let m = W::mask(m);
-        let inside = W::mask(footprint.inside_x[0]);
+        let mut inside = W::mask(u32::MAX);
+        if plan.bordered {
+            inside = W::mask(footprint.inside_x[0].assume_init());
+        }
         let mut i = 0;
         while i < 4 {
-            if to[i].is_null() {
+            let Some(to) = to.channel(i) else {
                 i += 1;
                 continue;
-            }
+            };
             let mut value = match i < CHANNELS {
                 true => channel::<W, KIND, true>(&words, i),
                 false => W::int(plan.missing[i] as i32),
@@ -310,7 +330,7 @@ unsafe fn nearest<W: Wide, const KIND: u8, const CHANNELS: usize, const BYTES: u
             if plan.bordered {
                 value = W::pick(inside, value, W::int(plan.border[i] as i32));
             }
-            W::store_some(to[i], m, value);
+            put::<W>(to, m, value);
             i += 1;
         }
     }
@@ -330,7 +350,7 @@ unsafe fn blended<
 >(
     plan: &Plan,
     footprint: &Footprint,
-    to: [*mut u32; 4],
+    to: To<'_>,
     m: u32,
 ) {
     // What the border adds to a channel that texels lack is added up too.
@@ -348,16 +368,20 @@ unsafe fn blended<
             if W::bits(W::is_not_zero(row_weight)) != 0 {
                 let row = W::load(footprint.row[r].as_ptr().cast());
                 let index = [W::add(near, row), W::add(far, row)];
-                let pair = fetch_pair::<W, BYTES>(plan, index, footprint.adjacent);
+                let pair = fetch_pair::<W, BYTES>(plan, index, footprint.adjacent.assume_init());
                 let mut x = 0;
                 while x < 2 {
                     let weight = W::as_float(W::load(footprint.x_weight[x].as_ptr().cast()));
                     let weight = W::mul_f(weight, row_weight);
                     let used = W::is_not_zero(weight);
-                    let inside = footprint.inside_x[x] & footprint.inside_row[r];
+                    let mut inside = W::mask(u32::MAX);
+                    if BORDER {
+                        let x = footprint.inside_x[x].assume_init();
+                        inside = W::mask(x & footprint.inside_row[r].assume_init());
+                    }
                     let mut i = 0;
                     while i < summed {
-                        if to[i].is_null() {
+                        if to.channel(i).is_none() {
                             i += 1;
                             continue;
                         }
@@ -367,7 +391,7 @@ unsafe fn blended<
                         };
                         if BORDER {
                             let border = W::int(plan.border[i] as i32);
-                            value = W::pick(W::mask(inside), value, border);
+                            value = W::pick(inside, value, border);
                         }
                         let mut part = W::mul_f(weight, W::as_float(value));
                         if !numbers {
@@ -382,21 +406,184 @@ unsafe fn blended<
             }
             r += 1;
         }
-        let m = W::mask(m);
         let mut i = 0;
         while i < 4 {
-            if to[i].is_null() {
+            let Some(to) = to.channel(i) else {
                 i += 1;
                 continue;
-            }
+            };
             let value = match i < summed {
                 true if numbers => W::as_int(sum[i]),
                 true => W::pick(W::is_number(sum[i]), W::as_int(sum[i]), W::int(NAN as i32)),
                 false => W::int(plan.missing[i] as i32),
             };
-            W::store_some(to[i], m, value);
+            put::<W>(to, m, value);
             i += 1;
         }
+    }
+}
+
+/// What places of texels are in all rows of a footprint.
+enum Places<W: Wide> {
+    /// A window that starts at this word, numbers of words in it, and by how much to shift them; of
+    /// texels of less than 4 bytes as many words as there are lanes, else twice as many.
+    Window(i32, [W::I; 2], [W::I; 2]),
+    /// Indices of texels; of those of less than 4 bytes where 4 bytes start that have both, and by
+    /// how much to shift them.
+    Apart(Room<i32>, W::I),
+}
+
+/// Where two neighbours of one row a lane are.
+///
+/// # Safety
+/// As [`Inner`].
+#[inline(always)]
+unsafe fn places<W: Wide, const BYTES: usize>(plan: &Plan, index: W::I) -> Places<W> {
+    // SAFETY: by contract.
+    unsafe {
+        let mut row = Room::<i32>::uninit();
+        if BYTES <= 4 {
+            let below = (plan.row_bytes[3] / 4) as i32;
+            let (near, near_by) = in_words::<W, BYTES>(plan, index);
+            let (far, far_by) = match BYTES {
+                4 => (W::add(near, W::int(1)), near_by),
+                _ => in_words::<W, BYTES>(plan, W::add(index, W::int(1))),
+            };
+            let vectors = if BYTES < 4 { 1 } else { 2 };
+            if let Some(start) = start::<W>(plan.words - below, near, vectors) {
+                let start_at = W::int(start);
+                let numbers = [W::sub(near, start_at), W::sub(far, start_at)];
+                // The window's size is a power of two.
+                if in_window::<W>(W::or(numbers[0], numbers[1]), vectors) {
+                    return Places::Window(start, numbers, [near_by, far_by]);
+                }
+            }
+            if BYTES < 4 {
+                let from = if BYTES == 2 { W::shl::<1>(index) } else { index };
+                let from = W::add(from, W::int(plan.skipped));
+                // None of the 4 bytes lies behind the last texel, in the last row either.
+                let at = W::min(from, W::int(4 * (plan.words - below) - 4));
+                W::store(row.as_mut_ptr().cast(), at);
+                return Places::Apart(row, W::shl::<3>(W::sub(from, at)));
+            }
+        }
+        W::store(row.as_mut_ptr().cast(), index);
+        Places::Apart(row, W::int(0))
+    }
+}
+
+/// The words of two neighbours of one row a lane, which starts `bytes` behind the first one.
+///
+/// # Safety
+/// As [`Inner`]; the places are the first row's.
+#[inline(always)]
+unsafe fn fetch_at<W: Wide, const BYTES: usize>(
+    plan: &Plan,
+    places: &Places<W>,
+    bytes: usize,
+) -> [[W::I; 4]; 2] {
+    let base = plan.base.wrapping_add(bytes);
+    // SAFETY: by contract.
+    unsafe {
+        let zero = W::int(0);
+        let (near, far) = match places {
+            Places::Window(start, numbers, by) if BYTES < 4 => {
+                let words = W::load(base.wrapping_add(4 * *start as usize).cast());
+                let near = shifted::<W, BYTES>(W::choose_of_one(words, numbers[0]), by[0]);
+                (near, shifted::<W, BYTES>(W::choose_of_one(words, numbers[1]), by[1]))
+            }
+            Places::Window(start, numbers, by) => {
+                let words = window::<W>(base, *start);
+                let near = shifted::<W, BYTES>(W::choose(words, numbers[0]), by[0]);
+                (near, shifted::<W, BYTES>(W::choose(words, numbers[1]), by[1]))
+            }
+            Places::Apart(row, by) => {
+                let row = row.as_ptr().cast();
+                match BYTES {
+                    16 => {
+                        let near = W::gather_four(base, row);
+                        return [near, W::gather_four(base.wrapping_add(16), row)];
+                    }
+                    8 => {
+                        let near = W::gather_two::<8>(base, row);
+                        let far = W::gather_two::<8>(base.wrapping_add(8), row);
+                        return [[near[0], near[1], zero, zero], [far[0], far[1], zero, zero]];
+                    }
+                    4 => {
+                        let words = W::gather_two::<4>(base, row);
+                        (words[0], words[1])
+                    }
+                    _ => {
+                        let near = W::shr_by(W::gather::<1>(base, row), *by);
+                        (near, if BYTES == 2 { W::shr::<16>(near) } else { W::shr::<8>(near) })
+                    }
+                }
+            }
+        };
+        [[near, zero, zero, zero], [far, zero, zero, zero]]
+    }
+}
+
+/// Texels blended that are all inside.
+///
+/// # Safety
+/// As [`Inner`].
+#[inline(always)]
+unsafe fn blended_inner<W: Wide, const KIND: u8, const CHANNELS: usize, const BYTES: usize>(
+    plan: &Plan,
+    footprint: &Inside,
+    to: To<'_>,
+    m: u32,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let places = places::<W, BYTES>(plan, W::load(footprint.index.as_ptr().cast()));
+        let far = W::as_float(W::load(footprint.x_weight.as_ptr().cast()));
+        let shares = [W::sub_f(W::float(1.0), far), far];
+        let mut sum = [W::float(0.0); 4];
+        let mut r = 0;
+        while r < plan.rows {
+            let row_weight = W::as_float(W::load(footprint.row_weight[r].as_ptr().cast()));
+            let pair = fetch_at::<W, BYTES>(plan, &places, plan.row_bytes[r]);
+            let mut x = 0;
+            while x < 2 {
+                let weight = W::mul_f(shares[x], row_weight);
+                let mut i = 0;
+                while i < CHANNELS {
+                    if to.channel(i).is_some() {
+                        let value = channel::<W, KIND, false>(&pair[x], i);
+                        sum[i] = W::add_f(sum[i], W::mul_f(weight, W::as_float(value)));
+                    }
+                    i += 1;
+                }
+                x += 1;
+            }
+            r += 1;
+        }
+        // Whole numbers, scaled, are numbers.
+        if KIND & kind::SCALED == 0 {
+            let mut numbers = W::is_number(sum[0]);
+            let mut i = 1;
+            while i < CHANNELS {
+                numbers = W::both(numbers, W::is_number(sum[i]));
+                i += 1;
+            }
+            if !all::<W>(numbers) {
+                return false;
+            }
+        }
+        let mut i = 0;
+        while i < 4 {
+            if let Some(to) = to.channel(i) {
+                let value = match i < CHANNELS {
+                    true => W::as_int(sum[i]),
+                    false => W::int(plan.missing[i] as i32),
+                };
+                put::<W>(to, m, value);
+            }
+            i += 1;
+        }
+        true
     }
 }
 
@@ -411,7 +598,7 @@ macro_rules! compiled {
             unsafe fn one<const KIND: u8, const CHANNELS: usize, const BYTES: usize>(
                 plan: &Plan,
                 footprint: &Footprint,
-                to: [*mut u32; 4],
+                to: To<'_>,
                 m: u32,
             ) {
                 // SAFETY: by contract.
@@ -422,18 +609,28 @@ macro_rules! compiled {
             unsafe fn several<const KIND: u8, const CHANNELS: usize, const BYTES: usize>(
                 plan: &Plan,
                 footprint: &Footprint,
-                to: [*mut u32; 4],
+                to: To<'_>,
                 m: u32,
             ) {
-                let inside = footprint.all_inside(plan.rows, <$wide>::LANES);
                 // SAFETY: by contract.
                 unsafe {
-                    if inside {
+                    if footprint.inside.assume_init() {
                         blended::<$wide, KIND, CHANNELS, BYTES, false>(plan, footprint, to, m);
                     } else {
                         blended::<$wide, KIND, CHANNELS, BYTES, true>(plan, footprint, to, m);
                     }
                 }
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn inner<const KIND: u8, const CHANNELS: usize, const BYTES: usize>(
+                plan: &Plan,
+                footprint: &Inside,
+                to: To<'_>,
+                m: u32,
+            ) -> bool {
+                // SAFETY: by contract.
+                unsafe { blended_inner::<$wide, KIND, CHANNELS, BYTES>(plan, footprint, to, m) }
             }
 
             macro_rules! by_channels {
@@ -447,12 +644,26 @@ macro_rules! compiled {
                 }};
             }
 
+            const SU8: u8 = kind::U8 | kind::SCALED;
+            const SS8: u8 = kind::S8 | kind::SCALED;
+            const SU16: u8 = kind::U16 | kind::SCALED;
+            const SS16: u8 = kind::S16 | kind::SCALED;
+            const SRGB: u8 = kind::SRGB | kind::SCALED;
+
+            pub(super) fn pick_inner(kind: u8, channels: u8) -> Option<Inner> {
+                Some(match kind {
+                    SRGB => by_channels!(inner, SRGB, channels),
+                    SU8 => by_channels!(inner, SU8, channels),
+                    SS8 => by_channels!(inner, SS8, channels),
+                    SU16 => by_channels!(inner, SU16, channels),
+                    SS16 => by_channels!(inner, SS16, channels),
+                    kind::WORD => by_channels!(inner, kind::WORD, channels),
+                    kind::HALF => by_channels!(inner, kind::HALF, channels),
+                    _ => return None,
+                })
+            }
+
             pub(super) fn pick(kind: u8, channels: u8, blends: bool) -> Option<Texels> {
-                const SU8: u8 = kind::U8 | kind::SCALED;
-                const SS8: u8 = kind::S8 | kind::SCALED;
-                const SU16: u8 = kind::U16 | kind::SCALED;
-                const SS16: u8 = kind::S16 | kind::SCALED;
-                const SRGB: u8 = kind::SRGB | kind::SCALED;
                 Some(match (blends, kind) {
                     (false, kind::U8) => by_channels!(one, kind::U8, channels),
                     (false, kind::S8) => by_channels!(one, kind::S8, channels),
@@ -484,15 +695,8 @@ compiled!(Avx2, "avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx2);
 #[cfg(target_arch = "x86_64")]
 compiled!(Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,popcnt,lzcnt", for_avx512);
 
-/// What reads texels of a format, `None` without vectors: as they are, or scaled to numbers up
-/// to 1; one of them, or several blended.
-pub(super) fn pick(
-    target: Target,
-    texel: Texel,
-    channels: u8,
-    scaled: bool,
-    blends: bool,
-) -> Option<Texels> {
+/// What becomes of a texel's element.
+fn kind_of(texel: Texel, scaled: bool) -> u8 {
     let kind = match texel {
         Texel::Srgb8 if scaled => kind::SRGB,
         Texel::U8 | Texel::Srgb8 => kind::U8,
@@ -502,12 +706,44 @@ pub(super) fn pick(
         Texel::U32 | Texel::S32 | Texel::F32 => kind::WORD,
         Texel::F16 => kind::HALF,
     };
-    let scaled = if scaled && !matches!(kind, kind::WORD | kind::HALF) { kind::SCALED } else { 0 };
+    match scaled && !matches!(kind, kind::WORD | kind::HALF) {
+        true => kind | kind::SCALED,
+        false => kind,
+    }
+}
+
+/// What reads texels of a format, `None` without vectors: as they are, or scaled to numbers up
+/// to 1; one of them, or several blended.
+pub(super) fn pick(
+    target: Target,
+    texel: Texel,
+    channels: u8,
+    scaled: bool,
+    blends: bool,
+) -> Option<Texels> {
+    let kind = kind_of(texel, scaled);
     match target {
         #[cfg(target_arch = "x86_64")]
-        Target::Avx512 => for_avx512::pick(kind | scaled, channels, blends),
+        Target::Avx512 => for_avx512::pick(kind, channels, blends),
         #[cfg(target_arch = "x86_64")]
-        Target::Avx2 => for_avx2::pick(kind | scaled, channels, blends),
+        Target::Avx2 => for_avx2::pick(kind, channels, blends),
+        _ => None,
+    }
+}
+
+/// As [`pick`], of several that are blended and all inside; `None` also for what is not blended.
+pub(super) fn pick_inner(
+    target: Target,
+    texel: Texel,
+    channels: u8,
+    scaled: bool,
+) -> Option<Inner> {
+    let kind = kind_of(texel, scaled);
+    match target {
+        #[cfg(target_arch = "x86_64")]
+        Target::Avx512 => for_avx512::pick_inner(kind, channels),
+        #[cfg(target_arch = "x86_64")]
+        Target::Avx2 => for_avx2::pick_inner(kind, channels),
         _ => None,
     }
 }

@@ -34,6 +34,16 @@ pub(super) unsafe fn read(
             group(machine, ins, target, handle, m, true).unwrap_or(m)
         };
     }
+    // SAFETY: by contract.
+    unsafe { several(machine, ins, target, m) }
+}
+
+/// As [`read`], of an object a lane.
+///
+/// # Safety
+/// As [`read`].
+#[inline(never)]
+unsafe fn several(machine: &mut HandlerContext<'_>, ins: &Ins, target: Target, m: u32) -> u32 {
     // SAFETY: by contract the first source is a register of 64 bits.
     let handles = unsafe { &*machine.regs.add(ins.a[0] as usize).cast::<[u64; WARP_LANES]>() };
     // Several objects: all can be read so, or none is.
@@ -62,6 +72,7 @@ pub(super) unsafe fn read(
 ///
 /// # Safety
 /// As [`read`]; all lanes have the handle.
+#[inline(always)]
 unsafe fn group(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
@@ -71,25 +82,25 @@ unsafe fn group(
     run: bool,
 ) -> Option<u32> {
     let at = descriptor_address(machine, ins, handle)?;
-    // SAFETY: it was checked just now.
-    let object = unsafe { &at.cast::<plan::Bytes>().read() };
+    let object = at.cast::<plan::Bytes>();
     let op = super::decoded(ins.imm);
-    let shape = Shape::of(op);
     // SAFETY: by contract.
-    let request = unsafe { request(machine, ins, shape, m) };
-    let (levels, left) = plan::with(target, object, (op, ins.imm), 0, |plan| {
+    let request = unsafe { request(machine, ins, Shape::of(op), m) };
+    let of_one = |plan: &plan::Plan| {
         if plan.levels > 1 {
             return Some((true, m));
         }
         may_read(machine, ins, plan)?;
         // SAFETY: the memory may be read; operands and results are as the decoder gave them.
         Some((false, if run { unsafe { plan.run(&request) } } else { 0 }))
-    })??;
+    };
+    // SAFETY: that the object can be read was checked just now.
+    let (levels, left) = unsafe { plan::with(target, object, ins.imm, 0, of_one) }??;
     if !levels {
         return Some(left);
     }
-    // SAFETY: by contract.
-    unsafe { with_levels(machine, ins, (target, object), op, &request, run) }
+    // SAFETY: as above.
+    unsafe { with_levels(machine, ins, (target, &object.read()), op, &request, run) }
 }
 
 /// `None` unless all texels of a plan may be read.
@@ -105,10 +116,8 @@ fn may_read(machine: &mut HandlerContext<'_>, ins: &Ins, plan: &plan::Plan) -> O
 unsafe fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32) -> Request {
     // SAFETY: by contract registers lie in the file.
     let at = |offset: u32| unsafe { machine.regs.add(offset as usize).cast::<u32>() };
-    let axis = |axis: usize| match axis < shape.dims {
-        true => at(ins.a[shape.first + axis]).cast_const(),
-        false => std::ptr::null(),
-    };
+    // Of axes that it does not have, a place that is not read.
+    let axis = |axis: usize| at(ins.a[shape.first + axis]).cast_const();
     Request {
         axes: [axis(0), axis(1), axis(2)],
         layer: if shape.first == 2 { at(ins.a[1]).cast_const() } else { std::ptr::null() },
@@ -125,6 +134,7 @@ unsafe fn request(machine: &HandlerContext<'_>, ins: &Ins, shape: Shape, m: u32)
 ///
 /// # Safety
 /// As [`group`]; the request is the instruction's.
+#[inline(never)]
 unsafe fn with_levels(
     machine: &mut HandlerContext<'_>,
     ins: &Ins,
@@ -157,12 +167,14 @@ unsafe fn with_levels(
                 *to = if wanted.is_null() { wanted } else { *to };
             }
             let part = Request { to, mask, ..*request };
-            wild |= plan::with(target, object, (op, ins.imm), number + next, |plan| {
+            let of_level = |plan: &plan::Plan| {
                 may_read(machine, ins, plan)?;
                 // SAFETY: the memory may be read; operands are as the decoder gave them, and there
                 // is room for a warp's results.
                 Some(if run { unsafe { plan.run(&part) } } else { 0 })
-            })??;
+            };
+            // SAFETY: the object is a copy.
+            wild |= unsafe { plan::with(target, object, ins.imm, number + next, of_level) }??;
             rest &= !mask;
         }
     }

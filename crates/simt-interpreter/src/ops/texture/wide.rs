@@ -32,6 +32,8 @@ pub(super) trait Wide: Copy {
 
     unsafe fn int(x: i32) -> Self::I;
     unsafe fn load(from: *const i32) -> Self::I;
+    /// The first lane and the last one.
+    unsafe fn ends(x: Self::I) -> (i32, i32);
     unsafe fn store(to: *mut i32, x: Self::I);
     /// Stores the lanes of `m` only.
     unsafe fn store_some(to: *mut u32, m: Self::M, x: Self::I);
@@ -65,6 +67,8 @@ pub(super) trait Wide: Copy {
     /// `a * b + c`, rounded once.
     unsafe fn fused(a: Self::F, b: Self::F, c: Self::F) -> Self::F;
     unsafe fn floor(a: Self::F) -> Self::F;
+    /// A number from 0 to 1 as the nearest multiple of 1/256; what is halfway goes up.
+    unsafe fn weight(a: Self::F) -> Self::F;
     /// Where a < b, neither being NaN.
     unsafe fn less(a: Self::F, b: Self::F) -> Self::M;
     /// Where a >= b, neither being NaN.
@@ -97,10 +101,12 @@ pub(super) trait Wide: Copy {
 
     /// Picks, by numbers below twice [`Self::LANES`], of two vectors.
     unsafe fn choose(words: [Self::I; 2], numbers: Self::I) -> Self::I;
+    /// Picks, by numbers below [`Self::LANES`], of one vector.
+    unsafe fn choose_of_one(words: Self::I, numbers: Self::I) -> Self::I;
     /// 4 bytes, `SCALE` an index.
-    unsafe fn gather<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> Self::I;
+    unsafe fn gather<const SCALE: usize>(base: *const u8, index: *const i32) -> Self::I;
     /// Twice 4 bytes, one behind the other.
-    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> [Self::I; 2];
+    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: *const i32) -> [Self::I; 2];
     /// Four times 4 bytes, 16 an index.
-    unsafe fn gather_four(base: *const u8, index: &Row<i32>) -> [Self::I; 4];
+    unsafe fn gather_four(base: *const u8, index: *const i32) -> [Self::I; 4];
 }

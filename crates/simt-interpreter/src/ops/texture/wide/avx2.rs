@@ -1,6 +1,6 @@
 //! Vectors of 8 lanes: AVX2 and FMA.
 
-use super::{Row, Wide};
+use super::Wide;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -29,6 +29,10 @@ impl Wide for Avx2 {
     direct! {
         int(x: i32) -> __m256i = _mm256_set1_epi32(x);
         load(from: *const i32) -> __m256i = _mm256_loadu_si256(from.cast());
+        ends(x: __m256i) -> (i32, i32) = {
+            let last = _mm256_extracti128_si256::<1>(x);
+            (_mm_cvtsi128_si32(_mm256_castsi256_si128(x)), _mm_extract_epi32::<3>(last))
+        };
         store(to: *mut i32, x: __m256i) -> () = _mm256_storeu_si256(to.cast(), x);
         store_some(to: *mut u32, m: __m256i, x: __m256i) -> () =
             _mm256_maskstore_epi32(to.cast(), m, x);
@@ -55,6 +59,12 @@ impl Wide for Avx2 {
         fused(a: __m256, b: __m256, c: __m256) -> __m256 = _mm256_fmadd_ps(a, b, c);
         floor(a: __m256) -> __m256 =
             _mm256_round_ps::<{ _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC }>(a);
+        // Twice as many steps, cut off, and one more.
+        weight(a: __m256) -> __m256 = {
+            let halves = _mm256_cvttps_epi32(_mm256_mul_ps(a, _mm256_set1_ps(512.0)));
+            let steps = Self::shr::<1>(_mm256_add_epi32(halves, _mm256_set1_epi32(1)));
+            _mm256_mul_ps(_mm256_cvtepi32_ps(steps), _mm256_set1_ps(1.0 / 256.0))
+        };
         less(a: __m256, b: __m256) -> __m256i =
             _mm256_castps_si256(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
         at_least(a: __m256, b: __m256) -> __m256i =
@@ -77,6 +87,8 @@ impl Wide for Avx2 {
         except(a: __m256i, b: __m256i) -> __m256i = _mm256_andnot_si256(b, a);
         pick(m: __m256i, a: __m256i, b: __m256i) -> __m256i = _mm256_blendv_epi8(b, a, m);
         keep(m: __m256i, a: __m256i) -> __m256i = _mm256_and_si256(m, a);
+        choose_of_one(words: __m256i, numbers: __m256i) -> __m256i =
+            _mm256_permutevar8x32_epi32(words, numbers);
     }
 
     #[inline(always)]
@@ -120,11 +132,11 @@ impl Wide for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn gather<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> __m256i {
+    unsafe fn gather<const SCALE: usize>(base: *const u8, index: *const i32) -> __m256i {
         // SAFETY: by the trait's contract.
         unsafe {
             let word = |i: usize| {
-                let at = base.wrapping_offset(index.0[i] as isize * SCALE as isize);
+                let at = base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
                 _mm_cvtsi32_si128(at.cast::<i32>().read_unaligned())
             };
             let half = |i: usize| {
@@ -136,10 +148,10 @@ impl Wide for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> [__m256i; 2] {
+    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: *const i32) -> [__m256i; 2] {
         // SAFETY: by the trait's contract.
         unsafe {
-            let at = |i: usize| base.wrapping_offset(index.0[i] as isize * SCALE as isize);
+            let at = |i: usize| base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
             let two = |i: usize| {
                 let low = _mm_loadl_epi64(at(i).cast());
                 _mm_castpd_si128(_mm_loadh_pd(_mm_castsi128_pd(low), at(i + 1).cast()))
@@ -154,11 +166,12 @@ impl Wide for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn gather_four(base: *const u8, index: &Row<i32>) -> [__m256i; 4] {
+    unsafe fn gather_four(base: *const u8, index: *const i32) -> [__m256i; 4] {
         // SAFETY: by the trait's contract.
         unsafe {
-            let texel =
-                |i: usize| _mm_loadu_si128(base.wrapping_offset(index.0[i] as isize * 16).cast());
+            let texel = |i: usize| {
+                _mm_loadu_si128(base.wrapping_offset(index.add(i).read() as isize * 16).cast())
+            };
             // Half h of part j is lane 4 h + j's, so that transposed halves are in order.
             let part = |j: usize| {
                 _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(texel(j)), texel(4 + j))

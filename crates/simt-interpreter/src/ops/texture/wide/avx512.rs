@@ -1,6 +1,6 @@
 //! Vectors of 16 lanes: AVX-512 F, BW, DQ, VL.
 
-use super::{Row, Wide};
+use super::Wide;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -18,11 +18,11 @@ unsafe fn two(a: *const u8, b: *const u8) -> __m128i {
 
 /// 4 bytes of each of four lanes.
 #[inline(always)]
-unsafe fn four<const SCALE: usize>(base: *const u8, index: &[i32]) -> __m128i {
+unsafe fn four<const SCALE: usize>(base: *const u8, index: *const i32) -> __m128i {
     // SAFETY: by the trait's contract each can be read.
     unsafe {
         let word = |i: usize| {
-            let at = base.wrapping_offset(index[i] as isize * SCALE as isize);
+            let at = base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
             _mm_cvtsi32_si128(at.cast::<i32>().read_unaligned())
         };
         let low = _mm_unpacklo_epi32(word(0), word(1));
@@ -64,6 +64,10 @@ impl Wide for Avx512 {
     direct! {
         int(x: i32) -> __m512i = _mm512_set1_epi32(x);
         load(from: *const i32) -> __m512i = _mm512_loadu_si512(from.cast());
+        ends(x: __m512i) -> (i32, i32) = {
+            let last = _mm512_extracti32x4_epi32::<3>(x);
+            (_mm_cvtsi128_si32(_mm512_castsi512_si128(x)), _mm_extract_epi32::<3>(last))
+        };
         store(to: *mut i32, x: __m512i) -> () = _mm512_storeu_si512(to.cast(), x);
         store_some(to: *mut u32, m: u16, x: __m512i) -> () =
             _mm512_mask_storeu_epi32(to.cast(), m, x);
@@ -88,6 +92,13 @@ impl Wide for Avx512 {
         max_f(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
         fused(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
         floor(a: __m512) -> __m512 = _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEG_INF }>(a);
+        // A sum that is cut off has the whole number of steps that the exact one has.
+        weight(a: __m512) -> __m512 = {
+            const CUT: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+            let half_a_step = _mm512_set1_ps(1.0 / 512.0);
+            let sum = _mm512_add_round_ps::<CUT>(a, half_a_step);
+            _mm512_roundscale_ps::<{ 8 << 4 | _MM_FROUND_TO_NEG_INF }>(sum)
+        };
         less(a: __m512, b: __m512) -> u16 = _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b);
         at_least(a: __m512, b: __m512) -> u16 = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(a, b);
         is_number(a: __m512) -> u16 = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a);
@@ -107,6 +118,8 @@ impl Wide for Avx512 {
         keep(m: u16, a: __m512i) -> __m512i = _mm512_maskz_mov_epi32(m, a);
         choose(words: [__m512i; 2], numbers: __m512i) -> __m512i =
             _mm512_permutex2var_epi32(words[0], numbers, words[1]);
+        choose_of_one(words: __m512i, numbers: __m512i) -> __m512i =
+            _mm512_permutexvar_epi32(numbers, words);
     }
 
     #[inline(always)]
@@ -128,19 +141,19 @@ impl Wide for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn gather<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> __m512i {
+    unsafe fn gather<const SCALE: usize>(base: *const u8, index: *const i32) -> __m512i {
         // SAFETY: by the trait's contract.
         unsafe {
-            let quarter = |i: usize| four::<SCALE>(base, &index.0[4 * i..][..4]);
+            let quarter = |i: usize| four::<SCALE>(base, index.add(4 * i));
             joined([quarter(0), quarter(1), quarter(2), quarter(3)])
         }
     }
 
     #[inline(always)]
-    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: &Row<i32>) -> [__m512i; 2] {
+    unsafe fn gather_two<const SCALE: usize>(base: *const u8, index: *const i32) -> [__m512i; 2] {
         // SAFETY: by the trait's contract.
         unsafe {
-            let at = |i: usize| base.wrapping_offset(index.0[i] as isize * SCALE as isize);
+            let at = |i: usize| base.wrapping_offset(index.add(i).read() as isize * SCALE as isize);
             let pair = |i: usize| two(at(2 * i), at(2 * i + 1));
             let low = joined([pair(0), pair(1), pair(2), pair(3)]);
             let high = joined([pair(4), pair(5), pair(6), pair(7)]);
@@ -150,11 +163,12 @@ impl Wide for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn gather_four(base: *const u8, index: &Row<i32>) -> [__m512i; 4] {
+    unsafe fn gather_four(base: *const u8, index: *const i32) -> [__m512i; 4] {
         // SAFETY: by the trait's contract.
         unsafe {
-            let texel =
-                |i: usize| _mm_loadu_si128(base.wrapping_offset(index.0[i] as isize * 16).cast());
+            let texel = |i: usize| {
+                _mm_loadu_si128(base.wrapping_offset(index.add(i).read() as isize * 16).cast())
+            };
             // Quarter q of part j is lane 4 q + j's, so that transposed quarters are in order.
             let part = |j: usize| joined([texel(j), texel(4 + j), texel(8 + j), texel(12 + j)]);
             let [a, b, c, d] = [part(0), part(1), part(2), part(3)];

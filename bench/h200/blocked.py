@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What one program's calls cost another one, beside a long kernel and when a program starts.
 
-    blocked.py DIST [--output FILE] [--ways native,mps,openmps] [--parts calls,starts,networks,warm]
+    blocked.py DIST [--output FILE] [--ways native,mps,openmps] [--parts calls,starts,networks,warm,holds]
 
-DIST is an installation, as for run.py. Four measurements, the first two under two minutes a way:
+DIST is an installation, as for run.py. Five measurements, the first two under two minutes a way:
 
     calls     what the calls of a program cost while another program's kernel of 2.5 s runs
     starts    a PyTorch, a CuPy and a driver API program start, twice each, while another program launches
@@ -12,10 +12,13 @@ DIST is an installation, as for run.py. Four measurements, the first two under t
     networks  the same beside four ResNet-50 too, and the longest wait where nothing starts. A minute a way
     warm      openmps alone: the three programs run, the daemon is stopped and started, and they start
               again beside small kernels: what the warm list spares. A minute
+    holds     the longest wait of a program that launches small kernels while another one unregisters and
+              frees memory, loads code with a variable whose last user has ended, and comes with a share of
+              25 % of the SMs (a green context): each twice, with the other one's own times. Half a minute
 
 FILE keeps what it has of other ways and parts.
 
-Called by itself as `blocked.py long|calls|steady|driver|torch|cupy`, it is one of these programs.
+Called by itself as `blocked.py long|calls|steady|driver|torch|cupy|unregister|free|variables|share`, it is one of these programs.
 """
 
 import argparse
@@ -55,6 +58,9 @@ loop:
 }
 """
 OTHER_PTX = PTX.replace(b"spin", b"turn")
+VARIABLE_PTX = PTX.replace(b"spin", b"vary").replace(b".visible .entry", b".visible .global .b8 table[4096];\n.visible .entry")
+HOLDS = ("unregister", "free", "variables", "share")
+SHARE = "25"
 
 
 class Driver:
@@ -187,7 +193,63 @@ def torch_program():
         assert network(torch.zeros(1, 3, 224, 224, device="cuda")).isfinite().all()
 
 
-PROGRAMS = {"long": long_kernel, "calls": calls, "steady": steady, "driver": driver_program,
+def times_of(call, count):
+    """The median and the longest of some calls, ms."""
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - start) * 1e3)
+    return {"median_ms": sorted(times)[count // 2], "longest_ms": max(times), "calls": count}
+
+
+def unregister():
+    driver = Driver()
+    buffer = ctypes.create_string_buffer(5 * MIB)
+    pages = ctypes.c_void_p((ctypes.addressof(buffer) + 4095) & ~4095)
+
+    def again():
+        driver("cuMemHostRegister_v2", pages, ctypes.c_size_t(4 * MIB), 0)
+        driver("cuMemHostUnregister", pages)
+
+    say(times_of(again, 100))
+
+
+def free():
+    driver, size = Driver(), ctypes.c_size_t
+    pointer, pinned = ctypes.c_uint64(), ctypes.c_void_p()
+
+    def again():
+        driver("cuMemAlloc_v2", ctypes.byref(pointer), size(64 * MIB))
+        driver("cuMemHostAlloc", ctypes.byref(pinned), size(16 * MIB), 0)
+        driver("cuMemFreeHost", pinned)
+        driver("cuMemFree_v2", pointer)
+
+    say(times_of(again, 50))
+
+
+def variables():
+    driver = Driver()
+
+    def again():
+        module, function = driver.module(VARIABLE_PTX), ctypes.c_void_p()
+        driver("cuModuleGetFunction", ctypes.byref(function), module, b"vary")
+        driver.launch(function, 100)
+        driver.wait()
+        driver("cuModuleUnload", module)
+
+    say(times_of(again, 10))
+
+
+def share():
+    """Its environment gives it a share: its streams are a green context's."""
+    driver = Driver()
+    function = driver.kernel(OTHER_PTX, b"turn")
+    say(times_of(lambda: (driver.launch(function, 100), driver.wait()), 20))
+
+
+PROGRAMS = {"unregister": unregister, "free": free, "variables": variables, "share": share,
+            "long": long_kernel, "calls": calls, "steady": steady, "driver": driver_program,
             "cupy": cupy_program, "torch": torch_program}
 
 
@@ -261,6 +323,27 @@ def beside_networks(way):
     return add_idle(way, found)
 
 
+def hold(way, program):
+    found = {}
+
+    def run():
+        start = time.monotonic()
+        if program == "share":
+            way.environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = SHARE
+        process = way.start([sys.executable, __file__, program])
+        way.environment.pop("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", None)
+        found.update(way.result(process) or {})
+        return time.monotonic() - start
+
+    return {"neighbour": neighbour_of(way, run), "own": found}
+
+
+def holds(way):
+    undisturbed = neighbour_of(way, lambda: time.sleep(UNDISTURBED_SECONDS))
+    found = {program: {run: hold(way, program) for run in ("first", "second")} for program in HOLDS}
+    return {"undisturbed": undisturbed, **found}
+
+
 def context_of(way):
     """What `openmps ps` says of calls that wait, and of the warm list."""
     command = [way.dist / "bin/openmps", "ps", "--json"]
@@ -293,7 +376,7 @@ def main():
     parts = arguments.parts.split(",")
     measured = json.loads(arguments.output.read_text()) if arguments.output.exists() else {}
     measure = {"calls": beside_a_long_kernel, "starts": beside_small_kernels,
-               "networks": beside_networks}
+               "networks": beside_networks, "holds": holds}
     for name in arguments.ways.split(","):
         rows = measured.setdefault(name, {})
         # A server each, so that a first start is one.

@@ -7,9 +7,12 @@ For each of NAMES (resnet50, bert, train), the COUNT processes warm up, wait for
 DIRECTORY, and go on for SECONDS, each waiting for every step before the next one. Prints JSON:
 for each name the steps a second, the time of each step in ms, and a digest of what came out.
 
+A name may be MEETING/NETWORK: then the processes meet under MEETING, each with a network of its own.
+
 Inference is fp16 with batch 1; resnet50 is torchvision's, bert the BERT-base of transformers with
 128 tokens. train is ResNet-18, fp32, batch 8, SGD; its digest is
-that of the losses of its first steps. Weights and inputs are the same in every process.
+that of the losses of its first steps. The others (MIX) are torchvision's and the GPT-2 of transformers with 128 tokens, made on
+the device. Weights and inputs are the same in every process.
 """
 
 import hashlib
@@ -21,6 +24,8 @@ import time
 import torch
 import torchvision
 
+# Eight networks beside ResNet-50 and BERT, from short kernels to long ones.
+MIX = ["mobilenet_v3_large", "efficientnet_b0", "densenet121", "vgg16", "vit_b_16", "swin_t", "convnext_tiny", "gpt2"]
 WARM_UP = 20
 LOSSES = 5
 
@@ -55,6 +60,19 @@ def train():
     return step
 
 
+def of_mix(name):
+    with torch.device("cuda"):
+        if name == "gpt2":
+            from transformers import GPT2Config, GPT2Model
+
+            model = GPT2Model(GPT2Config()).eval().half()
+            tokens = torch.randint(0, 30000, (1, 128))
+            return lambda: model(tokens).last_hidden_state
+        model = getattr(torchvision.models, name)().eval().half()
+        image = torch.randn(1, 3, 224, 224).half()
+    return lambda: model(image)
+
+
 def digest(results):
     sha = hashlib.sha256()
     for result in results:
@@ -71,12 +89,14 @@ def wait_for_all(directory, name, count):
 
 def measure(name, seconds, directory, count):
     torch.manual_seed(0)
-    step = {"resnet50": resnet50, "bert": bert, "train": train}[name]()
+    meeting, _, network = name.rpartition("/")
+    meeting = meeting or name
+    step = of_mix(network) if network in MIX else {"resnet50": resnet50, "bert": bert, "train": train}[network]()
     with torch.enable_grad() if name == "train" else torch.inference_mode():
         first = [step() for _ in range(WARM_UP)]
         result = digest(first[:LOSSES] if name == "train" else first[-1:])
         torch.cuda.synchronize()
-        wait_for_all(directory, name, count)
+        wait_for_all(directory, meeting, count)
         times = []
         start = now = time.perf_counter()
         while now - start < seconds:
@@ -95,7 +115,7 @@ def main():
     for name in names.split(","):
         results[name] = measure(name, float(seconds), directory, int(count))
         # Those that end first wait, so that no process warms up while others are measured.
-        wait_for_all(directory, name + "-end", int(count))
+        wait_for_all(directory, (name.rpartition("/")[0] or name) + "-end", int(count))
     print(json.dumps(results))
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures one GPU shared by processes three ways, in one go, and writes JSON.
 
-    run.py DIST [--output FILE] [--part time-sliced|shared|servers|stretches] [--columns calls,...]
+    run.py DIST [--output FILE] [--part time-sliced|shared|servers|stretches|mix] [--columns calls,...]
 
 DIST is an installation, made by `cargo xtask dist --release`, perhaps on another machine: nothing
 is built here. The ways:
@@ -14,6 +14,10 @@ The part stretches runs ResNet-50 and BERT in 16 processes at servers of their o
 MPS, through openmps, and with OPENMPS_STRETCHES=on; with the servers' processor time a step. Two
 and a half minutes a round (--rounds).
 
+The part mix runs 8 processes of 8 different networks (networks.py has their names) at servers of their own, in turns, until
+--seconds (150) are over: steps a second of each, and the geometric mean of openmps' over those under MPS and of the driver
+alone.
+
 Every way runs the same programs: the samples of DIST and networks.py. Without that part it takes about twelve minutes,
 changes no setting of the GPU and leaves no process behind. A part takes less than six, and adds to
 what FILE has of the same machine and day; without one, all parts run. Every figure is written when
@@ -21,6 +25,7 @@ it is there. `cargo xtask generate` makes docs/h200.md of it.
 """
 
 import argparse
+import ast
 import contextlib
 import datetime
 import json
@@ -52,7 +57,8 @@ RESTARTS = 5
 # Ways of a part, and whether it compares servers.
 ALL_PARTS = ["time-sliced", "shared", "servers"]
 PARTS = {"time-sliced": (["native"], False), "shared": (["mps", "openmps"], False),
-         "servers": (["mps", "openmps"], True), "stretches": (["mps", "openmps", "stretches"], True)}
+         "servers": (["mps", "openmps"], True), "stretches": (["mps", "openmps", "stretches"], True),
+         "mix": (["mps", "openmps", "native"], True)}
 # No process or group takes longer; what does has hung.
 GROUP_SECONDS_MAX = 90
 
@@ -356,6 +362,70 @@ def stretches(ways, dist, rounds, count):
             for way, figures in measured.items()}
 
 
+def run_mix(way, networks):
+    """Steps a second and the times of a step of each network of the mix, all at once; None if one failed."""
+    with tempfile.TemporaryDirectory() as directory:
+        way.begin_group()
+        processes = {
+            network: way.start([sys.executable, HERE / "networks.py", f"mix/{network}", NETWORK_SECONDS,
+                                directory, len(networks)])
+            for network in networks
+        }
+        results = {network: way.result(process) for network, process in processes.items()}
+    if None in results.values():
+        return None
+    figures = {}
+    for network, result in results.items():
+        of, = result.values()
+        times = sorted(of["ms"])
+        figures[network] = {"per_s": of["per_s"], "p50_ms": times[len(times) // 2],
+                            "p99_ms": times[len(times) * 99 // 100], "digest": of["digest"]}
+    return figures
+
+
+def ratio(figures, to, networks):
+    """The geometric mean of the networks' steps a second over another way's."""
+    return statistics.geometric_mean(figures[of]["per_s"] / to[of]["per_s"] for of in networks)
+
+
+def mix(ways, dist, seconds_max):
+    """8 processes of 8 networks, with one server after the other, in turns, as long as there is time."""
+    text = (HERE / "networks.py").read_text()
+    networks = ast.literal_eval(re.search(r"^MIX = (\[.*\])$", text, re.M).group(1))
+    begin, longest, runs = time.monotonic(), 0, {way: [] for way in ways}
+    turn = 0
+    while turn < len(ways) or time.monotonic() - begin + longest < seconds_max:
+        start, name = time.monotonic(), ways[turn % len(ways)]
+        way = Way(name, dist)
+        with way.running():
+            way.start([way.samples / "vector_add"]).communicate()
+            figures = run_mix(way, networks)
+        longest, turn = max(longest, time.monotonic() - start), turn + 1
+        if figures is None:
+            log(f"{name}: mix failed: {way.failures[:2]}")
+            continue
+        runs[name].append(figures)
+        log(f"{name}: mix: " + ", ".join(f"{of} {figures[of]['per_s']:.0f}" for of in networks))
+    measured = {}
+    for name, of_way in runs.items():
+        if not of_way:
+            continue
+        measured[name] = {
+            of: {"per_s": statistics.median(run[of]["per_s"] for run in of_way),
+                 "p50_ms": statistics.median(run[of]["p50_ms"] for run in of_way),
+                 "p99_ms": statistics.median(run[of]["p99_ms"] for run in of_way),
+                 "digests": sorted({run[of]["digest"] for run in of_way})}
+            for of in networks}
+    ratios = {}
+    for name in measured:
+        if name != "openmps" and "openmps" in measured:
+            ratios[name] = ratio(measured["openmps"], measured[name], networks)
+            same = all(measured["openmps"][of]["digests"] == measured[name][of]["digests"] for of in networks)
+            log(f"mix: openmps does {ratios[name]:.3f} of {name}; results are {'the same' if same else 'NOT the same'}")
+    return {name: {"networks": figures, "runs": runs[name], **({"over": ratios} if name == "openmps" else {})}
+            for name, figures in measured.items()}
+
+
 COLUMNS = [first_kernel, calls, launches, spin, memory, networks]
 
 
@@ -413,6 +483,7 @@ def main():
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--rounds", type=int, default=2, help="of the part stretches")
     parser.add_argument("--processes", type=int, default=16, help="of the part stretches")
+    parser.add_argument("--seconds", type=float, default=150, help="of the part mix")
     parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
     arguments = parser.parse_args()
     dist = arguments.dist.resolve()
@@ -434,6 +505,10 @@ def main():
             figures = stretches(ways, dist, arguments.rounds, arguments.processes)
             for name, of in figures.items():
                 keep(name, "stretches", of)
+            continue
+        if arguments.part == "mix":
+            for name, of in mix(ways, dist, arguments.seconds).items():
+                keep(name, "mix", of)
             continue
         if compares:
             for name, figures in restarts(ways, dist).items():

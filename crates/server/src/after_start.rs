@@ -2,6 +2,7 @@
 
 use crate::common::Common;
 use crate::device::EventCost;
+use cuda_api::CudaError;
 use cuda_api::settings::Counting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -75,6 +76,54 @@ pub fn load_ahead(common: &Arc<Common>) {
         Ok(thread) => common.at_end(thread),
         Err(error) => common.log.line(format!("This server does not load ahead: {error}")),
     }
+}
+
+/// Makes green contexts before clients need them, where clients share a context.
+pub fn make_green_contexts(common: &Arc<Common>) {
+    if common.device.has_tenants() {
+        return;
+    }
+    common.green_ahead.look_again();
+    let of_thread = common.clone();
+    let make = move || {
+        let common = &*of_thread;
+        let made = common.device.make_current().and_then(|()| keep_green_contexts_ready(common));
+        if let Err(error) = made {
+            common.log.line(format!("Green contexts are not made ahead: {error}"));
+        }
+    };
+    match std::thread::Builder::new().name("green contexts".into()).spawn(make) {
+        Ok(thread) => common.at_end(thread),
+        Err(error) => common.log.line(format!("Green contexts are not made ahead: {error}")),
+    }
+}
+
+/// Makes those that are wanted, until the server ends or the provider makes none.
+fn keep_green_contexts_ready(common: &Common) -> Result<(), CudaError> {
+    let Common { device, places, green_ahead, scheduler, .. } = common;
+    let mut seen = 0;
+    while !common.is_ending() {
+        seen = green_ahead.wait(seen);
+        let mut made = Vec::new();
+        for sms in green_ahead.wanted(device, places, scheduler.floor_sms()) {
+            match device.make_green_context_ahead(sms.clone()) {
+                Ok(true) => made.push(format!("{} to {}", sms.start, sms.end - 1)),
+                // SMs that the provider does not part so: the session says it that gets them.
+                Ok(false) | Err(CudaError::INVALID_RESOURCE_CONFIGURATION) => {}
+                Err(CudaError::NOT_READY) => {
+                    // In the next quiet moment, if they are still wanted then.
+                    green_ahead.look_again();
+                    std::thread::sleep(LOOK);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !made.is_empty() {
+            common.log.line(format!("Green contexts are made ahead: SMs {}", made.join(", ")));
+        }
+    }
+    Ok(())
 }
 
 fn shortly(common: &Arc<Common>, name: &str, run: fn(&Arc<Common>)) {

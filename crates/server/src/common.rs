@@ -2,6 +2,7 @@
 
 use crate::counting::Counters;
 use crate::device::{Device, SmPlaces};
+use crate::green_ahead::GreenAhead;
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
 use crate::printed::Printed;
@@ -51,6 +52,8 @@ pub struct Common {
     pub trace: TraceLog,
     /// What is loaded when a server starts.
     pub warm: Warm,
+    /// Green contexts that are made before they are needed.
+    pub green_ahead: GreenAhead,
     /// What their kernels print, where the provider does not keep it apart.
     pub printed: Printed,
     /// Sessions that have ended and wait for an idle context.
@@ -121,6 +124,7 @@ impl Common {
             stretches: AtomicBool::new(false),
             trace: TraceLog::default(),
             warm,
+            green_ahead: GreenAhead::default(),
             printed,
             lingering: AtomicU32::new(0),
             ending: AtomicBool::new(false),
@@ -136,6 +140,7 @@ impl Common {
     /// Says that the server ends: no session waits for anything any more.
     pub fn set_ending(&self) {
         self.ending.store(true, Ordering::Relaxed);
+        self.green_ahead.look_again();
     }
 
     /// A thread that uses the device is waited for before the device is closed.

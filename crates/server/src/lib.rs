@@ -17,6 +17,7 @@ mod common;
 mod counting;
 mod cupti_windows;
 pub mod device;
+mod green_ahead;
 pub mod kernel_log;
 pub mod log;
 pub mod printed;

@@ -260,7 +260,7 @@ impl ContextSync {
     }
 
     /// True if nothing is in flight, by what the provider says of a stream.
-    fn is_quiet(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
+    pub(super) fn is_quiet(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
         locked(&self.sessions).iter().all(|session| session.in_flight.is_done(is_done))
     }
 
@@ -384,6 +384,30 @@ impl ContextSync {
             own.resume_submitting();
         }
         made
+    }
+
+    /// Makes a call that waits for the context, for the server itself, if nothing is in flight now: others are
+    /// held for the call's own time at most. `None` if something is.
+    pub(super) fn make_if_quiet<R>(
+        &self,
+        call: ContextCall,
+        is_done: &dyn Fn(CUstream) -> bool,
+        f: impl FnOnce() -> R,
+    ) -> Option<R> {
+        let began = Instant::now();
+        let _making = try_locked(&self.making)?;
+        if !self.is_quiet(is_done) {
+            return None;
+        }
+        let _held = Held::begin(self);
+        // Sessions may have submitted something until then.
+        if !self.is_quiet(is_done) {
+            return None;
+        }
+        let (waited, start) = (began.elapsed(), Instant::now());
+        let result = f();
+        self.count(call, waited, start.elapsed(), false);
+        Some(result)
     }
 
     fn make_in_turn<R>(&self, request: &Request<'_>, f: impl FnOnce() -> R) -> Option<R> {

@@ -2,32 +2,51 @@
 //!
 //! A client names SMs by number. Which SMs those are at the device is the provider's to say: it
 //! parts all of them in equal groups, always in the same way, and the numbers count along these.
+//!
+//! Making one waits for the context. So those of a device whose clients share a context are kept for
+//! later clients ([`KeptGreenContexts`](super::green_contexts::KeptGreenContexts)), and made ahead while
+//! nothing is in flight. Where there are tenants, each has its own.
 
+use super::green_contexts::GreenContext;
 use super::{ContextCall, Device, Share};
 use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM, SPLIT_IGNORE_COSCHEDULING};
 use cuda_api::resource::SM_GROUPS_MAX;
-use cuda_api::{CUdevResource, CUdevResourceDesc, CUdevice, CUgreenCtx, CudaError, DriverTable};
+use cuda_api::{
+    CUdevResource, CUdevResourceDesc, CUdevice, CUgreenCtx, CUresult, CudaError, DriverTable,
+};
 use std::ops::Range;
+use std::sync::Arc;
 
-fn create(share: &Share, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
-    let device = share.device();
-    let mut parts = match parts_of(device, &sms, 0) {
+/// What the provider calls some SMs.
+fn describe(device: &Device, sms: &Range<u32>) -> Result<CUdevResourceDesc, CudaError> {
+    let mut parts = match parts_of(device, sms, 0) {
         Err(CudaError::INVALID_RESOURCE_CONFIGURATION) => {
-            parts_of(device, &sms, SPLIT_IGNORE_COSCHEDULING)?
+            parts_of(device, sms, SPLIT_IGNORE_COSCHEDULING)?
         }
         parts => parts?,
     };
-    let (mut description, mut green) = (CUdevResourceDesc::NULL, CUgreenCtx::NULL);
+    let mut description = CUdevResourceDesc::NULL;
     let (t, count) = (device.table(), parts.len() as u32);
-    // SAFETY: the list is as long as said, the locals are written; the description is one of the
-    // provider's.
+    // SAFETY: the list is as long as said, the local is written.
     unsafe { t.cuDevResourceGenerateDesc(&mut description, parts.as_mut_ptr(), count)? };
-    let ordinal = device.ordinal();
-    // SAFETY: as above.
-    share.unless_it_ends(ContextCall::CreateGreenContext, || unsafe {
-        t.cuGreenCtxCreate(&mut green, description, ordinal, GREEN_DEFAULT_STREAM)
+    Ok(description)
+}
+
+/// Makes a green context by `call`, which waits for the context in its own way.
+fn create(
+    device: &Device,
+    sms: &Range<u32>,
+    call: impl FnOnce(&mut dyn FnMut() -> CUresult) -> CUresult,
+) -> Result<GreenContext, CudaError> {
+    let description = describe(device, sms)?;
+    let (table, ordinal) = (device.table(), device.ordinal());
+    let mut raw = CUgreenCtx::NULL;
+    // SAFETY: the local is written; the description is one of the provider's. It is
+    // `ContextCall::CreateGreenContext` to those who call this.
+    call(&mut || unsafe {
+        table.cuGreenCtxCreate(&mut raw, description, ordinal, GREEN_DEFAULT_STREAM)
     })?;
-    Ok(green)
+    Ok(GreenContext { table, raw })
 }
 
 impl Share {
@@ -35,19 +54,64 @@ impl Share {
     /// CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION for SMs that the provider does not part so;
     /// CUDA_ERROR_NOT_SUPPORTED if it has no green contexts.
     pub(super) fn green_context(&self, sms: Range<u32>) -> Result<CUgreenCtx, CudaError> {
-        self.greens.get(&sms, || create(self, sms.clone()))
+        let kept = &self.device().green_contexts;
+        self.greens.get(&sms, || {
+            if let Some(green) = kept.find(&sms).filter(|_| !self.is_tenant()) {
+                return Ok(green);
+            }
+            let green = create(self.device(), &sms, |make| {
+                self.unless_it_ends(ContextCall::CreateGreenContext, make)
+            })?;
+            Ok(match self.is_tenant() {
+                true => Arc::new(green),
+                false => kept.keep(sms.clone(), green),
+            })
+        })
+    }
+}
+
+impl Device {
+    /// Makes the green context of some SMs for clients that come, unless there is one, if nothing is in
+    /// flight now: else CUDA_ERROR_NOT_READY. For a provider without tenants. True if it was made.
+    pub fn make_green_context_ahead(&self, sms: Range<u32>) -> Result<bool, CudaError> {
+        let kept = &self.green_contexts;
+        if kept.find(&sms).is_some() {
+            return Ok(false);
+        }
+        // A description stays for good: none is made in vain.
+        if !self.is_quiet() {
+            return Err(CudaError::NOT_READY);
+        }
+        let green = create(self, &sms, |make| {
+            self.if_quiet(ContextCall::CreateGreenContext, make)
+                .unwrap_or(Err(CudaError::NOT_READY))
+        })?;
+        kept.keep(sms, green);
+        kept.trim();
+        Ok(true)
+    }
+
+    /// The SMs that streams are made on which keep to a share (`None`: all of the device) and off so many
+    /// SMs of it; `None`: all.
+    pub fn sms_of_streams(&self, share: Option<Range<u32>>, free_sms: u32) -> Option<Range<u32>> {
+        if free_sms == 0 {
+            return share.map(|sms| self.whole_groups(sms));
+        }
+        let all = self.sms();
+        let share = share.unwrap_or(0..all);
+        let end = share.end.min(all.saturating_sub(free_sms)).max(share.start + 1);
+        Some(self.whole_groups(share.start..end))
     }
 
     /// The nearest SMs to these, no more of them, that make up whole groups of those that the provider
     /// schedules together; one group at least. Kernels with clusters run in such groups only.
-    pub(crate) fn whole_groups(&self, sms: Range<u32>) -> Range<u32> {
+    fn whole_groups(&self, sms: Range<u32>) -> Range<u32> {
         // A provider with tenants runs clusters on any SMs.
-        if self.is_tenant() {
+        if self.has_tenants() {
             return sms;
         }
-        let device = self.device();
-        let all = device.sms();
-        let size = match parts_of(device, &(0..all), 0) {
+        let all = self.sms();
+        let size = match parts_of(self, &(0..all), 0) {
             Ok(parts) => parts.first().map_or(1, |part| part.sm.smCount),
             Err(_) => 1,
         };

@@ -1,45 +1,107 @@
-//! Green contexts that a client has at the provider, by their SMs.
+//! Green contexts that there are at the provider, by their SMs: a client's, and those kept for later ones.
 
-use super::Device;
-use cuda_api::{CUgreenCtx, CudaError};
+use cuda_api::{CUgreenCtx, CudaError, DriverTable};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most green contexts of one client: a device has no more than this many ranges that make sense,
 /// and each takes memory of the provider's.
 const GREEN_CONTEXTS_MAX: usize = 64;
 
-/// Those of one client, by their SMs.
+/// Most that are kept without a client that uses them.
+pub const KEPT_GREEN_CONTEXTS_MAX: usize = 16;
+
+/// A green context, which ends with its last user: no stream is left in it then.
+pub(super) struct GreenContext {
+    pub(super) table: &'static DriverTable,
+    pub(super) raw: CUgreenCtx,
+}
+
+impl Drop for GreenContext {
+    fn drop(&mut self) {
+        // SAFETY: this was its last use. A failure has no one to be told to.
+        let _ = unsafe { self.table.cuGreenCtxDestroy(self.raw) };
+    }
+}
+
+/// Those that one client has used, by their SMs.
 #[derive(Default)]
-pub(super) struct GreenContexts(RefCell<BTreeMap<(u32, u32), CUgreenCtx>>);
+pub(super) struct GreenContexts(RefCell<BTreeMap<(u32, u32), Arc<GreenContext>>>);
 
 impl GreenContexts {
-    /// The one of some SMs, made when first asked for. CUDA_ERROR_OUT_OF_MEMORY if there are too
+    /// The one of some SMs, found or made when first asked for. CUDA_ERROR_OUT_OF_MEMORY if there are too
     /// many, and the errors of making it.
     pub(super) fn get(
         &self,
         sms: &Range<u32>,
-        create: impl FnOnce() -> Result<CUgreenCtx, CudaError>,
+        find: impl FnOnce() -> Result<Arc<GreenContext>, CudaError>,
     ) -> Result<CUgreenCtx, CudaError> {
-        let mut made = self.0.borrow_mut();
+        let mut used = self.0.borrow_mut();
         let key = (sms.start, sms.end);
-        if let Some(green) = made.get(&key) {
-            return Ok(*green);
+        if let Some(green) = used.get(&key) {
+            return Ok(green.raw);
         }
-        if made.len() >= GREEN_CONTEXTS_MAX {
+        if used.len() >= GREEN_CONTEXTS_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
-        let green = create()?;
-        made.insert(key, green);
-        Ok(green)
+        let green = find()?;
+        let raw = green.raw;
+        used.insert(key, green);
+        Ok(raw)
     }
 
-    /// Destroys all; no stream is left in any.
-    pub(super) fn clear(&self, device: &Device) {
-        for green in std::mem::take(&mut *self.0.borrow_mut()).into_values() {
-            // SAFETY: this was its only place. A failure has no one to be told to.
-            let _ = unsafe { device.table().cuGreenCtxDestroy(green) };
+    /// Gives all up; no stream of the client's is left in any.
+    pub(super) fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+}
+
+/// Those of a device whose clients share a context: any client may use them, and some are kept when none
+/// does. The one that was wanted last is the last.
+#[derive(Default)]
+pub(super) struct KeptGreenContexts(Mutex<Vec<(Range<u32>, Arc<GreenContext>)>>);
+
+impl KeptGreenContexts {
+    fn locked(&self) -> MutexGuard<'_, Vec<(Range<u32>, Arc<GreenContext>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one of some SMs, if there is one.
+    pub(super) fn find(&self, sms: &Range<u32>) -> Option<Arc<GreenContext>> {
+        let mut kept = self.locked();
+        let at = kept.iter().position(|(of, _)| of == sms)?;
+        let found = kept.remove(at);
+        let green = found.1.clone();
+        kept.push(found);
+        Some(green)
+    }
+
+    /// Keeps one that was just made, unless another thread was faster. Returns the one that is kept.
+    pub(super) fn keep(&self, sms: Range<u32>, green: GreenContext) -> Arc<GreenContext> {
+        let mut kept = self.locked();
+        if let Some((_, faster)) = kept.iter().find(|(of, _)| *of == sms) {
+            return faster.clone();
         }
+        let green = Arc::new(green);
+        kept.push((sms, green.clone()));
+        green
+    }
+
+    /// Ends those that were wanted least recently, of the ones without a user, until there are few.
+    pub(super) fn trim(&self) {
+        let mut kept = self.locked();
+        let mut unused = kept.iter().filter(|(_, green)| Arc::strong_count(green) == 1).count();
+        kept.retain(|(_, green)| {
+            let ends = unused > KEPT_GREEN_CONTEXTS_MAX && Arc::strong_count(green) == 1;
+            unused -= usize::from(ends);
+            !ends
+        });
+    }
+
+    /// Ends all that no client uses.
+    pub(super) fn clear(&self) {
+        self.locked().clear();
     }
 }

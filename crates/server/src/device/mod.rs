@@ -66,6 +66,7 @@ pub use describe::{DeviceInfo, describe_all};
 pub use event_cost::EventCost;
 pub use function::Function;
 pub use graph::{Condition, GraphBuilder, KernelChain};
+pub use green_contexts::KEPT_GREEN_CONTEXTS_MAX;
 pub use host::HostRegistration;
 pub use in_flight::InFlight;
 pub use jit_option::{BuildLog, JitOption};
@@ -86,8 +87,9 @@ use crate::window::Part;
 use code_cache::CodeCache;
 use cuda_api::attributes;
 use cuda_api::extension::Extension;
-use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUuuid, CudaError, DriverTable};
+use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUstream, CUuuid, CudaError, DriverTable};
 use event_cost::TimingKernels;
+use green_contexts::KeptGreenContexts;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
@@ -121,6 +123,7 @@ pub struct Device {
     sync: ContextSync,
     local_bytes: AtomicU32,
     code_cache: CodeCache,
+    green_contexts: KeptGreenContexts,
     /// Where work is timed by events.
     timing_kernels: OnceLock<TimingKernels>,
     event_cost: OnceLock<EventCost>,
@@ -180,6 +183,7 @@ impl Device {
             sync: ContextSync::default(),
             local_bytes: AtomicU32::new(0),
             code_cache: CodeCache::default(),
+            green_contexts: KeptGreenContexts::default(),
             timing_kernels: OnceLock::new(),
             event_cost: OnceLock::new(),
             start_bytes: OnceLock::new(),
@@ -258,12 +262,25 @@ impl Device {
         ends: &dyn Fn() -> bool,
         f: impl FnOnce() -> Result<R, CudaError>,
     ) -> Result<R, CudaError> {
-        // SAFETY: the caller knows that the stream is alive. An error is the end of its work.
-        let is_done = |stream| unsafe {
-            self.driver.table.cuStreamQuery(stream) != Err(CudaError::NOT_READY)
-        };
-        let made = self.sync.make(call, client, &is_done, ends, f);
+        let made = self.sync.make(call, client, &|stream| self.is_done(stream), ends, f);
         made.unwrap_or(Err(CudaError::MPS_CLIENT_TERMINATED))
+    }
+
+    /// Makes a call that waits for the context for the server itself if nothing is in flight now; `None`
+    /// if something is.
+    fn if_quiet<R>(&self, call: ContextCall, f: impl FnOnce() -> R) -> Option<R> {
+        self.sync.make_if_quiet(call, &|stream| self.is_done(stream), f)
+    }
+
+    /// True if nothing is in flight.
+    fn is_quiet(&self) -> bool {
+        self.sync.is_quiet(&|stream| self.is_done(stream))
+    }
+
+    /// What the provider says of a stream that is alive: true if its work has ended, also by an error.
+    fn is_done(&self, stream: CUstream) -> bool {
+        // SAFETY: the caller knows that the stream is alive.
+        unsafe { self.driver.table.cuStreamQuery(stream) != Err(CudaError::NOT_READY) }
     }
 
     /// Local memory that the context has, by what one thread has of it, bytes.
@@ -289,6 +306,7 @@ impl Device {
         if let Some(kernels) = self.timing_kernels() {
             kernels.unload(self);
         }
+        self.green_contexts.clear();
         // SAFETY: releases what `open` retained. The answer changes nothing: the process ends.
         let _ = unsafe { self.driver.table.cuDevicePrimaryCtxRelease_v2(self.ordinal) };
     }

@@ -50,15 +50,27 @@ impl SmPlaces {
     pub fn take(self: &Arc<Self>, sms: u32) -> SmLease {
         let sms = sms.clamp(1, self.count.all);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let load = |first: u32| {
-            let of = &clients[first as usize..(first + sms) as usize];
-            (of.iter().copied().max().unwrap_or(0), of.iter().map(|n| u64::from(*n)).sum::<u64>())
-        };
-        let starts = (0..=self.count.all - sms).step_by(self.count.step.max(1) as usize);
-        let first = starts.min_by_key(|first| load(*first)).unwrap_or(0);
+        let first = least_used(&clients, sms, self.count.step);
         let taken = first..first + sms;
         clients[first as usize..(first + sms) as usize].iter_mut().for_each(|n| *n += 1);
         SmLease { places: self.clone(), sms: taken }
+    }
+
+    /// Those that the next clients with so many SMs get, the next one's first: at most so many, and each
+    /// once.
+    pub fn next(&self, sms: u32, most: usize) -> Vec<Range<u32>> {
+        let sms = sms.clamp(1, self.count.all);
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut found: Vec<Range<u32>> = Vec::new();
+        while found.len() < most {
+            let first = least_used(&clients, sms, self.count.step);
+            if found.iter().any(|of| of.start == first) {
+                break;
+            }
+            clients[first as usize..(first + sms) as usize].iter_mut().for_each(|n| *n += 1);
+            found.push(first..first + sms);
+        }
+        found
     }
 
     /// Just these SMs; CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION if the device has not all of them.
@@ -70,6 +82,16 @@ impl SmPlaces {
         clients[sms.start as usize..sms.end as usize].iter_mut().for_each(|n| *n += 1);
         Ok(SmLease { places: self.clone(), sms })
     }
+}
+
+/// The first of so many SMs, neighbours, that the fewest clients have; the lowest of these.
+fn least_used(clients: &[u32], sms: u32, step: u32) -> u32 {
+    let load = |first: u32| {
+        let of = &clients[first as usize..(first + sms) as usize];
+        (of.iter().copied().max().unwrap_or(0), of.iter().map(|n| u64::from(*n)).sum::<u64>())
+    };
+    let starts = (0..=clients.len() as u32 - sms).step_by(step.max(1) as usize);
+    starts.min_by_key(|first| load(*first)).unwrap_or(0)
 }
 
 impl SmLease {
@@ -135,6 +157,17 @@ mod tests {
         let one = places.take(3);
         assert_eq!((one.sms(), places.take(99).sms()), (0..3, 0..8));
         assert_eq!(places.take(4).sms(), 3..7, "beside the other one");
+    }
+
+    #[test]
+    fn the_next_clients_sms_are_known() {
+        let places = SmPlaces::new(SmCount { all: 8, step: 1 });
+        let _first = places.take(2);
+        let next = places.next(2, 9);
+        assert_eq!(next, [2..4, 4..6, 6..8, 0..2]);
+        let taken: Vec<SmLease> = (0..4).map(|_| places.take(2)).collect();
+        assert_eq!(taken.iter().map(SmLease::sms).collect::<Vec<_>>(), next);
+        assert_eq!((places.next(8, 9).len(), places.next(3, 1).len()), (1, 1));
     }
 
     #[test]

@@ -430,7 +430,8 @@ impl Device {
 impl Drop for Share {
     fn drop(&mut self) {
         // All streams are gone: each of them keeps the share.
-        self.greens.clear(&self.device);
+        self.greens.clear();
+        self.device.green_contexts.trim();
         self.device.sync().leave(&self.in_flight);
         if let (Some(extension), Some(_)) = (self.device.extension(), self.tenant) {
             // SAFETY: takes a value; 0 is the tenant of threads without one of their own. The

@@ -5,7 +5,7 @@
 
 use super::counts;
 use crate::common::Common;
-use crate::device::Device;
+use crate::device::{Device, SmCount};
 use crate::session::{self, End, Identity, Limits, Link, Stage};
 use channel::limits::WINDOW_ANY;
 use channel::message::{
@@ -162,6 +162,7 @@ impl Clients {
         let (link_pid, window) = (client.pid, client.window);
         self.last_id += 1;
         let limits = self.limits_of(&client.settings);
+        self.common.green_ahead.expect(limits.sms());
         let mut scheduling = ClientSettings::default();
         if let Err(error) = scheduling.change(&client.scheduling) {
             log.line(format!("Scheduling of client {} is not used: {error}", client.pid));
@@ -289,6 +290,7 @@ impl Clients {
                 link.scheduling.change(class.word()).map_err(|error| error.to_string())?;
             }
         }
+        self.common.green_ahead.expect(link.limits.sms());
         // Where the session has to do it, it does when it looks up.
         let _ = link.put_into_effect(&self.common.device);
         link.ring();
@@ -307,8 +309,15 @@ impl Clients {
                 link.scheduling.change(text).map_err(|error| error.to_string())?;
             }
         }
+        self.common.green_ahead.look_again();
         self.common.log.line(format!("{whose}: {text}"));
         Ok(())
+    }
+
+    /// Clients that come will have that share.
+    pub(super) fn expect_share(&self, share: Percentage) {
+        let SmCount { all, step } = self.common.places.count();
+        self.common.green_ahead.expect(share.sms(all, step));
     }
 
     /// Gives the share to all clients whose share is not their program's or an operator's.

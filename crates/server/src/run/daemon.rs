@@ -55,6 +55,7 @@ impl Server {
             Message::Settings(settings) => {
                 self.is_taken_over();
                 self.say_settings(&settings);
+                self.clients.expect_share(settings.share.0);
                 if settings.now {
                     self.clients.set_shares(settings.share);
                 }

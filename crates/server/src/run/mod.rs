@@ -205,6 +205,7 @@ impl Server {
         self.common.log.line("Server has started");
         after_start::measure(&self.common);
         after_start::load_ahead(&self.common);
+        after_start::make_green_contexts(&self.common);
         while !self.is_over() {
             self.wait();
         }

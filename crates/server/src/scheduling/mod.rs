@@ -95,6 +95,11 @@ impl Scheduler {
         Ok(())
     }
 
+    /// SMs that batch work keeps free; 0: none.
+    pub fn floor_sms(&self) -> u32 {
+        self.lock().settings().floor_sms
+    }
+
     /// A client comes, with settings as the daemon says them.
     pub fn join(self: &Arc<Self>, settings: ClientSettings) -> Member {
         let mut core = self.lock();

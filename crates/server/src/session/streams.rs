@@ -160,17 +160,16 @@ impl Streams {
                 stream => return stream,
             }
         }
-        let all = self.share.device().sms();
-        if made.free_sms > 0 {
-            let share = self.terms.sms.clone().unwrap_or(0..all);
-            let end = share.end.min(all.saturating_sub(made.free_sms)).max(share.start + 1);
-            let sms = self.share.whole_groups(share.start..end);
+        let device = self.share.device();
+        if made.free_sms > 0
+            && let Some(sms) = device.sms_of_streams(self.terms.sms.clone(), made.free_sms)
+        {
             return Stream::on_sms(&self.share, made.priority, sms);
         }
         // A tenant has its share itself.
         let wanted = !self.share.is_tenant() && self.unkept.is_none();
-        if let Some(sms) = self.terms.sms.clone().filter(|_| wanted) {
-            let sms = self.share.whole_groups(sms);
+        let share = self.terms.sms.clone().filter(|_| wanted);
+        if let Some(sms) = device.sms_of_streams(share, 0) {
             match Stream::on_sms(&self.share, made.priority, sms) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => self.unkept = Some(error),

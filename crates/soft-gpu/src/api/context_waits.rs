@@ -30,6 +30,7 @@ const CONTEXT: &[&str] = &[
     "cuMemHostUnregister",
     "cuArrayDestroy",
     "cuMipmappedArrayDestroy",
+    "cuGreenCtxCreate",
 ];
 
 /// What names of calls end with that wait for their own, or ask.
@@ -134,5 +135,7 @@ mod tests {
         assert_eq!(Waits::of("cuEventQuery"), Waits::Own);
         assert_eq!(Waits::of("cuLaunchKernel"), Waits::Nothing);
         assert_eq!(Waits::of("cuInit"), Waits::Nothing);
+        assert_eq!(Waits::of("cuGreenCtxCreate"), Waits::Context);
+        assert_eq!(Waits::of("cuGreenCtxStreamCreate"), Waits::Nothing);
     }
 }

@@ -292,3 +292,24 @@ fn a_long_call_is_reported() {
     assert_eq!(report.client, "7");
     assert!(matches!(report.progress, Progress::Made(took) if took >= REPORT_MIN));
 }
+
+#[test]
+fn a_call_of_the_servers_own_is_made_in_a_quiet_moment_or_not_at_all() {
+    let sync = ContextSync::default();
+    let other = busy(&sync, "3", 1);
+    const MAKE: ContextCall = ContextCall::CreateGreenContext;
+    assert_eq!(sync.make_if_quiet(MAKE, &|_| false, || 1), None);
+    assert!(!sync.is_held() && !sync.is_pending());
+    // Between the first look and the hold something was submitted.
+    let looks = AtomicUsize::new(0);
+    let is_done = |_| looks.fetch_add(1, Ordering::Relaxed) == 0;
+    assert_eq!(sync.make_if_quiet(MAKE, &is_done, || 2), None);
+    assert_eq!(looks.load(Ordering::Relaxed), 2);
+    // A session that may be submitting something is no quiet moment.
+    assert!(sync.may_submit(&other));
+    assert_eq!(sync.make_if_quiet(MAKE, &|_| true, || 3), None);
+    other.end_submitting();
+    assert_eq!(sync.make_if_quiet(MAKE, &|_| true, || sync.is_held()), Some(true));
+    let calls = sync.totals().find(|(call, _)| *call == MAKE).map(|(_, totals)| totals.calls);
+    assert_eq!((calls, sync.is_held()), (Some(1), false));
+}

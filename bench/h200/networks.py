@@ -69,6 +69,10 @@ def of_mix(name):
             tokens = torch.randint(0, 30000, (1, 128))
             return lambda: model(tokens).last_hidden_state
         model = getattr(torchvision.models, name)().eval().half()
+        # Some begin with weights of 0, and with them every result would be 0.
+        for weights in model.parameters():
+            if not weights.any():
+                torch.nn.init.normal_(weights, std=0.02)
         image = torch.randn(1, 3, 224, 224).half()
     return lambda: model(image)
 

@@ -9,7 +9,7 @@ kernels launched one behind the other as fast as a program can, and `waits`, eac
 server's threads (/proc/PID/task/*/schedstat), that of the programs, and the kernels that the server has counted are read twice,
 --seconds apart. A row is the median of the rounds: kernels a second of all programs together; the time of the sessions' threads, of
 the whole server (on the software GPU it also runs the kernels) and of the programs' threads for a kernel, ns; and the server's
-cycles at the clock that /proc/cpuinfo says. --set gives the second of two runs an environment variable: with it BEFORE may be left
+cycles at the clock that /proc/cpuinfo says; how often a session's thread slept, for a kernel. --set gives the second of two runs an environment variable: with it BEFORE may be left
 out, and DIST is compared with itself. --place compares DIST with itself where the session's thread of each program is left where the
 system puts it, is on the program's processor, or on another one; the programs are spread over the processors. OPENMPS_PROVIDER=vendor measures a GPU's driver.
 """
@@ -31,7 +31,7 @@ WORKLOADS = {
     "launches": ["microbench", "launches", "--json", "--seconds"],
     "waits": ["spin", "--kernel", "clock", "--work", "1", "--json", "--seconds"],
 }
-COLUMNS = ["workload", "programs", "kernels/s", "session, ns", "server, ns", "program, ns", "server, cycles"]
+COLUMNS = ["workload", "programs", "kernels/s", "session, ns", "server, ns", "program, ns", "server, cycles", "sleeps of the session"]
 START_SECONDS_MAX = 120
 
 
@@ -41,11 +41,12 @@ def clock_ghz():
 
 
 def thread_times(pid):
-    """Time of each thread on a processor, ns, with its name."""
+    """Of each thread its name, its time on a processor, ns, and how often it has slept."""
     found = {}
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
-            found[task.name] = ((task / "comm").read_text().strip(), int((task / "schedstat").read_text().split()[0]))
+            sleeps = re.search(r"^voluntary_ctxt_switches:\s*(\d+)", (task / "status").read_text(), re.M)
+            found[task.name] = ((task / "comm").read_text().strip(), int((task / "schedstat").read_text().split()[0]), int(sleeps.group(1)))
         except (OSError, ProcessLookupError):
             pass  # It has ended.
     return found
@@ -95,7 +96,7 @@ def reading(daemon, programs):
     report = daemon.report()
     (server,) = (of for of in report["servers"] if of["clients"])
     kernels = sum(client["kernels"] for client in server["clients"])
-    own = sum(ns for program in programs for _, ns in thread_times(program.pid).values())
+    own = sum(ns for program in programs for _, ns, _ in thread_times(program.pid).values())
     return time.monotonic(), kernels, thread_times(server["pid"]), own
 
 
@@ -103,7 +104,7 @@ def put(daemon, programs, place):
     """Has each program keep to one processor and its session's thread to the same or to the next one."""
     processors = sorted(os.sched_getaffinity(0))
     (server,) = (of["pid"] for of in daemon.report()["servers"] if of["clients"])
-    threads = {name: int(task) for task, (name, _) in thread_times(server).items()}
+    threads = {name: int(task) for task, (name, _, _) in thread_times(server).items()}
     for number, program in enumerate(programs):
         own, other = (processors[(number + step) % len(processors)] for step in (0, 1))
         for task in thread_times(program.pid):
@@ -113,7 +114,7 @@ def put(daemon, programs, place):
 
 def measure(installation, settings, place, workload, count, seconds):
     with Daemon(installation, settings) as daemon:
-        # The server's start is nobody's launch.
+        # The server's start is not measured.
         daemon.start(["vector_add", "--iterations", "1"]).communicate()
         barrier = Path(daemon.directory.name) / "go"
         words = [*WORKLOADS[workload], str(seconds * 3 + 1), "--barrier", str(barrier)]
@@ -130,10 +131,14 @@ def measure(installation, settings, place, workload, count, seconds):
             program.kill()
             program.communicate()
     kernels, took = end[1] - begin[1], end[0] - begin[0]
-    spent = {task: (name, ns - begin[2].get(task, (name, 0))[1]) for task, (name, ns) in end[2].items()}
-    server = sum(ns for _, ns in spent.values())
-    sessions = sum(ns for name, ns in spent.values() if name.startswith("client "))
-    return {"per_s": kernels / took, "session_ns": sessions / kernels, "server_ns": server / kernels, "program_ns": (end[3] - begin[3]) / kernels}
+    spent = []
+    for task, (name, ns, sleeps) in end[2].items():
+        _, ns_before, sleeps_before = begin[2].get(task, (name, 0, 0))
+        spent.append((name.startswith("client "), ns - ns_before, sleeps - sleeps_before))
+    sessions = [of for of in spent if of[0]]
+    return {"per_s": kernels / took, "session_ns": sum(ns for _, ns, _ in sessions) / kernels,
+            "server_ns": sum(ns for _, ns, _ in spent) / kernels, "program_ns": (end[3] - begin[3]) / kernels,
+            "sleeps": sum(sleeps for _, _, sleeps in sessions) / kernels}
 
 
 def median(rows):
@@ -142,7 +147,7 @@ def median(rows):
 
 def cells(workload, count, row, ghz):
     cycles = f"{row['server_ns'] * ghz:.0f}" if ghz else "-"
-    return [workload, str(count), f"{row['per_s']:.0f}", *(f"{row[name]:.0f}" for name in ("session_ns", "server_ns", "program_ns")), cycles]
+    return [workload, str(count), f"{row['per_s']:.0f}", *(f"{row[name]:.0f}" for name in ("session_ns", "server_ns", "program_ns")), cycles, f"{row['sleeps']:.3f}"]
 
 
 def main():

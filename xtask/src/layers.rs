@@ -214,8 +214,12 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("window", &[]),
             layer("device", &["window"]),
             // A session is given what all sessions share, which has their accounts.
-            layer("session", &["common", "device", "scheduling", "trace_log", "window"]),
+            layer(
+                "session",
+                &["common", "device", "scheduling", "trace_log", "window"],
+            ),
             layer("counting", &["device", "session"]),
+            layer("green_ahead", &["device"]),
             layer("printed", &["log", "session"]),
             layer("shared", &["device"]),
             layer("warm", &["device", "log"]),
@@ -224,6 +228,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "counting",
                     "device",
+                    "green_ahead",
                     "kernel_log",
                     "log",
                     "printed",

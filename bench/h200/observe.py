@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Holds what openmps counts on an NVIDIA GPU against CUPTI, and measures what counting costs.
 
-    observe.py DIST [--output FILE] [--parts time,overhead,advise,profilers,trace] [--budget 180]
+    observe.py DIST [--output FILE] [--parts pairs,time,overhead,advise,profilers,trace] [--budget 180]
 
 DIST is an installation, made by `cargo xtask dist --release`. Needs torch. The parts:
 
+    pairs      what two events see of kernels that count cycles, of some of PyTorch's and of small graphs, beside
+               CUPTI's time of the same, natively: what openmps has to take off
     time       device time of ResNet-50, BERT, training and BERT as a graph: torch.profiler (CUPTI) natively, per step,
                beside what `counts` says of the same program under openmps, per step, with counters=sampled
                (events) and counters=cupti; for the kernels that take most time all means; an empty
@@ -81,6 +83,133 @@ def network(name):
     for _ in range(10): step()
     torch.cuda.synchronize()
     return step
+
+COUNTING = b'''
+.version 6.4
+.target sm_75
+.address_size 64
+.visible .entry counts_nothing() { ret; }
+.visible .entry counts(.param .u64 cycles)
+{
+    .reg .u64 %r<5>;
+    .reg .pred %p;
+    ld.param.u64 %r1, [cycles];
+    mov.u64 %r2, %clock64;
+more:
+    mov.u64 %r3, %clock64;
+    sub.u64 %r4, %r3, %r2;
+    setp.lt.u64 %p, %r4, %r1;
+    @%p bra more;
+    ret;
+}
+.visible .entry counts_and_writes(.param .u64 cycles, .param .u64 at)
+{
+    .reg .u64 %r<9>;
+    .reg .u32 %t<5>;
+    .reg .pred %p;
+    ld.param.u64 %r1, [cycles];
+    ld.param.u64 %r5, [at];
+    mov.u32 %t1, %ctaid.x;
+    mov.u32 %t2, %ntid.x;
+    mov.u32 %t3, %tid.x;
+    mad.lo.u32 %t4, %t1, %t2, %t3;
+    mul.wide.u32 %r6, %t4, 4;
+    add.u64 %r7, %r5, %r6;
+    mov.u64 %r2, %clock64;
+more:
+    mov.u64 %r3, %clock64;
+    sub.u64 %r4, %r3, %r2;
+    setp.lt.u64 %p, %r4, %r1;
+    @%p bra more;
+    st.global.u32 [%r7], %t4;
+    ret;
+}
+\0'''
+
+def pairs(tries):
+    # What two events see of kernels of known length, and CUPTI of the same.
+    import ctypes, statistics
+    from torch.profiler import profile, ProfilerActivity
+    torch.zeros(1, device="cuda")
+    cuda = ctypes.CDLL("libcuda.so.1")
+    def call(name, *arguments):
+        answer = getattr(cuda, name)(*arguments)
+        if answer: raise RuntimeError(f"{name}: {answer}")
+    module, stream = ctypes.c_void_p(), torch.cuda.Stream()
+    call("cuModuleLoadData", ctypes.byref(module), COUNTING)
+    functions = {}
+    for name in ["counts_nothing", "counts", "counts_and_writes"]:
+        functions[name] = ctypes.c_void_p()
+        call("cuModuleGetFunction", ctypes.byref(functions[name]), module, name.encode())
+    def launch(name, blocks, threads, *arguments):
+        values = [ctypes.c_uint64(a) for a in arguments]
+        places = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
+        call("cuLaunchKernel", functions[name], blocks, 1, 1, threads, 1, 1, 0,
+             ctypes.c_void_p(stream.cuda_stream), places, None)
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    out = torch.zeros(16 * sms * 1024, device="cuda")
+    big, huge = torch.zeros(1 << 20, device="cuda"), torch.zeros(1 << 24, device="cuda")
+    half = torch.randn(1024, 1024, device="cuda").half()
+    norm = torch.nn.LayerNorm(768, device="cuda").half()
+    image = torch.randn(16, 64, 56, 56, device="cuda")
+    words = torch.randn(8, 128, 768, device="cuda").half()
+    rows = {"nothing": lambda: None, "empty": lambda: launch("counts_nothing", 1, 32)}
+    for cycles in [0, 6000, 18000]:
+        for blocks in [1, sms, 4 * sms]:
+            rows[f"counts {cycles} x {blocks}"] = lambda c=cycles, b=blocks: launch("counts", b, 32, c)
+        for blocks in [1, sms, 8 * sms]:
+            rows[f"counts and writes {cycles} x {blocks}"] = (
+                lambda c=cycles, b=blocks: launch("counts_and_writes", b, 256, c, out.data_ptr()))
+    rows.update({"add 4 MiB": lambda: big.add_(1), "add 64 MiB": lambda: huge.add_(1),
+                 "matmul": lambda: torch.matmul(half, half), "layer norm": lambda: norm(words),
+                 "softmax": lambda: torch.softmax(words, -1), "relu": lambda: torch.relu(image),
+                 "to channels last": lambda: image.contiguous(memory_format=torch.channels_last)})
+    delay = lambda: launch("counts", 1, 32, 250_000)
+    def pair(before, work):
+        start, end = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        delay()
+        before()
+        start.record(stream)
+        work()
+        end.record(stream)
+        end.synchronize()
+        return 1e6 * start.elapsed_time(end)
+    found = {}
+    with torch.no_grad(), torch.cuda.stream(stream):
+        for _ in range(100): delay()
+        torch.cuda.synchronize()
+        for name, work in rows.items():
+            work(), pair(delay, work)
+            times = sorted(pair(lambda: None, work) for _ in range(int(tries)))
+            behind = sorted(pair(lambda: big.add_(1), work) for _ in range(int(tries) // 2))
+            found[name] = {"pair_ns": statistics.median(times), "quartiles": [times[len(times) // 4], times[3 * len(times) // 4]],
+                           "behind_writes_ns": statistics.median(behind)}
+        graphs = {}
+        for name in ["counts 6000 x 1", "add 4 MiB"]:
+            for number in [1, 8]:
+                made = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(made, stream=stream):
+                    for _ in range(number): rows[name]()
+                made.replay(), torch.cuda.synchronize()
+                times = [pair(lambda: None, made.replay) for _ in range(int(tries))]
+                graphs[f"graph of {number}: {name}"] = {"pair_ns": statistics.median(times)}
+        for name, work in rows.items():
+            if name == "nothing": continue
+            with profile(activities=[ProfilerActivity.CUDA]) as p:
+                for _ in range(int(tries)):
+                    delay()
+                    work()
+                    torch.cuda.synchronize()
+            times = [1e3 * (e.self_device_time_total if hasattr(e, "self_device_time_total") else e.cuda_time_total)
+                     for e in p.events() if str(e.device_type).endswith("CUDA")]
+            # The delays are kernels, too, and much longer.
+            times = [t for t in times if 0 < t < 90_000]
+            if times:
+                row = found[name]
+                row.update(cupti_ns=statistics.median(times), records=len(times))
+                row["cost_ns"] = row["pair_ns"] - row["cupti_ns"]
+    found.update(graphs)
+    return {"rows": found}
 
 made = {}
 def of(name):
@@ -278,15 +407,27 @@ def counted(before, after, steps):
             "graphs_ns": whole_ns / steps, "top": top[:8]}
 
 
+def part_pairs(bench, keep):
+    with Torch(bench, "native") as native:
+        rows = native.ask("pairs", 40)["rows"]
+    for name, row in rows.items():
+        said = f"{name}: two events see {row['pair_ns']:.0f} ns, behind writes {row.get('behind_writes_ns', 0):.0f}"
+        if "cupti_ns" in row:
+            said += f", CUPTI {row['cupti_ns']:.0f}, so events cost {row['cost_ns']:.0f}"
+        print(said, flush=True)
+    keep("rows", rows)
+
+
 def part_time(bench, keep):
     with Torch(bench, "native") as native, Torch(bench, "openmps") as shared:
-        empty = native.ask("profile", "empty", 10)
-        profiled = {network: native.ask("profile", network, 40) for network in NETWORKS}
+        # The server starts, and measures meanwhile what events cost.
         shared.ask("make", "empty")
+        empty = native.ask("profile", "empty", 10)
+        profiled = {network: native.ask("profile", network, 20) for network in NETWORKS}
         for _ in range(100):
             report = bench.shell("report")
             device = report["servers"][0]["devices"][0]["counts"]
-            # It is measured a second after the server's start.
+            # It is measured a second after the server's start, or when its clients leave the device idle.
             if device.get("event_cost_ns") is not None:
                 break
             time.sleep(0.1)
@@ -294,6 +435,7 @@ def part_time(bench, keep):
                   "event_pair_ns": device.get("event_pair_ns"), "event_cost_ns": device.get("event_cost_ns")}
         print(f"events: {events}", flush=True)
         keep("events", events)
+        events_of = {}
         for counters in ["sampled", "cupti"]:
             try:
                 bench.openmps("set", "--counters", counters)
@@ -305,7 +447,7 @@ def part_time(bench, keep):
                 shared.ask("make", network)
                 before = by_shape(bench.shell("counts"))
                 # Samples are some hundred a second, and CUPTI's windows are one a second.
-                steps, seconds, end = 0, 0, time.monotonic() + 4
+                steps, seconds, end = 0, 0, time.monotonic() + (2 if counters == "sampled" else 3)
                 while time.monotonic() < end:
                     done = shared.ask("steps", network, 50)
                     steps, seconds = steps + 50, seconds + done["seconds"]
@@ -317,6 +459,13 @@ def part_time(bench, keep):
                 print(f"{network} {counters}: CUPTI {cupti['device_ns'] / 1e6:.3f} ms a step, openmps "
                       f"{row['device_ns'] / 1e6:.3f} ms, {100 * row['error']:+.1f} %, "
                       f"{row['longer_a_launch_ns']:.0f} ns a launch", flush=True)
+                if counters == "cupti" and (sampled := events_of.get(network)):
+                    # CUPTI in the server sees the very launches that events do: some kernels take longer or
+                    # shorter there than natively.
+                    row["events_of_servers_cupti"] = sampled / row["device_ns"] - 1
+                    print(f"{network}: events {100 * row['events_of_servers_cupti']:+.1f} % of CUPTI's in the server", flush=True)
+                elif counters == "sampled":
+                    events_of[network] = row["device_ns"]
                 keep(f"{network} {counters}", row)
         bench.openmps("set", "--counters", "sampled")
 
@@ -430,7 +579,7 @@ def part_trace(bench, keep):
 
 
 # Parts with the most seconds that each may take, in the order of what is to be learnt first.
-PARTS = {"time": (part_time, 100), "overhead": (part_overhead, 90), "trace": (part_trace, 30),
+PARTS = {"pairs": (part_pairs, 30), "time": (part_time, 100), "overhead": (part_overhead, 90), "trace": (part_trace, 30),
          "profilers": (part_profilers, 45), "advise": (part_advise, 300)}
 
 

@@ -69,10 +69,11 @@ pub struct DeviceCounts {
     pub warp_ns: u64,
     /// The last three are estimated from a sample of launches.
     pub sampled: bool,
-    /// Time between two events around an empty kernel, ns; 0 where nothing is timed by events.
-    pub event_pair_ns: u64,
-    /// What of a time by events is taken off, ns.
-    pub event_cost_ns: u64,
+    /// Time between two events around an empty kernel, ns; `null` where nothing is timed by events, and
+    /// until it was measured, some seconds after a server's start.
+    pub event_pair_ns: Option<u64>,
+    /// What of a time by events is taken off, ns; `null` likewise.
+    pub event_cost_ns: Option<u64>,
     /// Device memory of the server's process shortly after its start, bytes: of one in standby what its
     /// context costs; 0: not known.
     #[serde(default)]
@@ -81,6 +82,7 @@ pub struct DeviceCounts {
 
 impl From<message::DeviceCounts> for DeviceCounts {
     fn from(counts: message::DeviceCounts) -> Self {
+        let measured = |ns| Some(ns).filter(|_| counts.event_pair_ns > 0);
         Self {
             sms: counts.sms,
             warps_per_sm: counts.warps_per_sm,
@@ -91,8 +93,8 @@ impl From<message::DeviceCounts> for DeviceCounts {
             sm_active_ns: counts.sm_active_ns,
             warp_ns: counts.warp_ns,
             sampled: counts.sampled,
-            event_pair_ns: counts.event_pair_ns,
-            event_cost_ns: counts.event_cost_ns,
+            event_pair_ns: measured(counts.event_pair_ns),
+            event_cost_ns: measured(counts.event_cost_ns),
             start_bytes: counts.start_bytes,
         }
     }

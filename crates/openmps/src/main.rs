@@ -12,6 +12,7 @@ mod group;
 mod libraries;
 mod output;
 mod personality;
+mod processors;
 mod progress;
 mod scratch;
 mod server_program;

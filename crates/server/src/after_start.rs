@@ -6,10 +6,14 @@ use cuda_api::CudaError;
 use cuda_api::settings::Counting;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// From a server's start to a measurement: clients that come from another server come before.
 const AFTER: Duration = Duration::from_secs(1);
+/// So long the measurement of events' cost waits for clients that have work: times are upper bounds meanwhile.
+const IDLE_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it is measured again because other work was in the way.
+const ATTEMPTS: u32 = 5;
 /// How soon a thread sees that the server ends.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -37,24 +41,35 @@ pub fn measure_event_cost(common: &Arc<Common>) {
     }
     shortly(common, "event cost", |common| {
         let Common { device, log, .. } = &**common;
-        // It loads a kernel, which would hold up clients that have work.
-        while !device.sync().is_idle() {
-            std::thread::sleep(LOOK);
-            if common.is_ending() {
-                return;
+        for attempt in 1..=ATTEMPTS {
+            // It loads a kernel, which holds up clients that have work: as a client's load does, if they
+            // never have none.
+            let since = Instant::now();
+            while !device.sync().is_idle() && since.elapsed() < IDLE_PATIENCE {
+                std::thread::sleep(LOOK);
+                if common.is_ending() {
+                    return;
+                }
             }
-        }
-        let measured = device.make_current();
-        match measured.and_then(|()| device.measure_event_cost(|| !common.is_ending())) {
-            Ok(()) => {
-                let EventCost { pair_ns, cost_ns } = device.event_cost();
-                log.line(format!(
-                    "Device time by events: {cost_ns} ns of each are theirs ({pair_ns} ns around an \
-                     empty kernel)"
-                ));
+            let measured = device.make_current().and_then(|()| {
+                device.measure_event_cost(attempt == ATTEMPTS, || !common.is_ending())
+            });
+            match measured {
+                Ok(true) => {
+                    let EventCost { pair_ns, cost_ns } = device.event_cost().unwrap_or_default();
+                    return log.line(format!(
+                        "Device time by events: {cost_ns} ns of each are theirs ({pair_ns} ns around \
+                         an empty kernel)"
+                    ));
+                }
+                // Other work was in the way.
+                Ok(false) => {}
+                Err(CudaError::NOT_READY) if attempt < ATTEMPTS => {}
+                Err(error) => {
+                    device.take_events_for_free();
+                    return log.line(format!("What events cost cannot be measured: {error}"));
+                }
             }
-            // Times are upper bounds then.
-            Err(error) => log.line(format!("What events cost cannot be measured: {error}")),
         }
     });
 }

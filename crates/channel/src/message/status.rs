@@ -49,7 +49,8 @@ numbers! {
         pub warp_ns: u64,
         /// The last three are estimated from a sample of launches.
         pub sampled: bool,
-        /// Time between two events around an empty kernel, ns; 0 where nothing is timed by events.
+        /// Time between two events around an empty kernel, ns; 0 where nothing is timed by events, or
+        /// not yet.
         pub event_pair_ns: u64,
         /// What of a time by events is taken off, ns.
         pub event_cost_ns: u64,

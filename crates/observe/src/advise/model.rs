@@ -49,6 +49,8 @@ pub struct Observed {
     pub kernels: u64,
     /// Bytes copied between host and device.
     pub copied_bytes: u64,
+    /// Share of the machine's processors that it and its server had, 0 to 1; 0: not known.
+    pub processors: f64,
     /// Times are estimated.
     pub sampled: bool,
 }
@@ -65,6 +67,7 @@ impl Observed {
             memory_bytes: client.memory,
             kernels: (client.kernels_per_s * seconds) as u64,
             copied_bytes: ((client.in_per_s + client.out_per_s) * seconds) as u64,
+            processors: 0.0,
             sampled: client.sampled,
         }
     }
@@ -137,6 +140,8 @@ pub struct Analysis {
     pub memory_bytes: u64,
     /// Copies that fit the device's memory.
     pub fit: u64,
+    /// Share of the machine's processors that it and its server had, 0 to 1; 0: not known.
+    pub processors: f64,
     /// Times are estimated from a sample of launches.
     pub sampled: bool,
     /// Its kernels, those that took most time first.
@@ -212,6 +217,7 @@ pub fn analyse(observed: &Observed, kernels: &[Kernel], machine: &Machine) -> An
         kernels_per_s: observed.kernels as f64 / observed.seconds.max(1e-9),
         memory_bytes: observed.memory_bytes,
         fit: fit.min(9999),
+        processors: observed.processors,
         sampled: observed.sampled,
         kernels: rows,
         predicted: [2, 4, 8].map(|copies| predict(observed, copies)),
@@ -224,7 +230,19 @@ pub fn analyse(observed: &Observed, kernels: &[Kernel], machine: &Machine) -> An
 /// their shares fit beside each other each goes on as if it were alone; from then on they share what
 /// there is. Kernels that meet wait for each other's slots, which costs a part of the gain that grows
 /// with how full the device is.
+///
+/// Nor can they do more together than the machine's processors: a program that is bound by them gains as
+/// little as one that fills the device. The software GPU's kernels run there too.
 pub fn predict(observed: &Observed, copies: u32) -> f64 {
+    let by_processors = match observed.processors > 0.0 {
+        true => (1.0 / observed.processors).max(1.0),
+        false => f64::INFINITY,
+    };
+    predict_by_sms(observed, copies).min(by_processors)
+}
+
+/// As if there were processors enough.
+fn predict_by_sms(observed: &Observed, copies: u32) -> f64 {
     let demand = observed.sm_share.clamp(0.01, 1.0);
     let wanted = f64::from(copies) * demand;
     if wanted <= 1.0 {

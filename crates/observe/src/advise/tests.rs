@@ -46,6 +46,14 @@ fn what_leaves_sms_idle_gains_and_what_fills_them_does_not() {
     assert!(idle.predicted[2] > 4.0 && idle.predicted[2] <= 8.0, "{:?}", idle.predicted);
     let full = analyse(&observed(1.0, 1.0), &[kernel(1000, 8, 32)], &MACHINE);
     assert_eq!(full.predicted, [1.0; 3]);
+    // What its copies would gain of the device is nothing where the processors are what they share.
+    let bound = Observed { processors: 0.8, ..observed(0.125, 0.02) };
+    assert_eq!([2, 4, 8].map(|copies| predict(&bound, copies)), [1.25; 3]);
+    let analysis = analyse(&bound, &[kernel(1, 8, 32)], &MACHINE);
+    let text = describe(&Advice { analysis, ..Advice::default() });
+    assert!(text.iter().any(|words| words.contains("80 % of the processors' time")), "{text:?}");
+    let free = Observed { processors: 0.1, ..bound };
+    assert!(predict(&free, 2) > 1.9 && predict(&free, 8) > 7.0);
     let advice = |analysis: Analysis| {
         let mut advice = Advice { analysis, ..Advice::default() };
         advice.words = describe(&advice);

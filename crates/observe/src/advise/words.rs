@@ -70,6 +70,12 @@ pub fn describe(advice: &Advice) -> Vec<String> {
         percent(a.sm_share),
         percent(a.sms_while_busy),
     ));
+    if a.processors > 0.1 {
+        words.push(format!(
+            "It and its server have {} of the processors' time: copies share those, too.",
+            percent(a.processors)
+        ));
+    }
     if a.gaps > 0.1 {
         words.push(format!(
             "In {} of the time no kernel ran: {} on average after each launch ({:.0} launches a \

@@ -4,6 +4,7 @@ use super::top::source;
 use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
+use crate::processors;
 use anyhow::{Context, Result, bail};
 use control::counts::Kernel;
 use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
@@ -130,6 +131,8 @@ struct Trial<'a> {
     running: Vec<Child>,
     /// Kernels of a run of the program alone.
     kernels_alone: u64,
+    /// Processor time that programs and servers had between the first and the last look.
+    processor_time: Duration,
 }
 
 impl Drop for Trial<'_> {
@@ -150,7 +153,29 @@ impl<'a> Trial<'a> {
                  them, or set CUDA_MPS_PIPE_DIRECTORY to a directory of its own"
             );
         }
-        Ok(Self { libraries, pipe_directory, source, words, running: Vec::new(), kernels_alone: 0 })
+        let (running, kernels_alone, processor_time) = (Vec::new(), 0, Duration::ZERO);
+        Ok(Self {
+            libraries,
+            pipe_directory,
+            source,
+            words,
+            running,
+            kernels_alone,
+            processor_time,
+        })
+    }
+
+    /// Processor time of the programs that run and of the servers, so far.
+    fn processors_now(&self, reading: &Reading) -> Duration {
+        let servers = reading.report.servers.iter().map(|server| server.pid);
+        self.running.iter().map(Child::id).chain(servers).map(processors::time_of).sum()
+    }
+
+    /// As [`between`], with the processors that were used meanwhile.
+    fn observed(&self, first: &Reading, last: &Reading) -> Result<(Observed, Machine)> {
+        let (mut observed, machine) = between(first, last)?;
+        observed.processors = processors::part_of_machine(self.processor_time, last.at - first.at);
+        Ok((observed, machine))
     }
 
     /// Starts a copy; what it prints is of no interest, but for the errors of the first one.
@@ -214,6 +239,7 @@ impl<'a> Trial<'a> {
         let begun = Instant::now();
         self.start(true)?;
         let mut readings: Option<(Reading, Reading)> = None;
+        let mut processors_before = Duration::ZERO;
         let mut kernels = Vec::new();
         let status = loop {
             if let Some(status) = self.running[0].try_wait()? {
@@ -222,10 +248,15 @@ impl<'a> Trial<'a> {
             let report = self.source.report()?;
             if report.programs() > 0 {
                 let now = Reading { at: Instant::now(), report };
+                let processors = self.processors_now(&now);
                 readings = Some(match readings.take() {
-                    None => (now.clone(), now),
+                    None => {
+                        processors_before = processors;
+                        (now.clone(), now)
+                    }
                     Some((first, _)) => (first, now),
                 });
+                self.processor_time = processors.saturating_sub(processors_before);
                 if let Some(client) = self.source.counts()?.into_iter().next()
                     && !client.kernels.is_empty()
                 {
@@ -244,7 +275,7 @@ impl<'a> Trial<'a> {
                  for a second at least"
             );
         };
-        let (mut observed, machine) = between(&first, &last)?;
+        let (mut observed, machine) = self.observed(&first, &last)?;
         // Its start and end, without the device, are a part of its time too.
         let part = observed.seconds / seconds.max(1e-9);
         observed.busy *= part;
@@ -284,7 +315,7 @@ impl<'a> Trial<'a> {
     /// One that is looked at for so long once it launches kernels: kernels a second.
     fn alone_for(&mut self, length: Duration) -> Result<Alone> {
         let (rate, first, last, kernels) = self.together_for(1, length)?;
-        let (observed, machine) = between(&first, &last)?;
+        let (observed, machine) = self.observed(&first, &last)?;
         Ok((rate, observed, kernels, machine))
     }
 
@@ -320,8 +351,10 @@ impl<'a> Trial<'a> {
         }
         std::thread::sleep(length / 4);
         let first = Reading { at: Instant::now(), report: self.source.report()? };
+        let processors_before = self.processors_now(&first);
         std::thread::sleep(length);
         let last = Reading { at: Instant::now(), report: self.source.report()? };
+        self.processor_time = self.processors_now(&last).saturating_sub(processors_before);
         let kernels = self.source.counts()?.into_iter().next().map(|client| client.kernels);
         self.all_run()?;
         self.end();

@@ -8,6 +8,7 @@
 
 use super::{Device, Stream};
 use cuda_api::environment::OPENMPS_CUPTI;
+use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_char, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
@@ -34,6 +35,11 @@ const BUFFER_BYTES: usize = 1 << 20;
 const BUFFER_ALIGNMENT: usize = 8;
 /// Most buffers with records that wait to be read: a late reader loses some.
 const BUFFERS_MAX: usize = 64;
+
+/// A record is not believed that is so many times longer than the median of its kernel's and shape's...
+const TIMES_MEDIAN_MAX: u64 = 16;
+/// ... and within which so many others of its stream begin and end.
+const WITHIN_MIN: usize = 8;
 
 /// The beginning of `CUpti_ActivityKernel4` and all later ones.
 #[repr(C)]
@@ -109,8 +115,8 @@ pub struct WindowRecords {
     pub ended: Vec<KernelRecord>,
     /// Kernels that had not ended when the records were read.
     pub unfinished: u64,
-    /// Records whose times cannot be: of a graph that was under way when its window began, one may
-    /// have the start of a launch in the window before.
+    /// Records whose times cannot be: of a graph that was under way when its window began or ended, one
+    /// may have the start or the end of another launch.
     pub broken: u64,
 }
 
@@ -125,8 +131,11 @@ impl WindowRecords {
         let unfinished = (all - ended.len()) as u64;
         let longest_ns = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
         ended.retain(|record| record.end_ns - record.start_ns <= longest_ns);
-        let broken = all as u64 - unfinished - ended.len() as u64;
         ended.sort_by_key(|record| (record.stream, record.start_ns, record.end_ns));
+        let believed = believed(&ended);
+        let mut each = believed.iter();
+        ended.retain(|_| each.next() == Some(&true));
+        let broken = all as u64 - unfinished - ended.len() as u64;
         let mut before = None;
         for record in &mut ended {
             let busy_until = match before {
@@ -138,6 +147,32 @@ impl WindowRecords {
         }
         Self { ended, unfinished, broken }
     }
+}
+
+/// Of records by stream and start, whether each can be the time of one launch: one that is much longer than
+/// its like, while a good part of its stream's work was done, has the start or end of another launch.
+fn believed(records: &[KernelRecord]) -> Vec<bool> {
+    let like = |record: &KernelRecord| {
+        (record.name.clone(), record.grid, record.block, record.shared_bytes)
+    };
+    let mut times: HashMap<_, Vec<u64>> = HashMap::new();
+    for record in records {
+        times.entry(like(record)).or_default().push(record.end_ns - record.start_ns);
+    }
+    for times in times.values_mut() {
+        times.sort_unstable();
+    }
+    let is_believed = |(at, record): (usize, &KernelRecord)| {
+        let median = times.get(&like(record)).map_or(0, |times| times[times.len() / 2]);
+        if record.end_ns - record.start_ns <= median.saturating_mul(TIMES_MEDIAN_MAX) {
+            return true;
+        }
+        let later = records[at + 1..]
+            .iter()
+            .take_while(|other| other.stream == record.stream && other.start_ns < record.end_ns);
+        later.filter(|other| other.end_ns <= record.end_ns).take(WITHIN_MIN).count() < WITHIN_MIN
+    };
+    records.iter().enumerate().map(is_believed).collect()
 }
 
 /// The library, loaded for good.
@@ -367,6 +402,27 @@ mod tests {
         let window = WindowRecords::of(records, Duration::from_micros(1));
         let times: Vec<_> = window.ended.iter().map(|record| record.device_ns).collect();
         assert_eq!((times, window.unfinished, window.broken), (vec![10, 1], 0, 1));
+    }
+
+    #[test]
+    fn a_record_with_the_end_of_a_later_launch_is_left_out() {
+        // Launches of a graph of two kernels; the first kernel of the last one has no end of its own.
+        let of = |name: &CStr, start: u64, end: u64| KernelRecord {
+            name: name.to_owned(),
+            ..record(1, 1 + start, 1 + end)
+        };
+        let mut records: Vec<_> = (0..20)
+            .flat_map(|at| [of(c"a", 20 * at, 20 * at + 9), of(c"b", 20 * at + 10, 20 * at + 19)])
+            .collect();
+        records[20].end_ns = 901;
+        let window = WindowRecords::of(records.clone(), Duration::from_micros(1));
+        assert_eq!((window.ended.len(), window.broken), (39, 1));
+        assert!(window.ended.iter().all(|record| record.device_ns == 9));
+        // One that is long beside few others, or as long as its like, is what it says.
+        let long = vec![of(c"c", 0, 900), of(c"a", 10, 19), of(c"a", 20, 29), of(c"a", 900, 909)];
+        assert_eq!(WindowRecords::of(long, Duration::from_micros(1)).broken, 0);
+        records[20] = of(c"c", 200, 900);
+        assert_eq!(WindowRecords::of(records, Duration::from_micros(1)).broken, 0);
     }
 
     #[test]

@@ -190,26 +190,39 @@ impl Device {
         })
     }
 
-    /// Loads what times work by events, and measures what they cost; some milliseconds. A provider with
-    /// tenants counts itself, and has nothing of it. The context must be current on this thread.
-    /// `goes_on` is asked again and again.
+    /// Loads what times work by events, and measures what they cost, once; some tens of milliseconds. A
+    /// provider with tenants counts itself, and has nothing of it. The context must be current on this
+    /// thread. `goes_on` is asked again and again. False if other work was in the way, and nothing is
+    /// known yet; `is_last`: then what was found has to do.
     pub fn measure_event_cost(
         self: &Arc<Self>,
+        is_last: bool,
         goes_on: impl Fn() -> bool,
-    ) -> Result<(), CudaError> {
-        if self.has_tenants() || self.timing_kernels.get().is_some() {
-            return Ok(());
+    ) -> Result<bool, CudaError> {
+        if self.has_tenants() || self.event_cost.get().is_some() {
+            return Ok(true);
         }
-        let loaded = TimingKernels::load(self)?;
-        let cost = EventCost::measure(self, self.timing_kernels.get_or_init(|| loaded), goes_on)?;
-        // It is measured once.
-        let _ = self.event_cost.set(cost);
-        Ok(())
+        if self.timing_kernels.get().is_none() {
+            // Only this thread sets.
+            let _ = self.timing_kernels.set(TimingKernels::load(self)?);
+        }
+        let Some(kernels) = self.timing_kernels.get() else { return Ok(false) };
+        let measured = EventCost::measure(self, kernels, goes_on)?;
+        let is_known = is_last || measured.is_calm;
+        if is_known {
+            let _ = self.event_cost.set(measured.cost);
+        }
+        Ok(is_known)
     }
 
-    /// What events add to the time of what is between them; nothing until it was measured.
-    pub fn event_cost(&self) -> EventCost {
-        self.event_cost.get().copied().unwrap_or_default()
+    /// What events cost cannot be known: nothing is taken off.
+    pub fn take_events_for_free(&self) {
+        let _ = self.event_cost.set(EventCost::default());
+    }
+
+    /// What events add to the time of what is between them; `None` until it was measured.
+    pub fn event_cost(&self) -> Option<EventCost> {
+        self.event_cost.get().copied()
     }
 
     /// Finds out what device memory this process has; some milliseconds. `None` if that is not known.

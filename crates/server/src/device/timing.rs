@@ -25,8 +25,8 @@ pub struct Timed<T> {
     pub of: T,
     /// From its beginning to its end, ns, without what the events cost.
     pub device_ns: u64,
-    /// The device had all of it before the first event was reached. If not, `device_ns` is an upper
-    /// bound.
+    /// The device had all of it before the first event was reached, and what events cost is known. If not,
+    /// `device_ns` is an upper bound.
     pub is_clean: bool,
 }
 
@@ -121,7 +121,8 @@ impl<T> Stopwatch<T> {
 
     /// Reads the times of what is done. The error is that of the work.
     pub fn read(&mut self, mut each: impl FnMut(Timed<T>)) -> CUresult {
-        let cost = self.share.device().event_cost();
+        let known_cost = self.share.device().event_cost();
+        let cost = known_cost.unwrap_or_default();
         for (_, queue) in &mut self.pending {
             while let Some(pending) = queue.front() {
                 if !pending.end.is_done()? {
@@ -131,6 +132,7 @@ impl<T> Stopwatch<T> {
                 self.pending_now -= 1;
                 if let Ok(ms) = start.elapsed_ms(&end) {
                     let device_ns = cost.take_off((f64::from(ms) * 1e6).max(0.0) as u64);
+                    let is_clean = is_clean && known_cost.is_some();
                     each(Timed { of, device_ns, is_clean });
                 }
                 self.spare.extend([start, end]);

@@ -104,6 +104,7 @@ pub(super) fn device(device: &Device, sum: &ClientWork, elapsed: Duration) -> De
     let warps_per_sm = attribute(device, MAX_THREADS_PER_MULTIPROCESSOR) / WARP_LANES;
     let (free, total) = device.memory_info().unwrap_or((0, device.info().memory_bytes));
     let elapsed_ns = elapsed.as_nanos() as u64;
+    let event_cost = device.event_cost().unwrap_or_default();
     let counts = DeviceCounts {
         sms: sms as u32,
         warps_per_sm: warps_per_sm as u32,
@@ -114,8 +115,8 @@ pub(super) fn device(device: &Device, sum: &ClientWork, elapsed: Duration) -> De
         sm_active_ns: sum.sm_active_ns.min(elapsed_ns.saturating_mul(sms)),
         warp_ns: sum.warp_ns.min(elapsed_ns.saturating_mul(sms * warps_per_sm)),
         sampled: true,
-        event_pair_ns: device.event_cost().pair_ns,
-        event_cost_ns: device.event_cost().cost_ns,
+        event_pair_ns: event_cost.pair_ns,
+        event_cost_ns: event_cost.cost_ns,
         start_bytes: device.start_bytes(),
     };
     match device.activity() {

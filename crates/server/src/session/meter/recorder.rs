@@ -178,7 +178,8 @@ impl Recorder {
                     None => after(self.first.as_ref()?, start)?,
                 };
                 let took = u64::try_from(after(start, &end)?).unwrap_or(0);
-                (at_ns, at_ns + self.share.device().event_cost().take_off(took) as i64)
+                let cost = self.share.device().event_cost().unwrap_or_default();
+                (at_ns, at_ns + cost.take_off(took) as i64)
             }
         };
         let Subject { mut entry, name } = mark.subject;

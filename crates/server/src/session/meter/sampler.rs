@@ -8,8 +8,13 @@ use cuda_api::settings::Counting;
 
 /// Of a shape's first launches those with these numbers are timed, for predictions.
 const EARLY_MAX: u64 = 16;
-/// Time between two samples that is aimed at, ns: a sample takes some microseconds.
-const PERIOD_NS: u64 = 1_000_000;
+/// Time between two samples that is aimed at, ns: a sample takes up to ten microseconds of the session's
+/// thread, and half of that of the device.
+const PERIOD_NS: u64 = 4_000_000;
+/// As [`PERIOD_NS`], for the first [`CLOSE_SAMPLES`]: of a program that has just begun little is known.
+const CLOSE_PERIOD_NS: u64 = 1_000_000;
+/// So many samples are close to each other.
+const CLOSE_SAMPLES: u32 = 1000;
 /// Fewest launches of kernels for a sample on the average, so that a burst of launches is not slowed down.
 pub const KERNELS_PER_SAMPLE_MIN: u32 = 64;
 /// Fewest launches of graphs for a sample on the average.
@@ -40,6 +45,8 @@ pub struct Sampler {
     /// Launches for a sample, on the average.
     interval: u32,
     interval_min: u32,
+    /// Samples that were drawn, up to [`CLOSE_SAMPLES`].
+    samples: u32,
     last_ns: u64,
     random: u64,
 }
@@ -48,8 +55,9 @@ impl Sampler {
     /// Begins with one launch in `interval_min`, and never times more. Sessions should differ by `seed`.
     pub fn new(interval_min: u32, seed: u64) -> Self {
         let random = seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let (interval, last_ns) = (interval_min, 0);
         let mut new =
-            Self { until: 0, drawn: 0, interval: interval_min, interval_min, last_ns: 0, random };
+            Self { until: 0, drawn: 0, interval, interval_min, samples: 0, last_ns, random };
         new.draw();
         new
     }
@@ -96,7 +104,12 @@ impl Sampler {
     fn regular(&mut self, now_ns: u64) {
         let elapsed = now_ns.saturating_sub(self.last_ns).max(1);
         self.last_ns = now_ns;
-        let wanted = PERIOD_NS.saturating_mul(self.drawn.into()) / elapsed;
+        let period_ns = match self.samples {
+            CLOSE_SAMPLES.. => PERIOD_NS,
+            _ => CLOSE_PERIOD_NS,
+        };
+        self.samples = (self.samples + 1).min(CLOSE_SAMPLES);
+        let wanted = period_ns.saturating_mul(self.drawn.into()) / elapsed;
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         // In steps: the time may have had a pause in it.
         let wanted = wanted.clamp(self.interval / 2, self.interval * 2);
@@ -125,9 +138,20 @@ mod tests {
         let early: Vec<u64> =
             timed.iter().filter(|(_, due)| *due == Due::Early).map(|(at, _)| *at).collect();
         assert_eq!(early, [0, 1, 3, 7, 15]);
-        // Two seconds.
+        // Two seconds: the first thousand within the first one, the rest rarer.
         let regular = timed.len() - early.len();
-        assert!((1500..2600).contains(&regular), "{regular}");
+        assert!((1100..1600).contains(&regular), "{regular}");
+        let first = timed.iter().filter(|(at, _)| at * 2000 < 1_000_000_000).count();
+        assert!((700..1300).contains(&first), "{first}");
+    }
+
+    #[test]
+    fn samples_take_well_below_a_hundredth_of_a_long_programs_time() {
+        // 300000 launches a second, for ten seconds.
+        let timed = timed(3_000_000, 3333);
+        let of_last_half = timed.iter().filter(|(at, _)| *at >= 1_500_000).count() as f64;
+        let part = of_last_half * 10_000.0 / 5e9;
+        assert!(part < 0.004, "{part}");
     }
 
     #[test]
@@ -160,7 +184,7 @@ mod tests {
                 timed += (at..at + 8).filter(due).count();
             }
         }
-        assert!((1500..2600).contains(&timed), "{timed}");
+        assert!((1100..1600).contains(&timed), "{timed}");
     }
 
     #[test]

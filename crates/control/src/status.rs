@@ -165,3 +165,21 @@ pub struct Status {
     /// What its clients cost each other, if they share a context.
     pub context: Option<ContextStatus>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_events_cost_is_null_until_it_is_known_and_may_be_nothing() {
+        let of = |event_pair_ns, event_cost_ns| {
+            let counts =
+                message::DeviceCounts { event_pair_ns, event_cost_ns, ..Default::default() };
+            let counts = DeviceCounts::from(counts);
+            (counts.event_pair_ns, counts.event_cost_ns)
+        };
+        assert_eq!(of(0, 0), (None, None));
+        assert_eq!(of(4100, 3500), (Some(4100), Some(3500)));
+        assert_eq!(of(600, 0), (Some(600), Some(0)));
+    }
+}

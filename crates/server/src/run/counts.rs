@@ -14,10 +14,13 @@ use channel::message::{
 };
 use cuda_api::attributes::{MAX_THREADS_PER_MULTIPROCESSOR, MULTIPROCESSOR_COUNT};
 use cuda_api::handle::Handle;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Lanes of a warp.
 const WARP_LANES: u64 = 32;
+/// What a kernel that was never timed is taken to take, ns.
+const UNKNOWN_NS: f64 = 5000.0;
 
 pub(super) fn submitted(counters: &SubmittedTotals) -> SubmittedCounts {
     let SubmittedTotals { kernels, copies, bytes_in, bytes_out, bytes_within, .. } = *counters;
@@ -58,20 +61,38 @@ fn attribute(device: &Device, which: u32) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
+/// SMs and warps that kernels of graphs have on the average of their time. Those whose time is not known
+/// count like each other.
+fn mean_of_graphs(shapes: &[Arc<ShapeCounters>], sms: u64) -> (f64, f64) {
+    let (mut all, mut of_sms, mut of_warps) = (0.0, 0.0, 0.0);
+    for shape in shapes {
+        let part = shape.launches_in_graphs() as f64 * shape.mean_ns().unwrap_or(UNKNOWN_NS);
+        let blocks = shape.shape.blocks();
+        let room = sms * u64::from(shape.blocks_per_sm.max(1));
+        let warps = shape.shape.threads_a_block().div_ceil(WARP_LANES);
+        all += part;
+        of_sms += part * blocks.min(sms) as f64;
+        of_warps += part * (blocks.min(room) * warps) as f64;
+    }
+    let all = f64::max(all, f64::MIN_POSITIVE);
+    (of_sms / all, of_warps / all)
+}
+
 fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
     let sms = attribute(device, MULTIPROCESSOR_COUNT);
     let mut work = ClientWork { sampled: true, ..ClientWork::default() };
     let kernels = counters.kernels();
     // Where all kernels of graphs are timed each, the graphs' own times count no more.
     let shapes = kernels.iter().flat_map(|kernel| kernel.shapes());
-    let mut in_graphs = shapes.filter(|shape| shape.launches_in_graphs() > 0).peekable();
-    let are_timed = in_graphs.peek().is_some() && in_graphs.all(|shape| shape.is_by_cupti());
+    let in_graphs: Vec<_> = shapes.filter(|shape| shape.launches_in_graphs() > 0).collect();
+    let are_timed = !in_graphs.is_empty() && in_graphs.iter().all(|shape| shape.is_by_cupti());
+    let (graph_sms, graph_warps) = mean_of_graphs(&in_graphs, sms);
     for kernel in kernels {
         let is_twice = are_timed && kernel.name.as_c_str() == GRAPHS;
         for shape in kernel.shapes() {
             work.blocks += shape.blocks();
             let Some(mean_ns) = shape.mean_ns().filter(|_| !is_twice) else { continue };
-            let launches = match shape.is_by_cupti() {
+            let launches = match are_timed {
                 true => shape.all_launches(),
                 false => shape.launches.get(),
             };
@@ -80,6 +101,11 @@ fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
             let room = sms * u64::from(shape.blocks_per_sm.max(1));
             let warps = shape.shape.threads_a_block().div_ceil(WARP_LANES);
             work.device_ns += device_ns;
+            if shape.shape.is_graph() {
+                work.sm_active_ns += (device_ns as f64 * graph_sms) as u64;
+                work.warp_ns += (device_ns as f64 * graph_warps) as u64;
+                continue;
+            }
             work.sm_active_ns += device_ns.saturating_mul(blocks.min(sms));
             work.warp_ns += device_ns.saturating_mul(blocks.min(room) * warps);
         }
@@ -254,5 +280,33 @@ impl Server {
         for part in parts {
             self.tell(&Message::Answer(Answer { number, answered: Answered::Trace(part) }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{GraphTally, Shape};
+
+    #[test]
+    fn kernels_of_graphs_have_the_sms_that_their_shapes_say() {
+        let shape = |blocks, ns: u64| {
+            let shape = Shape { grid: [blocks, 1, 1], block: [64, 1, 1], shared_bytes: 0 };
+            let shape = Arc::new(ShapeCounters::new(shape, 2));
+            (0..u64::from(ns > 0)).for_each(|_| shape.sampled(ns, true, true));
+            shape
+        };
+        // One on 4 SMs for 3 us, and one on all 10 for 1 us, with room for 20 of its blocks.
+        let (small, large) = (shape(4, 3000), shape(100, 1000));
+        let graph = GraphTally::new(&[small.clone(), large.clone()]);
+        graph.launched();
+        let (sms, warps) = mean_of_graphs(&[small.clone(), large.clone()], 10);
+        assert!((sms - 5.5).abs() < 1e-9 && (warps - 16.0).abs() < 1e-9, "{sms} {warps}");
+        // Their times are not known: they count alike.
+        let alike = [shape(4, 0), shape(100, 0)];
+        let other = GraphTally::new(&alike);
+        other.launched();
+        assert!((mean_of_graphs(&alike, 10).0 - 7.0).abs() < 1e-9);
+        assert_eq!(mean_of_graphs(&[], 10), (0.0, 0.0));
     }
 }

@@ -58,8 +58,8 @@ pub use limits::{Limits, Terms};
 pub use link::{End, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX, MEMORIES_MAX};
 pub use meter::{
-    ClientCounters, KernelCounters, KernelMeter, Prediction, Sampler, Shape, ShapeCounters,
-    Submitted, SubmittedTotals,
+    ClientCounters, GraphTally, KernelCounters, KernelMeter, Prediction, Sampler, Shape,
+    ShapeCounters, Submitted, SubmittedTotals,
 };
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};

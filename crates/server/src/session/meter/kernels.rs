@@ -197,6 +197,11 @@ pub struct ShapeCounters {
 }
 
 impl ShapeCounters {
+    /// Of a shape that was not launched yet, and of which an SM has room for so many blocks.
+    pub fn new(shape: Shape, blocks_per_sm: u32) -> Self {
+        Self { shape, blocks_per_sm, ..Self::default() }
+    }
+
     /// All launches.
     pub fn all_launches(&self) -> u64 {
         self.launches.get() + self.launches_in_graphs()
@@ -355,7 +360,7 @@ impl KernelCounters {
             return known.clone();
         }
         let blocks_per_sm = if shape == Shape::default() { 0 } else { blocks_per_sm() };
-        let new = Arc::new(ShapeCounters { shape, blocks_per_sm, ..Default::default() });
+        let new = Arc::new(ShapeCounters::new(shape, blocks_per_sm));
         shapes.push(new.clone());
         new
     }

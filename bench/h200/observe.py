@@ -12,7 +12,7 @@ DIST is an installation, made by `cargo xtask dist --release`. Needs torch. The 
                (events) and counters=cupti; for the kernels that take most time all means; an empty
                kernel's time, and what openmps takes off
     overhead   launches a second of a program that does nothing but launch, and steps a second of BERT as a graph
-               and of networks, under openmps with counters=off and counters=sampled in turns, ten times
+               and of networks, under openmps with counters=off and counters=sampled in turns, twenty times
                each; natively, with the other kinds, and while it is traced
     advise     `openmps advise --json --seconds 1` on samples and on networks: predicted and measured gain
     profilers  which of torch.profiler, nsys, ncu, cuda-gdb and compute-sanitizer work under openmps
@@ -271,7 +271,7 @@ else:
 GRAPHS = "(graphs)"
 NETWORKS = ["resnet50", "bert", "train", "graph"]
 # Turns of counters=off and counters=sampled.
-PAIRS = 10
+PAIRS = 20
 # Work that goes on until it is ended; one block, some blocks, all SMs, and mixes of copies and kernels.
 SAMPLES = [("spin", "--blocks", "1"), ("n_body", "--blocks", "8"), ("matrix_multiply",), ("mlp_inference",),
            ("convnet_inference",), ("reduction",), ("vector_add",), ("histogram",), ("scan",)]
@@ -486,7 +486,7 @@ def part_overhead(bench, keep):
             # What promises 1 % in turns, each first every other time; the rest twice.
             for turn in range(PAIRS):
                 for kind in ["off", "sampled"] if turn % 2 else ["sampled", "off"]:
-                    measure(kind, 0.3)
+                    measure(kind, 0.15)
             kinds = ["every", "cupti"]
             for _ in range(2):
                 ways["native"].append(native.ask("seconds", network, 0.4)["steps_per_s"])
@@ -511,12 +511,15 @@ def part_overhead(bench, keep):
             ratios = sorted(b / a for a, b in zip(ways["off"], ways["sampled"]))
             ratio = {"sampled": statistics.median(ratios)}
             ratio.update((kind, row[kind] / row["off"]) for kind in kinds)
-            row["sampled_of_off"] = {"quartiles": [ratios[len(ratios) // 4], ratios[len(ratios) * 3 // 4]], "all": ratios}
+            quartiles = [ratios[len(ratios) // 4], ratios[len(ratios) * 3 // 4]]
+            # Of a median of values that scatter like these.
+            error = 0.93 * (quartiles[1] - quartiles[0]) / len(ratios) ** 0.5
+            row["sampled_of_off"] = {"quartiles": quartiles, "standard_error": error, "all": ratios}
             row.update(all=ways, of_native=row["sampled"] / row["native"], of_off=ratio,
                        traced_of_openmps=row["traced"] / row["sampled"], trace=said)
             print(f"{network}: native {row['native']:.1f} steps/s, openmps {row['of_native']:.3f} of it; of counters=off: "
                   + ", ".join(f"{kind} {of:.3f}" for kind, of in ratio.items())
-                  + f"; traced {row['traced_of_openmps']:.3f} of sampled; {said}", flush=True)
+                  + f"; sampled's standard error {error:.3f}; traced {row['traced_of_openmps']:.3f} of sampled; {said}", flush=True)
             keep(network, row)
 
 

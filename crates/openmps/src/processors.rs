@@ -19,6 +19,21 @@ fn ticks(stat: &str) -> u64 {
     rest.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
+/// What all processes and the kernel have had so far, of all processors.
+pub(crate) fn time_of_all() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    Duration::from_secs_f64(busy_ticks(&stat) as f64 / TICKS_PER_S)
+}
+
+/// All but idle time in the first line of /proc/stat.
+fn busy_ticks(stat: &str) -> u64 {
+    let fields = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+    let fields: Vec<u64> = fields.map(|field| field.parse().unwrap_or(0)).collect();
+    // proc_stat(5): idle and iowait are the fourth and the fifth; time of guests is in that of users.
+    let is_busy = |at: &usize| !matches!(at, 3 | 4 | 8..);
+    (0..fields.len()).filter(is_busy).map(|at| fields[at]).sum()
+}
+
 /// The part of the machine's processors that is had by who has so much time in so long: 1 for all.
 pub(crate) fn part_of_machine(had: Duration, within: Duration) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
@@ -34,5 +49,12 @@ mod tests {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 95 0 0 0 31 11 2 3 20 0 1 0 5 6 7";
         assert_eq!(ticks(stat), 42);
         assert_eq!(ticks(""), 0);
+    }
+
+    #[test]
+    fn what_waits_is_not_busy() {
+        let stat = "cpu  1 2 4 1000 2000 8 16 32 4000 8000\ncpu0 7 7 7 7\n";
+        assert_eq!(busy_ticks(stat), 63);
+        assert_eq!(busy_ticks(""), 0);
     }
 }

@@ -51,6 +51,8 @@ pub struct Observed {
     pub copied_bytes: u64,
     /// Share of the machine's processors that it and its server had, 0 to 1; 0: not known.
     pub processors: f64,
+    /// Share of them that all else had, 0 to 1.
+    pub others: f64,
     /// Times are estimated.
     pub sampled: bool,
 }
@@ -68,6 +70,7 @@ impl Observed {
             kernels: (client.kernels_per_s * seconds) as u64,
             copied_bytes: ((client.in_per_s + client.out_per_s) * seconds) as u64,
             processors: 0.0,
+            others: 0.0,
             sampled: client.sampled,
         }
     }
@@ -142,6 +145,8 @@ pub struct Analysis {
     pub fit: u64,
     /// Share of the machine's processors that it and its server had, 0 to 1; 0: not known.
     pub processors: f64,
+    /// Share of them that all else had, 0 to 1.
+    pub others: f64,
     /// Times are estimated from a sample of launches.
     pub sampled: bool,
     /// Its kernels, those that took most time first.
@@ -218,6 +223,7 @@ pub fn analyse(observed: &Observed, kernels: &[Kernel], machine: &Machine) -> An
         memory_bytes: observed.memory_bytes,
         fit: fit.min(9999),
         processors: observed.processors,
+        others: observed.others,
         sampled: observed.sampled,
         kernels: rows,
         predicted: [2, 4, 8].map(|copies| predict(observed, copies)),

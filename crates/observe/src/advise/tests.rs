@@ -52,6 +52,10 @@ fn what_leaves_sms_idle_gains_and_what_fills_them_does_not() {
     let analysis = analyse(&bound, &[kernel(1, 8, 32)], &MACHINE);
     let text = describe(&Advice { analysis, ..Advice::default() });
     assert!(text.iter().any(|words| words.contains("80 % of the processors' time")), "{text:?}");
+    assert!(!text.iter().any(|words| words.contains("quiet machine")), "{text:?}");
+    let analysis = analyse(&Observed { others: 0.6, ..bound }, &[kernel(1, 8, 32)], &MACHINE);
+    let text = describe(&Advice { analysis, ..Advice::default() });
+    assert!(text.iter().any(|words| words.contains("Other work had 60 %")), "{text:?}");
     let free = Observed { processors: 0.1, ..bound };
     assert!(predict(&free, 2) > 1.9 && predict(&free, 8) > 7.0);
     let advice = |analysis: Analysis| {

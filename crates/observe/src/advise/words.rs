@@ -5,6 +5,8 @@ use crate::rates::{bytes_text, time_text};
 
 /// Below this gain sharing is not worth it.
 const WORTH: f64 = 1.1;
+/// Above this share of the processors' time other work makes a measurement worthless.
+const OTHERS: f64 = 0.2;
 
 /// A share in percent; small ones, which are not nothing, with a decimal place.
 fn percent(share: f64) -> String {
@@ -74,6 +76,12 @@ pub fn describe(advice: &Advice) -> Vec<String> {
         words.push(format!(
             "It and its server have {} of the processors' time: copies share those, too.",
             percent(a.processors)
+        ));
+    }
+    if a.others > OTHERS {
+        words.push(format!(
+            "Other work had {} of the processors' time meanwhile: measure again on a quiet machine.",
+            percent(a.others)
         ));
     }
     if a.gaps > 0.1 {

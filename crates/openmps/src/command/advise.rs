@@ -131,8 +131,24 @@ struct Trial<'a> {
     running: Vec<Child>,
     /// Kernels of a run of the program alone.
     kernels_alone: u64,
-    /// Processor time that programs and servers had between the first and the last look.
-    processor_time: Duration,
+    /// Processor time between the first and the last look.
+    processor_time: ProcessorTime,
+}
+
+/// Processor time up to some time, or between two times.
+#[derive(Clone, Copy, Default)]
+struct ProcessorTime {
+    /// Of the programs and their servers.
+    own: Duration,
+    /// Of all that the machine does.
+    all: Duration,
+}
+
+impl ProcessorTime {
+    fn since(self, before: Self) -> Self {
+        let (own, all) = (self.own.saturating_sub(before.own), self.all.saturating_sub(before.all));
+        Self { own, all }
+    }
 }
 
 impl Drop for Trial<'_> {
@@ -153,7 +169,8 @@ impl<'a> Trial<'a> {
                  them, or set CUDA_MPS_PIPE_DIRECTORY to a directory of its own"
             );
         }
-        let (running, kernels_alone, processor_time) = (Vec::new(), 0, Duration::ZERO);
+        let (running, kernels_alone) = (Vec::new(), 0);
+        let processor_time = ProcessorTime::default();
         Ok(Self {
             libraries,
             pipe_directory,
@@ -165,16 +182,20 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Processor time of the programs that run and of the servers, so far.
-    fn processors_now(&self, reading: &Reading) -> Duration {
+    /// Processor time so far.
+    fn processors_now(&self, reading: &Reading) -> ProcessorTime {
         let servers = reading.report.servers.iter().map(|server| server.pid);
-        self.running.iter().map(Child::id).chain(servers).map(processors::time_of).sum()
+        let own = self.running.iter().map(Child::id).chain(servers).map(processors::time_of).sum();
+        ProcessorTime { own, all: processors::time_of_all() }
     }
 
     /// As [`between`], with the processors that were used meanwhile.
     fn observed(&self, first: &Reading, last: &Reading) -> Result<(Observed, Machine)> {
         let (mut observed, machine) = between(first, last)?;
-        observed.processors = processors::part_of_machine(self.processor_time, last.at - first.at);
+        let ProcessorTime { own, all } = self.processor_time;
+        let part = |had| processors::part_of_machine(had, last.at - first.at);
+        observed.processors = part(own);
+        observed.others = part(all.saturating_sub(own));
         Ok((observed, machine))
     }
 
@@ -239,7 +260,7 @@ impl<'a> Trial<'a> {
         let begun = Instant::now();
         self.start(true)?;
         let mut readings: Option<(Reading, Reading)> = None;
-        let mut processors_before = Duration::ZERO;
+        let mut processors_before = ProcessorTime::default();
         let mut kernels = Vec::new();
         let status = loop {
             if let Some(status) = self.running[0].try_wait()? {
@@ -256,7 +277,7 @@ impl<'a> Trial<'a> {
                     }
                     Some((first, _)) => (first, now),
                 });
-                self.processor_time = processors.saturating_sub(processors_before);
+                self.processor_time = processors.since(processors_before);
                 if let Some(client) = self.source.counts()?.into_iter().next()
                     && !client.kernels.is_empty()
                 {
@@ -354,7 +375,7 @@ impl<'a> Trial<'a> {
         let processors_before = self.processors_now(&first);
         std::thread::sleep(length);
         let last = Reading { at: Instant::now(), report: self.source.report()? };
-        self.processor_time = self.processors_now(&last).saturating_sub(processors_before);
+        self.processor_time = self.processors_now(&last).since(processors_before);
         let kernels = self.source.counts()?.into_iter().next().map(|client| client.kernels);
         self.all_run()?;
         self.end();

@@ -127,6 +127,11 @@ more:
 }
 \0'''
 
+# Much code: what runs behind it has none in its caches.
+MUCH_CODE = ".version 6.4\n.target sm_75\n.address_size 64\n.visible .entry much_code(.param .f32 by)\n{ .reg .f32 %f<9>;\n" \
+    "ld.param.f32 %f1, [by]; mov.f32 %f2, %f1;\n" + 16384 * "fma.rn.f32 %f2, %f2, %f1, %f1;\n" + \
+    ".reg .pred %p; setp.gt.f32 %p, %f2, 0f7F000000; @%p trap; ret; }\n\0"
+
 def pairs(tries):
     # What two events see of kernels of known length, and CUPTI of the same.
     import ctypes, statistics
@@ -142,6 +147,10 @@ def pairs(tries):
     for name in ["counts_nothing", "counts", "counts_and_writes"]:
         functions[name] = ctypes.c_void_p()
         call("cuModuleGetFunction", ctypes.byref(functions[name]), module, name.encode())
+    code = ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(code), MUCH_CODE.encode())
+    functions["much_code"] = ctypes.c_void_p()
+    call("cuModuleGetFunction", ctypes.byref(functions["much_code"]), code, b"much_code")
     def launch(name, blocks, threads, *arguments):
         values = [ctypes.c_uint64(a) for a in arguments]
         places = (ctypes.c_void_p * max(1, len(values)))(*[ctypes.addressof(v) for v in values])
@@ -183,7 +192,11 @@ def pairs(tries):
             work(), pair(delay, work)
             times = sorted(pair(lambda: None, work) for _ in range(int(tries)))
             behind = sorted(pair(lambda: big.add_(1), work) for _ in range(int(tries) // 2))
-            found[name] = {"pair_ns": statistics.median(times), "quartiles": [times[len(times) // 4], times[3 * len(times) // 4]],
+            much = lambda: launch("much_code", 2 * sms, 128, 0)
+            behind_code = [pair(much, work) for _ in range(int(tries) // 2)]
+            behind_all = [pair(lambda: (huge.add_(1), much()), work) for _ in range(int(tries) // 2)]
+            found[name] = {"behind_code_ns": statistics.median(behind_code), "behind_all_ns": statistics.median(behind_all),
+                           "pair_ns": statistics.median(times), "quartiles": [times[len(times) // 4], times[3 * len(times) // 4]],
                            "behind_writes_ns": statistics.median(behind)}
         graphs = {}
         for name in ["counts 6000 x 1", "add 4 MiB"]:
@@ -197,7 +210,7 @@ def pairs(tries):
         for name, work in rows.items():
             if name == "nothing": continue
             with profile(activities=[ProfilerActivity.CUDA]) as p:
-                for _ in range(int(tries)):
+                for _ in range(int(tries) // 2):
                     delay()
                     work()
                     torch.cuda.synchronize()
@@ -414,7 +427,9 @@ def part_pairs(bench, keep):
     with Torch(bench, "native") as native:
         rows = native.ask("pairs", 40)["rows"]
     for name, row in rows.items():
-        said = f"{name}: two events see {row['pair_ns']:.0f} ns, behind writes {row.get('behind_writes_ns', 0):.0f}"
+        said = f"{name}: two events see {row['pair_ns']:.0f} ns"
+        if "behind_writes_ns" in row:
+            said += f", behind writes {row['behind_writes_ns']:.0f}, behind much code {row['behind_code_ns']:.0f}, and 64 MiB {row['behind_all_ns']:.0f}"
         if "cupti_ns" in row:
             said += f", CUPTI {row['cupti_ns']:.0f}, so events cost {row['cost_ns']:.0f}"
         print(said, flush=True)

@@ -36,9 +36,10 @@ const BUFFER_ALIGNMENT: usize = 8;
 /// Most buffers with records that wait to be read: a late reader loses some.
 const BUFFERS_MAX: usize = 64;
 
-/// A record is not believed that is so many times longer than the median of its kernel's and shape's...
+/// A record is not believed that is so many times longer than the median of its kernel's and shape's, if
+/// it is one of so many at an edge of its window, or so many others of its stream begin and end within it.
 const TIMES_MEDIAN_MAX: u64 = 16;
-/// ... and within which so many others of its stream begin and end.
+const EDGE: usize = 2;
 const WITHIN_MIN: usize = 8;
 
 /// The beginning of `CUpti_ActivityKernel4` and all later ones.
@@ -150,7 +151,8 @@ impl WindowRecords {
 }
 
 /// Of records by stream and start, whether each can be the time of one launch: one that is much longer than
-/// its like, while a good part of its stream's work was done, has the start or end of another launch.
+/// its like, at the window's edge or while a good part of its stream's work was done, has the start or end of
+/// another launch.
 fn believed(records: &[KernelRecord]) -> Vec<bool> {
     let like = |record: &KernelRecord| {
         (record.name.clone(), record.grid, record.block, record.shared_bytes)
@@ -166,6 +168,13 @@ fn believed(records: &[KernelRecord]) -> Vec<bool> {
         let median = times.get(&like(record)).map_or(0, |times| times[times.len() / 2]);
         if record.end_ns - record.start_ns <= median.saturating_mul(TIMES_MEDIAN_MAX) {
             return true;
+        }
+        let is_other = |at: Option<usize>| {
+            let other = at.and_then(|at| records.get(at));
+            other.is_none_or(|other| other.stream != record.stream)
+        };
+        if is_other(at.checked_sub(EDGE)) || is_other(Some(at + EDGE)) {
+            return false;
         }
         let later = records[at + 1..]
             .iter()
@@ -418,9 +427,13 @@ mod tests {
         let window = WindowRecords::of(records.clone(), Duration::from_micros(1));
         assert_eq!((window.ended.len(), window.broken), (39, 1));
         assert!(window.ended.iter().all(|record| record.device_ns == 9));
+        // Nor is the last one, whose graph has no other records.
+        let mut edge: Vec<_> = (0..20).map(|at| of(c"a", 20 * at, 20 * at + 9)).collect();
+        edge[19].end_ns = 960;
+        assert_eq!(WindowRecords::of(edge.clone(), Duration::from_micros(1)).broken, 1);
         // One that is long beside few others, or as long as its like, is what it says.
-        let long = vec![of(c"c", 0, 900), of(c"a", 10, 19), of(c"a", 20, 29), of(c"a", 900, 909)];
-        assert_eq!(WindowRecords::of(long, Duration::from_micros(1)).broken, 0);
+        (edge[10].end_ns, edge[19].end_ns) = (edge[10].start_ns + 150, edge[19].start_ns + 9);
+        assert_eq!(WindowRecords::of(edge, Duration::from_micros(1)).broken, 0);
         records[20] = of(c"c", 200, 900);
         assert_eq!(WindowRecords::of(records, Duration::from_micros(1)).broken, 0);
     }

@@ -282,7 +282,7 @@ fn launches_are_counted_and_timed_as_the_operator_wants() {
         let report = scene.control("report").expect_success().json();
         let counts = &report["servers"][0]["devices"][0]["counts"];
         let [pair, cost] = ["event_pair_ns", "event_cost_ns"].map(|name| counts[name].as_u64());
-        // Both are null until then. What a program's kernel has beyond one that is hot is a part of the cost.
+        // Both are null until then. What a program's kernel has beyond one that counts is a part of the cost.
         pair > Some(0) && cost.is_some() && cost <= pair.map(|pair| 2 * pair)
     });
     finish_with(program);

@@ -11,10 +11,12 @@ const EARLY_MAX: u64 = 16;
 /// Time between two samples that is aimed at, ns: a sample takes up to ten microseconds of the session's
 /// thread, and half of that of the device.
 const PERIOD_NS: u64 = 4_000_000;
-/// As [`PERIOD_NS`], for the first [`CLOSE_SAMPLES`]: of a program that has just begun little is known.
+/// As [`PERIOD_NS`], for [`CLOSE_SAMPLES`]: little is known of what is new.
 const CLOSE_PERIOD_NS: u64 = 1_000_000;
-/// So many samples are close to each other.
+/// So many samples are close to each other at a program's beginning, and at the most.
 const CLOSE_SAMPLES: u32 = 1000;
+/// So many more for each new shape.
+const CLOSE_SAMPLES_OF_SHAPE: u32 = 16;
 /// Fewest launches of kernels for a sample on the average, so that a burst of launches is not slowed down.
 pub const KERNELS_PER_SAMPLE_MIN: u32 = 64;
 /// Fewest launches of graphs for a sample on the average.
@@ -45,8 +47,8 @@ pub struct Sampler {
     /// Launches for a sample, on the average.
     interval: u32,
     interval_min: u32,
-    /// Samples that were drawn, up to [`CLOSE_SAMPLES`].
-    samples: u32,
+    /// So many more samples are close to each other.
+    close: u32,
     last_ns: u64,
     random: u64,
 }
@@ -55,9 +57,8 @@ impl Sampler {
     /// Begins with one launch in `interval_min`, and never times more. Sessions should differ by `seed`.
     pub fn new(interval_min: u32, seed: u64) -> Self {
         let random = seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let (interval, last_ns) = (interval_min, 0);
-        let mut new =
-            Self { until: 0, drawn: 0, interval, interval_min, samples: 0, last_ns, random };
+        let (interval, last_ns, close) = (interval_min, 0, CLOSE_SAMPLES);
+        let mut new = Self { until: 0, drawn: 0, interval, interval_min, close, last_ns, random };
         new.draw();
         new
     }
@@ -89,6 +90,9 @@ impl Sampler {
         if counting == Counting::Every {
             return Some(Due::Regular);
         }
+        if launches_before == 0 {
+            self.close = (self.close + CLOSE_SAMPLES_OF_SHAPE).min(CLOSE_SAMPLES);
+        }
         let is_early = launches_before < EARLY_MAX && (launches_before + 1).is_power_of_two();
         is_early.then_some(Due::Early)
     }
@@ -104,11 +108,8 @@ impl Sampler {
     fn regular(&mut self, now_ns: u64) {
         let elapsed = now_ns.saturating_sub(self.last_ns).max(1);
         self.last_ns = now_ns;
-        let period_ns = match self.samples {
-            CLOSE_SAMPLES.. => PERIOD_NS,
-            _ => CLOSE_PERIOD_NS,
-        };
-        self.samples = (self.samples + 1).min(CLOSE_SAMPLES);
+        let period_ns = if self.close > 0 { CLOSE_PERIOD_NS } else { PERIOD_NS };
+        self.close = self.close.saturating_sub(1);
         let wanted = period_ns.saturating_mul(self.drawn.into()) / elapsed;
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         // In steps: the time may have had a pause in it.
@@ -152,6 +153,29 @@ mod tests {
         let of_last_half = timed.iter().filter(|(at, _)| *at >= 1_500_000).count() as f64;
         let part = of_last_half * 10_000.0 / 5e9;
         assert!(part < 0.004, "{part}");
+    }
+
+    #[test]
+    fn new_shapes_are_timed_more_often_again() {
+        let mut sampler = Sampler::new(KERNELS_PER_SAMPLE_MIN, 1);
+        let mut at = 0u64;
+        // For so many seconds, with so many new shapes at first: samples that were drawn.
+        let mut drawn = |seconds: u64, shapes: u64| {
+            let end = at + seconds * 500_000;
+            let first_old = at + shapes;
+            let mut drawn = 0;
+            while at < end {
+                let before = if at < first_old { 0 } else { 100 };
+                let due = sampler.due(before, Counting::Sampled, || at * 2000);
+                drawn += u64::from(due == Some(Due::Regular));
+                at += 1;
+            }
+            drawn
+        };
+        assert!((1300..2000).contains(&drawn(3, 10)));
+        assert!((350..700).contains(&drawn(2, 0)));
+        // 50 of them are worth 800 samples.
+        assert!((850..1400).contains(&drawn(2, 50)));
     }
 
     #[test]

@@ -56,6 +56,19 @@ pub struct Stopwatch<T> {
 /// Behind this event comes the work that is timed.
 pub struct Started(Event);
 
+/// True of an event that is still ahead of the device when what was submitted behind it has arrived there.
+fn stays_ahead(
+    mut is_ahead: impl FnMut() -> bool,
+    since_submission: impl Fn() -> Duration,
+) -> bool {
+    while is_ahead() {
+        if since_submission() > ARRIVAL {
+            return true;
+        }
+    }
+    false
+}
+
 impl<T> Stopwatch<T> {
     /// Nothing is timed yet.
     pub fn new(share: &Rc<Share>) -> Self {
@@ -118,13 +131,12 @@ impl<T> Stopwatch<T> {
     /// Whether the device has all that was submitted before it reaches an event.
     fn has_all_before(&self, start: &Event) -> bool {
         let submitted = Instant::now();
-        while start.is_done() == Ok(false) {
+        let is_ahead = || start.is_done() == Ok(false);
+        match self.pending_max == PENDING_MANY_MAX {
             // Where all work is timed a wait for each would be too much.
-            if self.pending_max == PENDING_MANY_MAX || submitted.elapsed() > ARRIVAL {
-                return true;
-            }
+            true => is_ahead(),
+            false => stays_ahead(is_ahead, || submitted.elapsed()),
         }
-        false
     }
 
     /// A piece of work that was started and not submitted.
@@ -165,5 +177,26 @@ impl<T> Stopwatch<T> {
         self.pending.clear();
         self.pending_now = 0;
         self.spare.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_start_that_comes_before_its_work_has_arrived_is_not_clean() {
+        // The device reaches the event after so long; each look takes 400 ns.
+        let stays = |reached_ns: u64| {
+            let now = Cell::new(0);
+            let look = || {
+                now.set(now.get() + 400);
+                now.get() < reached_ns
+            };
+            stays_ahead(look, || Duration::from_nanos(now.get()))
+        };
+        assert!(!stays(0) && !stays(1500) && !stays(3900));
+        assert!(stays(4800) && stays(1_000_000));
     }
 }

@@ -26,4 +26,4 @@ pub use mark::Mark;
 pub use progress::{Progress, Words};
 pub use session_end::End;
 pub use sort::{Access, Again, Operation, Policy, Verdict, sort};
-pub use trial::{Accused, Judgement, Part, Trial};
+pub use trial::{Accused, Judgement, Part, Plea, Trial};

@@ -1,9 +1,15 @@
 //! Trial: after a fault of the shared context, whose it was, and what becomes of each client.
 //!
 //! The provider says that there was a fault, and not whose. Each session says whether kernels of its
-//! client were under way. If only one had any, that client gets the error. Of several each goes on at
-//! a server of its own and repeats there what it can, and the one that faults again is alone then.
-//! Clients that had no kernel under way go on at the next server.
+//! client were under way, and how often the rarest of them had been launched before. If only one client
+//! had any, that client gets the error. Of several the likely ones go on at servers of their own and
+//! repeat there what they can, and the one that faults again is alone then. All others go on at the next
+//! server: also those whose kernels have run so often without a fault that another client is far more
+//! likely to have caused this one. If it was one of them after all, it faults again at the next server,
+//! where no kernel has run before and every client is as likely as the other.
+//!
+//! A kernel that has run `n` times without a fault faults the next time with a probability of about
+//! 1 / (n + 1) (Laplace's rule of succession); the shares of all clients' in the sum say how likely each is.
 
 use std::time::{Duration, Instant};
 
@@ -22,20 +28,42 @@ pub enum Trial {
     Closed,
 }
 
+/// Suspects are put in quarantine, the likeliest first, until the probability is as high as this that the
+/// one whose fault it was is among them.
+const QUARANTINED_MIN: f64 = 0.9;
+
+/// What a session says was under way of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plea {
+    /// No kernel.
+    Nothing,
+    /// Kernels.
+    Kernels {
+        /// How often the one of them that was launched least often had been launched before.
+        launched_before: u32,
+    },
+}
+
 /// A client as the trial sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accused {
     /// Its session serves it.
     pub active: bool,
-    /// What the session said, if it did: kernels of the client were under way.
-    pub plea: Option<bool>,
+    /// What the session said, if it did.
+    pub plea: Option<Plea>,
 }
 
 impl Accused {
-    /// True if it may have caused the fault: a kernel of it was under way, or may run on where the
-    /// session that serves it does not say.
-    fn is_suspect(self) -> bool {
-        self.plea.unwrap_or(self.active)
+    /// How likely its kernels were to fault, 0 to 1; `None` if it cannot have caused the fault. A kernel of
+    /// which nothing is known may run where the session that serves it does not say.
+    fn weight(self) -> Option<f64> {
+        let launched_before = match self.plea {
+            Some(Plea::Nothing) => return None,
+            Some(Plea::Kernels { launched_before }) => launched_before,
+            None if self.active => 0,
+            None => return None,
+        };
+        Some(1.0 / (f64::from(launched_before) + 1.0))
     }
 }
 
@@ -46,6 +74,8 @@ pub enum Part {
     Guilty,
     /// It may have been: it goes on at a server of its own.
     Suspect,
+    /// It may have been, but others are far more likely: it goes on at another server.
+    Unlikely,
     /// It was not: it goes on at another server.
     Innocent,
 }
@@ -71,13 +101,7 @@ impl Trial {
             return None;
         }
         *self = Self::Closed;
-        let suspects = accused.iter().filter(|of| of.is_suspect()).count();
-        let part = |of: &Accused| match (of.is_suspect(), suspects) {
-            (false, _) => Part::Innocent,
-            (true, 1) => Part::Guilty,
-            (true, _) => Part::Suspect,
-        };
-        Some(accused.iter().map(part).collect())
+        Some(judge_all(accused))
     }
 
     /// When the sessions will have had their time, if they are asked.
@@ -89,28 +113,67 @@ impl Trial {
     }
 }
 
+/// What part each had, by how likely its kernels were to fault.
+fn judge_all(accused: &[Accused]) -> Judgement {
+    let mut parts = vec![Part::Innocent; accused.len()];
+    let weights = accused.iter().enumerate().filter_map(|(i, of)| Some((i, of.weight()?)));
+    let mut suspects: Vec<(usize, f64)> = weights.collect();
+    if let [(only, _)] = suspects[..] {
+        parts[only] = Part::Guilty;
+        return parts;
+    }
+    suspects.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let wanted = QUARANTINED_MIN * suspects.iter().map(|(_, weight)| weight).sum::<f64>();
+    let mut sum = 0.0;
+    for (index, weight) in suspects {
+        parts[index] = if sum < wanted { Part::Suspect } else { Part::Unlikely };
+        sum += weight;
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SILENT: Accused = Accused { active: true, plea: None };
     const GONE: Accused = Accused { active: false, plea: None };
-    const RAN: Accused = Accused { active: true, plea: Some(true) };
-    const IDLE: Accused = Accused { active: true, plea: Some(false) };
+    const NEW: Accused = after(0);
+    const IDLE: Accused = Accused { active: true, plea: Some(Plea::Nothing) };
+
+    const fn after(launched_before: u32) -> Accused {
+        Accused { active: true, plea: Some(Plea::Kernels { launched_before }) }
+    }
+
+    fn judge(accused: &[Accused], after: Duration) -> Option<Judgement> {
+        let now = Instant::now();
+        let mut trial = Trial::default();
+        assert!(trial.open(now) && !trial.open(now));
+        trial.judge(accused, now + after)
+    }
 
     #[test]
     fn one_suspect_is_guilty_and_several_are_suspects() {
-        let now = Instant::now();
-        let judge = |accused: &[Accused], at| {
-            let mut trial = Trial::default();
-            assert!(trial.open(now) && !trial.open(now));
-            trial.judge(accused, at)
-        };
         let (guilty, suspect, innocent) = (Part::Guilty, Part::Suspect, Part::Innocent);
-        assert_eq!(judge(&[IDLE, RAN, GONE], now), Some(vec![innocent, guilty, innocent]));
-        assert_eq!(judge(&[RAN, IDLE, RAN], now), Some(vec![suspect, innocent, suspect]));
-        assert_eq!(judge(&[RAN, SILENT], now), None, "it is waited for");
-        assert_eq!(judge(&[RAN, SILENT], now + PLEA_MAX), Some(vec![suspect, suspect]));
-        assert_eq!(judge(&[], now), Some(vec![]));
+        let at_once = Duration::ZERO;
+        assert_eq!(judge(&[IDLE, NEW, GONE], at_once), Some(vec![innocent, guilty, innocent]));
+        assert_eq!(judge(&[IDLE, after(9999)], at_once), Some(vec![innocent, guilty]));
+        assert_eq!(judge(&[NEW, IDLE, NEW], at_once), Some(vec![suspect, innocent, suspect]));
+        assert_eq!(judge(&[NEW, SILENT], at_once), None, "it is waited for");
+        assert_eq!(judge(&[NEW, SILENT], PLEA_MAX), Some(vec![suspect, suspect]));
+        assert_eq!(judge(&[], at_once), Some(vec![]));
+    }
+
+    #[test]
+    fn those_whose_kernels_have_run_often_are_unlikely_beside_a_new_kernel() {
+        let (suspect, unlikely) = (Part::Suspect, Part::Unlikely);
+        let parts = |accused: &[Accused]| judge(accused, PLEA_MAX).expect("all were heard");
+        assert_eq!(parts(&[after(100), NEW, after(2000)]), [unlikely, suspect, unlikely]);
+        assert_eq!(parts(&[after(100), SILENT, after(2000)]), [unlikely, suspect, unlikely]);
+        // Ten times as likely is no more than 0.9; one of the two in a hundred is not enough to tell.
+        assert_eq!(parts(&[after(3), NEW]), [suspect, suspect]);
+        assert_eq!(parts(&[after(5000), after(100), after(101)]), [unlikely, suspect, suspect]);
+        // All of them as they are after a server's start.
+        assert_eq!(parts(&[NEW; 3]), [suspect; 3]);
     }
 }

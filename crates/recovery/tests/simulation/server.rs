@@ -9,7 +9,7 @@ use channel::region::SessionEnd;
 use channel::ring::{Consumer, Position, Record, RingMemory};
 use channel::wait::SpinPolicy;
 use recovery::servers::Seat;
-use recovery::{Accused, Admission, End, Ending, Part, Trial};
+use recovery::{Accused, Admission, End, Ending, Part, Plea, Trial};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -47,7 +47,9 @@ pub struct Session {
     pub end: Option<End>,
     ended_at_us: u64,
     told: bool,
-    plea: Option<bool>,
+    plea: Option<Plea>,
+    /// Kernels that were done here.
+    kernels_done: u32,
     plea_at_us: u64,
     stuck: bool,
     /// Its process has closed the connection.
@@ -60,8 +62,17 @@ impl Session {
         self.streams.iter().all(|stream| stream.queue.is_empty())
     }
 
-    fn kernels_under_way(&self) -> bool {
-        self.streams.iter().flat_map(|stream| &stream.queue).any(|of| of.operation.is_kernel())
+    /// What is under way. A kernel that faults has been launched before or not: `worn`.
+    fn plea(&self, worn: bool) -> Plea {
+        let mut kernels = self.streams.iter().flat_map(|stream| &stream.queue);
+        let is_new = |of: &Queued| {
+            matches!(of.operation, Operation::Kernel { nature: Nature::Traps, .. }) && !worn
+        };
+        match kernels.clone().any(|of| of.operation.is_kernel()) {
+            false => Plea::Nothing,
+            true if kernels.any(is_new) => Plea::Kernels { launched_before: 0 },
+            true => Plea::Kernels { launched_before: self.kernels_done },
+        }
     }
 }
 
@@ -288,6 +299,7 @@ impl World {
             ended_at_us: 0,
             told: false,
             plea: None,
+            kernels_done: 0,
             plea_at_us: 0,
             stuck: false,
             gone: false,
@@ -366,7 +378,7 @@ impl World {
         // A session that is about to end says nothing any more.
         if fault && trial != Trial::None && session.end.is_none() && session.plea.is_none() {
             if now_us >= session.plea_at_us {
-                session.plea = Some(session.kernels_under_way());
+                session.plea = Some(session.plea(self.random.permille(300)));
             } else {
                 let at_us = session.plea_at_us;
                 self.server_by(pid, at_us);
@@ -401,7 +413,8 @@ impl World {
             Some(end @ (End::Moved | End::HandedOver | End::Guilty)) => {
                 let idle = session.is_idle();
                 if end == End::HandedOver && fault && !idle {
-                    session.plea.get_or_insert(session.kernels_under_way());
+                    let plea = session.plea(self.random.permille(300));
+                    session.plea.get_or_insert(plea);
                     return;
                 }
                 if end == End::HandedOver && !idle {
@@ -419,7 +432,8 @@ impl World {
                 let until = session.ended_at_us + patience;
                 if session.is_idle() || fault {
                     if fault {
-                        session.plea.get_or_insert(session.kernels_under_way());
+                        let plea = session.plea(self.random.permille(300));
+                        session.plea.get_or_insert(plea);
                     }
                     self.tell_end(pid, index, told);
                     self.set_inactive(pid, index);
@@ -612,6 +626,7 @@ impl World {
         stream.running = false;
         stream.queue.pop_front();
         stream.done += 1;
+        session.kernels_done += u32::from(head.operation.is_kernel());
         head.operation.apply(&mut self.clients[client].memory, None);
         if let Operation::Fence { value } = head.operation {
             self.connections[connection].words[slot] = value as u32;

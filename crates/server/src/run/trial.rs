@@ -56,7 +56,7 @@ impl Clients {
     fn accused(&self) -> Vec<Accused> {
         let accused = self.links().map(|link| Accused {
             active: link.stage() == Stage::Active,
-            plea: link.plea().map(|plea| plea.suspect),
+            plea: link.plea().map(|plea| plea.part),
         });
         accused.collect()
     }
@@ -72,6 +72,9 @@ impl Clients {
             let verdict = match part {
                 Part::Guilty => "it gets the error",
                 Part::Suspect => "goes on at a server of its own: others may have been it too",
+                Part::Unlikely => {
+                    "goes on at another server: others are far more likely to have been it"
+                }
                 Part::Innocent => "goes on at another server",
             };
             let why = link.plea().map_or("its session did not say", |plea| &plea.text);

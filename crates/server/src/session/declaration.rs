@@ -4,33 +4,51 @@
 
 use super::Session;
 use channel::request::{
-    AdoptChunk, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc, HostToDevice,
+    AdoptChunk, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc, HostMap, HostToDevice,
     LaunchKernel, LoadModule, RecordEvent, Request,
 };
 use channel::ring::Record;
 use std::time::{Duration, Instant};
 
+/// What requests are of, for the log.
+const KINDS: [&str; 5] = ["memory", "host memory", "modules", "functions", "the rest"];
+
+/// The place of a request's kind in [`KINDS`].
+fn kind_of(opcode: u16) -> usize {
+    match opcode {
+        AdoptChunk::OPCODE => 0,
+        HostMap::OPCODE => 1,
+        LoadModule::OPCODE => 2,
+        GetFunction::OPCODE => 3,
+        _ => 4,
+    }
+}
+
 /// What was declared so far.
 pub(super) struct Declaration {
     since: Instant,
-    memory: Duration,
-    code: Duration,
+    /// When the last request was done.
+    done: Instant,
+    /// What the requests of each kind took.
+    took: [Duration; KINDS.len()],
+    /// What it took the client until it sent one of each kind.
+    came: [Duration; KINDS.len()],
     modules: u32,
     /// Of them, those that the provider has loaded now.
     loaded: u32,
-    functions: Duration,
 }
 
 impl Declaration {
     /// Begins with the first of the client's memory.
     pub(super) fn begin() -> Box<Self> {
+        let now = Instant::now();
         Box::new(Self {
-            since: Instant::now(),
-            memory: Duration::ZERO,
-            code: Duration::ZERO,
+            since: now,
+            done: now,
+            took: Default::default(),
+            came: Default::default(),
             modules: 0,
             loaded: 0,
-            functions: Duration::ZERO,
         })
     }
 
@@ -38,6 +56,24 @@ impl Declaration {
     pub(super) fn has_module(&mut self, is_new: bool) {
         self.modules += 1;
         self.loaded += u32::from(is_new);
+    }
+
+    /// How long it took, in words.
+    fn text(&self) -> String {
+        let ms = |times: &[Duration]| {
+            let named = KINDS.iter().zip(times).filter(|(_, time)| time.as_millis() > 0);
+            let named: Vec<_> =
+                named.map(|(kind, ms)| format!("{kind} {}", ms.as_millis())).collect();
+            if named.is_empty() { "nothing 1".to_owned() } else { named.join(", ") }
+        };
+        format!(
+            "{} ms, {} modules ({} loaded now); ms for {}; ms of the client before it sent {}",
+            self.since.elapsed().as_millis(),
+            self.modules,
+            self.loaded,
+            ms(&self.took),
+            ms(&self.came),
+        )
     }
 }
 
@@ -65,30 +101,19 @@ impl Session {
         }
         let since = Instant::now();
         self.dispatch(record);
-        let took = since.elapsed();
         let Some(declaration) = &mut self.declaration else { return };
-        match record.opcode() {
-            AdoptChunk::OPCODE => declaration.memory += took,
-            LoadModule::OPCODE => declaration.code += took,
-            GetFunction::OPCODE => declaration.functions += took,
-            _ => {}
-        }
+        let kind = kind_of(record.opcode());
+        declaration.took[kind] += since.elapsed();
+        declaration.came[kind] += since.saturating_duration_since(declaration.done);
+        declaration.done = Instant::now();
     }
 
     fn say_declaration(&mut self) {
         let Some(declaration) = self.declaration.take() else { return };
-        let Declaration { since, memory, code, modules, loaded, functions } = *declaration;
         // Memory alone is what a program has of another device.
-        if modules == 0 {
-            return;
+        if declaration.modules > 0 {
+            let (name, text) = (self.link.name(), declaration.text());
+            self.common.log.line(format!("Client {name} has declared what it had: {text}"));
         }
-        let total = since.elapsed();
-        let [total, memory, code, functions] =
-            [total, memory, code, functions].map(|time| time.as_millis());
-        let name = self.link.name();
-        self.common.log.line(format!(
-            "Client {name} has declared what it had: {total} ms, of which memory {memory} ms, {modules} modules \
-             {code} ms ({loaded} loaded now), functions {functions} ms"
-        ));
     }
 }

@@ -6,10 +6,12 @@
 //! of its client was under way, the main thread decides whose the fault was (`run/trial.rs`), and all
 //! others go on at another server.
 
+use super::under_way::Code;
 use super::{End, Plea, Session};
 use channel::message::TraceClient;
 use cuda_api::settings::Counting;
 use cuda_api::{CUresult, CudaError};
+use recovery::Plea as UnderWay;
 use scheduling::Class;
 use std::time::{Duration, Instant};
 
@@ -129,15 +131,25 @@ impl Session {
     }
 
     fn plead(&mut self) {
-        let kernels = self.streams.kernels_under_way();
-        let names = kernels.iter().filter_map(|kernel| self.modules.name(*kernel));
-        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
-        let suspect = !kernels.is_empty();
-        let text = match suspect {
-            false => "none of its kernels was under way".to_owned(),
-            true => format!("under way were its kernels {}", names.join(", ")),
+        let (codes, least) = self.streams.under_way();
+        let plea = match least {
+            None => {
+                Plea { part: UnderWay::Nothing, text: "none of its kernels was under way".into() }
+            }
+            Some(launched_before) => {
+                let names = codes.into_iter().filter_map(|code| match code {
+                    Code::Kernel(word) => Some(self.modules.name(word)?.to_string_lossy()),
+                    Code::Graph(kernels) => Some(format!("a graph of {kernels} kernels").into()),
+                });
+                let names: Vec<_> = names.collect();
+                let names = names.join(", ");
+                let text = format!(
+                    "under way were its kernels {names}, the rarest launched {launched_before} times before"
+                );
+                Plea { part: UnderWay::Kernels { launched_before }, text }
+            }
         };
-        self.link.plead(Plea { suspect, text });
+        self.link.plead(plea);
         self.common.wake_main();
     }
 

@@ -14,8 +14,9 @@ use super::slot::{Kept, Slot};
 use super::streams::{Presence, Streams, Work};
 use super::{REQUESTS_PER_LOOK, Session};
 use crate::device::CheckedRange;
+use channel::region::Region;
 use channel::request::Fence;
-use channel::wait::SpinPolicy;
+use channel::wait::{SpinPolicy, reached};
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::time::{Duration, Instant};
 
@@ -27,15 +28,27 @@ const KERNELS_MAX: u32 = 4;
 
 impl Slot {
     /// Puts a fence behind all that is in the stream, or keeps it back if that is worth it.
-    pub(super) fn fence(&mut self, word: CheckedRange, value: u32, shared: bool) -> CUresult {
+    pub(super) fn fence(
+        &mut self,
+        word: CheckedRange,
+        value: u32,
+        shared: bool,
+        region: &Region,
+    ) -> CUresult {
         let kernels = std::mem::take(&mut self.kernels_since_fence);
-        self.last_fence = Some(value);
+        let index = self.index();
+        self.under_way.fence(value, |fence| has_passed(region, index, fence));
         if !shared || kernels > KERNELS_MAX {
             return self.stream.write_word(word, value);
         }
         self.kept = Some(Kept { word, value, since: Instant::now() });
         Ok(())
     }
+}
+
+/// True if the device has passed a fence of the stream with that index, by what it has written.
+pub(super) fn has_passed(region: &Region, index: u32, fence: u32) -> bool {
+    region.completion_word(index).is_some_and(|word| reached(word.load(), fence))
 }
 
 impl Streams {
@@ -74,7 +87,7 @@ impl Session {
         self.requests_until_look = self.requests_until_look.min(self.requests_per_look());
         let slot = self.streams.enter(request.stream.0 as u64, Work::Mark)?;
         slot.counters.waits.add(1);
-        slot.fence(word, request.value, self.place.shares_queues())
+        slot.fence(word, request.value, self.place.shares_queues(), &self.region)
     }
 
     /// Ends a client's wait for a fence of a stream that could not be made or is gone: nothing of

@@ -14,7 +14,9 @@ use super::meter::{
 };
 use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
+use super::slot::Slot;
 use super::streams::Work;
+use super::under_way::Code;
 use super::{Session, boxes};
 use crate::device::{GraphBuilder, PlacedGraph};
 use channel::message::{TraceEntry, trace_kind};
@@ -40,6 +42,8 @@ pub const GRAPHS: &CStr = c"(graphs)";
 #[derive(Default)]
 pub(super) struct Uses {
     kernels: u32,
+    /// How often it was launched.
+    launches: u32,
     /// What is counted of each of them.
     counted: Vec<Arc<ShapeCounters>>,
     modules: Vec<u64>,
@@ -88,6 +92,14 @@ impl Uses {
             recording.add(node);
             self.recording = Some(recording);
         }
+    }
+
+    /// It was launched in a stream.
+    fn launched(&mut self, slot: &mut Slot) {
+        if self.kernels > 0 {
+            slot.under_way.launched(Code::Graph(self.kernels), self.launches);
+        }
+        self.launches = self.launches.saturating_add(1);
     }
 
     fn check(&mut self, memory: &Memory) -> CUresult {
@@ -343,6 +355,7 @@ impl Session {
             let Some(piece) = pieces.get_mut(at) else { return Err(CudaError::INVALID_HANDLE) };
             piece.exec.place(&slot.stream)?;
             piece.exec.launch(&slot.stream)?;
+            uses.launched(slot);
             if self.meter.is_counting() {
                 // Blocks and threads of all of it count with the first piece.
                 let all = if at == 0 { tally.each() } else { Launched::default() };
@@ -403,6 +416,7 @@ impl Session {
         let launched = exec.launch(&slot.stream);
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
+        uses.launched(slot);
         if is_counting {
             let device_ns = meter.submitted().device_ns;
             tally.launched();

@@ -31,9 +31,9 @@ pub struct Identity {
 /// What a session says of its client's part in a fault of the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plea {
-    /// Kernels of the client were under way.
-    pub suspect: bool,
-    /// Which, for the log.
+    /// What was under way.
+    pub part: recovery::Plea,
+    /// The same in words, for the log.
     pub text: String,
 }
 

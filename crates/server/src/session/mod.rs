@@ -47,6 +47,7 @@ mod spent;
 mod start;
 mod streams;
 mod stretches;
+mod under_way;
 mod watchdog;
 
 pub use account::{Account, Groups};

@@ -41,6 +41,8 @@ pub struct LoadedFunction {
     pub wants_all_sms: bool,
     /// What is counted of its launches.
     pub meter: KernelMeter,
+    /// How often it was launched, counters on or off.
+    pub launches: u32,
     name: CString,
     module: u64,
 }
@@ -102,7 +104,15 @@ impl Modules {
         let handle = self.functions.vacant(word)?;
         self.functions.put(
             handle,
-            LoadedFunction { function, may_print, wants_all_sms: false, meter, name, module },
+            LoadedFunction {
+                function,
+                may_print,
+                wants_all_sms: false,
+                meter,
+                launches: 0,
+                name,
+                module,
+            },
         );
         Ok(())
     }

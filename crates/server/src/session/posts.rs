@@ -5,6 +5,7 @@ use super::meter::{Direction, Subject};
 use super::modules::{LoadedFunction, LoadedModule};
 use super::slot::Slot;
 use super::streams::{Presence, Streams, Work};
+use super::under_way::Code;
 use crate::device::{CheckedRange, Event, LaunchShape};
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;
@@ -104,7 +105,7 @@ impl Session {
         shape: LaunchShape,
         predicted_ns: Option<u64>,
     ) -> CUresult {
-        let LoadedFunction { function, may_print, meter, .. } =
+        let LoadedFunction { function, may_print, meter, launches, .. } =
             self.modules.loaded_mut(request.function.0 as u64)?;
         if *may_print && !self.printing {
             self.printing = self.common.printed.begin(&self.link);
@@ -130,7 +131,8 @@ impl Session {
         if is_counting {
             slot.counters.launched(meter.submitted());
         }
-        slot.last_kernel = Some(request.function.0 as u64);
+        slot.under_way.launched(Code::Kernel(request.function.0 as u64), *launches);
+        *launches = launches.saturating_add(1);
         self.gate.submitted(slot, 1, predicted_ns)
     }
 
@@ -287,7 +289,7 @@ impl Session {
         let word = self.completion_word(request.stream)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.record(event)?;
-        slot.fence(word, request.value, self.place.shares_queues())
+        slot.fence(word, request.value, self.place.shares_queues(), &self.region)
     }
 
     pub(super) fn wait_event(&mut self, request: WaitEvent) -> CUresult {

@@ -2,6 +2,7 @@
 
 use super::meter::Submitted;
 use super::order::Blocking;
+use super::under_way::UnderWay;
 use crate::device::{CheckedRange, Event, Stream};
 use cuda_api::CUresult;
 use cuda_api::handle::Handle;
@@ -21,8 +22,8 @@ pub struct Slot {
     pub load: Load,
     /// What was submitted to it.
     pub counters: Arc<Submitted>,
-    /// The function that was launched in it last, if one was.
-    pub last_kernel: Option<u64>,
+    /// Which code in it is not known to be done.
+    pub under_way: UnderWay,
     pub(super) word: u64,
     /// The default stream that it takes turns with if it is a blocking one.
     pub(super) default: u64,
@@ -31,8 +32,6 @@ pub struct Slot {
     pub(super) busy: bool,
     /// Kernels that were launched in it since its last fence.
     pub(super) kernels_since_fence: u32,
-    /// What its last fence writes into its completion word; `None` if it never had one.
-    pub(super) last_fence: Option<u32>,
     /// A fence that the device has not got yet.
     pub(super) kept: Option<Kept>,
     /// How long the last fence was kept back until the stream's work was done.
@@ -87,6 +86,7 @@ impl Slot {
     pub(super) fn end_watch(&mut self) {
         self.watch = None;
         self.watched_kernels = self.submitted_kernels;
+        self.under_way.end();
     }
 }
 

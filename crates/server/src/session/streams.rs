@@ -6,12 +6,14 @@
 //! the legacy stream and remembers that the stream is busy. A context with SMs of its own has a default
 //! stream of its own, which is to that context's streams what the legacy stream is to all others.
 
+use super::fences::has_passed;
 use super::handles::Table;
 use super::limits::Terms;
 use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
 use super::queues::Queues;
 use super::slot::{Load, Made, Slot};
+use super::under_way::{Code, UnderWay};
 use crate::device::{Event, Share, Stream};
 use crate::scheduling::Member;
 use channel::region::{Region, STREAM_SLOTS};
@@ -285,14 +287,13 @@ impl Streams {
             other: None,
             load: Load::default(),
             counters: self.counters.stream(handle.to_word()),
-            last_kernel: None,
+            under_way: UnderWay::default(),
             word: handle.to_word(),
             default,
             blocking,
             join: None,
             busy: false,
             kernels_since_fence: 0,
-            last_fence: None,
             kept: None,
             last_wait: Duration::ZERO,
             watch: None,
@@ -547,22 +548,22 @@ impl Streams {
         words.filter_map(|word| Handle::from_word(word).map(|h| h.index))
     }
 
-    /// The kernels launched last in streams whose work is not known to be done, by what the device
-    /// has written: good after a fault too.
-    pub fn kernels_under_way(&mut self) -> Vec<u64> {
+    /// Code in streams whose work is not known to be done, by what the device has written (good after a fault
+    /// too): the last of each stream, and how often the rarest of all had been launched before.
+    pub fn under_way(&mut self) -> (Vec<Code>, Option<u32>) {
         let region = self.region.clone();
-        let mut kernels = Vec::new();
+        let (mut codes, mut least) = (Vec::new(), None::<u32>);
         self.busy_slots(|slot| {
-            let index = Handle::from_word(slot.word).map(|handle| handle.index);
-            let word = index.and_then(|index| region.completion_word(index));
-            let passed =
-                |fence| word.is_some_and(|word| channel::wait::reached(word.load(), fence));
-            let is_done = slot.kernels_since_fence == 0 && slot.last_fence.is_none_or(passed);
-            kernels.extend(slot.last_kernel.filter(|_| !is_done));
+            let index = slot.index();
+            let rarest = slot.under_way.rarest(|fence| has_passed(&region, index, fence));
+            if let Some((code, before)) = rarest {
+                least = Some(least.map_or(before, |least| least.min(before)));
+                if !codes.contains(&code) {
+                    codes.push(code);
+                }
+            }
         });
-        kernels.sort_unstable();
-        kernels.dedup();
-        kernels
+        (codes, least)
     }
 
     /// Drops all streams. Their work must have ended.

@@ -16,10 +16,12 @@
 mod ahead;
 mod chunk;
 
+use super::Session;
 use super::meter::{Meter, ShapeCounters};
 use super::modules::Modules;
 use super::posts::launch_shape;
-use super::{Session, streams::Work};
+use super::streams::Work;
+use super::under_way::Code;
 use crate::device::{KernelChain, LaunchShape};
 use ahead::Ahead;
 use channel::request::{
@@ -341,7 +343,12 @@ impl Session {
                 predicted_ns += node.counters.prediction().map_or(0, |known| known.device_ns);
             }
         }
-        slot.last_kernel = nodes.last().map(|node| node.function);
+        if let Some(last) = nodes.last()
+            && let Ok(loaded) = self.modules.loaded_mut(last.function)
+        {
+            slot.under_way.launched(Code::Kernel(last.function), loaded.launches);
+            loaded.launches = loaded.launches.saturating_add(1);
+        }
         if !self.place.shares_queues() {
             self.stretches.ahead.submitted(&self.share, &slot.stream, count, predicted_ns);
         }

@@ -1,0 +1,82 @@
+//! Suspects of a fault where the provider has no tenants: those whose code has run often go on among the others.
+//! One test, because the provider of the process is of no use afterwards.
+
+mod support;
+
+use channel::message::Message;
+use channel::region::{ServerState, SessionEnd};
+use channel::request::{GraphBegin, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel};
+use cuda_api::{CUgraphExec, CudaError};
+use server::Exit;
+use support::client::KERNELS;
+use support::provider::open_gate;
+use support::*;
+
+const OPEN: u32 = 9101;
+const CLOSED: u32 = 9102;
+const RUNS: u32 = 200;
+
+/// A graph of one kernel that runs until its gate is open.
+fn add_graph(client: &mut Client, place: u32, gate: u32) -> CUgraphExec {
+    let (graph, parameters) = (graph(place), gate.to_le_bytes());
+    let hold = KERNELS.iter().position(|name| *name == "hold").expect("a kernel");
+    let launch = LaunchKernel {
+        function: function(hold as u32),
+        stream: LEGACY,
+        grid: [1; 3],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters: &parameters,
+    };
+    client.post(&GraphBegin { graph });
+    client.post(&GraphKernel { graph, launch });
+    assert_eq!(client.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL }), Ok(()));
+    graph
+}
+
+#[test]
+fn code_that_has_run_often_is_unlikely_beside_new_code_and_graphs_count_as_code() {
+    let mut server = Server::start(false);
+    server.spoiled = true;
+    open_gate(OPEN);
+    let [mut worn, mut fresh, mut culprit] = [0; 3].map(|_| server.connect());
+    for client in [&mut worn, &mut fresh, &mut culprit] {
+        client.load();
+    }
+    // Its kernel has been launched often; so has a graph, and a new one has not.
+    for _ in 0..RUNS {
+        worn.launch("hold", LEGACY, &OPEN.to_le_bytes());
+        worn.synchronize(LEGACY);
+    }
+    worn.launch("hold", LEGACY, &CLOSED.to_le_bytes());
+    let often = add_graph(&mut fresh, 0, OPEN);
+    let new = add_graph(&mut fresh, 1, CLOSED);
+    for _ in 0..RUNS {
+        fresh.post(&GraphLaunch { graph: often, stream: LEGACY });
+    }
+    fresh.synchronize(LEGACY);
+    fresh.post(&GraphLaunch { graph: new, stream: LEGACY });
+    worn.settle();
+    fresh.settle();
+    culprit.launch("fault", LEGACY, &[]);
+    for client in [&worn, &fresh, &culprit] {
+        wait_until("the client's move", || client.region.server_state() == ServerState::Ended);
+        assert_eq!(client.region.sticky_error(), Ok(()), "none is known to have done it");
+        assert_eq!(client.region.session_end(), Some(SessionEnd::Moved));
+    }
+    assert_eq!(server.receive(), Message::Fault(CudaError::ILLEGAL_ADDRESS.to_string()));
+    let told = [server.receive(), server.receive()];
+    assert_eq!(told, [&fresh, &culprit].map(|client| Message::Suspect(client.pid)));
+    assert_eq!(server.wait(), Exit::Fault);
+    let log = server.log();
+    for said in [
+        &*format!(
+            "its kernels hold, the rarest launched {RUNS} times before; goes on at another server: others"
+        ),
+        "its kernels a graph of 1 kernels, the rarest launched 0 times before; goes on at a server of its own",
+        "its kernels fault, the rarest launched 0 times before; goes on at a server of its own",
+    ] {
+        assert_eq!(log.matches(said).count(), 1, "{said}: {log}");
+    }
+}

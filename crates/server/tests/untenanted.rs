@@ -6,9 +6,27 @@ mod support;
 
 use channel::message::Message;
 use channel::region::{ServerState, SessionEnd};
+use channel::request::{GetFunction, NO_CODE};
 use cuda_api::CudaError;
 use server::Exit;
 use support::*;
+
+/// A client of another server says by what servers find its code: where it is loaded, no image is read.
+fn known_code_is_taken_without_its_image(client: &mut Client) {
+    let (result, loaded) = client.load_image(module(1), b".version 8.0");
+    assert_eq!(result, Ok(()));
+    assert_ne!(loaded.code, NO_CODE, "nothing in it can change");
+    let (result, again) = client.load_known(module(2), loaded.code, b"garbage");
+    assert_eq!((result, again.code), (Ok(()), loaded.code));
+    let found = GetFunction { function: function(20), module: module(2), name: b"add" };
+    assert_eq!(client.call(&found), Ok(()));
+    // Other code is read, whatever it is called.
+    let other = [1, 2, 3, 4];
+    assert_eq!(client.load_known(module(3), other, b"garbage").0, Err(CudaError::INVALID_PTX));
+    let (result, read) = client.load_known(module(3), other, b".version 8.0");
+    assert_eq!((result, read.code), (Ok(()), loaded.code));
+    assert_eq!(client.load_known(module(3), loaded.code, b"").0, Err(CudaError::INVALID_HANDLE));
+}
 
 #[test]
 fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
@@ -18,6 +36,7 @@ fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
     assert_eq!(client.welcome.flags, 0);
     client.load();
     other.load();
+    known_code_is_taken_without_its_image(&mut other);
     client.launch("fault", LEGACY, &[]);
     wait_until("the fault", || client.region.server_state() == ServerState::Ended);
     wait_until("the neighbour's move", || other.region.server_state() == ServerState::Ended);

@@ -46,10 +46,10 @@ pub use memory::{
     MemoryNote, PrintfDrain, PrintfText, Reset, WaitIdle,
 };
 pub use module::{
-    FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction, GetGlobal, GlobalInfo,
-    JIT_OPTIONS_MAX, JitOption, KEEPS_VALUES, LOG_BYTES_MAX, ListFunctions, LoadModule,
-    MODULE_PRINTS, ModuleLoaded, NAMES_BYTES_MAX, PARAMETERS_MAX, PLACES_VARIABLES,
-    ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
+    CodeWords, FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction, GetGlobal,
+    GlobalInfo, JIT_OPTIONS_MAX, JitOption, KEEPS_VALUES, KNOWN_TO_PRINT, LOG_BYTES_MAX,
+    ListFunctions, LoadModule, MODULE_PRINTS, ModuleLoaded, NAMES_BYTES_MAX, NO_CODE,
+    PARAMETERS_MAX, PLACES_VARIABLES, ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
 };
 pub use stream::{
     CreateEvent, CreateGreenStream, CreateStream, DestroyEvent, DestroyStream, ElapsedTime,

@@ -22,11 +22,17 @@ pub const MODULE_PRINTS: u32 = 1;
 pub const PLACES_VARIABLES: u32 = 1;
 /// Flag of [`LoadModule`]: what lies in the place are the variables' values, which stay.
 pub const KEEPS_VALUES: u32 = 2;
+/// Flag of [`LoadModule`] with a key: a server said [`MODULE_PRINTS`] of the image.
+pub const KNOWN_TO_PRINT: u32 = 4;
+/// What a server finds code by that nothing can change: a hash of the image and its options.
+pub type CodeWords = [u64; 4];
+/// No such code.
+pub const NO_CODE: CodeWords = [0; 4];
 
 const _: () = {
     assert!(8 * (5 + words_of(SYMBOL_BYTES_MAX)) as u64 <= RECORD_BYTES_MAX);
-    assert!(8 * (9 + 2 * JIT_OPTIONS_MAX) as u64 <= RECORD_BYTES_MAX);
-    assert!(8 * (7 + 2 * words_of(LOG_BYTES_MAX)) as u64 <= REPLY_BYTES_MAX);
+    assert!(8 * (13 + 2 * JIT_OPTIONS_MAX) as u64 <= RECORD_BYTES_MAX);
+    assert!(8 * (11 + 2 * words_of(LOG_BYTES_MAX)) as u64 <= REPLY_BYTES_MAX);
     assert!(8 * (4 + FUNCTION_ATTRIBUTES + PARAMETERS_MAX) as u64 <= REPLY_BYTES_MAX);
 };
 
@@ -55,13 +61,16 @@ pub struct LoadModule {
     pub info_log_bytes: u32,
     /// How much of the error log the client wants, bytes; at most [`LOG_BYTES_MAX`] comes.
     pub error_log_bytes: u32,
+    /// What [`ModuleLoaded::code`] said at another server of the same image with the same options: a server
+    /// that has that code loaded takes it and does not read the image. [`NO_CODE`] for none.
+    pub code: CodeWords,
     /// At most [`JIT_OPTIONS_MAX`].
     pub options: Vec<JitOption>,
 }
 
 impl Payload<'_> for LoadModule {
     fn words(&self) -> usize {
-        7 + 2 * self.options.len()
+        11 + 2 * self.options.len()
     }
     fn write(&self, sink: &mut impl Sink) {
         sink.word(self.module.0 as u64);
@@ -70,6 +79,7 @@ impl Payload<'_> for LoadModule {
         sink.word(self.place.0);
         sink.word(self.place.1);
         sink.pair(self.info_log_bytes, self.error_log_bytes);
+        self.code.into_iter().for_each(|word| sink.word(word));
         sink.word(self.options.len() as u64);
         for option in &self.options {
             sink.word(option.option.into());
@@ -82,13 +92,27 @@ impl Payload<'_> for LoadModule {
         let flags = reader.value()?;
         let place = (reader.word()?, reader.word()?);
         let (info_log_bytes, error_log_bytes) = reader.pair()?;
+        let code = code_words(reader)?;
         let count = reader.length(JIT_OPTIONS_MAX)?;
         let mut options = Vec::new();
         for _ in 0..count {
             options.push(JitOption { option: reader.value()?, value: reader.word()? });
         }
-        Ok(Self { module, image_bytes, flags, place, info_log_bytes, error_log_bytes, options })
+        Ok(Self {
+            module,
+            image_bytes,
+            flags,
+            place,
+            info_log_bytes,
+            error_log_bytes,
+            code,
+            options,
+        })
     }
+}
+
+fn code_words(reader: &mut Reader<'_>) -> Result<CodeWords, Malformed> {
+    Ok([reader.word()?, reader.word()?, reader.word()?, reader.word()?])
 }
 
 /// Reply to [`LoadModule`], with an error too.
@@ -103,6 +127,8 @@ pub struct ModuleLoaded {
     /// How many bytes a place for the module's variables must have, if none was given: it is not
     /// loaded yet.
     pub variables_bytes: u64,
+    /// What the server finds the code by, if nothing in it can change; else [`NO_CODE`].
+    pub code: CodeWords,
     /// The JIT's info log, cut to [`LOG_BYTES_MAX`].
     pub info_log: Vec<u8>,
     /// The JIT's error log, cut to [`LOG_BYTES_MAX`].
@@ -119,13 +145,14 @@ impl ModuleLoaded {
 impl Payload<'_> for ModuleLoaded {
     fn words(&self) -> usize {
         let logs = [&self.info_log, &self.error_log];
-        6 + logs.into_iter().map(|log| words_of(Self::cut(log).len())).sum::<usize>()
+        10 + logs.into_iter().map(|log| words_of(Self::cut(log).len())).sum::<usize>()
     }
     fn write(&self, sink: &mut impl Sink) {
         sink.word(self.flags.into());
         sink.word(self.managed.0);
         sink.word(self.managed.1);
         sink.word(self.variables_bytes);
+        self.code.into_iter().for_each(|word| sink.word(word));
         for log in [&self.info_log, &self.error_log] {
             let log = Self::cut(log);
             sink.word(log.len() as u64);
@@ -136,11 +163,12 @@ impl Payload<'_> for ModuleLoaded {
         let flags = reader.value()?;
         let managed = (reader.word()?, reader.word()?);
         let variables_bytes = reader.word()?;
+        let code = code_words(reader)?;
         let mut log = || {
             let length = reader.length(LOG_BYTES_MAX)?;
             reader.bytes(length).map(<[u8]>::to_vec)
         };
-        Ok(Self { flags, managed, variables_bytes, info_log: log()?, error_log: log()? })
+        Ok(Self { flags, managed, variables_bytes, code, info_log: log()?, error_log: log()? })
     }
 }
 

@@ -205,17 +205,20 @@ round_trips! {
     create_surface(resource: resource()) CreateSurface { resource };
     module_loaded(
         flags: any::<u32>(), managed: any::<(u64, u64)>(), variables_bytes: any::<u64>(),
+        code: any::<CodeWords>(),
         info: vec(any::<u8>(), 0..200), error: vec(any::<u8>(), 1..200)
     )
-        ModuleLoaded { flags, managed, variables_bytes, info_log: info.clone(), error_log: error.clone() };
+        ModuleLoaded { flags, managed, variables_bytes, code, info_log: info.clone(), error_log: error.clone() };
     load_module(
         module: any::<usize>(), image_bytes: any::<u64>(), place: any::<(u64, u64)>(),
         n: any::<[u32; 3]>(),
+        code: any::<CodeWords>(),
         options: vec((any::<u32>(), any::<u64>()), 0..=JIT_OPTIONS_MAX)
     )
         LoadModule {
             module: CUmodule(module), image_bytes, flags: n[0], place, info_log_bytes: n[1],
             error_log_bytes: n[2],
+            code,
             options: options.iter().map(|&(option, value)| JitOption { option, value }).collect(),
         };
     unload_module(m: any::<usize>()) UnloadModule { module: CUmodule(m) };

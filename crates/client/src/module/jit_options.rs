@@ -159,11 +159,9 @@ mod tests {
         assert_eq!(read.scalars, [JitOption { option: jit_option::MAX_REGISTERS, value: 32 }]);
         assert_eq!(read.log_bytes(), (8, 64));
         let loaded = ModuleLoaded {
-            managed: (0, 0),
-            variables_bytes: 0,
-            flags: 0,
             info_log: b"a long message".to_vec(),
             error_log: b"line 3: no".to_vec(),
+            ..ModuleLoaded::default()
         };
         read.answer(Some(&loaded), Duration::from_millis(2));
         assert_eq!(&info, b"a long \0");

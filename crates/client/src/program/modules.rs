@@ -14,7 +14,7 @@ use crate::program::submission::{
 };
 use channel::memfd::sealed_image;
 use channel::request::{
-    GetFunction, GetGlobal, ListFunctions, MODULE_PRINTS, SYMBOL_BYTES_MAX, UnloadModule,
+    GetFunction, GetGlobal, ListFunctions, MODULE_PRINTS, NO_CODE, SYMBOL_BYTES_MAX, UnloadModule,
 };
 use core::ffi::c_char;
 use core::sync::atomic::Ordering;
@@ -56,13 +56,21 @@ impl Client {
             functions: BTreeMap::new(),
             source: Arc::clone(&source),
             place: None,
+            code: NO_CODE,
+            prints: false,
         };
         let handle = self.state().modules.insert(module)?;
         let answer = self.load_with_place(handle, &source, options.log_bytes());
         let loaded = answer.as_ref().ok().and_then(|(_, loaded, _)| loaded.as_ref());
         options.answer(loaded, start.elapsed());
-        if loaded.is_some_and(|loaded| loaded.flags & MODULE_PRINTS != 0) {
-            self.prints.store(true, Ordering::Release);
+        if let Some(loaded) = loaded {
+            let prints = loaded.flags & MODULE_PRINTS != 0;
+            if prints {
+                self.prints.store(true, Ordering::Release);
+            }
+            if let Some(module) = self.state().modules.get_mut(handle) {
+                (module.code, module.prints) = (loaded.code, prints);
+            }
         }
         let loaded =
             answer.and_then(|(result, loaded, managed)| result.map(|()| (loaded, managed)));

@@ -16,7 +16,7 @@ use crate::memory::kept_file::KeptFile;
 use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
 use crate::stream::table::{LEGACY, Streams};
 use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
-use channel::request::{FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};
+use channel::request::{CodeWords, FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};
 use channel::ring::{Producer, PushError};
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
@@ -60,6 +60,10 @@ pub(crate) struct Module {
     pub(crate) source: Arc<ModuleSource>,
     /// Where its variables lie in the client's device memory: address, bytes.
     pub(crate) place: Option<(u64, u64)>,
+    /// By what servers find its code, if nothing in it can change.
+    pub(crate) code: CodeWords,
+    /// Its kernels may print.
+    pub(crate) prints: bool,
 }
 
 /// What a module is loaded from.

@@ -14,7 +14,8 @@ use crate::memory::Global;
 use crate::memory::known_variables::KnownVariables;
 use crate::replay::{policy, variables};
 use channel::request::{
-    GetGlobal, KEEPS_VALUES, LoadModule, ModuleLoaded, PLACES_VARIABLES, WaitIdle,
+    GetGlobal, KEEPS_VALUES, KNOWN_TO_PRINT, LoadModule, ModuleLoaded, NO_CODE, PLACES_VARIABLES,
+    WaitIdle,
 };
 use core::sync::atomic::Ordering;
 use cuda_api::handle::Handle;
@@ -42,6 +43,7 @@ impl Client {
             place: (0, 0),
             info_log_bytes,
             error_log_bytes,
+            code: NO_CODE,
             options: source.options.clone(),
         };
         let answer = self.call_load(source.image.as_fd(), &request)?;
@@ -71,14 +73,20 @@ impl Client {
         module: Handle,
         source: &ModuleSource,
     ) -> Result<(Answer, bool), CudaError> {
-        let place = self.state().modules.get(module).and_then(|module| module.place);
+        let known = self.state().modules.get(module).map(|m| (m.place, m.code, m.prints));
+        let (place, code, prints) = known.unwrap_or((None, NO_CODE, false));
         let mut request = LoadModule {
             module: wire_module(module),
             image_bytes: source.image_bytes,
-            flags: if place.is_some() { PLACES_VARIABLES | KEEPS_VALUES } else { 0 },
+            flags: match place {
+                Some(_) => PLACES_VARIABLES | KEEPS_VALUES,
+                None if prints && code != NO_CODE => KNOWN_TO_PRINT,
+                None => 0,
+            },
             place: place.unwrap_or_default(),
             info_log_bytes: 0,
             error_log_bytes: 0,
+            code,
             options: source.options.clone(),
         };
         let answer = self.call_load(source.image.as_fd(), &request)?;
@@ -87,6 +95,7 @@ impl Client {
         }
         // Another version of the server may need more room: then it has them itself.
         request.flags = 0;
+        request.code = NO_CODE;
         Ok((self.call_load(source.image.as_fd(), &request)?, false))
     }
 
@@ -182,6 +191,10 @@ impl Client {
     ) -> Result<bool, CudaError> {
         let wire = wire_module(module);
         let known = self.memory().globals_of(wire.0 as u64);
+        let fixed = self.state().modules.get(module).is_some_and(|m| m.code != NO_CODE);
+        if fixed && known.is_empty() {
+            return Ok(true);
+        }
         let image = source.bytes();
         let constants = image.map(|image| variables::constants(&image)).unwrap_or_default();
         let mut kept = !self.changed_variables(module, source);

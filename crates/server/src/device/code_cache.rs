@@ -9,7 +9,9 @@
 
 use super::variables::FirstValues;
 use super::{BuildLog, JitOption};
+use channel::request::CodeWords;
 use cuda_api::{CUmodule, CUresult, CudaError};
+use ptx::bytes::u64_at;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -28,6 +30,21 @@ const LOADER_PAUSE: Duration = Duration::from_micros(200);
 pub struct CodeKey([u8; 32]);
 
 impl CodeKey {
+    /// The key that a client was told as these words.
+    pub fn of_words(words: CodeWords) -> Self {
+        let mut bytes = [0; 32];
+        bytes
+            .chunks_exact_mut(8)
+            .zip(words)
+            .for_each(|(b, word)| b.copy_from_slice(&word.to_le_bytes()));
+        Self(bytes)
+    }
+
+    /// As words, for a client.
+    pub fn words(self) -> CodeWords {
+        std::array::from_fn(|at| u64_at(&self.0, 8 * at).unwrap_or(0))
+    }
+
     /// The key of an image that is loaded with options.
     pub fn of(image: &[u8], options: &[JitOption]) -> Self {
         Self::new(image, options.iter().map(|option| (option.number(), option.value())))
@@ -245,6 +262,15 @@ impl CodeCache {
         });
         *code = loaded.as_ref().ok().cloned();
         (loaded, log)
+    }
+
+    /// The code of that key, if it is loaded: an image without variables.
+    pub(super) fn find(&self, key: &CodeKey) -> Option<Arc<SharedCode>> {
+        let slot = locked(&self.slots).get(key)?.clone();
+        let code = slot.code.try_lock().ok()?.clone()?;
+        slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.hits.fetch_add(1, Ordering::Relaxed);
+        Some(code)
     }
 
     /// A module with variables that has no user any more, the last used first. The caller writes its

@@ -91,6 +91,12 @@ impl Module {
         (module, log)
     }
 
+    /// A module of code that is loaded, by its key, if it is: an image without variables.
+    pub fn find_shared(share: &Rc<Share>, key: &CodeKey) -> Option<Self> {
+        let code = share.device().code_cache().find(key)?;
+        Some(Self::of(share, Code::Shared(code), false))
+    }
+
     fn of(share: &Rc<Share>, code: Code, is_new: bool) -> Self {
         made(&share.counts.modules);
         let module = Self { share: share.clone(), code, is_new };

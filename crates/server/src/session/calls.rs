@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::account::Charge;
-use super::code::{Code, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace};
+use super::code::{Code, Placed, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace};
 use super::declaration::Declaration;
 use super::image::Image;
 use super::meter::{KernelCounters, KernelMeter};
@@ -16,10 +16,10 @@ use channel::message::Message;
 use channel::request::{
     AdoptChunk, ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime,
     ElapsedTimeReply, EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction,
-    GetGlobal, GlobalInfo, HostMap, HostUnmap, ImportMemory, KEEPS_VALUES, LOG_BYTES_MAX,
-    LargestCluster, ListFunctions, LoadModule, MODULE_PRINTS, MemoryInfo, MemoryInfoReply,
-    MemoryNote, ModuleLoaded, NAMES_BYTES_MAX, PLACES_VARIABLES, ReplaceMapAddress, Request, Reset,
-    WaitIdle,
+    GetGlobal, GlobalInfo, HostMap, HostUnmap, ImportMemory, KEEPS_VALUES, KNOWN_TO_PRINT,
+    LOG_BYTES_MAX, LargestCluster, ListFunctions, LoadModule, MODULE_PRINTS, MemoryInfo,
+    MemoryInfoReply, MemoryNote, ModuleLoaded, NAMES_BYTES_MAX, NO_CODE, PLACES_VARIABLES,
+    ReplaceMapAddress, Request, Reset, WaitIdle,
 };
 use channel::ring::Record;
 use channel::socket::ReceiveError;
@@ -165,6 +165,9 @@ impl Session {
     ) -> (Result<(), CudaError>, ModuleLoaded) {
         let mut loaded = ModuleLoaded::default();
         let word = request.module.0 as u64;
+        if let Some(result) = self.take_known(request, &mut loaded) {
+            return (result, loaded);
+        }
         let charged = self.modules.vacant(word).and_then(|()| self.charge_image(request));
         let checked =
             charged.and_then(|charge| read_image(request, file).map(|checked| (charge, checked)));
@@ -195,6 +198,7 @@ impl Session {
         let (module, BuildLog { info, error }) = match &state {
             State::None => {
                 let key = CodeKey::of(&image, &options);
+                loaded.code = key.words();
                 self.common.warm.loading(key, &image, &options, None);
                 Module::load_shared(&self.share, key, image, &options, logs)
             }
@@ -240,6 +244,37 @@ impl Session {
         (kept, loaded)
     }
 
+    /// Takes code that is loaded by the key that a client was told at another server. `None`: the image has
+    /// to be read.
+    fn take_known(
+        &mut self,
+        request: &LoadModule,
+        loaded: &mut ModuleLoaded,
+    ) -> Option<Result<(), CudaError>> {
+        let word = request.module.0 as u64;
+        if request.code == NO_CODE || self.modules.vacant(word).is_err() {
+            return None;
+        }
+        let key = CodeKey::of_words(request.code);
+        let module = Module::find_shared(&self.share, &key)?;
+        self.common.warm.again(&key);
+        if let Some(declaration) = &mut self.declaration {
+            declaration.has_module(false);
+        }
+        loaded.code = request.code;
+        let may_print = self.can_fetch_printed() && request.flags & KNOWN_TO_PRINT != 0;
+        if may_print {
+            loaded.flags |= MODULE_PRINTS;
+        }
+        let charge = self.memory.account.charge(0);
+        Some(charge.and_then(|charge| {
+            let (globals, placed, managed) = (Vec::new(), Placed::new(), None);
+            let module =
+                LoadedModule { module, may_print, globals, placed, managed, _charge: charge };
+            self.keep_module(word, module, loaded)
+        }))
+    }
+
     /// Charges what is held for an image while it is loaded; waits while others hold all there is
     /// room for. CUDA_ERROR_OUT_OF_MEMORY for one that finds no room even alone.
     fn charge_image(&mut self, request: &LoadModule) -> Result<Charge, CudaError> {
@@ -260,7 +295,7 @@ impl Session {
 
     /// Where the client wants variables; `None` if it leaves that to the provider.
     fn place_of(&self, request: &LoadModule) -> Result<Option<VariablePlace>, CudaError> {
-        if request.flags & !(PLACES_VARIABLES | KEEPS_VALUES) != 0 {
+        if request.flags & !(PLACES_VARIABLES | KEEPS_VALUES | KNOWN_TO_PRINT) != 0 {
             return Err(CudaError::INVALID_VALUE);
         }
         if request.flags & PLACES_VARIABLES == 0 {

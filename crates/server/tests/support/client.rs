@@ -157,6 +157,18 @@ impl Client {
         (result, ModuleLoaded::from_words(&words).unwrap_or_default())
     }
 
+    /// Loads code that another server may have told, by its key, with an image to read instead.
+    pub fn load_known(
+        &mut self,
+        module: CUmodule,
+        code: CodeWords,
+        image: &[u8],
+    ) -> (CUresult, ModuleLoaded) {
+        let request = LoadModule { code, ..self.send_image(module, image) };
+        let (result, words) = self.ask(&request);
+        (result, ModuleLoaded::from_words(&words).unwrap_or_default())
+    }
+
     /// As [`Client::load_image`], without waiting for the answer.
     pub fn begin_load(&mut self, module: CUmodule, image: &[u8]) {
         let request = self.send_image(module, image);
@@ -173,6 +185,7 @@ impl Client {
             place: (0, 0),
             info_log_bytes: 100,
             error_log_bytes: 100,
+            code: NO_CODE,
             options: vec![JitOption { option: 0, value: 32 }],
         }
     }

@@ -168,6 +168,8 @@ class Training:
                 state[key] = value.cuda() if torch.is_tensor(value) else value
         if not momenta:
             self.optimizer.state.clear()
+        # Another one: where an error ends its step, it takes gradients for unscaled that are not.
+        self.scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
         self.scaler.load_state_dict(scaler)
 
     def step(self):

@@ -29,6 +29,8 @@ pub const END_S_MAX: u64 = 8;
 pub const EXIT_S_MAX: u64 = 60;
 /// How long a process stays alone that may have caused a fault, when it has done nothing wrong again.
 pub const QUARANTINE_MS: u64 = 1500;
+/// How long a server that stood by serves before the next one is started beside it: its programs come first.
+pub const STANDBY_PAUSE_MS: u64 = 1000;
 /// How long a server waits for the one process for which it is there.
 const COMES_S_MAX: u64 = 15;
 /// Clients wait for the end of a pause between two starts of a server if it is not longer.
@@ -250,7 +252,9 @@ impl<L> Servers<L> {
                 Phase::Running | Phase::Draining => None,
             };
             let alone = server.quarantine_end().or_else(|| server.isolation_end());
-            let ends = [server.kill_at, self.rules.idle_end(server), alone];
+            let standby =
+                server.next_standby_at().filter(|_| self.rules.standby && self.stopping.is_none());
+            let ends = [server.kill_at, self.rules.idle_end(server), alone, standby];
             ready.into_iter().chain(ends.into_iter().flatten())
         });
         let stop = self.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);

@@ -1,6 +1,6 @@
 //! A server process as the daemon knows it.
 
-use super::{COMES_S_MAX, ClientProcess, QUARANTINE_MS, READY_S_MAX, Seat};
+use super::{COMES_S_MAX, ClientProcess, QUARANTINE_MS, READY_S_MAX, STANDBY_PAUSE_MS, Seat};
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
 
@@ -70,6 +70,8 @@ pub struct Server<L> {
     pub fault: bool,
     /// It is there to take another one's place, and has no clients.
     pub standby: bool,
+    /// It stood by and took another one's place then; until its own standby is due.
+    pub took_over: Option<Instant>,
     /// The server whose place it takes when it is ready.
     pub replaces: Option<u32>,
     /// It has work that does not end: another one takes its place as soon as one can be started.
@@ -83,6 +85,12 @@ pub struct Server<L> {
 }
 
 impl<L> Server<L> {
+    /// When a server in standby is due beside it, if that is not now.
+    pub(super) fn next_standby_at(&self) -> Option<Instant> {
+        let took_over = self.took_over.filter(|_| self.phase == Phase::Running)?;
+        took_over.checked_add(Duration::from_millis(STANDBY_PAUSE_MS))
+    }
+
     /// One that was just started.
     pub(super) fn new(pid: u32, seat: Seat, gid: u32, now: Instant, link: L) -> Self {
         let Seat { uid, named, device } = seat;
@@ -103,6 +111,7 @@ impl<L> Server<L> {
             idle_since: None,
             fault: false,
             standby: false,
+            took_over: None,
             replaces: None,
             stuck: false,
             quarantine: None,

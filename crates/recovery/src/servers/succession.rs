@@ -16,7 +16,7 @@ impl<L> Servers<L> {
         now: Instant,
         hands: &mut impl Start<L>,
     ) -> Result<u32, NoServer> {
-        match self.take_standby(seat, hands) {
+        match self.take_standby(seat, now, hands) {
             Some(pid) => Ok(pid),
             None => self.launch_for(seat, gid, None, now, hands),
         }
@@ -227,11 +227,16 @@ impl<L> Servers<L> {
 
     /// Starts a server in standby beside one that serves, if that is wanted and there is none.
     fn keep_standby(&mut self, serving: u32, now: Instant, hands: &mut impl Start<L>) {
-        let wanted = self.rules.standby;
+        let wanted = self.rules.standby && self.stopping.is_none();
         let Some(server) = self.get(serving).filter(|_| wanted) else { return };
         if server.standby || server.quarantine.is_some() || server.phase != Phase::Running {
             return;
         }
+        // A driver that makes a context holds up the programs that come.
+        if server.next_standby_at().is_some_and(|at| now < at) {
+            return;
+        }
+        server.took_over = None;
         let (seat, gid) = (server.seat(), server.gid);
         if self.standby_at(seat).is_some() {
             return;
@@ -245,9 +250,10 @@ impl<L> Servers<L> {
     }
 
     /// The server in standby at a seat, which serves from now on.
-    fn take_standby(&mut self, seat: Seat, hands: &mut impl Start<L>) -> Option<u32> {
+    fn take_standby(&mut self, seat: Seat, now: Instant, hands: &mut impl Start<L>) -> Option<u32> {
         let server = self.standby_at(seat)?;
         server.standby = false;
+        server.took_over = Some(now);
         let pid = server.pid;
         hands.log(format!("Server {pid}, which stood by, serves user {}", seat.uid));
         // The next one is started then.

@@ -17,6 +17,8 @@ const LOAD_MAX: Duration = Duration::from_secs(1);
 const HELD_LOAD_MAX: Duration = Duration::from_secs(30);
 /// Device memory for that at least, bytes.
 const HELD_BYTES_MIN: u64 = 1 << 30;
+/// What a driver takes for code at most, as a multiple of its files' bytes.
+const TAKEN_OF_FILE_MAX: u64 = 2;
 
 /// What was loaded.
 #[derive(Default)]
@@ -116,6 +118,7 @@ pub(super) fn load_names(
     let free = || device.memory_info().map_or(0, |(free, _)| free);
     let (free_before, bytes_before) = (free(), loaded.status.bytes);
     let status = &mut loaded.status;
+    let mut file_bytes = 0;
     for name in names {
         let bytes = store.image_bytes(name);
         if since.elapsed() >= budget.time || status.bytes >= budget.bytes {
@@ -142,8 +145,9 @@ pub(super) fn load_names(
             }
         }
         loaded.uses.insert(key, used);
-        // Drivers take less than the file has, or more.
-        let taken = free_before.saturating_sub(free());
+        // Drivers take less than the file has, or more. What other processes take meanwhile is not this one's.
+        file_bytes += bytes;
+        let taken = free_before.saturating_sub(free()).min(TAKEN_OF_FILE_MAX * file_bytes);
         status.bytes = if taken > 0 { bytes_before + taken } else { status.bytes + bytes };
     }
     store.set_loading(None);

@@ -314,6 +314,7 @@ impl Daemon {
                 idle_since: of.idle_ms.map(before),
                 fault: of.fault,
                 standby: of.standby,
+                took_over: None,
                 replaces: None,
                 stuck: of.stuck,
                 quarantine: isolates,

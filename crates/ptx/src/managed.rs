@@ -300,7 +300,7 @@ impl Managed {
             };
             let (name, section, value, bytes) = read().ok_or(outside)?;
             let header = headers.get(section).ok_or(outside)?;
-            if self.which == Which::Unmanaged && is_constant(name) {
+            if self.which == Which::Unmanaged && is_constant(name, bytes) {
                 continue;
             }
             // What is declared here and defined elsewhere is a linker's business.

@@ -54,13 +54,53 @@ const TYPE_REFERENCES: u8 = 10;
 const SECTION_SYMBOLS: u32 = 2;
 /// Sections of variables in global memory and of `__constant__` ones.
 const STATE_SECTIONS: [&str; 2] = [".nv.global", ".nv.constant3"];
-/// What the names of compilers' own constants begin with: literal strings, tables of the
-/// mathematical functions.
-const CONSTANT_PREFIXES: [&str; 3] = ["$str", "__unnamed_", "__cudart_"];
+/// What the names of constants begin with that compilers and the headers of cuRAND bring along: literal strings,
+/// tables of the mathematical functions and of the generators of random numbers.
+const CONSTANT_PREFIXES: [&str; 6] =
+    ["$str", "__unnamed_", "__cudart_", "__cr_", "precalc_xorwow_", "mrg32k3aM"];
+/// Namespaces of NVIDIA's C++ libraries, whose function objects and tags are variables of one byte: of classes
+/// without members, so that there is nothing in them to change. Nearly every module of PyTorch has some.
+const LIBRARIES: [&str; 4] = ["thrust", "cub", "cute", "cutlass"];
+/// The same; with the inline namespace that names its version, for programs have a namespace `cuda` too.
+const CUDA: &str = "cuda";
+/// What stands in front of a namespace in the names of what is one file's own.
+const INTERNAL: [&str; 2] = ["_INTERNAL_", "_GLOBAL__N_"];
 
-/// True for the name of a compiler's own constant.
-pub(crate) fn is_constant(name: &str) -> bool {
+/// True for the name of a variable of so many bytes that holds the same in every program.
+pub(crate) fn is_constant(name: &str, bytes: u64) -> bool {
     CONSTANT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || bytes == 1 && is_of_library(&namespaces(name))
+}
+
+/// True for what is in these namespaces.
+fn is_of_library(namespaces: &[&str]) -> bool {
+    let is_version = |name: &&str| name.strip_prefix("__").is_some_and(is_number);
+    let named = |name: &&&str| !INTERNAL.iter().any(|internal| name.starts_with(internal));
+    match namespaces.iter().find(named) {
+        Some(&first) if first == CUDA => namespaces.iter().any(is_version),
+        Some(first) => LIBRARIES.contains(first),
+        None => false,
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The namespaces of a mangled name, from outside; none if it is in none.
+fn namespaces(name: &str) -> Vec<&str> {
+    let mut components = Vec::new();
+    let mut rest = name.strip_prefix("_ZN").unwrap_or_default();
+    while let Some(digits) = rest.find(|c: char| !c.is_ascii_digit()).filter(|digits| *digits > 0)
+        && let Ok(bytes) = rest[..digits].parse::<usize>()
+        && let Some((component, behind)) = rest[digits..].split_at_checked(bytes)
+    {
+        components.push(component);
+        rest = behind;
+    }
+    // The last one is the variable itself.
+    components.pop();
+    components
 }
 
 fn launches_kernels(name: &str) -> bool {
@@ -114,8 +154,9 @@ fn find_state(cubin: &[u8]) -> Option<State> {
                 continue;
             }
             unexplained[section] = false;
-            if !is_constant(name) {
-                let (name, bytes) = (name.to_owned(), u64_at(symbol, 16)?);
+            let bytes = u64_at(symbol, 16)?;
+            if !is_constant(name, bytes) {
+                let name = name.to_owned();
                 // A symbol's value counts from its section's address, where that has one.
                 let offset = u64_at(symbol, 8)?.checked_sub(u64_at(header_of(section)?, 16)?)?;
                 let place = Some((section, offset));
@@ -141,7 +182,7 @@ pub fn ptx_state(text: &str) -> State {
     for variable in &module.variables {
         let name = module.name(variable.name);
         let in_memory = matches!(variable.space, StateSpace::Global | StateSpace::Const);
-        if !in_memory || is_constant(name) {
+        if !in_memory || is_constant(name, variable.size_bytes().unwrap_or(0)) {
             continue;
         }
         let is_reference = matches!(
@@ -155,10 +196,12 @@ pub fn ptx_state(text: &str) -> State {
         variables.all.push(Variable { name: name.to_owned(), bytes, place: None });
     }
     let mut functions = module.functions.iter().map(|function| module.name(function.name));
-    if variables.all.is_empty() || functions.any(launches_kernels) {
-        return State::Unknown;
+    match (functions.any(launches_kernels) || module.variables.is_empty(), variables.all.is_empty())
+    {
+        (true, _) => State::Unknown,
+        (false, true) => State::None,
+        (false, false) => State::Variables(variables),
     }
-    State::Variables(variables)
 }
 
 /// True if PTX declares variables that could change.
@@ -169,7 +212,8 @@ fn ptx_has_state(text: &str) -> bool {
         // A parameter may say of its pointer that it is one to global memory: `.ptr .global`.
         if matches!(token, ".global" | ".const") && before != ".ptr" {
             let name = tokens.by_ref().find(|token| is_name(token));
-            if !name.is_some_and(is_constant) {
+            // What is constant by its length too is found by reading the text whole.
+            if !name.is_some_and(|name| is_constant(name, 0)) {
                 return true;
             }
         }
@@ -342,11 +386,51 @@ mod tests {
     }
 
     #[test]
+    fn empty_objects_of_libraries_are_constants() {
+        let of_file = "_ZN67_INTERNAL_c9e65b9b_30_flash_bwd_hdim128_bf16_sm80_cu_53efa926_86195";
+        for name in [
+            "4cuda3std3__45__cpo5beginE",
+            "4cuda3std6ranges3__45__cpo4swapE",
+            "4cuda3__413in_place_fromE",
+            "6thrust12placeholders2_1E",
+            "4cute7productE",
+        ] {
+            for name in [format!("_ZN{name}"), format!("{of_file}{name}")] {
+                assert!(is_constant(&name, 1), "{name}");
+                assert!(!is_constant(&name, 4), "{name}: something is in it");
+            }
+        }
+        // Programs' own, also in a namespace of that name, and what is no name of a namespace's.
+        for name in [
+            "flag",
+            "_ZN4cuda4flagE",
+            "_ZN2at4cuda4flagE",
+            "_ZN6thrustE",
+            "_ZN4cuda3std4flagE",
+            "_ZZN4cute4mainEvE4flag",
+            "_ZN99thrust1xE",
+            "_ZN",
+            "_ZN67_INTERNAL_",
+            "",
+        ] {
+            assert!(!is_constant(name, 1), "{name}");
+        }
+        let text = |size: &str| {
+            ptx_state(&format!(
+                ".version 8.0\n.target sm_80\n.address_size 64\n.global .align 1 .b8 _ZN4cute7productE{size};\n"
+            ))
+        };
+        assert_eq!(text("[1]"), State::None);
+        assert!(matches!(text("[2]"), State::Variables(_)));
+    }
+
+    #[test]
     fn constants_of_compilers_are_none() {
         let state = |section, symbol| cubin_state(&cubin(section, symbol));
         assert_eq!(state(".text.k", Some(("k", 2))), State::None);
         assert_eq!(state(".nv.global.init", Some(("$str", 1))), State::None);
         assert_eq!(state(".nv.global.init", Some(("__cudart_i2opi_f", 1))), State::None);
+        assert_eq!(state(".nv.global.init", Some(("mrg32k3aM1SubSeq", 1))), State::None);
         let is_known = |state| matches!(state, State::Variables(_));
         assert!(is_known(state(".nv.global.init", Some(("table", 1)))));
         assert!(is_known(state(".nv.constant3", Some(("weights", 1)))));

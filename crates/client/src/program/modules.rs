@@ -35,11 +35,8 @@ impl Client {
         options: &JitOptions,
     ) -> Result<Handle, CudaError> {
         let file = sealed_image(image).map_err(|_| CudaError::OUT_OF_MEMORY)?;
-        let source = ModuleSource {
-            image: out_of_the_way(file),
-            image_bytes: image.len() as u64,
-            options: options.scalars.clone(),
-        };
+        let (bytes, scalars) = (image.len() as u64, options.scalars.clone());
+        let source = ModuleSource::new(out_of_the_way(file), bytes, scalars);
         self.load_source(Arc::new(source), context, options)
     }
 

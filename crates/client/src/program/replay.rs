@@ -1,11 +1,13 @@
 //! Work in flight across servers: read back from the ring of the old one, sorted, posted to the new.
 
 use super::Client;
-use super::submission::{Event, Submission, function_handle, wire_event, wire_stream};
+use super::submission::{
+    Event, ModuleSource, Submission, function_handle, wire_event, wire_stream,
+};
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::memory::known_variables::{KnownVariables, Moved};
-use crate::replay::effects::{self, Effects, Provenance};
+use crate::replay::effects::Provenance;
 use crate::replay::policy;
 use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
@@ -18,9 +20,10 @@ use core::ops::Range;
 use cuda_api::constants::{event_flags, stream_flags};
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, number};
-use recovery::{Access, Again, InFlight, Mark, Posted};
+use recovery::{Access, Again, InFlight, Mark, Policy, Posted};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What became of work in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,11 +165,12 @@ impl Client {
         in_flight: &mut InFlight,
         known: Option<&KnownVariables>,
     ) -> Result<Outcome, CudaError> {
-        let mut effects = EffectsOfModules::default();
         // Other devices read and write this one's memory, and wait for its streams, in an order that
-        // this journal does not know.
-        let facts =
-            |posted: &Posted| (again(posted), self.accesses_beside_others(posted, &mut effects));
+        // this journal does not know. What takes time to find out is asked for only where it decides.
+        let facts = |posted: &Posted| match policy() {
+            Policy::Auto => (again(posted), self.accesses_beside_others(posted)),
+            Policy::Always | Policy::Never => (again(posted), Access::default()),
+        };
         let Some(again) = in_flight.again(policy(), facts) else {
             let region = self.connection().region();
             let mut state = self.state();
@@ -185,12 +189,12 @@ impl Client {
     }
 
     /// What an operation does with memory.
-    fn accesses(&self, posted: &Posted, effects: &mut EffectsOfModules) -> Access {
+    fn accesses(&self, posted: &Posted) -> Access {
         let words = &posted.words[..];
         let opaque = Access { opaque: true, ..Access::default() };
         match posted.opcode {
             LaunchKernel::OPCODE => match LaunchKernel::from_words(words) {
-                Ok(launch) => self.access_of_launch(&launch, effects).unwrap_or(opaque),
+                Ok(launch) => self.access_of_launch(&launch).unwrap_or(opaque),
                 Err(_) => opaque,
             },
             HostToDevice::OPCODE => match HostToDevice::from_words(words) {
@@ -225,8 +229,8 @@ impl Client {
 
     /// As [`Self::accesses`], where other devices may do something with the same memory meanwhile: that
     /// is not known here.
-    fn accesses_beside_others(&self, posted: &Posted, effects: &mut EffectsOfModules) -> Access {
-        let mut access = self.accesses(posted, effects);
+    fn accesses_beside_others(&self, posted: &Posted) -> Access {
+        let mut access = self.accesses(posted);
         let are_variables = |ranges: &[Range<u64>]| {
             let memory = self.memory();
             ranges.iter().any(|range| memory.is_variable(range.start))
@@ -242,12 +246,9 @@ impl Client {
         }
     }
 
-    fn access_of_launch(
-        &self,
-        launch: &LaunchKernel<'_>,
-        known: &mut EffectsOfModules,
-    ) -> Option<Access> {
-        let effects = self.effects_of(launch.function.0, known)?;
+    fn access_of_launch(&self, launch: &LaunchKernel<'_>) -> Option<Access> {
+        let (source, name) = self.source_of(launch.function.0)?;
+        let effects = source.effects()?.get(&name)?;
         if effects.opaque {
             return None;
         }
@@ -263,24 +264,13 @@ impl Client {
         Some(access)
     }
 
-    /// The effects of a kernel by what its launch calls it; `None` if they are not known.
-    fn effects_of<'k>(
-        &self,
-        function: usize,
-        known: &'k mut EffectsOfModules,
-    ) -> Option<&'k Effects> {
-        let (module, name, source) = {
-            let state = self.state();
-            let (_, function) =
-                state.function(function_handle(function).ok()?.to_word() as usize).ok()?;
-            let module = function.module;
-            let source = state.modules.get(module)?.source.clone();
-            (module, function.name.to_string_lossy().into_owned(), source)
-        };
-        let of_module = known.0.entry(module).or_insert_with(|| {
-            source.bytes().map(|image| effects::of_image(&image)).unwrap_or_default()
-        });
-        of_module.get(&name)
+    /// What the module of a kernel was loaded from, and the kernel's name, by what its launch calls it.
+    fn source_of(&self, function: usize) -> Option<(Arc<ModuleSource>, String)> {
+        let state = self.state();
+        let word = function_handle(function).ok()?.to_word() as usize;
+        let (_, function) = state.function(word).ok()?;
+        let source = Arc::clone(&state.modules.get(function.module)?.source);
+        Some((source, function.name.to_string_lossy().into_owned()))
     }
 
     /// The allocations that an access may touch, by the values of a launch's parameters; `None` if
@@ -304,10 +294,6 @@ impl Client {
         }
     }
 }
-
-/// Effects of kernels by module: found out once a replay.
-#[derive(Default)]
-struct EffectsOfModules(HashMap<Handle, HashMap<String, Effects>>);
 
 fn range(address: u64, bytes: u64) -> Range<u64> {
     address..address.saturating_add(bytes)

@@ -14,6 +14,7 @@ use recovery::{Journal, Mark, Policy};
 use crate::connection::{Connection, SERVER_GONE, prepares_here};
 use crate::memory::kept_file::KeptFile;
 use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
+use crate::replay::effects::{self, Effects};
 use crate::stream::table::{LEGACY, Streams};
 use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
 use channel::request::{CodeWords, FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};
@@ -22,10 +23,10 @@ use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdevice, CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// An event.
@@ -66,15 +67,35 @@ pub(crate) struct Module {
     pub(crate) prints: bool,
 }
 
+/// Longest image that is read for its kernels' effects, bytes: those of a source file with some kernels are below.
+const EFFECTS_IMAGE_BYTES_MAX: u64 = 1 << 20;
+
 /// What a module is loaded from.
 pub(crate) struct ModuleSource {
     /// The sealed image; its pages are those that servers map.
     pub(crate) image: KeptFile,
     pub(crate) image_bytes: u64,
     pub(crate) options: Vec<JitOption>,
+    /// What its kernels do with memory, once it was asked for.
+    effects: OnceLock<HashMap<String, Effects>>,
 }
 
 impl ModuleSource {
+    /// A source of which nothing is known yet.
+    pub(crate) fn new(image: KeptFile, image_bytes: u64, options: Vec<JitOption>) -> Self {
+        Self { image, image_bytes, options, effects: OnceLock::new() }
+    }
+
+    /// What its kernels do with memory, by their names, as far as there is PTX; `None` for an image that would
+    /// take too long to read while the program waits.
+    pub(crate) fn effects(&self) -> Option<&HashMap<String, Effects>> {
+        if self.image_bytes > EFFECTS_IMAGE_BYTES_MAX {
+            return None;
+        }
+        let read = || self.bytes().map(|image| effects::of_image(&image)).unwrap_or_default();
+        Some(self.effects.get_or_init(read))
+    }
+
     /// The image's bytes; `None` if they cannot be read.
     pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(self.image_bytes).ok()?];

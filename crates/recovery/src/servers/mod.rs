@@ -11,6 +11,9 @@ mod server;
 mod succession;
 mod windows;
 
+#[cfg(test)]
+mod tests;
+
 pub use failures::Failures;
 pub use seat::{ClientProcess, Seat};
 pub use server::{Found, Phase, Server};

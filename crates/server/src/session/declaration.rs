@@ -63,11 +63,11 @@ impl Declaration {
         let ms = |times: &[Duration]| {
             let named = KINDS.iter().zip(times).filter(|(_, time)| time.as_millis() > 0);
             let named: Vec<_> =
-                named.map(|(kind, ms)| format!("{kind} {}", ms.as_millis())).collect();
-            if named.is_empty() { "nothing 1".to_owned() } else { named.join(", ") }
+                named.map(|(kind, ms)| format!("{kind} {} ms", ms.as_millis())).collect();
+            if named.is_empty() { "less than 1 ms".to_owned() } else { named.join(", ") }
         };
         format!(
-            "{} ms, {} modules ({} loaded now); ms for {}; ms of the client before it sent {}",
+            "{} ms, {} modules ({} loaded now); of the server's time {}; of the client's, before it sent {}",
             self.since.elapsed().as_millis(),
             self.modules,
             self.loaded,

@@ -416,9 +416,10 @@ def measure(name, dist, names, arguments, report, deadline, forkers):
             count()
             innocents.end()
     # Whose a fault was, and where the time of a pause went.
-    words = ("fault", "quarantine", "declared what it had", "Warm list:", "loaded ahead")
+    words = ("fault", "fatal GPU error", "goes on at", "stood by", "stands by", "Received new client", "declared what it had",
+             "Warm list:", "loaded ahead")
     faults = [line for line in way.log.splitlines() if any(word in line for word in words)]
-    here["log"] = (here["log"] + faults)[-200:]
+    here["log"] = (here["log"] + faults)[-600:]
     for line in [line for line in faults if "declared what it had" in line][-24:]:
         log(line)
     report.write()

@@ -321,3 +321,55 @@ fn copies_of_half_warps() {
         }
     }
 }
+
+/// Copies of 16 bytes a lane of which some lanes, all or none have fewer: what is not copied is zero. The first
+/// block copies all, so that the second one knows where memory is.
+#[test]
+fn copies_of_fewer_bytes() {
+    const THREADS: u32 = 64;
+    let text = ".version 7.8\n.target sm_80\n.address_size 64
+         .visible .entry k(.param .u64 in, .param .u64 out, .param .u32 size, .param .u32 step)
+         {
+             .reg .b64 %in, %out, %w, %p, %q; .reg .b32 %t, %n, %odd, %step, %block, %s, %a, %b, %c, %d;
+             .reg .pred %first; .shared .align 16 .b8 tile[1024];
+             ld.param.u64 %in, [in]; ld.param.u64 %out, [out];
+             ld.param.u32 %n, [size]; ld.param.u32 %step, [step];
+             mov.u32 %t, %tid.x; and.b32 %odd, %t, 1; mul.lo.u32 %odd, %odd, %step; sub.u32 %n, %n, %odd;
+             mov.u32 %block, %ctaid.x; setp.eq.u32 %first, %block, 0; selp.b32 %n, 16, %n, %first;
+             mul.wide.u32 %w, %t, 16; add.u64 %p, %in, %w; add.u64 %q, %out, %w;
+             mul.wide.u32 %w, %block, 1024; add.u64 %q, %q, %w;
+             shl.b32 %t, %t, 4; mov.u32 %s, tile; add.u32 %s, %s, %t;
+             mov.u32 %a, -1; st.shared.v4.u32 [%s], {%a, %a, %a, %a};
+             cp.async.cg.shared.global [%s], [%p], 16, %n; cp.async.wait_all;
+             ld.shared.v4.u32 {%a, %b, %c, %d}, [%s];
+             st.global.v4.u32 [%q], {%a, %b, %c, %d};
+             ret;
+         }";
+    let bytes: Vec<u8> = (0..16 * THREADS).map(|byte| (byte % 251 + 1) as u8).collect();
+    for (size, step) in [(16, 0), (4, 0), (0, 0), (12, 4), (16, 4), (16, 16)] {
+        let second: Vec<u8> = (0..THREADS)
+            .flat_map(|thread| {
+                let copied = size - thread % 2 * step;
+                let at = 16 * thread as usize;
+                let source = &bytes[at..at + 16];
+                let of = move |(byte, value): (u32, u8)| if byte < copied { value } else { 0 };
+                (0..16).zip(source.to_vec()).map(of)
+            })
+            .collect();
+        let expected = [&bytes[..], &second].concat();
+        for set in [Set::Interpreted].into_iter().chain(SimdIsa::ALL.map(Set::Native)) {
+            let mut device = Device::new(set);
+            let kernel = device.load(text).unwrap_or_else(|e| panic!("{e}"));
+            let kernel = kernel.kernel("k").expect("a kernel");
+            let source = device.memory.allocate(bytes.len() as u64, true);
+            device.memory.write(source, &bytes);
+            let out = device.memory.allocate(expected.len() as u64, true);
+            let mut params = Params::default();
+            [source, out].iter().for_each(|a| params.push(&a.to_le_bytes()));
+            [size, step].iter().for_each(|n| params.push(&n.to_le_bytes()));
+            device.run(&kernel, Shape::linear(2, THREADS), &params.0).expect("it runs");
+            let found = device.memory.read(out, expected.len());
+            assert!(found == expected, "{set:?}, {size} bytes, {step} fewer for odd lanes");
+        }
+    }
+}

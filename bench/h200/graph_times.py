@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Where the time of BERT's graph goes that takes longer through openmps: in its kernels, or between them.
 
-    graph_times.py DIST [--output FILE] [--variants]
+    graph_times.py DIST [--output FILE] [--variants [--only REGEX]]
 
 BERT-base as a graph (latency.py), one launch after the other: the median of a launch, natively and through openmps, and
 of each kernel and shape the mean time by CUPTI: torch.profiler's natively, the server's own (`openmps set --counters cupti`)
@@ -13,7 +13,8 @@ meanwhile. DIST is an installation, as for run.py. A minute. Needs PyTorch and t
 native time near that of openmps (or openmps near the native one): two minutes more. Natively: 32 hardware queues; memory that is mapped; and
 by GRAPH_TIMES_SETUP: `register`, 64 MiB of shared memory that the device reaches; `words`, the same with a word written there
 behind each launch; `stack`, a stack of 32 KiB a thread, for which local memory is kept; `stream`, a stream of the highest priority;
-`process`, an idle context of another process; `built`, the same graph put together node by node. Through openmps: 8 queues; counters off;
+`process`, an idle context of another process; `built`, the same graph put together node by node, with what its edges say of early
+beginnings; `built,full`, with full edges alone (graph_builds.py has more ways of making it). Through openmps: 8 queues; counters off;
 modules loaded eagerly; and 99 % of the SMs, for which nodes are captured in a green context's stream.
 
 Called as `graph_times.py replay` it is the program: `launches NUMBER`, `replay SECONDS` and `profile NUMBER` on its standard
@@ -39,7 +40,7 @@ sys.path.insert(0, str(HERE))
 LAUNCHES = 1000
 # What must live as long as the program.
 KEPT = []
-SETUPS = ["register", "words", "stack", "stream", "process", "built", "register,words,stack,process,built"]
+SETUPS = ["register", "words", "stack", "stream", "process", "built", "built,full", "register,words,stack,process,built"]
 VARIANTS = [*[("native", {"GRAPH_TIMES_SETUP": setup}) for setup in SETUPS],
             ("native", {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}),
             ("native", {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
@@ -97,7 +98,7 @@ def varied(torch, latency, kinds):
     graph = latency.bert(torch)
     stream = torch.cuda.Stream(priority=-1) if "stream" in kinds else torch.cuda.current_stream()
     handle = ctypes.c_void_p(stream.cuda_stream)
-    launch = rebuilt(torch, latency, cuda) if "built" in kinds else graph
+    launch = rebuilt(torch, latency, cuda, "full" in kinds) if "built" in kinds else graph
     number = [0]
 
     def step():
@@ -109,8 +110,9 @@ def varied(torch, latency, kinds):
     return step
 
 
-def rebuilt(torch, latency, cuda):
-    """BERT's graph put together anew from its kernel nodes, as a server does: a function that launches it in a stream."""
+def rebuilt(torch, latency, cuda, full):
+    """BERT's graph put together anew from its kernel nodes, as a server does, its programmatic edges as `full` ones or as they are:
+    a function that launches it in a stream."""
     # What cuGraphKernelNodeGetParams_v2 fills in.
     fields = [("func", ctypes.c_void_p), ("shape", ctypes.c_uint * 7), ("params", ctypes.c_void_p),
               ("extra", ctypes.c_void_p), ("kern", ctypes.c_void_p), ("ctx", ctypes.c_void_p)]
@@ -151,7 +153,7 @@ def rebuilt(torch, latency, cuda):
     data = (ctypes.c_uint64 * count.value)()
     check(cuda.cuGraphGetEdges_v2(old, *ends, data, ctypes.byref(count)), "cuGraphGetEdges")
     ends = [(ctypes.c_void_p * count.value)(*[made[node] for node in end]) for end in ends]
-    check(cuda.cuGraphAddDependencies(new, *ends, count), "cuGraphAddDependencies")
+    check(cuda.cuGraphAddDependencies_v2(new, *ends, None if full else data, count), "cuGraphAddDependencies")
     exec_ = ctypes.c_void_p()
     check(cuda.cuGraphInstantiateWithFlags(ctypes.byref(exec_), new, ctypes.c_ulonglong(0)), "cuGraphInstantiate")
     KEPT.extend(kept)
@@ -334,6 +336,8 @@ def measured(arguments, directory):
     yield "kernels", {"compared": both, "not found": missing, "longer_us": round(sum(r[-1] for r in both) / 1e3, 2),
                       "untimed": [r for r in rows if r[4] is None][:20]}
     for name, settings in VARIANTS if arguments.variants else []:
+        if not re.search(arguments.only, f"{name} {settings}"):
+            continue
         way = Way(name, arguments.dist)
         way.environment.update(settings)
         try:
@@ -354,6 +358,7 @@ def main():
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("graph_times.json"))
     parser.add_argument("--variants", action="store_true")
+    parser.add_argument("--only", default="", help="variants whose names this regular expression finds")
     arguments = parser.parse_args()
     arguments.dist = arguments.dist.resolve()
     rows = {}

@@ -313,6 +313,15 @@ pub mod graph_node {
     pub const CONDITIONAL: u32 = 13;
 }
 
+/// `CUgraphDependencyType`, and the ports of kernel nodes that edges may begin at.
+pub mod graph_edge {
+    pub const DEFAULT: u8 = 0;
+    pub const PROGRAMMATIC: u8 = 1;
+    pub const PORT_DEFAULT: u8 = 0;
+    pub const PORT_PROGRAMMATIC: u8 = 1;
+    pub const PORT_LAUNCH_ORDER: u8 = 2;
+}
+
 /// `CUgraphConditionalNodeType`, and the flag of cuGraphConditionalHandleCreate.
 pub mod graph_conditional {
     pub const IF: u32 = 0;

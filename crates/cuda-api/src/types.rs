@@ -4,6 +4,7 @@
 //! opaque words: nothing in the project ever takes one for an address.
 #![allow(missing_docs, reason = "fields are documented in cuda.h's manual under the same names")]
 
+use crate::constants::{graph_edge, launch_attribute};
 use core::ffi::{c_int, c_uint, c_ushort, c_void};
 
 pub use crate::error::CUresult;
@@ -484,12 +485,33 @@ impl CUlaunchAttribute {
     /// The event of an attribute that asks for one to be recorded: once the blocks of the launch
     /// allow it, or have begun. To record it when they have ended is late, and right.
     pub fn event(&self) -> Option<CUevent> {
-        use crate::constants::launch_attribute::{LAUNCH_COMPLETION_EVENT, PROGRAMMATIC_EVENT};
-        let word = self.value.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes) as usize);
-        match self.id {
-            LAUNCH_COMPLETION_EVENT | PROGRAMMATIC_EVENT => word.map(CUevent),
-            _ => None,
-        }
+        self.event_and_edge().map(|(event, _)| event)
+    }
+
+    /// The same, and what an edge says to what waits for the event, if the launch is a node.
+    pub fn event_and_edge(&self) -> Option<(CUevent, CUgraphEdgeData)> {
+        let event = CUevent(u64::from_ne_bytes(*self.value.first_chunk()?) as usize);
+        let edge = match self.id {
+            launch_attribute::LAUNCH_COMPLETION_EVENT => CUgraphEdgeData {
+                from_port: graph_edge::PORT_LAUNCH_ORDER,
+                ..CUgraphEdgeData::default()
+            },
+            // Behind the event are its flags, and whether it triggers when the blocks begin.
+            launch_attribute::PROGRAMMATIC_EVENT if self.value[12..16] == [0; 4] => {
+                CUgraphEdgeData::PROGRAMMATIC
+            }
+            launch_attribute::PROGRAMMATIC_EVENT => CUgraphEdgeData {
+                from_port: graph_edge::PORT_LAUNCH_ORDER,
+                ..CUgraphEdgeData::PROGRAMMATIC
+            },
+            _ => return None,
+        };
+        Some((event, edge))
+    }
+
+    /// Whether it says that the launch may begin when the kernel before it in its stream allows it.
+    pub fn is_programmatic(&self) -> bool {
+        self.id == launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION && self.value[..4] != [0; 4]
     }
 }
 
@@ -533,6 +555,37 @@ pub struct CUgraphEdgeData {
     pub to_port: u8,
     pub kind: u8,
     pub reserved: [u8; 5],
+}
+
+impl CUgraphEdgeData {
+    /// A kernel may begin when all blocks of another one allow it, or have ended (programmatic
+    /// dependent launch).
+    pub const PROGRAMMATIC: Self = Self {
+        from_port: graph_edge::PORT_PROGRAMMATIC,
+        to_port: 0,
+        kind: graph_edge::PROGRAMMATIC,
+        reserved: [0; 5],
+    };
+
+    /// True if the whole node waits for the whole other one, as edges without data say.
+    pub fn is_full(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether an edge may say that between two nodes, of which it is known whether they are kernels.
+    /// A kernel has ports where an edge begins, no node one where it ends.
+    pub fn fits(&self, from_kernel: bool, to_kernel: bool) -> bool {
+        let fits = match (self.kind, self.from_port) {
+            (graph_edge::DEFAULT, graph_edge::PORT_DEFAULT) => true,
+            (graph_edge::DEFAULT, graph_edge::PORT_LAUNCH_ORDER) => from_kernel,
+            (
+                graph_edge::PROGRAMMATIC,
+                graph_edge::PORT_PROGRAMMATIC | graph_edge::PORT_LAUNCH_ORDER,
+            ) => from_kernel && to_kernel,
+            _ => false,
+        };
+        fits && self.to_port == 0 && self.reserved == [0; 5]
+    }
 }
 
 /// A kernel node as CUDA 10 and 11 pass it.
@@ -670,3 +723,43 @@ pub union CUgraphNodeBody {
 }
 
 const _: () = assert!(size_of::<CUgraphNodeParams>() == 256);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_kernels_have_edges_that_are_no_full_ones() {
+        let data = |kind, from_port| CUgraphEdgeData { kind, from_port, ..Default::default() };
+        let fits = |kind, port| {
+            let data = data(kind, port);
+            [(true, true), (true, false), (false, true), (false, false)]
+                .map(|(f, t)| data.fits(f, t))
+        };
+        assert_eq!(fits(0, 0), [true; 4]);
+        assert_eq!(fits(0, 1), [false; 4], "that port is of programmatic edges alone");
+        assert_eq!(fits(0, 2), [true, true, false, false]);
+        assert_eq!(fits(1, 0), [false; 4], "that port is of full edges alone");
+        assert_eq!(fits(1, 1), [true, false, false, false]);
+        assert_eq!(fits(1, 2), [true, false, false, false]);
+        assert_eq!((fits(0, 3), fits(1, 3), fits(2, 0)), ([false; 4], [false; 4], [false; 4]));
+        assert!(!CUgraphEdgeData { to_port: 1, ..data(1, 1) }.fits(true, true));
+        assert!(!CUgraphEdgeData { reserved: [0, 0, 0, 0, 1], ..data(0, 0) }.fits(true, true));
+    }
+
+    #[test]
+    fn an_event_of_a_launch_says_when_it_is_recorded() {
+        let mut attribute = CUlaunchAttribute::number(launch_attribute::PROGRAMMATIC_EVENT, 7);
+        let edge = |kind, from_port| {
+            let data = CUgraphEdgeData { kind, from_port, ..Default::default() };
+            Some((CUevent(7), data))
+        };
+        assert_eq!(attribute.event_and_edge(), edge(1, 1));
+        attribute.value[12] = 1;
+        assert_eq!(attribute.event_and_edge(), edge(1, 2), "when the blocks begin");
+        attribute.id = launch_attribute::LAUNCH_COMPLETION_EVENT;
+        assert_eq!(attribute.event_and_edge(), edge(0, 2));
+        attribute.id = launch_attribute::PRIORITY;
+        assert_eq!(attribute.event_and_edge(), None);
+    }
+}

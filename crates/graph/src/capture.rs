@@ -8,6 +8,7 @@
 
 use crate::id::{Edge, GraphId, NodeId, node_word};
 use crate::model::Graph;
+use crate::node::NodeKind;
 use crate::stream::{StreamKey, StreamOrder};
 use cuda_api::constants::capture as constant;
 use cuda_api::{CUevent, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};
@@ -32,6 +33,8 @@ pub(crate) struct Line {
     key: StreamKey,
     /// What the stream's next operation waits for.
     pub(crate) dependencies: Vec<Edge>,
+    /// The node of its last operation, if that was a launch and the stream has waited for nothing since.
+    launched: Option<NodeId>,
     /// What the program was last told of them: arrays that stay where they are until it asks
     /// again.
     pub(crate) shown: (Vec<CUgraphNode>, Vec<CUgraphEdgeData>),
@@ -39,11 +42,45 @@ pub(crate) struct Line {
 
 impl Line {
     fn new(key: StreamKey, dependencies: Vec<Edge>) -> Self {
-        Self { key, dependencies, shown: Default::default() }
+        Self { key, dependencies, launched: None, shown: Default::default() }
+    }
+
+    /// What the stream's next operation waits for, as edges to it can say it: a launch that may begin
+    /// early does so when the launch before it in the stream allows it. Where it also waits for what
+    /// other streams do, or for what is no launch, it waits for all of that.
+    pub(crate) fn edges_to(&self, next: &NodeKind, graph: &Graph) -> Vec<Edge> {
+        let is_early = match next {
+            NodeKind::Kernel(launch) => launch.is_programmatic(),
+            _ => false,
+        };
+        if let ([edge], Some(launched), true) = (&self.dependencies[..], self.launched, is_early)
+            && *edge == Edge::plain(launched)
+        {
+            return vec![Edge { node: launched, data: CUgraphEdgeData::PROGRAMMATIC }];
+        }
+        let mut edges: Vec<Edge> = Vec::with_capacity(self.dependencies.len());
+        for Edge { node, data } in &self.dependencies {
+            let fits = data.fits(graph.is_kernel(*node), next.is_kernel());
+            let data = if fits { *data } else { CUgraphEdgeData::default() };
+            match edges.iter_mut().find(|edge| edge.node == *node) {
+                // Of several ways of waiting for one node, to wait for its end is all of them.
+                Some(known) if known.data != data => *known = Edge::plain(*node),
+                Some(_) => {}
+                None => edges.push(Edge { node: *node, data }),
+            }
+        }
+        edges
+    }
+
+    /// The stream's operation has become a node.
+    pub(crate) fn went_on(&mut self, node: NodeId, is_launch: bool) {
+        self.dependencies = vec![Edge::plain(node)];
+        self.launched = is_launch.then_some(node);
     }
 
     /// Adds dependencies that are not there yet.
     pub(crate) fn join(&mut self, others: impl IntoIterator<Item = Edge>) {
+        self.launched = None;
         for edge in others {
             if !self.dependencies.contains(&edge) {
                 self.dependencies.push(edge);
@@ -242,6 +279,19 @@ impl Captures {
         }
     }
 
+    /// Records an event that the launch which the stream captured last asks for: what waits for it does so
+    /// as `data` says.
+    pub(crate) fn record_in_launch(
+        &mut self,
+        number: u64,
+        stream: StreamKey,
+        (event, data): (CUevent, CUgraphEdgeData),
+    ) {
+        if let Some(node) = self.line(number, stream).and_then(|line| line.launched) {
+            self.events.insert(event.0, (number, vec![Edge { node, data }]));
+        }
+    }
+
     /// Lets a stream, which takes part in the capture `own` if any, wait for an event. True if
     /// the event was recorded in a capture, which the stream now takes part in.
     pub(crate) fn wait(
@@ -331,7 +381,10 @@ fn is_joined(capture: &Capture, graph: &Graph) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::NodeKind;
+    use crate::node::{KernelNode, Parameters};
+    use cuda_api::constants::graph_edge::PORT_LAUNCH_ORDER;
+    use cuda_api::constants::launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION;
+    use cuda_api::{CUfunction, CUlaunchAttribute, CUlaunchConfig, CUstream};
 
     const MAIN: StreamKey = StreamKey { id: 10, context: 1, order: StreamOrder::NonBlocking };
     const SIDE: StreamKey = StreamKey { id: 11, context: 1, order: StreamOrder::NonBlocking };
@@ -355,13 +408,28 @@ mod tests {
         }
 
         fn work(&mut self, stream: StreamKey) -> u64 {
+            self.put(stream, NodeKind::Empty)
+        }
+
+        /// A launch, which may begin `early`.
+        fn launch(&mut self, stream: StreamKey, early: bool) -> u64 {
+            let attribute =
+                CUlaunchAttribute::number(PROGRAMMATIC_STREAM_SERIALIZATION, early.into());
+            let config = CUlaunchConfig::plain([1; 3], [32, 1, 1], 0, CUstream::NULL);
+            let (attributes, parameters) = (vec![attribute], Parameters::default());
+            let node = KernelNode::new(CUfunction::NULL, &config, attributes, parameters);
+            self.put(stream, NodeKind::Kernel(node))
+        }
+
+        fn put(&mut self, stream: StreamKey, kind: NodeKind) -> u64 {
             let number = self.captures.enter(stream).unwrap().unwrap();
             let line = self.captures.line(number, stream).unwrap();
             self.nodes += 1;
             let id = NodeId(self.nodes);
-            let dependencies = std::mem::replace(&mut line.dependencies, vec![Edge::plain(id)]);
             let graph = self.graphs.get_mut(&GraphId(1)).unwrap();
-            graph.add(id, NodeKind::Empty, dependencies).unwrap();
+            let edges = line.edges_to(&kind, graph);
+            line.went_on(id, kind.is_kernel());
+            graph.add(id, kind, edges).unwrap();
             self.nodes
         }
 
@@ -394,6 +462,59 @@ mod tests {
         assert_eq!(scene.end(MAIN), Err(CudaError::ILLEGAL_STATE));
         // The event belongs to a capture that is over.
         assert_eq!(scene.captures.wait(None, MAIN, EVENT), Err(CudaError::CAPTURED_EVENT));
+    }
+
+    /// What the edges to a node say, by the nodes that they begin at.
+    fn edges_to(scene: &Scene, node: u64) -> Vec<(u64, CUgraphEdgeData)> {
+        let node = &scene.graphs[&GraphId(1)].nodes[&NodeId(node)];
+        node.dependencies.iter().map(|edge| (edge.node.0, edge.data)).collect()
+    }
+
+    #[test]
+    fn a_launch_that_may_begin_early_has_a_programmatic_edge_from_the_launch_before_it() {
+        let (full, early) = (CUgraphEdgeData::default(), CUgraphEdgeData::PROGRAMMATIC);
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        let first = scene.launch(MAIN, true);
+        assert_eq!(edges_to(&scene, first), []);
+        let second = scene.launch(MAIN, true);
+        assert_eq!(edges_to(&scene, second), [(first, early)]);
+        let third = scene.launch(MAIN, false);
+        assert_eq!(edges_to(&scene, third), [(second, full)], "it has not asked for it");
+        let empty = scene.work(MAIN);
+        let fourth = scene.launch(MAIN, true);
+        assert_eq!(edges_to(&scene, fourth), [(empty, full)], "that is no launch");
+        // Another stream waits for an event, which is not recorded before the launch's end.
+        scene.fork(MAIN, SIDE);
+        let side = scene.launch(SIDE, true);
+        assert_eq!(edges_to(&scene, side), [(fourth, full)]);
+        scene.fork(SIDE, MAIN);
+        let joined = scene.launch(MAIN, true);
+        assert_eq!(edges_to(&scene, joined), [(fourth, full), (side, full)]);
+        assert_eq!(scene.end(MAIN), Ok(Ok(())));
+    }
+
+    #[test]
+    fn an_event_of_a_launch_is_waited_for_as_its_attribute_says() {
+        let early = CUgraphEdgeData::PROGRAMMATIC;
+        let begun = CUgraphEdgeData { from_port: PORT_LAUNCH_ORDER, ..CUgraphEdgeData::default() };
+        let full = CUgraphEdgeData::default();
+        for (data, to_launch, to_other) in [(early, early, full), (begun, begun, begun)] {
+            for is_launch in [true, false] {
+                let mut scene = Scene::new(constant::MODE_GLOBAL);
+                let first = scene.launch(MAIN, false);
+                scene.captures.record_in_launch(5, MAIN, (EVENT, data));
+                assert_eq!(scene.captures.wait(None, SIDE, EVENT), Ok(true));
+                let (next, expected) = match is_launch {
+                    true => (scene.launch(SIDE, false), to_launch),
+                    false => (scene.work(SIDE), to_other),
+                };
+                assert_eq!(edges_to(&scene, next), [(first, expected)]);
+                // In its own stream it adds nothing to what the stream waits for.
+                assert_eq!(scene.captures.wait(Some(5), MAIN, EVENT), Ok(true));
+                let own = scene.launch(MAIN, true);
+                assert_eq!(edges_to(&scene, own), [(first, full)]);
+            }
+        }
     }
 
     #[test]

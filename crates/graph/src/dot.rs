@@ -3,6 +3,8 @@
 use crate::id::{GraphId, NodeId};
 use crate::model::Graph;
 use crate::node::NodeKind;
+use cuda_api::CUgraphEdgeData;
+use cuda_api::constants::graph_edge;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -29,8 +31,18 @@ fn body(text: &mut String, graphs: &BTreeMap<GraphId, Graph>, id: GraphId, verbo
         }
     }
     for (to, edge) in graph.edges() {
-        let _ = writeln!(text, "{} -> {};", name(edge.node), name(to));
+        let says = if edge.data.is_full() { String::new() } else { edge_label(&edge.data) };
+        let _ = writeln!(text, "{} -> {}{says};", name(edge.node), name(to));
     }
+}
+
+fn edge_label(data: &CUgraphEdgeData) -> String {
+    let kind = if data.kind == graph_edge::PROGRAMMATIC { "programmatic" } else { "full" };
+    let port = match data.from_port {
+        graph_edge::PORT_LAUNCH_ORDER => ", blocks have begun",
+        _ => "",
+    };
+    format!(" [label=\"{kind}{port}\"]")
 }
 
 fn name(id: NodeId) -> String {
@@ -78,7 +90,7 @@ fn label(kind: &NodeKind, verbose: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_api::{CUdeviceptr, CUgraphEdgeData};
+    use cuda_api::CUdeviceptr;
 
     #[test]
     fn nodes_and_edges_are_printed() {
@@ -87,6 +99,7 @@ mod tests {
         graph.add(NodeId(2), NodeKind::Free(CUdeviceptr(0x40)), Vec::new()).unwrap();
         graph.add_edge(NodeId(1), NodeId(2), CUgraphEdgeData::default()).unwrap();
         let graphs = BTreeMap::from([(GraphId(9), graph)]);
+        assert_eq!(edge_label(&CUgraphEdgeData::PROGRAMMATIC), " [label=\"programmatic\"]");
         assert_eq!(
             print(&graphs, GraphId(9), VERBOSE),
             "digraph cuda_graph {\nnode_1 [label=\"empty\"];\n\

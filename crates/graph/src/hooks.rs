@@ -2,10 +2,9 @@
 //! namely whether it goes into a capture instead, or must not be done while something is captured.
 
 use crate::backend::Backend;
-use crate::id::Edge;
 use crate::memory::{Allocation, Change};
 use crate::node::{AllocNode, KernelNode, NodeKind};
-use crate::store::{Graphs, Locked};
+use crate::store::{Graphs, Locked, Tables};
 use crate::stream::StreamKey;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::{capture, vmm};
@@ -166,15 +165,15 @@ impl<E: Send + 'static> Graphs<E> {
 }
 
 fn add<E>(tables: &mut Locked<'_, E>, number: u64, stream: StreamKey, kind: NodeKind) -> CUresult {
-    let line = tables.captures.line(number, stream).ok_or(CudaError::STREAM_CAPTURE_INVALIDATED)?;
-    let dependencies = line.dependencies.clone();
-    let capture = tables.captures.active.get(&number);
-    let graph = capture.ok_or(CudaError::STREAM_CAPTURE_INVALIDATED)?.graph;
-    let node = tables
-        .add_node(graph, kind, dependencies)
-        .map_err(|_| CudaError::STREAM_CAPTURE_INVALIDATED)?;
+    const INVALIDATED: CudaError = CudaError::STREAM_CAPTURE_INVALIDATED;
+    let graph = tables.captures.active.get(&number).ok_or(INVALIDATED)?.graph;
+    let Tables { captures, graphs, .. } = &mut **tables;
+    let line = captures.line(number, stream).ok_or(INVALIDATED)?;
+    let edges = line.edges_to(&kind, graphs.get(&graph).ok_or(INVALIDATED)?);
+    let is_launch = kind.is_kernel();
+    let node = tables.add_node(graph, kind, edges).map_err(|_| INVALIDATED)?;
     if let Some(line) = tables.captures.line(number, stream) {
-        line.dependencies = vec![Edge::plain(node)];
+        line.went_on(node, is_launch);
     }
     Ok(())
 }
@@ -198,7 +197,8 @@ pub fn kernel_node<B: Backend>(
     Ok(KernelNode::new(function, config, attributes, parameters))
 }
 
-/// A launch is about to be put into `config`'s stream: true if it was captured.
+/// A launch is about to be put into `config`'s stream: true if it was captured, with the events that it
+/// asks for.
 pub fn capture_launch<B: Backend>(
     backend: B,
     per_thread: bool,
@@ -208,11 +208,20 @@ pub fn capture_launch<B: Backend>(
     extra: Out<*mut c_void>,
 ) -> Result<bool, CudaError> {
     let stream = backend.stream(config.stream, per_thread)?;
-    backend.graphs().capture(stream, || {
+    let mut events = Vec::new();
+    let captured = backend.graphs().capture(stream, || {
         let mut node = kernel_node(backend, function, config, params, extra)?;
         node.sms = backend.sms_of_stream(config.stream, per_thread)?;
+        events.extend(node.attributes.iter().filter_map(CUlaunchAttribute::event_and_edge));
+        events.iter().try_for_each(|(event, _)| backend.check_event(*event))?;
         Ok(NodeKind::Kernel(node))
-    })
+    })?;
+    if captured && !events.is_empty() {
+        let captures = &mut backend.graphs().lock().captures;
+        let number = captures.of(stream).ok_or(CudaError::STREAM_CAPTURE_INVALIDATED)?;
+        events.into_iter().for_each(|event| captures.record_in_launch(number, stream, event));
+    }
+    Ok(captured)
 }
 
 /// Memory for a node that allocates.

@@ -24,9 +24,8 @@ impl Lanes {
         // By lane: its last step.
         let mut last: Vec<usize> = Vec::new();
         for (index, step) in steps.iter().enumerate() {
-            let continued = step.dependencies.iter().map(|d| of_step[*d]);
-            let behind = continued.zip(&step.dependencies).find(|(lane, d)| last[*lane] == **d);
-            let lane = match behind {
+            let mut lanes = step.dependencies.iter().map(|d| (of_step[d.step], d.step));
+            let lane = match lanes.find(|(lane, step)| last[*lane] == *step) {
                 Some((lane, _)) => lane,
                 None if last.len() < LANES_MAX => {
                     last.push(index);

@@ -50,7 +50,7 @@ pub use hooks::{capture_alloc, capture_free, capture_launch, kernel_node};
 pub use lanes::Lanes;
 pub use memory::Allocation;
 pub use node::{AllocNode, CopyNode, HostNode, KernelNode, NodeKind, Parameters};
-pub use plan::Step;
+pub use plan::{Dependency, Step};
 pub use store::Graphs;
 pub use stream::{StreamKey, StreamOrder};
 

@@ -13,9 +13,6 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-/// Full dependencies; others let a node begin before the other one's end.
-const EDGE_FULL: u8 = 0;
-
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) kind: NodeKind,
@@ -43,8 +40,13 @@ impl Graph {
         self.nodes.get(&id).ok_or(CudaError::INVALID_VALUE)
     }
 
-    /// Adds a node. CUDA_ERROR_INVALID_VALUE for a dependency that is twice the same or not of
-    /// this graph, and for memory of the graph that is freed twice.
+    /// True for a node that launches a kernel: edges to and from it may be other than full.
+    pub(crate) fn is_kernel(&self, id: NodeId) -> bool {
+        self.nodes.get(&id).is_some_and(|node| node.kind.is_kernel())
+    }
+
+    /// Adds a node. CUDA_ERROR_INVALID_VALUE for a dependency that is twice the same, not of this
+    /// graph or not possible between such nodes, and for memory of the graph that is freed twice.
     pub(crate) fn add(
         &mut self,
         id: NodeId,
@@ -52,8 +54,9 @@ impl Graph {
         dependencies: Vec<Edge>,
     ) -> Result<(), CudaError> {
         for (index, edge) in dependencies.iter().enumerate() {
-            self.node(edge.node)?;
-            if dependencies[..index].contains(edge) {
+            let from = self.node(edge.node)?;
+            let fits = edge.data.fits(from.kind.is_kernel(), kind.is_kernel());
+            if !fits || dependencies[..index].contains(edge) {
                 return Err(CudaError::INVALID_VALUE);
             }
         }
@@ -71,17 +74,19 @@ impl Graph {
         Ok(node)
     }
 
-    /// Makes `to` wait for `from`. CUDA_ERROR_INVALID_VALUE if it does already, or for itself.
+    /// Makes `to` wait for `from`. CUDA_ERROR_INVALID_VALUE if it does already, or for itself, or if no
+    /// edge between such nodes can say that.
     pub(crate) fn add_edge(
         &mut self,
         from: NodeId,
         to: NodeId,
         data: CUgraphEdgeData,
     ) -> Result<(), CudaError> {
-        self.node(from)?;
+        let from_kernel = self.node(from)?.kind.is_kernel();
         let edge = Edge { node: from, data };
         let node = self.nodes.get_mut(&to).ok_or(CudaError::INVALID_VALUE)?;
-        if from == to || node.dependencies.contains(&edge) {
+        let fits = data.fits(from_kernel, node.kind.is_kernel());
+        if !fits || from == to || node.dependencies.contains(&edge) {
             return Err(CudaError::INVALID_VALUE);
         }
         node.dependencies.push(edge);
@@ -180,7 +185,7 @@ impl Graph {
     /// Nodes that are complete when one with these dependencies begins; not all that are older than
     /// `oldest`, behind which nothing is looked for.
     fn complete_before(&self, dependencies: &[Edge], oldest: NodeId) -> BTreeSet<NodeId> {
-        let full = |edge: &&Edge| edge.data.kind == EDGE_FULL && edge.node >= oldest;
+        let full = |edge: &&Edge| edge.data.is_full() && edge.node >= oldest;
         let mut found = BTreeSet::new();
         let mut next: Vec<NodeId> = dependencies.iter().filter(full).map(|e| e.node).collect();
         while let Some(id) = next.pop() {

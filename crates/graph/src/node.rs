@@ -63,6 +63,11 @@ impl NodeKind {
         }
     }
 
+    /// True for a launch.
+    pub fn is_kernel(&self) -> bool {
+        matches!(self, Self::Kernel(_))
+    }
+
     /// True if a launchable graph can leave the node out (cuGraphNodeSetEnabled).
     pub fn can_be_disabled(&self) -> bool {
         matches!(self, Self::Kernel(_) | Self::Copy(_) | Self::Fill(_))
@@ -155,6 +160,11 @@ impl KernelNode {
     /// What an attribute was set to; `None` if never.
     pub fn attribute(&self, id: c_uint) -> Option<[u8; 64]> {
         self.attributes.iter().rfind(|a| a.id == id).map(|a| a.value)
+    }
+
+    /// True if it may begin when the kernel before it in its stream allows it.
+    pub(crate) fn is_programmatic(&self) -> bool {
+        self.attributes.iter().any(CUlaunchAttribute::is_programmatic)
     }
 
     /// A launch with a configuration's geometry, and the attributes that were read from it.

@@ -3,7 +3,7 @@
 use crate::id::{Edge, GraphId, NodeId};
 use crate::model::Graph;
 use crate::node::NodeKind;
-use cuda_api::{CUdevice, CudaError};
+use cuda_api::{CUdevice, CUgraphEdgeData, CudaError};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -13,6 +13,22 @@ const DEPTH_MAX: usize = 64;
 /// What steps say that no node of the program's became: no node has that number.
 const NODE_OF_NONE: NodeId = NodeId(0);
 
+/// That a step waits for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependency {
+    /// The other one.
+    pub step: usize,
+    /// When the step may start. To wait for the other one's end is right in any case.
+    pub data: CUgraphEdgeData,
+}
+
+impl Dependency {
+    /// A full one.
+    fn on(step: usize) -> Self {
+        Self { step, data: CUgraphEdgeData::default() }
+    }
+}
+
 /// One node of a laid-out graph.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -20,8 +36,8 @@ pub struct Step {
     pub(crate) node: NodeId,
     pub(crate) kind: NodeKind,
     pub(crate) enabled: bool,
-    /// Steps that must be complete before this one starts; all are earlier ones.
-    pub dependencies: Vec<usize>,
+    /// Steps that this one waits for, each once; all are earlier ones.
+    pub dependencies: Vec<Dependency>,
     /// Of what a condition begins with: the condition's device. What does not look at the condition need
     /// not wait for that.
     pub beginning_on: Option<CUdevice>,
@@ -40,14 +56,15 @@ impl Step {
         self.bodies.iter().map(|body| &body.steps[..])
     }
 
-    fn new(node: NodeId, kind: NodeKind, dependencies: Vec<usize>) -> Self {
+    fn new(node: NodeId, kind: NodeKind, dependencies: Vec<Dependency>) -> Self {
         let (beginning_on, bodies) = (None, Vec::new());
         Self { node, kind, enabled: true, dependencies, beginning_on, bodies }
     }
 
     #[cfg(test)]
     pub(crate) fn empty(dependencies: &[usize]) -> Self {
-        Self::new(NodeId(0), NodeKind::Empty, dependencies.to_vec())
+        let dependencies = dependencies.iter().map(|step| Dependency::on(*step)).collect();
+        Self::new(NodeId(0), NodeKind::Empty, dependencies)
     }
 }
 
@@ -127,22 +144,21 @@ impl Plan {
         let mut open: BTreeMap<NodeId, ()> = BTreeMap::new();
         for id in graph.order().ok_or(CudaError::INVALID_VALUE)? {
             let node = graph.node(id)?;
-            let mut dependencies: Vec<usize> = match node.dependencies.is_empty() {
-                true => entry.to_vec(),
-                false => {
-                    let of = |edge: &Edge| ends.get(&edge.node).cloned().unwrap_or_default();
-                    node.dependencies.iter().flat_map(of).collect()
-                }
+            let dependencies = match node.dependencies.is_empty() {
+                true => entry.iter().map(|step| Dependency::on(*step)).collect(),
+                false => each_once(node.dependencies.iter().flat_map(|Edge { node, data }| {
+                    let ends = ends.get(node).into_iter().flatten();
+                    ends.map(|step| Dependency { step: *step, data: *data })
+                })),
             };
-            dependencies.sort_unstable();
-            dependencies.dedup();
             for edge in &node.dependencies {
                 open.remove(&edge.node);
             }
             let end = match node.kind {
                 NodeKind::Child(child) => {
                     let first = self.steps.len();
-                    let exits = self.flatten(graphs, child, &dependencies, depth + 1)?;
+                    let entry: Vec<usize> = dependencies.iter().map(|d| d.step).collect();
+                    let exits = self.flatten(graphs, child, &entry, depth + 1)?;
                     self.children.push((id, first..self.steps.len()));
                     exits
                 }
@@ -178,8 +194,9 @@ impl Plan {
                 return Err(Difference::Kind(index));
             }
             // Edges from outside of the range do not count where only the range is compared.
-            let inside = old.dependencies.iter().filter(|d| within.contains(d));
-            if !inside.map(|d| d - within.start).eq(new.dependencies.iter().copied()) {
+            let inside = old.dependencies.iter().filter(|d| within.contains(&d.step));
+            let inside = inside.map(|d| Dependency { step: d.step - within.start, ..*d });
+            if !inside.eq(new.dependencies.iter().copied()) {
                 return Err(Difference::Edges(index));
             }
             let same =
@@ -209,6 +226,18 @@ impl Plan {
     }
 }
 
+/// Dependencies in the order of their steps. Of several on one step, a full one stands for all.
+fn each_once(all: impl Iterator<Item = Dependency>) -> Vec<Dependency> {
+    let mut once: BTreeMap<usize, Dependency> = BTreeMap::new();
+    for dependency in all {
+        let known = once.entry(dependency.step).or_insert(dependency);
+        if known.data != dependency.data {
+            *known = Dependency::on(dependency.step);
+        }
+    }
+    once.into_values().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -227,7 +256,8 @@ mod tests {
     }
 
     fn dependencies(plan: &Plan) -> Vec<Vec<usize>> {
-        plan.steps.iter().map(|step| step.dependencies.clone()).collect()
+        let of = |step: &Step| step.dependencies.iter().map(|d| d.step).collect();
+        plan.steps.iter().map(of).collect()
     }
 
     #[test]
@@ -248,6 +278,34 @@ mod tests {
         let child = Plan::of(&graphs, GraphId(2)).unwrap();
         assert_eq!(plan.compare(&child.steps, 1..4), Ok(()));
         assert_eq!(plan.compare(&child.steps, 1..3), Err(Difference::Size));
+    }
+
+    #[test]
+    fn what_edges_say_is_a_part_of_the_form() {
+        use crate::node::{KernelNode, Parameters};
+        use cuda_api::{CUfunction, CUlaunchConfig, CUstream};
+        let config = CUlaunchConfig::plain([1; 3], [32, 1, 1], 0, CUstream::NULL);
+        let kernel = NodeKind::Kernel(KernelNode::new(
+            CUfunction::NULL,
+            &config,
+            Vec::new(),
+            Parameters::default(),
+        ));
+        let plan = |edges: &[CUgraphEdgeData]| {
+            let mut graph = graph(1, &[kernel.clone(), kernel.clone()], &[]);
+            for data in edges {
+                graph.add_edge(NodeId(1), NodeId(2), *data).unwrap();
+            }
+            Plan::of(&BTreeMap::from([(GraphId(1), graph)]), GraphId(1)).unwrap()
+        };
+        let (full, early) = (CUgraphEdgeData::default(), CUgraphEdgeData::PROGRAMMATIC);
+        let of =
+            |plan: &Plan| plan.steps[1].dependencies.iter().map(|d| d.data).collect::<Vec<_>>();
+        let (fully, early_one) = (plan(&[full]), plan(&[early]));
+        assert_eq!((of(&fully), of(&early_one)), (vec![full], vec![early]));
+        assert_eq!(of(&plan(&[early, full])), [full], "both are kept by the stricter one");
+        assert_eq!(early_one.compare(&plan(&[early]).steps, 0..2), Ok(()));
+        assert_eq!(early_one.compare(&fully.steps, 0..2), Err(Difference::Edges(1)));
     }
 
     #[test]

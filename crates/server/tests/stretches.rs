@@ -9,7 +9,7 @@ use channel::request::*;
 use cuda_api::constants::function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
 use cuda_api::number::cuFuncSetAttribute;
 use cuda_api::settings::Percentage;
-use cuda_api::{CUstream, CudaError};
+use cuda_api::{CUgraphEdgeData, CUstream, CudaError};
 use server::device::Driver;
 use server::session::KERNELS_IN_FLIGHT_MAX;
 use std::os::unix::fs::FileExt;
@@ -31,15 +31,50 @@ fn driver(tenants: bool) -> Driver {
 
 /// A launch of `note`, one of as many shapes as it has.
 fn note(client: &mut Client, stream: CUstream, number: u32, shape: u32) {
-    client.post(&LaunchKernel {
+    client.post(&launch_of(&number.to_le_bytes(), stream, shape));
+}
+
+fn launch_of(number: &[u8; 4], stream: CUstream, shape: u32) -> LaunchKernel<'_> {
+    LaunchKernel {
         function: function(1),
         stream,
         grid: [1 + shape % 5, 1 + shape % 3, 1],
         block: [32, 1, 1],
         shared_bytes: 0,
         flags: 0,
-        parameters: &number.to_le_bytes(),
+        parameters: number,
+    }
+}
+
+#[test]
+fn launches_that_may_begin_early_may_do_so_in_graphs() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    let (launches, _) = provider::graph_launches();
+    let first = 1_800_000;
+    repeat(&mut client, gate(line!()), STEPS, |client, step| {
+        for at in 0..STEP {
+            // Every third one.
+            let flags = if at % 3 == 0 { LAUNCH_PROGRAMMATIC } else { 0 };
+            let number = first + step * STEP + at;
+            client.post(&LaunchKernel { flags, ..launch_of(&number.to_le_bytes(), LEGACY, at) });
+        }
     });
+    let all: Vec<u32> = (first..first + STEP * STEPS).collect();
+    assert!(notes_of(first..first + STEP * STEPS) == all, "other numbers, or in another order");
+    let (launches_after, _) = provider::graph_launches();
+    assert!(launches_after > launches + 5, "{} graphs", launches_after - launches);
+    let graphs = provider::edges_of_graphs();
+    assert!(!graphs.is_empty());
+    for edges in graphs {
+        let early =
+            edges.iter().filter(|(.., data)| *data == CUgraphEdgeData::PROGRAMMATIC).count();
+        let full = edges.iter().filter(|(.., data)| data.is_full()).count();
+        assert_eq!(early + full, edges.len());
+        // Any three launches after each other have one that may begin early.
+        assert!(early.abs_diff(edges.len() / 3) <= 1, "{early} of {}", edges.len());
+    }
 }
 
 /// Repeats a step so often that launches wait in the ring behind a kernel that holds its stream, then

@@ -9,7 +9,7 @@
 use super::{LaunchKernel, payloads};
 use crate::payload::{Malformed, Payload, Reader, Sink};
 use crate::region::RECORD_BYTES_MAX;
-use cuda_api::{CUdeviceptr, CUgraphExec, CUstream};
+use cuda_api::{CUdeviceptr, CUgraphEdgeData, CUgraphExec, CUstream};
 
 /// Most edges of one [`GraphEdges`]; more travel in several.
 pub const GRAPH_EDGES_MAX: usize = 4096;
@@ -162,8 +162,32 @@ pub struct GraphEdges<'a> {
     pub graph: CUgraphExec,
     /// Number of the node that waits.
     pub node: u32,
-    /// Numbers of those it waits for: at most [`GRAPH_EDGES_MAX`].
+    /// Those it waits for, as [`GraphEdges::word`] says it: at most [`GRAPH_EDGES_MAX`].
     pub from: &'a [u64],
+}
+
+/// Bits of an edge's word: the node's number, then the edge's data, of which all else is 0.
+const NODE_BITS: u32 = 32;
+const PORT_SHIFT: u32 = NODE_BITS;
+const KIND_SHIFT: u32 = PORT_SHIFT + 8;
+
+impl GraphEdges<'_> {
+    /// The word of an edge from a node of that number. What no edge can say ([`CUgraphEdgeData::fits`])
+    /// becomes a full edge.
+    pub fn word(from: u32, data: CUgraphEdgeData) -> u64 {
+        let data = if data.fits(true, true) { data } else { CUgraphEdgeData::default() };
+        u64::from(from)
+            | u64::from(data.from_port) << PORT_SHIFT
+            | u64::from(data.kind) << KIND_SHIFT
+    }
+
+    /// Node and data of an edge's word; `None` for one that no edge has.
+    pub fn edge(word: u64) -> Option<(u32, CUgraphEdgeData)> {
+        let (from, from_port, kind) =
+            (word as u32, (word >> PORT_SHIFT) as u8, (word >> KIND_SHIFT) as u8);
+        let data = CUgraphEdgeData { from_port, kind, ..CUgraphEdgeData::default() };
+        (Self::word(from, data) == word).then_some((from, data))
+    }
 }
 
 impl<'a> Payload<'a> for GraphEdges<'a> {

@@ -319,3 +319,20 @@ fn opcodes_are_told_apart() {
     }
     assert!(cuda_api::ROWS.iter().all(|row| row.number < INTERNAL_FIRST));
 }
+
+#[test]
+fn an_edge_is_one_word_and_only_what_it_can_say_is_read() {
+    use cuda_api::CUgraphEdgeData;
+    let data = |kind, from_port| CUgraphEdgeData { kind, from_port, ..Default::default() };
+    for (kind, port) in [(0, 0), (0, 2), (1, 1), (1, 2)] {
+        let word = GraphEdges::word(u32::MAX, data(kind, port));
+        assert_eq!(GraphEdges::edge(word), Some((u32::MAX, data(kind, port))));
+        for bit in 48..64 {
+            assert_eq!(GraphEdges::edge(word | 1 << bit), None, "bit {bit}");
+        }
+    }
+    assert_eq!(GraphEdges::word(5, CUgraphEdgeData::default()), 5, "a full edge is the number");
+    for (kind, port) in [(0, 1), (1, 0), (0, 3), (2, 0), (255, 255)] {
+        assert_eq!(GraphEdges::edge(5 | kind << 40 | port << 32), None, "{kind} {port}");
+    }
+}

@@ -86,7 +86,7 @@ pub(crate) fn cuLaunchCooperativeKernel(
     client.launch(&Launch { function, geometry, stream, default, flags, kernel_params, extra })
 }
 
-/// True if a launch was captured.
+/// True if a launch was captured, with the events that it asks for.
 #[cold]
 fn captured(
     default: DefaultStream,
@@ -113,20 +113,13 @@ pub(crate) fn cuLaunchKernelEx(
     let client = mode::client_of(config.stream.0)?;
     let function = client.function_here(function)?;
     events.iter().try_for_each(|event| client.state().events.lookup(event.0).map(|_| ()))?;
-    if !graphs().capturing() || !captured(default, function, &config, kernel_params, extra)? {
-        let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
-        check_flags(client, function, &geometry, flags)?;
-        let (geometry, stream) = (&geometry, config.stream);
-        client.launch(&Launch {
-            function,
-            geometry,
-            stream,
-            default,
-            flags,
-            kernel_params,
-            extra,
-        })?;
+    if graphs().capturing() && captured(default, function, &config, kernel_params, extra)? {
+        return Ok(());
     }
+    let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
+    check_flags(client, function, &geometry, flags)?;
+    let (geometry, stream) = (&geometry, config.stream);
+    client.launch(&Launch { function, geometry, stream, default, flags, kernel_params, extra })?;
     let mut events = events.into_iter();
     events.try_for_each(|event| super::event::cuEventRecord(default, event, config.stream))
 }

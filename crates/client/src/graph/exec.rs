@@ -24,8 +24,10 @@ use channel::request::{
 };
 use cuda_api::constants::{event_flags, graph_conditional, stream_flags};
 use cuda_api::handle::Handle;
-use cuda_api::{CUevent, CUgraphExec, CUresult, CUstream, CudaError};
-use graph::{ConditionalNode, FillNode, HostNode, KernelNode, NodeKind, NumberedCondition, Step};
+use cuda_api::{CUevent, CUgraphEdgeData, CUgraphExec, CUresult, CUstream, CudaError};
+use graph::{
+    ConditionalNode, Dependency, FillNode, HostNode, KernelNode, NodeKind, NumberedCondition, Step,
+};
 use recovery::Mark;
 use std::sync::Arc;
 
@@ -143,7 +145,20 @@ struct Item<'a> {
     /// Which of [`Places::others`] carries it out, counted from 1; 0 for the home device, and for what
     /// this process does.
     other: usize,
-    dependencies: Vec<usize>,
+    /// What it waits for, each once.
+    dependencies: Vec<Dependency>,
+}
+
+impl Item<'_> {
+    /// True if the device launches a kernel: what edges say between such ones can be kept.
+    fn is_kernel(&self) -> bool {
+        matches!(self.doing, Doing::Device(Work::Kernel(_)))
+    }
+}
+
+/// A full dependency on an item.
+fn behind(step: usize) -> Dependency {
+    Dependency { step, data: CUgraphEdgeData::default() }
 }
 
 /// What carries out a graph's parts, beside this process.
@@ -339,12 +354,20 @@ fn items<'a>(places: &mut Places, steps: &'a [Step]) -> Result<Vec<Item<'a>>, Cu
         let client = places.client(other);
         // What is on other devices does not look at a condition, but what is behind it may: what is the
         // first on its device waits for all that conditions begin with there.
-        let waits = |step: &&usize| steps[**step].beginning_on.is_none();
-        let mut dependencies: Vec<usize> =
-            step.dependencies.iter().filter(waits).map(|d| last[*d]).collect();
-        let is_elsewhere = |item: &usize| items[*item].other != other;
-        if step.beginning_on.is_none() && dependencies.iter().all(is_elsewhere) {
-            dependencies.extend(begins.iter().filter(|item| !is_elsewhere(item)));
+        let waits = |d: &&Dependency| steps[d.step].beginning_on.is_none();
+        let is_elsewhere = |item: usize| items[item].other != other;
+        let is_kernel = step.work().is_kernel();
+        // A node that is left out, or one of another device, is waited for to its end.
+        let dependency = |d: &Dependency| {
+            let step = last[d.step];
+            let fits = !is_elsewhere(step) && d.data.fits(items[step].is_kernel(), is_kernel);
+            if fits { Dependency { step, data: d.data } } else { behind(step) }
+        };
+        let mut dependencies: Vec<Dependency> =
+            step.dependencies.iter().filter(waits).map(dependency).collect();
+        if step.beginning_on.is_none() && dependencies.iter().all(|d| is_elsewhere(d.step)) {
+            let here = begins.iter().filter(|item| !is_elsewhere(**item));
+            dependencies.extend(here.map(|item| behind(*item)));
         }
         let here = |part| Doing::Here(Some(part));
         let mut pieces = match step.work() {
@@ -374,7 +397,7 @@ fn items<'a>(places: &mut Places, steps: &'a [Step]) -> Result<Vec<Item<'a>>, Cu
         };
         for doing in pieces.drain(..) {
             items.push(Item { doing, other, dependencies });
-            dependencies = vec![items.len() - 1];
+            dependencies = vec![behind(items.len() - 1)];
         }
         last.push(items.len() - 1);
         if step.beginning_on.is_some() {
@@ -450,7 +473,10 @@ fn stages(items: &[Item<'_>], classes: usize) -> Vec<usize> {
             (Doing::Device(_), other) => HERE + other,
         };
         // The first stage of the class that is not before the other one.
-        let after = |d: &usize| stages[*d] + (class + classes - stages[*d] % classes) % classes;
+        let after = |d: &Dependency| {
+            let stage = stages[d.step];
+            stage + (class + classes - stage % classes) % classes
+        };
         stages.push(item.dependencies.iter().map(after).max().unwrap_or(0).max(class));
     }
     stages
@@ -524,11 +550,12 @@ fn post_graph(
         }
     }
     for (node, index) in here.iter().enumerate() {
-        let dependencies = items[*index].dependencies.iter();
         // Those of earlier stages are complete before the graph begins.
-        let from: Vec<u64> = dependencies
-            .filter_map(|d| here.binary_search(d).ok().map(|number| number as u64))
-            .collect();
+        let edge = |Dependency { step, data }: &Dependency| {
+            let number = here.binary_search(step).ok()?;
+            Some(GraphEdges::word(number as u32, *data))
+        };
+        let from: Vec<u64> = items[*index].dependencies.iter().filter_map(edge).collect();
         for from in from.chunks(GRAPH_EDGES_MAX) {
             post(client, records, &GraphEdges { graph, node: node as u32, from })?;
         }
@@ -620,7 +647,11 @@ mod tests {
             true => Doing::Device(Work::Nothing),
             false => Doing::Here(Some(Part::Record(CUevent::NULL))),
         };
-        Item { doing, other: 0, dependencies: dependencies.to_vec() }
+        Item { doing, other: 0, dependencies: all_behind(dependencies) }
+    }
+
+    fn all_behind(items: &[usize]) -> Vec<Dependency> {
+        items.iter().map(|item| behind(*item)).collect()
     }
 
     fn elsewhere<'a>(other: usize, dependencies: &[usize]) -> Item<'a> {
@@ -673,7 +704,7 @@ mod tests {
         let work_on = |other, dependencies: &[usize]| Item {
             doing: Doing::Device(Work::Fill(&fill)),
             other,
-            dependencies: dependencies.to_vec(),
+            dependencies: all_behind(dependencies),
         };
         let work = |dependencies: &[usize]| work_on(0, dependencies);
         let check = |items: &[Item<'_>]| {

@@ -92,6 +92,8 @@ impl CudaError {
     pub const INVALID_HANDLE: Self = Self::known(400);
     /// CUDA_ERROR_ILLEGAL_STATE: the operation cannot be performed in the present state
     pub const ILLEGAL_STATE: Self = Self::known(401);
+    /// CUDA_ERROR_LOSSY_QUERY: attempted introspection would be semantically lossy
+    pub const LOSSY_QUERY: Self = Self::known(402);
     /// CUDA_ERROR_NOT_FOUND: named symbol not found
     pub const NOT_FOUND: Self = Self::known(500);
     /// CUDA_ERROR_NOT_READY: device not ready
@@ -244,6 +246,7 @@ pub(super) const ERROR_ROWS: &[ErrorRow] = &[
     ErrorRow { code: 304, name: c"CUDA_ERROR_OPERATING_SYSTEM", text: c"OS call failed or operation not supported on this OS" },
     ErrorRow { code: 400, name: c"CUDA_ERROR_INVALID_HANDLE", text: c"invalid resource handle" },
     ErrorRow { code: 401, name: c"CUDA_ERROR_ILLEGAL_STATE", text: c"the operation cannot be performed in the present state" },
+    ErrorRow { code: 402, name: c"CUDA_ERROR_LOSSY_QUERY", text: c"attempted introspection would be semantically lossy" },
     ErrorRow { code: 500, name: c"CUDA_ERROR_NOT_FOUND", text: c"named symbol not found" },
     ErrorRow { code: 600, name: c"CUDA_ERROR_NOT_READY", text: c"device not ready" },
     ErrorRow { code: 700, name: c"CUDA_ERROR_ILLEGAL_ADDRESS", text: c"an illegal memory access was encountered" },

@@ -1,6 +1,6 @@
 //! Stream capture.
 
-use super::read_edges;
+use super::{check_lossless, read_edges};
 use crate::backend::Backend;
 use crate::capture::exchange_mode;
 use crate::id::graph_word;
@@ -140,6 +140,9 @@ pub fn cuStreamGetCaptureInfo_v3<B: Backend>(
         graph.set_if_wanted(graph_word(capture.graph));
     }
     let line = tables.captures.line(number, stream).ok_or(CudaError::UNKNOWN)?;
+    if !dependencies.is_null() {
+        check_lossless(!data.is_null(), line.dependencies.iter().map(|edge| &edge.data))?;
+    }
     let (nodes, edges, length) = line.show();
     dependencies.set_if_wanted(nodes);
     data.set_if_wanted(edges);

@@ -1,6 +1,6 @@
 //! Graphs as a whole: making, copying, looking at nodes and edges.
 
-use super::{edge_data, give, give_part};
+use super::{check_lossless, edge_data, give, give_part};
 use crate::backend::Backend;
 use crate::dot;
 use crate::id::{Edge, NodeId, graph_word, node_word};
@@ -93,7 +93,7 @@ pub fn cuGraphGetEdges_v2<B: Backend>(
     count: Out<usize>,
 ) -> CUresult {
     count.required()?;
-    if from.is_null() != to.is_null() {
+    if from.is_null() != to.is_null() || from.is_null() && !data.is_null() {
         return Err(CudaError::INVALID_VALUE);
     }
     let tables = b.graphs().lock();
@@ -102,6 +102,7 @@ pub fn cuGraphGetEdges_v2<B: Backend>(
     let begins: Vec<_> = edges.iter().map(|(_, edge)| node_word(edge.node)).collect();
     let all: Vec<_> = edges.iter().map(|(_, edge)| edge.data).collect();
     if !from.is_null() {
+        check_lossless(!data.is_null(), all.iter())?;
         let room = count.as_in().get()?;
         give_part(&begins, from, room)?;
         give_part(&all, data, room)?;

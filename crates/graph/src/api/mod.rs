@@ -41,9 +41,6 @@ use cuda_api::pointer::{In, Out};
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUmemLocation, CUresult, CudaError};
 use std::sync::Arc;
 
-/// Edges of types beyond that one are unknown: full and programmatic dependencies.
-const EDGE_KIND_MAX: u8 = 1;
-
 /// Stores a list.
 fn give<T: Copy + Default>(items: &[T], to: Out<T>, count: Out<usize>) -> CUresult {
     if to.is_null() {
@@ -71,10 +68,20 @@ fn edge_data(
     if data.is_null() {
         return Ok(CUgraphEdgeData::default());
     }
+    // Between which nodes it may be is known where the edge is made.
     let data = data.array(count).at(index)?;
-    match data.kind <= EDGE_KIND_MAX && data.reserved == [0; 5] {
-        true => Ok(data),
-        false => Err(CudaError::INVALID_VALUE),
+    if data.fits(true, true) { Ok(data) } else { Err(CudaError::INVALID_VALUE) }
+}
+
+/// Fails if the program asks for edges without asking what they say, and some say something:
+/// CUDA_ERROR_LOSSY_QUERY.
+fn check_lossless<'a>(
+    data: bool,
+    mut edges: impl Iterator<Item = &'a CUgraphEdgeData>,
+) -> CUresult {
+    match data || edges.all(CUgraphEdgeData::is_full) {
+        true => Ok(()),
+        false => Err(CudaError::LOSSY_QUERY),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Nodes of any type: what they are, which nodes they wait for, which nodes wait for them.
 
-use super::{Place, get, give, give_part};
+use super::{Place, check_lossless, get, give, give_part};
 use crate::backend::Backend;
 use crate::id::{Edge, graph_word, node_word};
 use crate::node::NodeKind;
@@ -19,9 +19,13 @@ fn give_edges(
     count: Out<usize>,
 ) -> CUresult {
     count.required()?;
+    if nodes.is_null() && !data.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     let (words, all): (Vec<_>, Vec<_>) =
         edges.iter().map(|edge| (node_word(edge.node), edge.data)).unzip();
     if !nodes.is_null() {
+        check_lossless(!data.is_null(), all.iter())?;
         give_part(&all, data, count.as_in().get()?)?;
     }
     give(&words, nodes, count)

@@ -72,8 +72,7 @@ calls! {
     Nothing:
         cuGraphCreate cuGraphDestroy cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode
         cuGraphAddMemsetNode cuGraphAddEmptyNode cuGraphAddNode_v2 cuGraphAddDependencies
-        cuGraphKernelNodeSetAttribute cuGraphNodeGetDependencies cuGraphNodeGetDependentNodes
-        cuGraphDestroyNode cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
+        cuGraphAddDependencies_v2 cuGraphRemoveDependencies_v2 cuGraphKernelNodeSetAttribute cuGraphDestroyNode cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
         cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecKernelNodeSetParams_v2 cuGraphExecDestroy cuStreamBeginCaptureToGraph
         cuStreamGetCaptureInfo_v3 cuStreamEndCapture;
 }
@@ -156,10 +155,10 @@ mod tests {
         cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetUuid
         cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2 cuDeviceTotalMem_v2
         cuDriverGetVersion cuEventElapsedTime cuFuncGetName cuFuncGetParamInfo
-        cuGraphAddDependencies cuGraphAddEmptyNode cuGraphAddMemcpyNode
+        cuGraphAddDependencies cuGraphAddDependencies_v2 cuGraphAddEmptyNode cuGraphAddMemcpyNode
         cuGraphAddMemsetNode cuGraphAddNode_v2 cuGraphConditionalHandleCreate
-        cuGraphDestroyNode cuGraphKernelNodeSetAttribute cuGraphNodeGetDependencies
-        cuGraphNodeGetDependentNodes cuKernelSetAttribute cuLaunchKernelEx
+        cuGraphDestroyNode cuGraphKernelNodeSetAttribute cuGraphRemoveDependencies_v2
+        cuKernelSetAttribute cuLaunchKernelEx
         cuMemsetD16Async cuMemsetD2D16Async cuMemsetD2D32Async cuMemsetD32Async
         cuMipmappedArrayGetMemoryRequirements cuModuleEnumerateFunctions
         cuModuleGetFunctionCount cuOccupancyAvailableDynamicSMemPerBlock

@@ -5,7 +5,7 @@ use super::{CheckedRange, Function, LaunchShape, Share, Stream};
 use cuda_api::constants::graph_node;
 use cuda_api::{
     CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
-    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUgraph, CUgraphExec,
+    CUDA_MEMSET_NODE_PARAMS, CUcontext, CUdeviceptr, CUgraph, CUgraphEdgeData, CUgraphExec,
     CUgraphExecUpdateResultInfo, CUgraphNode, CUgraphNodeBody, CUgraphNodeParams, CUkernel,
     CUlaunchAttributeValue, CUresult, CudaError, DriverTable,
 };
@@ -113,14 +113,22 @@ pub struct GraphBuilder {
     graph: Rc<RawGraph>,
     depth: u32,
     nodes: Vec<CUgraphNode>,
-    /// Those of them that launch.
+    /// Those of them that launch, in the order of their numbers.
     pub(super) kernels: Vec<Kernel>,
+    /// Between which of them there are edges.
+    pub(super) edges: Vec<Edge>,
     /// Graphs of its conditional nodes that are whole.
     pub(super) bodies: Vec<GraphBuilder>,
     /// The SMs that its kernels are on, if not on all.
     pub(super) sms: Option<Range<u32>>,
-    /// Some of its kernels are there, and some are not.
-    pub(super) is_torn: bool,
+}
+
+/// That a node waits for another one, by their numbers.
+#[derive(Clone, Copy)]
+pub(super) struct Edge {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) data: CUgraphEdgeData,
 }
 
 /// A node that launches, and with what.
@@ -143,16 +151,15 @@ impl GraphBuilder {
     }
 
     fn of(share: &Rc<Share>, graph: Rc<RawGraph>, depth: u32) -> Self {
-        let (nodes, kernels, bodies) = (Vec::new(), Vec::new(), Vec::new());
         Self {
             share: share.clone(),
             graph,
             depth,
-            nodes,
-            kernels,
-            bodies,
+            nodes: Vec::new(),
+            kernels: Vec::new(),
+            edges: Vec::new(),
+            bodies: Vec::new(),
             sms: None,
-            is_torn: false,
         }
     }
 
@@ -194,7 +201,7 @@ impl GraphBuilder {
     }
 
     /// Adds a launch. `parameters` is the flattened parameter buffer; it is copied. That a launch
-    /// may begin early is not made use of.
+    /// may begin early is said by its edges, and not by its shape.
     pub fn add_kernel(
         &mut self,
         function: &Function,
@@ -316,21 +323,99 @@ impl GraphBuilder {
         Ok(bodies.iter().map(body).collect())
     }
 
-    /// Lets a node wait for others. CUDA_ERROR_INVALID_VALUE for numbers of no nodes.
-    pub fn add_edges(&mut self, node: u32, from: &[u64]) -> CUresult {
-        let find = |number: u64| {
-            let node = usize::try_from(number).ok().and_then(|number| self.nodes.get(number));
-            node.copied().ok_or(CudaError::INVALID_VALUE)
-        };
-        let to = vec![find(node.into())?; from.len()];
-        let from = from.iter().map(|number| find(*number)).collect::<Result<Vec<_>, _>>()?;
-        let t = self.share.device().table();
-        // SAFETY: the graph is alive; both lists have as many nodes as is said.
-        unsafe { t.cuGraphAddDependencies(self.graph.raw, from.as_ptr(), to.as_ptr(), from.len()) }
+    /// Lets a node wait for others, each as the edge's data says. Where the provider refuses an edge that is
+    /// no full one, as drivers before 12.3 do, the node waits for the other one's end.
+    /// CUDA_ERROR_INVALID_VALUE for numbers of no nodes, and for what no edge between such nodes can say.
+    pub fn add_edges(
+        &mut self,
+        node: u32,
+        from: impl IntoIterator<Item = (u32, CUgraphEdgeData)>,
+    ) -> CUresult {
+        let known = |number: u32| (number as usize) < self.nodes.len();
+        let mut edges = Vec::new();
+        for (from, data) in from {
+            let fits = data.fits(self.is_kernel(from), self.is_kernel(node));
+            if !known(from) || !known(node) || !fits {
+                return Err(CudaError::INVALID_VALUE);
+            }
+            edges.push(Edge { from, to: node, data });
+        }
+        self.put_edges(&edges)?;
+        self.edges.extend(edges);
+        Ok(())
     }
 
-    /// Makes of it what can be launched.
-    pub fn instantiate(&self) -> Result<GraphExec, CudaError> {
+    pub(super) fn is_kernel(&self, number: u32) -> bool {
+        self.kernels.binary_search_by_key(&(number as usize), |kernel| kernel.node).is_ok()
+    }
+
+    /// Has the provider add edges between its nodes as they are now, early ones as full ones if it must.
+    pub(super) fn put_edges(&self, edges: &[Edge]) -> CUresult {
+        let t = self.share.device().table();
+        let (early, mut full): (Vec<Edge>, Vec<Edge>) =
+            edges.iter().copied().partition(|edge| !edge.data.is_full());
+        if !early.is_empty() {
+            let [from, to] = self.ends(&early);
+            let data: Vec<CUgraphEdgeData> = early.iter().map(|edge| edge.data).collect();
+            let (from, to, data) = (from.as_ptr(), to.as_ptr(), data.as_ptr());
+            // SAFETY: the graph and its nodes are alive; the lists have as many as is said.
+            let added =
+                unsafe { t.cuGraphAddDependencies_v2(self.graph.raw, from, to, data, early.len()) };
+            if added.is_err() {
+                full.extend(early);
+            }
+        }
+        if full.is_empty() {
+            return Ok(());
+        }
+        let [from, to] = self.ends(&full);
+        // SAFETY: as above.
+        unsafe { t.cuGraphAddDependencies(self.graph.raw, from.as_ptr(), to.as_ptr(), full.len()) }
+    }
+
+    /// The nodes that edges begin and end at.
+    fn ends(&self, edges: &[Edge]) -> [Vec<CUgraphNode>; 2] {
+        let nodes = |end: fn(&Edge) -> u32| {
+            edges.iter().map(|edge| self.nodes[end(edge) as usize]).collect()
+        };
+        [nodes(|edge| edge.from), nodes(|edge| edge.to)]
+    }
+
+    /// Makes of it what can be launched. If the provider refuses such a graph with edges that are no full
+    /// ones, these become full.
+    pub fn instantiate(&mut self) -> Result<GraphExec, CudaError> {
+        match self.make_exec() {
+            Err(CudaError::INVALID_VALUE | CudaError::NOT_SUPPORTED) if self.has_early_edges() => {
+                self.fill_edges()?;
+                self.make_exec()
+            }
+            made => made,
+        }
+    }
+
+    fn has_early_edges(&self) -> bool {
+        let is_early = |edge: &Edge| !edge.data.is_full();
+        self.edges.iter().any(is_early) || self.bodies.iter().any(Self::has_early_edges)
+    }
+
+    /// Puts full edges in the place of all others.
+    fn fill_edges(&mut self) -> CUresult {
+        let is_early = |edge: &&Edge| !edge.data.is_full();
+        let mut early: Vec<Edge> = self.edges.iter().filter(is_early).copied().collect();
+        if !early.is_empty() {
+            let ([from, to], t) = (self.ends(&early), self.share.device().table());
+            let data: Vec<CUgraphEdgeData> = early.iter().map(|edge| edge.data).collect();
+            let (from, to, data) = (from.as_ptr(), to.as_ptr(), data.as_ptr());
+            // SAFETY: the graph and its nodes are alive; the lists have as many as is said.
+            unsafe { t.cuGraphRemoveDependencies_v2(self.graph.raw, from, to, data, early.len())? };
+            early.iter_mut().for_each(|edge| edge.data = CUgraphEdgeData::default());
+            self.put_edges(&early)?;
+            self.edges.iter_mut().for_each(|edge| edge.data = CUgraphEdgeData::default());
+        }
+        self.bodies.iter_mut().try_for_each(Self::fill_edges)
+    }
+
+    fn make_exec(&self) -> Result<GraphExec, CudaError> {
         let mut raw = CUgraphExec::NULL;
         let t = self.share.device().table();
         // SAFETY: the local is written; the graph is alive.
@@ -370,7 +455,8 @@ pub struct KernelChain {
 }
 
 impl KernelChain {
-    /// A chain of these launches. Whether one may begin early is not made use of.
+    /// A chain of these launches. One that may begin early may do so but for the first, which waits for
+    /// what is before the chain.
     pub fn new<'a>(
         share: &Rc<Share>,
         launches: impl Iterator<Item = (&'a Function, LaunchShape, &'a [u8])>,
@@ -378,9 +464,12 @@ impl KernelChain {
         let mut builder = GraphBuilder::new(share)?;
         for (number, (function, shape, parameters)) in (0u32..).zip(launches) {
             builder.add_kernel(function, shape, parameters)?;
-            if let Some(before) = number.checked_sub(1) {
-                builder.add_edges(number, &[before.into()])?;
-            }
+            let data = match shape.programmatic {
+                true => CUgraphEdgeData::PROGRAMMATIC,
+                false => CUgraphEdgeData::default(),
+            };
+            let before = number.checked_sub(1).map(|before| (before, data));
+            builder.add_edges(number, before)?;
         }
         Ok(Self { exec: builder.instantiate()?, builder })
     }

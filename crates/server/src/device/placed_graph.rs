@@ -6,7 +6,7 @@
 //! So nodes are replaced by captured ones when a graph is launched on other SMs than before, and it
 //! is made ready anew.
 
-use super::graph::{GraphBuilder, GraphExec, Kernel};
+use super::graph::{Edge, GraphBuilder, GraphExec, Kernel};
 use super::{Share, Stream};
 use cuda_api::constants::capture;
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError, DriverTable};
@@ -106,79 +106,78 @@ impl PlacedGraph {
 
 impl GraphBuilder {
     /// Puts all its kernels, and those of its bodies, on the SMs of a stream, in which nothing is
-    /// submitted meanwhile.
+    /// submitted meanwhile. If that fails, kernels are where they were.
     fn move_kernels(&mut self, stream: &Stream) -> CUresult {
         let sms = stream.sms().cloned();
-        if sms != self.sms || self.is_torn {
-            self.is_torn = true;
-            let kernels = std::mem::take(&mut self.kernels);
-            let moved = kernels.iter().try_for_each(|kernel| self.move_kernel(kernel, stream));
-            self.kernels = kernels;
-            moved?;
-            (self.sms, self.is_torn) = (sms, false);
+        if sms != self.sms {
+            let old = self
+                .replace_kernels(|graph, kernel, share| captured(share, graph, kernel, stream))?;
+            self.destroy(old)?;
+            self.sms = sms;
         }
         self.bodies.iter_mut().try_for_each(|body| body.move_kernels(stream))
     }
 
-    /// Puts a captured node, which waits for the same nodes and is waited for by the same, in the place
-    /// of a kernel's.
-    fn move_kernel(&mut self, kernel: &Kernel, stream: &Stream) -> CUresult {
+    /// Puts the nodes that `make` adds, with the edges of the old ones, in the place of its kernels' nodes;
+    /// the old ones. If that fails, there are the old nodes alone.
+    fn replace_kernels(
+        &mut self,
+        make: impl Fn(CUgraph, &Kernel, &Share) -> Result<CUgraphNode, CudaError>,
+    ) -> Result<Vec<CUgraphNode>, CudaError> {
         let share = self.share().clone();
-        let t = share.device().table();
+        let kernels = std::mem::take(&mut self.kernels);
         let (graph, nodes) = self.parts();
-        let old = nodes.get_mut(kernel.node).ok_or(CudaError::INVALID_VALUE)?;
-        // SAFETY: the node is alive; of a list as many places are written as it has.
-        let behind =
-            neighbours(|list, count| unsafe { t.cuGraphNodeGetDependencies(*old, list, count) })?;
-        // SAFETY: as above.
-        let before =
-            neighbours(|list, count| unsafe { t.cuGraphNodeGetDependentNodes(*old, list, count) })?;
-        let new = captured(&share, graph, kernel, stream, &behind)?;
-        let from = vec![new; before.len()];
-        // SAFETY: the graph and its nodes are alive, the lists have as many as is said. The old node is
-        // used nowhere else, and not again.
-        unsafe {
-            t.cuGraphAddDependencies(graph, from.as_ptr(), before.as_ptr(), from.len())?;
-            t.cuGraphDestroyNode(*old)?;
+        // What of them has been replaced are the first ones.
+        let mut old = Vec::with_capacity(kernels.len());
+        let mut made = Ok(());
+        for kernel in &kernels {
+            let node = nodes.get_mut(kernel.node).ok_or(CudaError::INVALID_VALUE);
+            made = node.and_then(|node| {
+                let new = make(graph, kernel, &share)?;
+                old.push(std::mem::replace(node, new));
+                Ok(())
+            });
+            if made.is_err() {
+                break;
+            }
         }
-        *old = new;
-        Ok(())
+        self.kernels = kernels;
+        if made.is_ok() {
+            let is_moved = |edge: &&Edge| self.is_kernel(edge.from) || self.is_kernel(edge.to);
+            let moved: Vec<Edge> = self.edges.iter().filter(is_moved).copied().collect();
+            made = self.put_edges(&moved);
+        }
+        let Err(error) = made else { return Ok(old) };
+        let mut new = Vec::with_capacity(old.len());
+        let places: Vec<usize> = self.kernels.iter().map(|kernel| kernel.node).collect();
+        let (_, nodes) = self.parts();
+        for (place, old) in places.into_iter().zip(old) {
+            new.push(std::mem::replace(&mut nodes[place], old));
+        }
+        self.destroy(new)?;
+        Err(error)
+    }
+
+    /// Takes nodes out of it that are none of its own, or not any more.
+    fn destroy(&self, nodes: Vec<CUgraphNode>) -> CUresult {
+        let t = self.share().device().table();
+        // SAFETY: the graph is alive; a node that is not the builder's is used nowhere else.
+        nodes.into_iter().try_for_each(|node| unsafe { t.cuGraphDestroyNode(node) })
     }
 }
 
-/// A list of nodes that is asked for twice: how many there are, then which.
-fn neighbours(
-    ask: impl Fn(*mut CUgraphNode, &mut usize) -> CUresult,
-) -> Result<Vec<CUgraphNode>, CudaError> {
-    let mut count = 0;
-    ask(ptr::null_mut(), &mut count)?;
-    let mut nodes = vec![CUgraphNode::NULL; count];
-    if count > 0 {
-        ask(nodes.as_mut_ptr(), &mut count)?;
-        nodes.truncate(count);
-    }
-    Ok(nodes)
-}
-
-/// The node that a launch becomes which the stream captures into the graph.
+/// The node that a launch becomes which the stream captures into the graph; it waits for none.
 fn captured(
     share: &Share,
     graph: CUgraph,
     kernel: &Kernel,
     stream: &Stream,
-    behind: &[CUgraphNode],
 ) -> Result<CUgraphNode, CudaError> {
     let t = share.device().table();
-    // SAFETY: stream, graph and nodes are alive; the list is as long as is said, without data of edges.
+    let (raw, behind, data) = (stream.raw(), ptr::null(), ptr::null());
+    // SAFETY: stream and graph are alive; the lists are empty.
     unsafe {
-        t.cuStreamBeginCaptureToGraph(
-            stream.raw(),
-            graph,
-            behind.as_ptr(),
-            ptr::null(),
-            behind.len(),
-            capture::MODE_RELAXED,
-        )?;
+        t.cuStreamBeginCaptureToGraph(raw, graph, behind, data, 0, capture::MODE_RELAXED)?;
     }
     let launched = stream.launch(&kernel.function, kernel.shape, &kernel.parameters);
     let node = launched.and_then(|()| last_captured(t, stream));

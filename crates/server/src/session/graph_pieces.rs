@@ -7,7 +7,7 @@
 use crate::device::{
     BoxSide, CheckedRange, Function, GraphBuilder, LaunchShape, PlacedGraph, Share, Stream,
 };
-use cuda_api::CudaError;
+use cuda_api::{CUgraphEdgeData, CudaError};
 use scheduling::pieces;
 use std::rc::Rc;
 
@@ -43,7 +43,8 @@ pub(super) struct Piece {
 #[derive(Default)]
 pub(super) struct Recording {
     nodes: Vec<Node>,
-    edges: Vec<(u32, u32)>,
+    /// From which node to which, and what the edge says.
+    edges: Vec<(u32, u32, CUgraphEdgeData)>,
 }
 
 impl Recording {
@@ -53,8 +54,8 @@ impl Recording {
     }
 
     /// A node waits for others.
-    pub fn add_edges(&mut self, node: u32, from: &[u64]) {
-        self.edges.extend(from.iter().map(|from| (u32::try_from(*from).unwrap_or(u32::MAX), node)));
+    pub fn add_edges(&mut self, node: u32, from: &[(u32, CUgraphEdgeData)]) {
+        self.edges.extend(from.iter().map(|(from, data)| (*from, node, *data)));
     }
 
     /// The pieces, of about `bound_ns` each, for launches in streams like that one; `kernels` are predicted times of its kernels, in order.
@@ -73,11 +74,13 @@ impl Recording {
         };
         let times: Vec<u64> = self.nodes.iter().map(time_of).collect();
         let ranges = pieces::cut(&times, bound_ns);
-        if ranges.len() < 2 || !pieces::is_ordered(self.edges.iter().copied()) {
+        if ranges.len() < 2
+            || !pieces::is_ordered(self.edges.iter().map(|(from, to, _)| (*from, *to)))
+        {
             return Ok(Vec::new());
         }
         let mut edges = self.edges;
-        edges.sort_unstable_by_key(|(_, to)| *to);
+        edges.sort_by_key(|(_, to, _)| *to);
         let mut made = Vec::with_capacity(ranges.len());
         for range in ranges {
             let mut builder = GraphBuilder::new(share)?;
@@ -95,12 +98,12 @@ impl Recording {
                     }
                 }
             }
-            let first = edges.partition_point(|(_, to)| (*to as usize) < range.start);
-            let inside = edges[first..].iter().take_while(|(_, to)| (*to as usize) < range.end);
+            let first = edges.partition_point(|(_, to, _)| (*to as usize) < range.start);
+            let inside = edges[first..].iter().take_while(|(_, to, _)| (*to as usize) < range.end);
             // Edges from earlier pieces are kept by the order of the pieces.
-            for (from, to) in inside.filter(|(from, _)| *from as usize >= range.start) {
+            for (from, to, data) in inside.filter(|(from, ..)| *from as usize >= range.start) {
                 let (from, to) = (*from as usize - range.start, *to as usize - range.start);
-                builder.add_edges(to as u32, &[from as u64])?;
+                builder.add_edges(to as u32, [(from as u32, *data)])?;
             }
             let predicted_ns = times[range].iter().sum();
             let exec = PlacedGraph::new(builder, like)?;

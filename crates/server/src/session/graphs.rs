@@ -285,10 +285,12 @@ impl Session {
 
     pub(super) fn add_edges(&mut self, request: GraphEdges<'_>) -> CUresult {
         self.build(request.graph, |_, builder, uses| {
+            let edges = request.from.iter().map(|word| GraphEdges::edge(*word));
+            let edges = edges.collect::<Option<Vec<_>>>().ok_or(CudaError::INVALID_VALUE)?;
             if let Some(recording) = &mut uses.recording {
-                recording.add_edges(request.node, request.from);
+                recording.add_edges(request.node, &edges);
             }
-            builder.add_edges(request.node, request.from)
+            builder.add_edges(request.node, edges)
         })
     }
 

@@ -41,6 +41,26 @@ enum Op {
     WaitEvent { event: usize, sequence: u64 },
 }
 
+/// An edge of a graph, by the places of its nodes.
+pub type GivenEdge = (usize, usize, CUgraphEdgeData);
+
+/// When the provider refuses edges that are no full ones.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum EarlyEdges {
+    #[default]
+    Taken,
+    /// As drivers before 12.3, which do not know them.
+    Unknown,
+    /// As for nodes that cannot have them.
+    NotInstantiated,
+}
+
+#[derive(Clone, Default)]
+struct MadeGraph {
+    nodes: Vec<GraphNode>,
+    edges: Vec<GivenEdge>,
+}
+
 #[derive(Clone)]
 struct GraphNode {
     node: usize,
@@ -75,8 +95,10 @@ struct World {
     reservations: BTreeMap<u64, u64>,
     registrations: HashSet<u64>,
     arrays: HashSet<usize>,
-    /// Kernels of graphs, by node: function and parameters.
-    graphs: HashMap<usize, Vec<GraphNode>>,
+    graphs: BTreeMap<usize, MadeGraph>,
+    early_edges: EarlyEdges,
+    /// Launches that might begin before the kernel ahead of them had ended.
+    early_launches: u64,
     execs: HashMap<usize, Vec<GraphNode>>,
     graph_launches: u64,
     /// Nodes that got other parameters.
@@ -152,6 +174,21 @@ pub fn local_runs() -> u32 {
 pub fn graph_launches() -> (u64, u64) {
     let world = world();
     (world.graph_launches, world.nodes_set)
+}
+
+/// Edges of the graphs that exist, in the order in which they were made.
+pub fn edges_of_graphs() -> Vec<Vec<GivenEdge>> {
+    world().graphs.values().map(|graph| graph.edges.clone()).collect()
+}
+
+/// From now on edges that are no full ones are taken, or when not.
+pub fn take_early_edges(when: EarlyEdges) {
+    world().early_edges = when;
+}
+
+/// Launches so far with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION.
+pub fn early_launches() -> u64 {
+    world().early_launches
 }
 
 /// Graphs that exist.
@@ -276,6 +313,32 @@ impl World {
             Some(Some(error)) => Err(*error),
             _ => Ok(()),
         }
+    }
+
+    /// Edges between nodes of a graph, by their places. Graphs are chains here.
+    ///
+    /// # Safety
+    /// The lists must have as many nodes and, unless they are null, data.
+    unsafe fn edges(
+        &self,
+        graph: CUgraph,
+        (from, to, data): (*const CUgraphNode, *const CUgraphNode, *const CUgraphEdgeData),
+        count: usize,
+    ) -> Result<Vec<GivenEdge>, CudaError> {
+        let nodes = &self.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?.nodes;
+        let at = |node: CUgraphNode| nodes.iter().position(|n| n.node == node.0);
+        let edge = |index| {
+            // SAFETY: by this function's contract.
+            let (from, to) = unsafe { (at(*from.add(index)), at(*to.add(index))) };
+            assert_eq!(from.map(|at| at + 1), to, "a chain");
+            let data = match data.is_null() {
+                true => CUgraphEdgeData::default(),
+                // SAFETY: as above.
+                false => unsafe { *data.add(index) },
+            };
+            from.zip(to).map(|(from, to)| (from, to, data)).ok_or(CudaError::INVALID_VALUE)
+        };
+        (0..count).map(edge).collect()
     }
 
     /// A node's kernel and parameters.

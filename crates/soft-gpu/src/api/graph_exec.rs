@@ -91,8 +91,9 @@ impl GraphExec {
                 rows.push(at);
                 rows.len() - 1
             });
-            let elsewhere = |d: &&usize| nodes[**d].row != row;
-            let waits: Vec<usize> = step.dependencies.iter().filter(elsewhere).copied().collect();
+            // A kernel starts when those that it waits for have ended, whatever their edges allow.
+            let before = step.dependencies.iter().map(|d| d.step);
+            let waits: Vec<usize> = before.filter(|step| nodes[*step].row != row).collect();
             let work = match place {
                 None => work_of(driver, &tenant, step)?,
                 Some(place) => work_of(driver, &*driver.working_tenant_on(place.device)?, step)?,

@@ -270,15 +270,18 @@ impl Driver {
         params: Out<*mut std::ffi::c_void>,
         extra: Out<*mut std::ffi::c_void>,
     ) -> Result {
-        if self.graphs.capturing() {
-            let (graphs, params, extra) = (SoftGraphs(self), params, extra);
-            if graph::capture_launch(graphs, per_thread, function, config, params, extra)? {
-                return Ok(());
-            }
+        let graphs = SoftGraphs(self);
+        if self.graphs.capturing()
+            && graph::capture_launch(graphs, per_thread, function, config, params, extra)?
+        {
+            return Ok(());
         }
+        let events = events_of(config)?;
+        events.iter().try_for_each(|event| self.events.get(event.0).map(|_| ()))?;
         let stream = self.stream(config.stream, per_thread)?;
         let read = |function: &Function| read_parameters(function, params, extra);
-        self.prepare(function, config, read)?.submit(self, stream)
+        self.prepare(function, config, read)?.submit(self, stream)?;
+        events.into_iter().try_for_each(|event| record(event, config.stream, per_thread, 0))
     }
 
     /// Memory in which the blocks of a cooperative grid meet, zeroed.
@@ -394,11 +397,7 @@ exports! {
         config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) | cuLaunchKernelEx_ptsz per_thread {
-        let (driver, config) = (driver()?, config.get()?);
-        let events = events_of(&config)?;
-        events.iter().try_for_each(|event| driver.events.get(event.0).map(|_| ()))?;
-        driver.launch(function, &config, per_thread, params, extra)?;
-        events.into_iter().try_for_each(|event| record(event, config.stream, per_thread, 0))
+        driver()?.launch(function, &config.get()?, per_thread, params, extra)
     }
 }
 

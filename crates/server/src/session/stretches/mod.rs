@@ -9,7 +9,8 @@
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
 //!   [`HOLD`]: what is held stands in the session's tables as if it were still in the ring.
-//! * What a graph cannot do as launches do it is never one: launches with attributes, streams on some
+//! * What a graph cannot do as launches do it is never one: cooperative launches, those of
+//!   the remote memory domain, streams on some
 //!   SMs, clients that the gate keeps apart, launches that are timed or recorded.
 //! * A graph that the provider refuses is launched one by one, with the errors that this has.
 
@@ -24,9 +25,7 @@ use super::streams::Work;
 use super::under_way::Code;
 use crate::device::{KernelChain, LaunchShape};
 use ahead::Ahead;
-use channel::request::{
-    LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request,
-};
+use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
 use channel::ring::{Arrival, Record, RingBroken};
 use chunk::{Chunk, Chunks, LAUNCHES_MIN, LaunchKey};
 use cuda_api::CudaError;
@@ -42,7 +41,7 @@ const SEEN_MIN: u32 = 2;
 /// for longer.
 const HOLD: Duration = Duration::from_micros(50);
 /// Launches that are not held: with these a graph's kernels are not what launches are.
-const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC | LAUNCH_REMOTE_DOMAIN;
+const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_REMOTE_DOMAIN;
 
 /// A launch of a chain.
 struct Node {

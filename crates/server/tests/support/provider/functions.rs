@@ -313,10 +313,26 @@ provide! {
         world.enqueue(stream.0, Op::Kernel { name, parameters })
     }
 
+    cuLaunchKernelEx(
+        config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void,
+        extra: *mut *mut c_void
+    ) {
+        let c = &*config;
+        let attributes = std::slice::from_raw_parts(c.attrs, c.numAttrs as usize);
+        if attributes.iter().any(CUlaunchAttribute::is_programmatic) {
+            world().early_launches += 1;
+        }
+        let ([gx, gy, gz], [bx, by, bz]) =
+            ([c.gridDimX, c.gridDimY, c.gridDimZ], [c.blockDimX, c.blockDimY, c.blockDimZ]);
+        cuLaunchKernel(
+            function, gx, gy, gz, bx, by, bz, c.sharedMemBytes, c.stream, params, extra,
+        )
+    }
+
     cuGraphCreate(graph: *mut CUgraph, _f: c_uint) {
         let mut world = world();
         let id = world.number();
-        world.graphs.insert(id, Vec::new());
+        world.graphs.insert(id, MadeGraph::default());
         *graph = CUgraph(id);
         Ok(())
     }
@@ -331,25 +347,51 @@ provide! {
         let mut world = world();
         let (name, parameters) = world.node(&(*params).v1)?;
         let id = world.number();
-        let nodes = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
-        nodes.push(GraphNode { node: id, name, parameters });
+        let graph = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        graph.nodes.push(GraphNode { node: id, name, parameters });
         *node = CUgraphNode(id);
         Ok(())
     }
     cuGraphAddDependencies(
         graph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode, count: usize
     ) {
-        let world = world();
-        let nodes = world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
-        let at = |node: CUgraphNode| nodes.iter().position(|n| n.node == node.0);
-        for index in 0..count {
-            assert_eq!(at(*from.add(index)).map(|at| at + 1), at(*to.add(index)), "a chain");
+        cuGraphAddDependencies_v2(graph, from, to, std::ptr::null(), count)
+    }
+    cuGraphAddDependencies_v2(
+        graph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode,
+        data: *const CUgraphEdgeData, count: usize
+    ) {
+        let mut world = world();
+        let edges = world.edges(graph, (from, to, data), count)?;
+        let is_early = edges.iter().any(|(.., data)| !data.is_full());
+        if is_early && world.early_edges == EarlyEdges::Unknown {
+            return Err(CudaError::NOT_FOUND);
+        }
+        let graph = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        graph.edges.extend(edges);
+        Ok(())
+    }
+    cuGraphRemoveDependencies_v2(
+        graph: CUgraph, from: *const CUgraphNode, to: *const CUgraphNode,
+        data: *const CUgraphEdgeData, count: usize
+    ) {
+        let mut world = world();
+        let gone = world.edges(graph, (from, to, data), count)?;
+        let graph = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        for edge in gone {
+            let at = graph.edges.iter().position(|known| *known == edge);
+            graph.edges.remove(at.ok_or(CudaError::INVALID_VALUE)?);
         }
         Ok(())
     }
     cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, _f: c_ulonglong) {
         let mut world = world();
-        let nodes = world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        let MadeGraph { nodes, edges } =
+            world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        let is_early = edges.iter().any(|(.., data)| !data.is_full());
+        if is_early && world.early_edges == EarlyEdges::NotInstantiated {
+            return Err(CudaError::INVALID_VALUE);
+        }
         let id = world.number();
         world.execs.insert(id, nodes);
         *exec = CUgraphExec(id);

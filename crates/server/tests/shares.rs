@@ -11,7 +11,7 @@ use cuda_api::constants::function_attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
 use cuda_api::constants::graph_conditional;
 use cuda_api::number::{cuFuncSetAttribute, cuMemsetD32Async};
 use cuda_api::settings::{Percentage, Priority};
-use cuda_api::{CUdeviceptr, CUgraphExec, CUstream};
+use cuda_api::{CUdeviceptr, CUgraphEdgeData, CUgraphExec, CUstream};
 use device::{driver, start_with_tenants};
 use server::device::Driver;
 use support::*;
@@ -221,7 +221,9 @@ fn make_chain(client: &mut Client, place: u32, replaces: CUgraphExec) {
     client.post(&GraphKernel { graph: graph(place), launch });
     client.post(&GraphKernel { graph: graph(place), launch });
     client.post(&fill(client, 0, 3));
-    for (node, from) in [(1, [0]), (2, [1]), (3, [2])] {
+    // The second kernel may begin early.
+    let early = GraphEdges::word(1, CUgraphEdgeData::PROGRAMMATIC);
+    for (node, from) in [(1, [0]), (2, [early]), (3, [2])] {
         client.post(&GraphEdges { graph: graph(place), node, from: &from });
     }
     client.call(&GraphInstantiate { graph: graph(place), replaces }).expect("a graph");

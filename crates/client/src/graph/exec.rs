@@ -357,11 +357,9 @@ fn items<'a>(places: &mut Places, steps: &'a [Step]) -> Result<Vec<Item<'a>>, Cu
         let waits = |d: &&Dependency| steps[d.step].beginning_on.is_none();
         let is_elsewhere = |item: usize| items[item].other != other;
         let is_kernel = step.work().is_kernel();
-        // A node that is left out, or one of another device, is waited for to its end.
         let dependency = |d: &Dependency| {
-            let step = last[d.step];
-            let fits = !is_elsewhere(step) && d.data.fits(items[step].is_kernel(), is_kernel);
-            if fits { Dependency { step, data: d.data } } else { behind(step) }
+            let on = Dependency { step: last[d.step], data: d.data };
+            between(on, &items[on.step], (other, is_kernel))
         };
         let mut dependencies: Vec<Dependency> =
             step.dependencies.iter().filter(waits).map(dependency).collect();
@@ -405,6 +403,25 @@ fn items<'a>(places: &mut Places, steps: &'a [Step]) -> Result<Vec<Item<'a>>, Cu
         }
     }
     Ok(items)
+}
+
+/// What an item that is or is not a kernel, in its place, waits for of another one: for that one's end
+/// where it is carried out elsewhere, or is no node of the kind that the edge was between (it was left out).
+fn between(on: Dependency, from: &Item<'_>, (other, is_kernel): (usize, bool)) -> Dependency {
+    match from.other == other && on.data.fits(from.is_kernel(), is_kernel) {
+        true => on,
+        false => behind(on.step),
+    }
+}
+
+/// Edges to an item of a stage from others of it, which is `here`. Those of earlier stages are complete
+/// before the graph begins.
+fn edges_within(item: &Item<'_>, here: &[usize]) -> Vec<u64> {
+    let edge = |Dependency { step, data }: &Dependency| {
+        let number = here.binary_search(step).ok()?;
+        Some(GraphEdges::word(number as u32, *data))
+    };
+    item.dependencies.iter().filter_map(edge).collect()
 }
 
 /// The items of a body of a condition of the client's device.
@@ -550,13 +567,7 @@ fn post_graph(
         }
     }
     for (node, index) in here.iter().enumerate() {
-        // Those of earlier stages are complete before the graph begins.
-        let edge = |Dependency { step, data }: &Dependency| {
-            let number = here.binary_search(step).ok()?;
-            Some(GraphEdges::word(number as u32, *data))
-        };
-        let from: Vec<u64> = items[*index].dependencies.iter().filter_map(edge).collect();
-        for from in from.chunks(GRAPH_EDGES_MAX) {
+        for from in edges_within(&items[*index], here).chunks(GRAPH_EDGES_MAX) {
             post(client, records, &GraphEdges { graph, node: node as u32, from })?;
         }
     }
@@ -641,6 +652,8 @@ fn post_node(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_api::{CUfunction, CUlaunchConfig};
+    use graph::Parameters;
 
     fn item<'a>(on_device: bool, dependencies: &[usize]) -> Item<'a> {
         let doing = match on_device {
@@ -656,6 +669,27 @@ mod tests {
 
     fn elsewhere<'a>(other: usize, dependencies: &[usize]) -> Item<'a> {
         Item { other, ..item(true, dependencies) }
+    }
+
+    #[test]
+    fn edges_between_kernels_of_a_stage_are_posted_as_they_are() {
+        let config = CUlaunchConfig::plain([1; 3], [32, 1, 1], 0, CUstream::NULL);
+        let (function, parameters) = (CUfunction::NULL, Parameters::default());
+        let node = KernelNode::new(function, &config, Vec::new(), parameters);
+        let early = |step| Dependency { step, data: CUgraphEdgeData::PROGRAMMATIC };
+        let kernel = |other, dependencies| Item {
+            doing: Doing::Device(Work::Kernel(&node)),
+            other,
+            dependencies,
+        };
+        // From a kernel to a kernel of the same device, and to and from what is none or elsewhere.
+        assert_eq!(between(early(7), &kernel(0, vec![]), (0, true)), early(7));
+        assert_eq!(between(early(7), &kernel(0, vec![]), (0, false)), behind(7));
+        assert_eq!(between(early(7), &kernel(1, vec![]), (0, true)), behind(7));
+        assert_eq!(between(early(7), &item(true, &[]), (0, true)), behind(7), "it is left out");
+        let last = kernel(0, vec![early(2), behind(4), early(1)]);
+        let word = |number| GraphEdges::word(number, CUgraphEdgeData::PROGRAMMATIC);
+        assert_eq!(edges_within(&last, &[2, 4, 5]), [word(0), 1], "1 is of an earlier stage");
     }
 
     #[test]

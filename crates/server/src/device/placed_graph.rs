@@ -12,6 +12,7 @@ use cuda_api::constants::capture;
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError, DriverTable};
 use std::ops::Range;
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 /// Made ready for so many ranges of SMs at a time: those of a client's share, and of what a floor for
 /// others leaves of it.
@@ -46,7 +47,9 @@ impl PlacedGraph {
     ) -> Result<Self, CudaError> {
         let sms = like.and_then(Stream::sms).cloned();
         let moved = like.is_none_or(|like| source.move_kernels(like).is_ok());
-        let known = old.ready.iter().position(|(of, _)| *of == sms);
+        // One that was captured takes nothing over from nodes that were not.
+        let is_captured = source.share().device().captures_graphs.load(Ordering::Relaxed);
+        let known = old.ready.iter().position(|(of, _)| *of == sms && !is_captured);
         match known.filter(|known| moved && old.ready[*known].1.update(&source).is_ok()) {
             Some(known) => {
                 let ready = vec![old.ready.swap_remove(known)];

@@ -214,10 +214,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("window", &[]),
             layer("device", &["window"]),
             // A session is given what all sessions share, which has their accounts.
-            layer(
-                "session",
-                &["common", "device", "scheduling", "trace_log", "window"],
-            ),
+            layer("session", &["common", "device", "scheduling", "trace_log", "window"]),
             layer("counting", &["device", "session"]),
             layer("green_ahead", &["device"]),
             layer("printed", &["log", "session"]),

@@ -4,6 +4,8 @@
 //!
 //! Invariant: the indices of all lanes, also of those that do not run, name texels.
 
+mod inside;
+
 use super::plan::{Axis, Plan};
 use super::texels::{Inner, all, put};
 #[cfg(target_arch = "x86_64")]
@@ -12,6 +14,8 @@ use super::wide::avx2::Avx2;
 use super::wide::avx512::Avx512;
 use super::wide::{LANES_MAX, Row, Wide};
 use crate::ops::map::Target;
+pub(super) use inside::Inside;
+use inside::inside;
 use simt::kernel::WARP_LANES;
 use simt::runtime::texture::AddressMode;
 use std::mem::MaybeUninit;
@@ -53,23 +57,6 @@ impl Footprint {
             adjacent: MaybeUninit::uninit(),
             inside: MaybeUninit::uninit(),
         }
-    }
-}
-
-/// As [`Footprint`], of texels that are all inside: each row is where the plan says, and the second
-/// texel along x is the first's neighbour.
-pub(super) struct Inside {
-    /// Of the first texel.
-    pub(super) index: Room<i32>,
-    /// Of the second along x.
-    pub(super) x_weight: Room<f32>,
-    pub(super) row_weight: [Room<f32>; ROWS_MAX],
-}
-
-impl Inside {
-    fn new() -> Self {
-        let row_weight = [Room::uninit(); ROWS_MAX];
-        Self { index: Room::uninit(), x_weight: Room::uninit(), row_weight }
     }
 }
 
@@ -310,62 +297,6 @@ unsafe fn coordinates<W: Wide, const DIMS: usize, const CUBE: bool>(
         }
         let layer = W::min_unsigned(layer, W::int(plan.last_layer));
         (at, W::mul(layer, W::int(plan.layer)))
-    }
-}
-
-/// Reads neighbours, blended, for a vector if they all are texels, whatever is outside; else, or if
-/// a weight of nothing may have made NaN of what lies there, false, and nothing was written.
-///
-/// # Safety
-/// As [`Run`]; `texels` is the plan's.
-#[inline(always)]
-unsafe fn inside<W: Wide, const DIMS: usize, const CUBE: bool>(
-    plan: &Plan,
-    request: &Request,
-    lanes: Lanes,
-    texels: Inner,
-) -> bool {
-    let mut footprint = Inside::new();
-    // SAFETY: by contract each axis has two texels at least.
-    unsafe {
-        let (at, mut index) = coordinates::<W, DIMS, CUBE>(plan, request, lanes);
-        let mut inside = W::mask(u32::MAX);
-        let mut weight = [W::float(0.0); 3];
-        let mut axis = 0;
-        while axis < DIMS {
-            let a = &plan.axes[axis];
-            let x = W::mul_f(W::as_float(at[axis]), W::float(a.scale));
-            // Wild coordinates, and what is no number, become i32::MIN, which is outside.
-            let (i, far) = around::<W>(x);
-            inside = W::both(inside, W::within(i, W::int(a.size - 2)));
-            let step = if axis == 0 { i } else { W::mul(i, W::int(a.step)) };
-            index = W::add(index, step);
-            weight[axis] = far;
-            axis += 1;
-        }
-        if !all::<W>(inside) {
-            return false;
-        }
-        W::store(footprint.index.as_mut_ptr().cast(), index);
-        W::store(footprint.x_weight.as_mut_ptr().cast(), W::as_int(weight[0]));
-        let one = W::float(1.0);
-        let mut r = 0;
-        while r < 1 << (DIMS - 1) {
-            let share = |axis: usize, far: usize| match far {
-                0 => W::sub_f(one, weight[axis]),
-                _ => weight[axis],
-            };
-            let mut w = one;
-            if DIMS >= 2 {
-                w = share(1, r & 1);
-            }
-            if DIMS == 3 {
-                w = W::mul_f(w, share(2, r >> 1));
-            }
-            W::store(footprint.row_weight[r].as_mut_ptr().cast(), W::as_int(w));
-            r += 1;
-        }
-        texels(plan, &footprint, To { rows: &request.to, lane: lanes.first }, lanes.mask)
     }
 }
 

@@ -13,8 +13,8 @@ meanwhile. DIST is an installation, as for run.py. A minute. Needs PyTorch and t
 native time near that of openmps (or openmps near the native one): two minutes more. Natively: 32 hardware queues; memory that is mapped; and
 by GRAPH_TIMES_SETUP: `register`, 64 MiB of shared memory that the device reaches; `words`, the same with a word written there
 behind each launch; `stack`, a stack of 32 KiB a thread, for which local memory is kept; `stream`, a stream of the highest priority;
-`process`, an idle context of another process; `built`, the same graph put together node by node, with what its edges say of early
-beginnings; `built,full`, with full edges alone (graph_builds.py has more ways of making it). Through openmps: 8 queues; counters off;
+`process`, an idle context of another process; `built`, the graph of a second BERT, put together node by node, with what its edges say of early
+beginnings; `built,full`, with full edges alone (graph_builds.py makes the first one's in more ways, none of which matters). Through openmps: 8 queues; counters off;
 modules loaded eagerly; and 99 % of the SMs, for which nodes are captured in a green context's stream.
 
 Called as `graph_times.py replay` it is the program: `launches NUMBER`, `replay SECONDS` and `profile NUMBER` on its standard

@@ -13,8 +13,8 @@ the variant `built`). Here one process makes the graph in many ways and times ea
   none, edges given after the nodes (with their data, or full) or with them.
 * `launched ...`: each kernel launched into a stream that captures, all in one capture, or each into the graph by a capture of its own.
 
---shared also does all of it through openmps, with the server's graphs built and captured (OPENMPS_GRAPHS).
-DIST is an installation, as for run.py. 20 s, 60 s with --shared. Needs PyTorch and transformers.
+--shared also times `replay` and `built` through openmps, with all SMs and with 99 % of them (the server's nodes are captured then).
+DIST is an installation, as for run.py. Half a minute, 60 s with --shared. Needs PyTorch and transformers.
 Called as `graph_builds.py build` it is the program: one JSON line on its standard output.
 """
 
@@ -268,7 +268,7 @@ def measured(arguments):
     from run import Way
     ways = [("native", {})]
     if arguments.shared:
-        ways += [("openmps", {}), ("openmps", {"OPENMPS_GRAPHS": "captured"})]
+        ways += [("openmps", {}), ("openmps", {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "99"})]
     for name, settings in ways:
         way = Way(name, arguments.dist)
         way.environment.update(settings)

@@ -193,9 +193,6 @@ variables! {
     OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["on", "off"]),
         "off", "on: launches of which a program repeats the sequence are submitted as one graph while the \
         device has other work; see docs/scheduling.md.";
-    OPENMPS_GRAPHS = "OPENMPS_GRAPHS", "server", OneOf(&["built", "captured"]),
-        "built", "How the driver is given a program's graph of kernels one behind the other: node by node, or \
-        launched into a stream that captures them, as programs mostly do; see docs/scheduling.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \
         once; it takes the device memory of a context.";

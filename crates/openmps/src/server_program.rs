@@ -5,9 +5,7 @@ use channel::socket::SeqPacket;
 use control::daemon::{CONTROL_FD, DESCRIBE, DEVICE};
 use control::directory::DEFAULT_PIPE_DIRECTORY;
 use cuda_api::CUuuid;
-use cuda_api::environment::{
-    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_GRAPHS, OPENMPS_STRETCHES,
-};
+use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_STRETCHES};
 use server::log::Log;
 use server::{Exit, Options};
 use std::os::fd::{OwnedFd, RawFd};
@@ -76,7 +74,6 @@ fn serve(number: &str, device: Option<&str>) -> anyhow::Result<Exit> {
         device: device.transpose()?,
         warm: server::warm::Options::from_environment(),
         stretches: std::env::var(OPENMPS_STRETCHES).is_ok_and(|text| text.trim() == "on"),
-        captured_graphs: std::env::var(OPENMPS_GRAPHS).is_ok_and(|text| text.trim() == "captured"),
     };
     Ok(server::run(control, options))
 }

@@ -152,24 +152,3 @@ fn a_launch_outside_of_graphs_may_begin_early_too() {
     assert_eq!(provider::early_launches() - before, 1);
     assert_eq!(notes_of(1_400_000..1_400_001), [1_400_000; 2]);
 }
-
-#[test]
-fn a_chain_of_kernels_is_captured_where_that_is_wanted() {
-    let mut server = Server::start_capturing(Driver { table: provider::table(), extension: None });
-    let mut client = server.connect();
-    client.load();
-    provider::take_captured();
-    assert_eq!(chain(&mut client, 0, 1_500_000, &[FULL, EARLY, FULL]), Ok(()));
-    assert_eq!(provider::take_captured(), [in_a_row(&[FULL, EARLY, FULL])]);
-    run(&mut client, 0);
-    run(&mut client, 0);
-    assert_eq!(
-        notes_of(1_500_000..1_500_004),
-        (1_500_000..1_500_004).collect::<Vec<_>>().repeat(2)
-    );
-    // What no attribute of a launch says is put together node by node.
-    assert_eq!(chain(&mut client, 1, 1_500_010, &[BEGUN]), Ok(()));
-    assert_eq!(provider::take_captured(), Vec::<Vec<GivenEdge>>::new());
-    run(&mut client, 1);
-    assert_eq!(notes_of(1_500_010..1_500_012), [1_500_010, 1_500_011]);
-}

@@ -375,7 +375,6 @@ fn a_provider_that_does_not_start_is_reported() {
         device: None,
         warm: server::warm::Options::default(),
         stretches: false,
-        captured_graphs: false,
         log: server::log::Log::none(),
         pipe_directory: "/tmp/test".into(),
         stop: None,

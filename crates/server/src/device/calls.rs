@@ -73,8 +73,8 @@ calls! {
         cuGraphCreate cuGraphDestroy cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode
         cuGraphAddMemsetNode cuGraphAddEmptyNode cuGraphAddNode_v2 cuGraphAddDependencies
         cuGraphAddDependencies_v2 cuGraphRemoveDependencies_v2 cuGraphKernelNodeSetAttribute cuGraphDestroyNode cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
-        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecKernelNodeSetParams_v2 cuGraphExecDestroy
-        cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph cuStreamGetCaptureInfo_v3 cuStreamEndCapture;
+        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecKernelNodeSetParams_v2 cuGraphExecDestroy cuStreamBeginCaptureToGraph
+        cuStreamGetCaptureInfo_v3 cuStreamEndCapture;
 }
 
 /// The class of a function; `None` if the table has no such row.
@@ -165,8 +165,7 @@ mod tests {
         cuOccupancyMaxActiveBlocksPerMultiprocessor
         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
         cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialClusterSize
-        cuPointerGetAttribute cuStreamBeginCapture_v2 cuStreamBeginCaptureToGraph
-        cuStreamEndCapture
+        cuPointerGetAttribute cuStreamBeginCaptureToGraph cuStreamEndCapture
         cuStreamGetCaptureInfo_v3 cuStreamGetId cuStreamWaitValue64_v2
         cuStreamWriteValue64_v2 cuTensorMapEncodeIm2col cuTensorMapEncodeTiled
         cuTensorMapReplaceAddress";

@@ -121,8 +121,6 @@ pub struct GraphBuilder {
     pub(super) bodies: Vec<GraphBuilder>,
     /// The SMs that its kernels are on, if not on all.
     pub(super) sms: Option<Range<u32>>,
-    /// Of its kernels, if they are captured.
-    pub(super) priority: i32,
 }
 
 /// That a node waits for another one, by their numbers.
@@ -162,13 +160,7 @@ impl GraphBuilder {
             edges: Vec::new(),
             bodies: Vec::new(),
             sms: None,
-            priority: 0,
         }
-    }
-
-    /// Says what priority its kernels have in streams, if they are captured in one.
-    pub fn set_priority(&mut self, priority: i32) {
-        self.priority = priority;
     }
 
     /// Number of nodes.
@@ -424,10 +416,12 @@ impl GraphBuilder {
     }
 
     fn make_exec(&self) -> Result<GraphExec, CudaError> {
-        match self.captured() {
-            Some(exec) => Ok(exec),
-            None => GraphExec::of(&self.share, self.graph.raw, 0),
-        }
+        let mut raw = CUgraphExec::NULL;
+        let t = self.share.device().table();
+        // SAFETY: the local is written; the graph is alive.
+        unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.graph.raw, 0)? };
+        made(&self.share.counts.graphs);
+        Ok(GraphExec { share: self.share.clone(), raw })
     }
 }
 
@@ -438,16 +432,6 @@ pub struct GraphExec {
 }
 
 impl GraphExec {
-    /// What can be launched of a graph of the provider's, which is alive; `flags` are those of
-    /// cuGraphInstantiateWithFlags.
-    pub(super) fn of(share: &Rc<Share>, graph: CUgraph, flags: u64) -> Result<Self, CudaError> {
-        let mut raw = CUgraphExec::NULL;
-        // SAFETY: the local is written; the graph is alive.
-        unsafe { share.device().table().cuGraphInstantiateWithFlags(&mut raw, graph, flags)? };
-        made(&share.counts.graphs);
-        Ok(Self { share: share.clone(), raw })
-    }
-
     /// Lets it do what another graph of the same form does; an error if the form is another one.
     pub fn update(&self, graph: &GraphBuilder) -> CUresult {
         let mut info = CUgraphExecUpdateResultInfo::default();

@@ -25,7 +25,6 @@
 
 mod array;
 pub mod calls;
-mod captured_graph;
 mod code_cache;
 mod context_sync;
 mod copy_box;
@@ -91,7 +90,7 @@ use cuda_api::extension::Extension;
 use cuda_api::{CUcontext, CUdevice, CUmodule, CUresult, CUstream, CUuuid, CudaError, DriverTable};
 use event_cost::TimingKernels;
 use green_contexts::KeptGreenContexts;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 /// Hardware queues that a server asks NVIDIA's driver for: as many as it gives. Streams with work
@@ -121,8 +120,6 @@ pub struct Device {
     stream_priorities: (i32, i32),
     /// Whether conditions of a graph are 1, 2, ...: [`Share::numbers_conditions`].
     counts_conditions: OnceLock<bool>,
-    /// Graphs are captured where they can be (OPENMPS_GRAPHS).
-    pub captures_graphs: AtomicBool,
     sync: ContextSync,
     local_bytes: AtomicU32,
     code_cache: CodeCache,
@@ -183,7 +180,6 @@ impl Device {
             driver_version: version,
             stream_priorities: (least, greatest),
             counts_conditions: OnceLock::new(),
-            captures_graphs: AtomicBool::new(false),
             sync: ContextSync::default(),
             local_bytes: AtomicU32::new(0),
             code_cache: CodeCache::default(),

@@ -12,7 +12,6 @@ use cuda_api::constants::capture;
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError, DriverTable};
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::Ordering;
 
 /// Made ready for so many ranges of SMs at a time: those of a client's share, and of what a floor for
 /// others leaves of it.
@@ -47,9 +46,7 @@ impl PlacedGraph {
     ) -> Result<Self, CudaError> {
         let sms = like.and_then(Stream::sms).cloned();
         let moved = like.is_none_or(|like| source.move_kernels(like).is_ok());
-        // One that was captured takes nothing over from nodes that were not.
-        let is_captured = source.share().device().captures_graphs.load(Ordering::Relaxed);
-        let known = old.ready.iter().position(|(of, _)| *of == sms && !is_captured);
+        let known = old.ready.iter().position(|(of, _)| *of == sms);
         match known.filter(|known| moved && old.ready[*known].1.update(&source).is_ok()) {
             Some(known) => {
                 let ready = vec![old.ready.swap_remove(known)];

@@ -52,8 +52,6 @@ pub struct Options {
     pub warm: WarmOptions,
     /// Launches whose sequence repeats itself go as graphs.
     pub stretches: bool,
-    /// Graphs of kernels in a row are captured, and not put together node by node.
-    pub captured_graphs: bool,
 }
 
 /// How a server ended.
@@ -141,7 +139,6 @@ fn serve(driver: Driver, printed: Printed, control: SeqPacket, options: Options)
     match start::open(driver, printed, log, device, &options.warm) {
         Ok((common, wakeups)) => {
             common.stretches.store(options.stretches, Ordering::Relaxed);
-            common.device.captures_graphs.store(options.captured_graphs, Ordering::Relaxed);
             Server::new(common, wakeups, control, options).run()
         }
         Err(reason) => fail(&control, &options.log, &reason),

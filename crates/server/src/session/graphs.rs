@@ -169,8 +169,7 @@ impl Graphs {
 impl Session {
     pub(super) fn begin_graph(&mut self, request: GraphBegin) -> CUresult {
         let handle = self.graphs.table.vacant(request.graph.0 as u64)?;
-        let mut builder = GraphBuilder::new(&self.share)?;
-        builder.set_priority(self.streams.priority_of(0));
+        let builder = GraphBuilder::new(&self.share)?;
         let mut uses = Uses::of(&self.memory);
         uses.recording = self.link.scheduling.is_batch().then(Recording::default);
         self.graphs.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });

@@ -140,7 +140,7 @@ impl Streams {
     }
 
     /// The priority that a stream has for which the client wants one.
-    pub(super) fn priority_of(&self, wanted: i32) -> i32 {
+    fn priority_of(&self, wanted: i32) -> i32 {
         let (least, greatest) = self.share.device().stream_priorities();
         let of_class = match self.scheduling.has_priorities() {
             true => self.scheduling.class().stream_priority(wanted, least, greatest),

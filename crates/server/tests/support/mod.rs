@@ -78,24 +78,15 @@ impl Server {
 
     /// Starts a server on a provider, with a warm list.
     pub fn start_with(driver: Driver, warm: server::warm::Options) -> Self {
-        Self::start_as(driver, warm, [false; 2])
+        Self::start_as(driver, warm, false)
     }
 
     /// Starts a server on a provider, with stretches as graphs.
     pub fn start_stretched(driver: Driver) -> Self {
-        Self::start_as(driver, server::warm::Options::default(), [true, false])
+        Self::start_as(driver, server::warm::Options::default(), true)
     }
 
-    /// Starts a server on a provider, with graphs captured.
-    pub fn start_capturing(driver: Driver) -> Self {
-        Self::start_as(driver, server::warm::Options::default(), [false, true])
-    }
-
-    fn start_as(
-        driver: Driver,
-        warm: server::warm::Options,
-        [stretches, captured_graphs]: [bool; 2],
-    ) -> Self {
+    fn start_as(driver: Driver, warm: server::warm::Options, stretches: bool) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = provider::census();
         let (daemon, control) = SeqPacket::pair().expect("a pair of sockets");
@@ -109,7 +100,6 @@ impl Server {
             stop: Some(stopped.into()),
             warm,
             stretches,
-            captured_graphs,
         };
         let run = move || server::run::run_on(driver, control, options);
         let thread = Some(std::thread::spawn(run));

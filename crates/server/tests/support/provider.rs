@@ -97,9 +97,6 @@ struct World {
     arrays: HashSet<usize>,
     graphs: BTreeMap<usize, MadeGraph>,
     early_edges: EarlyEdges,
-    /// Graphs that streams capture, and edges of those that were captured.
-    capturing: BTreeMap<usize, MadeGraph>,
-    captured: Vec<Vec<GivenEdge>>,
     /// Launches that might begin before the kernel ahead of them had ended.
     early_launches: u64,
     execs: HashMap<usize, Vec<GraphNode>>,
@@ -182,11 +179,6 @@ pub fn graph_launches() -> (u64, u64) {
 /// Edges of the graphs that exist, in the order in which they were made.
 pub fn edges_of_graphs() -> Vec<Vec<GivenEdge>> {
     world().graphs.values().map(|graph| graph.edges.clone()).collect()
-}
-
-/// Edges of the graphs that were captured since this was asked last.
-pub fn take_captured() -> Vec<Vec<GivenEdge>> {
-    std::mem::take(&mut world().captured)
 }
 
 /// From now on edges that are no full ones are taken, or when not.

@@ -310,29 +310,9 @@ provide! {
         let mut world = world();
         let name = world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
         let parameters = buffer(extra);
-        let node = world.number();
-        if let Some(graph) = world.capturing.get_mut(&stream.0) {
-            if let Some(before) = graph.nodes.len().checked_sub(1) {
-                graph.edges.push((before, before + 1, CUgraphEdgeData::default()));
-            }
-            graph.nodes.push(GraphNode { node, name, parameters });
-            return Ok(());
-        }
         world.enqueue(stream.0, Op::Kernel { name, parameters })
     }
-    cuStreamBeginCapture_v2(stream: CUstream, _m: c_uint) {
-        world().capturing.insert(stream.0, MadeGraph::default());
-        Ok(())
-    }
-    cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) {
-        let mut world = world();
-        let made = world.capturing.remove(&stream.0).ok_or(CudaError::ILLEGAL_STATE)?;
-        world.captured.push(made.edges.clone());
-        let id = world.number();
-        world.graphs.insert(id, made);
-        *graph = CUgraph(id);
-        Ok(())
-    }
+
     cuLaunchKernelEx(
         config: *const CUlaunchConfig, function: CUfunction, params: *mut *mut c_void,
         extra: *mut *mut c_void
@@ -346,13 +326,7 @@ provide! {
             ([c.gridDimX, c.gridDimY, c.gridDimZ], [c.blockDimX, c.blockDimY, c.blockDimZ]);
         cuLaunchKernel(
             function, gx, gy, gz, bx, by, bz, c.sharedMemBytes, c.stream, params, extra,
-        )?;
-        if let Some(graph) = world().capturing.get_mut(&c.stream.0)
-            && let Some((.., data)) = graph.edges.last_mut()
-        {
-            *data = CUgraphEdgeData::PROGRAMMATIC;
-        }
-        Ok(())
+        )
     }
 
     cuGraphCreate(graph: *mut CUgraph, _f: c_uint) {

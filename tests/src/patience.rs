@@ -3,8 +3,8 @@
 //! A program beside many others needs many times as long for the same work, and mostly not for its own:
 //! its server computes for it. So neither a fixed time nor the program's own processor time tells a
 //! slow one from one that hangs. What is counted is the time that a thread had a core for, if the cores
-//! were shared equally by all threads of the machine that want one. It goes on whatever the program
-//! does, so one that sleeps or loops for ever is found in any case.
+//! were shared equally by all threads of the machine that want one. It goes on in any case,
+//! so one that sleeps or loops for ever is found.
 
 use std::time::{Duration, Instant};
 

@@ -128,7 +128,7 @@ fn a_program_that_requires_a_daemon_fails_without_one() {
 }
 
 #[test]
-fn what_did_not_work_is_said_to_whoever_asks() {
+fn what_did_not_work_is_said_on_demand() {
     let scene = Scene::with_daemon();
     // A check that has an allocation refused, and one that asks for memory of another API.
     let arguments = ["--only", "memory.alloc", "--only", "memory.external"];

@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn a_doze_sees_what_nobody_wakes_it_for_and_ends() {
+    fn a_doze_sees_what_no_wake_up_tells_and_ends() {
         let place = AtomicU32::new(0);
         let word = SharedU32::of(&place);
         let policy = SpinPolicy { doze: Duration::from_millis(1), ..SpinPolicy::NONE };

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_killed_process_left_is_in_nobodys_way() {
+    fn what_a_killed_process_left_hinders_no_process() {
         let purpose = "left-over";
         let first = Scratch::new(purpose).unwrap();
         let name = first.path().file_name().unwrap().to_str().unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_holds_is_removed() {
+    fn only_what_is_not_held_is_removed() {
         let place = Scratch::new("place").unwrap();
         let make = |name: &str| {
             let path = place.path().join(name);

@@ -108,8 +108,8 @@ fn up_down_and_ps() {
     let again = json(&["up", "--json"]);
     assert_eq!((&again["started"], &again["pid"]), (&false.into(), &up["pid"]));
     assert_eq!(json(&["ps", "--json"])["pid"], up["pid"]);
-    let nobody = format!("no program uses the daemon in {}\n", home.pipe().display());
-    assert_eq!(home.openmps(&["ps"]), Said(nobody, String::new(), 0));
+    let no_program = format!("no program uses the daemon in {}\n", home.pipe().display());
+    assert_eq!(home.openmps(&["ps"]), Said(no_program, String::new(), 0));
     let down = json(&["down", "--json"]);
     assert_eq!((&down["stopped"], &down["pid"]), (&true.into(), &up["pid"]));
     assert!(!home.pipe().join("control").exists());

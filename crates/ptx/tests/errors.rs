@@ -116,7 +116,7 @@ fn names_that_are_not_declared() {
     expect(&body("add.s32 %r1, %r2, %x;"), 6, 19, &["Unknown symbol '%x'"]);
     expect(&body("bra nowhere;"), 6, 5, &["Unknown symbol 'nowhere'", "label"]);
     expect(&body("ld.global.u32 %r1, [nothing];"), 6, 21, &["Unknown symbol 'nothing'"]);
-    expect(&body("call nobody;"), 6, 6, &["Unknown symbol 'nobody'", "function"]);
+    expect(&body("call unknown;"), 6, 6, &["Unknown symbol 'unknown'", "function"]);
     expect(&body("{ inner: } bra inner;"), 6, 16, &["Unknown symbol 'inner'"]);
     expect(&body("{ .reg .b32 t; } mov.b32 t, 1;"), 6, 26, &["Unknown symbol 't'"]);
 }

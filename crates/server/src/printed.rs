@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_nobody_fetches_has_an_end() {
+    fn text_that_is_not_fetched_has_an_end() {
         let mut writers = Writers::default();
         writers.0.insert(1, Writer { active: true, ..Writer::default() });
         for _ in 0..3 {

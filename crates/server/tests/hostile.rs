@@ -145,7 +145,7 @@ fn a_broken_ring_ends_its_session_only() {
 }
 
 #[test]
-fn a_client_may_send_files_that_nobody_asked_for() {
+fn a_client_may_send_files_that_were_not_asked_for() {
     let mut server = Server::start(true);
     let mut client = server.connect();
     let file = channel::memfd::sealed_image(b"unused").unwrap();
@@ -200,7 +200,7 @@ fn handles_have_one_kind_and_one_life() {
 }
 
 #[test]
-fn nobody_waits_for_a_stream_or_an_event_that_could_not_be_made() {
+fn no_thread_waits_for_a_stream_or_an_event_that_could_not_be_made() {
     let mut server = Server::start(true);
     let mut client = server.connect();
     // As if its creation had failed: nothing was ever made there.

@@ -298,8 +298,8 @@ fn a_server_that_must_end_takes_its_clients_with_it() {
 fn a_server_outlives_its_daemon_as_long_as_it_has_clients() {
     let mut server = Server::start(true);
     let mut client = server.connect();
-    let (nobody, _) = channel::socket::SeqPacket::pair().unwrap();
-    drop(std::mem::replace(&mut server.daemon, nobody));
+    let (no_daemon, _) = channel::socket::SeqPacket::pair().unwrap();
+    drop(std::mem::replace(&mut server.daemon, no_daemon));
     assert!(client.chunk(0, 2 << 20).is_ok(), "it is served on");
     assert_eq!(client.region.session_end(), None);
     drop(client);

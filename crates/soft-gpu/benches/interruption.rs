@@ -276,7 +276,7 @@ impl Control {
         self.words.answered.store(0, Ordering::Release);
         self.begin(self.round);
         std::thread::sleep(BEFORE);
-        let everybody = u64::MAX >> (64 - self.threads.len());
+        let all_threads = u64::MAX >> (64 - self.threads.len());
         let wait = |wanted: u64| {
             while self.words.answered.load(Ordering::Acquire) & wanted != wanted {
                 std::thread::park();
@@ -284,9 +284,9 @@ impl Control {
         };
         let begin = Instant::now();
         self.words.ended.store(self.round, Ordering::Release);
-        wait(if all { everybody } else { 1 });
+        wait(if all { all_threads } else { 1 });
         let took = begin.elapsed();
-        wait(everybody);
+        wait(all_threads);
         took
     }
 }

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_listens_there_is_no_daemon() {
+    fn where_no_process_listens_there_is_no_daemon() {
         let directory = std::env::temp_dir();
         let long = directory.join("x".repeat(200));
         for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {

@@ -9,7 +9,7 @@
 //! | that ask whether work is done: cuStreamQuery, cuEventQuery | return it and leave it: [`Reports::AndLeaves`]. "Done" would be wrong | PyTorch checks it; CuPy's `done` compares it with success and drops it |
 //! | all others: launches, allocations, attributes, what destroys something | nothing | PyTorch drops errors of cuMemFree, graphs' ends and capture modes in destructors, and those of cuPointerGetAttribute |
 //!
-//! A call that reports one is not made again, whatever became of its server meanwhile.
+//! A call that reports one is not made again, also if its server was lost meanwhile.
 
 use super::Client;
 use core::cell::Cell;

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_structure_is_a_parameter_and_private_memory_is_nobodys() {
+    fn a_part_of_a_structure_is_a_parameter_and_private_memory_is_of_no_parameter() {
         let effects = kernel(
             ".param .align 8 .b8 a[64]",
             ".shared .u32 s[8]; ld.param.v2.u64 {%rd1, %rd2}, [a+16]; mov.u64 %rd3, s;

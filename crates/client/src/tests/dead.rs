@@ -57,7 +57,7 @@ fn the_reason_that_a_server_leaves_is_what_calls_answer() {
 }
 
 #[test]
-fn a_full_ring_with_nobody_at_the_other_end_is_an_error() {
+fn a_full_ring_without_a_server_is_an_error() {
     watched(|| {
         let (client, server) = attach();
         let stream = Stream {

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_find_their_questions_in_any_order_and_late_ones_nobody() {
+    fn answers_find_their_questions_in_any_order_and_late_ones_none() {
         let done = |number, result| Answer { number, answered: Answered::Done(result) };
         let mut questions = Questions::default();
         let [one, two, three] = [(); 3].map(|()| questions.open());

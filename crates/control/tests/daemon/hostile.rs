@@ -14,7 +14,7 @@ crate::tests! {
     another_version_is_named,
     none_is_a_server_by_its_word_where_no_daemon_was_killed,
     the_shell_names_what_is_no_daemon,
-    silent_connections_shut_nobody_out,
+    silent_connections_shut_no_client_out,
     so_many_clients_wait_and_no_more,
     who_commands_comes_by_the_privileged_socket,
     the_log_fifo_takes_anything,
@@ -130,7 +130,7 @@ fn the_shell_names_what_is_no_daemon() {
     }
 }
 
-fn silent_connections_shut_nobody_out() {
+fn silent_connections_shut_no_client_out() {
     let setting = Setting::new();
     let _daemon = setting.start();
     let silent: Vec<SeqPacket> = (0..400).map(|_| connect(&setting)).collect();

@@ -103,19 +103,19 @@ functions! {
     fn nvmlDeviceGetGraphicsRunningProcesses(
         handle: Handle, count: *mut c_uint, processes: *mut ProcessV1,
     ) {
-        nobody(handle, count, processes)
+        no_process(handle, count, processes)
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses_v2(
         handle: Handle, count: *mut c_uint, processes: *mut ProcessV2,
     ) {
-        nobody(handle, count, processes)
+        no_process(handle, count, processes)
     }
 
     fn nvmlDeviceGetGraphicsRunningProcesses_v3(
         handle: Handle, count: *mut c_uint, processes: *mut ProcessV2,
     ) {
-        nobody(handle, count, processes)
+        no_process(handle, count, processes)
     }
 }
 
@@ -155,7 +155,7 @@ fn clients<P: Process>(handle: Handle, count: Out<c_uint>, processes: Out<P>) ->
     list(handle.device()?.users().clients.iter(), count, processes)
 }
 
-fn nobody<P: Process>(handle: Handle, count: Out<c_uint>, processes: Out<P>) -> Answer {
+fn no_process<P: Process>(handle: Handle, count: Out<c_uint>, processes: Out<P>) -> Answer {
     handle.device()?;
     list([].iter(), count, processes)
 }

@@ -166,10 +166,10 @@ fn what_is_not_there_says_so() {
         let status = |field: [u64; 5]| (field[3] >> 32) as u32;
         assert_eq!(fields.map(status), [Failure::NOT_SUPPORTED.0; 2]);
         let mut count = 0;
-        let nobody =
+        let no_process =
             nvmlDeviceGetComputeRunningProcesses_v3(device, &mut count, std::ptr::null_mut());
         // A daemon of this user may have clients; without room they are only counted.
-        assert_eq!(nobody, if count == 0 { 0 } else { Failure::INSUFFICIENT_SIZE.0 });
+        assert_eq!(no_process, if count == 0 { 0 } else { Failure::INSUFFICIENT_SIZE.0 });
     }
 }
 

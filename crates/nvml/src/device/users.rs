@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_rows_that_somebody_holds_count() {
+    fn only_rows_that_are_held_count() {
         let path = std::env::temp_dir().join(format!("nvml-rows-{}", std::process::id()));
         let mut options = File::options();
         let file = options.create(true).truncate(true).read(true).write(true).open(&path).unwrap();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_comes_after_its_session_touches_nobody() {
+    fn a_call_that_comes_after_its_session_touches_no_client() {
         let (region, _fd) = Region::create().unwrap();
         let (other_region, _fd) = Region::create().unwrap();
         let calls = Callbacks::new(&region);

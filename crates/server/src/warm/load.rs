@@ -1,7 +1,7 @@
 //! Loading ahead: images of the warm list, before there are clients.
 //!
-//! At a server's start what clients of another one have comes first, whatever it takes: that one serves
-//! meanwhile. Then what was used last, within a budget of time and of device memory.
+//! At a server's start what clients of another one have comes first, however long it takes: that one
+//! serves meanwhile. Then what was used last, within a budget of time and of device memory.
 
 use super::store::{Kept, Store, Use};
 use crate::device::{Ahead, CodeKey, Device, Module};

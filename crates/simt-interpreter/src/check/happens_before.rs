@@ -254,8 +254,8 @@ impl Shadow {
 
     /// True if nothing orders an earlier access before one by this thread now.
     fn races(&self, earlier: Access, now: Access) -> bool {
-        let nobody = earlier.thread == 0 || earlier.thread == ORDERED || now.thread == ORDERED;
-        if nobody || earlier.atomic && now.atomic {
+        let exempt = earlier.thread == 0 || earlier.thread == ORDERED || now.thread == ORDERED;
+        if exempt || earlier.atomic && now.atomic {
             return false;
         }
         let warp = |access: Access| (access.thread - 1) / WARP_LANES as u32;
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_barrier_orders_those_that_meet_there_and_nobody_else() {
+    fn a_barrier_orders_those_that_meet_there_and_no_others() {
         let mut shadow = Shadow::new(1, 16, 4);
         let barrier = BarrierId::OfBlock(0, 1);
         assert!(!races(&mut shadow, 0, WRITE));

@@ -27,11 +27,11 @@ impl Compiler<'_> {
         if !plain || !formed || inst.dst.is_empty() {
             return false;
         }
-        let skip = self.skip_if_nobody_runs(inst);
+        let skip = self.skip_if_no_lane_runs(inst);
         let alone = VectorRegion::of_one(self.index);
         Slice::new(self, &alone).make_one(inst);
         self.in_eax = None;
-        self.nobody_ran(skip);
+        self.no_lane_ran(skip);
         true
     }
 }

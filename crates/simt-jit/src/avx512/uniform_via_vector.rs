@@ -40,7 +40,7 @@ impl Compiler<'_> {
         if !inst.op.is_arithmetic() || !self.can_be_one(inst) || inst.dst.is_empty() {
             return false;
         }
-        let skip = self.skip_if_nobody_runs(inst);
+        let skip = self.skip_if_no_lane_runs(inst);
         self.uniform_as_vector = Some(UniformAsVector::default());
         let made = self.lanes(inst);
         self.uniform_as_vector = None;
@@ -53,7 +53,7 @@ impl Compiler<'_> {
             self.a.op(load.0, &[load.1.into(), from.into()]);
             self.scalar_result(inst, n, A);
         }
-        self.nobody_ran(skip);
+        self.no_lane_ran(skip);
         made
     }
 

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_nobody_uses_any_more_is_given_back() {
+    fn code_without_users_is_given_back() {
         let cache = Cache::default();
         drop(cache.code(Key::of_bytes(b"a"), || Some(image())));
         let mut made = false;

@@ -152,7 +152,7 @@ impl Compiler<'_> {
         if !self.has_scalar_form(inst) {
             return self.one_as_lanes(inst);
         }
-        let skip = self.skip_if_nobody_runs(inst);
+        let skip = self.skip_if_no_lane_runs(inst);
         match inst.op {
             Op::Mov(w) => {
                 let wide = w == Width::W64;
@@ -187,12 +187,12 @@ impl Compiler<'_> {
             Op::FromGeneric(space) => self.scalar_window(inst, space, Code::Sub_r64_rm64),
             _ => {}
         }
-        self.nobody_ran(skip);
+        self.no_lane_ran(skip);
         true
     }
 
     /// Goes to the label given back if no lane runs a guarded instruction.
-    pub(crate) fn skip_if_nobody_runs(&mut self, inst: &VectorInst) -> Option<Label> {
+    pub(crate) fn skip_if_no_lane_runs(&mut self, inst: &VectorInst) -> Option<Label> {
         let guard = inst.guard?;
         let skip = self.a.label();
         self.active_lanes(guard);
@@ -202,7 +202,7 @@ impl Compiler<'_> {
     }
 
     /// Where that label is.
-    pub(crate) fn nobody_ran(&mut self, skip: Option<Label>) {
+    pub(crate) fn no_lane_ran(&mut self, skip: Option<Label>) {
         let Some(skip) = skip else { return };
         self.a.bind(skip);
         // Two ways lead here.

@@ -727,10 +727,10 @@ impl Compiler<'_> {
     fn interrupt(&mut self, this: &ScalarLoop) {
         let (eax, ecx, edx) = (Register::EAX, Register::ECX, Register::EDX);
         let predicate = self.mask_of(this.guard);
-        let nobody = self.a.label();
+        let no_lane = self.a.label();
         self.a.op(Code::Mov_r32_rm32, &[eax.into(), word(LEFT).into()]);
         self.a.op(Code::Xor_r32_rm32, &[MASK.into(), eax.into()]);
-        self.a.jump(Code::Je_rel32_64, nobody);
+        self.a.jump(Code::Je_rel32_64, no_lane);
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Pending).into()]);
         let behind = at(D, 4 * this.exit as i32);
         self.a.op(Code::Or_rm32_r32, &[behind.into(), MASK.into()]);
@@ -739,7 +739,7 @@ impl Compiler<'_> {
         self.a.op(Code::Cmp_r32_rm32, &[edx.into(), ecx.into()]);
         self.a.op(Code::Cmova_r32_rm32, &[edx.into(), ecx.into()]);
         self.a.op(Code::Mov_rm32_r32, &[field(Field::Lowest).into(), edx.into()]);
-        self.a.bind(nobody);
+        self.a.bind(no_lane);
         self.a.op(Code::Mov_r32_rm32, &[MASK.into(), eax.into()]);
         if this.back_if {
             self.a.op(Code::Or_rm32_r32, &[predicate.into(), eax.into()]);

@@ -54,10 +54,10 @@ pub(crate) fn needed_elsewhere(
     let successors = f.successors();
     let predecessors = turned(&successors);
     let mut needed = InactiveUses::none(liveness, n);
-    let nobody = Set::new(live.names.count());
-    let mut everywhere = nobody.clone();
+    let no_lane = Set::new(live.names.count());
+    let mut everywhere = no_lane.clone();
     // By block, what is needed in all that it leads to in front of the wait.
-    let mut beside = vec![nobody; n];
+    let mut beside = vec![no_lane; n];
     // By register: all blocks from this one to the wait need it.
     let mut from = vec![usize::MAX; live.names.count()];
     let mut work = Vec::new();

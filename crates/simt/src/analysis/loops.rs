@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_nobody_leads_to_is_in_no_loop() {
+    fn a_block_without_predecessors_is_in_no_loop() {
         assert_eq!(of(&[&[1], &[1, 2], &[], &[1]]), [(1, vec![1], None)]);
     }
 }

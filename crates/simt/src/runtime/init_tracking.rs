@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_is_nobodys_until_it_is_given_out_again() {
+    fn what_was_freed_is_uninitialized_until_it_is_given_out_again() {
         let account = WrittenBytes::default();
         account.track(1000, 200);
         account.track_shared(2000, 64);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_become_one_block_where_nobody_comes_from_elsewhere() {
+    fn chains_become_one_block_where_no_other_edge_comes_in() {
         let to = |n| Term::Jump(Target::Block(BlockId(n)));
         let chain = [(vec![mov()], to(1)), (vec![mov()], to(2))];
         let mut f = function([&chain[..], &[(vec![mov()], Term::Jump(Target::Exit))]].concat());

@@ -343,7 +343,7 @@ fn events_measure_time_and_say_when_they_cannot() {
 }
 
 #[test]
-fn a_tenants_fault_is_nobody_elses() {
+fn a_tenants_fault_is_no_other_ones() {
     let _alive = start();
     let mine = allocate(4096);
     let theirs = std::thread::spawn(move || {

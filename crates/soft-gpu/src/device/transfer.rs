@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_ends_early_where_somebody_wants_it_to() {
+    fn a_step_ends_early_where_it_is_asked_to() {
         let mut memory = vec![0u8; STEP_BYTES as usize];
         let space = Space::default();
         let start = memory.as_mut_ptr() as u64;

@@ -149,7 +149,7 @@ impl Core {
             return;
         }
         self.turn.since_ns = now;
-        if !file.somebody_waits() {
+        if !file.others_wait() {
             return;
         }
         self.turn.contended_ns = now;
@@ -226,7 +226,7 @@ impl TurnFile {
         let _ = self.lock(libc::F_OFD_SETLK, libc::F_UNLCK, DEVICE, 1);
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn others_wait(&self) -> bool {
         is_locked(&self.file, TURNSTILE as u64)
     }
 
@@ -331,20 +331,20 @@ mod tests {
         let one = TurnFile::open(std::slice::from_ref(&dir)).unwrap();
         let two = TurnFile::open(std::slice::from_ref(&dir)).unwrap();
         assert!(one.try_take());
-        assert!(!one.somebody_waits());
+        assert!(!one.others_wait());
         assert!(!two.try_take());
         let waiter = std::thread::spawn(move || {
             two.take().unwrap();
             two.release();
         });
-        while !one.somebody_waits() {
+        while !one.others_wait() {
             std::thread::yield_now();
         }
         // The one that waits comes first, also before a holder that wants it back at once.
         one.release();
         one.take().unwrap();
         waiter.join().unwrap();
-        assert!(!one.somebody_waits());
+        assert!(!one.others_wait());
         drop(one);
         let three = TurnFile::open(std::slice::from_ref(&dir)).unwrap();
         assert!(three.try_take(), "closing the file lets its locks go");

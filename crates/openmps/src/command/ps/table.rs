@@ -108,11 +108,11 @@ pub(super) fn table(
         lines.push(format!("{} waiting for a server", report.clients_waiting));
     }
     if lines.is_empty() {
-        let nobody = match report.tells_all_to(reader) {
+        let no_client = match report.tells_all_to(reader) {
             true => "no program uses",
             false => "no program of yours uses",
         };
-        lines.push(format!("{nobody} the daemon in {}", report.pipe_directory.display()));
+        lines.push(format!("{no_client} the daemon in {}", report.pipe_directory.display()));
     }
     Table { lines, head }
 }
@@ -461,13 +461,13 @@ mod tests {
 
     #[test]
     fn who_waits_and_what_is_wrong_is_said() {
-        let nobody = ["no program uses the daemon in /tmp/x".to_owned()];
+        let no_client = ["no program uses the daemon in /tmp/x".to_owned()];
         assert_eq!(
             table(&report(vec![]), None, 0, None),
-            Table { lines: nobody.into(), head: false }
+            Table { lines: no_client.into(), head: false }
         );
-        let nobody_seen = ["no program of yours uses the daemon in /tmp/x"];
-        assert_eq!(table(&report(vec![]), None, 1000, None).lines, nobody_seen);
+        let none_seen = ["no program of yours uses the daemon in /tmp/x"];
+        assert_eq!(table(&report(vec![]), None, 1000, None).lines, none_seen);
         let mut report = report(vec![]);
         (report.stopping, report.clients_waiting) = (true, 3);
         report.servers[0].error = Some("no answer".into());

@@ -69,10 +69,11 @@ fn work_that_waits_for_other_servers_gets_what_it_waits_for() {
     // On each of two devices a kernel of one program waits for its kernel on the other device, which
     // is submitted there when nothing is held; the other program's server makes a call.
     let servers = [(); 2].map(|()| Arc::new(ContextSync::default()));
-    let submitted = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let [submitted, is_made] = [(); 2].map(|()| [(); 2].map(|()| Arc::new(AtomicBool::new(false))));
     let (made, all_made) = channel();
     for device in 0..2 {
         let (server, there) = (servers[device].clone(), submitted[1 - device].clone());
+        let done = is_made[device].clone();
         let own = busy(&server, "7", 2);
         own.set_busy(false);
         let session = busy(&server, "3", 1);
@@ -80,13 +81,16 @@ fn work_that_waits_for_other_servers_gets_what_it_waits_for() {
         std::thread::spawn(move || {
             let is_done = |_| there.load(Ordering::SeqCst);
             make(&server, &own, &is_done, || ());
+            done.store(true, Ordering::SeqCst);
             drop(session);
             made.send(device).expect("the test");
         });
         let (server, here) = (servers[device].clone(), submitted[device].clone());
+        let done = is_made[device].clone();
         std::thread::spawn(move || {
-            // It comes when both servers hold.
-            while !server.is_held() {
+            // It comes when both servers hold. A busy machine may keep this thread from seeing a hold; behind
+            // the server's call there is none.
+            while !server.is_held() && !done.load(Ordering::SeqCst) {
                 std::thread::yield_now();
             }
             while server.is_held() {

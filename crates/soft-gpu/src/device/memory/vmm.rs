@@ -446,7 +446,7 @@ mod tests {
 
     /// The unwritten bytes are known of memory that is mapped once and that no other process has.
     #[test]
-    fn mapped_memory_is_fresh_until_somebody_else_can_write_it() {
+    fn mapped_memory_is_fresh_until_another_process_can_write_it() {
         let device = TestDevice::with(|settings| settings.check = true);
         let written = device.written.clone().unwrap();
         let unwritten = |address| written.misused(address, 4, true).is_some();

@@ -58,7 +58,7 @@ fn what_blocks_have_of_the_device_is_counted_by_kernel_and_by_tenant() {
 }
 
 #[test]
-fn a_fault_ends_all_work_of_its_tenant_and_nobody_elses() {
+fn a_fault_ends_all_work_of_its_tenant_and_no_other_ones() {
     let device = TestDevice::new();
     let good = device.default_tenant().clone();
     let bad = device.create_tenant().unwrap();

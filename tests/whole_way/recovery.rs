@@ -95,9 +95,10 @@ fn programs_beside_one_that_faults_notice_nothing_whatever_the_fault() {
     innocents.expect_nothing_noticed();
     let log = scene.log("server.log");
     for kernel in ["write_word", "read_word", "trap_now", "assert_not", "overflow_stack"] {
-        let named =
-            format!("its kernels {kernel}, the rarest launched 0 times before; it gets the error");
-        assert!(log.contains(&named), "{kernel}: {log}");
+        // More often than never where it has a server of its own and has waited for a first launch there.
+        let named = format!("its kernels {kernel}, the rarest launched ");
+        let is_told = |line: &str| line.contains(&named) && line.ends_with("; it gets the error");
+        assert!(log.lines().any(is_told), "{kernel}: {log}");
     }
 }
 

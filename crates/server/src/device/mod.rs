@@ -220,9 +220,10 @@ impl Device {
         let _ = self.event_cost.set(EventCost::default());
     }
 
-    /// What events add to the time of what is between them; `None` until it was measured.
+    /// What events add to the time of what is between them: nothing on the software GPU, `None` until it was
+    /// measured on others.
     pub fn event_cost(&self) -> Option<EventCost> {
-        self.event_cost.get().copied()
+        if self.has_tenants() { Some(EventCost::default()) } else { self.event_cost.get().copied() }
     }
 
     /// Finds out what device memory this process has; some milliseconds. `None` if that is not known.

@@ -229,7 +229,7 @@ impl Session {
             }
         }
         if let (Some(declaration), Ok(module)) = (&mut self.declaration, &module) {
-            declaration.has_module(module.is_new());
+            declaration.has_module(module.is_new(), &state);
         }
         // What was placed goes again if the module does not come.
         let managed = self.memory.take_managed();
@@ -259,7 +259,7 @@ impl Session {
         let module = Module::find_shared(&self.share, &key)?;
         self.common.warm.again(&key);
         if let Some(declaration) = &mut self.declaration {
-            declaration.has_module(false);
+            declaration.has_module(false, &State::None);
         }
         loaded.code = request.code;
         let may_print = self.can_fetch_printed() && request.flags & KNOWN_TO_PRINT != 0;

@@ -8,6 +8,7 @@ use channel::request::{
     LaunchKernel, LoadModule, RecordEvent, Request,
 };
 use channel::ring::Record;
+use ptx::module_state::State;
 use std::time::{Duration, Instant};
 
 /// What requests are of, for the log.
@@ -36,6 +37,9 @@ pub(super) struct Declaration {
     modules: u32,
     /// Of them, those that the provider has loaded now.
     loaded: u32,
+    /// Of these, those with variables, and those of which it is not known what can change.
+    with_variables: u32,
+    unknown: u32,
 }
 
 impl Declaration {
@@ -49,13 +53,17 @@ impl Declaration {
             came: Default::default(),
             modules: 0,
             loaded: 0,
+            with_variables: 0,
+            unknown: 0,
         })
     }
 
-    /// A module was loaded; `is_new`: by the provider, now.
-    pub(super) fn has_module(&mut self, is_new: bool) {
+    /// A module was loaded, in which this can change; `is_new`: by the provider, now.
+    pub(super) fn has_module(&mut self, is_new: bool, state: &State) {
         self.modules += 1;
         self.loaded += u32::from(is_new);
+        self.with_variables += u32::from(is_new && matches!(state, State::Variables(_)));
+        self.unknown += u32::from(is_new && *state == State::Unknown);
     }
 
     /// How long it took, in words.
@@ -67,10 +75,13 @@ impl Declaration {
             if named.is_empty() { "less than 1 ms".to_owned() } else { named.join(", ") }
         };
         format!(
-            "{} ms, {} modules ({} loaded now); of the server's time {}; of the client's, before it sent {}",
+            "{} ms, {} modules ({} loaded now, {} of them with variables, {} that cannot be shared); of the server's \
+             time {}; of the client's, before it sent {}",
             self.since.elapsed().as_millis(),
             self.modules,
             self.loaded,
+            self.with_variables,
+            self.unknown,
             ms(&self.took),
             ms(&self.came),
         )

@@ -10,13 +10,13 @@
 //!
 //! Invariant: no work of a client's is in a stream behind a fence that is kept back.
 
-use super::slot::{Kept, Slot};
+use super::slot::{Kept, Slot, has_passed};
 use super::streams::{Presence, Streams, Work};
 use super::{REQUESTS_PER_LOOK, Session};
 use crate::device::CheckedRange;
 use channel::region::Region;
 use channel::request::Fence;
-use channel::wait::{SpinPolicy, reached};
+use channel::wait::SpinPolicy;
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::time::{Duration, Instant};
 
@@ -44,11 +44,6 @@ impl Slot {
         self.kept = Some(Kept { word, value, since: Instant::now() });
         Ok(())
     }
-}
-
-/// True if the device has passed a fence of the stream with that index, by what it has written.
-pub(super) fn has_passed(region: &Region, index: u32, fence: u32) -> bool {
-    region.completion_word(index).is_some_and(|word| reached(word.load(), fence))
 }
 
 impl Streams {

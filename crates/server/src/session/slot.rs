@@ -4,6 +4,8 @@ use super::meter::Submitted;
 use super::order::Blocking;
 use super::under_way::UnderWay;
 use crate::device::{CheckedRange, Event, Stream};
+use channel::region::Region;
+use channel::wait::reached;
 use cuda_api::CUresult;
 use cuda_api::handle::Handle;
 use std::collections::VecDeque;
@@ -42,6 +44,11 @@ pub struct Slot {
     pub(super) submitted_kernels: u64,
     /// Of them, those that had been when it was looked at last, or had no work.
     pub(super) watched_kernels: u64,
+}
+
+/// True if the device has passed a fence of the stream with that index, by what it has written.
+pub(super) fn has_passed(region: &Region, index: u32, fence: u32) -> bool {
+    region.completion_word(index).is_some_and(|word| reached(word.load(), fence))
 }
 
 /// How a stream was made at the provider, and what the client wants of it.

@@ -6,13 +6,12 @@
 //! the legacy stream and remembers that the stream is busy. A context with SMs of its own has a default
 //! stream of its own, which is to that context's streams what the legacy stream is to all others.
 
-use super::fences::has_passed;
 use super::handles::Table;
 use super::limits::Terms;
 use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
 use super::queues::Queues;
-use super::slot::{Load, Made, Slot};
+use super::slot::{Load, Made, Slot, has_passed};
 use super::under_way::{Code, UnderWay};
 use crate::device::{Event, Share, Stream};
 use crate::scheduling::Member;

@@ -66,7 +66,7 @@ const CUDA: &str = "cuda";
 /// What stands in front of a namespace in the names of what is one file's own.
 const INTERNAL: [&str; 2] = ["_INTERNAL_", "_GLOBAL__N_"];
 
-/// True for the name of a variable of so many bytes that holds the same in every program.
+/// True for the name of a variable of that length that holds the same in every program.
 pub(crate) fn is_constant(name: &str, bytes: u64) -> bool {
     CONSTANT_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || bytes == 1 && is_of_library(&namespaces(name))

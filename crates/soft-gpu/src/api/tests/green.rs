@@ -62,6 +62,8 @@ fn threads_of(launch: impl FnOnce(CUfunction, *mut *mut c_void)) -> Vec<u32> {
     cu!(cuModuleGetFunction(&mut function, module, c"where".as_ptr())).unwrap();
     let mut counts = allocate(4096);
     cu!(cuMemsetD8_v2(counts, 0, 4096)).unwrap();
+    // Streams of green contexts do not wait for the default one.
+    cu!(cuCtxSynchronize()).unwrap();
     let mut params = [std::ptr::from_mut(&mut counts).cast::<c_void>()];
     launch(function, params.as_mut_ptr());
     let mut words = vec![0u32; 1024];

@@ -71,6 +71,8 @@ fn another_process_reads_and_writes_and_waits() {
     for (pointer, value) in [(small, 11), (large, 22), (beside, 33)] {
         cu!(cuMemsetD32_v2(pointer, value, 2)).unwrap();
     }
+    // The other process waits for nothing of this one's but the event.
+    cu!(cuCtxSynchronize()).unwrap();
     let (ours, our_handle) = interprocess_event();
     let (theirs, their_handle) = interprocess_event();
     let flag = Arc::new(AtomicU32::new(0));

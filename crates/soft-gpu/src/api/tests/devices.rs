@@ -61,7 +61,13 @@ fn write_from(context: CUcontext, at: CUdeviceptr, value: u64) -> CUresult {
 
 #[test]
 fn each_device_has_its_own_identity_and_memory() {
-    child("child_looks_at_devices", &[("OPENMPS_SOFT_DEVICES", "4")]);
+    // Other tests' processes have memory of the same devices: here there are none.
+    let directory = std::env::temp_dir().join(format!("openmps-devices-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let name = directory.to_str().unwrap();
+    let settings = [("OPENMPS_SOFT_DEVICES", "4"), ("OPENMPS_SOFT_DIR", name)];
+    child("child_looks_at_devices", &settings);
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[test]

@@ -351,11 +351,12 @@ fn a_share_changes_under_a_running_grid() {
     let device = TestDevice::new();
     let tenant = device.create_tenant().unwrap();
     let stream = stream_on(&device, &tenant, None);
-    // Each block waits until so many may end.
+    // Blocks of the first SM wait until as many may end, those of others until any may.
     let (may_end, ended) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (gate, counter) = (may_end.clone(), ended.clone());
     let body = move |worker: &mut Worker<'_>, _, _| {
-        while counter.load(Ordering::Acquire) >= gate.load(Ordering::Acquire) {
+        let ended = |on_first: bool| if on_first { counter.load(Ordering::Acquire) } else { 0 };
+        while ended(worker.sm == 0) >= gate.load(Ordering::Acquire) {
             if worker.control.yield_requested() {
                 return Outcome::Yielded;
             }

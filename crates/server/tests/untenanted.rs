@@ -6,7 +6,7 @@ mod support;
 
 use channel::message::Message;
 use channel::region::{ServerState, SessionEnd};
-use channel::request::{GetFunction, NO_CODE};
+use channel::request::{GetFunction, NO_CODE, PLACES_VARIABLES};
 use cuda_api::CudaError;
 use server::Exit;
 use support::*;
@@ -20,7 +20,9 @@ fn known_code_is_taken_without_its_image(client: &mut Client) {
     assert_eq!((result, again.code), (Ok(()), loaded.code));
     let found = GetFunction { function: function(20), module: module(2), name: b"add" };
     assert_eq!(client.call(&found), Ok(()));
-    // Other code is read, whatever it is called.
+    // With a place for variables, and under another key, the image is read.
+    let places = client.load_with(module(3), PLACES_VARIABLES, loaded.code, b"garbage");
+    assert_eq!(places.0, Err(CudaError::INVALID_PTX));
     let other = [1, 2, 3, 4];
     assert_eq!(client.load_known(module(3), other, b"garbage").0, Err(CudaError::INVALID_PTX));
     let (result, read) = client.load_known(module(3), other, b".version 8.0");

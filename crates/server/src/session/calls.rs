@@ -198,7 +198,10 @@ impl Session {
         let (module, BuildLog { info, error }) = match &state {
             State::None => {
                 let key = CodeKey::of(&image, &options);
-                loaded.code = key.words();
+                // Who takes code by its key is not told where variables were placed.
+                if placed.is_empty() {
+                    loaded.code = key.words();
+                }
                 self.common.warm.loading(key, &image, &options, None);
                 Module::load_shared(&self.share, key, image, &options, logs)
             }
@@ -252,7 +255,9 @@ impl Session {
         loaded: &mut ModuleLoaded,
     ) -> Option<Result<(), CudaError>> {
         let word = request.module.0 as u64;
-        if request.code == NO_CODE || self.modules.vacant(word).is_err() {
+        // A request for places, or one that is not understood, goes the whole way.
+        let plain = request.flags & !KNOWN_TO_PRINT == 0;
+        if request.code == NO_CODE || !plain || self.modules.vacant(word).is_err() {
             return None;
         }
         let key = CodeKey::of_words(request.code);

@@ -164,7 +164,18 @@ impl Client {
         code: CodeWords,
         image: &[u8],
     ) -> (CUresult, ModuleLoaded) {
-        let request = LoadModule { code, ..self.send_image(module, image) };
+        self.load_with(module, 0, code, image)
+    }
+
+    /// As [`Client::load_known`], with flags.
+    pub fn load_with(
+        &mut self,
+        module: CUmodule,
+        flags: u32,
+        code: CodeWords,
+        image: &[u8],
+    ) -> (CUresult, ModuleLoaded) {
+        let request = LoadModule { code, flags, ..self.send_image(module, image) };
         let (result, words) = self.ask(&request);
         (result, ModuleLoaded::from_words(&words).unwrap_or_default())
     }

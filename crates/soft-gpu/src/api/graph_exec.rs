@@ -91,7 +91,7 @@ impl GraphExec {
                 rows.push(at);
                 rows.len() - 1
             });
-            // A kernel starts when those that it waits for have ended, whatever their edges allow.
+            // A kernel starts when those that it waits for have ended, also where its edges allow more.
             let before = step.dependencies.iter().map(|d| d.step);
             let waits: Vec<usize> = before.filter(|step| nodes[*step].row != row).collect();
             let work = match place {

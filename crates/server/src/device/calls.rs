@@ -72,9 +72,10 @@ calls! {
     Nothing:
         cuGraphCreate cuGraphDestroy cuGraphAddKernelNode_v2 cuGraphAddMemcpyNode
         cuGraphAddMemsetNode cuGraphAddEmptyNode cuGraphAddNode_v2 cuGraphAddDependencies
-        cuGraphAddDependencies_v2 cuGraphRemoveDependencies_v2 cuGraphKernelNodeSetAttribute cuGraphDestroyNode cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
-        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecKernelNodeSetParams_v2 cuGraphExecDestroy cuStreamBeginCaptureToGraph
-        cuStreamGetCaptureInfo_v3 cuStreamEndCapture;
+        cuGraphAddDependencies_v2 cuGraphRemoveDependencies_v2 cuGraphKernelNodeSetAttribute
+        cuGraphDestroyNode cuGraphConditionalHandleCreate cuGraphInstantiateWithFlags
+        cuGraphLaunch cuGraphExecUpdate_v2 cuGraphExecKernelNodeSetParams_v2 cuGraphExecDestroy
+        cuStreamBeginCaptureToGraph cuStreamGetCaptureInfo_v3 cuStreamEndCapture;
 }
 
 /// The class of a function; `None` if the table has no such row.

@@ -464,7 +464,7 @@ def measure(way, part):
     variables = {"CUDA_VISIBLE_DEVICES": "1"} if part == "visible" else {}
     if part in DISTRIBUTED:
         # What it says where it fails; nothing else.
-        variables = {"NCCL_DEBUG": "WARN", "OPENMPS_TRACE": way.environment.get("OPENMPS_TRACE", "errors")}
+        variables = {"NCCL_DEBUG": os.environ.get("NCCL_DEBUG", "WARN"), "OPENMPS_TRACE": way.environment.get("OPENMPS_TRACE", "errors")}
     fields = finish(way, start(way, part, **variables))
     if part == "nccl" and "error" in fields:
         fields["nccl_legacy"] = finish(way, start(way, part, NCCL_CUMEM_ENABLE="0", **variables))

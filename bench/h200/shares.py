@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Shares of SMs and limits of memory: openmps beside NVIDIA's MPS at the same setting.
 
-    shares.py DIST --output FILE [--ways mps,openmps] [--parts shares,graphs,live,memory,contexts,networks]
+    shares.py DIST --output FILE [--ways mps,openmps] [--parts shares,graphs,live,memory,contexts,clusters,networks]
+              [--percent 25] [--seconds 5]
 
-DIST is an installation, as for run.py. About three minutes without the networks, which take three more;
-what FILE has of other parts and ways stays:
+DIST is an installation, as for run.py. About three minutes without clusters and networks, which take two and three
+more; FILE is written after each part and each group of processes, and what it has of other parts and ways stays:
 
     shares   kernels a second at 25, 50, 75 and 100 % (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE), of 4 blocks and of
              as many as fill the device, the SMs that blocks were on, and what the attribute says
@@ -16,7 +17,13 @@ what FILE has of other parts and ways stays:
     contexts contexts with SMs of their own in one program: by CUexecAffinityParam (an eighth and half of the
              SMs) and by CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING (20 and 50 %): what each
              is told, what cuCtxGetExecAffinity says, the SMs that its blocks and its graphs were on
-    networks eight processes of ResNet-50 (networks.py) at 12.5, 25, 50 and 100 % each: steps a second of all
+    clusters at 25, 50, 99 and 100 %: how many clusters of 1 to 16 blocks cuOccupancyMaxActiveClusters says fit, and
+             whether a launch of them runs; the same of as many cooperative blocks as the SMs that the program is told
+             have room for; BERT-base, whose kernels have clusters of 8, by launches and as a graph: us a step, a
+             digest of what came out. Then four processes of it at 25 % at once: the last one's SMs are the device's last
+    networks eight processes of ResNet-50 (networks.py) at 12.5, 25, 50 and 100 % each, for --seconds: steps a second of all
+
+--percent N is the only percentage of clusters and networks then: `--parts networks --percent 25` takes a minute and a half.
 
 On NVIDIA's driver shares are green contexts: groups of SMs, of 2 or 8. Called by itself as
 `shares.py worker|torch ...`, it is one of these programs. On the software GPU: OPENMPS_PROVIDER=soft.
@@ -37,6 +44,8 @@ from run import Way  # noqa: E402
 
 SHARES = (25, 50, 75, 100)
 NETWORK_SHARES = (12.5, 25, 50, 100)
+CLUSTER_SHARES = (25, 50, 99, 100)
+CLUSTERS = (1, 2, 4, 8, 16)
 SECONDS = 2.0
 LIVE_SECONDS_MAX = 10.0
 MIB = 1 << 20
@@ -44,7 +53,10 @@ LIMIT_MIB = 2048
 MULTIPROCESSOR_COUNT = 16
 SM_COUNT = 0
 PROCESSES = 8
-NETWORK_SECONDS = 5
+BERTS = 4
+STEPS = 300
+NON_PORTABLE_CLUSTERS = 14
+CLUSTER = 4
 NON_BLOCKING = 1
 CAPTURE_RELAXED = 2
 OUT_OF_MEMORY = 2
@@ -75,6 +87,19 @@ loop:
     ret;
 }
 """
+
+
+# Clusters need no code of their own.
+EMPTY_PTX = b".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry empty() { ret; }\n\0"
+
+
+class Attribute(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16)]
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("shape", ctypes.c_uint * 7), ("stream", ctypes.c_void_p),
+                ("attributes", ctypes.POINTER(Attribute)), ("count", ctypes.c_uint)]
 
 
 class Driver:
@@ -231,6 +256,61 @@ def contexts(arguments):
     print(json.dumps({"whole": whole, "contexts": rows}))
 
 
+def fits():
+    """What is said of clusters and cooperative launches of 1024 threads a block, and what they answer."""
+    driver = Driver()
+    module, kernel, blocks = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+    driver("cuModuleLoadData", ctypes.byref(module), EMPTY_PTX)
+    driver("cuModuleGetFunction", ctypes.byref(kernel), module, b"empty")
+    driver("cuFuncSetAttribute", kernel, NON_PORTABLE_CLUSTERS, 1)
+    driver("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(blocks), kernel, 1024, ctypes.c_size_t(0))
+    row = {"told": driver.sms(), "cooperative blocks": driver.sms() * blocks.value}
+    answer = driver.call("cuLaunchCooperativeKernel", kernel, row["cooperative blocks"], 1, 1, 1024, 1, 1, 0, None, None)
+    row["cooperative"] = answer or driver.call("cuCtxSynchronize")
+    for size in CLUSTERS:
+        attribute = Attribute(CLUSTER, 0, (size, 1, 1))
+        config = Config((16 * 132, 1, 1, 1024, 1, 1, 0), None, ctypes.pointer(attribute), 1)
+        asked = driver.call("cuOccupancyMaxActiveClusters", ctypes.byref(blocks), kernel, ctypes.byref(config))
+        answer = driver.call("cuLaunchKernelEx", ctypes.byref(config), kernel, None, None)
+        row[f"clusters of {size}"] = {"fit": f"error {asked}" if asked else blocks.value,
+                                      "launch": answer or driver.call("cuCtxSynchronize")}
+    print(json.dumps(row))
+
+
+def bert():
+    """BERT-base, fp16, 128 tokens, by launches and as a graph."""
+    import torch
+    from networks import digest
+    from transformers import BertConfig, BertModel
+
+    torch.manual_seed(0)
+    model = BertModel(BertConfig()).eval().half().cuda()
+    tokens = torch.randint(0, 30000, (1, 128)).cuda()
+    graph, warming = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+
+    def timed(step):
+        times = []
+        for _ in range(STEPS):
+            begin = time.perf_counter()
+            step()
+            torch.cuda.synchronize()
+            times.append((time.perf_counter() - begin) * 1e6)
+        return sorted(times)[STEPS // 2]
+
+    with torch.inference_mode():
+        with torch.cuda.stream(warming):
+            for _ in range(5):
+                launched = model(tokens).last_hidden_state
+        torch.cuda.synchronize()
+        row = {"told": torch.cuda.get_device_properties(0).multi_processor_count, "launches_us": timed(lambda: model(tokens)),
+               "launches": digest([launched])}
+        with torch.cuda.graph(graph):
+            result = model(tokens).last_hidden_state
+        row["graph_us"] = timed(graph.replay)
+        row["graph"] = digest([result])
+    print(json.dumps(row))
+
+
 def greedy(arguments):
     """Allocates 64 MiB at a time until there is no more."""
     driver = Driver()
@@ -335,36 +415,61 @@ def of_contexts(way):
             "percentage of each": run_one(way, ["contexts"], per_context)}
 
 
-def networks(way):
+def of_share(share):
+    return {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)} if share < 100 else {}
+
+
+def together(way, words, count, share):
+    """The results of several processes that run at once, and why others failed."""
+    way.begin_group()
+    kept = dict(way.environment)
+    way.environment.update(of_share(share))
+    processes = [way.start(words) for _ in range(count)]
+    results = [way.result(process) for process in processes]
+    way.environment = kept
+    return [result for result in results if result], way.failures[:2]
+
+
+def clusters(way, arguments, note):
+    rows = {}
+    for share in [arguments.percent] if arguments.percent else CLUSTER_SHARES:
+        rows[f"{share:g} % fits"] = run_one(way, ["fits"], of_share(share))
+        note(rows)
+        rows[f"{share:g} % BERT"] = run_one(way, ["bert"], of_share(share))
+        note(rows)
+    good, failed = together(way, own("bert"), BERTS, 100 // BERTS)
+    rows[f"{BERTS} x BERT at {100 // BERTS} %"] = {"processes": good, "failed": failed}
+    return rows
+
+
+def networks(way, arguments, note):
     """Steps a second of eight processes together, at each share."""
     rows = {}
     program = Path(__file__).parent / "networks.py"
-    for share in NETWORK_SHARES:
-        way.begin_group()
-        kept = dict(way.environment)
-        if share < 100:
-            way.environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(share)
+    for share in [arguments.percent] if arguments.percent else NETWORK_SHARES:
         with tempfile.TemporaryDirectory() as directory:
-            words = [sys.executable, program, "resnet50", NETWORK_SECONDS, directory, PROCESSES]
-            processes = [way.start(words) for _ in range(PROCESSES)]
-            results = [way.result(process) for process in processes]
-        way.environment = kept
-        good = [result["resnet50"]["per_s"] for result in results if result]
-        rows[f"{share} %"] = {"processes": len(good), "per_s": sum(good),
-                              "failed": way.failures[:2]}
+            words = [sys.executable, program, "resnet50", arguments.seconds, directory, PROCESSES]
+            results, failed = together(way, words, PROCESSES, share)
+        good = [result["resnet50"]["per_s"] for result in results]
+        rows[f"{share:g} %"] = {"processes": len(good), "per_s": sum(good), "failed": failed}
+        note(rows)
     return rows
 
 
 PARTS = {"shares": shares, "graphs": lambda way: shares(way, graph=True), "live": live,
-         "memory": memory, "contexts": of_contexts, "networks": networks}
+         "memory": memory, "contexts": of_contexts, "clusters": clusters, "networks": networks}
+# Those with several groups, each of which is noted.
+LONG_PARTS = ("clusters", "networks")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", help="DIST, or worker, contexts, greedy, torch")
+    parser.add_argument("what", help="DIST, or worker, contexts, fits, bert, greedy, torch")
     parser.add_argument("--output")
     parser.add_argument("--ways", default="mps,openmps")
     parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--percent", type=float)
+    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--blocks", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--graph", action="store_true")
@@ -375,6 +480,10 @@ def main():
         return worker(arguments)
     if arguments.what == "contexts":
         return contexts(arguments)
+    if arguments.what == "fits":
+        return fits()
+    if arguments.what == "bert":
+        return bert()
     if arguments.what == "greedy":
         return greedy(arguments)
     if arguments.what == "torch":
@@ -382,6 +491,12 @@ def main():
     results = {}
     if arguments.output and Path(arguments.output).exists():
         results = json.loads(Path(arguments.output).read_text())
+
+    def write():
+        if arguments.output:
+            # What was measured stays, should the next group take too long.
+            Path(arguments.output).write_text(json.dumps(results, indent=1) + "\n")
+
     for name in arguments.ways.split(","):
         way = Way(name, Path(arguments.what).resolve())
         with way.running():
@@ -389,14 +504,18 @@ def main():
                 if part == "live" and name == "mps":
                     continue
                 print(f"{name} {part}", file=sys.stderr, flush=True)
-                results.setdefault(part, {})[name] = PARTS[part](way)
+                of_part = results.setdefault(part, {})
+
+                def note(rows, of_part=of_part, name=name):
+                    of_part[name] = rows
+                    write()
+
+                note(PARTS[part](way, arguments, note) if part in LONG_PARTS else PARTS[part](way))
                 print(json.dumps(results[part][name], indent=1), file=sys.stderr, flush=True)
         notable = ("not kept", "limit of", "refused")
         lines = [line for line in way.log.splitlines() if any(word in line for word in notable)]
         results.setdefault("log", {})[name] = lines[:20]
-        if arguments.output:
-            # What was measured stays, should the next way take too long.
-            Path(arguments.output).write_text(json.dumps(results, indent=1) + "\n")
+        write()
     print(json.dumps(results, indent=1))
 
 

@@ -6,10 +6,10 @@ use std::io::Write;
 use std::process::ExitCode;
 use tests::Scene;
 
-/// Starts many programs that share one server, lets all of them compute at once, verifies every result, and
-/// has one more refused where the server is full.
+/// Starts many programs that share one server, lets all of them launch, copy and verify at once until each has
+/// done so several times beside all others, and has one more refused where the server is full.
 ///
-/// Prints how long it took until all were ready and until all had ended.
+/// Prints how long it took until all were ready, until each had computed and until all had ended.
 ///
 /// The installation is $OPENMPS_DIST, else the one whose tests/ this program lies in, else one that cargo
 /// builds.
@@ -26,13 +26,17 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let (ready, ended) =
-        tests::compute_at_once(&Scene::with_daemon(), arguments.clients, arguments.group);
+    let scene = Scene::with_daemon();
+    let crowd = tests::compute_at_once(&scene, arguments.clients, arguments.group);
     let line = format!(
-        "{} programs were ready after {:.1} s and had verified their results after {:.1} s",
+        "{} programs were ready after {:.1} s, had each verified {} results or more beside all others after {:.1} s \
+         ({} kernels) and had ended after {:.1} s",
         arguments.clients,
-        ready.as_secs_f64(),
-        ended.as_secs_f64()
+        crowd.ready.as_secs_f64(),
+        crowd.kernels_least,
+        crowd.computed.as_secs_f64(),
+        crowd.kernels,
+        crowd.ended.as_secs_f64()
     );
     match writeln!(std::io::stdout(), "{line}") {
         Ok(()) => ExitCode::SUCCESS,

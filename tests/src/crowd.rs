@@ -7,13 +7,35 @@ use std::time::{Duration, Instant};
 /// Clients that a server takes.
 pub const CLIENTS_MAX: usize = 1024;
 
-/// Starts so many programs, `group` at a time, lets them compute when all are ready, and verifies their
-/// results. Where there are [`CLIENTS_MAX`] of them, one more is refused, with error 808 and a line in
-/// the log. How long it took until all were ready, and until all had ended; panics if anything is wrong.
-pub fn compute_at_once(scene: &Scene, clients: usize, group: usize) -> (Duration, Duration) {
-    let go = scene.file("go");
-    let barrier = go.to_str().expect("a path");
-    let arguments = ["--iterations", "5", "--json", "--barrier", barrier];
+/// Kernels that a program launches before the barrier.
+const WARM_UP: u64 = 3;
+/// Kernels that each of them launches, and whose results it copies and compares, while all others do the same.
+const ROUNDS: u64 = 5;
+
+/// How it went. Times are since the first program was started.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// Until all were ready.
+    pub ready: Duration,
+    /// Until each had verified several results, and none had ended.
+    pub computed: Duration,
+    /// Until all had ended.
+    pub ended: Duration,
+    /// Kernels of all since they were ready.
+    pub kernels: u64,
+    /// Of the program with the fewest.
+    pub kernels_least: u64,
+}
+
+/// Starts so many programs, `group` at a time, lets them compute when all are ready, and has all go on until each
+/// has launched, copied and verified several times. Where there are [`CLIENTS_MAX`] of them, one more is
+/// refused, with error 808 and a line in the log. Panics if anything is wrong.
+pub fn compute_at_once(scene: &Scene, clients: usize, group: usize) -> Crowd {
+    let (go, enough) = (scene.file("go"), scene.file("enough"));
+    let [barrier, until] = [&go, &enough].map(|file| file.to_str().expect("a path"));
+    let warm_up = WARM_UP.to_string();
+    let arguments = ["--verify-each", "--json", "--warm-up", &warm_up];
+    let arguments = [&arguments[..], &["--barrier", barrier, "--until", until]].concat();
     let began = Instant::now();
     let mut programs = Vec::with_capacity(clients);
     while programs.len() < clients {
@@ -32,12 +54,32 @@ pub fn compute_at_once(scene: &Scene, clients: usize, group: usize) -> (Duration
         assert!(scene.log("control.log").contains("most clients, 1024"), "a line says so");
     }
     std::fs::write(&go, "").expect("the barrier opens");
+    wait_until("each has computed beside the others", || {
+        let counts = kernels(scene);
+        // Each report is much of a small machine's work.
+        std::thread::sleep(Duration::from_millis(200));
+        counts.len() == clients && counts.iter().all(|count| *count > WARM_UP + ROUNDS)
+    });
+    let computed = began.elapsed();
+    std::fs::write(&enough, "").expect("they end");
+    let mut counts = Vec::with_capacity(clients);
     for program in programs {
-        assert_eq!(program.wait().expect_success().json()["verified"], true);
+        let report = program.wait().expect_success().json();
+        assert_eq!(report["verified"], true);
+        counts.push(report["kernels"].as_u64().expect("kernels"));
     }
-    let all_ended = began.elapsed();
+    let ended = began.elapsed();
     wait_until("all of them are gone", || scene.clients().is_empty());
-    (all_ready, all_ended)
+    let kernels_least = counts.iter().copied().min().unwrap_or(0);
+    Crowd { ready: all_ready, computed, ended, kernels: counts.iter().sum(), kernels_least }
+}
+
+/// How many kernels each client has launched.
+fn kernels(scene: &Scene) -> Vec<u64> {
+    let report = scene.openmps(&["ps", "--json"]).expect_success().json();
+    let servers = report["servers"].as_array().into_iter().flatten();
+    let clients = servers.flat_map(|server| server["clients"].as_array().into_iter().flatten());
+    clients.map(|client| client["kernels"].as_u64().unwrap_or(0)).collect()
 }
 
 /// How many programs wait at a barrier.

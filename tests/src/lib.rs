@@ -9,7 +9,7 @@ mod patience;
 mod process;
 mod scene;
 
-pub use crowd::{CLIENTS_MAX, compute_at_once};
+pub use crowd::{CLIENTS_MAX, Crowd, compute_at_once};
 pub use dist::dist;
 pub use patience::{PATIENCE, Patience};
 pub use process::{Ended, Running, finish, start};

@@ -12,6 +12,6 @@ fn sixty_four_clients_work_at_once() {
 #[test]
 #[ignore = "takes a minute or more"]
 fn a_thousand_and_twenty_four_clients_work_at_once_and_one_more_is_refused() {
-    let (ready, ended) = compute_at_once(&Scene::with_daemon(), CLIENTS_MAX, 32);
-    println!("ready after {:.1} s, ended after {:.1} s", ready.as_secs_f64(), ended.as_secs_f64());
+    let crowd = compute_at_once(&Scene::with_daemon(), CLIENTS_MAX, 32);
+    println!("{crowd:?}");
 }

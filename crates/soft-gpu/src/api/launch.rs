@@ -422,29 +422,77 @@ fn dim([x, y, z]: [u32; 3]) -> Dim3 {
     Dim3 { x, y, z }
 }
 
-/// The largest cluster of a launch that there is room for; 0 if there is none for a block.
+/// The largest cluster of a launch that there is room for on its stream's SMs; 0 if there is none for a block.
 pub(super) fn largest_cluster(
+    driver: &Driver,
     function: &Function,
     config: &CUlaunchConfig,
-    settings: &Settings,
 ) -> Result<u32> {
+    let settings = &driver.device.settings;
     let request = Request { cluster: None, ..read_config(config)? };
     let blocks = request.blocks_per_sm(function, settings);
-    let fits = |cluster: &u32| request.resident(blocks, settings, *cluster) > 0;
+    let room = Room::of(driver, config)?;
+    let fits = |cluster: &u32| {
+        request.resident(blocks, settings, *cluster) > 0 && room.takes(blocks, *cluster)
+    };
     Ok((1..=function.cluster_blocks_max()).rev().find(fits).unwrap_or(0))
 }
 
-/// How many clusters of a launch may be resident at once; 0 if the launch has none, or none fits.
+/// How many clusters of a launch may be resident at once on its stream's SMs; 0 if the launch has none, or
+/// none fits.
 pub(super) fn clusters_resident(
+    driver: &Driver,
     function: &Function,
     config: &CUlaunchConfig,
-    settings: &Settings,
 ) -> Result<u32> {
+    let settings = &driver.device.settings;
     let request = read_config(config)?;
     match (request.check(function, settings), request.cluster(function)?) {
-        (Ok((_, blocks)), Some(of)) => Ok(request.resident(blocks, settings, of.count() as u32)),
+        (Ok((_, blocks)), Some(of)) => {
+            let of = of.count() as u32;
+            let most = request.resident(blocks, settings, of);
+            Ok(Room::of(driver, config)?.clusters(settings, blocks, of).min(most))
+        }
         (Ok(_) | Err(Error::LAUNCH_OUT_OF_RESOURCES), _) => Ok(0),
         (Err(error), _) => Err(error),
+    }
+}
+
+/// SMs that a launch would have: those of its stream, of which those of its tenant's share.
+struct Room {
+    stream: SmMask,
+    share: SmMask,
+}
+
+impl Room {
+    fn of(driver: &Driver, config: &CUlaunchConfig) -> Result<Self> {
+        let stream = driver.stream(config.stream, false)?;
+        let [stream, share] = driver.device.sms_of_stream(stream)?;
+        Ok(Self { stream, share })
+    }
+
+    /// Whether a launch with such clusters is accepted, each SM having room for so many of their blocks. A share
+    /// refuses none: clusters that it is too small for have it alone.
+    fn takes(&self, blocks: u32, cluster: u32) -> bool {
+        self.stream.as_ref().is_none_or(|sms| cluster <= blocks.saturating_mul(sms.len() as u32))
+    }
+
+    /// How many clusters are there at once; one at least of a launch that is accepted.
+    fn clusters(&self, settings: &Settings, blocks: u32, cluster: u32) -> u32 {
+        if !self.takes(blocks, cluster) {
+            return 0;
+        }
+        let sms = match (&self.stream, &self.share) {
+            (None, None) => return u32::MAX,
+            (Some(sms), None) | (None, Some(sms)) => sms.to_vec(),
+            (Some(stream), Some(share)) => {
+                let both = stream.iter().filter(|sm| share.contains(sm)).copied();
+                Some(both.collect::<Vec<u32>>())
+                    .filter(|both| !both.is_empty())
+                    .unwrap_or(share.to_vec())
+            }
+        };
+        settings.clusters_on(&sms, blocks, cluster).max(1)
     }
 }
 

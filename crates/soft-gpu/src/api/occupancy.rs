@@ -63,8 +63,7 @@ exports! {
     ) {
         let driver = driver()?;
         let function = driver.function(function)?;
-        let settings = &driver.device.settings;
-        num_clusters.set(clusters_resident(&function, &config.get()?, settings)? as i32)
+        num_clusters.set(clusters_resident(driver, &function, &config.get()?)? as i32)
     }
 
     fn cuOccupancyMaxPotentialClusterSize(
@@ -72,8 +71,7 @@ exports! {
     ) {
         let driver = driver()?;
         let function = driver.function(function)?;
-        let settings = &driver.device.settings;
-        cluster_size.set(largest_cluster(&function, &config.get()?, settings)? as i32)
+        cluster_size.set(largest_cluster(driver, &function, &config.get()?)? as i32)
     }
 }
 

@@ -330,6 +330,14 @@ impl Device {
         Ok(stream.sms.as_ref().map_or(self.settings.sms, |sms| sms.len() as u32))
     }
 
+    /// SMs that a stream's blocks may be placed on, ascending, and those of its tenant's share; `None`: all.
+    pub fn sms_of_stream(&self, key: Key<Stream>) -> Result<[SmMask; 2]> {
+        let core = self.lock();
+        let stream = core.streams.get(key).ok_or(Error::INVALID_HANDLE)?;
+        let account = core.accounts.get(stream.tenant.account);
+        Ok([stream.sms.clone(), account.and_then(|account| account.sms.clone())])
+    }
+
     /// Among which streams a stream is, and whether it is their legacy default stream.
     pub fn stream_group(&self, key: Key<Stream>) -> Result<(Key<Group>, bool)> {
         let core = self.lock();

@@ -167,12 +167,22 @@ impl Settings {
     /// on each SM.
     pub fn clusters(&self, resident: u32, blocks: u32) -> u32 {
         let (whole, rest) = (self.sms / SMS_PER_GPC, self.sms % SMS_PER_GPC);
-        let of_gpc = |sms: u32| match self.strict {
+        whole * self.clusters_of_gpc(SMS_PER_GPC, resident, blocks)
+            + self.clusters_of_gpc(rest, resident, blocks)
+    }
+
+    /// The same on some SMs, which ascend.
+    pub fn clusters_on(&self, sms: &[u32], resident: u32, blocks: u32) -> u32 {
+        let gpcs = sms.chunk_by(|a, b| a / SMS_PER_GPC == b / SMS_PER_GPC);
+        gpcs.map(|gpc| self.clusters_of_gpc(gpc.len() as u32, resident, blocks)).sum()
+    }
+
+    fn clusters_of_gpc(&self, sms: u32, resident: u32, blocks: u32) -> u32 {
+        match self.strict {
             true => clusters_of_gpc(sms, resident, blocks),
             // Few SMs are no reason to refuse clusters.
             false => sms * resident / blocks,
-        };
-        whole * of_gpc(SMS_PER_GPC) + of_gpc(rest)
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! Clusters through the driver API: asked for by a launch or by the kernel itself.
 
+use cuda_api::constants::device_resource::{GREEN_DEFAULT_STREAM, SM};
 use cuda_api::constants::{function_attribute as attribute, launch_attribute};
 
+use super::super::green::*;
+use super::super::resource::*;
 use super::*;
 
 /// Every block reads the number of the next one of its cluster.
@@ -145,5 +148,73 @@ fn blocks_of_a_cluster_reach_each_other() {
     assert_eq!(resident([1, 1, 1]), 2 * sms);
     assert_eq!(resident([2, 1, 1]), sms);
     assert_eq!(resident([4, 1, 1]), sms / 2, "two SMs each");
+    cu!(cuModuleUnload(module)).unwrap();
+}
+
+/// A stream of a green context of the first four SMs, and that context.
+fn stream_on_four_sms() -> (CUstream, CUgreenCtx) {
+    let (mut all, mut part) = (CUdevResource::NONE, CUdevResource::NONE);
+    let (mut description, mut green) = (CUdevResourceDesc::NULL, CUgreenCtx::NULL);
+    let (mut groups, mut stream, none) = (1, CUstream::NULL, null_mut());
+    cu!(cuDeviceGetDevResource(0, &mut all, SM)).unwrap();
+    cu!(cuDevSmResourceSplitByCount(&mut part, &mut groups, &all, none, 0, 4)).unwrap();
+    cu!(cuDevResourceGenerateDesc(&mut description, &mut part, 1)).unwrap();
+    cu!(cuGreenCtxCreate(&mut green, description, 0, GREEN_DEFAULT_STREAM)).unwrap();
+    cu!(cuGreenCtxStreamCreate(&mut stream, green, 1, 0)).unwrap();
+    assert_eq!(part.sm.smCount, 4);
+    (stream, green)
+}
+
+/// What is said of clusters is what launches do: on the SMs of the stream that the configuration names.
+#[test]
+fn occupancy_of_clusters_is_that_of_the_stream() {
+    let _watchdog = start();
+    let text = std::ffi::CString::new(PTX).unwrap();
+    let (mut module, mut next) = (CUmodule::NULL, CUfunction::NULL);
+    cu!(cuModuleLoadData(&mut module, text.as_ptr().cast())).unwrap();
+    cu!(cuModuleGetFunction(&mut next, module, c"next".as_ptr())).unwrap();
+    cu!(cuFuncSetAttribute(next, attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1)).unwrap();
+    let out = allocate(4 * 64);
+    let (of_four, green) = stream_on_four_sms();
+    // 64 blocks of 1024 threads, of which two are on an SM.
+    let with = |stream, blocks: u32, f: &dyn Fn(&CUlaunchConfig) -> CUresult| {
+        let mut attribute = cluster_of([blocks, 1, 1]);
+        let mut config = CUlaunchConfig::plain([64, 1, 1], [1024, 1, 1], 0, stream);
+        (config.attrs, config.numAttrs) = (&mut attribute, 1);
+        f(&config)
+    };
+    let resident = |stream, blocks| {
+        let clusters = std::cell::Cell::new(-1);
+        with(stream, blocks, &|config| {
+            cu!(cuOccupancyMaxActiveClusters(clusters.as_ptr(), next, config))
+        })
+        .unwrap();
+        clusters.get() as u32
+    };
+    let largest = |stream| {
+        let blocks = std::cell::Cell::new(-1);
+        with(stream, 1, &|config| {
+            cu!(cuOccupancyMaxPotentialClusterSize(blocks.as_ptr(), next, config))
+        })
+        .unwrap();
+        blocks.get() as u32
+    };
+    let launch = |stream, blocks| {
+        let mut address = out.0;
+        let params = &mut [std::ptr::from_mut(&mut address).cast::<c_void>()];
+        let params = params.as_mut_ptr();
+        with(stream, blocks, &|config| cu!(cuLaunchKernelEx(config, next, params, null_mut())))
+    };
+    let sms = driver().unwrap().device.settings.sms;
+    for blocks in [1, 2, 4, 8, 16] {
+        assert_eq!(resident(of_four, blocks), 8 / blocks, "clusters of {blocks}");
+        assert_eq!(resident(CUstream::NULL, blocks), 2 * sms / blocks, "clusters of {blocks}");
+        let expected = if blocks <= 8 { Ok(()) } else { Err(Error::INVALID_CLUSTER_SIZE) };
+        assert_eq!(launch(of_four, blocks), expected, "clusters of {blocks}");
+    }
+    assert_eq!((largest(of_four), largest(CUstream::NULL)), (8, 16));
+    cu!(cuStreamSynchronize(of_four)).unwrap();
+    cu!(cuStreamDestroy_v2(of_four)).unwrap();
+    cu!(cuGreenCtxDestroy(green)).unwrap();
     cu!(cuModuleUnload(module)).unwrap();
 }

@@ -5,15 +5,21 @@ mod device;
 mod support;
 
 use channel::message::{Change, ClientStatus, Message, Question, Schedule, SetBy};
+use channel::payload::Payload;
 use channel::request::*;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
+use cuda_api::constants::device_resource::SPLIT_IGNORE_COSCHEDULING;
 use cuda_api::constants::function_attribute::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
 use cuda_api::constants::graph_conditional;
 use cuda_api::number::{cuFuncSetAttribute, cuMemsetD32Async};
 use cuda_api::settings::{Percentage, Priority};
-use cuda_api::{CUdeviceptr, CUgraphEdgeData, CUgraphExec, CUstream};
-use device::{driver, start_with_tenants};
+use cuda_api::{
+    CUdevResource, CUdevResourceDesc, CUdeviceptr, CUgraphEdgeData, CUgraphExec, CUresult, CUstream,
+};
+use device::{driver, driver_but, start_with_tenants};
 use server::device::Driver;
+use std::ffi::{CStr, c_uint, c_void};
+use std::sync::Mutex;
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -184,10 +190,11 @@ fn streams_have_the_share_where_there_are_no_tenants() {
     share(&mut server, "50");
     server.settings.priority = (Priority::BelowNormal, SetBy::Server);
     let mut client = client(&mut server);
-    let step = if all == 8 { 2 } else { 8 };
-    let half = client.welcome.devices[0].attributes[MULTIPROCESSOR_COUNT as usize] as usize;
-    assert_eq!(half as u32, all / 2 / 2 * 2);
-    assert!(sms(&mut client, LEGACY).len() <= half);
+    // SMs are parted in fours or eights.
+    let (step, half) = if all == 8 { (4, 4) } else { (8, all / 2 / 8 * 8) };
+    assert_eq!(told(&client) as u32, half);
+    let half = half as usize;
+    assert_eq!(sms(&mut client, LEGACY).len(), half, "as many as it is told");
     client.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
     assert_eq!(sms(&mut client, stream(1)).len(), half);
     // What was submitted before a change comes before what is submitted after it.
@@ -288,6 +295,120 @@ fn a_graph_whose_blocks_have_no_room_on_the_share_has_all_sms_and_the_log_says_s
     assert_eq!(client.error(), Ok(()));
     let said = server.log().matches("its share of SMs is not kept").count();
     assert_eq!(said, 1, "{}", server.log());
+}
+
+/// SMs of each part of the green contexts that were made.
+static PARTS: Mutex<Vec<Vec<u32>>> = Mutex::new(Vec::new());
+
+/// One group of two SMs and none of the others, as an H200 says of its last 12 SMs; of larger groups as many
+/// as there are.
+unsafe extern "C" fn few_small_groups(
+    result: *mut CUdevResource,
+    groups: *mut c_uint,
+    input: *const CUdevResource,
+    remainder: *mut CUdevResource,
+    flags: c_uint,
+    sms_min: c_uint,
+) -> CUresult {
+    let small = flags == 0 && sms_min < 4;
+    let flags = if small { SPLIT_IGNORE_COSCHEDULING } else { flags };
+    // SAFETY: the caller's promises are those of the function called; `groups` is read and written.
+    unsafe {
+        if small {
+            *groups = 1;
+        }
+        let table = driver().table;
+        table.cuDevSmResourceSplitByCount(result, groups, input, remainder, flags, sms_min)
+    }
+}
+
+unsafe extern "C" fn note_parts(
+    description: *mut CUdevResourceDesc,
+    parts: *mut CUdevResource,
+    count: c_uint,
+) -> CUresult {
+    // SAFETY: the caller's promises are those of the function called, of which one is that there are so many parts.
+    unsafe {
+        let sms = std::slice::from_raw_parts(parts, count as usize).iter();
+        PARTS.lock().unwrap().push(sms.map(|part| part.sm.smCount).collect());
+        driver().table.cuDevResourceGenerateDesc(description, parts, count)
+    }
+}
+
+/// Kernels with clusters run only in groups of SMs that the provider schedules together. Those on a device's last
+/// SMs may be there as larger groups alone.
+#[test]
+fn shares_at_the_end_of_the_device_are_whole_groups_too() {
+    let replaced = |name: &CStr| match name.to_bytes() {
+        b"cuDevSmResourceSplitByCount" => Some(few_small_groups as *const c_void),
+        b"cuDevResourceGenerateDesc" => Some(note_parts as *const c_void),
+        _ => None,
+    };
+    // SAFETY: these have the signatures of what they replace.
+    let Some(driver) = (unsafe { driver_but(replaced) }) else { return };
+    let mut server = Server::start_on(driver);
+    if told(&client(&mut server)) != 8 {
+        return eprintln!("left out: the device has not 8 SMs");
+    }
+    share(&mut server, "50");
+    let mut clients = [client(&mut server), client(&mut server)];
+    for (client, expected) in clients.iter_mut().zip([[0, 1, 2, 3], [4, 5, 6, 7]]) {
+        assert_eq!((told(client), sms(client, LEGACY)), (4, expected.to_vec()));
+    }
+    let parts = PARTS.lock().unwrap();
+    assert!(
+        parts.len() >= 2 && parts.iter().all(|parts| *parts == [4]),
+        "none of two SMs: {parts:?}"
+    );
+    assert!(!server.log().contains("is not kept"), "{}", server.log());
+}
+
+/// How many clusters of so many blocks of 1024 threads, of which two are on an SM, are there at a time.
+fn clusters(client: &mut Client, blocks: u32) -> i32 {
+    let flags = cluster_flags([blocks, 1, 1]).expect("a cluster");
+    let (function, shared_bytes) = (function(0), 0);
+    let [grid_x, grid_y, grid_z] = [64, 1, 1];
+    let [block_x, block_y, block_z] = [1024, 1, 1];
+    let about = CountClusters {
+        function,
+        grid_x,
+        grid_y,
+        grid_z,
+        block_x,
+        block_y,
+        block_z,
+        shared_bytes,
+        flags,
+    };
+    let (result, words) = client.ask(&about);
+    result.expect("a number");
+    ClusterCount::from_words(&words).expect("a number").clusters
+}
+
+/// What is said of clusters on a share is about its SMs, and a launch does as is said.
+#[test]
+fn clusters_are_counted_on_the_share() {
+    let Some(mut server) = start_with_tenants() else { return };
+    let mut whole = client(&mut server);
+    if told(&whole) != 8 {
+        return eprintln!("left out: the device has not 8 SMs");
+    }
+    share(&mut server, "25");
+    let mut quarter = client(&mut server);
+    let words = [function(0).0 as u64, NON_PORTABLE_CLUSTER_SIZE_ALLOWED.into(), 1];
+    for client in [&mut whole, &mut quarter] {
+        client.call_row(cuFuncSetAttribute, &words).expect("clusters of 16");
+    }
+    assert_eq!([1, 2, 4, 8].map(|blocks| clusters(&mut whole, blocks)), [16, 8, 4, 2]);
+    assert_eq!([1, 2, 4].map(|blocks| clusters(&mut quarter, blocks)), [4, 2, 1]);
+    // A share refuses no cluster: one that is too large for it has it alone.
+    assert_eq!(clusters(&mut quarter, 8), 1);
+    clear(&mut quarter);
+    let parameters = quarter.address(0).to_le_bytes();
+    let flags = cluster_flags([8, 1, 1]).expect("a cluster");
+    quarter.post(&launch(&parameters, LEGACY, 64, flags));
+    quarter.synchronize(LEGACY);
+    assert_eq!((written(&mut quarter).len(), quarter.error()), (2, Ok(())));
 }
 
 #[test]

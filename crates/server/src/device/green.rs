@@ -17,14 +17,11 @@ use cuda_api::{
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the provider calls some SMs.
+/// What the provider calls some SMs: whole groups if it can, for kernels with clusters run in these only.
 fn describe(device: &Device, sms: &Range<u32>) -> Result<CUdevResourceDesc, CudaError> {
-    let mut parts = match parts_of(device, sms, 0) {
-        Err(CudaError::INVALID_RESOURCE_CONFIGURATION) => {
-            parts_of(device, sms, SPLIT_IGNORE_COSCHEDULING)?
-        }
-        parts => parts?,
-    };
+    let mut parts = parts_of(device, sms, 0)
+        .or_else(|_| one_part(device, sms).map(|part| vec![part]))
+        .or_else(|_| parts_of(device, sms, SPLIT_IGNORE_COSCHEDULING))?;
     let mut description = CUdevResourceDesc::NULL;
     let (t, count) = (device.table(), parts.len() as u32);
     // SAFETY: the list is as long as said, the local is written.
@@ -110,25 +107,49 @@ impl Device {
         if self.has_tenants() {
             return sms;
         }
-        let all = self.sms();
-        let size = match parts_of(self, &(0..all), 0) {
-            Ok(parts) => parts.first().map_or(1, |part| part.sm.smCount),
-            Err(_) => 1,
-        };
-        whole_groups(sms, size, all)
+        let Some(groups) = self.group_of_sms() else { return sms };
+        let of_size =
+            |size: u32| split(self, 0, size).map_or(0, |(parts, _)| of_size(&parts, size));
+        whole_groups(sms, groups, self.sms(), of_size)
+    }
+
+    /// The smallest groups of SMs that the provider schedules together; `None` if it parts none.
+    pub(super) fn group_of_sms(&self) -> Option<Groups> {
+        let (groups, _) = split(self, 0, 0).ok()?;
+        let sms = groups.first()?.sm.smCount;
+        Some(Groups { sms, count: groups.len() as u32 })
     }
 }
 
-fn whole_groups(sms: Range<u32>, size: u32, all: u32) -> Range<u32> {
-    let count = sms.end.saturating_sub(sms.start);
+/// Groups of SMs, one like the other.
+#[derive(Clone, Copy)]
+pub(super) struct Groups {
+    /// SMs of each.
+    pub(super) sms: u32,
+    count: u32,
+}
+
+/// The nearest SMs to these that are whole groups. There may be fewer groups than would fit, as the device's SMs do
+/// not stand together in groups: an H200 has 15 of 8 SMs, though 132. Beyond these, `of_size` says how many larger
+/// groups of one size there are: four of 32, with all of 128 SMs.
+fn whole_groups(
+    sms: Range<u32>,
+    groups: Groups,
+    all: u32,
+    of_size: impl FnOnce(u32) -> u32,
+) -> Range<u32> {
+    let (count, size) = (sms.end.saturating_sub(sms.start), groups.sms);
     if size < 2 || sms == (0..all) {
         return sms;
     }
+    let in_groups = size * groups.count;
     let first = sms.start - sms.start % size;
     let wanted = (count - count % size).max(size);
-    // The device's last SMs may be no whole group.
-    let end = (first + wanted).min(all - all % size);
-    end.saturating_sub(wanted)..end
+    let is_larger_one = || first.is_multiple_of(wanted) && first / wanted < of_size(wanted);
+    if first + wanted <= in_groups || is_larger_one() {
+        return first..first + wanted;
+    }
+    in_groups - wanted.min(in_groups)..in_groups
 }
 
 /// Most of the smallest groups that the provider parts a device's SMs into.
@@ -143,12 +164,12 @@ pub(super) fn groups_of_sms(t: &DriverTable, ordinal: CUdevice) -> Result<u32, C
     Ok(groups)
 }
 
-/// The provider's resources that make up some SMs.
-fn parts_of(
+/// All SMs as the provider parts them, in groups of at least so many: these, and what is left over.
+fn split(
     device: &Device,
-    sms: &Range<u32>,
     flags: u32,
-) -> Result<Vec<CUdevResource>, CudaError> {
+    sms_min: u32,
+) -> Result<(Vec<CUdevResource>, CUdevResource), CudaError> {
     let t = device.table();
     let (mut all, mut rest) = (CUdevResource::NONE, CUdevResource::NONE);
     let mut parts = vec![CUdevResource::NONE; SM_GROUPS_MAX];
@@ -158,9 +179,34 @@ fn parts_of(
         t.cuDeviceGetDevResource(device.ordinal(), &mut all, SM)?;
         count = count.min(all.sm.smCount);
         let (result, count) = (parts.as_mut_ptr(), &mut count);
-        t.cuDevSmResourceSplitByCount(result, count, &all, &mut rest, flags, 0)?;
+        t.cuDevSmResourceSplitByCount(result, count, &all, &mut rest, flags, sms_min)?;
     }
     parts.truncate(count as usize);
+    Ok((parts, rest))
+}
+
+/// How many of some groups have so many SMs: all or none.
+fn of_size(groups: &[CUdevResource], sms: u32) -> u32 {
+    let is_exact = groups.iter().all(|group| group.sm.smCount == sms);
+    if is_exact { groups.len() as u32 } else { 0 }
+}
+
+/// The provider's resource that is some SMs: one of groups of that size.
+fn one_part(device: &Device, sms: &Range<u32>) -> Result<CUdevResource, CudaError> {
+    let none = CudaError::INVALID_RESOURCE_CONFIGURATION;
+    let size = sms.end.checked_sub(sms.start).filter(|size| *size > 0).ok_or(none)?;
+    let (groups, _) = split(device, 0, size)?;
+    let is_group = sms.start.is_multiple_of(size) && sms.start / size < of_size(&groups, size);
+    groups.get((sms.start / size) as usize).copied().filter(|_| is_group).ok_or(none)
+}
+
+/// The provider's resources that make up some SMs.
+fn parts_of(
+    device: &Device,
+    sms: &Range<u32>,
+    flags: u32,
+) -> Result<Vec<CUdevResource>, CudaError> {
+    let (mut parts, rest) = split(device, flags, 0)?;
     if rest.kind == SM && rest.sm.smCount > 0 {
         parts.push(rest);
     }
@@ -179,22 +225,37 @@ fn parts_of(
 
 #[cfg(test)]
 mod tests {
-    use super::whole_groups;
+    use super::{Groups, whole_groups};
 
     #[test]
     fn shares_are_whole_groups_and_no_more_than_they_were() {
+        // As an H200 parts its SMs: bench/h200/results/2026-11-21/capability.json, "splits".
+        let groups = Groups { sms: 8, count: 15 };
+        let of_size = |size| match size {
+            8 => 15,
+            16 => 8,
+            32 => 4,
+            64 => 2,
+            96 | 120 | 128 => 1,
+            _ => 0,
+        };
         for (sms, expected) in [
             (0..132, 0..132),
             (0..32, 0..32),
             (0..66, 0..64),
             (66..132, 64..128),
+            (96..128, 96..128),
             (0..124, 0..120),
-            (34..132, 32..128),
+            (0..130, 0..128),
+            (8..136, 0..120),
+            (34..132, 24..120),
             (0..2, 0..8),
-            (130..132, 120..128),
+            (112..128, 112..128),
+            (120..128, 112..120),
+            (130..132, 112..120),
         ] {
-            assert_eq!(whole_groups(sms.clone(), 8, 132), expected, "{sms:?}");
+            assert_eq!(whole_groups(sms.clone(), groups, 132, of_size), expected, "{sms:?}");
         }
-        assert_eq!(whole_groups(3..5, 1, 8), 3..5);
+        assert_eq!(whole_groups(3..5, Groups { sms: 1, count: 8 }, 8, |_| 0), 3..5);
     }
 }

@@ -46,9 +46,16 @@ impl SmPlaces {
         self.count
     }
 
+    /// How many SMs a client gets that is to have so many: all, or as many as whole steps have at most.
+    fn given(&self, sms: u32) -> u32 {
+        let SmCount { all, step } = self.count;
+        let whole = all - all % step.max(1);
+        if sms >= all { all } else { sms.min(whole).max(1) }
+    }
+
     /// So many SMs, at most all: those that the fewest clients have, the lowest of these.
     pub fn take(self: &Arc<Self>, sms: u32) -> SmLease {
-        let sms = sms.clamp(1, self.count.all);
+        let sms = self.given(sms);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let first = least_used(&clients, sms, self.count.step);
         let taken = first..first + sms;
@@ -59,7 +66,7 @@ impl SmPlaces {
     /// Those that the next clients with so many SMs get, the next one's first: at most so many, and each
     /// once.
     pub fn next(&self, sms: u32, most: usize) -> Vec<Range<u32>> {
-        let sms = sms.clamp(1, self.count.all);
+        let sms = self.given(sms);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut found: Vec<Range<u32>> = Vec::new();
         while found.len() < most {
@@ -121,13 +128,19 @@ impl Drop for SmLease {
 }
 
 impl Device {
-    /// How many SMs there are, and in what steps they can be given out: by twos from compute
-    /// capability 7.0 on, where two SMs share what launches blocks; one by one on the software GPU.
+    /// How many SMs there are, and in what steps they can be given out: one by one on the software GPU;
+    /// elsewhere in the groups that streams are kept on ([`Device::sms_of_streams`]), so that a client has as
+    /// many as it is told; by twos from compute capability 7.0 on if the provider parts none, as two SMs share
+    /// what launches blocks.
     pub fn sm_count(&self) -> SmCount {
         let number = |which: u32| self.info().attributes.get(which as usize).copied().unwrap_or(0);
         let all = number(MULTIPROCESSOR_COUNT).max(1) as u32;
-        let by_twos = !self.has_tenants() && number(COMPUTE_CAPABILITY_MAJOR) >= 7;
-        SmCount { all, step: if by_twos { 2 } else { 1 } }
+        let by_twos = || if number(COMPUTE_CAPABILITY_MAJOR) >= 7 { 2 } else { 1 };
+        let step = match self.has_tenants() {
+            true => 1,
+            false => self.group_of_sms().map_or_else(by_twos, |group| group.sms),
+        };
+        SmCount { all, step }
     }
 
     /// Keeps all kernels of a tenant on those SMs (`None`: on any), and makes them `less_urgent` than
@@ -172,9 +185,11 @@ mod tests {
 
     #[test]
     fn shares_begin_at_whole_steps() {
-        let places = SmPlaces::new(SmCount { all: 132, step: 2 });
-        let (first, second) = (places.take(33), places.take(32));
-        assert_eq!((first.sms(), second.sms()), (0..33, 34..66));
+        let places = SmPlaces::new(SmCount { all: 132, step: 8 });
+        let leases: Vec<SmLease> = (0..4).map(|_| places.take(32)).collect();
+        let ranges: Vec<Range<u32>> = leases.iter().map(SmLease::sms).collect();
+        assert_eq!(ranges, [0..32, 32..64, 64..96, 96..128]);
+        assert_eq!((places.take(130).sms(), places.take(132).sms()), (0..128, 0..132));
         let invalid = CudaError::INVALID_RESOURCE_CONFIGURATION;
         assert_eq!(places.take_these(130..134).err(), Some(invalid));
         assert_eq!(places.take_these(8..16).unwrap().sms(), 8..16);

@@ -8,6 +8,7 @@ use cuda_api::environment::OPENMPS_PROVIDER;
 use cuda_api::extension::Extension;
 use openmps_soft as _;
 use server::device::Driver;
+use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
 cuda_api::linked_symbols! {
@@ -35,7 +36,8 @@ cuda_api::linked_symbols! {
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantPlaceVariables openmpsTenantWork openmpsTenantUsage openmpsTenantMemory openmpsDeviceActivity
     openmpsTenantLimit openmpsDeviceDescribe openmpsDeviceCodeStore openmpsTenantKernels openmpsTenantTrace openmpsTenantTraceTake
-    cuStreamGetId cuOccupancyMaxActiveBlocksPerMultiprocessor
+    cuStreamGetId cuOccupancyMaxActiveBlocksPerMultiprocessor cuOccupancyMaxActiveClusters
+    cuOccupancyMaxPotentialClusterSize
 }
 
 /// The provider that the environment names; the software GPU if it names none.
@@ -56,6 +58,21 @@ fn software_gpu_driver() -> Driver {
     // SAFETY: as above.
     let extension = unsafe { Extension::resolve(symbol) }.expect("the software GPU has tenants");
     Driver { table, extension: Some(Box::leak(Box::new(extension))) }
+}
+
+/// The software GPU without tenants and with some functions replaced by others, by their symbols; `None` if the
+/// environment names another provider.
+///
+/// # Safety
+/// As of [`DriverTable::resolve`].
+pub unsafe fn driver_but(replaced: impl Fn(&CStr) -> Option<*const c_void>) -> Option<Driver> {
+    match std::env::var(OPENMPS_PROVIDER).as_deref() {
+        Err(_) | Ok("soft") => {}
+        Ok(_) => return None,
+    }
+    // SAFETY: the caller vouches for those; the others are the software GPU's, linked into this program.
+    let table = unsafe { DriverTable::resolve(|name| replaced(name).or_else(|| symbol(name))) };
+    Some(Driver { table: Box::leak(Box::new(table)), extension: None })
 }
 
 /// A server on it.

@@ -416,7 +416,7 @@ def of_contexts(way):
 
 
 def of_share(share):
-    return {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)} if share < 100 else {}
+    return {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": f"{share:g}"} if share < 100 else {}
 
 
 def together(way, words, count, share):

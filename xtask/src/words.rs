@@ -5,7 +5,8 @@
 use crate::tidy::{read, tracked};
 
 /// Words that name no thing and no actor.
-const VAGUE_WORDS: &[&str] = &["nobody", "somebody", "everybody", "whoever", "what goes on"];
+const VAGUE_WORDS: &[&str] =
+    &["nobody", "somebody", "everybody", "everyone", "whoever", "whatever", "what goes on"];
 
 /// Crates whose comments do without this one too: a list that grows.
 const PLAIN_CRATES: &[&str] = &["ptx", "simt", "simt-interpreter", "simt-jit"];
@@ -94,6 +95,7 @@ fn vague_words_are_found_and_names_are_not() {
     let found = |text: &str| found_in(text, VAGUE_WORDS).collect::<Vec<_>>();
     assert_eq!(found("wakes Nobody, and somebody else waits"), ["nobody", "somebody"]);
     assert_eq!(found("everybody's memory, whoever's it is"), ["everybody", "whoever"]);
+    assert_eq!(found("Whatever it is, everyone sees it"), ["everyone", "whatever"]);
     assert_eq!(found("shows what goes on now"), ["what goes on"]);
     assert_eq!(found("the user `nobody` and [`SetBy::Nobody`]"), [""; 0]);
     assert_eq!(found("the user nobody (65534), as the system calls it"), [""; 0]);

@@ -241,13 +241,13 @@ impl Occupied {
 /// sees an end, and one for servers to write.
 pub(crate) fn make_fifo(path: &Path) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
     let failed = |error: rustix::io::Errno| DirectoryError::at(path, error.into());
-    let everyone = Mode::from_raw_mode(0o777);
+    let all_users = Mode::from_raw_mode(0o777);
     if !is_own_fifo(path) {
-        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, everyone, 0).map_err(failed)?;
+        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, all_users, 0).map_err(failed)?;
     }
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let reader = rustix::fs::open(path, OFlags::RDONLY | flags, Mode::empty()).map_err(failed)?;
-    rustix::fs::fchmod(&reader, everyone).map_err(failed)?;
+    rustix::fs::fchmod(&reader, all_users).map_err(failed)?;
     let writer = rustix::fs::open(path, OFlags::WRONLY | flags, Mode::empty()).map_err(failed)?;
     Ok((reader, writer))
 }

@@ -137,7 +137,7 @@ pub fn enter(directory: &Path) -> Option<Use> {
     };
     // SAFETY: the descriptor is open; the lock is the open file's, and goes with it.
     let locked = unsafe { libc::flock(file.as_raw_fd(), wanted | libc::LOCK_NB) } == 0;
-    // Beside one that is alone no other is let in, whatever the mode is meanwhile.
+    // Beside one that is alone no other is let in, even if the mode has changed meanwhile.
     locked.then_some(Use { _lock: Some(file) })
 }
 

@@ -1,5 +1,5 @@
 //! The functions that a compiler exports, as labels: those written here jump to what is written, all
-//! others to the real library's, whatever their arguments are.
+//! others to the real library's, with any arguments.
 
 use crate::real;
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! Products of matrices are made of machine code, whatever their format.
+//! Products of matrices are made of machine code, in every format.
 
 use simt::inspect::inspect;
 use simt_jit::SimdIsa;

@@ -24,8 +24,8 @@ impl Scratch {
         let path = std::env::temp_dir()
             .join(format!("openmps-control-test-{}-{number}", std::process::id()));
         std::fs::create_dir(&path).expect("a scratch directory");
-        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-        std::fs::set_permissions(&path, everyone).expect("chmod");
+        let all_users = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&path, all_users).expect("chmod");
         Scratch(path)
     }
 }

@@ -60,12 +60,12 @@ fn a_client_without_a_pid_here_is_named_by_its_id() {
     assert_eq!(report["servers"][0]["clients"][1]["pid"], serde_json::Value::Null);
 
     let terminate = |name: &str| setting.command(&format!("terminate_client {server} {name}"));
-    let nobody = |name| {
+    let none_has = |name| {
         let hint = "Clients without a PID here are id:1, id:2.";
         (format!("Invalid process {name}! {hint}\n1\n"), 1)
     };
-    assert_eq!(terminate("0"), nobody("0"), "PID 0 is no name");
-    assert_eq!(terminate("id:3"), nobody("id:3"));
+    assert_eq!(terminate("0"), none_has("0"), "PID 0 is no name");
+    assert_eq!(terminate("id:3"), none_has("id:3"));
     // The server says what it was told to end: one client and not the other.
     let ended = |id: u32| setting.server_log().matches(&format!("terminate {id}\n")).count();
     assert_eq!(terminate("id:2"), ("0\n".into(), 0));

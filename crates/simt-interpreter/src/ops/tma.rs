@@ -21,7 +21,7 @@ use simt::runtime::tensor_map::{BOX_MAX, Element, Extent, MAP_ALIGN, MAP_BYTES, 
 const SHARED_ALIGN: u64 = 128;
 /// What the first coordinate is a multiple of, bytes.
 const ROW_ALIGN: i64 = 16;
-/// What is outside of a tensor of floats if it is not zero: a NaN of 16 bits, whatever the type.
+/// What is outside of a tensor of floats if it is not zero: a NaN of 16 bits for every type.
 const NAN: [u8; 2] = 0x7ff7u16.to_le_bytes();
 /// Bytes that stay together however rows are swizzled.
 const UNIT_BYTES: usize = 16;

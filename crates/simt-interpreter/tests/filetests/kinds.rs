@@ -177,7 +177,7 @@ fn blocks_have_scales() {
     }
 }
 
-/// A scale may be NaN, whatever is scaled, and larger or smaller than f32 has room for.
+/// A scale may be NaN, for every scaled value, and larger or smaller than f32 has room for.
 #[test]
 fn scales_may_be_at_the_ends() {
     let ones = [[0x2222_2222; 32]; 4];

@@ -432,7 +432,7 @@ fn inexact(ty: &str, exponents: &std::ops::Range<u64>, random: &mut Random) -> u
 }
 
 /// Sums that are not exact: each product is added exactly and rounded, in ascending order but that
-/// the second of two elements of a register comes first. Whatever the values are.
+/// the second of two elements of a register comes first, for all values.
 #[test]
 fn products_are_fused_onto_the_sum_in_order() {
     let shapes = [("bf16", 2, 16), ("bf16", 2, 8), ("f16", 2, 16), ("f16", 2, 8), ("tf32", 1, 8)];
@@ -527,7 +527,7 @@ fn check_wmma(
     let per = if bits == 64 { 1 } else { 32 / bits };
     let double = ty == "f64";
     let registers = |elements: usize, per: usize| elements / 32 / per;
-    // f16 names eight registers whatever the shape.
+    // f16 names eight registers for every shape.
     let (ra, rb) = match ty {
         "f16" => (8, 8),
         _ => (registers(m * k, per), registers(n * k, per)),

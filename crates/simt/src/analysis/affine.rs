@@ -167,7 +167,7 @@ impl Rules<'_> {
     fn comparison(&self, inst: &Inst) -> Shape {
         let same = self.stride(inst, 0).is_some_and(|a| self.stride(inst, 1) == Some(a));
         match inst.op {
-            // Whatever the value of lane 0, the difference is the same in all lanes.
+            // For every value of lane 0 the difference is the same in all lanes.
             Op::Setp(Compare::Eq | Compare::Ne, CompareType::Int(_)) if same => Shape::UNIFORM,
             Op::Setp(compare, CompareType::Int(ty)) if self.parts_no_warp(inst, compare, ty) => {
                 Shape::UNIFORM

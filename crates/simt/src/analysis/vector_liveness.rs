@@ -9,7 +9,7 @@ use crate::analysis::vector_cfg::{result, sources, successors, terminator_source
 use crate::ir::Reg;
 use crate::ir::vector::{StorageClass, VectorFunction, VectorInst};
 
-/// True if the instruction writes its results in all lanes that run it, whatever they hold.
+/// True if the instruction writes its results in all lanes that run it, for all values of its sources.
 pub(crate) fn overwrites(inst: &VectorInst) -> bool {
     inst.guard.is_none()
 }

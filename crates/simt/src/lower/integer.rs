@@ -161,7 +161,7 @@ impl Lowering<'_> {
         self.operation(Op::Int(op, int), ty, int.width(), &inst.operands)
     }
 
-    /// An operation whose result is 32 bits wide whatever the source.
+    /// An operation whose result is 32 bits wide for every source type.
     fn count(&mut self, op: IntOp, inst: &ast::Instruction) -> Option<()> {
         let ty = inst.ty()?;
         self.operation(Op::Int(op, int_type(ty)?), ty, Width::W32, &inst.operands)

@@ -1,7 +1,7 @@
 //! `ldmatrix` and `stmatrix` of elements of 8 bits and fewer: rows of 16 elements, which may be
 //! packed.
 //!
-//! A row is 16 bytes in memory whatever its elements are, so it is loaded as one of `.m8n8.b16`
+//! A row is 16 bytes in memory for elements of every type, so it is loaded as one of `.m8n8.b16`
 //! is; what lanes have of it then changes hands. Elements of 6 and 4 bits lie without gaps at the
 //! start of the row and come to the low bits of a byte each.
 //!

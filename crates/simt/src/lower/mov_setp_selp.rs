@@ -14,7 +14,7 @@ use ptx::ast::{
 };
 
 /// `%nwarpid`: the warps that an SM has room for, as every device of compute capability 7.0, 8.0,
-/// 9.0 and 10.0 says, whatever the kernel and its blocks.
+/// 9.0 and 10.0 says, for every kernel and block size.
 const WARP_IDS: u32 = 64;
 
 impl Lowering<'_> {

@@ -214,7 +214,7 @@ impl Lowering<'_> {
         let mut value = self.int(IntOp::MulLo, ty, vec![a, b]);
         let sat = inst.has(M::Sat);
         if sat && signed && !factors_signed {
-            // An unsigned product needs all 64 bits; one this large saturates whatever follows.
+            // An unsigned product needs all 64 bits; one this large saturates with every operation that follows.
             value = self.int(IntOp::Min, IntType::U64, vec![value, Operand::Imm(1 << 62)]);
         }
         if product_negated {

@@ -1,4 +1,4 @@
-//! Vectors of lanes that reads of textures are made of, whatever their width.
+//! Vectors of lanes that reads of textures are made of, of every width.
 //!
 //! Every function is inlined into one that is compiled for the processor's features; calling it
 //! from elsewhere is undefined, which is why all are unsafe. Masks say which lanes are meant; their

@@ -166,8 +166,8 @@ pub(crate) fn device_directory(dir: &Path, number: u32) -> PathBuf {
 fn take_row(dir: &Path) -> Option<Place> {
     if std::fs::create_dir(dir).is_ok() {
         // As /tmp: all users' processes count here, and none removes another's file.
-        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
-        let _ = std::fs::set_permissions(dir, everyone);
+        let all_users = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        let _ = std::fs::set_permissions(dir, all_users);
     }
     let file = open_shared(&dir.join(ACTIVITY_FILE_NAME)).ok()?;
     let free = |row: &u64| {

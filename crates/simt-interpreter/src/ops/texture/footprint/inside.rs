@@ -22,7 +22,7 @@ impl Inside {
     }
 }
 
-/// Reads neighbours, blended, for a vector if they all are texels, whatever is outside; else, or if
+/// Reads neighbours, blended, for a vector if they all are texels, for every mode of addressing; else, or if
 /// a weight of nothing may have made NaN of what lies there, false, and nothing was written.
 ///
 /// # Safety

@@ -58,6 +58,77 @@ fn safe_crates_forbid_unsafe() {
     }
 }
 
+/// How often a line of code begins an unsafe block or implementation. Texts and comments are not read.
+fn unsafe_begun(line: &str) -> usize {
+    let line = line.replace("\\\"", "");
+    let code: Vec<&str> = line.split('"').step_by(2).collect();
+    let code = code.join("\"");
+    let code = code.split("//").next().unwrap_or_default();
+    let begins = |rest: &str| rest.starts_with('{') || rest.starts_with("impl");
+    code.split("unsafe ").skip(1).filter(|rest| begins(rest)).count()
+}
+
+/// Complaints about the lines of a file: unsafe blocks and implementations without a SAFETY comment of their own, and
+/// SAFETY comments without one of those. A comment stands above the line, or above the first of two.
+fn unsafe_complaints(text: &str) -> Vec<(usize, &'static str)> {
+    let (mut complaints, mut comment, mut lines_since) = (Vec::new(), None, 0);
+    for (number, line) in text.lines().enumerate() {
+        let trimmed = line.trim_start();
+        if trimmed.starts_with("//") {
+            if trimmed.starts_with(concat!("// SAFE", "TY")) {
+                complaints.extend(comment.replace(number).map(|at| (at, "of no unsafe block")));
+                lines_since = 0;
+            }
+            continue;
+        }
+        lines_since += 1;
+        match unsafe_begun(line) {
+            0 => {}
+            1 if comment.is_some() => comment = None,
+            1 => complaints.push((number, "an unsafe block without a comment")),
+            _ => complaints.push((number, "several unsafe blocks in a line")),
+        }
+        if lines_since >= 2 {
+            complaints.extend(comment.take().map(|at| (at, "of no unsafe block")));
+        }
+    }
+    complaints.extend(comment.map(|at| (at, "of no unsafe block")));
+    complaints
+}
+
+#[test]
+fn each_unsafe_block_has_one_safety_comment() {
+    let mut complaints = Vec::new();
+    for path in tracked("*.rs") {
+        for (line, complaint) in unsafe_complaints(&read(&path)) {
+            complaints.push(format!("{}:{}: {complaint}", path.display(), line + 1));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn unsafe_blocks_and_their_comments_are_told_apart() {
+    let comment = concat!("// SAFE", "TY: why\n");
+    let of = |text: &str| {
+        unsafe_complaints(&text.replace("WHY\n", comment))
+            .into_iter()
+            .map(|(at, _)| at)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("WHY\n// more\nlet a =\n    unsafe { f() };\n"), [0; 0]);
+    assert_eq!(of("WHY\nunsafe impl Send for A {}\n"), [0; 0]);
+    assert_eq!(of("let a = unsafe { f() };\n"), [0], "no comment");
+    assert_eq!(of("WHY\nlet a = unsafe { f() };\nlet b = unsafe { f() };\n"), [2], "one of two");
+    assert_eq!(of("WHY\nlet a = [unsafe { f() }, unsafe { g() }];\n"), [1, 0], "one for two");
+    assert_eq!(of("WHY\nfn f() {\n}\nWHY\nunsafe { f() }\n"), [0], "a stray comment");
+    assert_eq!(of("WHY\nWHY\nunsafe { f() }\n"), [0], "two comments");
+    assert_eq!(
+        of("unsafe fn f();\nunsafe extern \"C\" { }\nlet a = \"unsafe { f() }\";\n"),
+        [0; 0]
+    );
+}
+
 #[test]
 fn nothing_is_left_to_do_in_the_code() {
     let words = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("FIX", "ME")];

@@ -104,8 +104,8 @@ fn end_range(number: u64) {
     }
 }
 
-// SAFETY of all below: NVTX passes on what the program gave, which its documentation asks to be texts
-// and attributes of the kind that each name says.
+// NVTX calls all of these with what the program gave, which its documentation asks to be texts and
+// attributes of the kind that each name says.
 
 unsafe extern "C" fn range_push(name: *const c_char) -> c_int {
     // SAFETY: see above.

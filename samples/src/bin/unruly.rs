@@ -123,8 +123,8 @@ fn fork(gpu: &Gpu, work: &mut Work, children: u32) -> Result<()> {
         // running anything of this process.
         match unsafe { libc::fork() } {
             -1 => bail!("fork: {}", std::io::Error::last_os_error()),
+            // SAFETY: constant C strings; exec comes back only if it fails.
             0 => unsafe {
-                // SAFETY: constant C strings; exec comes back only if it fails.
                 match number % 3 {
                     0 => {}
                     1 => {

@@ -1,10 +1,10 @@
 //! Circular dependencies: files of a crate that name each other, found in their paths, as ordinary tests.
 //!
 //! A file depends on the file in which what it names is declared: through `use`, or by a path in its code, also in
-//! macros; what a module only passes on (`pub use`) leads to where it is declared. So a parent file that declares
-//! its modules and passes their names on depends on nothing. Tests are left out, and methods are not followed:
-//! a method that a file calls is no name that it takes from another file. A circle is a largest set of files each
-//! of which depends, by way of others, on each other. ARCHITECTURE.md has a table of those that stay, with reasons.
+//! macros; and on those that pass the name on (`pub use`) on its way there. A parent file that declares its modules and
+//! passes their names on depends on nothing by that. Tests are left out, and methods are not followed: a method that a
+//! file calls is no name that it takes from another file. A circle is a largest set of files each of which depends, by
+//! way of others, on each other. ARCHITECTURE.md has a table of those that stay, with reasons.
 
 use crate::tidy::{read, tracked};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -159,8 +159,9 @@ impl Package {
         3
     }
 
-    /// The module in which what `path` names in `module` is declared, if that is in this package.
-    fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<usize> {
+    /// The modules in which `module` finds what `path` names, if that is in this package: those that pass it on, and
+    /// last the one that declares it.
+    fn resolve(&self, module: usize, path: &[String], depth: usize) -> Option<Vec<usize>> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => self.inside(0, rest, depth),
@@ -181,31 +182,38 @@ impl Package {
     }
 
     /// The same for names looked up in `module` itself.
-    fn inside(&self, module: usize, path: &[String], depth: usize) -> Option<usize> {
-        let Some((first, rest)) = path.split_first() else { return Some(module) };
+    fn inside(&self, module: usize, path: &[String], depth: usize) -> Option<Vec<usize>> {
+        let Some((first, rest)) = path.split_first() else { return Some(vec![module]) };
         let here = &self.modules[module];
         if let Some(child) = here.children.get(first) {
             // Of a function and a module of one name the path means the function, if it ends here.
             return self.inside(*child, rest, depth);
         }
+        let passed_on = |mut found: Vec<usize>| {
+            found.insert(0, module);
+            found
+        };
         let mut imports = here.imports.iter().filter(|(alias, _)| alias == first);
         if depth < 8
             && let Some((_, import)) = imports.next()
         {
             let path: Names = import.iter().chain(rest).cloned().collect();
             // A name of another package that is passed on.
-            return self.resolve(module, &path, depth + 1);
+            return self.resolve(module, &path, depth + 1).map(passed_on);
         }
         if depth < 8 && !here.words.contains(first) {
             for glob in &here.globs {
                 let path: Names = glob.iter().chain(path).cloned().collect();
                 let found = self.resolve(module, &path, depth + 1);
-                if found.is_some_and(|found| self.modules[found].words.contains(first)) {
-                    return found;
+                let declares = |found: &Vec<usize>| {
+                    found.last().is_some_and(|last| self.modules[*last].words.contains(first))
+                };
+                if let Some(found) = found.filter(declares) {
+                    return Some(passed_on(found));
                 }
             }
         }
-        Some(module)
+        Some(vec![module])
     }
 
     /// Whether `module` is declared in the file of `outer`, or within what is.
@@ -226,7 +234,7 @@ impl Package {
             });
             let used = used.map(|(_, path)| path).chain(&module.globs).chain(&module.paths);
             for path in used {
-                if let Some(there) = self.resolve(number, path, 0) {
+                for there in self.resolve(number, path, 0).into_iter().flatten() {
                     let is_around = self.is_around(there, number);
                     let there = self.modules[there].file;
                     if there != module.file && !is_around {

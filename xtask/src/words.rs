@@ -26,6 +26,9 @@ const COMMENTS: &[(&str, &str)] = &[
     ("toml", "#"),
 ];
 
+/// Scripts whose names have no ending.
+const SCRIPTS: &[&str] = &[".ci/*", "fuzz/run", "fuzz/hours"];
+
 /// Number of the user `nobody`: a line that names the number may name the user.
 const NOBODY: &str = "65534";
 
@@ -77,6 +80,9 @@ fn comments_name_things() {
     let mut found = Vec::new();
     for (ending, mark) in COMMENTS {
         found.extend(complaints(&format!("*.{ending}"), VAGUE_WORDS, Some(mark)));
+    }
+    for script in SCRIPTS {
+        found.extend(complaints(script, VAGUE_WORDS, Some("#")));
     }
     for name in PLAIN_CRATES {
         found.extend(complaints(&format!("crates/{name}/*.rs"), SO_MANY, Some("//")));

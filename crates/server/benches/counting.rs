@@ -4,7 +4,7 @@
 //! Without `--bench` (as cargo test runs it) each figure comes from a few rounds only and says nothing.
 
 use cuda_api::settings::Counting;
-use server::session::{KernelCounters, KernelMeter, Sampler, Shape, Submitted};
+use server::meter::{KernelCounters, KernelMeter, Sampler, Shape, Submitted};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;

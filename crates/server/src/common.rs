@@ -1,13 +1,14 @@
 //! Common state: what all sessions of a server share, and how they call its main thread.
 
+use crate::account::{Account, Groups};
 use crate::counting::Counters;
+use crate::crowd::Crowd;
 use crate::device::{Device, SmPlaces};
 use crate::green_ahead::GreenAhead;
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
 use crate::printed::Printed;
 use crate::scheduling::Scheduler;
-use crate::session::{Account, Crowd, Groups};
 use crate::shared::Shared;
 use crate::trace_log::TraceLog;
 use crate::warm::Warm;

@@ -1,7 +1,7 @@
 //! Switch of launch counters: what sessions are told to count, and whose streams CUPTI's records name.
 
 use crate::device::{Cupti, KernelRecord, Stream};
-use crate::session::{ClientCounters, Shape};
+use crate::meter::{ClientCounters, Shape};
 use cuda_api::settings::Counting;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

@@ -12,14 +12,17 @@
 //! * A session touches only what its own tables say is its client's.
 //! * Nothing that a client does ends or blocks the main thread or another session.
 
+mod account;
 mod after_start;
 mod common;
 mod counting;
+mod crowd;
 mod cupti_windows;
 pub mod device;
 mod green_ahead;
 pub mod kernel_log;
 pub mod log;
+pub mod meter;
 pub mod printed;
 pub mod run;
 pub mod scheduling;

@@ -6,7 +6,6 @@
 //! that no client reads another one's text: it goes to the log, with their names.
 
 use crate::log::Log;
-use crate::session::Link;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -110,9 +109,9 @@ impl Printed {
 
     /// A client launches a kernel that may print. True if that has to be collected.
     #[cold]
-    pub fn begin(&self, client: &Link) -> bool {
+    pub fn begin(&self, client: u32, name: impl FnOnce() -> String) -> bool {
         if self.is_taken_over() {
-            self.begin_as(client.identity.id, client.name());
+            self.begin_as(client, name());
         }
         self.is_taken_over()
     }

@@ -6,7 +6,8 @@
 use super::Server;
 use crate::common::Common;
 use crate::device::{Device, SyncTotals, text};
-use crate::session::{ClientCounters, GRAPHS, Link, ShapeCounters, SubmittedTotals};
+use crate::meter::{ClientCounters, ShapeCounters, SubmittedTotals};
+use crate::session::{GRAPHS, Link};
 use channel::message::{
     Answer, Answered, CONTEXT_CALLS_MAX, CallCounts, ClientCounts, ClientWork, ContextStatus,
     CountsPart, DeviceCounts, ExactCounts, Message, ShapeCounts, StreamCounts, SubmittedCounts,
@@ -286,7 +287,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{GraphTally, Shape};
+    use crate::meter::{GraphTally, Shape};
 
     #[test]
     fn kernels_of_graphs_have_the_sms_that_their_shapes_say() {

@@ -1,8 +1,8 @@
 //! Admission: before a session submits work it asks the gate that all sessions share, and waits.
 
 use super::Session;
-use super::meter::{Prediction, Shape};
 use crate::device::LaunchShape;
+use crate::meter::{Prediction, Shape};
 use crate::scheduling::Answer;
 use cuda_api::{CUresult, CudaError};
 use scheduling::predict::{COPY_NS_PER_MIB, UNKNOWN_NS};

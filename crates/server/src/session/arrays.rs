@@ -5,9 +5,9 @@
 //! that copy from or to it, since the provider would follow its own handle in them.
 
 use super::Session;
-use super::account::Charge;
 use super::handles::Table;
 use super::memory::Memory;
+use crate::account::Charge;
 use crate::device::{Array, ImageObject, MipmappedArray, Shown};
 use channel::request::{
     ArrayRequirements, CreateArray, CreateMipmappedArray, CreateSurface, CreateTexture,

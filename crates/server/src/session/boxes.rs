@@ -3,11 +3,11 @@
 use super::Session;
 use super::arrays::Arrays;
 use super::memory::Memory;
-use super::meter::Direction;
 use super::posts::subject_of_copy;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
 use crate::device::{BoxSide, CheckedRange};
+use crate::meter::Direction;
 use channel::request::{BoxCopy, BoxEnd, CopyBox, HostReference};
 use cuda_api::{CUresult, CudaError};
 

@@ -1,16 +1,16 @@
 //! Requests with a reply: memory, modules, questions.
 
 use super::Session;
-use super::account::Charge;
 use super::code::{Code, Placed, Prepared, VARIABLES_ALIGN_BYTES, VariablePlace};
 use super::declaration::Declaration;
 use super::image::Image;
-use super::meter::{KernelCounters, KernelMeter};
 use super::modules::LoadedModule;
 use super::posts::launch_shape;
+use crate::account::Charge;
 use crate::device::{
     BuildLog, CodeKey, IMAGE_PADDING_BYTES, JitOption, LaunchShape, Module, TensorMapKind,
 };
+use crate::meter::{KernelCounters, KernelMeter};
 use channel::memfd::{IMAGE_BYTES_MAX, SealedBytes};
 use channel::message::Message;
 use channel::request::{

@@ -61,7 +61,7 @@ impl Session {
     /// Records the client's work if a reader of the trace asks for it.
     pub(super) fn follow_trace(&mut self) {
         let identity = &self.link.identity;
-        if self.meter.follow(&self.common.trace, &mut self.streams, identity.id) {
+        if self.meter.follow(&self.common.trace, || self.streams.numbers(), identity.id) {
             self.common.trace.introduce(TraceClient {
                 client: identity.id,
                 pid: identity.pid,

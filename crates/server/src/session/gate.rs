@@ -6,10 +6,10 @@
 //! marked in small steps. Whether a client may submit at all is asked in
 //! [`admission`](super::admission).
 
-use super::meter::ClientCounters;
 use super::slot::{Load, Mark, Slot};
 use super::streams::Streams;
 use crate::device::{Event, SHALLOW_KERNELS, Share};
+use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use cuda_api::CudaError;
 use std::rc::Rc;

@@ -7,9 +7,9 @@
 //! refused.
 
 use super::Session;
-use super::meter::Direction;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
+use crate::meter::Direction;
 use cuda_api::*;
 use std::ffi::{c_int, c_uint};
 

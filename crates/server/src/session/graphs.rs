@@ -9,9 +9,6 @@ use super::boxes::Reach;
 use super::graph_pieces::{Node, Piece, Recording};
 use super::handles::Table;
 use super::memory::Memory;
-use super::meter::{
-    GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
-};
 use super::posts::launch_shape;
 use super::ranges::extent_of_rows;
 use super::slot::Slot;
@@ -19,6 +16,9 @@ use super::streams::Work;
 use super::under_way::Code;
 use super::{Session, boxes};
 use crate::device::{GraphBuilder, PlacedGraph};
+use crate::meter::{
+    GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
+};
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::{
     BoxCopy, BoxEnd, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
@@ -352,7 +352,8 @@ impl Session {
             };
             uses.check(&self.memory)?;
             if uses.may_print && !self.printing {
-                self.printing = self.common.printed.begin(&self.link);
+                self.printing =
+                    self.common.printed.begin(self.link.identity.id, || self.link.name());
             }
             let Some(piece) = pieces.get_mut(at) else { return Err(CudaError::INVALID_HANDLE) };
             piece.exec.place(&slot.stream)?;
@@ -395,7 +396,7 @@ impl Session {
         let unkept = exec.take_unkept();
         uses.check(&self.memory)?;
         if uses.may_print && !self.printing {
-            self.printing = self.common.printed.begin(&self.link);
+            self.printing = self.common.printed.begin(self.link.identity.id, || self.link.name());
         }
         let shape = Shape::of_graph(uses.kernels);
         let is_counting = self.meter.is_counting();

@@ -3,7 +3,7 @@
 //! Set when the client comes and by the main thread while it runs; the session takes over what it
 //! has to act on when it looks up from its ring.
 
-use super::account::{Account, Groups};
+use crate::account::{Account, Groups};
 use crate::device::{SmCount, SmLease, SmPlaces};
 use channel::message::{ClientLimits, SetBy, Settings};
 use cuda_api::settings::{Percentage, Priority};

@@ -1,7 +1,7 @@
 //! What a session's thread and the server's main thread share of one client.
 
 use super::limits::Limits;
-use super::meter::ClientCounters;
+use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use channel::region::Region;
 use channel::ring::Doorbell;

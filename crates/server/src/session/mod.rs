@@ -8,7 +8,6 @@
 //! The thread never waits inside the provider for a client's work: it polls, so that it can be
 //! told to end ([`Link`]).
 
-mod account;
 mod admission;
 mod arrays;
 mod boxes;
@@ -16,7 +15,6 @@ mod callbacks;
 mod calls;
 mod code;
 mod conditional;
-mod crowd;
 mod declaration;
 mod dispatch;
 mod end;
@@ -31,7 +29,6 @@ mod image;
 mod limits;
 mod link;
 mod memory;
-mod meter;
 mod modules;
 mod order;
 mod posts;
@@ -50,24 +47,20 @@ mod stretches;
 mod under_way;
 mod watchdog;
 
-pub use account::{Account, Groups};
 pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
-pub use crowd::Crowd;
 pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS, GRAPHS_MAX, NODES_MAX};
 pub use limits::{Limits, Terms};
 pub use link::{End, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX, MEMORIES_MAX};
-pub use meter::{
-    ClientCounters, GraphTally, KernelCounters, KernelMeter, Prediction, Sampler, Shape,
-    ShapeCounters, Submitted, SubmittedTotals,
-};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 pub use start::spawn;
 
 use crate::common::Common;
+use crate::crowd::{Manner, Place};
 use crate::device::{Event, Share, Stream};
+use crate::meter::Meter;
 use crate::window::Lease;
 use arrays::Arrays;
 use callbacks::Callbacks;
@@ -76,14 +69,12 @@ use channel::reply::ReplyWriter;
 use channel::ring::{Arrival, Consumer, Record, RingBroken};
 use channel::socket::SeqPacket;
 use channel::wait::SpinPolicy;
-use crowd::{Manner, Place};
 use cuda_api::CudaError;
 use declaration::Declaration;
 use gate::Gate;
 use graphs::Graphs;
 use handles::Table;
 use memory::Memory;
-use meter::Meter;
 use modules::Modules;
 use retired::Retired;
 use scheduling::Class;

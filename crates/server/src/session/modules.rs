@@ -1,10 +1,10 @@
 //! A client's modules and functions.
 
-use super::account::Charge;
 use super::code::Placed;
 use super::handles::Table;
-use super::meter::KernelMeter;
+use crate::account::Charge;
 use crate::device::{Function, ManagedVariables, Module};
+use crate::meter::KernelMeter;
 use cuda_api::CudaError;
 use cuda_api::handle::HandleKind;
 use std::ffi::{CStr, CString};

@@ -1,12 +1,12 @@
 //! Requests without a reply: launches, copies, fences, streams and events.
 
 use super::Session;
-use super::meter::{Direction, Subject};
 use super::modules::{LoadedFunction, LoadedModule};
 use super::slot::Slot;
 use super::streams::{Presence, Streams, Work};
 use super::under_way::Code;
 use crate::device::{CheckedRange, Event, LaunchShape};
+use crate::meter::{Direction, Subject};
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;
 use cuda_api::constants::event_flags;
@@ -108,7 +108,7 @@ impl Session {
         let LoadedFunction { function, may_print, meter, launches, .. } =
             self.modules.loaded_mut(request.function.0 as u64)?;
         if *may_print && !self.printing {
-            self.printing = self.common.printed.begin(&self.link);
+            self.printing = self.common.printed.begin(self.link.identity.id, || self.link.name());
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let is_counting = self.meter.is_counting();

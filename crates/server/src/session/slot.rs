@@ -1,9 +1,9 @@
 //! Stream slots: what a session keeps of one stream.
 
-use super::meter::Submitted;
 use super::order::Blocking;
 use super::under_way::UnderWay;
 use crate::device::{CheckedRange, Event, Stream};
+use crate::meter::Submitted;
 use channel::region::Region;
 use channel::wait::reached;
 use cuda_api::CUresult;

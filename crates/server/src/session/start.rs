@@ -1,22 +1,22 @@
 //! The beginning of a session: windows, objects, the welcome.
 
-use super::account::Refusal;
 use super::arrays::Arrays;
 use super::callbacks::Callbacks;
-use super::crowd::Place;
 use super::gate::Gate;
 use super::graphs::Graphs;
 use super::handles::Table;
 use super::memory::Memory;
-use super::meter::Meter;
 use super::modules::Modules;
 use super::retired::Retired;
 use super::spent::Spent;
 use super::streams::Streams;
 use super::stretches::Stretches;
 use super::{EVENTS_MAX, End, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
+use crate::account::Refusal;
 use crate::common::Common;
+use crate::crowd::Place;
 use crate::device::{Share, Stream};
+use crate::meter::Meter;
 use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::memfd::FileError;
 use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome};

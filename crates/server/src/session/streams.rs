@@ -8,12 +8,12 @@
 
 use super::handles::Table;
 use super::limits::Terms;
-use super::meter::{ClientCounters, Submitted};
 use super::order::{Blocking, Join, Order};
 use super::queues::Queues;
 use super::slot::{Load, Made, Slot, has_passed};
 use super::under_way::{Code, UnderWay};
 use crate::device::{Event, Share, Stream};
+use crate::meter::{ClientCounters, Submitted};
 use crate::scheduling::Member;
 use channel::region::{Region, STREAM_SLOTS};
 use cuda_api::constants::stream_flags;

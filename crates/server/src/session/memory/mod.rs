@@ -12,11 +12,11 @@ pub use virtual_memory::MEMORIES_MAX;
 use peer_windows::PeerWindow;
 use virtual_memory::VirtualMemory;
 
+use crate::account::{Account, Charge};
 use crate::device::{
     CheckedRange, DeviceMapping, HostRegistration, ManagedRoom, ManagedVariables, Reservation,
     Share, Stream, new_chunk, old_chunk,
 };
-use crate::session::account::{Account, Charge};
 use crate::session::ranges::{Backing, Ranges};
 use crate::window::{Window, Windows};
 use channel::memfd::{self, Mapping};

@@ -5,9 +5,9 @@
 //! seen all of the client's streams idle before.
 
 use super::{CHUNK_GRANULARITY_BYTES, Memory};
+use crate::account::Charge;
 use crate::device::{DeviceMapping, Physical};
 use crate::session::Session;
-use crate::session::account::Charge;
 use crate::session::calls::check_device;
 use crate::session::handles::Table;
 use crate::session::ranges::Backing;

@@ -9,21 +9,21 @@
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
 //!   [`HOLD`]: what is held stands in the session's tables as if it were still in the ring.
-//! * What a graph cannot do as launches do it is never one: cooperative launches, those of
-//!   the remote memory domain, streams on some
-//!   SMs, clients that the gate keeps apart, launches that are timed or recorded.
+//! * What a graph cannot do as launches do it is never one: cooperative launches, those of the remote
+//!   memory domain, streams on some SMs, clients that the gate keeps apart, launches that are timed or
+//!   recorded.
 //! * A graph that the provider refuses is launched one by one, with the errors that this has.
 
 mod ahead;
 mod chunk;
 
 use super::Session;
-use super::meter::{Meter, ShapeCounters};
 use super::modules::Modules;
 use super::posts::launch_shape;
 use super::streams::Work;
 use super::under_way::Code;
 use crate::device::{KernelChain, LaunchShape};
+use crate::meter::{Meter, ShapeCounters};
 use ahead::Ahead;
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
 use channel::ring::{Arrival, Record, RingBroken};

@@ -4,7 +4,7 @@
 //! all of them, waiters spin; beyond that, a thread that spins takes a core from one that would
 //! work. The clients are told in their regions. Hundreds of them also look less often, each whether
 //! the other still lives and what became of its work: else they would do nothing but look. What
-//! many sessions mean for the device's queues is said in [`fences`](super::fences).
+//! many sessions mean for the device's queues is said in [`fences`](crate::session).
 
 use channel::region::Waiting;
 use channel::wait::{LIVENESS_PERIOD, LIVENESS_PERIOD_MAX, SPIN_CORES_MIN};

@@ -2,7 +2,6 @@
 //! taking them.
 
 use crate::device::Share;
-use crate::session::streams::Streams;
 use crate::trace_log::TraceLog;
 use channel::message::{StreamCounts, TraceEntry};
 
@@ -37,12 +36,18 @@ impl Tracing {
         wanted
     }
 
-    /// Gives the log what the provider has recorded.
-    pub fn collect(&mut self, log: &TraceLog, share: &Share, streams: &mut Streams, client: u32) {
+    /// Gives the log what the provider has recorded. `streams` lists the streams' numbers with their slots.
+    pub fn collect(
+        &mut self,
+        log: &TraceLog,
+        share: &Share,
+        streams: impl FnOnce() -> Vec<(u64, u32)>,
+        client: u32,
+    ) {
         if !self.is_on || !share.is_tenant() {
             return;
         }
-        let numbers = streams.numbers();
+        let numbers = streams();
         let slot = |number: u64| {
             let known = numbers.iter().find(|(of, _)| *of == number);
             known.map_or(StreamCounts::PAST_STREAMS, |(_, slot)| *slot)

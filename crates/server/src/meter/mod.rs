@@ -16,7 +16,6 @@ pub use kernels::{GraphTally, KernelCounters, KernelMeter, Prediction, Shape, Sh
 pub use recorder::Subject;
 pub use sampler::Sampler;
 
-use super::streams::Streams;
 use crate::device::{Share, Started, Stopwatch, Stream};
 use crate::trace_log::{TraceLog, now_ns};
 use cuda_api::CUresult;
@@ -190,9 +189,14 @@ impl Meter {
     }
 
     /// Records work from now on if the log wants it, or ends that, and gives the log what has ended.
-    /// True if it has just begun.
+    /// `streams` lists the streams' numbers at the provider with their slots. True if it has just begun.
     #[inline]
-    pub fn follow(&mut self, log: &TraceLog, streams: &mut Streams, client: u32) -> bool {
+    pub fn follow(
+        &mut self,
+        log: &TraceLog,
+        streams: impl FnOnce() -> Vec<(u64, u32)>,
+        client: u32,
+    ) -> bool {
         if !log.is_on() && !self.tracing.is_on() {
             return false;
         }
@@ -200,7 +204,12 @@ impl Meter {
     }
 
     #[cold]
-    fn follow_log(&mut self, log: &TraceLog, streams: &mut Streams, client: u32) -> bool {
+    fn follow_log(
+        &mut self,
+        log: &TraceLog,
+        streams: impl FnOnce() -> Vec<(u64, u32)>,
+        client: u32,
+    ) -> bool {
         let began = self.tracing.follow(log, self.recorder.share());
         self.records = self.tracing.is_on() && !self.recorder.share().is_tenant();
         if !self.records {

@@ -27,7 +27,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from graph_nodes import Driver, Edge, KernelNode, edges_of, launch_us, nodes_of  # noqa: E402
+from graph_nodes import Driver, Edge, KernelNode, edges_of, graph_of_bert, launch_us, nodes_of  # noqa: E402
 
 # CUlaunchAttributeID.
 COOPERATIVE, CLUSTER, PROGRAMMATIC = 2, 4, 6
@@ -42,23 +42,6 @@ class Attribute(ctypes.Structure):
 class Config(ctypes.Structure):
     _fields_ = [("shape", ctypes.c_uint * 7), ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(Attribute)),
                 ("count", ctypes.c_uint)]
-
-
-def graph_of_bert(torch):
-    """The captured graph, and what replays it."""
-    import latency
-    latency.graphed = lambda _, function: function
-    function = latency.bert(torch)
-    captured, warming = torch.cuda.CUDAGraph(keep_graph=True), torch.cuda.Stream()
-    with torch.inference_mode(), torch.cuda.stream(warming):
-        for _ in range(5):
-            function()
-    torch.cuda.synchronize()
-    with torch.inference_mode(), torch.cuda.graph(captured):
-        function()
-    captured.replay()
-    torch.cuda.synchronize()
-    return ctypes.c_void_p(captured.raw_cuda_graph()), captured.replay, [captured, function]
 
 
 class Maker:

@@ -262,10 +262,9 @@ def kernels_of(cuda, graph):
     return rows
 
 
-def kernels():
+def graph_of_bert(torch):
+    """The captured graph, what replays it, and what has to be kept for that."""
     import latency
-    import torch
-    torch.manual_seed(0)
     latency.graphed = lambda _, function: function
     function = latency.bert(torch)
     captured, warming = torch.cuda.CUDAGraph(keep_graph=True), torch.cuda.Stream()
@@ -277,8 +276,15 @@ def kernels():
         function()
     captured.replay()
     torch.cuda.synchronize()
+    return ctypes.c_void_p(captured.raw_cuda_graph()), captured.replay, [captured, function]
+
+
+def kernels():
+    import torch
+    torch.manual_seed(0)
+    graph, _, _kept = graph_of_bert(torch)
     cuda, by = Driver(), ctypes.byref
-    graph, stream = ctypes.c_void_p(captured.raw_cuda_graph()), ctypes.c_void_p()
+    stream = ctypes.c_void_p()
     cuda.cuStreamCreateWithPriority(by(stream), 1, 0)
 
     def timed():

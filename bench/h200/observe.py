@@ -85,6 +85,15 @@ def network(name):
     torch.cuda.synchronize()
     return step
 
+# Until %r1 cycles have passed.
+WAITS = b'''
+    mov.u64 %r2, %clock64;
+    add.u64 %r3, %r2, %r1;
+more:
+    mov.u64 %r2, %clock64;
+    setp.lt.u64 %p, %r2, %r3;
+    @%p bra more;
+'''
 COUNTING = b'''
 .version 6.4
 .target sm_75
@@ -92,15 +101,10 @@ COUNTING = b'''
 .visible .entry counts_nothing() { ret; }
 .visible .entry counts(.param .u64 cycles)
 {
-    .reg .u64 %r<5>;
+    .reg .u64 %r<4>;
     .reg .pred %p;
     ld.param.u64 %r1, [cycles];
-    mov.u64 %r2, %clock64;
-more:
-    mov.u64 %r3, %clock64;
-    sub.u64 %r4, %r3, %r2;
-    setp.lt.u64 %p, %r4, %r1;
-    @%p bra more;
+''' + WAITS + b'''
     ret;
 }
 .visible .entry counts_and_writes(.param .u64 cycles, .param .u64 at)
@@ -116,12 +120,7 @@ more:
     mad.lo.u32 %t4, %t1, %t2, %t3;
     mul.wide.u32 %r6, %t4, 4;
     add.u64 %r7, %r5, %r6;
-    mov.u64 %r2, %clock64;
-more:
-    mov.u64 %r3, %clock64;
-    sub.u64 %r4, %r3, %r2;
-    setp.lt.u64 %p, %r4, %r1;
-    @%p bra more;
+''' + WAITS + b'''
     st.global.u32 [%r7], %t4;
     ret;
 }

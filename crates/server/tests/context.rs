@@ -135,12 +135,18 @@ fn an_image_with_a_variable_that_has_no_address_is_each_clients_own() {
     wait_until("the modules' end", || count(MODULES) == 0);
 }
 
+/// A server, a client with a kernel that waits for that gate, and another client.
+fn beside_a_kernel(gate: u32) -> (Server, Client, Client) {
+    let mut server = Server::start(false);
+    let (mut busy, client) = (server.connect(), server.connect());
+    busy.load();
+    busy.launch("hold", LEGACY, &gate.to_le_bytes());
+    (server, busy, client)
+}
+
 #[test]
 fn memory_that_a_client_gives_up_is_unregistered_when_the_context_is_idle() {
-    let mut server = Server::start(false);
-    let (mut busy, mut client) = (server.connect(), server.connect());
-    busy.load();
-    busy.launch("hold", LEGACY, &8100u32.to_le_bytes());
+    let (server, _busy, mut client) = beside_a_kernel(8100);
     wait_until("the kernel", || server.status().clients[0].submitted.kernels == 1);
     let before = count(REGISTRATIONS);
     client.pin(0, 1 << 20).expect("pinned memory");
@@ -165,10 +171,7 @@ fn memory_that_a_client_gives_up_is_unregistered_when_the_context_is_idle() {
 
 #[test]
 fn an_array_that_a_client_gives_up_is_used_again_and_ends_when_the_context_is_idle() {
-    let mut server = Server::start(false);
-    let (mut busy, mut client) = (server.connect(), server.connect());
-    busy.load();
-    busy.launch("hold", LEGACY, &8500u32.to_le_bytes());
+    let (_server, _busy, mut client) = beside_a_kernel(8500);
     let array = |place| {
         let kind = HandleKind::Array;
         CUarray(Handle { kind, index: place, generation: 0 }.to_word() as usize)
@@ -195,10 +198,7 @@ fn an_array_that_a_client_gives_up_is_used_again_and_ends_when_the_context_is_id
 
 #[test]
 fn a_clients_end_waits_for_an_idle_context_with_what_would_disturb_others() {
-    let mut server = Server::start(false);
-    let (mut busy, mut client) = (server.connect(), server.connect());
-    busy.load();
-    busy.launch("hold", LEGACY, &8200u32.to_le_bytes());
+    let (mut server, _busy, mut client) = beside_a_kernel(8200);
     wait_until("the kernel", || server.status().clients[0].submitted.kernels == 1);
     client.chunk(0, 2 << 20).expect("memory");
     let (physical, registrations) = (count(PHYSICAL), count(REGISTRATIONS));
@@ -217,10 +217,7 @@ fn a_clients_end_waits_for_an_idle_context_with_what_would_disturb_others() {
 
 #[test]
 fn a_server_that_ends_waits_for_no_idle_context() {
-    let mut server = Server::start(false);
-    let (mut busy, client) = (server.connect(), server.connect());
-    busy.load();
-    busy.launch("hold", LEGACY, &8300u32.to_le_bytes());
+    let (server, busy, client) = beside_a_kernel(8300);
     drop(client);
     server.wait_for_clients(1);
     // The end of the test ends the server, and looks whether anything is left at the provider.
@@ -230,10 +227,7 @@ fn a_server_that_ends_waits_for_no_idle_context() {
 
 #[test]
 fn a_load_beside_a_kernel_that_does_not_end_is_given_up_when_its_client_ends() {
-    let mut server = Server::start(false);
-    let (mut busy, mut client) = (server.connect(), server.connect());
-    busy.load();
-    busy.launch("hold", LEGACY, &8600u32.to_le_bytes());
+    let (mut server, mut busy, mut client) = beside_a_kernel(8600);
     let waits = |server: &Server| {
         let waiting = server.status().context.expect("its clients share a context").waiting;
         waiting.iter().filter(|of| of.call == "loading code").count()

@@ -60,11 +60,17 @@ pub trait Start<L>: Tell<L> {
     /// Starts a process at a seat. Returns its PID and what it is reached by, or why there is none.
     fn start(&mut self, seat: Seat, gid: u32) -> Result<(u32, L), String>;
     /// True if a server at that seat stays without clients.
-    fn stays(&self, seat: Seat) -> bool;
+    fn stays(&self, _seat: Seat) -> bool {
+        false
+    }
     /// Behind a user in the log: the name of the seat's server, ` ('name')`, if it has one.
-    fn name(&self, seat: Seat) -> String;
+    fn name(&self, _seat: Seat) -> String {
+        String::new()
+    }
     /// At the end of a line of the log: the device, if there are several.
-    fn on_device(&self, seat: Seat) -> String;
+    fn on_device(&self, _seat: Seat) -> String {
+        String::new()
+    }
 }
 
 /// Why no server is started.

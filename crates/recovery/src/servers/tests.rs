@@ -35,18 +35,6 @@ impl Start<()> for Hands {
         self.started += 1;
         Ok((self.started, ()))
     }
-
-    fn stays(&self, _: Seat) -> bool {
-        false
-    }
-
-    fn name(&self, _: Seat) -> String {
-        String::new()
-    }
-
-    fn on_device(&self, _: Seat) -> String {
-        String::new()
-    }
 }
 
 fn run(servers: &mut Servers<()>, pid: u32) {

@@ -103,18 +103,6 @@ impl Start<u32> for Hands<'_> {
         self.started.push((*self.next_pid, seat));
         Ok((*self.next_pid, *self.next_pid))
     }
-
-    fn stays(&self, _: Seat) -> bool {
-        false
-    }
-
-    fn name(&self, _: Seat) -> String {
-        String::new()
-    }
-
-    fn on_device(&self, _: Seat) -> String {
-        String::new()
-    }
 }
 
 /// The first user whose programs they are; the daemon's own in half of the histories.

@@ -175,6 +175,23 @@ fn rounded_source<I: VectorIsa>(
     }
 }
 
+/// What an instruction that rounds so makes of a piece of a source, in a register of its own, or the part of it
+/// that `part` says.
+fn rounded<I: VectorIsa>(
+    i: &mut I,
+    (source, w, piece): (Source, Width, usize),
+    part: fn(Register) -> Register,
+    (code, round): (LaneCode, Round),
+) -> Register {
+    let a = rounded_source(i, source, w, piece, round);
+    let to = i.temp();
+    i.op_rounded(code, &[part(to).into(), a], round);
+    if let X::R(register) = a {
+        i.free(register);
+    }
+    to
+}
+
 /// What an instruction makes of 64-bit lanes, in the lower half of a register of its own.
 fn narrow<I: VectorIsa>(
     i: &mut I,
@@ -183,13 +200,7 @@ fn narrow<I: VectorIsa>(
     code: LaneCode,
     round: Round,
 ) -> Register {
-    let a = rounded_source(i, inst.src[0], Width::W64, piece, round);
-    let to = i.temp();
-    i.op_rounded(code, &[I::lower(to).into(), a], round);
-    if let X::R(register) = a {
-        i.free(register);
-    }
-    to
+    rounded(i, (inst.src[0], Width::W64, piece), I::lower, (code, round))
 }
 
 fn of_integers<I: VectorIsa>(
@@ -208,11 +219,8 @@ fn of_integers<I: VectorIsa>(
         (w, _) => {
             for piece in 0..i.pieces(to.width()) {
                 let made = if w == Width::W64 {
-                    let a = rounded_source(i, inst.src[0], w, piece, round);
-                    let made = i.temp();
                     let code = if signed { F64_OF_S64 } else { F64_OF_U64 };
-                    i.op_rounded(code, &[made.into(), a], round);
-                    made
+                    rounded(i, (inst.src[0], w, piece), |all| all, (code, round))
                 } else if double {
                     doubles_of_integers(i, inst.src[0], piece, signed)
                 } else {
@@ -235,10 +243,7 @@ fn singles_of_integers<I: VectorIsa>(
     let w = Width::W32;
     let code = if signed || i.is_below_sign(source) { F32_OF_S32 } else { F32_OF_U32 };
     if code.is_in(I::ISA) {
-        let a = rounded_source(i, source, w, piece, round);
-        let to = i.temp();
-        i.op_rounded(code, &[to.into(), a], round);
-        return to;
+        return rounded(i, (source, w, piece), |all| all, (code, round));
     }
     // Both halves are exact, and so is the upper one times 2^16: the sum is rounded once.
     let a = i.source_in(source, w, piece);

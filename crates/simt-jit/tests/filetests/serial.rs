@@ -46,7 +46,7 @@ DONE:
 
 /// Ways to write the loop: what follows an address from iteration to iteration, how places are
 /// computed, and how it ends.
-const LOOPS: [&str; 6] = [
+const LOOPS: [&str; 7] = [
     "ld.global.u32 %column, [%columns]; mul.wide.s32 %product, %column, BYTES;
      add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values];
      MULTIPLY
@@ -66,7 +66,7 @@ const LOOPS: [&str; 6] = [
      and.b64 %w, %product, 4095; MULTIPLY
      add.s64 %columns, %columns, 4; add.s64 %values, %values, BYTES; add.s32 %i, %i, 1;
      setp.ge.s32 %p, %i, %end; @!%p bra L;",
-    // Two elements a turn, each loaded behind what moves the address.
+    // Two elements a turn: too many values for the registers of one lane.
     "add.s64 %columns, %columns, 8; add.s64 %values, %values, TWICE; add.s32 %i, %i, 2;
      ld.global.u32 %column, [%columns+-8]; mul.wide.s32 %product, %column, BYTES;
      add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values+-TWICE];
@@ -88,6 +88,12 @@ const LOOPS: [&str; 6] = [
      MULTIPLY
      add.s64 %columns, %columns, 4; add.s64 %values, %values, BYTES; add.s32 %i, %i, 1;
      setp.lt.s32 %p, %i, %end; @%p bra L;",
+    // Columns and values are loaded behind what moves their addresses.
+    "add.s64 %columns, %columns, 4; add.s64 %values, %values, BYTES;
+     ld.global.u32 %column, [%columns+-4]; mul.wide.s32 %product, %column, BYTES;
+     add.s64 %v, %x, %product; ld.global.bBITS %one, [%v]; ld.global.bBITS %other, [%values+-BYTES];
+     MULTIPLY
+     add.s32 %i, %i, 1; setp.lt.s32 %p, %i, %end; @%p bra L;",
 ];
 
 /// What `MULTIPLY` stands for.

@@ -2,10 +2,12 @@
 
 mod support;
 
-use channel::request::{GetFunction, GetGlobal};
+use channel::request::{CODE_HAS_VARIABLES, GetFunction, GetGlobal, NO_CODE};
+use cuda_api::{CUmodule, CudaError};
 use server::device::Driver;
 use server::warm::Options;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use support::*;
 
 const MODULES: usize = 2;
@@ -101,30 +103,45 @@ fn a_server_in_standby_loads_what_clients_of_another_one_load() {
     wait_until("it says what its clients have", || held(&elsewhere).is_some_and(|t| !t.is_empty()));
     let name = held(&elsewhere).expect("just seen");
     wait_until("the list", || files_of(&elsewhere, "kernels").len() == 1);
-    assert_eq!(name, format!("{}\n", stem(&files_of(&elsewhere, "kernels")[0])));
+    assert_eq!(name, format!("{} 1\n", stem(&files_of(&elsewhere, "kernels")[0])));
     drop(client);
     drop(serving);
     assert_eq!(held(&elsewhere), None, "it has ended");
 
     let mut standby = here.start(1 << 20);
     assert_eq!((warm(&standby), modules()), ((0, 0, 0), 0));
-    // What a server that is another process would write.
-    let directory = elsewhere.files()[0].parent().expect("a directory").to_owned();
-    let here = here.0.join(directory.file_name().expect("the device's"));
-    let process = std::os::unix::process::parent_id();
-    std::fs::write(here.join(format!("{process}.held")), &name).expect("written");
-    for file in elsewhere.files() {
-        let name = file.file_name().expect("a name");
-        let unfinished = here.join("copy.unfinished");
-        std::fs::copy(&file, &unfinished).expect("copied");
-        std::fs::rename(unfinished, here.join(name)).expect("renamed");
-    }
+    write_held(&here, &elsewhere, &name);
+    copy_list(&elsewhere, &here);
     wait_until("it has loaded that too", || warm(&standby).0 == 1);
     assert_eq!(modules(), 1);
     assert!(standby.log().contains("1 images of programs at other servers"), "{}", standby.log());
     let mut client = standby.connect();
     client.load();
     assert_eq!((warm(&standby).2, modules()), (1, 1), "the program's load is spared");
+}
+
+/// The device's directory, of a list at `here` that is of the same device as the one `elsewhere`.
+fn directory(here: &Place, elsewhere: &Place) -> PathBuf {
+    let files = elsewhere.files();
+    let of_device = files[0].parent().and_then(Path::file_name).expect("the device's");
+    here.0.join(of_device)
+}
+
+/// Writes what a server that is another process would write of what its clients have.
+fn write_held(here: &Place, elsewhere: &Place, text: &str) {
+    let process = std::os::unix::process::parent_id();
+    let path = directory(here, elsewhere).join(format!("{process}.held"));
+    std::fs::write(path, text).expect("written");
+}
+
+/// Puts another server's list beside what is there.
+fn copy_list(from: &Place, to: &Place) {
+    let to = directory(to, from);
+    for file in from.files() {
+        let unfinished = to.join("copy.unfinished");
+        std::fs::copy(&file, &unfinished).expect("copied");
+        std::fs::rename(unfinished, to.join(file.file_name().expect("a name"))).expect("renamed");
+    }
 }
 
 fn stem(path: &Path) -> String {
@@ -205,20 +222,114 @@ fn nothing_is_kept_or_loaded_without_a_budget() {
     assert_eq!(place.files(), kept);
 }
 
+/// An image with a variable.
+const TABLE: &[u8] =
+    b".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .b8 table[64];\n\0";
+
+/// Where a module of [`TABLE`] has its variable.
+fn table_of(client: &mut Client, module: CUmodule) -> *mut [u8; 64] {
+    let global = GetGlobal { module, name: b"table", managed: false };
+    let (result, words) = client.ask(&global);
+    result.expect("a variable");
+    words[0] as *mut [u8; 64]
+}
+
+/// Checks that the variable has its first values, and writes others to it.
+fn use_up(table: *mut [u8; 64]) {
+    // SAFETY: a variable of the test provider's in this process, which nothing else uses now.
+    unsafe {
+        assert_eq!(table.read_volatile(), [7; 64], "its first values");
+        table.write_volatile([9; 64]);
+    }
+}
+
+/// Three programs have the image beside each other at the server that serves: so it is loaded three times.
+#[test]
+fn a_module_with_variables_is_loaded_ahead_once_for_each_program_that_has_one() {
+    let place = Place::new("each");
+    let mut server = place.start(1 << 20);
+    server.connect().load_image(module(7), TABLE).0.expect("a module");
+    drop(server);
+    let list = &files_of(&place, "kernels")[0];
+    write_held(&place, &place, &format!("{} 3\n", stem(list)));
+    let mut server = place.start(1 << 20);
+    assert_eq!((warm(&server).0, modules()), (3, 3), "before any client is there");
+    let mut clients = [0; 3].map(|_| server.connect());
+    let mut tables = Vec::new();
+    for client in &mut clients {
+        client.load_image(module(7), TABLE).0.expect("a module");
+        let table = table_of(client, module(7));
+        use_up(table);
+        tables.push(table);
+    }
+    tables.sort_unstable();
+    tables.dedup();
+    assert_eq!((tables.len(), warm(&server).2, modules()), (3, 3, 3), "each has its own");
+    let mut fourth = server.connect();
+    fourth.load_image(module(7), TABLE).0.expect("a module");
+    use_up(table_of(&mut fourth, module(7)));
+    assert_eq!((warm(&server).2, modules()), (3, 4), "no more than they have there");
+}
+
+#[test]
+fn a_server_in_standby_keeps_up_with_how_many_programs_have_a_module_with_variables() {
+    let (here, elsewhere) = (Place::new("follows"), Place::new("followed"));
+    let mut serving = elsewhere.start(1 << 20);
+    serving.connect().load_image(module(7), TABLE).0.expect("a module");
+    serving.connect().load_image(module(7), b".version 8.0").0.expect("a module");
+    drop(serving);
+    let has_variables = |list: &PathBuf| {
+        std::fs::read_to_string(list).expect("a list").lines().any(|line| line == "variables 1")
+    };
+    let (with, without): (Vec<_>, Vec<_>) =
+        files_of(&elsewhere, "kernels").into_iter().partition(has_variables);
+    let standby = here.start(1 << 20);
+    copy_list(&elsewhere, &here);
+    for (count, loaded) in [(1, 2), (3, 4)] {
+        let lines = [&with[0], &without[0]].map(|list| format!("{} {count}\n", stem(list)));
+        write_held(&here, &elsewhere, &lines.concat());
+        wait_until("it has loaded them", || modules() == loaded);
+    }
+    // It looks four times a second.
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!((modules(), warm(&standby).0), (4, 4), "one without variables serves all");
+}
+
+/// Code with variables is taken by its key as other code is, by one client at a time.
+#[test]
+fn a_module_with_variables_is_taken_without_its_image_and_is_one_clients() {
+    let place = Place::new("known");
+    let mut server = place.start(1 << 20);
+    let mut client = server.connect();
+    let (result, loaded) = client.load_image(module(7), TABLE);
+    assert_eq!((result, loaded.flags), (Ok(()), CODE_HAS_VARIABLES));
+    assert_ne!(loaded.code, NO_CODE);
+    drop((client, server));
+    let mut server = place.start(1 << 20);
+    for _ in 0..2 {
+        let mut client = server.connect();
+        let (result, again) = client.load_known(module(7), loaded.code, b"garbage");
+        assert_eq!((result, again.code, again.flags), (Ok(()), loaded.code, CODE_HAS_VARIABLES));
+        use_up(table_of(&mut client, module(7)));
+        let mut other = server.connect();
+        let (result, none) = other.load_known(module(7), loaded.code, b"garbage");
+        assert_eq!((result, none.flags), (Err(CudaError::INVALID_PTX), 0), "it is the other one's");
+        drop((client, other));
+        server.wait_for_clients(0);
+        assert_eq!(modules(), 1);
+    }
+}
+
 #[test]
 fn a_module_with_variables_is_loaded_ahead_with_their_first_values() {
-    const TABLE: &[u8] =
-        b".version 8.0\n.target sm_80\n.address_size 64\n.visible .global .b8 table[64];\n\0";
     let place = Place::new("table");
     let begin = |server: &mut Server| {
         let mut client = server.connect();
         client.load_image(module(7), TABLE).0.expect("a module");
         let get = GetFunction { function: function(0), module: module(7), name: b"note" };
         client.call(&get).expect("a kernel");
-        let global = GetGlobal { module: module(7), name: b"table", managed: false };
-        let (result, words) = client.ask(&global);
-        result.expect("a variable");
-        (client, words[0])
+        let table = table_of(&mut client, module(7));
+        (client, table)
     };
     let mut server = place.start(1 << 20);
     drop(begin(&mut server).0);
@@ -226,14 +337,9 @@ fn a_module_with_variables_is_loaded_ahead_with_their_first_values() {
     let mut server = place.start(1 << 20);
     assert_eq!((warm(&server), modules()), ((1, 1, 0), 1), "before any client is there");
     for spared in 1..=2 {
-        let (client, address) = begin(&mut server);
+        let (client, table) = begin(&mut server);
         assert_eq!((warm(&server).2, modules()), (spared, 1), "the program's load is spared");
-        let variable = address as *mut [u8; 64];
-        // SAFETY: a variable of the test provider's in this process, which nothing else uses now.
-        unsafe {
-            assert_eq!(variable.read_volatile(), [7; 64], "its first values");
-            variable.write_volatile([9; 64]);
-        }
+        use_up(table);
         drop(client);
         server.wait_for_clients(0);
     }

@@ -46,8 +46,8 @@ pub use memory::{
     MemoryNote, PrintfDrain, PrintfText, Reset, WaitIdle,
 };
 pub use module::{
-    CodeWords, FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction, GetGlobal,
-    GlobalInfo, JIT_OPTIONS_MAX, JitOption, KEEPS_VALUES, KNOWN_TO_PRINT, LOG_BYTES_MAX,
+    CODE_HAS_VARIABLES, CodeWords, FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction,
+    GetGlobal, GlobalInfo, JIT_OPTIONS_MAX, JitOption, KEEPS_VALUES, KNOWN_TO_PRINT, LOG_BYTES_MAX,
     ListFunctions, LoadModule, MODULE_PRINTS, ModuleLoaded, NAMES_BYTES_MAX, NO_CODE,
     PARAMETERS_MAX, PLACES_VARIABLES, ParameterLayout, SYMBOL_BYTES_MAX, UnloadModule,
 };

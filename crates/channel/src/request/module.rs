@@ -18,13 +18,15 @@ pub const FUNCTION_ATTRIBUTES: usize = 16;
 pub const PARAMETERS_MAX: usize = 4096;
 /// Flag of [`ModuleLoaded`]: kernels of the module may print.
 pub const MODULE_PRINTS: u32 = 1;
+/// Flag of [`ModuleLoaded`] with a key: the code has variables, which its kernels may have changed.
+pub const CODE_HAS_VARIABLES: u32 = 2;
 /// Flag of [`LoadModule`]: the client gives its variables a place, or asks how large one must be.
 pub const PLACES_VARIABLES: u32 = 1;
 /// Flag of [`LoadModule`]: what lies in the place are the variables' values, which stay.
 pub const KEEPS_VALUES: u32 = 2;
 /// Flag of [`LoadModule`] with a key: a server said [`MODULE_PRINTS`] of the image.
 pub const KNOWN_TO_PRINT: u32 = 4;
-/// What a server finds code by that nothing can change: a hash of the image and its options.
+/// What a server finds code by: a hash of the image and its options.
 pub type CodeWords = [u64; 4];
 /// No such code.
 pub const NO_CODE: CodeWords = [0; 4];
@@ -118,7 +120,7 @@ fn code_words(reader: &mut Reader<'_>) -> Result<CodeWords, Malformed> {
 /// Reply to [`LoadModule`], with an error too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModuleLoaded {
-    /// [`MODULE_PRINTS`].
+    /// [`MODULE_PRINTS`], [`CODE_HAS_VARIABLES`].
     pub flags: u32,
     /// Where the module's managed variables lie in the host window: first address and bytes, a
     /// whole number of pages; no bytes if it has none. If it has, their file comes before the reply
@@ -127,7 +129,8 @@ pub struct ModuleLoaded {
     /// How many bytes a place for the module's variables must have, if none was given: it is not
     /// loaded yet.
     pub variables_bytes: u64,
-    /// What the server finds the code by, if nothing in it can change; else [`NO_CODE`].
+    /// What the server finds the code by, if nothing in it can change but variables that it can give their
+    /// first values again; else [`NO_CODE`].
     pub code: CodeWords,
     /// The JIT's info log, cut to [`LOG_BYTES_MAX`].
     pub info_log: Vec<u8>,

@@ -14,7 +14,8 @@ use crate::program::submission::{
 };
 use channel::memfd::sealed_image;
 use channel::request::{
-    GetFunction, GetGlobal, ListFunctions, MODULE_PRINTS, NO_CODE, SYMBOL_BYTES_MAX, UnloadModule,
+    CODE_HAS_VARIABLES, GetFunction, GetGlobal, ListFunctions, MODULE_PRINTS, NO_CODE,
+    SYMBOL_BYTES_MAX, UnloadModule,
 };
 use core::ffi::c_char;
 use core::sync::atomic::Ordering;
@@ -55,6 +56,7 @@ impl Client {
             place: None,
             code: NO_CODE,
             prints: false,
+            changes: false,
         };
         let handle = self.state().modules.insert(module)?;
         let answer = self.load_with_place(handle, &source, options.log_bytes());
@@ -67,6 +69,7 @@ impl Client {
             }
             if let Some(module) = self.state().modules.get_mut(handle) {
                 (module.code, module.prints) = (loaded.code, prints);
+                module.changes = loaded.flags & CODE_HAS_VARIABLES != 0;
             }
         }
         let loaded =

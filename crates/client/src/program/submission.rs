@@ -61,10 +61,12 @@ pub(crate) struct Module {
     pub(crate) source: Arc<ModuleSource>,
     /// Where its variables lie in the client's device memory: address, bytes.
     pub(crate) place: Option<(u64, u64)>,
-    /// By what servers find its code, if nothing in it can change.
+    /// By what servers find its code, if nothing in it can change but variables of the server's.
     pub(crate) code: CodeWords,
     /// Its kernels may print.
     pub(crate) prints: bool,
+    /// It has such variables.
+    pub(crate) changes: bool,
 }
 
 /// Longest image that is read for its kernels' effects, bytes: those of a source file with some kernels are below.

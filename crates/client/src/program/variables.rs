@@ -22,6 +22,7 @@ use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CUstream, CudaError, Word, number};
 use ptx::bytes::u64_at;
 use recovery::Policy;
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The answer to a load: its result, what is said of it, the file of managed variables.
@@ -191,12 +192,16 @@ impl Client {
     ) -> Result<bool, CudaError> {
         let wire = wire_module(module);
         let known = self.memory().globals_of(wire.0 as u64);
-        let fixed = self.state().modules.get(module).is_some_and(|m| m.code != NO_CODE);
-        if fixed && known.is_empty() {
+        let is_fixed =
+            self.state().modules.get(module).is_some_and(|m| m.code != NO_CODE && !m.changes);
+        if is_fixed && known.is_empty() {
             return Ok(true);
         }
-        let image = source.bytes();
-        let constants = image.map(|image| variables::constants(&image)).unwrap_or_default();
+        // Reading an image takes milliseconds, in which the program waits.
+        let constants = match known.iter().any(|(_, variable)| !variable.managed) {
+            true => source.bytes().map(|image| variables::constants(&image)).unwrap_or_default(),
+            false => BTreeSet::new(),
+        };
         let mut kept = !self.changed_variables(module, source);
         for (address, Global { bytes, name, managed, copy, .. }) in known {
             let info = self.call(&GetGlobal { module: wire, managed, name: &name })?;

@@ -13,7 +13,7 @@ use channel::request::CodeWords;
 use cuda_api::{CUmodule, CUresult, CudaError};
 use ptx::bytes::u64_at;
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -92,6 +92,8 @@ pub struct SharedCode {
     functions: SharedFunctions,
     /// First values of its variables, if it has any: then it has one user at a time.
     variables: FirstValues,
+    /// What is charged for them, bytes.
+    charged_bytes: u64,
 }
 
 impl SharedCode {
@@ -100,9 +102,14 @@ impl SharedCode {
         raw: CUmodule,
         key: CodeKey,
         log: BuildLog,
-        variables: FirstValues,
+        (variables, charged_bytes): (FirstValues, u64),
     ) -> Self {
-        Self { raw, key, log, functions: SharedFunctions::default(), variables }
+        Self { raw, key, log, functions: SharedFunctions::default(), variables, charged_bytes }
+    }
+
+    /// What is charged for its variables, bytes.
+    pub(super) fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
     }
 
     /// First values of its variables.
@@ -175,11 +182,20 @@ impl Slot {
 
 /// A module with variables that has no user.
 #[derive(Debug)]
-struct Idle {
-    code: Arc<SharedCode>,
-    /// Of its image and of its variables.
-    bytes: u64,
+pub(super) struct Idle {
+    pub(super) code: Arc<SharedCode>,
+    /// Of its image.
+    pub(super) image_bytes: u64,
+    /// No client has had it: its variables are as the load has left them.
+    pub(super) is_fresh: bool,
     used: u64,
+}
+
+impl Idle {
+    /// Of its image and of its variables.
+    fn bytes(&self) -> u64 {
+        self.image_bytes.saturating_add(self.code.variables.bytes())
+    }
 }
 
 /// Images that clients have now, and how many modules of each.
@@ -203,9 +219,9 @@ impl Held {
         }
     }
 
-    /// By what they are found.
-    pub fn keys(&self) -> BTreeSet<CodeKey> {
-        locked(&self.0).keys().copied().collect()
+    /// By what they are found, and how many modules there are of each.
+    pub fn counts(&self) -> BTreeMap<CodeKey, u32> {
+        locked(&self.0).clone()
     }
 }
 
@@ -257,8 +273,8 @@ impl CodeCache {
         }
         let (raw, log) = load();
         let loaded = raw.map(|raw| {
-            let variables = FirstValues::default();
-            Arc::new(SharedCode::with_variables(raw, key, log.clone(), variables))
+            let none = (FirstValues::default(), 0);
+            Arc::new(SharedCode::with_variables(raw, key, log.clone(), none))
         });
         *code = loaded.as_ref().ok().cloned();
         (loaded, log)
@@ -274,20 +290,26 @@ impl CodeCache {
     }
 
     /// A module with variables that has no user any more, the last used first. The caller writes its
-    /// variables.
-    pub(super) fn take_idle(&self, key: &CodeKey) -> Option<Arc<SharedCode>> {
+    /// variables, unless no client has had it.
+    pub(super) fn take_idle(&self, key: &CodeKey) -> Option<Idle> {
         let mut idle = locked(&self.idle);
         let found = (0..idle.len()).rev().find(|at| idle[*at].code.key == *key)?;
         self.hits.fetch_add(1, Ordering::Relaxed);
-        Some(idle.remove(found).code)
+        Some(idle.remove(found))
     }
 
     /// Keeps a module with variables, of an image of so many bytes, for its next user. None of its
-    /// kernels runs any more, and no other client has it.
-    pub(super) fn keep_idle(&self, code: Arc<SharedCode>, image_bytes: u64) {
-        let bytes = image_bytes.saturating_add(code.variables.bytes());
+    /// kernels runs any more, and no other client has it; `is_fresh`: none has had it.
+    pub(super) fn keep_idle(&self, code: Arc<SharedCode>, image_bytes: u64, is_fresh: bool) {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
-        locked(&self.idle).push(Idle { code, bytes, used });
+        locked(&self.idle).push(Idle { code, image_bytes, is_fresh, used });
+    }
+
+    /// How many modules with variables wait for a user, by image.
+    pub fn idle_counts(&self) -> BTreeMap<CodeKey, u32> {
+        let mut counts = BTreeMap::new();
+        locked(&self.idle).iter().for_each(|of| *counts.entry(of.code.key).or_default() += 1);
+        counts
     }
 
     /// An image was used.
@@ -322,7 +344,7 @@ impl CodeCache {
     pub(super) fn unused_bytes(&self) -> u64 {
         let (slots, idle) = (locked(&self.slots), locked(&self.idle));
         let shared = slots.values().filter(|slot| slot.is_unused()).map(|slot| slot.bytes);
-        shared.chain(idle.iter().map(|module| module.bytes)).sum()
+        shared.chain(idle.iter().map(Idle::bytes)).sum()
     }
 
     /// Takes out what no client uses, the longest unused first, until what is left of it has at most
@@ -334,7 +356,7 @@ impl CodeCache {
             .iter()
             .filter(|(_, slot)| slot.is_unused())
             .map(|(key, slot)| (slot.used.load(Ordering::Relaxed), slot.bytes, Some(*key)))
-            .chain(idle.iter().map(|module| (module.used, module.bytes, None)))
+            .chain(idle.iter().map(|module| (module.used, module.bytes(), None)))
             .collect();
         unused.sort_unstable_by_key(|(used, ..)| *used);
         let mut bytes: u64 = unused.iter().map(|(_, bytes, _)| bytes).sum();
@@ -416,17 +438,19 @@ mod tests {
     fn a_module_with_variables_has_one_user_at_a_time_and_goes_as_other_unused_code_does() {
         let cache = CodeCache::default();
         let with_variables = |number| {
-            let (log, variables) = (BuildLog::default(), FirstValues::default());
+            let (log, variables) = (BuildLog::default(), (FirstValues::default(), 0));
             Arc::new(SharedCode::with_variables(module(number), key("a"), log, variables))
         };
         assert!(cache.take_idle(&key("a")).is_none());
-        cache.keep_idle(with_variables(1), 10);
+        cache.keep_idle(with_variables(1), 10, true);
         drop(load(&cache, "b", 2));
-        cache.keep_idle(with_variables(3), 10);
+        cache.keep_idle(with_variables(3), 10, false);
+        assert_eq!(cache.idle_counts(), [(key("a"), 2)].into());
         assert!(cache.take_idle(&key("b")).is_none(), "it is another image");
         let taken = cache.take_idle(&key("a")).expect("one that waits");
-        assert_eq!((taken.raw(), cache.hits()), (module(3), 1), "the last used");
-        cache.keep_idle(taken, 10);
+        assert_eq!((taken.code.raw(), cache.hits()), (module(3), 1), "the last used");
+        assert!(!taken.is_fresh);
+        cache.keep_idle(taken.code, 10, false);
         assert_eq!(cache.take_unused(20), [module(1)]);
         assert_eq!(cache.take_unused(10), [module(2)]);
         assert_eq!(cache.take_unused(0), [module(3)]);

@@ -1,12 +1,12 @@
 //! Modules: images that the provider has loaded.
 
-use super::code_cache::{CodeKey, SharedCode};
+use super::code_cache::{CodeKey, Idle, SharedCode};
 use super::share::{gone, made};
 use super::variables::{self, FirstValues};
 use super::{BuildLog, ContextCall, Device, Function, JitOption, Share};
 use cuda_api::constants::{function_attribute, jit_option, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
-use ptx::module_state::Variables;
+use ptx::module_state::{self, Variables};
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
 use std::rc::Rc;
@@ -97,6 +97,26 @@ impl Module {
         Some(Self::of(share, Code::Shared(code), false))
     }
 
+    /// A module of an image with variables, by its key, if one is loaded and has no user; and what is charged
+    /// for its variables, bytes.
+    pub fn find_recycled(
+        share: &Rc<Share>,
+        key: &CodeKey,
+    ) -> Option<(Result<Self, CudaError>, u64)> {
+        let idle = share.device().code_cache().take_idle(key)?;
+        let charged_bytes = idle.code.charged_bytes();
+        Some((Self::of_idle(share, idle), charged_bytes))
+    }
+
+    /// A module with variables that other clients had before, or none, with their first values.
+    fn of_idle(share: &Rc<Share>, idle: Idle) -> Result<Self, CudaError> {
+        let Idle { code, image_bytes, is_fresh, .. } = idle;
+        let written = if is_fresh { Ok(()) } else { code.variables().write(share.device()) };
+        // Where it cannot be written, the module goes back as one that a client had.
+        let module = Self::of(share, Code::Recycled(code, image_bytes), false);
+        written.map(|()| module)
+    }
+
     fn of(share: &Rc<Share>, code: Code, is_new: bool) -> Self {
         made(&share.counts.modules);
         let module = Self { share: share.clone(), code, is_new };
@@ -123,13 +143,11 @@ impl Module {
         variables: &Variables,
     ) -> (Result<Self, CudaError>, BuildLog) {
         let (device, bytes) = (share.device(), image.len() as u64);
-        if let Some(code) = device.code_cache().take_idle(&key) {
-            let mut log = code.log().clone();
+        if let Some(idle) = device.code_cache().take_idle(&key) {
+            let mut log = idle.code.log().clone();
             log.info.truncate(info_bytes);
             log.error.truncate(error_bytes);
-            let written = code.variables().write(device);
-            let module = Self::of(share, Code::Recycled(code, bytes), false);
-            return (written.map(|()| module), log);
+            return (Self::of_idle(share, idle), log);
         }
         let loader = Loader { device, share: Some(share), is_alone: false };
         let logs = (info_bytes, error_bytes);
@@ -165,7 +183,7 @@ impl Module {
                     Self::unload_own(device, raw);
                     CudaError::NOT_SUPPORTED
                 })?;
-                device.code_cache().keep_idle(code.clone(), bytes);
+                device.code_cache().keep_idle(code.clone(), bytes, true);
                 code
             }
         };
@@ -315,7 +333,7 @@ impl Drop for Module {
             // The cache keeps it for others.
             Code::Shared(_) => Ok(()),
             Code::Recycled(code, bytes) => {
-                self.share.device().code_cache().keep_idle(code.clone(), *bytes);
+                self.share.device().code_cache().keep_idle(code.clone(), *bytes, false);
                 Ok(())
             }
         };
@@ -351,6 +369,7 @@ impl Loader<'_> {
         log_bytes: (usize, usize),
         variables: &Variables,
     ) -> (Result<Result<Arc<SharedCode>, CUmodule>, CudaError>, BuildLog) {
+        let charged_bytes = module_state::variable_bytes(&image);
         let (device, mut places) = (self.device, None);
         // Drivers may put off what belongs to variables until their addresses are asked for.
         // SAFETY: the module was just loaded.
@@ -359,7 +378,8 @@ impl Loader<'_> {
         let loaded = raw.map(|raw| {
             // SAFETY: the module is loaded, and no kernel of it has run yet.
             let values = places.and_then(|places| unsafe { FirstValues::read(device, places) });
-            let code = |values| SharedCode::with_variables(raw, key, log.clone(), values);
+            let code =
+                |values| SharedCode::with_variables(raw, key, log.clone(), (values, charged_bytes));
             values.map(|values| Arc::new(code(values))).ok_or(raw)
         });
         (loaded, log)

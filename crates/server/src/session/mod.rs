@@ -28,6 +28,7 @@ mod handles;
 mod image;
 mod limits;
 mod link;
+mod loading;
 mod memory;
 mod modules;
 mod order;

@@ -7,7 +7,7 @@ use super::Warm;
 use super::load::{Budget, Loaded, load_names};
 use crate::device::Device;
 use crate::log::Log;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -30,25 +30,32 @@ impl Warm {
                 continue;
             }
             looked = Some(Instant::now());
-            let known = self.known_names();
-            let new = |name: &String| !known.contains(name) && !tried.contains(name);
-            let names: Vec<String> = store.held_elsewhere().into_iter().filter(new).collect();
             // Its list comes behind the image.
-            let ready = names.into_iter().filter(|name| store.has_list(name));
+            let is_ready =
+                |(name, _): &(String, u32)| !tried.contains(name) && store.has_list(name);
+            let wanted: Vec<(String, u32)> =
+                self.missing(device, store.held_elsewhere()).filter(is_ready).collect();
             let mut count = 0;
-            for name in ready {
-                if !goes_on() {
-                    break;
-                }
-                let mut loaded = Loaded::default();
-                let budget = Budget::of_held(*budget).after(self.loaded_bytes());
-                let names = std::slice::from_ref(&name);
-                load_names(device, store, names, budget, &mut loaded, log);
-                if loaded.uses.is_empty() {
-                    tried.insert(name);
-                } else {
-                    count += 1;
+            for missing in wanted {
+                // One module each time: a client that comes waits for no more than that.
+                for _ in 0..missing.1 {
+                    if !goes_on() {
+                        break;
+                    }
+                    let mut loaded = Loaded::default();
+                    let budget = Budget::of_held(*budget).after(self.loaded_bytes());
+                    let one = [(missing.0.clone(), 1)];
+                    load_names(device, store, &one, budget, &mut loaded, log);
+                    if loaded.uses.is_empty() {
+                        tried.insert(missing.0.clone());
+                        break;
+                    }
+                    let serves_all = loaded.uses.values().all(|used| used.variables.is_none());
+                    count += loaded.status.images;
                     self.take_loaded(device, loaded);
+                    if serves_all {
+                        break;
+                    }
                 }
             }
             if count > 0 {
@@ -56,6 +63,27 @@ impl Warm {
                 log.line(format!("{count} {text}"));
             }
         }
+    }
+
+    /// What is not loaded of images that clients of other servers have, and how many modules of each.
+    fn missing(
+        &self,
+        device: &Device,
+        held: BTreeMap<String, u32>,
+    ) -> impl Iterator<Item = (String, u32)> {
+        let known = self.known_names();
+        let idle = device.code_cache().idle_counts().into_iter();
+        let idle: BTreeMap<String, u32> =
+            idle.map(|(key, modules)| (key.to_string(), modules)).collect();
+        held.into_iter().filter_map(move |(name, modules)| {
+            let missing = match idle.get(&name) {
+                Some(there) => modules.saturating_sub(*there),
+                // One without variables serves all.
+                None if known.contains(&name) => 0,
+                None => modules,
+            };
+            (missing > 0).then_some((name, missing))
+        })
     }
 
     /// True if a list is kept.

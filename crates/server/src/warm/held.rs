@@ -2,12 +2,12 @@
 //!
 //! A server that is started beside one that serves (in standby, or to take its place) loads the same before
 //! clients come from there. The file is the warm list's directory's, named by the server's process; a list of
-//! [`CodeKey`]s. A server whose context a fault has spoiled takes it away: what is started then for one suspect
+//! [`CodeKey`]s, each with how many modules there are of it. A server whose context a fault has spoiled takes it away: what is started then for one suspect
 //! each would load what others have.
 
 use super::store::Store;
 use crate::device::CodeKey;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -16,11 +16,14 @@ use std::path::Path;
 const HELD: &str = "held";
 /// Most images of a file that are read.
 const NAMES_MAX: usize = 4096;
+/// Most modules of an image: more than a server has clients.
+const MODULES_MAX: u32 = 1024;
 
 impl Store {
-    /// Says what this server's clients have.
-    pub fn save_held(&self, keys: &BTreeSet<CodeKey>) -> io::Result<()> {
-        let lines: String = keys.iter().map(|key| format!("{key}\n")).collect();
+    /// Says what this server's clients have, and how many modules of each.
+    pub fn save_held(&self, held: &BTreeMap<CodeKey, u32>) -> io::Result<()> {
+        let lines: String =
+            held.iter().map(|(key, modules)| format!("{key} {modules}\n")).collect();
         self.write(&std::process::id().to_string(), HELD, lines.as_bytes())
     }
 
@@ -29,10 +32,10 @@ impl Store {
         let _ = fs::remove_file(self.path(&std::process::id().to_string(), HELD));
     }
 
-    /// Names of the images that clients of other servers have which are there now. Files of servers that have
-    /// ended go.
-    pub fn held_elsewhere(&self) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
+    /// Names of the images that clients of other servers have which are there now, and the most modules that
+    /// one of these servers has of each. Files of servers that have ended go.
+    pub fn held_elsewhere(&self) -> BTreeMap<String, u32> {
+        let mut held = BTreeMap::new();
         for entry in fs::read_dir(self.directory()).into_iter().flatten().flatten() {
             let path = entry.path();
             let pid = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u32>().ok());
@@ -48,12 +51,22 @@ impl Store {
                 continue;
             }
             let text = fs::read_to_string(path).unwrap_or_default();
-            let is_name =
-                |line: &&str| line.len() == 64 && line.bytes().all(|byte| byte.is_ascii_hexdigit());
-            names.extend(text.lines().filter(is_name).take(NAMES_MAX).map(str::to_owned));
+            for (name, modules) in text.lines().filter_map(parse).take(NAMES_MAX) {
+                let most: &mut u32 = held.entry(name.to_owned()).or_default();
+                *most = modules.max(*most);
+            }
         }
-        names
+        held
     }
+}
+
+/// An image's name and how many modules there are of it. A server of another version says no number.
+fn parse(line: &str) -> Option<(&str, u32)> {
+    let (name, modules) = line.split_once(' ').unwrap_or((line, "1"));
+    let is_name = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let modules =
+        modules.parse().ok().filter(|modules| is_name && (1..=MODULES_MAX).contains(modules))?;
+    Some((name, modules))
 }
 
 #[cfg(test)]
@@ -65,16 +78,21 @@ mod tests {
         let place = std::env::temp_dir().join(format!("openmps-held-{}", std::process::id()));
         let store = Store::open(place.join("warm"), 1 << 20).expect("a store");
         let name = |digit: &str| digit.repeat(64);
-        let write = |pid: u32, names: &[String]| {
+        let write = |pid: u32, lines: &[String]| {
             let path = store.directory().join(format!("{pid}.{HELD}"));
-            fs::write(&path, names.join("\n")).expect("written");
+            fs::write(&path, lines.join("\n")).expect("written");
             path
         };
-        store.save_held(&[CodeKey::of(b"own", &[])].into()).expect("written");
-        // This process' parent is there; no system has the other one.
-        write(std::os::unix::process::parent_id(), &[name("a"), name("b"), "../x".to_owned()]);
+        store.save_held(&[(CodeKey::of(b"own", &[]), 1)].into()).expect("written");
+        // This process' parent and the first process are there; no system has the last one.
+        let many = |digit: &str, modules: &str| format!("{} {modules}", name(digit));
+        let odd = ["../x".to_owned(), many("d", "0"), many("d", "x"), many("d", "99999")];
+        let parent = [&[name("a"), many("b", "3")][..], &odd].concat();
+        write(std::os::unix::process::parent_id(), &parent);
+        let init = write(1, &[many("a", "2"), many("b", "1")]);
         let gone = write(4_294_967_295, &[name("c")]);
-        assert_eq!(store.held_elsewhere(), [name("a"), name("b")].into());
+        assert_eq!(store.held_elsewhere(), [(name("a"), 2), (name("b"), 3)].into());
+        fs::remove_file(init).expect("there");
         assert!(!gone.exists());
         store.remove_held();
         assert_eq!(fs::read_dir(store.directory()).expect("there").count(), 1);

@@ -71,8 +71,12 @@ pub(super) fn at_start(
     let status = WarmStatus { budget_bytes: budget, ..WarmStatus::default() };
     let mut loaded = Loaded { status, ..Loaded::default() };
     let held = store.held_elsewhere();
-    let (of_clients, others): (Vec<String>, Vec<String>) =
-        names.into_iter().partition(|name| held.contains(name));
+    let wanted = names.into_iter().map(|name| (held.get(&name).copied(), name));
+    let (of_clients, others): (Vec<_>, Vec<_>) = wanted.partition(|(count, _)| count.is_some());
+    let modules = |all: Vec<(Option<u32>, String)>| -> Vec<(String, u32)> {
+        all.into_iter().map(|(count, name)| (name, count.unwrap_or(1))).collect()
+    };
+    let (of_clients, others) = (modules(of_clients), modules(others));
     load_names(device, store, &of_clients, Budget::of_held(budget), &mut loaded, log);
     let of_clients = loaded.status.images;
     load_names(device, store, &others, Budget::of_list(budget), &mut loaded, log);
@@ -105,11 +109,12 @@ pub(super) fn at_start(
     Ok(loaded)
 }
 
-/// Loads images of the list in this order, as far as the budget goes.
+/// Loads images of the list in this order, as far as the budget goes: those with variables as often as is
+/// said, because such a module has one user at a time.
 pub(super) fn load_names(
     device: &Device,
     store: &Store,
-    names: &[String],
+    names: &[(String, u32)],
     budget: Budget,
     loaded: &mut Loaded,
     log: &Log,
@@ -119,7 +124,7 @@ pub(super) fn load_names(
     let (free_before, bytes_before) = (free(), loaded.status.bytes);
     let status = &mut loaded.status;
     let mut file_bytes = 0;
-    for name in names {
+    'names: for (name, modules) in names {
         let bytes = store.image_bytes(name);
         if since.elapsed() >= budget.time || status.bytes >= budget.bytes {
             break;
@@ -130,25 +135,31 @@ pub(super) fn load_names(
         let Some(Kept { key, image, used }) = store.load(name) else { continue };
         store.set_loading(Some(name));
         let how = (&used.options[..], used.variables.as_ref());
-        match Module::load_ahead(device, key, image, how, used.kernels.iter()) {
-            Ok(Ahead { kernels, local_bytes }) => {
-                status.images += 1;
-                status.kernels += kernels;
-                loaded.local_bytes = local_bytes.max(loaded.local_bytes);
-                loaded.keys.push(key);
+        let modules = if used.variables.is_some() { *modules } else { 1 };
+        for _ in 0..modules {
+            if since.elapsed() >= budget.time || status.bytes + bytes > budget.bytes {
+                break;
             }
-            Err(CudaError::OUT_OF_MEMORY) => break,
-            Err(error) => {
-                log.line(format!("Image {name} of the warm list is given up: {error}"));
-                store.remove(name);
-                continue;
+            match Module::load_ahead(device, key, image.clone(), how, used.kernels.iter()) {
+                Ok(Ahead { kernels, local_bytes }) => {
+                    status.images += 1;
+                    status.kernels += kernels;
+                    loaded.local_bytes = local_bytes.max(loaded.local_bytes);
+                    loaded.keys.push(key);
+                }
+                Err(CudaError::OUT_OF_MEMORY) => break 'names,
+                Err(error) => {
+                    log.line(format!("Image {name} of the warm list is given up: {error}"));
+                    store.remove(name);
+                    break;
+                }
             }
+            loaded.uses.entry(key).or_insert_with(|| used.clone());
+            // Drivers take less than the file has, or more. What other processes take meanwhile is not this one's.
+            file_bytes += bytes;
+            let taken = free_before.saturating_sub(free()).min(TAKEN_OF_FILE_MAX * file_bytes);
+            status.bytes = if taken > 0 { bytes_before + taken } else { status.bytes + bytes };
         }
-        loaded.uses.insert(key, used);
-        // Drivers take less than the file has, or more. What other processes take meanwhile is not this one's.
-        file_bytes += bytes;
-        let taken = free_before.saturating_sub(free()).min(TAKEN_OF_FILE_MAX * file_bytes);
-        status.bytes = if taken > 0 { bytes_before + taken } else { status.bytes + bytes };
     }
     store.set_loading(None);
 }

@@ -4,7 +4,7 @@
 //! is loaded before there are any, within a budget of device memory, and stays in the code cache: a
 //! program's second start loads nothing. Local memory that the kernels need is taken too. A module
 //! with variables serves one program after the other, with their first values, so that one of each
-//! such image is loaded ahead. Where the provider has tenants there is nothing to gain and no list.
+//! such image is loaded ahead, and as many as another server's programs have. Where the provider has tenants there is nothing to gain and no list.
 
 mod follow;
 mod held;
@@ -17,7 +17,7 @@ use channel::message::WarmStatus;
 use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_WARM};
 use load::Loaded;
 use ptx::module_state::Variables;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -144,7 +144,7 @@ impl Warm {
             uses: loaded.uses,
             changed: HashSet::new(),
             held,
-            said: BTreeSet::new(),
+            said: BTreeMap::new(),
         };
         let thread = std::thread::Builder::new()
             .name("warm list".into())
@@ -269,7 +269,7 @@ struct Writer {
     changed: HashSet<CodeKey>,
     /// What clients have, and what was last written of that.
     held: Arc<Held>,
-    said: BTreeSet<CodeKey>,
+    said: BTreeMap<CodeKey, u32>,
 }
 
 impl Writer {
@@ -336,7 +336,7 @@ impl Writer {
 
     fn write(&mut self) -> std::io::Result<()> {
         self.write_uses()?;
-        let held = self.held.keys();
+        let held = self.held.counts();
         if held != self.said {
             self.store.save_held(&held)?;
             self.said = held;

@@ -156,7 +156,7 @@ impl Series {
         std::thread::sleep(self.draw.below_ms(PAUSE_MS_MAX));
         let before = self.scene.servers();
         match what {
-            What::Kill => before.iter().for_each(|server| kill(*server)),
+            What::Kill => self.serving().into_iter().for_each(kill),
             What::Upgrade => drop(self.scene.control("upgrade").expect_success()),
             What::Endless => self.terminate_endless(),
             _ => {
@@ -177,6 +177,15 @@ impl Series {
             let (program, running) = self.running.remove(at);
             panic!("{program} ended by itself: {:?}", running.wait());
         }
+    }
+
+    /// Servers that have clients: not those in standby, which take their place.
+    fn serving(&self) -> Vec<u32> {
+        let has_clients = |server: &u32| {
+            let clients = self.scene.control(&format!("get_client_list {server}")).stdout;
+            !clients.trim().is_empty()
+        };
+        self.scene.servers().into_iter().filter(has_clients).collect()
     }
 
     /// Kernels of a program that its server has submitted.

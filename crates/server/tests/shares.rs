@@ -411,6 +411,24 @@ fn clusters_are_counted_on_the_share() {
     assert_eq!((written(&mut quarter).len(), quarter.error()), (2, Ok(())));
 }
 
+/// The same where streams keep the share: four of eight SMs.
+#[test]
+fn clusters_are_counted_on_the_share_where_there_are_no_tenants() {
+    let mut server = Server::start_on(Driver { extension: None, ..driver() });
+    let mut whole = client(&mut server);
+    if told(&whole) != 8 {
+        return eprintln!("left out: the device has not 8 SMs");
+    }
+    share(&mut server, "50");
+    let mut half = client(&mut server);
+    let words = [function(0).0 as u64, NON_PORTABLE_CLUSTER_SIZE_ALLOWED.into(), 1];
+    for client in [&mut whole, &mut half] {
+        client.call_row(cuFuncSetAttribute, &words).expect("clusters of 16");
+    }
+    assert_eq!([1, 2, 4, 8, 16].map(|blocks| clusters(&mut whole, blocks)), [16, 8, 4, 2, 1]);
+    assert_eq!([1, 2, 4, 8, 16].map(|blocks| clusters(&mut half, blocks)), [8, 4, 2, 1, 0]);
+}
+
 #[test]
 fn a_cluster_that_does_not_fit_beside_the_floor_has_all_sms() {
     let mut server = Server::start_on(Driver { extension: None, ..driver() });

@@ -136,12 +136,17 @@ impl Function {
         self.parameter_bytes
     }
 
-    /// How many clusters of such a launch the device holds at a time.
-    pub(crate) fn clusters(&self, t: &DriverTable, shape: LaunchShape) -> Result<i32, CudaError> {
+    /// How many clusters of such a launch the stream's SMs hold at a time.
+    pub(crate) fn clusters(
+        &self,
+        t: &DriverTable,
+        shape: LaunchShape,
+        stream: CUstream,
+    ) -> Result<i32, CudaError> {
         let mut attributes = shape.attributes();
-        let config = shape.config(CUstream::NULL, &mut attributes);
+        let config = shape.config(stream, &mut attributes);
         let mut clusters = 0;
-        // SAFETY: the function is alive; the configuration and the attributes that it leads to
+        // SAFETY: function and stream are alive; the configuration and the attributes that it leads to
         // are locals, which are only read; the count is written.
         unsafe { t.cuOccupancyMaxActiveClusters(&mut clusters, self.raw, &config)? };
         Ok(clusters)
@@ -152,9 +157,10 @@ impl Function {
         &self,
         t: &DriverTable,
         shape: LaunchShape,
+        stream: CUstream,
     ) -> Result<i32, CudaError> {
         let mut attributes = shape.attributes();
-        let config = shape.config(CUstream::NULL, &mut attributes);
+        let config = shape.config(stream, &mut attributes);
         let mut blocks = 0;
         // SAFETY: as in `clusters`.
         unsafe { t.cuOccupancyMaxPotentialClusterSize(&mut blocks, self.raw, &config)? };

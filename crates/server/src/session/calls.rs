@@ -154,15 +154,19 @@ impl Session {
     }
 
     pub(super) fn count_clusters(&mut self, r: CountClusters) -> Result<ClusterCount, CudaError> {
+        let stream = self.stream_on_share()?;
         let function = self.modules.function(r.function.0 as u64)?;
         let table = self.share.device().table();
-        Ok(ClusterCount { clusters: function.clusters(table, cluster_shape(&r)?)? })
+        Ok(ClusterCount { clusters: function.clusters(table, cluster_shape(&r)?, stream)? })
     }
 
     pub(super) fn largest_cluster(&mut self, r: LargestCluster) -> Result<ClusterCount, CudaError> {
+        let stream = self.stream_on_share()?;
         let function = self.modules.function(r.0.function.0 as u64)?;
         let table = self.share.device().table();
-        Ok(ClusterCount { clusters: function.largest_cluster(table, cluster_shape(&r.0)?)? })
+        Ok(ClusterCount {
+            clusters: function.largest_cluster(table, cluster_shape(&r.0)?, stream)?,
+        })
     }
 
     pub(super) fn encode_tiled(&mut self, r: EncodeTiled) -> Result<[u64; 16], CudaError> {

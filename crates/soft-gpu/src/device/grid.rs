@@ -12,7 +12,7 @@ use super::places::{self, Places, SmUse};
 use super::profile::{KernelTotals, ProfileRow};
 use super::slab::Key;
 use super::stream::{Op, Stream};
-use super::tenant::Tenant;
+use super::tenant::{Tenant, TenantId};
 use simt::kernel::{BlockRun, Counters, Kernel, Launch};
 
 /// Short blocks are handed to a worker in batches that take about this long, ns: well below the
@@ -95,7 +95,7 @@ pub(super) struct Grid {
     /// In [`Core::runnable`].
     listed: bool,
     pub(super) killed: bool,
-    /// It has places where others' blocks are already, and its later blocks get them.
+    /// It has places where other tenants' blocks are already, and its later blocks get them.
     in_slices: bool,
     /// Time that a block took lately, ns; 0 if none has finished, now or when the stream ran the
     /// kernel the time before.
@@ -285,10 +285,12 @@ impl Core {
     /// hardware does it.
     fn place_blocks_of(&mut self, key: Key<Grid>, claimed: Option<&[bool]>, now: u64) {
         let capability = self.capability;
-        self.place_where(key, claimed, u64::MAX, now, |on_sm, need| on_sm.fits(need, capability));
+        self.place_where(key, claimed, (u64::MAX, None), now, |on_sm, need| {
+            on_sm.fits(need, capability)
+        });
         let Some(grid) = self.grids.get(key) else { return };
         if grid.next < grid.total && self.is_too_large_for_share(grid) {
-            return self.place_where(key, claimed, u64::MAX, now, |_, _| true);
+            return self.place_where(key, claimed, (u64::MAX, None), now, |_, _| true);
         }
         let most = self.on_top(grid);
         let less_urgent = |other: &Grid| other.priority > grid.priority && other.placed() > 0;
@@ -296,7 +298,7 @@ impl Core {
             && grid.next < grid.total
             && self.grids.iter().any(|(_, other)| less_urgent(other))
         {
-            self.place_where(key, claimed, most, now, |_, _| true);
+            self.place_where(key, claimed, (most, None), now, |_, _| true);
         }
     }
 
@@ -309,29 +311,39 @@ impl Core {
         }
     }
 
-    /// Gives places to blocks of a tenant that has none while other tenants have had all of the
-    /// device for longer than a slice: from then on they take turns, as processes do that have no
-    /// server in common. A tenant has that once, for one of its grids.
+    /// Gives places to blocks that other tenants have kept out for longer than a slice, as if the
+    /// device were their tenant's alone: from then on the tenants take turns, as processes do that have
+    /// no server in common.
     fn place_in_slices(&mut self, key: Key<Grid>, now: u64) {
-        let Some(grid) = self.grids.get(key).filter(|grid| grid.next == 0 && grid.total > 0) else {
-            return;
-        };
+        let Some(grid) = self.grids.get(key).filter(|grid| grid.next < grid.total) else { return };
         let begun = now.saturating_sub(limits::TURN_NS);
-        let (mut is_kept_out, mut has_place) = (false, false);
-        for (_, other) in self.grids.iter().filter(|(_, other)| other.placed() > 0) {
-            has_place |= other.tenant.id == grid.tenant.id;
-            is_kept_out |= other.priority >= grid.priority && other.started_ns <= begun;
-        }
-        if !is_kept_out || has_place {
+        let keeps_out = |other: &Grid| {
+            let as_urgent = other.priority >= grid.priority && other.started_ns <= begun;
+            as_urgent && other.tenant.id != grid.tenant.id && other.placed() > 0
+        };
+        if !self.grids.iter().any(|(_, other)| keeps_out(other)) {
             return;
         }
-        let most = self.on_top(grid);
-        self.place_where(key, None, most, now, |_, _| true);
+        let (placed, capability) = (grid.next, self.capability);
+        let alone = self.use_of(grid.tenant.id);
+        let fits = |on_sm: &SmUse, need: &BlockNeed| on_sm.fits(need, capability);
+        self.place_where(key, None, (u64::MAX, Some(alone)), now, fits);
         let Some(grid) = self.grids.get_mut(key) else { return };
-        grid.in_slices = true;
+        grid.in_slices |= grid.next > placed;
         if grid.next == grid.total {
             self.pending.retain(|pending| *pending != key);
         }
+    }
+
+    /// What a tenant's blocks use of each SM.
+    fn use_of(&self, tenant: TenantId) -> Vec<SmUse> {
+        let mut sms = vec![SmUse::default(); self.sms.len()];
+        for (_, grid) in self.grids.iter().filter(|(_, grid)| grid.tenant.id == tenant) {
+            for (number, sm) in (0..).zip(&mut sms) {
+                (0..grid.room.resident.blocks_on(number)).for_each(|_| sm.take(&grid.op.need));
+            }
+        }
+        sms
     }
 
     /// As [`Core::place_in_slices`], for all that have waited until now.
@@ -341,12 +353,13 @@ impl Core {
         }
     }
 
-    /// Gives places to at most so many of a grid's blocks, on SMs that fit.
+    /// Gives places to at most so many of a grid's blocks, on SMs that fit: by what is in use of
+    /// them, or by what is said to be.
     fn place_where(
         &mut self,
         key: Key<Grid>,
         claimed: Option<&[bool]>,
-        most: u64,
+        (most, mut said): (u64, Option<Vec<SmUse>>),
         now: u64,
         fits: impl Fn(&SmUse, &BlockNeed) -> bool,
     ) {
@@ -363,8 +376,15 @@ impl Core {
         let fits = |on_sm: &SmUse| fits(on_sm, &need);
         let traced = self.trace.is_on();
         let on_sm_since = &mut grid.room.on_sm_since;
+        let (sms, mut all) = match &mut said {
+            Some(said) => (said, Some(&mut self.sms)),
+            None => (&mut self.sms, None),
+        };
         let placed = |places: Places| {
             for sm in places.iter() {
+                if let Some(all) = &mut all {
+                    all[sm as usize].take(&need);
+                }
                 counted.iter_mut().for_each(|resident| resident.came(sm, need.warps));
                 if traced && counted[2].blocks_on(sm) == 1 {
                     let places = on_sm_since.len().max(sm as usize + 1);
@@ -375,7 +395,6 @@ impl Core {
             grid.room.waiting.push_back(Block { places, index: grid.next, run: None });
             grid.next += 1;
         };
-        let sms = &mut self.sms;
         match &mask {
             Some(mask) => {
                 let open = mask.iter().copied().filter(open);

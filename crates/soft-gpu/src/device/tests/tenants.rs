@@ -220,6 +220,83 @@ fn a_tenant_that_fills_the_device_for_ever_shares_it_with_its_equals() {
     }
 }
 
+/// Slices after which a kernel that waits for another one does so no longer: the other one gets its
+/// places in the first few.
+const PATIENCE: u64 = 1000;
+
+#[test]
+fn kernels_of_a_tenant_that_wait_for_each_other_get_on_beside_one_that_fills_the_device() {
+    for (threads, before) in [(1, false), (2, false), (1, true), (2, true)] {
+        let device = TestDevice::with(|s| s.threads = threads);
+        let [greedy, other] = [(); 2].map(|()| device.create_tenant().unwrap());
+        let (never, set) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let full = || {
+            let stream = stream_of(&device, &greedy);
+            device.enqueue(stream, launch(17, 1024, spin_until(&never))).unwrap();
+        };
+        if !before {
+            full();
+        }
+        let (flag, gave_up) = (set.clone(), Arc::new(AtomicU32::new(0)));
+        let (lost, waits) = (gave_up.clone(), spin_until(&flag));
+        let first = stream_of(&device, &other);
+        let waiting = move |worker: &mut Worker<'_>, index, resumed| match resumed {
+            PATIENCE.. => {
+                lost.store(1, Ordering::Release);
+                Outcome::Finished
+            }
+            _ => waits(worker, index, resumed),
+        };
+        device.enqueue(first, launch(1, 1024, waiting)).unwrap();
+        while occupied(&device, &other).is_empty() {
+            std::thread::yield_now();
+        }
+        if before {
+            full();
+        }
+        let second = stream_of(&device, &other);
+        device.enqueue(second, launch(1, 1024, count(&set))).unwrap();
+        device.synchronize_stream(first).unwrap();
+        device.synchronize_stream(second).unwrap();
+        assert_eq!(gave_up.load(Ordering::Acquire), 0, "{threads} threads, {before}");
+        device.end_tenant(&greedy);
+        device.end_tenant(&other);
+        assert!(device.lock().sms.iter().all(|sm| sm.is_empty()));
+    }
+}
+
+#[test]
+fn blocks_that_wait_for_each_other_get_on_beside_a_tenant_that_leaves_no_room_for_all() {
+    for (threads, theirs) in [(1, 16), (2, 16), (1, 12), (2, 3)] {
+        let device = TestDevice::with(|s| s.threads = threads);
+        let [greedy, other] = [(); 2].map(|()| device.create_tenant().unwrap());
+        let never = Arc::new(AtomicU32::new(0));
+        let stream = stream_of(&device, &greedy);
+        device.enqueue(stream, launch(theirs, 1024, spin_until(&never))).unwrap();
+        // All that the device has room for at once, each of which waits for all.
+        let (there, gave_up) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (came, lost) = (there.clone(), gave_up.clone());
+        let body = move |worker: &mut Worker<'_>, _, resumed: u64| {
+            came.fetch_add(u32::from(resumed == 0), Ordering::AcqRel);
+            while came.load(Ordering::Acquire) < 16 && lost.load(Ordering::Acquire) == 0 {
+                lost.fetch_max(u32::from(resumed > PATIENCE), Ordering::AcqRel);
+                if worker.control.yield_requested() {
+                    return Outcome::Yielded;
+                }
+                std::hint::spin_loop();
+            }
+            Outcome::Finished
+        };
+        let stream = stream_of(&device, &other);
+        device.enqueue(stream, launch(16, 1024, body)).unwrap();
+        device.synchronize_stream(stream).unwrap();
+        assert_eq!(gave_up.load(Ordering::Acquire), 0, "{threads} threads beside {theirs}");
+        device.end_tenant(&greedy);
+        device.end_tenant(&other);
+        assert!(device.lock().sms.iter().all(|sm| sm.is_empty()));
+    }
+}
+
 #[test]
 fn tenants_have_equal_shares_however_many_kernels_each_has() {
     let device = TestDevice::with(|s| s.threads = 1);

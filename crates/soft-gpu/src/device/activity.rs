@@ -120,6 +120,12 @@ impl Resident {
         sms.map(|(sm, _)| sm as u32).collect()
     }
 
+    /// Warps of all its blocks.
+    #[cfg(test)]
+    pub(super) fn warps(&self) -> u64 {
+        self.warps
+    }
+
     /// A block of `warps` warps came to an SM.
     #[inline]
     pub(super) fn came(&mut self, sm: u32, warps: u32) {

@@ -23,6 +23,10 @@ const BATCH_BLOCKS_MAX: u64 = 256;
 /// Ended grids whose room is kept: about as many as are in execution at once.
 const ROOMS_MAX: usize = 32;
 
+/// Grids for which it is looked at a tick, about, whether they get places in slices: each time that
+/// takes a look at all grids.
+const TRIED_AT_A_TICK: u64 = 8;
+
 /// SMs on which a stream's blocks may be placed, by number; `None` for all.
 pub type SmMask = Option<Arc<[u32]>>;
 
@@ -97,6 +101,8 @@ pub(super) struct Grid {
     pub(super) killed: bool,
     /// It has places where other tenants' blocks are already, and its later blocks get them.
     in_slices: bool,
+    /// Until then it is not looked again whether its blocks get places in slices, ns.
+    next_try_ns: u64,
     /// Time that a block took lately, ns; 0 if none has finished, now or when the stream ran the
     /// kernel the time before.
     pace_ns: u64,
@@ -211,6 +217,7 @@ impl Core {
             listed: false,
             killed: false,
             in_slices: false,
+            next_try_ns: 0,
             pace_ns,
             started_ns: now,
             room,
@@ -315,7 +322,12 @@ impl Core {
     /// device were their tenant's alone: from then on the tenants take turns, as processes do that have
     /// no server in common.
     fn place_in_slices(&mut self, key: Key<Grid>, now: u64) {
-        let Some(grid) = self.grids.get(key).filter(|grid| grid.next < grid.total) else { return };
+        let later_ns = self.pending.len() as u64 / TRIED_AT_A_TICK * limits::QUANTUM_NS;
+        let Some(grid) = self.grids.get_mut(key).filter(|grid| grid.next < grid.total) else {
+            return;
+        };
+        grid.next_try_ns = now + later_ns;
+        let Some(grid) = self.grids.get(key) else { return };
         let begun = now.saturating_sub(limits::TURN_NS);
         let keeps_out = |other: &Grid| {
             let as_urgent = other.priority >= grid.priority && other.started_ns <= begun;
@@ -324,15 +336,30 @@ impl Core {
         if !self.grids.iter().any(|(_, other)| keeps_out(other)) {
             return;
         }
+        let Some(claimed) = self.claimed_by_earlier(key, grid.tenant.id) else { return };
         let (placed, capability) = (grid.next, self.capability);
+        let everywhere = self.is_too_large_for_share(grid);
         let alone = self.use_of(grid.tenant.id);
-        let fits = |on_sm: &SmUse, need: &BlockNeed| on_sm.fits(need, capability);
-        self.place_where(key, None, (u64::MAX, Some(alone)), now, fits);
+        let fits = |on_sm: &SmUse, need: &BlockNeed| everywhere || on_sm.fits(need, capability);
+        self.place_where(key, Some(&claimed), (u64::MAX, Some(alone)), now, fits);
         let Some(grid) = self.grids.get_mut(key) else { return };
         grid.in_slices |= grid.next > placed;
         if grid.next == grid.total {
             self.pending.retain(|pending| *pending != key);
         }
+    }
+
+    /// SMs that earlier grids of the tenant wait for, which are not for this one; `None` if one of them
+    /// waits for any.
+    fn claimed_by_earlier(&self, key: Key<Grid>, tenant: TenantId) -> Option<Vec<bool>> {
+        let mut claimed = vec![false; self.sms.len()];
+        for earlier in self.pending.iter().take_while(|pending| **pending != key) {
+            if self.grids.get(*earlier).is_some_and(|grid| grid.tenant.id == tenant) {
+                let mask = self.mask_of(*earlier)?;
+                mask.iter().for_each(|sm| claimed[*sm as usize] = true);
+            }
+        }
+        Some(claimed)
     }
 
     /// What a tenant's blocks use of each SM.
@@ -346,9 +373,11 @@ impl Core {
         sms
     }
 
-    /// As [`Core::place_in_slices`], for all that have waited until now.
+    /// As [`Core::place_in_slices`], for all that have waited until now and were not tried just before.
     pub(super) fn place_pending_in_slices(&mut self, now: u64) {
-        for key in self.pending.clone() {
+        let is_due = |key: &Key<Grid>| self.grids.get(*key).is_some_and(|g| g.next_try_ns <= now);
+        let due: Vec<_> = self.pending.iter().copied().filter(is_due).collect();
+        for key in due {
             self.place_in_slices(key, now);
         }
     }

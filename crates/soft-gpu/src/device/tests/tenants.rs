@@ -298,6 +298,41 @@ fn blocks_that_wait_for_each_other_get_on_beside_a_tenant_that_leaves_no_room_fo
 }
 
 #[test]
+fn kernels_of_a_tenant_get_places_beside_a_full_device_in_the_order_that_they_have_alone() {
+    for full in [false, true] {
+        let device = TestDevice::new();
+        let [greedy, other] = [(); 2].map(|()| device.create_tenant().unwrap());
+        let (never, end) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        if full {
+            let stream = stream_of(&device, &greedy);
+            device.enqueue(stream, launch(17, 1024, spin_until(&never))).unwrap();
+        }
+        let warps = || device.lock().accounts.get(other.account).unwrap().resident.warps();
+        let enqueue = |blocks, threads| {
+            let stream = stream_of(&device, &other);
+            let last = device.enqueue(stream, launch(blocks, threads, spin_until(&end))).unwrap();
+            (stream, last)
+        };
+        // They leave room for two warps on each SM.
+        let first = enqueue(16, 31 * 32);
+        while warps() < 16 * 31 {
+            std::thread::yield_now();
+        }
+        // The first of these has to wait, and the other one is behind it.
+        let later = [enqueue(16, 1024), enqueue(1, 32)];
+        device.lock().place_pending_in_slices(crate::device::clock::now_ns());
+        assert_eq!(warps(), 16 * 31, "beside a full device: {full}");
+        end.store(1, Ordering::Release);
+        for (stream, last) in [first].into_iter().chain(later) {
+            device.wait_stream(stream, last).unwrap();
+        }
+        device.end_tenant(&greedy);
+        device.end_tenant(&other);
+        assert!(device.lock().sms.iter().all(|sm| sm.is_empty()));
+    }
+}
+
+#[test]
 fn tenants_have_equal_shares_however_many_kernels_each_has() {
     let device = TestDevice::with(|s| s.threads = 1);
     let [many, one] = [(); 2].map(|()| device.create_tenant().unwrap());
@@ -467,30 +502,43 @@ fn a_share_changes_under_a_running_grid() {
 
 #[test]
 fn a_cooperative_grid_that_the_share_has_no_room_for_runs_all_the_same() {
-    let device = TestDevice::new();
-    let tenant = device.create_tenant().unwrap();
-    let stream = stream_on(&device, &tenant, None);
-    device.limit_tenant(&tenant, Some([2].into()), 0);
-    let there = Arc::new(AtomicU32::new(0));
-    let counter = there.clone();
-    // All of them have to be there at once: two for each SM of the device.
-    let came = std::sync::Mutex::new(std::collections::HashSet::new());
-    let body = move |_: &mut Worker<'_>, _, index: u64| {
-        if came.lock().unwrap().insert(index) {
-            counter.fetch_add(1, Ordering::AcqRel);
+    for full in [false, true] {
+        let device = TestDevice::new();
+        let [greedy, tenant] = [(); 2].map(|()| device.create_tenant().unwrap());
+        let never = Arc::new(AtomicU32::new(0));
+        if full {
+            // With blocks that wait for room, before all others.
+            let stream = stream_of(&device, &greedy);
+            device.enqueue(stream, launch(17, 1024, spin_until(&never))).unwrap();
         }
-        match counter.load(Ordering::Acquire) {
-            8 => Outcome::Finished,
-            _ => Outcome::Yielded,
+        let stream = stream_on(&device, &tenant, None);
+        device.limit_tenant(&tenant, Some([2].into()), 0);
+        // All of them have to be there at once: two for each SM of the device; and none ends before
+        // it has been looked where they are.
+        let (there, looked) = (AtomicU32::new(0), Arc::new(AtomicU32::new(0)));
+        let has_looked = looked.clone();
+        let came = std::sync::Mutex::new(std::collections::HashSet::new());
+        let body = move |_: &mut Worker<'_>, index: simt::kernel::Dim3, _| {
+            if came.lock().unwrap().insert(index.x) {
+                there.fetch_add(1, Ordering::AcqRel);
+            }
+            match there.load(Ordering::Acquire) * has_looked.load(Ordering::Acquire) {
+                8 => Outcome::Finished,
+                _ => Outcome::Yielded,
+            }
+        };
+        let mut op = launch(8, 1024, body);
+        if let Op::Kernel(kernel) = &mut op {
+            Arc::get_mut(&mut kernel.launch).unwrap().workspace = 1;
         }
-    };
-    let mut op = launch(8, 1024, body);
-    if let Op::Kernel(kernel) = &mut op {
-        Arc::get_mut(&mut kernel.launch).unwrap().workspace = 1;
+        let last = device.enqueue(stream, op).unwrap();
+        if !full {
+            assert_eq!(occupied(&device, &tenant), [2]);
+        }
+        looked.store(1, Ordering::Release);
+        device.wait_stream(stream, last).unwrap();
+        device.end_tenant(&greedy);
     }
-    let last = device.enqueue(stream, op).unwrap();
-    assert_eq!(occupied(&device, &tenant), [2]);
-    device.wait_stream(stream, last).unwrap();
 }
 
 #[test]

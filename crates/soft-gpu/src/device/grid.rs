@@ -23,8 +23,8 @@ const BATCH_BLOCKS_MAX: u64 = 256;
 /// Ended grids whose room is kept: about as many as are in execution at once.
 const ROOMS_MAX: usize = 32;
 
-/// Grids for which it is looked at a tick, about, whether they get places in slices: each time that
-/// takes a look at all grids.
+/// Grids for which it is looked at a tick whether they get places in slices: each time that takes a look
+/// at all grids.
 const TRIED_AT_A_TICK: u64 = 8;
 
 /// SMs on which a stream's blocks may be placed, by number; `None` for all.
@@ -373,11 +373,14 @@ impl Core {
         sms
     }
 
-    /// As [`Core::place_in_slices`], for all that have waited until now and were not tried just before.
+    /// As [`Core::place_in_slices`], for those that have waited until now: for a few of them, first those
+    /// that were not tried for longest.
     pub(super) fn place_pending_in_slices(&mut self, now: u64) {
-        let is_due = |key: &Key<Grid>| self.grids.get(*key).is_some_and(|g| g.next_try_ns <= now);
-        let due: Vec<_> = self.pending.iter().copied().filter(is_due).collect();
-        for key in due {
+        let next_try = |key: Key<Grid>| Some((self.grids.get(key)?.next_try_ns, key));
+        let waiting = self.pending.iter().filter_map(|key| next_try(*key));
+        let mut due: Vec<_> = waiting.filter(|(next_try_ns, _)| *next_try_ns <= now).collect();
+        due.sort_by_key(|(next_try_ns, _)| *next_try_ns);
+        for (_, key) in due.into_iter().take(TRIED_AT_A_TICK as usize) {
             self.place_in_slices(key, now);
         }
     }

@@ -30,7 +30,7 @@ cuda_api::linked_symbols! {
     cuStreamSynchronize cuStreamQuery
     openmpsTenantCreate openmpsTenantBind openmpsTenantName openmpsTenantError openmpsTenantFault openmpsTenantEnd
     openmpsTenantPrintf openmpsTenantPlaceManaged openmpsTenantPlaceVariables openmpsTenantWork openmpsTenantUsage openmpsTenantLimit openmpsTenantMemory
-    openmpsDeviceActivity openmpsDeviceDescribe openmpsDeviceCodeStore
+    openmpsDeviceActivity openmpsDeviceDescribe openmpsDeviceCodeStore openmpsTenantKernels openmpsTenantTrace openmpsTenantTraceTake
 }
 
 /// Tiers by the settings that choose them.

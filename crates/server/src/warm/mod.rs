@@ -4,7 +4,8 @@
 //! is loaded before there are any, within a budget of device memory, and stays in the code cache: a
 //! program's second start loads nothing. Local memory that the kernels need is taken too. A module
 //! with variables serves one program after the other, with their first values, so that one of each
-//! such image is loaded ahead, and as many as another server's programs have. Where the provider has tenants there is nothing to gain and no list.
+//! such image is loaded ahead, and as many as another server's programs have. Where the provider has
+//! tenants there is nothing to gain and no list.
 
 mod follow;
 mod held;

@@ -32,6 +32,8 @@ KEPT = []
 VARIANTS = [
     ("native", "adds", {}),
     ("openmps", "adds", {}),
+    ("openmps", "adds", {"OPENMPS_COUNTERS": "off"}),
+    ("openmps", "adds", {"OPENMPS_CLASS": "latency"}),
     ("native", "models", {}),
     ("native", "copies", {}),
     ("native", "ways back", {}),

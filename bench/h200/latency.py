@@ -64,6 +64,7 @@ SETTINGS = {
     "floor-16": "preset=floor",
     "floor-32": "preset=floor floor=32",
     "elastic-16": "preset=elastic",
+    "20us": "in-flight=20us",
     "50us": "in-flight=50us",
     "100us": "in-flight=100us",
     "200us": "in-flight=200us",
@@ -71,6 +72,8 @@ SETTINGS = {
     "1ms": "in-flight=1ms",
     "2ms": "in-flight=2ms",
     "pause+elastic-16": "in-flight=200us floor=16 elastic=on",
+    "200us:unreserved": "in-flight=200us reserve=off",
+    "50us+elastic-16": "in-flight=50us floor=16 elastic=on",
     "200us:poisson": "in-flight=200us",
     "off:poisson": "preset=off",
 }

@@ -18,7 +18,7 @@ fn alone(mix: &Mix, client: usize) -> Outcome {
 const MEASURED: &[(&str, f64, f64)] = &[
     ("preset=off", 18.5, 1.00),
     ("preset=priorities", 3.8, 0.97),
-    ("preset=balanced in-flight=1us", 1.26, 0.88),
+    ("preset=balanced in-flight=1us reserve=off", 1.26, 0.88),
     ("preset=floor floor=8", 1.54, 0.80),
     ("preset=floor floor=16", 1.08, 0.80),
     ("preset=floor floor=32", 1.01, 0.72),
@@ -103,4 +103,30 @@ fn mixes_are_read_and_mistakes_are_named() {
         assert!(error.contains(part), "{to}: {error}");
     }
     assert!(serde_json::from_str::<Mix>(&text.replace("settings", "setings")).is_err());
+}
+
+#[test]
+fn even_requests_find_less_work_in_their_way_where_it_is_reserved_for() {
+    let mix = Mix::prototype();
+    let request_us = alone(&mix, 0).clients[0].p99_us;
+    let batch = alone(&mix, 1).clients[0].kernels_per_s;
+    let of = |mix: &Mix, settings: &str| {
+        let outcome = run(mix, settings, 2.0);
+        let found = outcome.clients[0].p99_us / request_us;
+        let kept = outcome.clients[1].kernels_per_s / batch;
+        println!("{settings}: {found:.2}, batch {kept:.2}");
+        (found, kept)
+    };
+    for (bound, most) in [("1us", 1.05), ("50us", 1.10), ("100us", 1.15), ("200us", 1.25)] {
+        let (with, kept) = of(&mix, &format!("in-flight={bound} reserve=on"));
+        let (without, kept_without) = of(&mix, &format!("in-flight={bound} reserve=off"));
+        assert!(with < without.min(most), "{bound}: p99 {with}, {without} without");
+        assert!(kept > kept_without, "{bound}: batch {kept}, {kept_without} without");
+    }
+    // Requests at random are not expected, and nothing is put off for them.
+    let mut random = mix.clone();
+    random.clients[0].arrivals = Arrivals::Poisson(100.0);
+    let without = of(&random, "in-flight=50us reserve=off");
+    let (p99, kept) = of(&random, "in-flight=50us reserve=on");
+    assert!(p99 < without.0 * 1.05 && kept > without.1 - 0.01, "{p99} {kept} for {without:?}");
 }

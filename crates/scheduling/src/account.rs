@@ -1,6 +1,9 @@
 //! Accounts of clients: what the gate keeps of each, and what policies decide over.
 
+use crate::arrivals::{Arrivals, Expected};
+use crate::class::Class;
 use crate::client::ClientSettings;
+use crate::predict::Predicted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For how long after its last work a client counts as one that may come back at any moment, ns.
@@ -21,14 +24,16 @@ pub struct Account {
     pub seen_ns: Option<u64>,
     /// Since when its next piece of work is held, ns.
     pub held_since: Option<u64>,
-    /// Predicted time of what it has in flight, ns.
-    pub in_flight_ns: u64,
+    /// What it has in flight.
+    pub in_flight: Predicted,
     /// Device time that it was charged, ns.
     pub used_ns: u64,
     /// For how long its work was held in all, ns.
     pub held_ns: u64,
     /// How often it was held.
     pub holds: u64,
+    /// Its requests so far.
+    pub arrivals: Arrivals,
     /// Policy `weighted`, `fair`: its virtual clock.
     pub virtual_time: u128,
     /// Policy `deadline`: when its open work is due, ns.
@@ -100,6 +105,21 @@ impl Accounts {
     /// True if a latency-critical client has work.
     pub fn latency_is_open(&self) -> bool {
         self.latency_open > 0
+    }
+
+    /// The latency-critical request that is expected next, of clients that have no work now.
+    pub fn expected(&self, now: u64) -> Option<Expected> {
+        let critical = self.all.values().filter(|account| {
+            account.settings.class == Class::Latency && account.open_since.is_none()
+        });
+        critical.filter_map(|account| account.arrivals.next(now)).min_by_key(|next| next.due_ns)
+    }
+
+    /// What all batch clients have in flight.
+    pub fn batch_in_flight(&self) -> Predicted {
+        let open = self.open.iter().filter_map(|who| self.all.get(who));
+        let batch = open.filter(|account| account.settings.class == Class::Batch);
+        batch.map(|account| account.in_flight).sum()
     }
 
     /// True if a latency-critical client has work, or had some lately.

@@ -1,10 +1,18 @@
 //! The gate: the verdict whether a client may submit now, and what its account is charged.
 
 use crate::account::{Account, Accounts, ClientId};
+use crate::arrivals::Expected;
 use crate::class::Class;
 use crate::client::ClientSettings;
 use crate::policy::{self, Admission, Policy};
+use crate::predict::Predicted;
 use crate::settings::Settings;
+
+/// Work that a client may have in flight while the next latency-critical request is known to be far, ns:
+/// no more, so that what is predicted wrong stays a small part of a request.
+const AHEAD_NS: u64 = 1_000_000;
+/// Work longer than this part of the interval between two requests is not put off: it would never fit.
+const INTERVAL_PART: u64 = 2;
 
 /// Why a client's work is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,13 +47,17 @@ pub struct Core {
     policy: Box<dyn Policy>,
     accounts: Accounts,
     last_id: u32,
+    /// The latency-critical request that is expected next, and until when that is so, ns; 0: to be found.
+    expected: Option<Expected>,
+    expected_until: u64,
 }
 
 impl Core {
     /// A gate without clients.
     pub fn new(settings: Settings) -> Self {
         let policy = policy::of_settings(&settings);
-        Self { settings, policy, accounts: Accounts::default(), last_id: 0 }
+        let accounts = Accounts::default();
+        Self { settings, policy, accounts, last_id: 0, expected: None, expected_until: 0 }
     }
 
     /// What is set.
@@ -62,6 +74,7 @@ impl Core {
     pub fn set(&mut self, settings: Settings) {
         self.policy = policy::of_settings(&settings);
         self.settings = settings;
+        self.expected_until = 0;
     }
 
     /// A client comes.
@@ -82,6 +95,7 @@ impl Core {
     pub fn leave(&mut self, who: ClientId) {
         self.close(who, None);
         self.accounts.all.remove(&who);
+        self.expected_until = 0;
     }
 
     /// Sets what is set for a client.
@@ -92,6 +106,7 @@ impl Core {
         if let Some(account) = self.accounts.get_mut(who) {
             account.settings = settings;
         }
+        self.expected_until = 0;
         if is_open {
             self.arrived(who, now);
         }
@@ -110,9 +125,11 @@ impl Core {
             return;
         }
         account.open_since = Some(now);
+        account.arrivals.came(now);
         let latency = account.settings.class == Class::Latency;
         self.accounts.open.insert(who);
         if latency {
+            self.expected_until = 0;
             self.accounts.latency_open += 1;
             self.accounts.latency_seen_ns = Some(now);
         }
@@ -127,15 +144,19 @@ impl Core {
     fn close(&mut self, who: ClientId, now: Option<u64>) {
         let Some(account) = self.accounts.all.get_mut(&who) else { return };
         account.held_since = None;
-        account.in_flight_ns = 0;
+        account.in_flight = Predicted::default();
         if now.is_some() {
             account.seen_ns = now;
         }
         if account.open_since.take().is_none() {
             return;
         }
+        if let Some(now) = now {
+            account.arrivals.rested(now);
+        }
         self.accounts.open.remove(&who);
         if account.settings.class == Class::Latency {
+            self.expected_until = 0;
             self.accounts.latency_open = self.accounts.latency_open.saturating_sub(1);
             self.accounts.latency_seen_ns = self.accounts.latency_seen_ns.max(now);
         }
@@ -147,10 +168,13 @@ impl Core {
     }
 
     /// Whether a client may submit a piece of work that is predicted to take so long.
-    pub fn ask(&mut self, who: ClientId, predicted_ns: u64, now: u64) -> Verdict {
+    pub fn ask(&mut self, who: ClientId, predicted: impl Into<Predicted>, now: u64) -> Verdict {
         self.arrived(who, now);
         let bounded = self.is_bounded(who, now);
-        let verdict = self.judge(who, predicted_ns, bounded, now);
+        if bounded {
+            self.expect(now);
+        }
+        let verdict = self.judge(who, predicted.into(), bounded, now);
         let Some(account) = self.accounts.all.get_mut(&who) else { return verdict };
         match verdict {
             Verdict::Wait { .. } => {
@@ -167,7 +191,7 @@ impl Core {
         verdict
     }
 
-    fn judge(&self, who: ClientId, predicted_ns: u64, bounded: bool, now: u64) -> Verdict {
+    fn judge(&self, who: ClientId, predicted: Predicted, bounded: bool, now: u64) -> Verdict {
         let Some(account) = self.accounts.get(who) else { return Verdict::Go { free_sms: 0 } };
         match self.policy.admit(who, &self.accounts, &self.settings, now) {
             Admission::Go => {}
@@ -176,36 +200,94 @@ impl Core {
                 return Verdict::Wait { hold: Hold::Policy, until: Some(at) };
             }
         }
-        if let Some(most) = self.settings.in_flight_ns
-            && bounded
-            && account.in_flight_ns > 0
-            && account.in_flight_ns.saturating_add(predicted_ns) > most
-        {
-            return Verdict::Wait { hold: Hold::InFlight, until: None };
+        if bounded && let Some(most) = self.settings.in_flight_ns {
+            let expected = self.expected;
+            let in_flight_ns = account.in_flight.mean_ns;
+            let depth = depth_ns(most, expected, now);
+            if in_flight_ns > 0 && in_flight_ns.saturating_add(predicted.mean_ns) > depth {
+                return Verdict::Wait { hold: Hold::InFlight, until: None };
+            }
+            if let Some(until) =
+                expected.and_then(|next| self.put_off(account, predicted, next, now))
+            {
+                return Verdict::Wait { hold: Hold::InFlight, until: Some(until) };
+            }
         }
         let kept = !self.settings.elastic || self.accounts.latency_is_open();
         let free_sms = if bounded && kept { self.settings.floor_sms } else { 0 };
         Verdict::Go { free_sms }
     }
 
+    /// Finds the latency-critical request for which batch work makes room ahead, if what is known is old.
+    fn expect(&mut self, now: u64) {
+        if now >= self.expected_until {
+            self.expected = self.accounts.expected(now).filter(|_| self.settings.reserve);
+            // Without one there is none until a client has worked.
+            let over = |next: Expected| next.due_ns.saturating_add(next.tolerance_ns);
+            self.expected_until = self.expected.map_or(u64::MAX, over);
+        }
+    }
+
+    /// Until when a piece of work is put off, ns, because too much of it would be left when the next
+    /// request is due. Other clients' work counts: all of it is in the request's way.
+    fn put_off(
+        &self,
+        account: &Account,
+        predicted: Predicted,
+        next: Expected,
+        now: u64,
+    ) -> Option<u64> {
+        let most = self.settings.in_flight_ns?;
+        let room = most.saturating_add(next.due_ns.saturating_sub(now));
+        let fits = (self.accounts.batch_in_flight() + predicted).longest_ns <= room;
+        let held_ns = account.held_since.map_or(0, |since| now.saturating_sub(since));
+        let is_held_long = self.settings.pause_max_ns.is_some_and(|most| held_ns >= most);
+        let never_fits = predicted.longest_ns > next.interval_ns / INTERVAL_PART;
+        (!fits && !never_fits && !is_held_long)
+            .then(|| next.due_ns.saturating_add(next.tolerance_ns))
+    }
+
+    /// In what steps a client's work in flight should be looked at, as predicted time that it has at the
+    /// most, ns; `None` while it is not bounded.
+    pub fn bound_ns(&mut self, who: ClientId, now: u64) -> Option<u64> {
+        let most = self.settings.in_flight_ns.filter(|_| self.is_bounded(who, now))?;
+        self.expect(now);
+        Some((depth_ns(most, self.expected, now) / 2).max(most))
+    }
+
     /// A client has submitted a piece of work.
-    pub fn submitted(&mut self, who: ClientId, predicted_ns: u64, now: u64) {
+    pub fn submitted(&mut self, who: ClientId, predicted: impl Into<Predicted>, now: u64) {
         let Some(account) = self.accounts.all.get_mut(&who) else { return };
-        account.in_flight_ns = account.in_flight_ns.saturating_add(predicted_ns);
-        account.used_ns = account.used_ns.saturating_add(predicted_ns);
-        let charged = i64::try_from(predicted_ns).unwrap_or(i64::MAX);
+        let predicted = predicted.into();
+        account.in_flight = account.in_flight + predicted;
+        account.used_ns = account.used_ns.saturating_add(predicted.mean_ns);
+        let charged = i64::try_from(predicted.mean_ns).unwrap_or(i64::MAX);
         self.policy.charged(account, charged, now);
     }
 
     /// A piece of a client's work that was predicted to take so long is done, and took so long.
-    pub fn completed(&mut self, who: ClientId, predicted_ns: u64, device_ns: u64, now: u64) {
+    pub fn completed(
+        &mut self,
+        who: ClientId,
+        predicted: impl Into<Predicted>,
+        device_ns: u64,
+        now: u64,
+    ) {
         let Some(account) = self.accounts.all.get_mut(&who) else { return };
-        account.in_flight_ns = account.in_flight_ns.saturating_sub(predicted_ns);
+        let predicted = predicted.into();
+        account.in_flight = account.in_flight - predicted;
         let more = i64::try_from(device_ns).unwrap_or(i64::MAX)
-            - i64::try_from(predicted_ns).unwrap_or(i64::MAX);
+            - i64::try_from(predicted.mean_ns).unwrap_or(i64::MAX);
         account.used_ns = account.used_ns.saturating_add_signed(more);
         self.policy.charged(account, more, now);
     }
+}
+
+/// Predicted time of work that a client may have in flight, ns: more than `most` while a request is known
+/// to be far.
+fn depth_ns(most: u64, expected: Option<Expected>, now: u64) -> u64 {
+    let left_ns = expected.map_or(0, |next| next.due_ns.saturating_sub(now));
+    most.max(AHEAD_NS.min(most.saturating_add(left_ns)))
 }
 
 #[cfg(test)]
@@ -273,6 +355,50 @@ mod tests {
         core.set(Settings::parse("preset=off").unwrap());
         core.arrived(ids[0], 4);
         assert_eq!(core.ask(ids[1], 1, 5), GO);
+    }
+
+    #[test]
+    fn batch_work_that_would_be_in_a_requests_way_is_put_off() {
+        const MS: u64 = 1_000_000;
+        let (mut core, ids) = core("in-flight=200us", &["latency", "batch", "batch"]);
+        for n in 1..=6 {
+            core.arrived(ids[0], n * 10 * MS);
+            core.idle(ids[0], n * 10 * MS + MS);
+        }
+        let put_off = Verdict::Wait { hold: Hold::InFlight, until: Some(70 * MS + 500_000) };
+        let full = Verdict::Wait { hold: Hold::InFlight, until: None };
+        // Far from the next request there may be more than 200 us, of each client.
+        assert_eq!(core.ask(ids[1], MS, 65 * MS), GO);
+        core.submitted(ids[1], MS, 65 * MS);
+        assert_eq!(core.ask(ids[1], 1, 65 * MS), full);
+        assert_eq!(core.ask(ids[2], 3 * MS, 65 * MS), GO);
+        // At its due time 0.2 ms of all of them may be left, not of each.
+        assert_eq!(core.ask(ids[2], 2 * MS, 68 * MS), put_off);
+        core.completed(ids[1], MS, MS, 68 * MS);
+        assert_eq!(core.ask(ids[2], 2 * MS, 68 * MS), GO);
+        let varied = Predicted { mean_ns: 100_000, longest_ns: 2 * MS };
+        assert_eq!(core.ask(ids[2], varied, 69 * MS), put_off, "its like may be longer");
+        assert_eq!(core.ask(ids[2], 200_000, 70 * MS + 100_000), GO);
+        assert_eq!(core.ask(ids[2], 201_000, 70 * MS + 100_000), put_off);
+        // It does not come.
+        assert_eq!(core.ask(ids[2], 2 * MS, 70 * MS + 600_000), GO);
+        // What is longer than there is ever time for goes, as it would never fit.
+        assert_eq!(core.ask(ids[2], 6 * MS, 79 * MS), GO);
+        core.set(Settings::parse("in-flight=200us reserve=off").unwrap());
+        assert_eq!(core.ask(ids[2], 4 * MS, 79 * MS), GO);
+    }
+
+    #[test]
+    fn what_was_put_off_for_long_goes() {
+        const MS: u64 = 1_000_000;
+        let (mut core, ids) = core("pause-max=20ms", &["latency", "batch"]);
+        for n in 1..=6 {
+            core.arrived(ids[0], n * 10 * MS);
+            core.idle(ids[0], n * 10 * MS + 6 * MS);
+        }
+        assert!(matches!(core.ask(ids[1], 5 * MS, 67 * MS), Verdict::Wait { .. }));
+        assert!(matches!(core.ask(ids[1], 5 * MS, 77 * MS), Verdict::Wait { .. }));
+        assert_eq!(core.ask(ids[1], 5 * MS, 87 * MS), GO);
     }
 
     #[test]

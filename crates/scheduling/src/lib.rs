@@ -7,11 +7,12 @@
 //! * [`class`], [`client`]: what is set for a client; [`rules`]: for whom it is set by the operator.
 //! * [`settings`]: which mechanisms are on, and which policy decides.
 //! * [`account`]: the state that policies decide over; [`policy`]: the policies; [`gate`]: the verdict.
-//! * [`predict`]: what is assumed of work that was not timed; [`pieces`]: where a graph is cut.
+//! * [`arrivals`]: when a client's next request is due; [`predict`]: what is assumed of work that was not timed; [`pieces`]: where a graph is cut.
 
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod arrivals;
 pub mod class;
 pub mod client;
 pub mod gate;
@@ -27,4 +28,5 @@ pub use class::Class;
 pub use client::ClientSettings;
 pub use gate::{Core, Hold, Verdict};
 pub use policy::Policy;
+pub use predict::Predicted;
 pub use settings::Settings;

@@ -1,6 +1,60 @@
-//! Predictions: what is assumed of work whose time was not measured yet.
+//! Predictions: what work is expected to take, and what is assumed where its time was not measured yet.
+
+use std::iter::Sum;
+use std::ops::{Add, Sub};
 
 /// What a kernel is taken for that was never timed, ns.
 pub const UNKNOWN_NS: u64 = 20_000;
 /// What a MiB copied between host and device is taken for, ns: 25 GB/s, what half a link of today has.
 pub const COPY_NS_PER_MIB: u64 = 42_000;
+
+/// What work is predicted to take. Kernels of one name and shape may work on more or less data: what
+/// must be over at a given time is planned by the longest of them, what is charged by the mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Predicted {
+    /// On the average, ns.
+    pub mean_ns: u64,
+    /// The longest of its like lately, ns.
+    pub longest_ns: u64,
+}
+
+impl Predicted {
+    /// Of work that was never timed.
+    pub const UNKNOWN: Self = Self { mean_ns: UNKNOWN_NS, longest_ns: UNKNOWN_NS };
+}
+
+impl From<u64> for Predicted {
+    /// Work that always takes so long.
+    fn from(ns: u64) -> Self {
+        Self { mean_ns: ns, longest_ns: ns }
+    }
+}
+
+impl Add for Predicted {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            mean_ns: self.mean_ns.saturating_add(other.mean_ns),
+            longest_ns: self.longest_ns.saturating_add(other.longest_ns),
+        }
+    }
+}
+
+impl Sub for Predicted {
+    type Output = Self;
+
+    /// Of less than nothing there is nothing.
+    fn sub(self, other: Self) -> Self {
+        Self {
+            mean_ns: self.mean_ns.saturating_sub(other.mean_ns),
+            longest_ns: self.longest_ns.saturating_sub(other.longest_ns),
+        }
+    }
+}
+
+impl Sum for Predicted {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
+}

@@ -69,7 +69,7 @@ pub enum Pause {
 }
 
 /// Which mechanisms are on, each by itself, and the policy that decides. Text:
-/// `policy=classes pause=batch in-flight=200us priorities=on slices=4M pieces=on floor=16 elastic=on`,
+/// `policy=classes pause=batch in-flight=200us reserve=on priorities=on slices=4M pieces=on floor=16 elastic=on`,
 /// in any order; what is missing stays as it is. `preset=NAME` sets all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -82,6 +82,9 @@ pub struct Settings {
     /// Predicted time of the work that a client may have in flight while others are to be served, ns;
     /// one kernel may always be.
     pub in_flight_ns: Option<u64>,
+    /// Work that would still run when the next latency-critical request is due is put off until that
+    /// has come, as far as more than `in_flight_ns` of it would be left then.
+    pub reserve: bool,
     /// Streams get the device's priorities by their clients' classes.
     pub priorities: bool,
     /// Copies of clients that are held to a bound go in slices of so many bytes.
@@ -101,6 +104,7 @@ impl Default for Settings {
             pause: Pause::Batch,
             pause_max_ns: Some(100_000_000),
             in_flight_ns: Some(200_000),
+            reserve: true,
             priorities: true,
             slice_bytes: Some(4 << 20),
             pieces: true,
@@ -112,7 +116,10 @@ impl Default for Settings {
 
 /// Named sets of settings: the one knob between latency and throughput, and each mechanism alone.
 pub const PRESETS: &[(&str, &str)] = &[
-    ("off", "pause=off in-flight=none priorities=off slices=none pieces=off floor=0 elastic=off"),
+    (
+        "off",
+        "pause=off in-flight=none reserve=off priorities=off slices=none pieces=off floor=0 elastic=off",
+    ),
     ("priorities", "preset=off priorities=on"),
     ("in-flight", "preset=off in-flight=200us"),
     ("pause", "preset=off pause=batch pieces=on in-flight=200us"),
@@ -121,7 +128,7 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("latency", "preset=balanced in-flight=50us slices=1M"),
     (
         "balanced",
-        "pause=batch in-flight=200us priorities=on slices=4M pieces=on floor=0 elastic=off",
+        "pause=batch in-flight=200us reserve=on priorities=on slices=4M pieces=on floor=0 elastic=off",
     ),
     ("throughput", "preset=balanced in-flight=1ms slices=16M"),
 ];
@@ -131,8 +138,8 @@ pub const PRESETS: &[(&str, &str)] = &[
 pub enum SettingError {
     /// There is no such setting.
     #[error(
-        "{0:?} is no setting of scheduling: there are policy, pause, pause-max, in-flight, priorities, \
-         slices, pieces, floor, elastic and preset"
+        "{0:?} is no setting of scheduling: there are policy, pause, pause-max, in-flight, reserve, \
+         priorities, slices, pieces, floor, elastic and preset"
     )]
     Unknown(String),
     /// The value is not one of those that are allowed.
@@ -204,6 +211,7 @@ impl Settings {
             }
             "pause-max" => self.pause_max_ns = time("pause-max")?,
             "in-flight" => self.in_flight_ns = time("in-flight")?,
+            "reserve" => self.reserve = switch("reserve")?,
             "priorities" => self.priorities = switch("priorities")?,
             "slices" => {
                 self.slice_bytes = match value {
@@ -256,11 +264,12 @@ impl fmt::Display for Settings {
         let slices = self.slice_bytes.map_or_else(|| "none".to_owned(), bytes_text);
         write!(
             f,
-            "policy={} pause={pause} pause-max={} in-flight={} priorities={} slices={slices} \
-             pieces={} floor={} elastic={}",
+            "policy={} pause={pause} pause-max={} in-flight={} reserve={} priorities={} \
+             slices={slices} pieces={} floor={} elastic={}",
             self.policy.iter().map(|policy| policy.as_str()).collect::<Vec<_>>().join("+"),
             time(self.pause_max_ns),
             time(self.in_flight_ns),
+            switch(self.reserve),
             switch(self.priorities),
             switch(self.pieces),
             self.floor_sms,
@@ -276,7 +285,7 @@ mod tests {
     #[test]
     fn settings_are_read_as_they_are_written() {
         let mut texts = vec![
-            "policy=classes+quota pause=others pause-max=none in-flight=75us priorities=off \
+            "policy=classes+quota pause=others pause-max=none in-flight=75us reserve=off priorities=off \
              slices=none pieces=off floor=24 elastic=on"
                 .to_owned(),
         ];

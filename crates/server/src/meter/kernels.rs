@@ -83,6 +83,8 @@ impl Shape {
 pub struct Prediction {
     /// What a launch takes, ns: the mean of the last samples.
     pub device_ns: u64,
+    /// The longest of the last samples, ns, which is forgotten by and by.
+    pub longest_ns: u64,
     /// How many samples there were.
     pub samples: u64,
     /// False if the device was always idle when the samples were submitted, so that `device_ns` is an
@@ -194,6 +196,8 @@ pub struct ShapeCounters {
     rough_min_ns: Counter,
     /// A moving mean of clean samples, ns; before the first one the shortest of the others.
     recent_ns: Counter,
+    /// The longest of the last clean samples, ns.
+    longest_ns: Counter,
 }
 
 impl ShapeCounters {
@@ -273,7 +277,8 @@ impl ShapeCounters {
             (0, _) => (self.rough_min_ns.get(), false),
             _ => (self.recent_ns.get(), true),
         };
-        Some(Prediction { device_ns, samples: clean + rough, is_clean })
+        let longest_ns = self.longest_ns.get().max(device_ns);
+        Some(Prediction { device_ns, longest_ns, samples: clean + rough, is_clean })
     }
 
     /// A launch was timed: `is_clean` if the time is exact, `is_regular` if the launch was drawn from all
@@ -292,6 +297,9 @@ impl ShapeCounters {
         }
         let before = self.clean.get().min(SAMPLES_REMEMBERED - 1);
         self.recent_ns.set((self.recent_ns.get() * before + device_ns) / (before + 1));
+        let longest = self.longest_ns.get();
+        let forgotten = longest.saturating_sub(device_ns) / SAMPLES_REMEMBERED;
+        self.longest_ns.set(device_ns.max(longest - forgotten));
         self.clean_ns.add(device_ns);
         self.clean.add(1);
         if is_regular {
@@ -562,12 +570,17 @@ mod tests {
         assert_eq!(counters.prediction(), None);
         counters.sampled(900, false, true);
         counters.sampled(700, false, true);
-        let rough = Prediction { device_ns: 700, samples: 2, is_clean: false };
+        let rough = Prediction { device_ns: 700, longest_ns: 700, samples: 2, is_clean: false };
         assert_eq!(counters.prediction(), Some(rough));
         counters.sampled(500, true, false);
         assert_eq!(counters.prediction().unwrap().device_ns, 500);
         (0..200).for_each(|_| counters.sampled(100, true, true));
         assert!(counters.prediction().unwrap().device_ns < 110);
+        assert!(counters.prediction().unwrap().longest_ns < 120, "the longest is forgotten");
+        counters.sampled(400, true, true);
+        (0..6).for_each(|_| counters.sampled(100, true, true));
+        let known = counters.prediction().unwrap();
+        assert!(known.device_ns < 160 && known.longest_ns > 280, "{known:?}");
         // What found cold caches does not count among many.
         assert_eq!(counters.mean_ns(), Some(100.0));
         counters.timed_by_cupti(90);

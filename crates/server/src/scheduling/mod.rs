@@ -6,7 +6,7 @@
 
 use channel::message::ClientScheduling;
 use cuda_api::environment::OPENMPS_SCHEDULING;
-use scheduling::{Class, ClientId, ClientSettings, Core, Settings, Verdict};
+use scheduling::{Class, ClientId, ClientSettings, Core, Predicted, Settings, Verdict};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -181,12 +181,12 @@ impl Member {
     }
 
     /// Whether a piece of work may be submitted that is predicted to take so long.
-    pub fn ask(&self, predicted_ns: u64) -> Answer {
+    pub fn ask(&self, predicted: Predicted) -> Answer {
         let epoch = self.scheduler.epoch.load(Ordering::Acquire);
         let now = self.scheduler.now_ns();
         let mut core = self.scheduler.lock();
-        let verdict = core.ask(self.id, predicted_ns, now);
-        let bound_ns = core.settings().in_flight_ns.filter(|_| core.is_bounded(self.id, now));
+        let verdict = core.ask(self.id, predicted, now);
+        let bound_ns = core.bound_ns(self.id, now);
         let until = match verdict {
             Verdict::Wait { until: Some(until), .. } => {
                 Some(Duration::from_nanos(until.saturating_sub(now)))
@@ -229,14 +229,14 @@ impl Member {
     }
 
     /// A piece of work was submitted.
-    pub fn submitted(&self, predicted_ns: u64) {
-        self.scheduler.lock().submitted(self.id, predicted_ns, self.scheduler.now_ns());
+    pub fn submitted(&self, predicted: Predicted) {
+        self.scheduler.lock().submitted(self.id, predicted, self.scheduler.now_ns());
     }
 
     /// A piece of work is done that was predicted to take so long, and took so long.
-    pub fn completed(&self, predicted_ns: u64, device_ns: u64) {
+    pub fn completed(&self, predicted: Predicted, device_ns: u64) {
         let now = self.scheduler.now_ns();
-        self.scheduler.lock().completed(self.id, predicted_ns, device_ns, now);
+        self.scheduler.lock().completed(self.id, predicted, device_ns, now);
         self.scheduler.ring();
     }
 

@@ -5,8 +5,8 @@ use crate::device::LaunchShape;
 use crate::meter::{Prediction, Shape};
 use crate::scheduling::Answer;
 use cuda_api::{CUresult, CudaError};
-use scheduling::predict::{COPY_NS_PER_MIB, UNKNOWN_NS};
-use scheduling::{Hold, Verdict};
+use scheduling::predict::COPY_NS_PER_MIB;
+use scheduling::{Hold, Predicted, Verdict};
 use std::time::{Duration, Instant};
 
 /// Pauses between two looks at what is in flight, while that is all that is waited for.
@@ -17,32 +17,32 @@ const LOOK_MAX: Duration = Duration::from_micros(100);
 const HELD_MAX: Duration = Duration::from_millis(1);
 
 impl Session {
-    /// What a launch is predicted to take, ns; `None` if it need not ask.
+    /// What a launch is predicted to take; `None` if it need not ask.
     #[inline]
     pub(super) fn predict_launch(
         &self,
         function: u64,
         shape: &LaunchShape,
-    ) -> Result<Option<u64>, CudaError> {
+    ) -> Result<Option<Predicted>, CudaError> {
         if self.link.scheduling.is_free() {
             return Ok(None);
         }
         let meter = &self.modules.loaded(function)?.meter;
-        Ok(Some(predicted_ns(meter.prediction(&Shape::of(shape)))))
+        Ok(Some(predicted(meter.prediction(&Shape::of(shape)))))
     }
 
-    /// What a copy of so many bytes between host and device is predicted to take, ns.
-    pub(super) fn predict_copy(bytes: u64) -> u64 {
-        (bytes >> 10).saturating_mul(COPY_NS_PER_MIB) >> 10
+    /// What a copy of so many bytes between host and device is predicted to take.
+    pub(super) fn predict_copy(bytes: u64) -> Predicted {
+        ((bytes >> 10).saturating_mul(COPY_NS_PER_MIB) >> 10).into()
     }
 
     /// Waits until work may be submitted that is predicted to take so long. Returns how many SMs it
     /// must leave free.
-    pub(super) fn pass(&mut self, predicted_ns: u64) -> Result<u32, CudaError> {
+    pub(super) fn pass(&mut self, predicted: Predicted) -> Result<u32, CudaError> {
         self.gate.arrived();
         let mut since = None;
         loop {
-            let answer = self.link.scheduling.ask(predicted_ns);
+            let answer = self.link.scheduling.ask(predicted);
             self.gate.set_bound(answer.bound_ns);
             match answer.verdict {
                 Verdict::Go { free_sms } => {
@@ -98,6 +98,9 @@ impl Session {
 }
 
 /// What work is predicted to take of which that is known.
-pub(super) fn predicted_ns(known: Option<Prediction>) -> u64 {
-    known.map_or(UNKNOWN_NS, |prediction| prediction.device_ns.max(1))
+pub(super) fn predicted(known: Option<Prediction>) -> Predicted {
+    known.map_or(Predicted::UNKNOWN, |Prediction { device_ns, longest_ns, .. }| {
+        let mean_ns = device_ns.max(1);
+        Predicted { mean_ns, longest_ns: longest_ns.max(mean_ns) }
+    })
 }

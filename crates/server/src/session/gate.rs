@@ -12,6 +12,7 @@ use crate::device::{Event, SHALLOW_KERNELS, Share};
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use cuda_api::CudaError;
+use scheduling::Predicted;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -87,7 +88,7 @@ impl Gate {
     /// All work of the client is done, and none has come.
     pub fn close(&mut self) {
         if std::mem::take(&mut self.open) {
-            self.charge(0);
+            self.charge(Predicted::default());
             self.scheduling.idle();
         }
     }
@@ -104,18 +105,18 @@ impl Gate {
     }
 
     /// Work that was predicted to take so long is done.
-    fn charge(&mut self, predicted_ns: u64) {
+    fn charge(&mut self, predicted: Predicted) {
         if !self.open {
             return;
         }
         let spent = self.device_time();
         let device_ns = match (spent, self.charged_ns) {
             (Some(now), Some(before)) => now.saturating_sub(before),
-            _ => predicted_ns,
+            _ => predicted.mean_ns,
         };
         self.charged_ns = spent;
-        if (predicted_ns, device_ns) != (0, 0) {
-            self.scheduling.completed(predicted_ns, device_ns);
+        if (predicted.mean_ns, device_ns) != (0, 0) {
+            self.scheduling.completed(predicted, device_ns);
         }
     }
 
@@ -144,12 +145,12 @@ impl Gate {
         &mut self,
         slot: &mut Slot,
         kernels: u32,
-        predicted_ns: Option<u64>,
+        predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
         self.in_flight += kernels;
-        if let Some(ns) = predicted_ns {
-            self.scheduling.submitted(ns);
-            slot.load.unmarked_ns = slot.load.unmarked_ns.saturating_add(ns);
+        if let Some(predicted) = predicted {
+            self.scheduling.submitted(predicted);
+            slot.load.unmarked_work = slot.load.unmarked_work + predicted;
         }
         self.publish();
         slot.load.unmarked += kernels;
@@ -157,7 +158,7 @@ impl Gate {
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
         let is_due = slot.load.unmarked >= KERNELS_PER_MARK
-            || slot.load.unmarked_ns > 0 && slot.load.unmarked_ns >= step_ns;
+            || slot.load.unmarked_work.mean_ns > 0 && slot.load.unmarked_work.mean_ns >= step_ns;
         if is_due { self.mark(slot) } else { Ok(()) }
     }
 
@@ -166,7 +167,7 @@ impl Gate {
     pub fn make_room(&mut self, streams: &mut Streams) -> Result<bool, CudaError> {
         let mut result = Ok(());
         streams.busy_slots(|slot| {
-            if (slot.load.unmarked > 0 || slot.load.unmarked_ns > 0) && result.is_ok() {
+            if (slot.load.unmarked > 0 || slot.load.unmarked_work.mean_ns > 0) && result.is_ok() {
                 result = self.mark(slot);
             }
             if result.is_ok() {
@@ -180,14 +181,14 @@ impl Gate {
     /// A stream was seen idle: all of its kernels are done.
     pub fn stream_idle(&mut self, slot: &mut Slot) {
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
-        let mut predicted_ns = std::mem::take(&mut slot.load.unmarked_ns);
+        let mut predicted = std::mem::take(&mut slot.load.unmarked_work);
         for mark in slot.load.marks.drain(..) {
             kernels += mark.kernels;
-            predicted_ns = predicted_ns.saturating_add(mark.predicted_ns);
+            predicted = predicted + mark.predicted;
             self.spare.push(mark.event);
         }
         self.in_flight = self.in_flight.saturating_sub(kernels);
-        self.charge(predicted_ns);
+        self.charge(predicted);
         self.publish();
     }
 
@@ -205,9 +206,9 @@ impl Gate {
             None => Event::for_order(&self.share)?,
         };
         slot.stream.record(&event)?;
-        let Load { unmarked, unmarked_ns, marks } = &mut slot.load;
-        let (kernels, predicted_ns) = (std::mem::take(unmarked), std::mem::take(unmarked_ns));
-        marks.push_back(Mark { event, kernels, predicted_ns });
+        let Load { unmarked, unmarked_work, marks } = &mut slot.load;
+        let (kernels, predicted) = (std::mem::take(unmarked), std::mem::take(unmarked_work));
+        marks.push_back(Mark { event, kernels, predicted });
         Ok(())
     }
 
@@ -220,7 +221,7 @@ impl Gate {
             if let Some(mark) = slot.load.marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);
                 self.spare.push(mark.event);
-                self.charge(mark.predicted_ns);
+                self.charge(mark.predicted);
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use crate::device::{
     BoxSide, CheckedRange, Function, GraphBuilder, LaunchShape, PlacedGraph, Share, Stream,
 };
 use cuda_api::{CUgraphEdgeData, CudaError};
+use scheduling::Predicted;
 use scheduling::pieces;
 use std::rc::Rc;
 
@@ -36,7 +37,7 @@ impl Node {
 pub(super) struct Piece {
     pub exec: PlacedGraph,
     pub kernels: u32,
-    pub predicted_ns: u64,
+    pub predicted: Predicted,
 }
 
 /// What a graph is put together of, in the order of its nodes' numbers.
@@ -64,16 +65,17 @@ impl Recording {
         self,
         share: &Rc<Share>,
         like: Option<&Stream>,
-        kernels: impl Iterator<Item = u64>,
+        kernels: impl Iterator<Item = Predicted>,
         bound_ns: u64,
     ) -> Result<Vec<Piece>, CudaError> {
         let mut kernels = kernels;
         let time_of = |node: &Node| match node {
-            Node::Kernel { .. } => kernels.next().unwrap_or(0),
-            _ => 0,
+            Node::Kernel { .. } => kernels.next().unwrap_or_default(),
+            _ => Predicted::default(),
         };
-        let times: Vec<u64> = self.nodes.iter().map(time_of).collect();
-        let ranges = pieces::cut(&times, bound_ns);
+        let times: Vec<Predicted> = self.nodes.iter().map(time_of).collect();
+        let means: Vec<u64> = times.iter().map(|time| time.mean_ns).collect();
+        let ranges = pieces::cut(&means, bound_ns);
         if ranges.len() < 2
             || !pieces::is_ordered(self.edges.iter().map(|(from, to, _)| (*from, *to)))
         {
@@ -105,9 +107,9 @@ impl Recording {
                 let (from, to) = (*from as usize - range.start, *to as usize - range.start);
                 builder.add_edges(to as u32, [(from as u32, *data)])?;
             }
-            let predicted_ns = times[range].iter().sum();
+            let predicted = times[range].iter().copied().sum();
             let exec = PlacedGraph::new(builder, like)?;
-            made.push(Piece { exec, kernels: count, predicted_ns });
+            made.push(Piece { exec, kernels: count, predicted });
         }
         Ok(made)
     }

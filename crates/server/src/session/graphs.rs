@@ -4,7 +4,7 @@
 //! before it does: a graph whose module is unloaded goes with it, and a graph that copies looks
 //! at its addresses again when memory was given back since it last did.
 
-use super::admission::predicted_ns;
+use super::admission::predicted;
 use super::boxes::Reach;
 use super::graph_pieces::{Node, Piece, Recording};
 use super::handles::Table;
@@ -26,6 +26,7 @@ use channel::request::{
 };
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
+use scheduling::Predicted;
 use scheduling::predict::UNKNOWN_NS;
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -319,7 +320,7 @@ impl Session {
         let pieces = match uses.recording.take() {
             Some(recording) => {
                 let bound_ns = self.link.scheduling.piece_ns();
-                let times = uses.counted.iter().map(|kernel| predicted_ns(kernel.prediction()));
+                let times = uses.counted.iter().map(|kernel| predicted(kernel.prediction()));
                 recording.pieces(&self.share, like, times, bound_ns)?
             }
             None => Vec::new(),
@@ -340,11 +341,11 @@ impl Session {
             let Graph::Ready { pieces, .. } = self.graphs.table.get(word)? else {
                 return Err(CudaError::INVALID_HANDLE);
             };
-            let Some(ns) = pieces.get(at).map(|piece| piece.predicted_ns) else {
+            let Some(predicted) = pieces.get(at).map(|piece| piece.predicted) else {
                 return Ok(at > 0);
             };
             self.wait_for_room()?;
-            let free_sms = self.pass(ns)?;
+            let free_sms = self.pass(predicted)?;
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
             let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
             let Graph::Ready { pieces, uses, tally, .. } = self.graphs.table.get_mut(word)? else {
@@ -363,9 +364,10 @@ impl Session {
                 // Blocks and threads of all of it count with the first piece.
                 let all = if at == 0 { tally.each() } else { Launched::default() };
                 let kernels = piece.kernels.into();
-                slot.counters.launched(Launched { kernels, device_ns: ns, ..all });
+                let device_ns = predicted.mean_ns;
+                slot.counters.launched(Launched { kernels, device_ns, ..all });
             }
-            self.gate.submitted(slot, piece.kernels, Some(ns))?;
+            self.gate.submitted(slot, piece.kernels, Some(predicted))?;
             at += 1;
         }
     }
@@ -382,9 +384,9 @@ impl Session {
             return Ok(());
         }
         self.wait_for_room()?;
-        let predicted_ns = self.predict_graph(request.graph.0 as u64)?;
-        if let Some(ns) = predicted_ns {
-            let free_sms = self.pass(ns)?;
+        let predicted = self.predict_graph(request.graph.0 as u64)?;
+        if let Some(predicted) = predicted {
+            let free_sms = self.pass(predicted)?;
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
@@ -425,15 +427,15 @@ impl Session {
             tally.launched();
             slot.counters.launched(Launched { device_ns, ..tally.each() });
         }
-        self.gate.submitted(slot, uses.kernels, predicted_ns)?;
+        self.gate.submitted(slot, uses.kernels, predicted)?;
         if let Some(error) = unkept {
             self.say_unkept(Err(error));
         }
         Ok(())
     }
 
-    /// What a graph's launch is predicted to take, ns; `None` if it need not ask.
-    fn predict_graph(&self, word: u64) -> Result<Option<u64>, CudaError> {
+    /// What a graph's launch is predicted to take; `None` if it need not ask.
+    fn predict_graph(&self, word: u64) -> Result<Option<Predicted>, CudaError> {
         if self.link.scheduling.is_free() {
             return Ok(None);
         }
@@ -441,10 +443,11 @@ impl Session {
             return Err(CudaError::INVALID_HANDLE);
         };
         if let Some(known) = meter.prediction(&Shape::of_graph(uses.kernels)) {
-            return Ok(Some(known.device_ns));
+            return Ok(Some(predicted(Some(known))));
         }
-        let kernels = uses.counted.iter().map(|kernel| predicted_ns(kernel.prediction()));
-        Ok(Some(kernels.sum::<u64>().max(UNKNOWN_NS)))
+        let kernels = uses.counted.iter().map(|kernel| predicted(kernel.prediction()));
+        let sum: Predicted = kernels.sum();
+        Ok(Some(if sum.mean_ns < UNKNOWN_NS { Predicted::UNKNOWN } else { sum }))
     }
 
     pub(super) fn destroy_graph(&mut self, request: GraphDestroy) -> CUresult {

@@ -11,6 +11,7 @@ use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;
 use cuda_api::constants::event_flags;
 use cuda_api::{CUresult, CUstream, CudaError};
+use scheduling::Predicted;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -77,22 +78,22 @@ impl Session {
     pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
         let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
         self.wait_for_room()?;
-        let predicted_ns = self.predict_launch(request.function.0 as u64, &shape)?;
+        let predicted = self.predict_launch(request.function.0 as u64, &shape)?;
         let mut free_sms = 0;
-        if let Some(ns) = predicted_ns {
-            free_sms = self.pass(ns)?;
+        if let Some(predicted) = predicted {
+            free_sms = self.pass(predicted)?;
             if self.modules.loaded_mut(request.function.0 as u64)?.wants_all_sms {
                 free_sms = 0;
             }
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
         }
-        match self.submit_launch(&request, shape, predicted_ns) {
+        match self.submit_launch(&request, shape, predicted) {
             // The SMs that batch work keeps free are the operator's wish, of which the program knows
             // nothing: its clusters come first.
             Err(CudaError::INVALID_CLUSTER_SIZE) if free_sms > 0 => {
                 self.modules.loaded_mut(request.function.0 as u64)?.wants_all_sms = true;
                 self.streams.keep_free(request.stream.0 as u64, 0)?;
-                self.submit_launch(&request, shape, predicted_ns)
+                self.submit_launch(&request, shape, predicted)
             }
             launched => launched,
         }
@@ -103,7 +104,7 @@ impl Session {
         &mut self,
         request: &LaunchKernel<'_>,
         shape: LaunchShape,
-        predicted_ns: Option<u64>,
+        predicted: Option<Predicted>,
     ) -> CUresult {
         let LoadedFunction { function, may_print, meter, launches, .. } =
             self.modules.loaded_mut(request.function.0 as u64)?;
@@ -133,7 +134,7 @@ impl Session {
         }
         slot.under_way.launched(Code::Kernel(request.function.0 as u64), *launches);
         *launches = launches.saturating_add(1);
-        self.gate.submitted(slot, 1, predicted_ns)
+        self.gate.submitted(slot, 1, predicted)
     }
 
     /// Waits until another kernel may be submitted.
@@ -180,9 +181,9 @@ impl Session {
         let mut done = 0;
         while done < bytes {
             let slice = slice_bytes.map_or(bytes, |slice| slice.min(bytes - done));
-            let predicted_ns = slice_bytes.map(|_| Self::predict_copy(slice));
-            if let Some(ns) = predicted_ns {
-                self.pass(ns)?;
+            let predicted = slice_bytes.map(|_| Self::predict_copy(slice));
+            if let Some(predicted) = predicted {
+                self.pass(predicted)?;
             }
             let slot = self.streams.enter(word, Work::Ordered)?;
             let (to, from) = (to.part(done, slice), from.part(done, slice));
@@ -194,8 +195,8 @@ impl Session {
             };
             self.meter.end(timing, &slot.stream, copied.is_ok());
             copied?;
-            if predicted_ns.is_some() {
-                self.gate.submitted(slot, 0, predicted_ns)?;
+            if predicted.is_some() {
+                self.gate.submitted(slot, 0, predicted)?;
             }
             done += slice;
         }

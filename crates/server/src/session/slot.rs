@@ -8,6 +8,7 @@ use channel::region::Region;
 use channel::wait::reached;
 use cuda_api::CUresult;
 use cuda_api::handle::Handle;
+use scheduling::Predicted;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -101,14 +102,14 @@ impl Slot {
 pub(super) struct Mark {
     pub(super) event: Event,
     pub(super) kernels: u32,
-    pub(super) predicted_ns: u64,
+    pub(super) predicted: Predicted,
 }
 
 /// What the gate keeps with each stream.
 #[derive(Default)]
 pub struct Load {
     pub(super) unmarked: u32,
-    pub(super) unmarked_ns: u64,
+    pub(super) unmarked_work: Predicted,
     pub(super) marks: VecDeque<Mark>,
 }
 

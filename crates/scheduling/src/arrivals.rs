@@ -57,13 +57,13 @@ impl Arrivals {
     pub fn came(&mut self, now: u64) {
         let rest_ns = self.rested_ns.map_or(u64::MAX, |rested| now.saturating_sub(rested));
         let is_within = rest_ns < self.longest_rest_ns / REST_PART;
-        // Forgotten slowly, so that rests may become shorter for good.
-        self.longest_rest_ns -= self.longest_rest_ns / 64;
+        // Forgotten, so that rests may become shorter for good.
+        self.longest_rest_ns -= self.longest_rest_ns / 8;
         if is_within {
             return;
         }
         if self.rested_ns.is_some() {
-            self.longest_rest_ns = self.longest_rest_ns.max(rest_ns);
+            self.longest_rest_ns = self.longest_rest_ns.max(rest_ns.min(*INTERVAL_NS.end()));
         }
         let Some(began) = self.began_ns.replace(now) else { return };
         let error = self.at(now).map(|at| signed(now) - signed(at));
@@ -168,6 +168,12 @@ mod tests {
         skipped.came(90 * MS);
         skipped.rested(91 * MS);
         assert_eq!(skipped.next(92 * MS).unwrap().due_ns, 100 * MS, "two skipped, in time again");
+    }
+
+    #[test]
+    fn requests_are_expected_again_soon_after_a_long_rest() {
+        let begins = (1..=6).chain(1000..1045).map(|n| n * 10 * MS);
+        assert_eq!(after(begins).next(10_442 * MS).unwrap().due_ns, 10_450 * MS);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A launch costs a comparison with the last launch's shape and one count. Blocks and threads follow
 //! from the shape. A sample of launches is timed ([`super::sampler`]).
 
+use super::contexts::{Context, Contexts};
 use super::counter::{Counter, Launched};
 use crate::device::{Function, LaunchShape};
 use cuda_api::DriverTable;
@@ -21,6 +22,9 @@ const _: () = assert!(SHAPES_MAX < u8::MAX as usize);
 const REGULAR_SAMPLES_MIN: u64 = 8;
 /// Of the last samples so many decide what a launch is predicted to take.
 const SAMPLES_REMEMBERED: u64 = 16;
+/// A sample of more than so many times the mean says nothing of others: the thread that submitted it was
+/// interrupted, or a more urgent kernel had the SMs.
+const OUTLIER: u64 = 4;
 
 /// How a launch is shaped, as far as its time depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -51,7 +55,7 @@ impl Shape {
 
     /// Differs for most shapes of a kernel: they differ by few numbers.
     #[inline]
-    fn hash(&self) -> usize {
+    pub(super) fn hash(&self) -> usize {
         let ([gx, gy, gz], [bx, by, bz]) = (self.grid, self.block);
         let words = [u64::from(gy) << 32 | u64::from(gx), u64::from(by) << 32 | u64::from(bx)];
         let rest = u64::from(self.shared_bytes) << 32 | u64::from(gz ^ bz.rotate_left(16));
@@ -198,6 +202,8 @@ pub struct ShapeCounters {
     recent_ns: Counter,
     /// The longest of the last clean samples, ns.
     longest_ns: Counter,
+    /// Times by what was launched before.
+    pub(super) contexts: Contexts,
 }
 
 impl ShapeCounters {
@@ -277,8 +283,17 @@ impl ShapeCounters {
             (0, _) => (self.rough_min_ns.get(), false),
             _ => (self.recent_ns.get(), true),
         };
-        let longest_ns = self.longest_ns.get().max(device_ns);
+        let longest_ns =
+            self.longest_ns.get().min(device_ns.saturating_mul(OUTLIER)).max(device_ns);
         Some(Prediction { device_ns, longest_ns, samples: clean + rough, is_clean })
+    }
+
+    /// What the next launch will take behind those launches.
+    pub fn prediction_behind(&self, context: Context) -> Option<Prediction> {
+        let known = self.prediction()?;
+        let times_ns = self.contexts.times_ns(context);
+        let (device_ns, longest_ns) = times_ns.unwrap_or((known.device_ns, known.longest_ns));
+        Some(Prediction { device_ns, longest_ns, ..known })
     }
 
     /// A launch was timed: `is_clean` if the time is exact, `is_regular` if the launch was drawn from all
@@ -406,10 +421,10 @@ impl KernelMeter {
         &self.kernel
     }
 
-    /// What is known of a shape's time, if it was launched before. For policies of the gate.
-    #[allow(dead_code, reason = "the gate's policy passes work on as it comes")]
-    pub fn prediction(&self, shape: &Shape) -> Option<Prediction> {
-        self.shapes.iter().find(|meter| meter.shape == *shape)?.counters.prediction()
+    /// What is known of a shape's time behind those launches, if it was launched before. For the gate.
+    pub fn prediction(&self, shape: &Shape, context: Context) -> Option<Prediction> {
+        let known = self.shapes.iter().find(|meter| meter.shape == *shape)?;
+        known.counters.prediction_behind(context)
     }
 
     /// The counters of a shape.

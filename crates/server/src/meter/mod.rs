@@ -1,8 +1,9 @@
 //! The meter: what a session counts of its client's work, and how long that takes on the device.
 //!
 //! What a launch is predicted to take is [`ShapeCounters::prediction`], by function and shape
-//! ([`KernelMeter::prediction`]).
+//! ([`KernelMeter::prediction`]), and by what was launched before it ([`Context`]).
 
+mod contexts;
 mod counter;
 mod counters;
 mod kernels;
@@ -10,6 +11,7 @@ mod recorder;
 mod sampler;
 mod tracing;
 
+pub use contexts::Context;
 pub use counter::Launched;
 pub use counters::{ClientCounters, Direction, Submitted, SubmittedTotals};
 pub use kernels::{GraphTally, KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters};
@@ -34,6 +36,7 @@ const DELAYED_NS_MAX: u64 = 200_000;
 pub struct Sample {
     shape: Arc<ShapeCounters>,
     is_regular: bool,
+    context: Context,
 }
 
 /// One session's.
@@ -48,6 +51,8 @@ pub struct Meter {
     recorder: Recorder,
     /// All work is recorded by events.
     records: bool,
+    /// Of the next launch, while the gate wants to know what that takes.
+    context: Context,
 }
 
 /// Work that is timed or recorded.
@@ -68,6 +73,7 @@ impl Meter {
             tracing: Tracing::default(),
             recorder: Recorder::new(share),
             records: false,
+            context: Context::default(),
         }
     }
 
@@ -90,7 +96,17 @@ impl Meter {
     #[inline]
     pub fn due(&mut self, shape: &Arc<ShapeCounters>) -> Option<Sample> {
         let due = self.kernels.due(shape.launches.get(), self.counting, now_ns)?;
-        self.sample(due, shape)
+        self.sample(due, shape, self.context)
+    }
+
+    /// What was launched before the next launch.
+    pub fn context(&self) -> Context {
+        self.context
+    }
+
+    /// A launch of this function and shape was submitted.
+    pub fn went_before(&mut self, function: u64, shape: &Shape) {
+        self.context = self.context.behind(function, shape.hash());
     }
 
     /// Launches of these shapes are about to be submitted together, so that none of them is timed. False
@@ -113,13 +129,14 @@ impl Meter {
     /// A graph is about to be launched: whether it is to be timed.
     pub fn due_graph(&mut self, shape: &Arc<ShapeCounters>) -> Option<Sample> {
         let due = self.graphs.due(shape.launches.get(), self.counting, now_ns)?;
-        self.sample(due, shape)
+        self.sample(due, shape, Context::default())
     }
 
     #[cold]
-    fn sample(&self, due: Due, shape: &Arc<ShapeCounters>) -> Option<Sample> {
+    fn sample(&self, due: Due, shape: &Arc<ShapeCounters>, context: Context) -> Option<Sample> {
         // What is recorded has events of its own.
-        let sample = Sample { shape: shape.clone(), is_regular: due == Due::Regular };
+        let is_regular = due == Due::Regular;
+        let sample = Sample { shape: shape.clone(), is_regular, context };
         (!self.records).then_some(sample)
     }
 
@@ -182,7 +199,11 @@ impl Meter {
         if self.stopwatch.is_pending() {
             self.stopwatch.read(|timed| {
                 let is_clean = timed.is_clean || timed.device_ns > DELAYED_NS_MAX;
-                timed.of.shape.sampled(timed.device_ns, is_clean, timed.of.is_regular);
+                let Sample { shape, is_regular, context } = timed.of;
+                shape.sampled(timed.device_ns, is_clean, is_regular);
+                if is_clean {
+                    shape.contexts.sampled(context, timed.device_ns);
+                }
             })?;
         }
         self.recorder.read()

@@ -28,7 +28,7 @@ impl Session {
             return Ok(None);
         }
         let meter = &self.modules.loaded(function)?.meter;
-        Ok(Some(predicted(meter.prediction(&Shape::of(shape)))))
+        Ok(Some(predicted(meter.prediction(&Shape::of(shape), self.meter.context()))))
     }
 
     /// What a copy of so many bytes between host and device is predicted to take.

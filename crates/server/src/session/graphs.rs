@@ -17,7 +17,7 @@ use super::under_way::Code;
 use super::{Session, boxes};
 use crate::device::{GraphBuilder, PlacedGraph};
 use crate::meter::{
-    GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
+    Context, GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
 };
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::{
@@ -442,7 +442,7 @@ impl Session {
         let Graph::Ready { uses, meter, .. } = self.graphs.table.get(word)? else {
             return Err(CudaError::INVALID_HANDLE);
         };
-        if let Some(known) = meter.prediction(&Shape::of_graph(uses.kernels)) {
+        if let Some(known) = meter.prediction(&Shape::of_graph(uses.kernels), Context::default()) {
             return Ok(Some(predicted(Some(known))));
         }
         let kernels = uses.counted.iter().map(|kernel| predicted(kernel.prediction()));

@@ -6,7 +6,7 @@ use super::slot::Slot;
 use super::streams::{Presence, Streams, Work};
 use super::under_way::Code;
 use crate::device::{CheckedRange, Event, LaunchShape};
-use crate::meter::{Direction, Subject};
+use crate::meter::{Direction, Shape, Subject};
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::*;
 use cuda_api::constants::event_flags;
@@ -131,6 +131,9 @@ impl Session {
         launched?;
         if is_counting {
             slot.counters.launched(meter.submitted());
+        }
+        if predicted.is_some() {
+            self.meter.went_before(request.function.0 as u64, &Shape::of(&shape));
         }
         slot.under_way.launched(Code::Kernel(request.function.0 as u64), *launches);
         *launches = launches.saturating_add(1);

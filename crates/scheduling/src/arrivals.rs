@@ -74,6 +74,11 @@ impl Arrivals {
                 self.due_ns = unsigned(signed(now) - error + error / PHASE_PART + interval);
                 self.interval_ns = unsigned(interval);
             }
+            // A program that stopped for a while goes on at the interval that it had: one more request tells.
+            _ if self.even > EVEN_MIN => {
+                self.even = EVEN_MIN - 1;
+                self.due_ns = now.saturating_add(self.interval_ns);
+            }
             _ => {
                 self.even = 0;
                 self.interval_ns = now.saturating_sub(began);
@@ -171,9 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_expected_again_soon_after_a_long_rest() {
-        let begins = (1..=6).chain(1000..1045).map(|n| n * 10 * MS);
-        assert_eq!(after(begins).next(10_442 * MS).unwrap().due_ns, 10_450 * MS);
+    fn requests_are_expected_again_soon_after_a_rest() {
+        let long = (1..=6).chain(1000..1045).map(|n| n * 10 * MS);
+        assert_eq!(after(long).next(10_442 * MS).unwrap().due_ns, 10_450 * MS);
+        // The interval is known, only the time is another one.
+        let mut begins: Vec<u64> = (1..=8).map(|n| n * 10 * MS).collect();
+        begins.push(105 * MS);
+        assert_eq!(after(begins.clone()).next(107 * MS), None);
+        begins.push(115 * MS);
+        assert_eq!(after(begins).next(117 * MS).unwrap().due_ns, 125 * MS);
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::ops::{Add, Sub};
 
 /// What a kernel is taken for that was never timed, ns.
 pub const UNKNOWN_NS: u64 = 20_000;
+/// Between the end of a kernel and the beginning of the next one in its stream, ns: an H200 has 1 to 2 us.
+pub const GAP_NS: u64 = 1_500;
 /// What a MiB copied between host and device is taken for, ns: 25 GB/s, what half a link of today has.
 pub const COPY_NS_PER_MIB: u64 = 42_000;
 

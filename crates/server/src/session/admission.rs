@@ -5,7 +5,7 @@ use crate::device::LaunchShape;
 use crate::meter::{Prediction, Shape};
 use crate::scheduling::Answer;
 use cuda_api::{CUresult, CudaError};
-use scheduling::predict::COPY_NS_PER_MIB;
+use scheduling::predict::{COPY_NS_PER_MIB, GAP_NS};
 use scheduling::{Hold, Predicted, Verdict};
 use std::time::{Duration, Instant};
 
@@ -101,6 +101,6 @@ impl Session {
 pub(super) fn predicted(known: Option<Prediction>) -> Predicted {
     known.map_or(Predicted::UNKNOWN, |Prediction { device_ns, longest_ns, .. }| {
         let mean_ns = device_ns.max(1);
-        Predicted { mean_ns, longest_ns: longest_ns.max(mean_ns) }
+        Predicted { mean_ns, longest_ns: longest_ns.max(mean_ns) + GAP_NS }
     })
 }

@@ -344,6 +344,9 @@ pub struct Scheduling {
     pub holds: u64,
     /// Device time that the gate has charged it, ns.
     pub charged_ns: u64,
+    /// Time between two of its requests, ns, if they come at even intervals, so that the next one is
+    /// expected; else 0.
+    pub request_interval_ns: u64,
 }
 
 impl From<&ClientScheduling> for Scheduling {
@@ -355,6 +358,7 @@ impl From<&ClientScheduling> for Scheduling {
             held_ns: of.held_ns,
             holds: of.holds,
             charged_ns: of.charged_ns,
+            request_interval_ns: of.interval_ns,
         }
     }
 }

@@ -156,6 +156,8 @@ pub struct ClientScheduling {
     pub holds: u64,
     /// Device time that the gate has charged it, ns: predictions, and times where they were taken.
     pub charged_ns: u64,
+    /// Time between two of its requests, ns, if they come at even intervals, so that the next one is expected; else 0.
+    pub interval_ns: u64,
 }
 
 /// What a device did for a client so far.
@@ -351,6 +353,7 @@ impl Body for ClientScheduling {
         to.u64(self.held_ns);
         to.u64(self.holds);
         to.u64(self.charged_ns);
+        to.u64(self.interval_ns);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -359,6 +362,7 @@ impl Body for ClientScheduling {
             held_ns: from.u64()?,
             holds: from.u64()?,
             charged_ns: from.u64()?,
+            interval_ns: from.u64()?,
         })
     }
 }

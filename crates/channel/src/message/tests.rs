@@ -69,11 +69,12 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             sampled: n.1 % 2 == 0,
         })
     });
-    let scheduling = (".{0,60}", any::<[u64; 3]>()).prop_map(|(settings, n)| ClientScheduling {
+    let scheduling = (".{0,60}", any::<[u64; 4]>()).prop_map(|(settings, n)| ClientScheduling {
         settings,
         held_ns: n[0],
         holds: n[1],
         charged_ns: n[2],
+        interval_ns: n[3],
     });
     let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, scheduling, ".{0,60}")
         .prop_map(|(n, device, work, scheduling, command_line)| ClientStatus {

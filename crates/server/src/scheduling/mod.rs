@@ -246,12 +246,15 @@ impl Member {
         let Some(account) = core.accounts().get(self.id) else {
             return ClientScheduling::default();
         };
-        let since = account.held_since.map_or(0, |s| self.scheduler.now_ns().saturating_sub(s));
+        let now = self.scheduler.now_ns();
+        let since = account.held_since.map_or(0, |since| now.saturating_sub(since));
+        let expected = account.arrivals.next(now);
         ClientScheduling {
             settings: account.settings.to_string(),
             held_ns: account.held_ns + since,
             holds: account.holds,
             charged_ns: account.used_ns,
+            interval_ns: expected.map_or(0, |next| next.interval_ns),
         }
     }
 }

@@ -85,7 +85,7 @@ impl Ending {
     /// not; `inactive`: no session lives. Those do not count whose work only the end of the process ends.
     pub fn is_over(self, trial: Trial, listed: bool, inactive: bool, now: Instant) -> bool {
         match self {
-            Self::No => trial == Trial::Closed && inactive,
+            Self::No => trial.is_over(now) && inactive,
             Self::WhenIdle => !listed,
             Self::Moving => inactive,
             Self::By(deadline) => inactive || now >= deadline,

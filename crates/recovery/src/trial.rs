@@ -16,6 +16,11 @@ use std::time::{Duration, Instant};
 /// How long sessions may take to say what was under way: calls in a spoiled context return at once.
 const PLEA_MAX: Duration = Duration::from_millis(250);
 
+/// How long the server's process stays when all have been told if the daemon does not let it end before:
+/// the driver holds up others while it takes down the context. A context with a fault runs nothing any more,
+/// so that nothing of it writes to the clients' memory meanwhile.
+const STAYS_MAX: Duration = Duration::from_secs(3);
+
 /// Where the server is after a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trial {
@@ -24,7 +29,9 @@ pub enum Trial {
     None,
     /// The sessions are asked, until then.
     Open(Instant),
-    /// All clients have been told.
+    /// All clients have been told; the process ends when others have gone on, or then.
+    Told(Instant),
+    /// All clients have been told, and the process may end.
     Closed,
 }
 
@@ -95,19 +102,44 @@ impl Trial {
 
     /// Judges once all sessions have spoken or had their time; `None` before, and after.
     pub fn judge(&mut self, accused: &[Accused], now: Instant) -> Option<Judgement> {
+        if matches!(self, Self::Told(until) if now >= *until) {
+            *self = Self::Closed;
+        }
         let Self::Open(deadline) = *self else { return None };
         let waits = accused.iter().any(|of| of.active && of.plea.is_none());
         if waits && now < deadline {
             return None;
         }
-        *self = Self::Closed;
+        *self = Self::Told(now + STAYS_MAX);
         Some(judge_all(accused))
     }
 
-    /// When the sessions will have had their time, if they are asked.
+    /// The process may end, if all have been told: the others have gone on. Said before that, it is to be
+    /// said again.
+    pub fn may_end(&mut self) {
+        if matches!(self, Self::Told(_)) {
+            *self = Self::Closed;
+        }
+    }
+
+    /// True if all clients have been told.
+    pub fn is_told(self) -> bool {
+        matches!(self, Self::Told(_) | Self::Closed)
+    }
+
+    /// True if the process is to end.
+    pub fn is_over(self, now: Instant) -> bool {
+        match self {
+            Self::None | Self::Open(_) => false,
+            Self::Told(until) => now >= until,
+            Self::Closed => true,
+        }
+    }
+
+    /// When the sessions will have had their time, if they are asked; or the process its.
     pub fn deadline(&self) -> Option<Instant> {
         match self {
-            Self::Open(deadline) => Some(*deadline),
+            Self::Open(deadline) | Self::Told(deadline) => Some(*deadline),
             Self::None | Self::Closed => None,
         }
     }
@@ -162,6 +194,21 @@ mod tests {
         assert_eq!(judge(&[NEW, SILENT], at_once), None, "it is waited for");
         assert_eq!(judge(&[NEW, SILENT], PLEA_MAX), Some(vec![suspect, suspect]));
         assert_eq!(judge(&[], at_once), Some(vec![]));
+    }
+
+    #[test]
+    fn the_process_stays_until_it_may_end_or_its_time_is_over() {
+        let (now, mut trial) = (Instant::now(), Trial::default());
+        trial.open(now);
+        trial.may_end();
+        assert!(!trial.is_told(), "not before all have been told");
+        assert!(trial.judge(&[], now).is_some() && trial.is_told());
+        assert!(!trial.is_over(now) && trial.is_over(now + STAYS_MAX));
+        let mut other = trial;
+        other.may_end();
+        assert!(other.is_over(now) && other.deadline().is_none());
+        assert_eq!(trial.deadline(), Some(now + STAYS_MAX));
+        assert!(trial.judge(&[], now + STAYS_MAX).is_none() && trial.deadline().is_none());
     }
 
     #[test]

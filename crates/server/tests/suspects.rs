@@ -4,7 +4,8 @@
 mod support;
 
 use channel::message::Message;
-use channel::region::{ServerState, SessionEnd};
+use channel::message::Question;
+use channel::region::{Region, ServerState, SessionEnd};
 use channel::request::{GraphBegin, GraphInstantiate, GraphKernel, GraphLaunch, LaunchKernel};
 use cuda_api::{CUgraphExec, CudaError};
 use server::Exit;
@@ -68,6 +69,13 @@ fn code_that_has_run_often_is_unlikely_beside_new_code_and_graphs_count_as_code(
     assert_eq!(server.receive(), Message::Fault(CudaError::ILLEGAL_ADDRESS.to_string()));
     let told = [server.receive(), server.receive()];
     assert_eq!(told, [&fresh, &culprit].map(|client| Message::Suspect(client.pid)));
+    // It stays until the others have gone on, and takes no one.
+    let region = Region::create().expect("a region").1;
+    server.hand_over(region);
+    let late = server.receive();
+    assert!(matches!(late, Message::ClientGone(_)), "{late:?}");
+    server.ask(7, Question::Status);
+    assert!(matches!(server.receive(), Message::Answer(_)), "it lives");
     assert_eq!(server.wait(), Exit::Fault);
     let log = server.log();
     for said in [

@@ -12,8 +12,8 @@
 //! | shell | daemon | [`Command`] |
 //! | daemon | shell | [`Reply`] |
 //! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
-//! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move), [`MoveOne`](Message::MoveOne) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Serving`] |
+//! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move), [`MoveOne`](Message::MoveOne), [`Leave`](Message::Leave) |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Declared`](Message::Declared), [`Serving`] |
 
 mod accounting;
 mod counts;
@@ -285,6 +285,10 @@ messages! {
     /// The first word of a server to a daemon that did not start it. The daemon takes it over and sends
     /// its settings, or refuses.
     52 Serving(Serving), fds 0;
+    /// A client has declared what it had at another server: its process id.
+    53 Declared(u32), fds 0;
+    /// A server whose context is spoiled may end: its clients have gone on at the next one.
+    54 Leave(()), fds 0;
     /// A client has ended; what it has used.
     49 Ended(EndedClient), fds 0;
 }

@@ -268,6 +268,8 @@ fn message() -> impl Strategy<Value = Message> {
         any::<bool>().prop_map(Message::Shutdown),
         any::<u32>().prop_map(Message::ClientGone),
         Just(Message::Exiting(())),
+        Just(Message::Leave(())),
+        any::<u32>().prop_map(Message::Declared),
         ".{0,80}".prop_map(Message::Fault),
     ]
 }
@@ -291,7 +293,7 @@ proptest! {
     /// What is read from arbitrary bytes, if anything, is written as those bytes.
     #[test]
     fn arbitrary_bodies_do_no_harm(
-        kind in 0u16..54,
+        kind in 0u16..56,
         body in vec(prop_oneof![3 => Just(0u8), 1 => 0u8..8, 1 => any::<u8>()], 0..400),
     ) {
         let mut bytes = Message::Exiting(()).encode().unwrap();

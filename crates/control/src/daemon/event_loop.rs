@@ -368,6 +368,7 @@ impl EventLoop {
                 servers.replace_stuck(pid, now, &mut hands);
             }
             Message::Isolate(process) => servers.isolate(pid, process, now, &mut hands),
+            Message::Declared(_) => servers.has_declared(pid, &mut hands),
             Message::Suspect(process) => {
                 let uid = server.uid;
                 control.control(format!(

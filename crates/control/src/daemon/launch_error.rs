@@ -54,7 +54,10 @@ impl LaunchError {
             }
             LaunchError::Crowded => CudaError::MPS_MAX_CONNECTIONS_REACHED,
             LaunchError::None(
-                NoServer::Stopping | NoServer::BackOff { .. } | NoServer::OtherUserFirst,
+                NoServer::Stopping
+                | NoServer::BackOff { .. }
+                | NoServer::OtherUserFirst
+                | NoServer::InnocentFirst,
             ) => CudaError::MPS_SERVER_NOT_READY,
         }
     }

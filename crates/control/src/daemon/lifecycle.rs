@@ -45,6 +45,11 @@ impl Tell<Link> for Hands<'_> {
         protocol::send_move_one(&server.socket, process).is_ok()
     }
 
+    fn leave(&mut self, server: &Link) {
+        // One that is gone has left.
+        let _ = protocol::send_leave(&server.socket);
+    }
+
     fn kill(&mut self, server: &mut Link) {
         let _ = server.child.kill();
     }

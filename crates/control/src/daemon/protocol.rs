@@ -41,6 +41,11 @@ pub(super) fn send_move_one(server: &Socket, process: u32) -> io::Result<()> {
     server.send(&Message::MoveOne(process), &[])
 }
 
+/// Lets a server with a fault end.
+pub(super) fn send_leave(server: &Socket) -> io::Result<()> {
+    server.send(&Message::Leave(()), &[])
+}
+
 /// Hands a client over: its connected socket and its region's file.
 pub(super) fn send_client(
     server: &Socket,

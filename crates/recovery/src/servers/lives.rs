@@ -65,6 +65,7 @@ impl<L> Servers<L> {
         }
         let (seat, gid) = (server.seat(), server.gid);
         self.replace(seat, gid, now, hands);
+        self.give_precedence(pid, now, hands);
     }
 
     /// A process may have caused the fault of a server: it gets a server of its own.
@@ -72,6 +73,7 @@ impl<L> Servers<L> {
         let Some(server) = self.get(pid) else { return };
         let Seat { uid, named, device } = server.seat();
         self.suspects.insert(ClientProcess { uid, named, pid: process, device });
+        self.is_no_innocent(pid);
     }
 
     /// A server has closed its socket: it cannot be reached any more, even if its process runs on.
@@ -220,6 +222,9 @@ impl fmt::Display for NoServer {
             Self::Stopping => f.write_str("the daemon is shutting down"),
             Self::OtherUserFirst => f.write_str(
                 "another user's programs have the device, and this daemon serves one user at a time",
+            ),
+            Self::InnocentFirst => f.write_str(
+                "the process may have caused a fault, and others go on at their next server first",
             ),
             Self::BackOff { count, reason, seconds } => write!(
                 f,

@@ -6,6 +6,7 @@
 mod failures;
 mod isolation;
 mod lives;
+mod precedence;
 mod seat;
 mod server;
 mod succession;
@@ -15,10 +16,12 @@ mod windows;
 mod tests;
 
 pub use failures::Failures;
+pub use precedence::DECLARED_MS_MAX;
 pub use seat::{ClientProcess, Seat};
 pub use server::{Found, Phase, Server};
 pub use windows::Windows;
 
+use precedence::Precedence;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -47,6 +50,8 @@ pub trait Tell<L> {
     fn hand_over(&mut self, server: &L) -> bool;
     /// Tells a server to send one process to another one, and to serve on. False if it cannot be told.
     fn hand_over_one(&mut self, server: &L, process: u32) -> bool;
+    /// Tells a server whose context is spoiled that it may end. One that does not hear it ends all the same.
+    fn leave(&mut self, server: &L);
     /// Kills a server.
     fn kill(&mut self, server: &mut L);
     /// The state is to be looked at once more, soon.
@@ -80,6 +85,8 @@ pub enum NoServer {
     Stopping,
     /// Servers of another user are there, and users take turns.
     OtherUserFirst,
+    /// The process may have caused a fault, and those that did not go on first.
+    InnocentFirst,
     /// It failed several times: a pause.
     BackOff {
         /// How often.
@@ -98,7 +105,7 @@ impl NoServer {
     pub fn is_worth_waiting(&self) -> bool {
         match self {
             Self::BackOff { seconds, .. } => *seconds <= PATIENCE_S_MAX,
-            Self::OtherUserFirst => true,
+            Self::OtherUserFirst | Self::InnocentFirst => true,
             Self::Stopping | Self::NotStarted(_) => false,
         }
     }
@@ -157,6 +164,8 @@ pub struct Servers<L> {
     /// Processes with kernels that run for long, each of which gets a server of its own, and the server
     /// that it was at.
     isolated: BTreeMap<ClientProcess, u32>,
+    /// Where programs that did not cause a fault go on first.
+    precedence: BTreeMap<Seat, Precedence>,
     /// Set when the daemon ends.
     pub stopping: Option<Stopping>,
     /// What the operator wants.
@@ -170,6 +179,7 @@ impl<L> Default for Servers<L> {
             failures: BTreeMap::new(),
             suspects: BTreeSet::new(),
             isolated: BTreeMap::new(),
+            precedence: BTreeMap::new(),
             stopping: None,
             rules: Rules::default(),
         }
@@ -267,13 +277,14 @@ impl<L> Servers<L> {
             ready.into_iter().chain(ends.into_iter().flatten())
         });
         let stop = self.stopping.iter().filter(|stop| !stop.forced).filter_map(|s| s.force_at);
-        servers.chain(stop).chain(self.stuck_due()).min()
+        servers.chain(stop).chain(self.stuck_due()).chain(self.precedence_end()).min()
     }
 
     /// Does what is due.
     pub fn advance(&mut self, now: Instant, hands: &mut impl Start<L>) {
         self.end_idle(now, hands);
         self.end_quarantines(now, hands);
+        self.end_precedence(now, hands);
         self.replace_all_stuck(now, hands);
         self.keep_standbys(now, hands);
         self.kill_overdue(now, hands);

@@ -34,6 +34,9 @@ impl<L> Servers<L> {
         hands: &mut impl Start<L>,
     ) -> Result<u32, NoServer> {
         let alone = self.is_alone(process).then_some(process);
+        if self.suspects.contains(&process) && self.comes_later(process.seat(), now) {
+            return Err(NoServer::InnocentFirst);
+        }
         self.launch_for(process.seat(), gid, alone, now, hands)
     }
 
@@ -215,6 +218,7 @@ impl<L> Servers<L> {
     /// A server is ready: if it takes another one's place, that one's clients come to it; and one in
     /// standby is due beside it.
     pub fn finish_replacing(&mut self, new: u32, now: Instant, hands: &mut impl Start<L>) {
+        self.begin_declarations(new, now);
         let old = self.get(new).and_then(|server| server.replaces.take());
         if let Some(server) = old.and_then(|old| self.get(old))
             && server.phase == Phase::Running

@@ -1,6 +1,9 @@
 //! Tests of servers: one in standby, with hands that only count.
 
-use super::{Phase, Rules, STANDBY_PAUSE_MS, Seat, Servers, Start, Tell};
+use super::{
+    ClientProcess, DECLARED_MS_MAX, NoServer, Phase, Rules, STANDBY_PAUSE_MS, Seat, Servers, Start,
+    Tell,
+};
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
 
@@ -8,6 +11,8 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct Hands {
     started: u32,
+    /// How often spoiled servers were told that they may end.
+    left: u32,
 }
 
 impl Tell<()> for Hands {
@@ -21,6 +26,10 @@ impl Tell<()> for Hands {
 
     fn hand_over_one(&mut self, _: &(), _: u32) -> bool {
         true
+    }
+
+    fn leave(&mut self, (): &()) {
+        self.left += 1;
     }
 
     fn kill(&mut self, _: &mut ()) {}
@@ -63,4 +72,75 @@ fn the_next_standby_waits_until_the_last_one_has_served_for_a_while() {
     servers.advance(begin + pause, &mut hands);
     assert_eq!((hands.started, stands_by(&servers)), (3, 1));
     assert_ne!(servers.next_due(), Some(begin + pause), "it is done");
+}
+
+fn seat() -> Seat {
+    Seat { uid: 7, named: 0, device: CUuuid { bytes: [1; 16] } }
+}
+
+fn process(pid: u32) -> ClientProcess {
+    ClientProcess { uid: 7, named: 0, pid, device: seat().device }
+}
+
+/// Server 1 with three clients has a fault that process 10 or 11 may have caused; server 2 is next.
+fn after_a_fault(standby: bool, now: Instant) -> (Servers<()>, Hands) {
+    let (mut servers, mut hands) = (Servers::default(), Hands::default());
+    servers.rules = Rules { owner: 7, standby, ..Rules::default() };
+    servers.launch(seat(), 7, now, &mut hands).expect("a server");
+    run(&mut servers, 1);
+    servers.advance(now, &mut hands);
+    servers.get(1).expect("a server").clients = 4;
+    if standby {
+        run(&mut servers, 2);
+    }
+    servers.has_faulted(1, now, &mut hands);
+    [10, 11].into_iter().for_each(|pid| servers.suspect(1, pid));
+    servers.advance(now, &mut hands);
+    assert_eq!(hands.started, 2);
+    (servers, hands)
+}
+
+#[test]
+fn after_a_fault_a_suspect_and_the_spoiled_server_come_after_the_others() {
+    let begin = Instant::now();
+    for (declared, ms) in [(true, 40), (false, DECLARED_MS_MAX)] {
+        let (mut servers, mut hands) = after_a_fault(true, begin);
+        let early = begin + Duration::from_millis(ms) - Duration::from_millis(1);
+        let launched = servers.launch_for_process(process(10), 7, early, &mut hands);
+        assert_eq!(launched, Err(NoServer::InnocentFirst));
+        assert!(NoServer::InnocentFirst.is_worth_waiting());
+        servers.advance(early, &mut hands);
+        assert_eq!((hands.started, hands.left), (2, 0));
+        assert!(servers.next_due() <= Some(begin + Duration::from_millis(DECLARED_MS_MAX)));
+        if declared {
+            (0..2).for_each(|_| servers.has_declared(2, &mut hands));
+        }
+        let then = begin + Duration::from_millis(ms);
+        servers.advance(then, &mut hands);
+        assert_eq!(hands.left, 1, "the spoiled server may end");
+        assert_eq!(servers.launch_for_process(process(10), 7, then, &mut hands), Ok(3));
+    }
+}
+
+#[test]
+fn without_a_standby_a_suspect_waits_for_the_others_server_and_the_spoiled_one_does_not() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = after_a_fault(false, begin);
+    assert_eq!(hands.left, 1, "it ends while the next one starts");
+    let ready = begin + Duration::from_millis(1900);
+    let launched = servers.launch_for_process(process(10), 7, ready, &mut hands);
+    assert_eq!(launched, Err(NoServer::InnocentFirst));
+    assert!(servers.is_ready(2));
+    servers.finish_replacing(2, ready, &mut hands);
+    let then = ready + Duration::from_millis(DECLARED_MS_MAX);
+    servers.advance(then - Duration::from_millis(1), &mut hands);
+    let launched = servers.launch_for_process(process(10), 7, ready, &mut hands);
+    assert_eq!(launched, Err(NoServer::InnocentFirst));
+    assert_eq!(servers.launch_for_process(process(10), 7, then, &mut hands), Ok(3));
+    // A next server that does not start holds up no one.
+    let (mut servers, mut hands) = after_a_fault(false, begin);
+    servers.has_ended(2, "exited", ready, &mut hands);
+    servers.advance(ready, &mut hands);
+    let after_its_pause = ready + Duration::from_millis(1001);
+    assert_eq!(servers.launch_for_process(process(10), 7, after_its_pause, &mut hands), Ok(3));
 }

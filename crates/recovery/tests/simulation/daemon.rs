@@ -18,6 +18,7 @@ pub enum ToDaemon {
     ClientGone,
     WindowFree(u32),
     Fault,
+    Declared,
     Suspect(usize),
     Replace,
 }
@@ -28,6 +29,7 @@ pub enum ToServer {
     Client { client: usize, connection: usize, window: u32 },
     Shutdown { force: bool },
     Move,
+    Leave,
     Terminate(usize),
 }
 
@@ -80,6 +82,10 @@ impl Tell<u32> for Hands<'_> {
     /// No history has kernels that are long and end.
     fn hand_over_one(&mut self, _: &u32, _: u32) -> bool {
         false
+    }
+
+    fn leave(&mut self, server: &u32) {
+        self.outbox.push((*server, ToServer::Leave));
     }
 
     fn kill(&mut self, server: &mut u32) {
@@ -270,6 +276,9 @@ impl World {
             ToDaemon::Fault => {
                 self.with_servers(|servers, hands| servers.has_faulted(pid, now, hands));
             }
+            ToDaemon::Declared => {
+                self.with_servers(|servers, hands| servers.has_declared(pid, hands));
+            }
             ToDaemon::Suspect(client) => self.daemon.servers.suspect(pid, client as u32 + 1),
             ToDaemon::Replace => {
                 self.with_servers(|servers, hands| {
@@ -406,8 +415,9 @@ impl World {
 fn obstacle_of(error: &NoServer) -> recovery::Obstacle {
     match error {
         NoServer::NotStarted(_) => recovery::Obstacle::Lost,
-        NoServer::Stopping | NoServer::BackOff { .. } | NoServer::OtherUserFirst => {
-            recovery::Obstacle::NotReady
-        }
+        NoServer::Stopping
+        | NoServer::BackOff { .. }
+        | NoServer::OtherUserFirst
+        | NoServer::InnocentFirst => recovery::Obstacle::NotReady,
     }
 }

@@ -55,6 +55,7 @@ pub struct Session {
     /// Its process has closed the connection.
     pub gone: bool,
     began_us: u64,
+    declared: bool,
 }
 
 impl Session {
@@ -85,6 +86,7 @@ pub struct Server {
     trial: Trial,
     fault: bool,
     asked_for_another: bool,
+    may_end: bool,
     exiting: bool,
     pub sessions: Vec<Session>,
     inbox: VecDeque<ToServer>,
@@ -108,6 +110,7 @@ impl World {
                 trial: Trial::default(),
                 fault: false,
                 asked_for_another: false,
+                may_end: false,
                 exiting: false,
                 sessions: Vec::new(),
                 inbox: VecDeque::new(),
@@ -275,6 +278,7 @@ impl World {
                     self.end_all(pid, End::HandedOver);
                 }
             }
+            ToServer::Leave => server.may_end = true,
             ToServer::Terminate(client) => self.end_session(pid, client, End::Terminated),
         }
     }
@@ -304,6 +308,7 @@ impl World {
             stuck: false,
             gone: false,
             began_us: now_us,
+            declared: false,
         });
         let here = &mut self.connections[connection];
         here.server = Some(pid);
@@ -388,10 +393,10 @@ impl World {
         match session.end {
             None if fault => {}
             None => {
-                let mut record = Record::new();
+                let (mut record, mut has_declared) = (Record::new(), false);
                 for _ in 0..self.random.between(1, 12) {
                     match session.consumer.pop(&mut record) {
-                        Ok(true) => {}
+                        Ok(true) => has_declared |= !std::mem::replace(&mut session.declared, true),
                         Ok(false) => break,
                         Err(broken) => return self.fail(format!("client's ring: {broken}")),
                     }
@@ -406,6 +411,9 @@ impl World {
                         session.events.insert(event, (slot, session.streams[slot].submitted));
                     }
                     session.streams[slot].queue.push_back(Queued { operation, after });
+                }
+                if has_declared {
+                    self.tell_daemon(pid, ToDaemon::Declared);
                 }
                 self.run_device(pid);
                 self.wake_client_in_room(pid, index);
@@ -498,9 +506,15 @@ impl World {
                 let all = server.sessions.iter();
                 all.map(|session| Accused { active: session.active, plea: session.plea }).collect()
             };
-            if let Some(parts) = server.trial.judge(&accused, now) {
+            let parts = server.trial.judge(&accused, now);
+            if server.may_end || server.daemon_gone {
+                server.trial.may_end();
+            }
+            let deadline = server.trial.deadline();
+            if let Some(parts) = parts {
                 self.judge(pid, &parts);
-            } else if let Some(deadline) = server.trial.deadline() {
+            }
+            if let Some(deadline) = deadline {
                 let left = deadline.saturating_duration_since(now).as_micros() as u64;
                 self.server_by(pid, self.now_us + left.max(1));
             }
@@ -513,7 +527,7 @@ impl World {
         let Some(server) = self.servers.get_mut(&pid) else { return };
         // A fault is told before: what windows are free by then, their clients come for.
         let mut gone = std::mem::take(&mut server.not_taken);
-        let on_trial = server.fault && server.trial != Trial::Closed;
+        let on_trial = server.fault && !server.trial.is_told();
         for session in &mut server.sessions {
             session.gone |= self.connections[session.connection].left;
             if session.gone && !session.active && !on_trial {

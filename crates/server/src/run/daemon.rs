@@ -62,6 +62,10 @@ impl Server {
             }
             Message::Shutdown(force) => self.shut_down(force),
             Message::Move(()) => self.move_clients(),
+            Message::Leave(()) => {
+                self.may_leave = true;
+                self.settle();
+            }
             Message::Refused(refused) => {
                 let reason = refused.reason;
                 self.common.log.line(format!("The next daemon does not take over: {reason}"));

@@ -170,6 +170,8 @@ struct Server {
     ends_for_want_of_daemon: bool,
     /// What was done about a fault of the context.
     trial: Trial,
+    /// Should there be a fault, the process need not stay for others' sake.
+    may_leave: bool,
     /// The daemon knows that another server is to take this one's place.
     asked_for_replacement: bool,
     /// Descriptors that are given up for those of the daemon's next message.
@@ -191,6 +193,7 @@ impl Server {
             ends_for_want_of_daemon: false,
             next_daemon: (options.pipe_directory.join("control"), None),
             trial: Trial::default(),
+            may_leave: false,
             asked_for_replacement: false,
             spare: Vec::new(),
         }
@@ -325,7 +328,7 @@ impl Server {
 
     /// True if there is a fault, and it is not said yet whose it was.
     fn is_on_trial(&self) -> bool {
-        self.common.fault().is_some() && self.trial != Trial::Closed
+        self.common.fault().is_some() && !self.trial.is_told()
     }
 
     /// Has the daemon start another server in place of this one if work here has no end.

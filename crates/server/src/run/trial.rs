@@ -4,7 +4,8 @@
 //! each gets a server of its own.
 //!
 //! Nothing runs in the context any more when the first client is told, so none of them repeats work
-//! beside its own first attempt.
+//! beside its own first attempt. For the same reason the process may stay for a while then: taking down
+//! its context would hold up what the clients declare to the next server.
 
 use super::Server;
 use super::clients::Clients;
@@ -26,7 +27,13 @@ impl Server {
             self.common.device.settle_after_fault();
             self.clients.ring_all();
         }
-        let Some(parts) = self.trial.judge(&self.clients.accused(), now) else { return };
+        let parts = self.trial.judge(&self.clients.accused(), now);
+        // What is stuck without a fault may still write to memory: its end is not put off. A daemon that is
+        // gone says nothing.
+        if self.may_leave || self.daemon_gone || !self.clients.stuck().is_empty() {
+            self.trial.may_end();
+        }
+        let Some(parts) = parts else { return };
         for (pid, part) in self.clients.pids().into_iter().zip(&parts) {
             if *part == Part::Suspect {
                 self.tell(&Message::Suspect(pid));

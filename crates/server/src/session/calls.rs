@@ -18,6 +18,7 @@ use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
 use std::ffi::CStr;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 /// The device as clients count: a server shows one.
 const DEVICE: CUdevice = 0;
@@ -73,8 +74,15 @@ impl Session {
         file: &OwnedFd,
     ) -> Result<(), CudaError> {
         check_device(request.device)?;
-        self.declaration.get_or_insert_with(Declaration::begin);
-        self.memory.adopt_chunk(&self.common.windows, request.address.0, request.bytes, file)
+        let since = Instant::now();
+        let begun = self.declaration.is_none().then(|| Declaration::begin(since));
+        let (address, bytes) = (request.address.0, request.bytes);
+        let adopted = self.memory.adopt_chunk(&self.common.windows, address, bytes, file);
+        if let Some(mut declaration) = begun {
+            declaration.has_done(AdoptChunk::OPCODE, since, Instant::now());
+            self.declaration = Some(declaration);
+        }
+        adopted
     }
 
     pub(super) fn release_chunk(&mut self, request: ChunkRelease) -> Result<(), CudaError> {

@@ -44,8 +44,7 @@ pub(super) struct Declaration {
 
 impl Declaration {
     /// Begins with the first of the client's memory.
-    pub(super) fn begin() -> Box<Self> {
-        let now = Instant::now();
+    pub(super) fn begin(now: Instant) -> Box<Self> {
         Box::new(Self {
             since: now,
             done: now,
@@ -64,6 +63,14 @@ impl Declaration {
         self.loaded += u32::from(is_new);
         self.with_variables += u32::from(is_new && matches!(state, State::Variables(_)));
         self.unknown += u32::from(is_new && *state == State::Unknown);
+    }
+
+    /// A request came at `since`, and is done.
+    pub(super) fn has_done(&mut self, opcode: u16, since: Instant, now: Instant) {
+        let kind = kind_of(opcode);
+        self.took[kind] += now.saturating_duration_since(since);
+        self.came[kind] += since.saturating_duration_since(self.done);
+        self.done = now;
     }
 
     /// How long it took, in words.
@@ -113,18 +120,35 @@ impl Session {
         let since = Instant::now();
         self.dispatch(record);
         let Some(declaration) = &mut self.declaration else { return };
-        let kind = kind_of(record.opcode());
-        declaration.took[kind] += since.elapsed();
-        declaration.came[kind] += since.saturating_duration_since(declaration.done);
-        declaration.done = Instant::now();
+        declaration.has_done(record.opcode(), since, Instant::now());
     }
 
     fn say_declaration(&mut self) {
         let Some(declaration) = self.declaration.take() else { return };
+        self.link.set_declared();
+        self.common.wake_main();
         // Memory alone is what a program has of another device.
         if declaration.modules > 0 {
             let (name, text) = (self.link.name(), declaration.text());
             self.common.log.line(format!("Client {name} has declared what it had: {text}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_a_clients_memory_counts_as_the_servers_time_like_the_others() {
+        let begin = Instant::now();
+        let at = |ms| begin + Duration::from_millis(ms);
+        let mut declaration = Declaration::begin(begin);
+        declaration.has_done(AdoptChunk::OPCODE, begin, at(30));
+        declaration.has_done(AdoptChunk::OPCODE, at(32), at(35));
+        declaration.has_done(LoadModule::OPCODE, at(40), at(41));
+        let ms = |times: [Duration; KINDS.len()]| times.map(|time| time.as_millis());
+        assert_eq!(ms(declaration.took), [33, 0, 1, 0, 0]);
+        assert_eq!(ms(declaration.came), [2, 0, 5, 0, 0]);
     }
 }

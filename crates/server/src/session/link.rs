@@ -72,6 +72,7 @@ pub struct Link {
     ends: AtomicBool,
     plea: OnceLock<Plea>,
     stuck: AtomicBool,
+    declared: AtomicBool,
     /// How long a kernel of the client has been seen to run, ms, if that is long.
     long_kernel_ms: AtomicU64,
 }
@@ -94,6 +95,7 @@ impl Link {
             ends: AtomicBool::new(false),
             plea: OnceLock::new(),
             stuck: AtomicBool::new(false),
+            declared: AtomicBool::new(false),
             long_kernel_ms: AtomicU64::new(0),
         }
     }
@@ -143,6 +145,16 @@ impl Link {
     /// True after [`Link::set_stuck`].
     pub fn is_stuck(&self) -> bool {
         self.stuck.load(Ordering::Acquire)
+    }
+
+    /// The client has declared what it had at another server.
+    pub fn set_declared(&self) {
+        self.declared.store(true, Ordering::Release);
+    }
+
+    /// True once after [`Link::set_declared`].
+    pub fn take_declared(&self) -> bool {
+        self.declared.swap(false, Ordering::AcqRel)
     }
 
     /// A kernel of the client runs for so long already.

@@ -160,7 +160,7 @@ impl Server {
         loop {
             match self.daemon.receive().expect("a message of the server").0 {
                 // It comes when it comes.
-                Message::WindowFree(_) | Message::Ended(_) => {}
+                Message::WindowFree(_) | Message::Ended(_) | Message::Declared(_) => {}
                 message => return message,
             }
         }
@@ -207,6 +207,8 @@ impl Server {
 
     /// Waits for the server's end.
     pub fn wait(&mut self) -> Exit {
+        // One that has a fault need not stay for its clients' sake. One that has ended does not hear it.
+        let _ = self.daemon.send(&Message::Leave(()), &[]);
         loop {
             match self.daemon.receive() {
                 Ok(_) => {}

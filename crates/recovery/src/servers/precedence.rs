@@ -1,0 +1,94 @@
+//! Precedence: after a fault the programs that were not it go on first, and only then a server of
+//! quarantine starts and the spoiled server ends.
+//!
+//! Both hold a lock of NVIDIA's driver for long (making a context, taking one down), for which the mapping
+//! of memory at the next server waits. What is put off is put off for a bounded time.
+
+use super::{Phase, Seat, Servers, Tell};
+use std::time::{Duration, Instant};
+
+/// How long programs may take to go to a server that is ready and to declare there what they have. Those
+/// that do nothing at the moment do not come at all.
+pub const DECLARED_MS_MAX: u64 = 500;
+/// How long a server that was not in standby is waited for.
+const READY_MS_MAX: u64 = 5000;
+
+/// What is put off at a seat.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Precedence {
+    /// The server with the fault.
+    spoiled: u32,
+    /// The server to which its clients go.
+    next: u32,
+    /// Clients that may still come there and declare.
+    left: usize,
+    /// Until then at most.
+    until: Instant,
+}
+
+impl<L> Servers<L> {
+    /// A server has met a fault, and the next one of its seat is there or starts: its clients come first.
+    pub(super) fn give_precedence(&mut self, spoiled: u32, now: Instant, hands: &mut impl Tell<L>) {
+        let Some(server) = self.get(spoiled) else { return };
+        let (seat, left) = (server.seat(), server.clients);
+        let alone = server.quarantine.is_some();
+        let next = self.at(seat).filter(|_| !alone).map(|next| (next.pid, next.phase));
+        let ready = next.is_some_and(|(_, phase)| phase == Phase::Running);
+        if let Some((next, _)) = next {
+            let ms = if ready { DECLARED_MS_MAX } else { READY_MS_MAX };
+            let until = now + Duration::from_millis(ms);
+            self.precedence.insert(seat, Precedence { spoiled, next, left, until });
+        }
+        // While the next one makes its context no client declares, and the device may not have the memory
+        // for both.
+        if !ready && let Some(server) = self.get(spoiled) {
+            hands.leave(&server.link);
+        }
+    }
+
+    /// A server is ready: from now on its clients come.
+    pub(super) fn begin_declarations(&mut self, pid: u32, now: Instant) {
+        let until = now + Duration::from_millis(DECLARED_MS_MAX);
+        let here = self.precedence.values_mut().filter(|of| of.next == pid);
+        here.for_each(|of| of.until = of.until.min(until));
+    }
+
+    /// One client less comes from a server with a fault: it goes to a server of its own.
+    pub(super) fn is_no_innocent(&mut self, spoiled: u32) {
+        let of_it = self.precedence.values_mut().filter(|of| of.spoiled == spoiled);
+        of_it.for_each(|of| of.left = of.left.saturating_sub(1));
+    }
+
+    /// A client has declared to a server what it had at another one.
+    pub fn has_declared(&mut self, pid: u32, hands: &mut impl Tell<L>) {
+        for of in self.precedence.values_mut().filter(|of| of.next == pid) {
+            of.left = of.left.saturating_sub(1);
+        }
+        hands.look_again();
+    }
+
+    /// True if a process that may have caused a fault waits at that seat until others have gone on.
+    pub(super) fn comes_later(&self, seat: Seat, now: Instant) -> bool {
+        self.precedence.get(&seat).is_some_and(|of| of.left > 0 && now < of.until)
+    }
+
+    /// When what is put off is due at the latest.
+    pub(super) fn precedence_end(&self) -> Option<Instant> {
+        self.precedence.values().map(|of| of.until).min()
+    }
+
+    /// Ends what is over: spoiled servers may leave.
+    pub(super) fn end_precedence(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+        let list = &self.list;
+        self.precedence.retain(|_, of| {
+            let is_there =
+                list.iter().any(|server| server.pid == of.next && server.takes_clients());
+            let goes_on = is_there && of.left > 0 && now < of.until;
+            let spoiled = list.iter().find(|server| server.pid == of.spoiled);
+            if !goes_on && let Some(server) = spoiled {
+                hands.leave(&server.link);
+            }
+            goes_on
+        });
+    }
+}

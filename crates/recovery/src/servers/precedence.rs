@@ -20,24 +20,37 @@ pub(super) struct Precedence {
     spoiled: u32,
     /// The server to which its clients go.
     next: u32,
-    /// Clients that may still come there and declare.
-    left: usize,
+    /// The clients that the server with the fault had.
+    clients: usize,
+    /// Of them, those that may have caused it and go to servers of their own.
+    suspects: usize,
+    /// Those that have declared at the next one.
+    declared: usize,
     /// Until then at most.
     until: Instant,
+}
+
+impl Precedence {
+    /// True as long as others come first. One client caused the fault and comes to no server, unless
+    /// several may have.
+    fn goes_on(&self, now: Instant) -> bool {
+        self.declared + self.suspects.max(1) < self.clients && now < self.until
+    }
 }
 
 impl<L> Servers<L> {
     /// A server has met a fault, and the next one of its seat is there or starts: its clients come first.
     pub(super) fn give_precedence(&mut self, spoiled: u32, now: Instant, hands: &mut impl Tell<L>) {
         let Some(server) = self.get(spoiled) else { return };
-        let (seat, left) = (server.seat(), server.clients);
+        let (seat, clients) = (server.seat(), server.clients);
         let alone = server.quarantine.is_some();
         let next = self.at(seat).filter(|_| !alone).map(|next| (next.pid, next.phase));
         let ready = next.is_some_and(|(_, phase)| phase == Phase::Running);
         if let Some((next, _)) = next {
             let ms = if ready { DECLARED_MS_MAX } else { READY_MS_MAX };
             let until = now + Duration::from_millis(ms);
-            self.precedence.insert(seat, Precedence { spoiled, next, left, until });
+            let begun = Precedence { spoiled, next, clients, suspects: 0, declared: 0, until };
+            self.precedence.insert(seat, begun);
         }
         // While the next one makes its context no client declares, and the device may not have the memory
         // for both.
@@ -56,20 +69,20 @@ impl<L> Servers<L> {
     /// One client less comes from a server with a fault: it goes to a server of its own.
     pub(super) fn is_no_innocent(&mut self, spoiled: u32) {
         let of_it = self.precedence.values_mut().filter(|of| of.spoiled == spoiled);
-        of_it.for_each(|of| of.left = of.left.saturating_sub(1));
+        of_it.for_each(|of| of.suspects += 1);
     }
 
     /// A client has declared to a server what it had at another one.
     pub fn has_declared(&mut self, pid: u32, hands: &mut impl Tell<L>) {
         for of in self.precedence.values_mut().filter(|of| of.next == pid) {
-            of.left = of.left.saturating_sub(1);
+            of.declared += 1;
         }
         hands.look_again();
     }
 
     /// True if a process that may have caused a fault waits at that seat until others have gone on.
     pub(super) fn comes_later(&self, seat: Seat, now: Instant) -> bool {
-        self.precedence.get(&seat).is_some_and(|of| of.left > 0 && now < of.until)
+        self.precedence.get(&seat).is_some_and(|of| of.goes_on(now))
     }
 
     /// When what is put off is due at the latest.
@@ -83,7 +96,7 @@ impl<L> Servers<L> {
         self.precedence.retain(|_, of| {
             let is_there =
                 list.iter().any(|server| server.pid == of.next && server.takes_clients());
-            let goes_on = is_there && of.left > 0 && now < of.until;
+            let goes_on = is_there && of.goes_on(now);
             let spoiled = list.iter().find(|server| server.pid == of.spoiled);
             if !goes_on && let Some(server) = spoiled {
                 hands.leave(&server.link);

@@ -158,7 +158,9 @@ fn server(arguments: &[String]) -> ExitCode {
     }
     let mut clients: Vec<Held> = Vec::new();
     let (mut ending, mut last_id) = (false, 0);
-    while !(ending && clients.is_empty()) {
+    // After a fault it is told when it may.
+    let mut may_leave = true;
+    while !(ending && clients.is_empty() && may_leave) {
         let mut interests = vec![Interest::readable(&daemon)];
         interests.extend(clients.iter().map(|held| Interest::hang_up(&held.socket)));
         let ready = poll(&interests, None).expect("poll");
@@ -215,7 +217,7 @@ fn server(arguments: &[String]) -> ExitCode {
                     "fault" => {
                         let fault = Message::Fault("CUDA_ERROR_ILLEGAL_ADDRESS".to_owned());
                         daemon.send(&fault, &[]).expect("to be heard");
-                        ending = true;
+                        (ending, may_leave) = (true, false);
                     }
                     _ => {}
                 }
@@ -253,6 +255,7 @@ fn server(arguments: &[String]) -> ExitCode {
                     held.limits.sms = (settings.share.0.sms(132, 2), settings.share.1);
                 }
             }
+            Ok((Message::Leave(()), _)) => may_leave = true,
             Ok((Message::Shutdown(force), _)) => {
                 if behaviour == "stay" {
                     continue;

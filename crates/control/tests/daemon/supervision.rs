@@ -239,7 +239,7 @@ fn a_refused_termination_is_a_failure() {
     );
 }
 
-/// The old server serves those that it has; no process waits for them.
+/// The old server serves those that it has; no process waits for them. It is told when it may end.
 fn after_a_fault_newcomers_get_a_new_server() {
     let setting = Setting::with_behaviour("fault");
     let _daemon = setting.start();

@@ -5,6 +5,7 @@ use super::endpoints::Chosen;
 use super::inventory::Asking;
 use super::launch_error::{LaunchError, WAITING_MAX};
 use super::protocol::{self, Socket};
+use super::server_process::is_ending;
 use super::state::{ClientEnd, State, WaitingClient};
 use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
@@ -421,6 +422,10 @@ impl Daemon {
             Err(reason) => return HandOver::NoPartition(reason),
         };
         let Place::At(server) = state.servers.place_of(process) else { return HandOver::Later };
+        // A server that was killed would take the connection with it, and the client came again after a pause.
+        if is_ending(server) {
+            return HandOver::Later;
+        }
         let State { windows, servers, .. } = &mut *state;
         let window = windows.choose(process, |server| servers.serves(server), ClientEnd::has_come);
         let Some(window) = window else { return HandOver::Full };

@@ -58,3 +58,31 @@ pub(super) fn ending(status: ExitStatus) -> String {
         (None, None) => "ended".to_owned(),
     }
 }
+
+/// True if a process has begun to end: it runs nothing of its program any more, and the kernel takes down
+/// what it had, which for a device's context takes long.
+pub(super) fn is_ending(pid: u32) -> bool {
+    /// PF_EXITING of the kernel's `linux/sched.h`.
+    const EXITING: u64 = 4;
+    // proc_pid_stat(5): behind the name, which may have any characters, and 6 more fields come the flags.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(6)?.parse().ok());
+    flags.is_some_and(|flags: u64| flags & EXITING != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_that_was_killed_ends_before_it_is_waited_for() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+        assert!(!is_ending(child.id()) && !is_ending(std::process::id()) && !is_ending(0));
+        let exit = pidfd(child.id()).expect("a pidfd");
+        child.kill().expect("a kill");
+        let ended = channel::socket::poll(&[channel::socket::Interest::readable(&exit)], None);
+        assert!(ended.expect("poll")[0].readable && is_ending(child.id()));
+        child.wait().expect("its status");
+    }
+}

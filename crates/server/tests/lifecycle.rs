@@ -385,3 +385,12 @@ fn a_provider_that_does_not_start_is_reported() {
     let reason = "cuInit answered CUDA_ERROR_NOT_SUPPORTED";
     assert_eq!(message, Message::Failed(reason.into()));
 }
+
+#[test]
+fn where_clients_share_a_context_memory_is_mapped_once_before_the_first_comes() {
+    for (tenants, count) in [(false, 1), (true, 0)] {
+        let server = Server::start(tenants);
+        let log = server.log();
+        assert_eq!(log.matches("Memory was mapped once ahead of clients").count(), count, "{log}");
+    }
+}

@@ -136,6 +136,17 @@ provide! {
         *out.cast::<c_int>() = fd.into_raw_fd();
         Ok(())
     }
+    cuMemImportFromShareableHandle(
+        memory: *mut CUmemGenericAllocationHandle, fd: *mut c_void, _t: c_uint
+    ) {
+        let fd = std::os::fd::BorrowedFd::borrow_raw(fd as c_int);
+        let fd = fd.try_clone_to_owned().map_err(|_| CudaError::OPERATING_SYSTEM)?;
+        let mut world = world();
+        *memory = world.number() as u64;
+        // It counts as its maker's.
+        world.physical.insert(*memory, (fd, 0));
+        Ok(())
+    }
     cuMemHostRegister_v2(p: *mut c_void, _bytes: usize, _flags: c_uint) {
         world().registrations.insert(p as u64);
         Ok(())

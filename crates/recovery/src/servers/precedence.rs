@@ -26,6 +26,7 @@ pub(super) struct Precedence {
     suspects: usize,
     /// Those that have declared at the next one.
     declared: usize,
+    since: Instant,
     /// Until then at most.
     until: Instant,
 }
@@ -49,7 +50,8 @@ impl<L> Servers<L> {
         if let Some((next, _)) = next {
             let ms = if ready { DECLARED_MS_MAX } else { READY_MS_MAX };
             let until = now + Duration::from_millis(ms);
-            let begun = Precedence { spoiled, next, clients, suspects: 0, declared: 0, until };
+            let begun =
+                Precedence { spoiled, next, clients, suspects: 0, declared: 0, since: now, until };
             self.precedence.insert(seat, begun);
         }
         // While the next one makes its context no client declares, and the device may not have the memory
@@ -100,6 +102,18 @@ impl<L> Servers<L> {
             let spoiled = list.iter().find(|server| server.pid == of.spoiled);
             if !goes_on && let Some(server) = spoiled {
                 hands.leave(&server.link);
+            }
+            if !goes_on {
+                hands.log(format!(
+                    "Of {} clients of server {} {} have declared to server {} after {} ms: {} that may have \
+                     caused its fault go on now",
+                    of.clients,
+                    of.spoiled,
+                    of.declared,
+                    of.next,
+                    now.saturating_duration_since(of.since).as_millis(),
+                    of.suspects
+                ));
             }
             goes_on
         });

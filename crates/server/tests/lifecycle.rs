@@ -11,7 +11,7 @@ use channel::ring::{Position, RingMemory};
 use cuda_api::{CUdeviceptr, CudaError};
 use server::Exit;
 use server::device::Driver;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -392,5 +392,26 @@ fn where_clients_share_a_context_memory_is_mapped_once_before_the_first_comes() 
         let server = Server::start(tenants);
         let log = server.log();
         assert_eq!(log.matches("Memory was mapped once ahead of clients").count(), count, "{log}");
+    }
+}
+
+#[test]
+fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
+    let mut server = Server::start(false);
+    let mut maker = server.connect();
+    let file = maker.chunk(0, 2 * MIB).expect("a chunk");
+    drop(maker);
+    let mut client = server.connect();
+    client.socket.send(&Message::HostFd(()), &[file.as_fd()]).expect("room in the socket");
+    let address = CUdeviceptr(client.address(0));
+    assert_eq!(client.call(&AdoptChunk { device: 0, address, bytes: 2 * MIB }), Ok(()));
+    client.load();
+    // What comes first of the program's own work.
+    client.synchronize(LEGACY);
+    loop {
+        let message = server.daemon.receive().expect("a message of the server").0;
+        if let Message::Declared(pid) = message {
+            break assert_eq!(pid, client.pid);
+        }
     }
 }

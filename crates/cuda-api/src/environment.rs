@@ -190,9 +190,10 @@ variables! {
         "0", "A time such as 1s or 500ms: a program one of whose kernels runs for longer, beside others, \
         goes on at a server of its own, where programs share a context (NVIDIA's driver); the device \
         takes turns between servers. 0: none does.";
-    OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["on", "off"]),
-        "off", "on: launches of which a program repeats the sequence are submitted as one graph while the \
-        device has other work; see docs/scheduling.md.";
+    OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["off", "on", "crowd"]),
+        "off", "Launches of which a program repeats the sequence are submitted as one graph: crowd, while \
+        more threads want to run than there are cores; on, also while the device has other work. See \
+        docs/scheduling.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \
         once; it takes the device memory of a context.";

@@ -83,6 +83,30 @@ impl Counting {
     }
 }
 
+/// When launches of which a program repeats the sequence are submitted as one graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stretches {
+    /// Never.
+    #[default]
+    Off,
+    /// While the device has other work, and as in [`Stretches::Crowd`].
+    On,
+    /// While more threads want to run than there are cores.
+    Crowd,
+}
+
+impl Stretches {
+    /// By the word for it; what is no such word is the default.
+    pub fn of_text(text: &str) -> Self {
+        match text.trim() {
+            "off" => Self::Off,
+            "on" => Self::On,
+            "crowd" => Self::Crowd,
+            _ => Self::default(),
+        }
+    }
+}
+
 /// A share of a device's SMs: more than 0 % and at most 100 %.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Percentage {

@@ -16,11 +16,14 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 /// How often a mutex is tried before the thread sleeps; with the pauses in between some 20 us, a
 /// few times what the driver holds one.
 const TRIES: u32 = 24;
+/// As [`TRIES`], while more threads want to run than there are cores: some 3 us. A thread that holds
+/// the mutex may have lost its core, and one that tries takes a core from one that would work.
+const TRIES_IN_CROWD: u32 = 6;
 /// Longest pause between two tries, in turns of a spin loop (1 us): a thread that tries more often
 /// takes the mutex' cache line away from the thread that holds it.
 const PAUSE_TURNS_MAX: u32 = 16;
 
-/// [`TRIES`] in a server, else 0.
+/// [`TRIES`] or [`TRIES_IN_CROWD`] in a server, else 0.
 static TRIES_HERE: AtomicU32 = AtomicU32::new(0);
 /// The C library's function, once it has been looked for.
 static C_LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -31,6 +34,15 @@ type Lock = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> c_int;
 pub(crate) fn be_patient() {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= SPIN_CORES_MIN) {
         TRIES_HERE.store(TRIES, Ordering::Relaxed);
+    }
+}
+
+/// Has them try for a shorter or the full moment, if they try at all: whether more threads want to run
+/// than there are cores.
+pub(crate) fn set_crowded(crowded: bool) {
+    let tries = if crowded { TRIES_IN_CROWD } else { TRIES };
+    if !matches!(TRIES_HERE.load(Ordering::Relaxed), 0) {
+        TRIES_HERE.store(tries, Ordering::Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@ use control::daemon::{CONTROL_FD, DESCRIBE, DEVICE};
 use control::directory::DEFAULT_PIPE_DIRECTORY;
 use cuda_api::CUuuid;
 use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_STRETCHES};
+use cuda_api::settings::Stretches;
 use server::log::Log;
 use server::{Exit, Options};
 use std::os::fd::{OwnedFd, RawFd};
@@ -73,7 +74,8 @@ fn serve(number: &str, device: Option<&str>) -> anyhow::Result<Exit> {
         stop: Some(stop_signals().context("watching for signals")?),
         device: device.transpose()?,
         warm: server::warm::Options::from_environment(),
-        stretches: std::env::var(OPENMPS_STRETCHES).is_ok_and(|text| text.trim() == "on"),
+        stretches: Stretches::of_text(&std::env::var(OPENMPS_STRETCHES).unwrap_or_default()),
+        crowd: server::crowd::Options { cores: None, tell: crate::driver_locks::set_crowded },
     };
     Ok(server::run(control, options))
 }

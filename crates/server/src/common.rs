@@ -15,7 +15,7 @@ use crate::warm::Warm;
 use crate::window::{Arena, Windows};
 use cuda_api::CudaError;
 use cuda_api::environment::OPENMPS_COUNTERS;
-use cuda_api::settings::Counting;
+use cuda_api::settings::{Counting, Stretches};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -47,8 +47,8 @@ pub struct Common {
     pub scheduler: Arc<Scheduler>,
     /// What is counted of launches.
     pub counters: Counters,
-    /// Launches whose sequence repeats itself go as graphs.
-    pub stretches: AtomicBool,
+    /// When launches whose sequence repeats itself go as graphs.
+    pub stretches: Stretches,
     /// What their work was, while a reader asks.
     pub trace: TraceLog,
     /// What is loaded when a server starts.
@@ -94,6 +94,8 @@ impl Common {
         printed: Printed,
         warm: Warm,
         log: Log,
+        crowd: crate::crowd::Options,
+        stretches: Stretches,
     ) -> std::io::Result<(Arc<Self>, Wakeups)> {
         let (bell, stream) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -106,7 +108,7 @@ impl Common {
         }
         let counting = std::env::var(OPENMPS_COUNTERS).unwrap_or_default();
         let counting = Counting::parse(counting.trim()).unwrap_or_default();
-        let crowd = Arc::new(Crowd::of_machine(device.queues()));
+        let crowd = Arc::new(Crowd::new(device.queues(), crowd));
         let arena = Arena::new(device.part());
         let places = SmPlaces::new(device.sm_count());
         let common = Self {
@@ -122,7 +124,7 @@ impl Common {
             crowd,
             scheduler,
             counters: Counters::new(counting),
-            stretches: AtomicBool::new(false),
+            stretches,
             trace: TraceLog::default(),
             warm,
             green_ahead: GreenAhead::default(),

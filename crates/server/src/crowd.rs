@@ -21,6 +21,22 @@ const LOOKERS_PER_CORE: usize = 16;
 /// Most that a session looks less often than one alone.
 const FACTOR_MAX: u32 = (LIVENESS_PERIOD_MAX.as_millis() / LIVENESS_PERIOD.as_millis()) as u32;
 
+/// What a server's crowd depends on, and whom it tells.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Cores for programs and sessions; `None`: those that this process may use.
+    pub cores: Option<usize>,
+    /// Is told whether more threads want to run than there are cores, when sessions begin and end to
+    /// work: by their threads, so that it must not wait.
+    pub tell: fn(bool),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { cores: None, tell: |_| {} }
+    }
+}
+
 /// How a session and its client should wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
@@ -36,17 +52,30 @@ pub struct Crowd {
     at_work: AtomicUsize,
     cores: usize,
     queues: usize,
+    tell: fn(bool),
 }
 
 impl Crowd {
     /// No session is at work yet, on this machine and a device with that many queues.
-    pub fn of_machine(queues: usize) -> Self {
-        let cores = std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
-        Self { at_work: AtomicUsize::new(0), cores, queues }
+    pub fn new(queues: usize, Options { cores, tell }: Options) -> Self {
+        let all = || std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
+        let cores = cores.unwrap_or_else(all).max(1);
+        Self { at_work: AtomicUsize::new(0), cores, queues, tell }
     }
 
     fn is_too_large(&self) -> bool {
         self.at_work.load(Ordering::Relaxed) * THREADS_OF_PROGRAM > self.cores
+    }
+
+    /// Tells how it is now. Sessions do so at the same time: what is told last is so.
+    fn tell(&self) {
+        loop {
+            let is_too_large = self.is_too_large();
+            (self.tell)(is_too_large);
+            if self.is_too_large() == is_too_large {
+                return;
+            }
+        }
     }
 
     fn factor(&self) -> u32 {
@@ -76,6 +105,11 @@ impl Place {
         self.manner.factor
     }
 
+    /// True if more threads wanted to run than there are cores when the session looked last.
+    pub fn is_crowded(&self) -> bool {
+        self.manner.waiting == Waiting::Crowded
+    }
+
     /// Says whether the session works, and whether its client is latency-critical. Returns how both
     /// should wait if that has changed since the last time.
     pub fn update(&mut self, works: bool, critical: bool) -> Option<Manner> {
@@ -96,10 +130,11 @@ impl Place {
 
     fn count(&mut self, works: bool) {
         match (std::mem::replace(&mut self.works, works), works) {
-            (false, true) => drop(self.crowd.at_work.fetch_add(1, Ordering::Relaxed)),
-            (true, false) => drop(self.crowd.at_work.fetch_sub(1, Ordering::Relaxed)),
-            _ => {}
-        }
+            (false, true) => self.crowd.at_work.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.crowd.at_work.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
+        self.crowd.tell();
     }
 }
 
@@ -112,22 +147,30 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn a_crowd_is_too_large_while_more_work_than_there_are_cores_for() {
-        let crowd = Arc::new(Crowd { at_work: AtomicUsize::new(0), cores: 5, queues: 3 });
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        let tell = |is_too_large| TOLD.store(is_too_large, Ordering::Relaxed);
+        let told = || TOLD.load(Ordering::Relaxed);
+        let crowd = Arc::new(Crowd::new(3, Options { cores: Some(5), tell }));
         let mut places: Vec<Place> = (0..4).map(|_| Place::new(&crowd)).collect();
         let some = |waiting| Some(Manner { waiting, factor: 1 });
         assert_eq!(places[0].update(true, false), None);
         assert_eq!(places[1].update(true, false), None);
+        assert!(!told());
         assert_eq!(places[1].update(true, false), None);
         assert_eq!(places[2].update(true, false), some(Waiting::Crowded));
+        assert!(told() && places[2].is_crowded());
+        assert!(!places[0].is_crowded(), "it has not looked");
         assert!(!places[0].shares_queues());
         assert_eq!(places[0].update(true, false), some(Waiting::Crowded));
         assert_eq!(places[3].update(true, false), some(Waiting::Crowded));
         assert!(places[0].shares_queues());
         assert_eq!(places[3].update(false, false), None);
         assert_eq!(places[2].update(false, false), some(Waiting::Plain));
+        assert!(!told() && !places[2].is_crowded());
         // A critical client is served at once, unless that is at the cost of all.
         assert_eq!(places[2].update(false, true), some(Waiting::Attentive));
         assert_eq!(places[2].update(true, true), some(Waiting::Crowded));
@@ -137,7 +180,9 @@ mod tests {
 
     #[test]
     fn hundreds_at_work_look_less_often() {
-        let at_work = |sessions| Crowd { at_work: AtomicUsize::new(sessions), cores: 2, queues: 3 };
+        let options = Options { cores: Some(2), ..Options::default() };
+        let at_work =
+            |sessions| Crowd { at_work: AtomicUsize::new(sessions), ..Crowd::new(3, options) };
         let factor = |sessions| at_work(sessions).factor();
         assert_eq!([0, 1, 32, 63].map(factor), [1; 4]);
         assert_eq!([64, 256, 1024, 100_000].map(factor), [2, 8, 32, 32]);

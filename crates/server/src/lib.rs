@@ -16,7 +16,7 @@ mod account;
 mod after_start;
 mod common;
 mod counting;
-mod crowd;
+pub mod crowd;
 mod cupti_windows;
 pub mod device;
 mod green_ahead;

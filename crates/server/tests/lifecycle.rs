@@ -374,7 +374,8 @@ fn a_provider_that_does_not_start_is_reported() {
     let options = server::Options {
         device: None,
         warm: server::warm::Options::default(),
-        stretches: false,
+        stretches: Default::default(),
+        crowd: server::crowd::Options::default(),
         log: server::log::Log::none(),
         pipe_directory: "/tmp/test".into(),
         stop: None,

@@ -38,3 +38,14 @@ pub struct Launched {
     /// What they should take on the device, ns; 0 if that is not known.
     pub device_ns: u64,
 }
+
+impl Launched {
+    /// Adds others.
+    #[inline]
+    pub fn add(&mut self, more: Self) {
+        self.kernels += more.kernels;
+        self.blocks = self.blocks.wrapping_add(more.blocks);
+        self.threads = self.threads.wrapping_add(more.threads);
+        self.device_ns = self.device_ns.wrapping_add(more.device_ns);
+    }
+}

@@ -21,6 +21,9 @@ const CLOSE_SAMPLES_OF_SHAPE: u32 = 16;
 pub const KERNELS_PER_SAMPLE_MIN: u32 = 64;
 /// Fewest launches of graphs for a sample on the average.
 pub const GRAPHS_PER_SAMPLE_MIN: u32 = 64;
+/// Of launches that go together unless one of them is timed, one in so many is kept apart by that at
+/// the most.
+const TOGETHER_PER_SAMPLE: u32 = 32;
 /// Most launches for a sample on the average.
 const PER_SAMPLE_MAX: u32 = 4096;
 
@@ -42,7 +45,7 @@ pub enum Due {
 #[derive(Clone, Debug)]
 pub struct Sampler {
     until: u32,
-    /// What `until` began with.
+    /// Launches from the last sample to the one that `until` counts to.
     drawn: u32,
     /// Launches for a sample, on the average.
     interval: u32,
@@ -97,11 +100,20 @@ impl Sampler {
         is_early.then_some(Due::Early)
     }
 
-    /// So many launches are not asked about, because none of them is drawn; false if one is.
+    /// So many launches are not asked about, because none of them is drawn; false if one is. If the last
+    /// sample was few such groups of launches ago, another launch is drawn instead.
     pub fn pass_over(&mut self, launches: u32) -> bool {
-        let passes = self.until > launches;
-        self.until -= if passes { launches } else { 0 };
-        passes
+        if self.until > launches {
+            self.until -= launches;
+            return true;
+        }
+        let passed = self.drawn.saturating_sub(self.until);
+        if passed >= launches.saturating_mul(TOGETHER_PER_SAMPLE) {
+            return false;
+        }
+        self.draw();
+        self.drawn = self.drawn.saturating_add(passed).saturating_add(launches);
+        true
     }
 
     #[cold]
@@ -209,6 +221,24 @@ mod tests {
             }
         }
         assert!((1100..1600).contains(&timed), "{timed}");
+    }
+
+    #[test]
+    fn launches_that_go_together_are_seldom_kept_apart() {
+        // However rare they are, and so one in 64 of them would be drawn.
+        for launch_ns in [2000, 100_000] {
+            let mut sampler = Sampler::new(KERNELS_PER_SAMPLE_MIN, 7);
+            let (mut apart, mut timed) = (0, 0);
+            for at in (100..1_000_000).step_by(40) {
+                if !sampler.pass_over(40) {
+                    let now = |at: u64| move || at * launch_ns;
+                    let due = |at: &u64| sampler.due(*at, Counting::Sampled, now(*at)).is_some();
+                    (apart, timed) = (apart + 1, timed + (at..at + 40).filter(due).count());
+                }
+            }
+            assert!((400..=1_000_000 / 40 / TOGETHER_PER_SAMPLE).contains(&apart), "{apart}");
+            assert!(timed >= apart as usize);
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod trial;
 
 use crate::after_start;
 use crate::common::{Common, Wakeups};
+use crate::crowd;
 use crate::device::{Driver, describe_all};
 use crate::log::{Log, Role};
 use crate::printed::Printed;
@@ -23,13 +24,13 @@ use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
 use cuda_api::CUuuid;
+use cuda_api::settings::Stretches;
 use outbox::Outbox;
 use recovery::{Ending, Trial};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long a server that ends at once waits for its sessions to clear up. What still runs then
@@ -50,8 +51,10 @@ pub struct Options {
     pub device: Option<CUuuid>,
     /// Its warm list.
     pub warm: WarmOptions,
-    /// Launches whose sequence repeats itself go as graphs.
-    pub stretches: bool,
+    /// When launches whose sequence repeats itself go as graphs.
+    pub stretches: Stretches,
+    /// The cores that it has for its clients, and who is told when they are too few.
+    pub crowd: crowd::Options,
 }
 
 /// How a server ended.
@@ -135,12 +138,8 @@ pub fn run_on(driver: Driver, control: SeqPacket, options: Options) -> Exit {
 }
 
 fn serve(driver: Driver, printed: Printed, control: SeqPacket, options: Options) -> Exit {
-    let (log, device) = (options.log.clone(), options.device);
-    match start::open(driver, printed, log, device, &options.warm) {
-        Ok((common, wakeups)) => {
-            common.stretches.store(options.stretches, Ordering::Relaxed);
-            Server::new(common, wakeups, control, options).run()
-        }
+    match start::open(driver, printed, &options) {
+        Ok((common, wakeups)) => Server::new(common, wakeups, control, options).run(),
         Err(reason) => fail(&control, &options.log, &reason),
     }
 }

@@ -1,5 +1,6 @@
 //! The start of a server: environment, provider, context.
 
+use super::Options;
 use crate::common::{Common, Wakeups};
 use crate::cupti_windows;
 use crate::device::{
@@ -8,8 +9,7 @@ use crate::device::{
 };
 use crate::log::Log;
 use crate::printed::Printed;
-use crate::warm::{Options as WarmOptions, Warm};
-use cuda_api::CUuuid;
+use crate::warm::Warm;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 use cuda_api::settings::Counting;
 use std::path::Path;
@@ -76,11 +76,10 @@ fn major_version(text: &str) -> Option<u32> {
 pub(super) fn open(
     driver: Driver,
     printed: Printed,
-    log: Log,
-    uuid: Option<CUuuid>,
-    warm: &WarmOptions,
+    options: &Options,
 ) -> Result<(Arc<Common>, Wakeups), String> {
-    let device = Device::open(driver, uuid).map_err(|error| why_no_device(&error))?;
+    let log = options.log.clone();
+    let device = Device::open(driver, options.device).map_err(|error| why_no_device(&error))?;
     let (ordinal, info) = (device.ordinal(), device.info());
     super::cpus::keep_near(&log, &info.pci_bus_id);
     log.line(format!("Creating server context on device {ordinal} ({})", info.name));
@@ -95,8 +94,9 @@ pub(super) fn open(
     }
     let sync_log = log.clone();
     device.sync().report_to(move |report| sync_log.line(line_of(report)));
-    let warm = Warm::start(&device, warm, &log);
-    let common = Common::new(Arc::new(device), printed, warm, log);
+    let warm = Warm::start(&device, &options.warm, &log);
+    let common =
+        Common::new(Arc::new(device), printed, warm, log, options.crowd, options.stretches);
     let (common, wakeups) = common.map_err(|error| error.to_string())?;
     if common.counters.counting() == Counting::Cupti
         && let Err(reason) = cupti_windows::set(&common, Counting::Cupti)

@@ -82,7 +82,6 @@ use scheduling::Class;
 use spent::Spent;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use streams::Streams;
 use stretches::Stretches;
@@ -160,7 +159,7 @@ impl Session {
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
                     self.begin_submitting();
-                    let carried_out = if self.common.stretches.load(Ordering::Relaxed) {
+                    let carried_out = if self.looks_for_stretches() {
                         self.take(&mut record)
                     } else {
                         self.carry_out(&record);
@@ -202,12 +201,13 @@ impl Session {
         if self.requests_until_look == 0 {
             self.requests_until_look = self.requests_per_look();
             self.look();
+            self.follow_crowd();
         }
     }
 
-    /// Waits for requests. Work under way is looked at from time to time; without any, the
-    /// thread sleeps until it is rung for.
-    fn rest(&mut self) -> Result<(), RingBroken> {
+    /// Says whether the session has work, and waits from now on as the crowd has it. Returns whether it
+    /// has, and its client's class.
+    fn follow_crowd(&mut self) -> (bool, Class) {
         let busy = self.streams.may_be_busy() && self.sticky.is_none();
         let class = self.link.scheduling.class();
         if let Some(Manner { waiting, factor }) = self.place.update(busy, class == Class::Latency) {
@@ -215,6 +215,13 @@ impl Session {
             self.region.set_waiting(waiting);
             self.region.set_liveness_factor(factor);
         }
+        (busy, class)
+    }
+
+    /// Waits for requests. Work under way is looked at from time to time; without any, the
+    /// thread sleeps until it is rung for.
+    fn rest(&mut self) -> Result<(), RingBroken> {
+        let (busy, class) = self.follow_crowd();
         let period = match (busy, self.retired.is_empty()) {
             (true, _) => BUSY_PERIOD * self.place.factor(),
             (false, false) => RETIRED_PERIOD,

@@ -12,6 +12,7 @@ pub use client::{Client, LEGACY, event, function, graph, module, stream};
 use channel::message::{Answer, Answered, Ask, Message, Question, ServerStatus, Settings};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
+use cuda_api::settings::Stretches;
 use server::device::Driver;
 use server::log::Log;
 use server::{Exit, Options};
@@ -61,6 +62,9 @@ pub struct Server {
     _turn: MutexGuard<'static, ()>,
 }
 
+/// Cores of a machine on which no test's clients are too many.
+pub const CORES_ENOUGH: usize = 1024;
+
 /// Clients that may end before the test has read what the server says of it: a socket takes more.
 const UNREAD_ENDS_MAX: u32 = 32;
 
@@ -78,15 +82,26 @@ impl Server {
 
     /// Starts a server on a provider, with a warm list.
     pub fn start_with(driver: Driver, warm: server::warm::Options) -> Self {
-        Self::start_as(driver, warm, false)
+        Self::start_as(driver, warm, Stretches::Off, None)
     }
 
     /// Starts a server on a provider, with stretches as graphs.
     pub fn start_stretched(driver: Driver) -> Self {
-        Self::start_as(driver, server::warm::Options::default(), true)
+        // As many cores as no test needs: no crowd.
+        Self::start_stretching(driver, Stretches::On, CORES_ENOUGH)
     }
 
-    fn start_as(driver: Driver, warm: server::warm::Options, stretches: bool) -> Self {
+    /// Starts a server on a provider, with stretches as graphs if so, and with so many cores.
+    pub fn start_stretching(driver: Driver, stretches: Stretches, cores: usize) -> Self {
+        Self::start_as(driver, server::warm::Options::default(), stretches, Some(cores))
+    }
+
+    fn start_as(
+        driver: Driver,
+        warm: server::warm::Options,
+        stretches: Stretches,
+        cores: Option<usize>,
+    ) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let before = provider::census();
         let (daemon, control) = SeqPacket::pair().expect("a pair of sockets");
@@ -100,6 +115,7 @@ impl Server {
             stop: Some(stopped.into()),
             warm,
             stretches,
+            crowd: server::crowd::Options { cores, ..Default::default() },
         };
         let run = move || server::run::run_on(driver, control, options);
         let thread = Some(std::thread::spawn(run));

@@ -84,6 +84,15 @@ impl Chunk {
         self.keys.len() >= LAUNCHES_MAX || ends && self.keys.len() >= LAUNCHES_MIN
     }
 
+    /// Its last launches, as a chunk.
+    pub fn last(&self, launches: usize) -> Self {
+        let mut last = Self::default();
+        for key in &self.keys[self.len().saturating_sub(launches)..] {
+            last.add(*key);
+        }
+        last
+    }
+
     /// Begins another one.
     pub fn clear(&mut self) {
         self.keys.clear();
@@ -183,6 +192,20 @@ mod tests {
             assert!(late.iter().all(|(_, before)| *before > 0), "{first}: {all:?}");
             assert!(late.iter().all(|(len, _)| (LAUNCHES_MIN..=LAUNCHES_MAX).contains(len)));
         }
+    }
+
+    #[test]
+    fn the_last_launches_of_a_chunk_are_the_chunk_that_they_would_be() {
+        let chunk = |kernels: std::ops::Range<usize>| {
+            let mut chunk = Chunk::default();
+            kernels.for_each(|kernel| drop(chunk.add(key(kernel))));
+            chunk
+        };
+        let mut seen = Chunks::<()>::default();
+        assert_eq!(seen.ended(&chunk(3..9)).before, 0);
+        assert_eq!(seen.ended(&chunk(0..9).last(6)).before, 1);
+        assert_eq!(seen.ended(&chunk(3..9).last(6)).before, 2);
+        assert_eq!(seen.ended(&chunk(3..9).last(5)).before, 0);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! A launch costs the session's thread some 3 us of the driver's time on an H200, a node of a graph that
 //! is launched again a fifteenth of that. So a session that finds launches of one stream in its ring
-//! while the device has other work holds them until their chunk ends ([`chunk`]); one that was seen
-//! before is a graph of the provider's, whose nodes get the parameters that have changed. Off unless
-//! OPENMPS_STRETCHES says on.
+//! holds them until their chunk ends ([`chunk`]) while the device has other work, or the cores do; a
+//! chunk that was seen before is a graph of the provider's, whose nodes get the parameters that have
+//! changed. Off unless OPENMPS_STRETCHES says otherwise.
 //!
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
@@ -23,12 +23,13 @@ use super::posts::launch_shape;
 use super::streams::Work;
 use super::under_way::Code;
 use crate::device::{KernelChain, LaunchShape};
-use crate::meter::{Meter, ShapeCounters};
+use crate::meter::{Launched, Meter, ShapeCounters};
 use ahead::Ahead;
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
 use channel::ring::{Arrival, Record, RingBroken};
 use chunk::{Chunk, Chunks, LAUNCHES_MIN, LaunchKey};
 use cuda_api::CudaError;
+use cuda_api::settings::Stretches as When;
 use scheduling::Class;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,9 +38,17 @@ use std::time::{Duration, Instant};
 const BUSY_KERNELS: u32 = 8;
 /// How often a chunk was seen before it is a graph.
 const SEEN_MIN: u32 = 2;
+/// As [`SEEN_MIN`], of a part: some come by chance and not again.
+const PART_SEEN_MIN: u32 = 8;
 /// How long a session sleeps that holds launches and has no more in its ring, while the device has work
 /// for longer.
 const HOLD: Duration = Duration::from_micros(50);
+/// Naps in a crowd with launches of one chunk held: most chunks of a program that launches each 20 us
+/// come in less.
+const CROWD_NAPS_MAX: u32 = 10;
+/// Fewest launches that are worth a graph where the cores have other work: 3 launches take the
+/// processor for longer than a graph of them.
+const CROWD_LAUNCHES_MIN: usize = 4;
 /// Launches that are not held: with these a graph's kernels are not what launches are.
 const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_REMOTE_DOMAIN;
 
@@ -76,6 +85,10 @@ struct Totals {
     seen: u64,
     /// Sleeps with launches held.
     holds: u64,
+    /// Parts of chunks that went before the rest had come.
+    cut: u64,
+    /// Chunks with a launch to be timed.
+    timed: u64,
 }
 
 /// A session's stretches.
@@ -86,6 +99,8 @@ pub struct Stretches {
     /// Room for what is held, and how much is.
     records: Vec<Record>,
     held: usize,
+    /// Sleeps with some of them held.
+    naps: u32,
     /// The chunk that ended last was seen before.
     repeats: bool,
     chunks: Chunks<Kept>,
@@ -101,6 +116,7 @@ impl Stretches {
             stream: 0,
             records: Vec::new(),
             held: 0,
+            naps: 0,
             repeats: false,
             chunks: Chunks::default(),
             ahead: Ahead::default(),
@@ -121,11 +137,12 @@ impl Stretches {
 
     /// What went as graphs, for the log; `None` if nothing did.
     pub fn summary(&self) -> Option<String> {
-        let Totals { kernels, launches, made, parameters, seen, holds } = self.totals;
+        let Totals { kernels, launches, made, parameters, seen, holds, cut, timed } = self.totals;
         (launches > 0).then(|| {
             format!(
                 "{kernels} of {seen} launches went in {launches} graphs, {made} were made, \
-                 {parameters} kernels got other parameters, {holds} sleeps with launches held"
+                 {parameters} kernels got other parameters, {holds} sleeps with launches held, \
+                 {cut} times the rest of a chunk did not come in time, {timed} chunks had a launch to be timed"
             )
         })
     }
@@ -135,11 +152,24 @@ impl Stretches {
             self.records.push(Record::new());
         }
         std::mem::swap(&mut self.records[self.held], record);
+        if self.held == 0 {
+            self.naps = 0;
+        }
         self.held += 1;
     }
 }
 
 impl Session {
+    /// True if launches may go as graphs now, or some of a chunk have come for which that was so.
+    #[inline]
+    pub(super) fn looks_for_stretches(&self) -> bool {
+        match self.common.stretches {
+            When::Off => false,
+            When::On => true,
+            When::Crowd => self.place.is_crowded() || self.stretches.chunk.len() > 0,
+        }
+    }
+
     /// Carries out a request, and what follows it in the ring if it is held with that.
     pub(super) fn take(&mut self, record: &mut Record) -> Result<(), RingBroken> {
         loop {
@@ -169,7 +199,7 @@ impl Session {
             match self.next_while_held(record) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.submit_held();
+                    self.cut_chunk();
                     return Ok(());
                 }
                 Err(broken) => {
@@ -180,7 +210,7 @@ impl Session {
         }
     }
 
-    /// The next request, if it is there or the device has enough to do until it comes.
+    /// The next request, if it is there, or comes in time while the device or the cores have enough to do.
     fn next_while_held(&mut self, record: &mut Record) -> Result<bool, RingBroken> {
         loop {
             if self.consumer.pop(record)? {
@@ -188,11 +218,16 @@ impl Session {
             }
             // A tenant's work may be done by this thread.
             let may_sleep = !self.share.is_tenant() && self.link.ending().is_none();
-            if !may_sleep || !self.stretches.ahead.lasts(2 * HOLD) {
+            // In a crowd the session would nap with nothing held too.
+            let naps_anyway = self.place.is_crowded() && self.stretches.naps < CROWD_NAPS_MAX;
+            if !may_sleep || !naps_anyway && !self.stretches.ahead.lasts(2 * HOLD) {
                 return Ok(false);
             }
+            self.stretches.naps += 1;
             self.stretches.totals.holds += 1;
             match self.consumer.nap(HOLD)? {
+                // The program is at something else, and the device may wait for what is held.
+                Arrival::TimedOut if naps_anyway => return Ok(false),
                 Arrival::Records | Arrival::TimedOut => {}
                 Arrival::Rung => {
                     self.submit_held();
@@ -203,13 +238,17 @@ impl Session {
         }
     }
 
-    /// Whether launches may be held: the sequence has come before, none of the chunk has gone, and the
-    /// device has something to do.
+    /// Whether launches may be held: the sequence has come before, and the cores have something to do, or
+    /// the device has and none of the chunk has gone.
     fn may_hold(&self) -> bool {
+        let device_has_work = || {
+            self.common.stretches == When::On
+                && self.stretches.held == self.stretches.chunk.len()
+                && self.gate.in_flight() >= BUSY_KERNELS
+        };
         self.stretches.repeats
-            && self.stretches.held == self.stretches.chunk.len()
             && self.sticky.is_none()
-            && self.gate.in_flight() >= BUSY_KERNELS
+            && (self.place.is_crowded() || device_has_work())
             && self.link.scheduling.is_free()
             && self.link.scheduling.class() != Class::Latency
             && !self.share.device().sync().is_pending()
@@ -217,28 +256,64 @@ impl Session {
 
     /// The chunk ends: what is held of it is submitted, as a graph if it is one.
     fn end_chunk(&mut self) {
-        if self.stretches.chunk.len() < LAUNCHES_MIN {
+        let launches_min = if self.place.is_crowded() { CROWD_LAUNCHES_MIN } else { LAUNCHES_MIN };
+        let mut chunk = std::mem::take(&mut self.stretches.chunk);
+        if chunk.len() < launches_min {
             self.submit_held();
-            return self.stretches.chunk.clear();
+        } else if self.stretches.held == chunk.len() {
+            let (before, _) = self.submit_together(&chunk, SEEN_MIN);
+            self.stretches.repeats = before > 0;
+        } else {
+            self.submit_part(&chunk);
+            self.stretches.repeats = self.stretches.chunks.ended(&chunk).before > 0;
         }
-        let is_whole = self.stretches.held == self.stretches.chunk.len();
+        chunk.clear();
+        self.stretches.chunk = chunk;
+    }
+
+    /// The chunk does not end yet, but what is held of it cannot wait for the rest.
+    fn cut_chunk(&mut self) {
+        self.stretches.totals.cut += 1;
+        let chunk = std::mem::take(&mut self.stretches.chunk);
+        let is_chain = self.submit_part(&chunk);
+        self.stretches.chunk = chunk;
+        // What comes so slowly is not held in vain a second time.
+        self.stretches.repeats &= is_chain || !self.place.is_crowded();
+    }
+
+    /// Submits what is held of a chunk of which other launches have gone or have not come. A pause of
+    /// the program's comes again as its launches do, so that a part may be a graph as well; true if it
+    /// is.
+    fn submit_part(&mut self, chunk: &Chunk) -> bool {
+        let held = self.stretches.held;
+        if held < CROWD_LAUNCHES_MIN || !self.place.is_crowded() {
+            self.submit_held();
+            return false;
+        }
+        self.submit_together(&chunk.last(held), PART_SEEN_MIN).1
+    }
+
+    /// Submits what is held, which is that: as a graph if it was seen so often before. Returns how often
+    /// it was, and whether it is a graph.
+    fn submit_together(&mut self, chunk: &Chunk, seen_min: u32) -> (u32, bool) {
         // Here, because graphs may be forgotten meanwhile.
-        let has_room = is_whole && self.wait_for_room().is_ok();
+        let has_room = self.wait_for_room().is_ok();
         let since = self.spent.as_ref().map(|_| Instant::now());
         let mut chunks = std::mem::take(&mut self.stretches.chunks);
-        let seen = chunks.ended(&self.stretches.chunk);
-        self.stretches.repeats = seen.before > 0;
-        let is_chain = has_room && seen.before >= SEEN_MIN && self.submit_chain(&mut seen.kept);
+        let seen = chunks.ended(chunk);
+        let before = seen.before;
+        let is_chain = has_room && before >= seen_min && self.submit_chain(&mut seen.kept);
         self.stretches.chunks = chunks;
-        self.stretches.chunk.clear();
         if !is_chain {
-            return self.submit_held();
+            self.submit_held();
+            return (before, false);
         }
         let count = std::mem::take(&mut self.stretches.held) as u32;
         if let (Some(spent), Some(since)) = (&mut self.spent, since) {
             spent.add(LaunchKernel::OPCODE, count.into(), since);
         }
         self.count_requests(count);
+        (before, true)
     }
 
     /// Submits what is held, one by one.
@@ -257,6 +332,7 @@ impl Session {
         if matches!(kept, Kept::Refused)
             || self.sticky.is_some()
             || self.common.trace.is_on()
+            || !self.link.scheduling.is_free()
             || self.share.device().sync().is_pending()
             || !self.streams.has_all_sms(stream)
         {
@@ -266,7 +342,10 @@ impl Session {
         let held = &records[..self.stretches.held];
         let submitted = match self.chain(kept, held) {
             Ok(true) => self.launch_chain(kept, stream),
-            Ok(false) => Ok(false),
+            Ok(false) => {
+                self.stretches.totals.timed += 1;
+                Ok(false)
+            }
             Err(error) => Err(error),
         };
         self.stretches.records = records;
@@ -330,17 +409,23 @@ impl Session {
         let slot = self.streams.enter(stream, Work::Ordered)?;
         chain.launch(&slot.stream)?;
         let count = nodes.len() as u32;
+        // An event behind the graph costs the processor as much as some of its kernels.
+        let is_marked = !self.place.is_crowded() && !self.place.shares_queues();
         let mut predicted_ns = 0;
         if self.meter.is_counting() {
             let table = self.share.device().table();
+            let mut sum = Launched::default();
             for node in nodes {
                 // It is there as long as the chain; and what was submitted is not submitted again.
                 if let Ok(loaded) = self.modules.loaded_mut(node.function) {
                     loaded.meter.before(table, &loaded.function, &node.shape);
-                    slot.counters.launched(loaded.meter.submitted());
+                    sum.add(loaded.meter.submitted());
                 }
-                predicted_ns += node.counters.prediction().map_or(0, |known| known.device_ns);
+                if is_marked {
+                    predicted_ns += node.counters.prediction().map_or(0, |known| known.device_ns);
+                }
             }
+            slot.counters.launched(sum);
         }
         if let Some(last) = nodes.last()
             && let Ok(loaded) = self.modules.loaded_mut(last.function)
@@ -348,7 +433,7 @@ impl Session {
             slot.under_way.launched(Code::Kernel(last.function), loaded.launches);
             loaded.launches = loaded.launches.saturating_add(1);
         }
-        if !self.place.shares_queues() {
+        if is_marked {
             self.stretches.ahead.submitted(&self.share, &slot.stream, count, predicted_ns);
         }
         let totals = &mut self.stretches.totals;

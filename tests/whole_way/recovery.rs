@@ -210,7 +210,16 @@ fn an_upgrade_loads_the_programs_code_before_they_come() {
 
 #[test]
 fn stretches_that_went_as_graphs_are_repeated_as_launches_are() {
-    let scene = scene_with(&[("OPENMPS_STRETCHES", "on")]);
+    // One processor is too few for a program and its session.
+    for settings in [&[("OPENMPS_STRETCHES", "on")][..], &CROWDED] {
+        kill_servers_of_stretches(&scene_with(settings));
+    }
+}
+
+/// Settings with which a program alone is too much for the processors.
+const CROWDED: [(&str, &str); 2] = [("OPENMPS_STRETCHES", "crowd"), ("OPENMPS_CPUS", "0")];
+
+fn kill_servers_of_stretches(scene: &Scene) {
     // Twenty launches a step, which begins with what no step changes and is waited for.
     let arguments = ["--verify-each", "--json", "--size", "64", "--work", "20"];
     let until = scene.file("stop");
@@ -226,7 +235,7 @@ fn stretches_that_went_as_graphs_are_repeated_as_launches_are() {
     // Some steps at a server: the third time that a sequence comes it is a graph.
     let go_on_there = || {
         wait_until("all get on at their server", || {
-            pids.iter().all(|pid| kernels_of(&scene, *pid) >= 200)
+            pids.iter().all(|pid| kernels_of(scene, *pid) >= 200)
         });
     };
     // A server says at a client's end how many of its launches went as graphs.

@@ -65,6 +65,14 @@ const ATTENTION: Duration = Duration::from_millis(20);
 /// much longer.
 const CROWDED_FACTOR: u32 = 4;
 
+/// Among so many a consumer spins this much shorter: it finds several records after each nap, so that
+/// the next one is not there at once.
+const CROWDED_CONSUMER_FACTOR: u32 = 20;
+
+/// Among so many a consumer keeps no rhythm shorter than so many naps. It would be awake for each launch
+/// of a program that makes one each 20 us, by spinning or by a system call of the program's.
+const CROWDED_RHYTHM_NAPS: u32 = 4;
+
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinPolicy {
@@ -88,6 +96,8 @@ pub struct SpinPolicy {
     pub doze_max: Duration,
     /// Whether it spins about when the last wait ended, too.
     pub keeps_time: bool,
+    /// Shortest wait whose rhythm a consumer keeps.
+    pub rhythm_min: Duration,
     /// How long a consumer spins since its last record, if that is longer than `spin`.
     pub attention: Duration,
     /// How often it looks whether its peer lives while it sleeps.
@@ -106,6 +116,7 @@ impl SpinPolicy {
         doze_min: DOZE_MIN,
         doze_max: DOZE_MAX,
         keeps_time: false,
+        rhythm_min: RHYTHM_MIN,
         attention: Duration::ZERO,
         liveness: LIVENESS_PERIOD,
     };
@@ -124,24 +135,37 @@ impl SpinPolicy {
             doze_min: DOZE_MIN,
             doze_max: DOZE_MAX,
             keeps_time: spin_us > 0,
+            rhythm_min: RHYTHM_MIN,
             attention: Duration::ZERO,
             liveness: LIVENESS_PERIOD,
         }
     }
 
     /// The policy where more threads want to run than there are cores: a thread that spins takes a
-    /// core from one that would work. A consumer naps at once, so that it finds several records
-    /// each time. Where no thread spins anyway it is the same.
+    /// core from one that would work. Where no thread spins anyway it is the same.
     pub fn crowded(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
         Self {
             spin: self.spin / CROWDED_FACTOR,
-            nap_after: 0,
             doze_min: self.doze_min * CROWDED_FACTOR,
             doze_max: self.doze_max * CROWDED_FACTOR,
             ..self
+        }
+    }
+
+    /// As [`SpinPolicy::crowded`], for a consumer: it naps at once, so that it finds several records each
+    /// time.
+    pub fn crowded_consumer(self) -> Self {
+        if self.spin.is_zero() {
+            return self;
+        }
+        Self {
+            spin: self.spin / CROWDED_CONSUMER_FACTOR,
+            nap_after: 0,
+            rhythm_min: self.nap * CROWDED_RHYTHM_NAPS,
+            ..self.crowded()
         }
     }
 
@@ -509,11 +533,14 @@ mod tests {
         assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
         assert_eq!(SpinPolicy::new(2, None).doze, Duration::ZERO);
         let crowded = SpinPolicy::new(8, Some("80")).crowded();
-        assert_eq!((crowded.spin, crowded.nap_after), (us(20), 0));
+        assert_eq!((crowded.spin, crowded.nap_after), (us(20), NAP_AFTER));
+        let consumer = SpinPolicy::new(8, Some("80")).crowded_consumer();
+        assert_eq!((consumer.spin, consumer.nap_after, consumer.rhythm_min), (us(4), 0, us(200)));
         assert_eq!(SpinPolicy::new(8, None).attentive().spin, ATTENTION);
         assert_eq!(SpinPolicy::new(8, None).attentive_consumer().attention, ATTENTION);
         let (few, off) = (SpinPolicy::new(2, None), SpinPolicy::new(8, Some("0")));
         for still in [few, off] {
+            assert_eq!((still.crowded(), still.crowded_consumer()), (still, still));
             assert_eq!((still.attentive(), still.attentive_consumer()), (still, still));
         }
     }

@@ -4,13 +4,14 @@
 //! once. A server's threads all submit to one context and hold such a mutex for about a microsecond
 //! at a time; to sleep and to be woken costs ten. So this program has a `pthread_mutex_lock` of its
 //! own, which comes before the C library's for all that it loads: in a server it tries for a moment
-//! before it sleeps.
+//! before it sleeps, and a shorter one while more threads want to run than there are cores.
 //!
 //! Not here: locks of our own, which are none of the C library's. Invariant: a process that is not
 //! a server, or has few cores, gets the C library's function and nothing else.
 
 use channel::wait::SPIN_CORES_MIN;
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// How often a mutex is tried before the thread sleeps; with the pauses in between some 20 us, a
@@ -30,20 +31,25 @@ static C_LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
 type Lock = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> c_int;
 
-/// Lets threads of this process try for a moment from now on.
-pub(crate) fn be_patient() {
-    if std::thread::available_parallelism().is_ok_and(|cores| cores.get() >= SPIN_CORES_MIN) {
-        TRIES_HERE.store(TRIES, Ordering::Relaxed);
+/// How often a mutex is tried in a server on that many cores.
+const fn tries(cores: usize, crowded: bool) -> u32 {
+    match (cores >= SPIN_CORES_MIN, crowded) {
+        (false, _) => 0,
+        (true, false) => TRIES,
+        (true, true) => TRIES_IN_CROWD,
     }
 }
 
-/// Has them try for a shorter or the full moment, if they try at all: whether more threads want to run
-/// than there are cores.
+/// Lets threads of this process try for a moment from now on.
+pub(crate) fn be_patient() {
+    set_crowded(false);
+}
+
+/// As [`be_patient`]: whether more threads want to run than there are cores.
 pub(crate) fn set_crowded(crowded: bool) {
-    let tries = if crowded { TRIES_IN_CROWD } else { TRIES };
-    if !matches!(TRIES_HERE.load(Ordering::Relaxed), 0) {
-        TRIES_HERE.store(tries, Ordering::Relaxed);
-    }
+    static CORES: OnceLock<usize> = OnceLock::new();
+    let cores = CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
+    TRIES_HERE.store(tries(*cores, crowded), Ordering::Relaxed);
 }
 
 /// As the C library's, see the module.
@@ -92,8 +98,19 @@ mod tests {
     unsafe impl Sync for Mutex {}
 
     #[test]
+    fn a_crowd_tries_for_a_shorter_moment_and_few_cores_not_at_all() {
+        let at = |cores| [tries(cores, false), tries(cores, true)];
+        assert_eq!(at(SPIN_CORES_MIN - 1), [0; 2]);
+        assert_eq!(at(SPIN_CORES_MIN), [TRIES, TRIES_IN_CROWD]);
+        // Pauses in turns of a spin loop, of which 16 take a microsecond.
+        let pauses = |tries| (0..tries).map(|at| (1 << at).min(PAUSE_TURNS_MAX)).sum::<u32>();
+        assert!((16..=64).contains(&pauses(TRIES_IN_CROWD)));
+        assert!(pauses(TRIES) >= 4 * pauses(TRIES_IN_CROWD));
+    }
+
+    #[test]
     fn a_mutex_excludes_whether_patient_or_not() {
-        for tries in [0, TRIES] {
+        for tries in [0, TRIES_IN_CROWD, TRIES] {
             TRIES_HERE.store(tries, Ordering::Relaxed);
             let mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
             let inside = AtomicBool::new(false);

@@ -48,7 +48,7 @@ impl Waiting {
     pub fn consumer_policy(self, policy: SpinPolicy) -> SpinPolicy {
         match self {
             Self::Plain => policy,
-            Self::Crowded => policy.crowded(),
+            Self::Crowded => policy.crowded_consumer(),
             Self::Attentive => policy.attentive_consumer(),
         }
     }

@@ -235,7 +235,7 @@ impl<M: RingMemory> Consumer<M> {
         if over || self.attend(start, timeout) {
             return self.arrival();
         }
-        if policy.keeps_time && self.last_wait <= RHYTHM_MAX {
+        if self.has_rhythm() {
             self.keep_time(start, timeout);
         }
         if self.poor_wake_ups >= policy.nap_after && policy.naps > 0 {
@@ -252,11 +252,24 @@ impl<M: RingMemory> Consumer<M> {
             self.count_wake_up();
         }
         let arrival = self.arrival()?;
-        let waited = start.elapsed();
-        if arrival == Arrival::Records && waited > RHYTHM_MIN {
-            self.last_wait = waited;
+        if arrival == Arrival::Records {
+            self.note_wait(start.elapsed());
         }
         Ok(arrival)
+    }
+
+    /// True if the next wait is expected to take as long as the last one did, and that is worth it.
+    fn has_rhythm(&self) -> bool {
+        let policy = self.policy;
+        policy.keeps_time && (policy.rhythm_min..=RHYTHM_MAX).contains(&self.last_wait)
+    }
+
+    /// A wait that outlasted spinning has ended with records. One that is too short for any rhythm is not
+    /// the last one, but in a crowd: it is of a step that has begun.
+    fn note_wait(&mut self, waited: Duration) {
+        if waited > RHYTHM_MIN || self.policy.rhythm_min > RHYTHM_MIN {
+            self.last_wait = waited;
+        }
     }
 
     /// As [`Consumer::wait`] for a caller that looks at something else too: sleeps for `duration`
@@ -383,5 +396,27 @@ impl<M: RingMemory> Doorbell<M> {
         self.rung.store(true, Ordering::Release);
         self.memory.fence();
         self.memory.rouse(Flag::ConsumerAsleep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LocalRing;
+    use super::*;
+
+    #[test]
+    fn in_a_crowd_waits_between_launches_have_no_rhythm() {
+        let policy = SpinPolicy::new(8, None);
+        let rhythms = |policy| {
+            let mut consumer = Consumer::new(LocalRing::<4096>::default(), policy).expect("a ring");
+            [0, 1000, 15, 40, 15, 300].map(|us| {
+                consumer.note_wait(Duration::from_micros(us));
+                consumer.has_rhythm()
+            })
+        };
+        assert_eq!(rhythms(policy), [false, true, true, true, true, true]);
+        // After a step's end the waits within the next step are short again.
+        assert_eq!(rhythms(policy.crowded_consumer()), [false, true, false, false, false, true]);
+        assert_eq!(rhythms(SpinPolicy::new(2, None)), [false; 6]);
     }
 }

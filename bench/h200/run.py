@@ -10,9 +10,9 @@ is built here. The ways:
     mps      NVIDIA's MPS, its daemon in a directory of its own, if it is installed
     openmps  daemon and server of DIST, with NVIDIA's driver as provider
 
-The part stretches runs ResNet-50 and BERT in 16 processes at servers of their own, in turns: under
-MPS, through openmps, and with OPENMPS_STRETCHES=on; with the servers' processor time a step. Two
-and a half minutes a round (--rounds).
+The part stretches runs ResNet-50 and then BERT in 16 processes at servers of their own, in turns: under MPS, and through
+openmps with OPENMPS_STRETCHES=off, on and crowd; with the servers' processor time, and each way's steps a second over those
+under MPS. It ends after --rounds (2), or before a round that would not be over after 280 s.
 
 The part mix runs 8 processes of 8 different networks (networks.py has their names) at servers of their own, in turns, until
 --seconds (150) are over: steps a second of each, and the geometric mean of openmps' over those under MPS and of the driver
@@ -57,8 +57,11 @@ RESTARTS = 5
 # Ways of a part, and whether it compares servers.
 ALL_PARTS = ["time-sliced", "shared", "servers"]
 PARTS = {"time-sliced": (["native"], False), "shared": (["mps", "openmps"], False),
-         "servers": (["mps", "openmps"], True), "stretches": (["mps", "openmps", "stretches"], True),
+         "servers": (["mps", "openmps"], True), "stretches": (["mps", "off", "on", "crowd"], True),
          "mix": (["mps", "openmps", "native"], True)}
+# Ways of the part stretches that are openmps with that setting, and how long all rounds may take.
+STRETCHES = ["off", "on", "crowd"]
+STRETCHES_SECONDS_MAX = 280
 # No process or group takes longer; what does has hung.
 GROUP_SECONDS_MAX = 90
 
@@ -101,8 +104,8 @@ class Way:
             self.environment["OPENMPS_LIB_DIR"] = str(self.dist / "lib/openmps")
             self.environment["OPENMPS_PROVIDER"] = os.environ.get("OPENMPS_PROVIDER", "vendor")
             program = vendor_control()
-            if self.name == "stretches":
-                self.environment["OPENMPS_STRETCHES"] = "on"
+            if self.name in STRETCHES:
+                self.environment["OPENMPS_STRETCHES"] = self.name
             if self.name != "mps":
                 program = str(self.dist / "bin/nvidia-cuda-mps-control")
                 library = self.environment["OPENMPS_LIB_DIR"]
@@ -336,30 +339,51 @@ def restarts(ways, dist):
 
 
 def stretches(ways, dist, rounds, count):
-    """What processes of a network do with one server after the other, in turns, and the processor time
-    of the server for a step, which has the warming up in it."""
-    measured = {way: {} for way in ways}
-    for _ in range(rounds):
+    """What processes of two networks, one after the other, do with one server after the other, in turns, and the
+    processor time of the server for all of them, which has the warming up in it."""
+    measured, networks = {way: {} for way in ways}, ["resnet50", "bert"]
+    begin, longest = time.monotonic(), 0
+    for turn in range(rounds):
+        start = time.monotonic()
+        if turn > 0 and start - begin + longest > STRETCHES_SECONDS_MAX:
+            break
         for name in ways:
-            for network in ["resnet50", "bert"]:
-                way = Way(name, dist)
-                with way.running():
-                    way.start([way.samples / "vector_add"]).communicate()
-                    before = way.server_seconds()
-                    rates = [result[network] for result in run_networks(way, network, count)]
-                    spent = way.server_seconds() - before
-                per_s = sum(rate["per_s"] for rate in rates)
-                said = [line.split("}: ")[-1] for line in way.log.splitlines() if " launches went in " in line]
-                log(f"{name}: {network} of {count}: {per_s:.0f} a second, {spent:.1f} s of the server "
-                    f"{said[:2]} {way.failures[:1] or ''}")
-                if len(rates) == count:
-                    steps = per_s * NETWORK_SECONDS
-                    servers = measured[name].setdefault(f"{network}_{count}", [])
-                    servers.append({"per_s": per_s, "server_us_a_step": spent * 1e6 / steps,
-                                    "stretches": said})
-    return {way: {what: {"value": statistics.median(server["per_s"] for server in servers),
-                         "servers": servers} for what, servers in figures.items()}
-            for way, figures in measured.items()}
+            way = Way(name, dist)
+            with way.running():
+                way.start([way.samples / "vector_add"]).communicate()
+                before = way.server_seconds()
+                results = run_networks(way, ",".join(networks), count)
+                spent = way.server_seconds() - before
+            said = [line.split("}: ")[-1] for line in way.log.splitlines() if " launches went in " in line]
+            if len(results) < count:
+                log(f"{name}: only {len(results)} of {count} processes ended well: {way.failures[:2]}")
+                continue
+            for network in networks:
+                of = [result[network] for result in results]
+                measured[name].setdefault(f"{network}_{count}", []).append(
+                    {"per_s": sum(one["per_s"] for one in of), "digests": sorted({one["digest"] for one in of})})
+            steps = {of: measured[name][f"{of}_{count}"][-1]["per_s"] for of in networks}
+            measured[name].setdefault(f"server_{count}", []).append({"seconds": spent, "stretches": said})
+            log(f"{name}: " + ", ".join(f"{of} {steps[of]:.0f} a second" for of in networks)
+                + f", {spent:.1f} s of the server {said[:2]}")
+        longest = max(longest, time.monotonic() - start)
+    values = {}
+    for name, figures in measured.items():
+        values[name] = {}
+        for what, servers in figures.items():
+            value = statistics.median(server.get("per_s", server.get("seconds")) for server in servers)
+            values[name][what] = {"value": value, "servers": servers}
+    for name in ways[1:]:
+        for what in (f"{network}_{count}" for network in networks):
+            here, there = values[name].get(what), values.get("mps", {}).get(what)
+            if here is None or there is None:
+                continue
+            here["over_mps"] = here["value"] / there["value"]
+            digests = [{digest for server in of["servers"] for digest in server["digests"]} for of in (here, there)]
+            same = "the same" if digests[0] == digests[1] else "NOT the same"
+            log(f"{name}: {what}: {here['over_mps']:.3f} of MPS ({here['value']:.0f} and {there['value']:.0f} a second), "
+                f"results are {same}")
+    return values
 
 
 def run_mix(way, networks):

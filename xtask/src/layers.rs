@@ -259,6 +259,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "after_start",
                     "common",
+                    "crowd",
                     "cupti_windows",
                     "device",
                     "log",

@@ -198,7 +198,9 @@ mod tests {
     fn the_last_launches_of_a_chunk_are_the_chunk_that_they_would_be() {
         let chunk = |kernels: std::ops::Range<usize>| {
             let mut chunk = Chunk::default();
-            kernels.for_each(|kernel| drop(chunk.add(key(kernel))));
+            for kernel in kernels {
+                chunk.add(key(kernel));
+            }
             chunk
         };
         let mut seen = Chunks::<()>::default();

@@ -262,6 +262,8 @@ impl Client {
                 in_flight: client.counts.in_flight,
                 throttled_ns: client.counts.throttled_ns,
                 limits_hit: client.counts.limits_hit,
+                submissions: client.counts.submissions,
+                submitting_ns: client.counts.submitting_ns,
                 streams: client.counts.streams,
             },
             work: client.work.map(Work::from),
@@ -400,6 +402,10 @@ pub struct Requests {
     pub throttled_ns: u64,
     /// How often it met a limit.
     pub limits_hit: u64,
+    /// Calls of the driver that submitted its work; 0 where these are not timed, as on the software GPU.
+    pub submissions: u64,
+    /// Time that its server spent in them, waits for other clients' calls included, ns: by a sample of them.
+    pub submitting_ns: u64,
     /// Its streams, now.
     pub streams: u64,
 }

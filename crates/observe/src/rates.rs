@@ -3,7 +3,7 @@
 //! Three measures of a device stand beside each other and are never mixed: the time in which any
 //! kernel ran (what tools call GPU-Util), SMs that had work, and warps that were resident.
 
-use control::report::{Client, Report, Work, lanes_active};
+use control::report::{Client, Report, Requests, Work, lanes_active};
 use control::status::{Device, DeviceCounts};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -87,6 +87,10 @@ pub struct ClientRates {
     pub in_flight: u64,
     /// Share of time for which its work was held back.
     pub throttled: f64,
+    /// Share of time that its server spent in calls of the driver that submit its work, by a sample of them.
+    pub submitting: f64,
+    /// Mean time of such a call, ns; 0: none was timed.
+    pub submission_ns: f64,
     /// How often it met a limit, in all.
     pub limits_hit: u64,
     /// Launches, in all.
@@ -218,6 +222,10 @@ fn client_rates(
     let copies = |field: fn(&control::report::Copies) -> u64| {
         grown(field(&now.copies), before.map_or(0, |before| field(&before.copies))) / seconds
     };
+    let requests = |field: fn(&Requests) -> u64| {
+        grown(field(&now.requests), before.map_or(0, |before| field(&before.requests)))
+    };
+    let submitting_ns = requests(|requests| requests.submitting_ns);
     let sms = elapsed_ns * f64::from(device.sms);
     ClientRates {
         server: key.0,
@@ -240,10 +248,9 @@ fn client_rates(
         in_per_s: copies(|copies| copies.bytes_in),
         out_per_s: copies(|copies| copies.bytes_out),
         in_flight: now.requests.in_flight,
-        throttled: share(
-            grown(now.requests.throttled_ns, before.map_or(0, |b| b.requests.throttled_ns)),
-            elapsed_ns,
-        ),
+        throttled: share(requests(|requests| requests.throttled_ns), elapsed_ns),
+        submitting: share(submitting_ns, elapsed_ns),
+        submission_ns: submitting_ns / requests(|requests| requests.submissions).max(1.0),
         limits_hit: now.requests.limits_hit,
         kernels: now.kernels,
         sampled: work.sampled,
@@ -283,7 +290,8 @@ pub(crate) mod tests {
                     "device_uuid": "GPU-0", "kernels": kernels,
                     "command": format!("./program{id}"),
                     "copies": {"bytes_in": 1000 * kernels, "copies": 1},
-                    "requests": {"in_flight": 3, "limits_hit": 2},
+                    "requests": {"in_flight": 3, "limits_hit": 2, "submissions": 2 * kernels,
+                        "submitting_ns": 5_000_000 * kernels},
                     "work": {"busy_ns": busy, "sm_active_ns": 4 * busy, "warp_ns": 64 * busy,
                         "warp_instructions": 10, "thread_instructions": 160}
                 })
@@ -316,6 +324,7 @@ pub(crate) mod tests {
         let client = &rates.clients[0];
         assert_eq!((client.kernels_per_s, client.busy, client.sm_share), (100.0, 0.5, 0.25));
         assert_eq!((client.in_per_s, client.in_flight, client.lanes), (100_000.0, 3, None));
+        assert_eq!((client.submitting, client.submission_ns), (0.5, 2_500_000.0));
         assert_eq!((rates.clients[1].busy, rates.clients[1].lanes), (0.0, Some(0.5)));
         let life = Rates::between(None, &before);
         assert_eq!((life.clients[0].busy, life.devices[0].util), (0.1, 0.1));

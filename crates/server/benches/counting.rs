@@ -4,6 +4,7 @@
 //! Without `--bench` (as cargo test runs it) each figure comes from a few rounds only and says nothing.
 
 use cuda_api::settings::Counting;
+use server::device::SubmissionTime;
 use server::meter::{KernelCounters, KernelMeter, Sampler, Shape, Submitted};
 use std::hint::black_box;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ fn main() {
     ] {
         row(name, &|| counted(shapes));
     }
+    row("the sample of submissions that are timed", &submitted);
 }
 
 fn shape(at: u32) -> Shape {
@@ -52,6 +54,18 @@ fn counted(shapes: u32) -> f64 {
     // Past the first launches, of which many are timed.
     (0..1024 * shapes).for_each(&mut launch);
     timed(launch)
+}
+
+/// What is added to a call of the driver that submits work, ns.
+fn submitted() -> f64 {
+    let time = SubmissionTime::new(1);
+    time.set(true);
+    timed(|launch| {
+        let _ = time.of(|| {
+            black_box(launch);
+            Ok(())
+        });
+    })
 }
 
 /// What one of many calls takes, ns.

@@ -59,6 +59,10 @@ numbers! {
         pub throttled_ns: u64,
         /// How often it met a limit.
         pub limits_hit: u64,
+        /// Calls of the driver that submitted its work; 0 where these are not timed.
+        pub submissions: u64,
+        /// Time in them, ns, by a sample of them.
+        pub submitting_ns: u64,
         /// Its streams, now.
         pub streams: u64,
     }

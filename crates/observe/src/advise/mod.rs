@@ -6,11 +6,13 @@
 //! ([`Measured`]), and that is what the verdict follows where it is there.
 
 mod model;
+mod sharing;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub use model::{Analysis, KernelAdvice, Limiter, Machine, Observed, analyse, predict};
+pub use model::{Analysis, KernelAdvice, Limiter, Machine, Observed, analyse};
+pub use sharing::{Limit, predict};
 pub use words::{describe, verdict};
 
 use crate::rates::{Rates, Reading};

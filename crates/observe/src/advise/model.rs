@@ -1,5 +1,6 @@
-//! What a program's counters say of its use of the device, and the model of sharing.
+//! What a program's counters say of its use of the device.
 
+use super::sharing::{Limit, limit, predict};
 use crate::names;
 use crate::rates::{ClientRates, DeviceRates};
 use control::counts::{Kernel, Shape, Timing};
@@ -53,6 +54,11 @@ pub struct Observed {
     pub processors: f64,
     /// Share of them that all else had, 0 to 1.
     pub others: f64,
+    /// Share of time that its server spent in calls of the driver that submit work; 0 where the provider
+    /// takes several at a time, as the software GPU does.
+    pub submitting: f64,
+    /// Mean time of such a call, ns; 0: none was timed.
+    pub submission_ns: f64,
     /// Times are estimated.
     pub sampled: bool,
 }
@@ -71,6 +77,8 @@ impl Observed {
             copied_bytes: ((client.in_per_s + client.out_per_s) * seconds) as u64,
             processors: 0.0,
             others: 0.0,
+            submitting: client.submitting,
+            submission_ns: client.submission_ns,
             sampled: client.sampled,
         }
     }
@@ -147,12 +155,19 @@ pub struct Analysis {
     pub processors: f64,
     /// Share of them that all else had, 0 to 1.
     pub others: f64,
+    /// Share of time that its server spent in calls of the driver that submit work, by a sample of them; 0:
+    /// the provider takes several at a time.
+    pub submitting: f64,
+    /// Mean time of such a call, ns; 0: none was timed.
+    pub submission_ns: f64,
     /// Times are estimated from a sample of launches.
     pub sampled: bool,
     /// Its kernels, those that took most time first.
     pub kernels: Vec<KernelAdvice>,
     /// Predicted gain of 2, 4 and 8 copies.
     pub predicted: [f64; 3],
+    /// What keeps 8 copies from gaining more.
+    pub limit: Limit,
 }
 
 fn limiter(shape: &Shape, machine: &Machine) -> Limiter {
@@ -224,37 +239,11 @@ pub fn analyse(observed: &Observed, kernels: &[Kernel], machine: &Machine) -> An
         fit: fit.min(9999),
         processors: observed.processors,
         others: observed.others,
+        submitting: observed.submitting,
+        submission_ns: observed.submission_ns,
         sampled: observed.sampled,
         kernels: rows,
         predicted: [2, 4, 8].map(|copies| predict(observed, copies)),
+        limit: limit(observed, 8),
     }
-}
-
-/// What so many copies of a program should do together, over what one does alone.
-///
-/// A program alone has the SMs for `sm_share` of their time. Copies fill what it leaves: as long as
-/// their shares fit beside each other each goes on as if it were alone; from then on they share what
-/// there is. Kernels that meet wait for each other's slots, which costs a part of the gain that grows
-/// with how full the device is.
-///
-/// Nor can they do more together than the machine's processors: a program that is bound by them gains as
-/// little as one that fills the device. The software GPU's kernels run there too.
-pub fn predict(observed: &Observed, copies: u32) -> f64 {
-    let by_processors = match observed.processors > 0.0 {
-        true => (1.0 / observed.processors).max(1.0),
-        false => f64::INFINITY,
-    };
-    predict_by_sms(observed, copies).min(by_processors)
-}
-
-/// As if there were processors enough.
-fn predict_by_sms(observed: &Observed, copies: u32) -> f64 {
-    let demand = observed.sm_share.clamp(0.01, 1.0);
-    let wanted = f64::from(copies) * demand;
-    if wanted <= 1.0 {
-        // Copies meet at random: one in `demand` of the others has the same SMs.
-        let met = demand * (f64::from(copies) - 1.0) / 2.0;
-        return f64::from(copies) / (1.0 + met * demand);
-    }
-    (1.0 / demand).min(f64::from(copies))
 }

@@ -80,3 +80,69 @@ fn words_say_util_beside_sms_and_how_many_fit() {
         assert!(words.contains(part), "{part}: {words}");
     }
 }
+
+/// Programs of bench/h200/results/2026-11-23/observe-advise.json: what one had alone (time with a kernel,
+/// SMs, processors; time in submissions, computed with 3 us for a launch or fill, 5 us for a copy and
+/// 1.5 us for a fence), and the measured gains of 2, 4 and 8.
+const ON_H200: [(&str, [f64; 4], [f64; 3]); 11] = [
+    ("spin", [0.946, 0.0072, 0.067, 0.038], [1.98, 3.92, 7.69]),
+    ("n_body", [0.546, 0.0331, 0.124, 0.262], [1.92, 3.48, 5.76]),
+    ("matrix_multiply", [0.628, 0.0048, 0.124, 0.163], [1.88, 3.44, 5.90]),
+    ("mlp_inference", [0.628, 0.0048, 0.086, 0.291], [1.86, 3.24, 4.80]),
+    ("convnet_inference", [0.605, 0.0046, 0.090, 0.359], [1.80, 3.08, 4.78]),
+    ("reduction", [0.829, 0.0063, 0.092, 0.156], [1.97, 3.81, 6.87]),
+    ("vector_add", [0.863, 0.0065, 0.071, 0.046], [2.00, 4.02, 7.67]),
+    ("histogram", [0.654, 0.0050, 0.112, 0.267], [1.93, 3.58, 6.18]),
+    ("scan", [0.723, 0.0055, 0.092, 0.225], [1.94, 3.59, 6.21]),
+    ("BERT", [0.259, 0.2468, 0.108, 0.172], [2.01, 3.32, 3.46]),
+    ("ResNet-50", [0.441, 0.4954, 0.114, 0.309], [1.43, 1.73, 1.82]),
+];
+
+fn on_h200(
+    (_, [busy, sm_share, processors, submitting], _): &(&str, [f64; 4], [f64; 3]),
+) -> Observed {
+    let (processors, submitting) = (*processors, *submitting);
+    let submission_ns = 3000.0;
+    Observed { processors, submitting, submission_ns, ..observed(*busy, *sm_share) }
+}
+
+#[test]
+fn gains_on_an_h200_are_predicted_within_a_fifth() {
+    for row in &ON_H200 {
+        let predicted = [2, 4, 8].map(|copies| predict(&on_h200(row), copies));
+        for (predicted, measured) in predicted.iter().zip(row.2) {
+            let off = predicted / measured - 1.0;
+            assert!(off.abs() <= 0.2, "{}: {predicted:.2}, measured {measured}", row.0);
+        }
+    }
+}
+
+#[test]
+fn what_limits_copies_is_named() {
+    let limits = ON_H200.map(|row| analyse(&on_h200(&row), &[], &MACHINE).limit);
+    let [spin, n_body, .., bert, _] = limits;
+    assert_eq!([spin, n_body, bert], [Limit::None, Limit::Driver, Limit::Sms]);
+    let bound = Observed { processors: 0.5, ..on_h200(&ON_H200[0]) };
+    assert_eq!(analyse(&bound, &[], &MACHINE).limit, Limit::Processors);
+    let analysis = analyse(&on_h200(&ON_H200[1]), &[], &MACHINE);
+    let words = describe(&Advice { analysis, ..Advice::default() }).join("\n");
+    for part in ["wait for each other at the driver", "26 % of the time", "3.0 us each"] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    // The software GPU takes several submissions at a time: none is timed, and none is spoken of.
+    let soft = Observed { submitting: 0.0, submission_ns: 0.0, ..on_h200(&ON_H200[1]) };
+    let analysis = analyse(&soft, &[], &MACHINE);
+    assert!(analysis.predicted[2] > 7.9 && analysis.limit == Limit::None, "{analysis:?}");
+    let words = describe(&Advice { analysis, ..Advice::default() }).join("\n");
+    assert!(!words.contains("driver"), "{words}");
+}
+
+#[test]
+fn calls_beside_a_programs_own_kernels_keep_copies_apart_all_the_same() {
+    // One kernel runs all the time on a hundredth of the SMs, while the next ones are submitted.
+    let observed = Observed { submitting: 0.3, ..observed(1.0, 0.01) };
+    assert_eq!([2, 8].map(|copies| predict(&observed, copies)), [2.0, 5.0]);
+    // One that fills the device gains nothing, whatever its calls take.
+    let full = Observed { submitting: 0.3, sm_share: 1.0, ..observed };
+    assert_eq!([2, 8].map(|copies| predict(&full, copies)), [1.0, 1.0]);
+}

@@ -1,6 +1,6 @@
 //! Wording of the advice: plain sentences, with the numbers beside.
 
-use super::{Advice, Limiter};
+use super::{Advice, Limit, Limiter};
 use crate::rates::{bytes_text, time_text};
 
 /// Below this gain sharing is not worth it.
@@ -76,6 +76,16 @@ pub fn describe(advice: &Advice) -> Vec<String> {
         words.push(format!(
             "It and its server have {} of the processors' time: copies share those, too.",
             percent(a.processors)
+        ));
+    }
+    if a.limit == Limit::Driver {
+        words.push(format!(
+            "Copies wait for each other at the driver, which takes one submission at a time: the server \
+             spends {} of the time on them, {} each (estimated from a sample of them), so that 8 copies are \
+             predicted to do {:.2} times the work of one.",
+            percent(a.submitting),
+            time_text(a.submission_ns),
+            a.predicted[2]
         ));
     }
     if a.others > OTHERS {

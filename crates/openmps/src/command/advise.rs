@@ -302,6 +302,7 @@ impl<'a> Trial<'a> {
         observed.busy *= part;
         observed.sm_share *= part;
         observed.occupancy *= part;
+        observed.submitting *= part;
         observed.seconds = seconds;
         Ok((1.0 / seconds, observed, kernels, machine))
     }

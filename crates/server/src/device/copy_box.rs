@@ -57,7 +57,9 @@ impl Stream {
         let copy = describe(to, from, extent);
         // SAFETY: the stream is alive, `copy` is read during the call; ranges, which cover the
         // whole box, are the session's (CheckedRange), and arrays are alive and hold the box.
-        unsafe { self.share().device().table().cuMemcpy3DAsync_v2(&copy, self.raw()) }
+        self.share()
+            .submission_time()
+            .of(|| unsafe { self.share().device().table().cuMemcpy3DAsync_v2(&copy, self.raw()) })
     }
 }
 

@@ -443,7 +443,9 @@ impl GraphExec {
     /// Launches it in a stream.
     pub fn launch(&self, stream: &Stream) -> CUresult {
         // SAFETY: graph and stream are alive.
-        unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) }
+        self.share
+            .submission_time()
+            .of(|| unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) })
     }
 }
 

@@ -50,6 +50,7 @@ mod placed_graph;
 mod range;
 mod share;
 mod stream;
+mod submission_time;
 mod tensor;
 mod timing;
 mod variables;
@@ -80,6 +81,7 @@ pub use placed_graph::PlacedGraph;
 pub use range::CheckedRange;
 pub use share::{Leftovers, Share};
 pub use stream::{Event, HostCallback, RawEvent, Stream};
+pub use submission_time::SubmissionTime;
 pub use tensor::TensorMapKind;
 pub use timing::{Started, Stopwatch, Timed};
 

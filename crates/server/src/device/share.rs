@@ -2,7 +2,9 @@
 
 use super::context_sync::Listed;
 use super::green_contexts::GreenContexts;
+use super::submission_time::SubmissionTime;
 use super::{ContextCall, Device, InFlight};
+use crate::trace_log::now_ns;
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -73,6 +75,7 @@ pub struct Share {
     name: String,
     /// What the session has in flight.
     in_flight: InFlight,
+    submission_time: SubmissionTime,
     tenant: Option<u64>,
     /// True if its client ends.
     ends: Box<dyn Fn() -> bool>,
@@ -112,12 +115,18 @@ impl Share {
         let name = name.to_owned();
         let in_flight = device.sync().join(&name);
         let (ends, quiet, counts) = (Box::new(ends), Cell::new(false), Counts::default());
-        Ok(Self { device, name, in_flight, tenant, ends, quiet, counts, greens })
+        let submission_time = SubmissionTime::new(now_ns());
+        Ok(Self { device, name, in_flight, submission_time, tenant, ends, quiet, counts, greens })
     }
 
     /// What the session has in flight, as other sessions see it.
     pub fn in_flight(&self) -> &InFlight {
         &self.in_flight
+    }
+
+    /// Time in the calls that submit its work.
+    pub fn submission_time(&self) -> &SubmissionTime {
+        &self.submission_time
     }
 
     /// Makes a call that waits for the context, however long that takes. Where the provider has tenants it

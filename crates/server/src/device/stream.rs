@@ -132,7 +132,9 @@ impl Stream {
     /// Records an event behind what was submitted.
     pub fn record(&self, event: &Event) -> CUresult {
         // SAFETY: stream and event are alive.
-        unsafe { self.share.device().table().cuEventRecord(event.raw(), self.raw) }
+        self.share
+            .submission_time()
+            .of(|| unsafe { self.share.device().table().cuEventRecord(event.raw(), self.raw) })
     }
 
     /// Lets what is submitted from now on wait for an event.
@@ -146,15 +148,17 @@ impl Stream {
     pub fn write_word(&self, word: CheckedRange, value: u32) -> CUresult {
         debug_assert_eq!(word.bytes(), 4);
         let address = CUdeviceptr(word.address());
-        // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
-        unsafe {
-            self.share.device().table().cuStreamWriteValue32_v2(
-                self.raw,
-                address,
-                value,
-                stream_value::WRITE_DEFAULT,
-            )
-        }
+        self.share.submission_time().of(|| {
+            // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
+            unsafe {
+                self.share.device().table().cuStreamWriteValue32_v2(
+                    self.raw,
+                    address,
+                    value,
+                    stream_value::WRITE_DEFAULT,
+                )
+            }
+        })
     }
 
     /// Lets what is submitted from now on wait until a 32-bit word has a value.
@@ -162,15 +166,17 @@ impl Stream {
         self.interrupt();
         debug_assert_eq!(word.bytes(), 4);
         let address = CUdeviceptr(word.address());
-        // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
-        unsafe {
-            self.share.device().table().cuStreamWaitValue32_v2(
-                self.raw,
-                address,
-                value,
-                stream_value::WAIT_EQ,
-            )
-        }
+        self.share.submission_time().of(|| {
+            // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
+            unsafe {
+                self.share.device().table().cuStreamWaitValue32_v2(
+                    self.raw,
+                    address,
+                    value,
+                    stream_value::WAIT_EQ,
+                )
+            }
+        })
     }
 
     /// Calls a function on a thread of the provider when all before is done. It may be called at any
@@ -186,42 +192,48 @@ impl Stream {
     /// Copies from host memory that the provider knows (registered) to the device.
     pub fn copy_in(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
         debug_assert_eq!(to.bytes(), from.bytes());
-        // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
-        unsafe {
-            self.share.device().table().cuMemcpyHtoDAsync_v2(
-                CUdeviceptr(to.address()),
-                from.address() as *const c_void,
-                to.bytes() as usize,
-                self.raw,
-            )
-        }
+        self.share.submission_time().of(|| {
+            // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
+            unsafe {
+                self.share.device().table().cuMemcpyHtoDAsync_v2(
+                    CUdeviceptr(to.address()),
+                    from.address() as *const c_void,
+                    to.bytes() as usize,
+                    self.raw,
+                )
+            }
+        })
     }
 
     /// Copies from the device to host memory that the provider knows (registered).
     pub fn copy_out(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
         debug_assert_eq!(to.bytes(), from.bytes());
-        // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
-        unsafe {
-            self.share.device().table().cuMemcpyDtoHAsync_v2(
-                to.address() as *mut c_void,
-                CUdeviceptr(from.address()),
-                to.bytes() as usize,
-                self.raw,
-            )
-        }
+        self.share.submission_time().of(|| {
+            // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
+            unsafe {
+                self.share.device().table().cuMemcpyDtoHAsync_v2(
+                    to.address() as *mut c_void,
+                    CUdeviceptr(from.address()),
+                    to.bytes() as usize,
+                    self.raw,
+                )
+            }
+        })
     }
 
     /// Fills a range of device memory with a byte.
     pub fn fill(&self, range: CheckedRange, value: u8) -> CUresult {
-        // SAFETY: the stream is alive, the range is the session's (CheckedRange).
-        unsafe {
-            self.share.device().table().cuMemsetD8Async(
-                CUdeviceptr(range.address()),
-                value,
-                range.bytes() as usize,
-                self.raw,
-            )
-        }
+        self.share.submission_time().of(|| {
+            // SAFETY: the stream is alive, the range is the session's (CheckedRange).
+            unsafe {
+                self.share.device().table().cuMemsetD8Async(
+                    CUdeviceptr(range.address()),
+                    value,
+                    range.bytes() as usize,
+                    self.raw,
+                )
+            }
+        })
     }
 
     /// Launches a kernel. `parameters` is the flattened parameter buffer; it is copied.
@@ -230,7 +242,7 @@ impl Stream {
         let launch = || function.launch(device.table(), shape, self.raw, parameters);
         let local = function.local_bytes();
         if local <= device.local_bytes().load(Ordering::Relaxed) {
-            return launch();
+            return self.share.submission_time().of(launch);
         }
         self.share.unless_it_ends(ContextCall::GrowLocalMemory, launch)?;
         device.local_bytes().fetch_max(local, Ordering::Relaxed);

@@ -111,6 +111,10 @@ pub struct ClientCounters {
     pub throttled_ns: Counter,
     /// How often a limit was met: room in the queue, memory.
     pub limits_hit: Counter,
+    /// Calls of the provider that submitted work, where these are timed.
+    pub submissions: Counter,
+    /// Time in them, ns, by a sample of them.
+    pub submitting_ns: Counter,
     kernels: Mutex<Vec<Arc<KernelCounters>>>,
     streams: Mutex<Streams>,
 }

@@ -34,6 +34,8 @@ pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
         in_flight: counters.in_flight.get(),
         throttled_ns: counters.throttled_ns.get(),
         limits_hit: counters.limits_hit.get(),
+        submissions: counters.submissions.get(),
+        submitting_ns: counters.submitting_ns.get(),
         streams: counters.stream_number(),
     }
 }

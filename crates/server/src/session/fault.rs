@@ -52,6 +52,11 @@ impl Session {
         let counting = self.common.counters.counting();
         // A request whose answer is waited for is not held up for the sake of a time.
         self.meter.set(counting, self.link.scheduling.class() != Class::Latency);
+        let time = self.share.submission_time();
+        time.set(counting != Counting::Off && !self.share.is_tenant());
+        let (calls, together_ns) = time.totals();
+        self.link.counters.submissions.set(calls);
+        self.link.counters.submitting_ns.set(together_ns);
         if counting == Counting::Cupti {
             let Self { common, link, streams, .. } = self;
             streams.busy_slots(|slot| common.counters.introduce(&slot.stream, &link.counters));

@@ -9,6 +9,7 @@
 use super::Session;
 use super::ranges::extent_of_rows;
 use super::streams::Work;
+use crate::device::Share;
 use crate::meter::Direction;
 use cuda_api::*;
 use std::ffi::{c_int, c_uint};
@@ -101,6 +102,12 @@ impl Parameter for CUkernel {
     }
 }
 
+/// Makes a call of the provider; one that submits work is timed as such.
+#[inline]
+fn made(submits: bool, share: &Share, call: impl FnOnce() -> CUresult) -> CUresult {
+    if submits { share.submission_time().of(call) } else { call() }
+}
+
 /// True if the text of a type is that of a device address.
 const fn is_device_pointer(text: &str) -> bool {
     let (text, wanted) = (text.as_bytes(), b"CUdeviceptr");
@@ -113,9 +120,12 @@ const fn is_device_pointer(text: &str) -> bool {
 
 macro_rules! handler {
     (post $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {
-        handler!(call $number $name ($($param: $ty),*))
+        handler!(forward true $number $name ($($param: $ty),*))
     };
-    (call $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {{
+    (call $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {
+        handler!(forward false $number $name ($($param: $ty),*))
+    };
+    (forward $submits:literal $number:ident $name:ident ($($param:ident: $ty:ty),*)) => {{
         fn handle(session: &mut Session, words: &[u64], results: &mut Vec<u64>) -> CUresult {
             if const { false $(|| is_device_pointer(stringify!($ty)))* } {
                 check_ranges(session, number::$number, words)?;
@@ -129,13 +139,14 @@ macro_rules! handler {
             // SAFETY: handles were looked up in the session's tables, device addresses were
             // checked to be the session's (check_ranges), and a result's pointer leads to a
             // place of this function.
-            unsafe {
+            let call = || unsafe {
                 session
                     .share
                     .device()
                     .table()
-                    .$name($(<$ty as Parameter>::give(&mut $param)),*)?;
-            }
+                    .$name($(<$ty as Parameter>::give(&mut $param)),*)
+            };
+            made($submits, &session.share, call)?;
             $(<$ty as Parameter>::answer(&$param, results);)*
             if const { false $(|| is_device_pointer(stringify!($ty)))* } {
                 count(session, number::$number, all);

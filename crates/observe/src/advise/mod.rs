@@ -6,12 +6,14 @@
 //! ([`Measured`]), and that is what the verdict follows where it is there.
 
 mod model;
+mod observed;
 mod sharing;
 #[cfg(test)]
 mod tests;
 mod words;
 
-pub use model::{Analysis, KernelAdvice, Limiter, Machine, Observed, analyse};
+pub use model::{Analysis, KernelAdvice, Limiter, Machine, analyse};
+pub use observed::Observed;
 pub use sharing::{Limit, predict};
 pub use words::{describe, verdict};
 

@@ -1,11 +1,11 @@
 //! What a program's counters say of its use of the device.
 
+use super::observed::Observed;
 use super::sharing::{Limit, limit, predict};
 use crate::names;
-use crate::rates::{ClientRates, DeviceRates};
+use crate::rates::DeviceRates;
 use control::counts::{Kernel, Shape, Timing};
 use serde::Serialize;
-use std::time::Duration;
 
 /// Registers of an SM, as devices have them since compute capability 3.0.
 const REGISTERS_PER_SM: u64 = 65_536;
@@ -30,57 +30,6 @@ impl Machine {
     pub fn of(device: &DeviceRates) -> Self {
         let DeviceRates { sms, warps_per_sm, memory_total, .. } = *device;
         Self { sms, warps_per_sm, memory_bytes: memory_total }
-    }
-}
-
-/// What a program did alone in a stretch of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Observed {
-    /// How long it was looked at, s.
-    pub seconds: f64,
-    /// Share of time in which a kernel of it ran.
-    pub busy: f64,
-    /// Share of the SMs, over time.
-    pub sm_share: f64,
-    /// Share of the warps, over time.
-    pub occupancy: f64,
-    /// Device memory that it held, bytes.
-    pub memory_bytes: u64,
-    /// Launches.
-    pub kernels: u64,
-    /// Bytes copied between host and device.
-    pub copied_bytes: u64,
-    /// Share of the machine's processors that it and its server had, 0 to 1; 0: not known.
-    pub processors: f64,
-    /// Share of them that all else had, 0 to 1.
-    pub others: f64,
-    /// Share of time that its server spent in calls of the driver that submit work; 0 where the provider
-    /// takes several at a time, as the software GPU does.
-    pub submitting: f64,
-    /// Mean time of such a call, ns; 0: none was timed.
-    pub submission_ns: f64,
-    /// Times are estimated.
-    pub sampled: bool,
-}
-
-impl Observed {
-    /// What rates say of a stretch.
-    pub fn of_rates(client: &ClientRates, stretch: Duration) -> Self {
-        let seconds = stretch.as_secs_f64();
-        Self {
-            seconds,
-            busy: client.busy,
-            sm_share: client.sm_share,
-            occupancy: client.occupancy,
-            memory_bytes: client.memory,
-            kernels: (client.kernels_per_s * seconds) as u64,
-            copied_bytes: ((client.in_per_s + client.out_per_s) * seconds) as u64,
-            processors: 0.0,
-            others: 0.0,
-            submitting: client.submitting,
-            submission_ns: client.submission_ns,
-            sampled: client.sampled,
-        }
     }
 }
 

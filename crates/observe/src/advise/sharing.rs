@@ -2,12 +2,12 @@
 //!
 //! Each copy goes round: a call of the driver, which takes one copy's at a time (a queue with one
 //! server), time on the SMs (processor sharing among as many kernels as have room beside each other),
-//! and the rest, in which it waits for nobody (a delay). Throughput follows by mean value analysis:
+//! and the rest, in which it waits for no other copy (a delay). Throughput follows by mean value analysis:
 //! a copy that comes to a queue meets there what the others, one copy fewer, have there on the average.
 //!
 //! Not here: what a copy does to another's caches and memory bandwidth, which no counter says.
 
-use super::Observed;
+use super::observed::Observed;
 use serde::Serialize;
 
 /// Part of a call that submits work for which the driver lets no other thread in. Fitted to eleven programs

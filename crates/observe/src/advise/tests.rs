@@ -142,7 +142,7 @@ fn calls_beside_a_programs_own_kernels_keep_copies_apart_all_the_same() {
     // One kernel runs all the time on a hundredth of the SMs, while the next ones are submitted.
     let observed = Observed { submitting: 0.3, ..observed(1.0, 0.01) };
     assert_eq!([2, 8].map(|copies| predict(&observed, copies)), [2.0, 5.0]);
-    // One that fills the device gains nothing, whatever its calls take.
+    // One that fills the device gains nothing, long as its calls may take.
     let full = Observed { submitting: 0.3, sm_share: 1.0, ..observed };
     assert_eq!([2, 8].map(|copies| predict(&full, copies)), [1.0, 1.0]);
 }

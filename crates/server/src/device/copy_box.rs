@@ -55,11 +55,11 @@ impl Stream {
     /// Copies a box: bytes of a row, rows of a slice, slices.
     pub fn copy_box(&self, to: BoxSide<'_>, from: BoxSide<'_>, extent: [u64; 3]) -> CUresult {
         let copy = describe(to, from, extent);
-        // SAFETY: the stream is alive, `copy` is read during the call; ranges, which cover the
-        // whole box, are the session's (CheckedRange), and arrays are alive and hold the box.
-        self.share()
-            .submission_time()
-            .of(|| unsafe { self.share().device().table().cuMemcpy3DAsync_v2(&copy, self.raw()) })
+        self.share().submission_time().of(|| {
+            // SAFETY: the stream is alive, `copy` is read during the call; ranges, which cover the
+            // whole box, are the session's (CheckedRange), and arrays are alive and hold the box.
+            unsafe { self.share().device().table().cuMemcpy3DAsync_v2(&copy, self.raw()) }
+        })
     }
 }
 

@@ -442,10 +442,10 @@ impl GraphExec {
 
     /// Launches it in a stream.
     pub fn launch(&self, stream: &Stream) -> CUresult {
-        // SAFETY: graph and stream are alive.
-        self.share
-            .submission_time()
-            .of(|| unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) })
+        self.share.submission_time().of(|| {
+            // SAFETY: graph and stream are alive.
+            unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) }
+        })
     }
 }
 

@@ -4,7 +4,6 @@ use super::context_sync::Listed;
 use super::green_contexts::GreenContexts;
 use super::submission_time::SubmissionTime;
 use super::{ContextCall, Device, InFlight};
-use crate::trace_log::now_ns;
 use cuda_api::extension::{DeviceActivity, KernelUsage, PlaceManaged, TenantUsage, TraceRecord};
 use cuda_api::{CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -115,7 +114,8 @@ impl Share {
         let name = name.to_owned();
         let in_flight = device.sync().join(&name);
         let (ends, quiet, counts) = (Box::new(ends), Cell::new(false), Counts::default());
-        let submission_time = SubmissionTime::new(now_ns());
+        // The address differs from session to session.
+        let submission_time = SubmissionTime::new(Arc::as_ptr(&in_flight).addr() as u64);
         Ok(Self { device, name, in_flight, submission_time, tenant, ends, quiet, counts, greens })
     }
 

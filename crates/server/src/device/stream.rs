@@ -131,10 +131,10 @@ impl Stream {
 
     /// Records an event behind what was submitted.
     pub fn record(&self, event: &Event) -> CUresult {
-        // SAFETY: stream and event are alive.
-        self.share
-            .submission_time()
-            .of(|| unsafe { self.share.device().table().cuEventRecord(event.raw(), self.raw) })
+        self.share.submission_time().of(|| {
+            // SAFETY: stream and event are alive.
+            unsafe { self.share.device().table().cuEventRecord(event.raw(), self.raw) }
+        })
     }
 
     /// Lets what is submitted from now on wait for an event.

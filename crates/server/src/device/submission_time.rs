@@ -5,14 +5,14 @@
 //! too. Not timed: calls that wait for the context, and providers with tenants, which take several
 //! submissions at a time.
 
-use crate::trace_log::now_ns;
 use cuda_api::CUresult;
 use std::cell::Cell;
+use std::time::Instant;
 
 /// Calls for a sample, on the average: two looks at the clock are 50 ns, so a call has less than 1 ns of it.
 const INTERVAL: u32 = 64;
 /// A call that takes longer than this counts as this, ns: it waits for room in the device's queue, or its
-/// thread had no processor, and nobody else waits for that.
+/// thread had no processor, which is no time of the driver's lock.
 const CALL_NS_MAX: u64 = 20_000;
 
 /// Time in one session's submissions, and their number, both as of the last sample.
@@ -53,7 +53,12 @@ impl SubmissionTime {
     pub fn of(&self, call: impl FnOnce() -> CUresult) -> CUresult {
         let until = self.until.get() - 1;
         self.until.set(until);
-        if until != 0 { call() } else { self.sample(call, now_ns) }
+        if until != 0 {
+            call()
+        } else {
+            let begin = Instant::now();
+            self.sample(call, || begin.elapsed().as_nanos() as u64)
+        }
     }
 
     #[cold]

@@ -32,7 +32,7 @@ fn submissions_are_timed_where_a_driver_takes_one_at_a_time() {
     let mut client = server.connect();
     client.load();
     let (calls, together_ns) = submitted(&server, &mut client);
-    assert!((LAUNCHES / 2..=CALLS_MAX * LAUNCHES).contains(&calls), "{calls}");
+    assert!((LAUNCHES / 4..=CALLS_MAX * LAUNCHES).contains(&calls), "{calls}");
     assert!(together_ns > 0);
     server.ask(7, Question::Counters(Counting::Off));
     assert_eq!(server.receive(), done(7, 0));

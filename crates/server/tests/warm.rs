@@ -345,6 +345,38 @@ fn a_module_with_variables_is_loaded_ahead_with_their_first_values() {
     }
 }
 
+/// What no client has had is as its load has left it: nothing is written, so that no client waits for that.
+#[test]
+fn first_values_are_written_only_where_a_client_had_the_module() {
+    let place = Place::new("fresh");
+    let mut server = place.start(1 << 20);
+    let (result, loaded) = server.connect().load_image(module(7), TABLE);
+    result.expect("a module");
+    drop(server);
+    let mut server = place.start(1 << 20);
+    for (image, written) in [(TABLE, 0), (TABLE, 1), (b"known by its key", 1)] {
+        let before = provider::values_written();
+        let mut client = server.connect();
+        client.load_known(module(7), loaded.code, image).0.expect("a module");
+        use_up(table_of(&mut client, module(7)));
+        assert_eq!((provider::values_written() - before, modules()), (written, 1));
+        drop(client);
+        server.wait_for_clients(0);
+    }
+    drop(server);
+    // The same of one that is found by its image.
+    let mut server = place.start(1 << 20);
+    for written in [0, 1] {
+        let before = provider::values_written();
+        let mut client = server.connect();
+        client.load_image(module(7), TABLE).0.expect("a module");
+        use_up(table_of(&mut client, module(7)));
+        assert_eq!((provider::values_written() - before, modules()), (written, 1));
+        drop(client);
+        server.wait_for_clients(0);
+    }
+}
+
 #[test]
 fn variables_that_cannot_be_written_keep_their_image_off_the_list() {
     let place = Place::new("variables");

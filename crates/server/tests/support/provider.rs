@@ -104,6 +104,7 @@ struct World {
     /// Nodes that got other parameters.
     nodes_set: u64,
     local_runs: u32,
+    values_written: u32,
     used_bytes: u64,
     notes: Vec<(u64, u32)>,
     /// Priorities that streams were made with, in their order.
@@ -168,6 +169,11 @@ pub fn words_to_write() -> usize {
 /// How often local memory was taken for kernels to come.
 pub fn local_runs() -> u32 {
     world().local_runs
+}
+
+/// Copies from host memory in the default stream, in which a server writes variables' first values.
+pub fn values_written() -> u32 {
+    world().values_written
 }
 
 /// Launches of graphs so far, and how often a node got other parameters.

@@ -448,7 +448,9 @@ provide! {
     cuMemcpy3D_v2(_c: *const CUDA_MEMCPY3D) { Ok(()) }
 
     cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, s: CUstream) {
-        world().enqueue(s.0, Op::Copy { to: to.0, from: from as u64, bytes })
+        let mut world = world();
+        world.values_written += u32::from(s.is_null());
+        world.enqueue(s.0, Op::Copy { to: to.0, from: from as u64, bytes })
     }
     cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, s: CUstream) {
         world().enqueue(s.0, Op::Copy { to: to as u64, from: from.0, bytes })

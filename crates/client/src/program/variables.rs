@@ -197,11 +197,7 @@ impl Client {
         if is_fixed && known.is_empty() {
             return Ok(true);
         }
-        // Reading an image takes milliseconds, in which the program waits.
-        let constants = match known.iter().any(|(_, variable)| !variable.managed) {
-            true => source.bytes().map(|image| variables::constants(&image)).unwrap_or_default(),
-            false => BTreeSet::new(),
-        };
+        let constants = constants_that_count(&known, || source.bytes());
         let mut kept = !self.changed_variables(module, source);
         for (address, Global { bytes, name, managed, copy, .. }) in known {
             let info = self.call(&GetGlobal { module: wire, managed, name: &name })?;
@@ -229,5 +225,44 @@ impl Client {
             true => self.call(&WaitIdle {}),
             false => Ok(()),
         }
+    }
+}
+
+/// Names of the constant variables of an image. It is read only if the program knows a variable for which that
+/// counts: that takes milliseconds, in which the program waits.
+fn constants_that_count(
+    known: &[(u64, Global)],
+    image: impl FnOnce() -> Option<Vec<u8>>,
+) -> BTreeSet<String> {
+    match known.iter().any(|(_, variable)| !variable.managed) {
+        true => image().map(|image| variables::constants(&image)).unwrap_or_default(),
+        false => BTreeSet::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::VariableCopy;
+    use std::cell::Cell;
+
+    #[test]
+    fn an_image_is_read_only_for_variables_whose_values_it_tells() {
+        let image = b".version 8.0\n.target sm_80\n.address_size 64\n.const .b32 table[4];\n.global .b32 sum;\n";
+        let reads = Cell::new(0);
+        let read = || {
+            reads.set(reads.get() + 1);
+            Some(image.to_vec())
+        };
+        let variable = |name: &[u8], managed: bool| {
+            let (name, copy) = (name.to_vec(), VariableCopy::default());
+            (64, Global { bytes: 16, module: 1, name, managed, present: 64, copy })
+        };
+        assert_eq!(constants_that_count(&[], read), BTreeSet::new());
+        assert_eq!(constants_that_count(&[variable(b"shared", true)], read), BTreeSet::new());
+        assert_eq!(reads.get(), 0, "the program waits meanwhile");
+        let known = [variable(b"shared", true), variable(b"table", false)];
+        assert_eq!(constants_that_count(&known, read), BTreeSet::from(["table".to_owned()]));
+        assert_eq!(reads.get(), 1);
     }
 }

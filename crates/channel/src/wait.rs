@@ -65,13 +65,13 @@ const ATTENTION: Duration = Duration::from_millis(20);
 /// much longer.
 const CROWDED_FACTOR: u32 = 4;
 
-/// Among so many a consumer spins this much shorter: it finds several records after each nap, so that
-/// the next one is not there at once.
-const CROWDED_CONSUMER_FACTOR: u32 = 20;
+/// Among so many a consumer that gathers records spins this much shorter: it finds several after each nap,
+/// so that the next one is not there at once.
+const GATHERING_FACTOR: u32 = 20;
 
-/// Among so many a consumer keeps no rhythm shorter than so many naps. It would be awake for each launch
+/// Nor does it keep a rhythm shorter than so many naps. It would be awake for each launch
 /// of a program that makes one each 20 us, by spinning or by a system call of the program's.
-const CROWDED_RHYTHM_NAPS: u32 = 4;
+const GATHERING_RHYTHM_NAPS: u32 = 4;
 
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,11 +161,19 @@ impl SpinPolicy {
         if self.spin.is_zero() {
             return self;
         }
+        Self { nap_after: 0, ..self.crowded() }
+    }
+
+    /// As [`SpinPolicy::crowded_consumer`], for one that gathers records so as to carry them out together: it
+    /// saves more than it loses by coming late.
+    pub fn gathering_consumer(self) -> Self {
+        if self.spin.is_zero() {
+            return self;
+        }
         Self {
-            spin: self.spin / CROWDED_CONSUMER_FACTOR,
-            nap_after: 0,
-            rhythm_min: self.nap * CROWDED_RHYTHM_NAPS,
-            ..self.crowded()
+            spin: self.spin / GATHERING_FACTOR,
+            rhythm_min: self.nap * GATHERING_RHYTHM_NAPS,
+            ..self.crowded_consumer()
         }
     }
 
@@ -535,12 +543,18 @@ mod tests {
         let crowded = SpinPolicy::new(8, Some("80")).crowded();
         assert_eq!((crowded.spin, crowded.nap_after), (us(20), NAP_AFTER));
         let consumer = SpinPolicy::new(8, Some("80")).crowded_consumer();
+        assert_eq!(
+            (consumer.spin, consumer.nap_after, consumer.rhythm_min),
+            (us(20), 0, RHYTHM_MIN)
+        );
+        let consumer = SpinPolicy::new(8, Some("80")).gathering_consumer();
         assert_eq!((consumer.spin, consumer.nap_after, consumer.rhythm_min), (us(4), 0, us(200)));
         assert_eq!(SpinPolicy::new(8, None).attentive().spin, ATTENTION);
         assert_eq!(SpinPolicy::new(8, None).attentive_consumer().attention, ATTENTION);
         let (few, off) = (SpinPolicy::new(2, None), SpinPolicy::new(8, Some("0")));
         for still in [few, off] {
             assert_eq!((still.crowded(), still.crowded_consumer()), (still, still));
+            assert_eq!(still.gathering_consumer(), still);
             assert_eq!((still.attentive(), still.attentive_consumer()), (still, still));
         }
     }

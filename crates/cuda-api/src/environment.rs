@@ -191,7 +191,8 @@ variables! {
         goes on at a server of its own, where programs share a context (NVIDIA's driver); the device \
         takes turns between servers. 0: none does.";
     OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["off", "on", "crowd"]),
-        "off", "Launches of which a program repeats the sequence are submitted as one graph: crowd, while \
+        "crowd on NVIDIA's driver, else off",
+        "Launches of which a program repeats the sequence are submitted as one graph: crowd, while \
         more threads want to run than there are cores; on, also while the device has other work. See \
         docs/scheduling.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),

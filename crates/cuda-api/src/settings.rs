@@ -84,10 +84,9 @@ impl Counting {
 }
 
 /// When launches of which a program repeats the sequence are submitted as one graph.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stretches {
     /// Never.
-    #[default]
     Off,
     /// While the device has other work, and as in [`Stretches::Crowd`].
     On,
@@ -96,14 +95,19 @@ pub enum Stretches {
 }
 
 impl Stretches {
-    /// By the word for it; what is no such word is the default.
-    pub fn of_text(text: &str) -> Self {
+    /// By the word for it; `None` if that is no such word.
+    pub fn of_text(text: &str) -> Option<Self> {
         match text.trim() {
-            "off" => Self::Off,
-            "on" => Self::On,
-            "crowd" => Self::Crowd,
-            _ => Self::default(),
+            "off" => Some(Self::Off),
+            "on" => Some(Self::On),
+            "crowd" => Some(Self::Crowd),
+            _ => None,
         }
+    }
+
+    /// Where nothing is set: a launch to the software GPU costs no more than a node of a graph.
+    pub fn default_of(is_software: bool) -> Self {
+        if is_software { Self::Off } else { Self::Crowd }
     }
 }
 

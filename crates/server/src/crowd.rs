@@ -100,6 +100,11 @@ impl Place {
         Self { crowd: crowd.clone(), works: false, manner }
     }
 
+    /// How the session and its client wait now.
+    pub fn manner(&self) -> Manner {
+        self.manner
+    }
+
     /// How many times longer than alone the session sleeps before it looks by itself.
     pub fn factor(&self) -> u32 {
         self.manner.factor

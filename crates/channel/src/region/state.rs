@@ -44,10 +44,12 @@ impl Waiting {
         }
     }
 
-    /// The policy of the consumer of the client's ring.
-    pub fn consumer_policy(self, policy: SpinPolicy) -> SpinPolicy {
+    /// The policy of the consumer of the client's ring; `gathers`: it carries out several records at once
+    /// while more threads want to run than there are cores.
+    pub fn consumer_policy(self, policy: SpinPolicy, gathers: bool) -> SpinPolicy {
         match self {
             Self::Plain => policy,
+            Self::Crowded if gathers => policy.gathering_consumer(),
             Self::Crowded => policy.crowded_consumer(),
             Self::Attentive => policy.attentive_consumer(),
         }

@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_a_crowd_waits_between_launches_have_no_rhythm() {
+    fn waits_between_launches_that_are_gathered_have_no_rhythm() {
         let policy = SpinPolicy::new(8, None);
         let rhythms = |policy| {
             let mut consumer = Consumer::new(LocalRing::<4096>::default(), policy).expect("a ring");
@@ -416,7 +416,7 @@ mod tests {
         };
         assert_eq!(rhythms(policy), [false, true, true, true, true, true]);
         // After a step's end the waits within the next step are short again.
-        assert_eq!(rhythms(policy.crowded_consumer()), [false, true, false, false, false, true]);
+        assert_eq!(rhythms(policy.gathering_consumer()), [false, true, false, false, false, true]);
         assert_eq!(rhythms(SpinPolicy::new(2, None)), [false; 6]);
     }
 }

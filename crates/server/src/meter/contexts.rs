@@ -1,7 +1,7 @@
 //! Launch contexts: what a kernel of one shape takes behind which other launches.
 //!
 //! Kernels of one name and shape may work on more or less data: a batch normalisation has a block for each
-//! channel, whatever the image's size. Programs repeat their launches in the same order, so those before it
+//! channel, for images of all sizes. Programs repeat their launches in the same order, so those before it
 //! tell them apart.
 
 use super::counter::Counter;

@@ -51,8 +51,8 @@ pub struct Options {
     pub device: Option<CUuuid>,
     /// Its warm list.
     pub warm: WarmOptions,
-    /// When launches whose sequence repeats itself go as graphs.
-    pub stretches: Stretches,
+    /// When launches whose sequence repeats itself go as graphs; `None`: as is best for the provider.
+    pub stretches: Option<Stretches>,
     /// The cores that it has for its clients, and who is told when they are too few.
     pub crowd: crowd::Options,
 }

@@ -11,7 +11,7 @@ use crate::log::Log;
 use crate::printed::Printed;
 use crate::warm::Warm;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
-use cuda_api::settings::Counting;
+use cuda_api::settings::{Counting, Stretches};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -95,8 +95,14 @@ pub(super) fn open(
     let sync_log = log.clone();
     device.sync().report_to(move |report| sync_log.line(line_of(report)));
     let warm = Warm::start(&device, &options.warm, &log);
-    let common =
-        Common::new(Arc::new(device), printed, warm, log, options.crowd, options.stretches);
+    let of_provider = Stretches::default_of(device.has_tenants());
+    let stretches = options.stretches.unwrap_or(of_provider);
+    // Mutexes are tried for a shorter time where few submissions are left.
+    let mut crowd = options.crowd;
+    if stretches == Stretches::Off {
+        crowd.tell = |_| {};
+    }
+    let common = Common::new(Arc::new(device), printed, warm, log, crowd, stretches);
     let (common, wakeups) = common.map_err(|error| error.to_string())?;
     if common.counters.counting() == Counting::Cupti
         && let Err(reason) = cupti_windows::set(&common, Counting::Cupti)

@@ -109,6 +109,8 @@ struct Session {
     meter: Meter,
     graphs: Graphs,
     stretches: Stretches,
+    /// Launches have gone as graphs, for which the consumer gathers records in a crowd.
+    gathers: bool,
     arrays: Arrays,
     events: Table<Event>,
     streams: Streams,
@@ -210,8 +212,12 @@ impl Session {
     fn follow_crowd(&mut self) -> (bool, Class) {
         let busy = self.streams.may_be_busy() && self.sticky.is_none();
         let class = self.link.scheduling.class();
-        if let Some(Manner { waiting, factor }) = self.place.update(busy, class == Class::Latency) {
-            self.consumer.set_policy(waiting.consumer_policy(SpinPolicy::of_process()));
+        let gathers = self.stretches.has_graphs();
+        let is_other = std::mem::replace(&mut self.gathers, gathers) != gathers;
+        let manner = self.place.update(busy, class == Class::Latency);
+        if manner.is_some() || is_other {
+            let Manner { waiting, factor } = self.place.manner();
+            self.consumer.set_policy(waiting.consumer_policy(SpinPolicy::of_process(), gathers));
             self.region.set_waiting(waiting);
             self.region.set_liveness_factor(factor);
         }

@@ -238,6 +238,7 @@ impl Session {
             meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
             graphs: Graphs::new(),
             stretches: Stretches::new(),
+            gathers: false,
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
             streams: Streams::new(

@@ -114,7 +114,7 @@ impl Server {
             pipe_directory: "/tmp/test".into(),
             stop: Some(stopped.into()),
             warm,
-            stretches,
+            stretches: Some(stretches),
             crowd: server::crowd::Options { cores, ..Default::default() },
         };
         let run = move || server::run::run_on(driver, control, options);

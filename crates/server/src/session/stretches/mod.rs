@@ -129,6 +129,11 @@ impl Stretches {
         self.chunks.clear();
     }
 
+    /// Whether launches of the client have gone as graphs.
+    pub fn has_graphs(&self) -> bool {
+        self.totals.launches > 0
+    }
+
     /// Gives all back.
     pub fn clear(&mut self) {
         self.forget();

@@ -141,6 +141,7 @@ fn beside_a_kernel(gate: u32) -> (Server, Client, Client) {
     let (mut busy, client) = (server.connect(), server.connect());
     busy.load();
     busy.launch("hold", LEGACY, &gate.to_le_bytes());
+    wait_until("the kernel", || server.status().clients[0].submitted.kernels == 1);
     (server, busy, client)
 }
 

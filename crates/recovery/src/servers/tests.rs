@@ -137,7 +137,7 @@ fn without_a_standby_a_suspect_waits_for_the_others_server_and_the_spoiled_one_d
     let launched = servers.launch_for_process(process(10), 7, ready, &mut hands);
     assert_eq!(launched, Err(NoServer::InnocentFirst));
     assert_eq!(servers.launch_for_process(process(10), 7, then, &mut hands), Ok(3));
-    // A next server that does not start holds up no one.
+    // A next server that does not start holds up no client.
     let (mut servers, mut hands) = after_a_fault(false, begin);
     servers.has_ended(2, "exited", ready, &mut hands);
     servers.advance(ready, &mut hands);

@@ -159,6 +159,21 @@ impl Share {
         })
     }
 
+    /// Makes calls that wait for the context in `f` if nothing is in flight now; false if something is, or
+    /// another client makes such a call.
+    pub fn if_quiet(&self, call: ContextCall, f: impl FnOnce()) -> bool {
+        let f = || {
+            self.quiet.set(true);
+            f();
+            self.quiet.set(false);
+        };
+        if self.is_tenant() {
+            f();
+            return true;
+        }
+        self.device.if_quiet(call, f).is_some()
+    }
+
     fn make<R>(
         &self,
         call: ContextCall,
@@ -185,15 +200,23 @@ impl Share {
 
     /// Unloads shared code that no client uses but for the last so many bytes of images.
     pub fn unload_unused(&self, bytes_max: u64) -> CUresult {
-        let (device, cache) = (&self.device, self.device.code_cache());
-        if cache.unused_bytes() <= bytes_max {
+        if self.device.code_cache().unused_bytes() <= bytes_max {
             return Ok(());
         }
-        self.while_quiet(ContextCall::UnloadModule, || {
-            for module in cache.take_unused(bytes_max) {
-                let _ = device.unload_shared(module);
-            }
-        })
+        self.while_quiet(ContextCall::UnloadModule, || self.unload_all_unused(bytes_max))
+    }
+
+    /// As [`Share::unload_unused`], if nothing is in flight now.
+    pub fn unload_unused_if_quiet(&self, bytes_max: u64) {
+        if self.device.code_cache().unused_bytes() > bytes_max {
+            self.if_quiet(ContextCall::UnloadModule, || self.unload_all_unused(bytes_max));
+        }
+    }
+
+    fn unload_all_unused(&self, bytes_max: u64) {
+        for module in self.device.code_cache().take_unused(bytes_max) {
+            let _ = self.device.unload_shared(module);
+        }
     }
 
     /// The device.

@@ -165,13 +165,16 @@ impl Retired {
         self.end_those(|object| object.overlaps(address, end)).map(drop)
     }
 
-    /// Ends all of them if the context is idle.
+    /// Ends all of them if the context is idle. Waits for no other client: what begins meanwhile may not end.
     pub fn end_if_idle(&mut self) {
-        if !self.is_empty() && self.share.device().sync().is_idle() {
-            let objects = self.objects.drain(..).collect();
+        let Some(call) = self.objects.front().map(Object::call) else { return };
+        if !self.share.device().sync().is_idle() {
+            return;
+        }
+        let objects = &mut self.objects;
+        if self.share.if_quiet(call, || objects.clear()) {
             let bytes_max = self.share.device().code_cache().unused_bytes_max();
-            // What is not done because the session ends is done then.
-            let _ = self.end_all(objects).and_then(|()| self.share.unload_unused(bytes_max));
+            self.share.unload_unused_if_quiet(bytes_max);
         }
     }
 

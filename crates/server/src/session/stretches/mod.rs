@@ -4,7 +4,7 @@
 //! is launched again a fifteenth of that. So a session that finds launches of one stream in its ring
 //! holds them until their chunk ends ([`chunk`]) while the device has other work, or the cores do; a
 //! chunk that was seen before is a graph of the provider's, whose nodes get the parameters that have
-//! changed. Off unless OPENMPS_STRETCHES says otherwise.
+//! changed. OPENMPS_STRETCHES says when; the cores decide by default, on the software GPU it is off.
 //!
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than

@@ -6,7 +6,8 @@
 //! submissions at a time.
 
 use cuda_api::CUresult;
-use std::cell::Cell;
+use fastrand::Rng;
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 /// Calls for a sample, on the average: two looks at the clock are 50 ns, of which a call has 0.4.
@@ -22,7 +23,7 @@ pub struct SubmissionTime {
     /// Calls until the next sample, and those that it stands for.
     until: Cell<u32>,
     drawn: Cell<u32>,
-    random: Cell<u64>,
+    random: RefCell<Rng>,
     calls: Cell<u64>,
     together_ns: Cell<u64>,
 }
@@ -30,7 +31,7 @@ pub struct SubmissionTime {
 impl SubmissionTime {
     /// Nothing is known. Sessions should differ by `seed`.
     pub fn new(seed: u64) -> Self {
-        let random = Cell::new(seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15));
+        let random = RefCell::new(Rng::with_seed(seed));
         let (calls, together_ns) = (Cell::new(0), Cell::new(0));
         let (on, until, drawn) = (Cell::new(false), Cell::new(0), Cell::new(0));
         let new = Self { on, until, drawn, random, calls, together_ns };
@@ -79,12 +80,7 @@ impl SubmissionTime {
     /// At random, evenly from 1 to twice the interval less 1: programs repeat themselves, and one in so many
     /// would always be the same call of a step.
     fn draw(&self) {
-        let mut random = self.random.get();
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        self.random.set(random);
-        let drawn = 1 + (random >> 32) as u32 % (2 * INTERVAL - 1);
+        let drawn = self.random.borrow_mut().u32(1..2 * INTERVAL);
         self.drawn.set(drawn);
         self.until.set(drawn);
     }

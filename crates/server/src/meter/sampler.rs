@@ -53,13 +53,13 @@ pub struct Sampler {
     /// So many more samples are close to each other.
     close: u32,
     last_ns: u64,
-    random: u64,
+    random: fastrand::Rng,
 }
 
 impl Sampler {
     /// Begins with one launch in `interval_min`, and never times more. Sessions should differ by `seed`.
     pub fn new(interval_min: u32, seed: u64) -> Self {
-        let random = seed.wrapping_mul(2).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let random = fastrand::Rng::with_seed(seed);
         let (interval, last_ns, close) = (interval_min, 0, CLOSE_SAMPLES);
         let mut new = Self { until: 0, drawn: 0, interval, interval_min, close, last_ns, random };
         new.draw();
@@ -68,12 +68,7 @@ impl Sampler {
 
     /// Evenly from 1 to twice the interval less 1.
     fn draw(&mut self) {
-        // Xorshift: nothing here has to be more random than that.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let choices = u64::from(2 * self.interval - 1);
-        self.drawn = 1 + ((self.random >> 32) % choices) as u32;
+        self.drawn = self.random.u32(1..2 * self.interval);
         self.until = self.drawn;
     }
 

@@ -10,8 +10,8 @@ use fastrand::Rng;
 use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
-/// Calls for a sample, on the average: two looks at the clock are 50 ns, of which a call has 0.4.
-const INTERVAL: u32 = 128;
+/// Calls for a sample, on the average: two looks at the clock are 50 ns, of which a call has 0.2.
+const INTERVAL: u32 = 256;
 /// A call that takes longer than this counts as this, ns: it waits for room in the device's queue, or its
 /// thread had no processor, which is no time of the driver's lock.
 const CALL_NS_MAX: u64 = 20_000;

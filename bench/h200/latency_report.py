@@ -1,7 +1,7 @@
 """What `latency.py` has measured, as tables, and what happened while one slow request ran.
 
-    latency_report.py FILE...            tables as text
-    latency_report.py --docs FILE        writes the table of docs/scheduling.md anew
+    latency_report.py FILE...                  tables as text
+    latency_report.py --docs FILE[:SET,...]... writes the tables of docs/scheduling.md anew: of each file all sets, or these
 """
 
 import argparse
@@ -65,6 +65,19 @@ def table(rows):
     return "\n".join(lines)
 
 
+def shown(values):
+    """Milliseconds of each service, or of many the range."""
+    if len(values) > 2:
+        return f"{min(values):.2f} to {max(values):.2f}"
+    return " / ".join(f"{value:.2f}" for value in values)
+
+
+def share_of(row, alone):
+    """The batch program's steps of what it makes alone."""
+    share = row["batch"]["rate"] / alone["batch"]["rate"]
+    return f"{share:.2f}" if share else "-"
+
+
 def markdown(rows, source):
     """The table for the documentation: one row a way and setting."""
     lines = []
@@ -78,27 +91,34 @@ def markdown(rows, source):
                   "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
         for key, row in rows.items():
             of, way, setting = key.split("/", 2)
-            if of != name or setting == "alone":
+            # What all is compared with stands above the table.
+            if of != name or row is alone:
                 continue
             called = WAYS.get(way, way)
             plain = setting.removesuffix(":poisson")
-            if way == "openmps":
+            if setting in ("alone", "together"):
+                called += {"alone": ", each alone", "together": ", services only"}[setting]
+            elif way == "openmps":
                 called += f", `{plain}`"
-            if setting == "together":
-                called += ", services only"
             of_together = f"{worst_multiple(row, beside):.2f}" if beside else "-"
-            columns = [" / ".join(f"{c.get(which, 0):.2f}" for c in row["critical"]) for which in ("p50", "p99", "p999")]
+            columns = [shown([c.get(which, 0) for c in row["critical"]]) for which in ("p50", "p99", "p999")]
             lines.append(f"| {called} | {'Poisson' if is_poisson(setting) else 'even'} | {' | '.join(columns)} | "
-                         f"{worst_multiple(row, alone):.2f} | {of_together} | {row['batch']['rate'] / alone['batch']['rate']:.2f} |")
+                         f"{worst_multiple(row, alone):.2f} | {of_together} | {share_of(row, alone)} |")
         lines.append("")
     return "\n".join(lines)
 
 
-def write_docs(rows, source):
+def write_docs(files):
+    """`files` are names, perhaps with the sets that are wanted of them behind a colon."""
+    parts = []
+    for name, _, wanted in (file.partition(":") for file in files):
+        rows, path = json.loads(Path(name).read_text()), Path(name).resolve()
+        rows = {key: row for key, row in rows.items() if not wanted or key.split("/")[0] in wanted.split(",")}
+        parts.append(markdown(rows, "/".join(path.parts[-4:])))
     text = DOCS.read_text()
     before, rest = text.split(BEGIN, 1)
     after = rest.split(END, 1)[1]
-    DOCS.write_text(f"{before}{BEGIN}\n{markdown(rows, source)}{END}{after}")
+    DOCS.write_text(f"{before}{BEGIN}\n{chr(10).join(parts)}{END}{after}")
 
 
 # One slow request.
@@ -155,16 +175,15 @@ def slow_request(trace, pid, due_ns, start_ns, end_ns):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("files", nargs="+")
     parser.add_argument("--docs", action="store_true")
     arguments = parser.parse_args()
+    if arguments.docs:
+        return write_docs(arguments.files)
     rows = {}
     for file in arguments.files:
-        rows.update(json.loads(file.read_text()))
-    if arguments.docs:
-        write_docs(rows, "/".join(arguments.files[0].resolve().parts[-4:]))
-    else:
-        print(table(rows))
+        rows.update(json.loads(Path(file).read_text()))
+    return print(table(rows))
 
 
 if __name__ == "__main__":

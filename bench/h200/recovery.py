@@ -19,6 +19,7 @@ and when the process is told to end. No setting of the GPU is changed, and no pr
 """
 
 import argparse
+import contextlib
 import json
 import os
 import signal
@@ -330,6 +331,26 @@ class Report:
         return "\n".join(lines)
 
 
+@contextlib.contextmanager
+def logged(way, here, report):
+    """Keeps of the way's logs, at the end, whose a fault was and where the time of a pause went."""
+    try:
+        yield
+    finally:
+        note_log(way, here)
+        report.write()
+
+
+def note_log(way, here):
+    words = ("fault", "fatal GPU error", "goes on at", "stood by", "stands by", "Received new client",
+             "declared what it had", "Warm list:", "loaded ahead", "have declared to server",
+             "Startup", "Creating server context", "CUDA version of the provider", "Server has started", "Exiting")
+    lines = [line for line in way.log.splitlines() if any(word in line for word in words)]
+    here["log"] = (here["log"] + lines)[-600:]
+    for line in [line for line in lines if "declared what it had" in line][-24:]:
+        log(line)
+
+
 def measure(name, dist, names, arguments, report, deadline, forkers):
     way = Way("openmps" if name in OURS else name, dist)
     if name == "standby":
@@ -337,7 +358,7 @@ def measure(name, dist, names, arguments, report, deadline, forkers):
     if name == "upgrade8":
         names = ["resnet50"] * 8
     here = report.way(name)
-    with way.running():
+    with logged(way, here, report), way.running():
         forker = None
         if any(of in PYTORCH for of in names):
             # Its library path is that of the way.
@@ -415,15 +436,6 @@ def measure(name, dist, names, arguments, report, deadline, forkers):
             innocents.read()
             count()
             innocents.end()
-    # Whose a fault was, and where the time of a pause went.
-    words = ("fault", "fatal GPU error", "goes on at", "stood by", "stands by", "Received new client", "declared what it had",
-             "Warm list:", "loaded ahead")
-    faults = [line for line in way.log.splitlines() if any(word in line for word in words)]
-    here["log"] = (here["log"] + faults)[-600:]
-    for line in [line for line in faults if "declared what it had" in line][-24:]:
-        log(line)
-    report.write()
-
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)

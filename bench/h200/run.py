@@ -12,7 +12,7 @@ is built here. The ways:
 
 The part stretches runs ResNet-50 and then BERT in 16 processes at servers of their own, in turns: under MPS, and through
 openmps with OPENMPS_STRETCHES=off, on and crowd; with the servers' processor time, and each way's steps a second over those
-under MPS. It ends after --rounds (2), or before a round that would not be over after 280 s.
+under MPS. It ends after --rounds (2), or before a round that would not be over after 280 s. --ways mps,crowd takes only those.
 
 The part mix runs 8 processes of 8 different networks (networks.py has their names) at servers of their own, in turns, until
 --seconds (150) are over: steps a second of each, and the geometric mean of openmps' over those under MPS and of the driver
@@ -373,7 +373,7 @@ def stretches(ways, dist, rounds, count):
         for what, servers in figures.items():
             value = statistics.median(server.get("per_s", server.get("seconds")) for server in servers)
             values[name][what] = {"value": value, "servers": servers}
-    for name in ways[1:]:
+    for name in (way for way in ways if way != "mps"):
         for what in (f"{network}_{count}" for network in networks):
             here, there = values[name].get(what), values.get("mps", {}).get(what)
             if here is None or there is None:
@@ -507,6 +507,7 @@ def main():
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--rounds", type=int, default=2, help="of the part stretches")
     parser.add_argument("--processes", type=int, default=16, help="of the part stretches")
+    parser.add_argument("--ways", help="of the parts: only these, as in mps,crowd")
     parser.add_argument("--seconds", type=float, default=150, help="of the part mix")
     parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
     arguments = parser.parse_args()
@@ -522,6 +523,8 @@ def main():
 
     columns = [c for c in COLUMNS if c.__name__ in arguments.columns.split(",")]
     for ways, compares in [PARTS[arguments.part]] if arguments.part else [PARTS[p] for p in ALL_PARTS]:
+        if arguments.ways:
+            ways = [way for way in ways if way in arguments.ways.split(",")]
         if vendor_control() is None and "mps" in ways:
             log("NVIDIA's MPS is not installed")
             ways = [way for way in ways if way != "mps"]

@@ -392,15 +392,6 @@ fn a_provider_that_does_not_start_is_reported() {
 }
 
 #[test]
-fn where_clients_share_a_context_memory_is_mapped_once_before_the_first_comes() {
-    for (tenants, count) in [(false, 1), (true, 0)] {
-        let server = Server::start(tenants);
-        let log = server.log();
-        assert_eq!(log.matches("Memory was mapped once ahead of clients").count(), count, "{log}");
-    }
-}
-
-#[test]
 fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
     let mut server = Server::start(false);
     let mut maker = server.connect();

@@ -13,8 +13,8 @@ use super::state::{Link, State};
 use crate::accounting::Record;
 use crate::named::Named;
 use crate::settings::Settings;
-use cuda_api::environment::OPENMPS_CPUS;
-use recovery::servers::{Seat, Servers, Start, Tell};
+use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_WARM};
+use recovery::servers::{Seat, Servers, Serves, Start, Tell};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -64,10 +64,10 @@ impl Tell<Link> for Hands<'_> {
 }
 
 impl Start<Link> for Hands<'_> {
-    fn start(&mut self, seat: Seat, gid: u32) -> Result<(u32, Link), String> {
+    fn start(&mut self, seat: Seat, gid: u32, serves: Serves) -> Result<(u32, Link), String> {
         let log = self.endpoints.log_of(seat.named).unwrap_or(&self.daemon.log_writer);
         let settings = self.named.settings_of_server(seat.named, seat.device, self.defaults);
-        self.daemon.spawn(seat, gid, log, settings).map_err(|error| error.to_string())
+        self.daemon.spawn((seat, gid), serves, log, settings).map_err(|error| error.to_string())
     }
 
     fn stays(&self, seat: Seat) -> bool {
@@ -165,8 +165,8 @@ impl Daemon {
 
     fn spawn(
         &self,
-        seat: Seat,
-        gid: u32,
+        (seat, gid): (Seat, u32),
+        serves: Serves,
         log: &OwnedFd,
         settings: Settings,
     ) -> io::Result<(u32, Link)> {
@@ -176,6 +176,10 @@ impl Daemon {
         let mut command = self.server_command(&theirs)?;
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
         command.arg(super::DEVICE).arg(device.to_string());
+        if serves == Serves::Suspect {
+            // It waits for its own code alone, and what it uses is no list of what others need.
+            command.env(OPENMPS_WARM, "0");
+        }
         // That is between the daemon and its service manager.
         command.env_remove(NOTIFY_SOCKET);
         if let Some(cpus) = &self.options.cpus {

@@ -60,10 +60,20 @@ pub trait Tell<L> {
     fn log(&mut self, text: String);
 }
 
+/// Whom a server is started for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// The programs of a seat.
+    Programs,
+    /// One program that may have caused a fault, for a few seconds: what it does not need itself is not worth
+    /// waiting for.
+    Suspect,
+}
+
 /// Starts servers.
 pub trait Start<L>: Tell<L> {
     /// Starts a process at a seat. Returns its PID and what it is reached by, or why there is none.
-    fn start(&mut self, seat: Seat, gid: u32) -> Result<(u32, L), String>;
+    fn start(&mut self, seat: Seat, gid: u32, serves: Serves) -> Result<(u32, L), String>;
     /// True if a server at that seat stays without clients.
     fn stays(&self, _seat: Seat) -> bool {
         false
@@ -226,6 +236,13 @@ impl<L> Servers<L> {
         })
     }
 
+    /// True if a server for a program that may have caused a fault is not ready yet.
+    fn starts_for_suspect(&self, seat: Seat) -> bool {
+        let starts = |server: &&Server<L>| matches!(server.phase, Phase::Starting { .. });
+        let mut here = self.list.iter().filter(|server| server.seat() == seat).filter(starts);
+        here.any(|server| server.quarantine.is_some() && !server.isolates)
+    }
+
     /// The server in standby.
     fn standby_at(&mut self, seat: Seat) -> Option<&mut Server<L>> {
         let stands_by = |server: &&mut Server<L>| {
@@ -271,8 +288,9 @@ impl<L> Servers<L> {
                 Phase::Running | Phase::Draining => None,
             };
             let alone = server.quarantine_end().or_else(|| server.isolation_end());
-            let standby =
-                server.next_standby_at().filter(|_| self.rules.standby && self.stopping.is_none());
+            let wanted = self.rules.standby && self.stopping.is_none();
+            let wanted = wanted && !self.starts_for_suspect(server.seat());
+            let standby = server.next_standby_at().filter(|_| wanted);
             let ends = [server.kill_at, self.rules.idle_end(server), alone, standby];
             ready.into_iter().chain(ends.into_iter().flatten())
         });

@@ -1,7 +1,7 @@
 //! Succession: servers in place of others: after a fault or a death at once, as planned beside the old
 //! one, from a server in standby; and servers for one process that may have caused a fault.
 
-use super::{ClientProcess, Found, NoServer, Phase, Seat, Server, Servers, Start};
+use super::{ClientProcess, Found, NoServer, Phase, Seat, Server, Servers, Serves, Start};
 use std::time::Instant;
 
 impl<L> Servers<L> {
@@ -59,12 +59,17 @@ impl<L> Servers<L> {
             failures.may_start(now)?;
         }
         let uid = seat.uid;
-        match hands.start(seat, gid) {
+        let isolates = quarantine.is_some_and(|of| self.isolated.contains_key(&of));
+        let serves = match quarantine {
+            Some(_) if !isolates => Serves::Suspect,
+            _ => Serves::Programs,
+        };
+        match hands.start(seat, gid, serves) {
             Ok((pid, link)) => {
                 let mut server = Server::new(pid, seat, gid, now, link);
                 server.stays = hands.stays(seat);
                 server.quarantine = quarantine;
-                server.isolates = quarantine.is_some_and(|of| self.isolated.contains_key(&of));
+                server.isolates = isolates;
                 // Should its process not come, it has no client from now on.
                 server.idle_since = quarantine.filter(|_| !server.isolates).map(|_| now);
                 let whom = match quarantine {
@@ -236,12 +241,17 @@ impl<L> Servers<L> {
         if server.standby || server.quarantine.is_some() || server.phase != Phase::Running {
             return;
         }
-        // A driver that makes a context holds up the programs that come.
+        // A driver that makes a context holds up the programs that come, and other contexts.
         if server.next_standby_at().is_some_and(|at| now < at) {
             return;
         }
-        server.took_over = None;
         let (seat, gid) = (server.seat(), server.gid);
+        if self.starts_for_suspect(seat) {
+            return;
+        }
+        if let Some(server) = self.get(serving) {
+            server.took_over = None;
+        }
         if self.standby_at(seat).is_some() {
             return;
         }

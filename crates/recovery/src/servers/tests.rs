@@ -1,8 +1,8 @@
 //! Tests of servers: one in standby, with hands that only count.
 
 use super::{
-    ClientProcess, DECLARED_MS_MAX, NoServer, Phase, Rules, STANDBY_PAUSE_MS, Seat, Servers, Start,
-    Tell,
+    ClientProcess, DECLARED_MS_MAX, NoServer, Phase, Rules, STANDBY_PAUSE_MS, Seat, Servers,
+    Serves, Start, Tell,
 };
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct Hands {
     started: u32,
+    /// How many of them for one suspect.
+    for_suspects: u32,
     /// How often spoiled servers were told that they may end.
     left: u32,
 }
@@ -40,8 +42,9 @@ impl Tell<()> for Hands {
 }
 
 impl Start<()> for Hands {
-    fn start(&mut self, _: Seat, _: u32) -> Result<(u32, ()), String> {
+    fn start(&mut self, _: Seat, _: u32, serves: Serves) -> Result<(u32, ()), String> {
         self.started += 1;
+        self.for_suspects += u32::from(serves == Serves::Suspect);
         Ok((self.started, ()))
     }
 }
@@ -143,4 +146,30 @@ fn without_a_standby_a_suspect_waits_for_the_others_server_and_the_spoiled_one_d
     servers.advance(ready, &mut hands);
     let after_its_pause = ready + Duration::from_millis(1001);
     assert_eq!(servers.launch_for_process(process(10), 7, after_its_pause, &mut hands), Ok(3));
+}
+
+#[test]
+fn a_standby_waits_for_the_servers_of_suspects() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = after_a_fault(true, begin);
+    let declared = begin + Duration::from_millis(DECLARED_MS_MAX);
+    servers.advance(declared, &mut hands);
+    assert_eq!(servers.launch_for_process(process(10), 7, declared, &mut hands), Ok(3));
+    assert_eq!(hands.for_suspects, 1, "it loads nothing that its one program does not need");
+    let pause = begin + Duration::from_millis(STANDBY_PAUSE_MS);
+    let later = pause + Duration::from_millis(500);
+    servers.advance(later, &mut hands);
+    assert_eq!(hands.started, 3, "two contexts are made after each other");
+    assert!(servers.next_due() > Some(later), "nothing is done again and again meanwhile");
+    run(&mut servers, 3);
+    servers.advance(later, &mut hands);
+    assert_eq!((hands.started, hands.for_suspects), (4, 1));
+}
+
+#[test]
+fn a_process_with_long_kernels_gets_a_server_with_all_that_programs_need() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = after_a_fault(true, begin);
+    servers.isolate(2, 12, begin, &mut hands);
+    assert_eq!((hands.started, hands.for_suspects), (3, 0));
 }

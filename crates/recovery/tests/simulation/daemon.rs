@@ -4,7 +4,7 @@
 use crate::world::{Event, World};
 use cuda_api::CUuuid;
 use recovery::servers::{
-    ClientProcess, NoServer, Place, READY_S_MAX, Rules, Seat, Servers, Start, Tell, Windows,
+    ClientProcess, NoServer, Place, READY_S_MAX, Rules, Seat, Servers, Serves, Start, Tell, Windows,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -100,7 +100,7 @@ impl Tell<u32> for Hands<'_> {
 }
 
 impl Start<u32> for Hands<'_> {
-    fn start(&mut self, seat: Seat, _gid: u32) -> Result<(u32, u32), String> {
+    fn start(&mut self, seat: Seat, _gid: u32, _: Serves) -> Result<(u32, u32), String> {
         if self.cannot_start {
             *self.refused += 1;
             return Err("no memory for a process".to_owned());

@@ -2,7 +2,6 @@
 
 use super::share::{gone, made};
 use super::{CheckedRange, Share, Stream};
-use channel::limits::CHUNK_GRANULARITY_BYTES;
 use cuda_api::constants::vmm;
 use cuda_api::{
     CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, CUresult, CUstream, CudaError,
@@ -264,14 +263,4 @@ pub fn old_chunk(
     let chunk = DeviceMapping::new(&physical, address, bytes, 0)?;
     chunk.set_access(vmm::ACCESS_READ_WRITE)?;
     Ok(chunk)
-}
-
-/// Maps memory by an fd as a client's of another server, and lets it go. A driver may have to set something
-/// up for that the first time.
-pub fn map_once(share: &Rc<Share>) -> CUresult {
-    let bytes = CHUNK_GRANULARITY_BYTES;
-    let place = Reservation::near(share, 0, bytes)?;
-    let fd = Physical::new(share, bytes)?.export()?;
-    // The mapping ends before the addresses are given back.
-    old_chunk(share, place.address(), bytes, &fd).map(drop)
 }

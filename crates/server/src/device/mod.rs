@@ -74,7 +74,7 @@ pub use jit_option::{BuildLog, JitOption};
 pub use launch_shape::LaunchShape;
 pub use linking::link;
 pub use managed::{ManagedRoom, ManagedVariables};
-pub use memory::{DeviceMapping, Physical, Reservation, map_once, new_chunk, old_chunk, write};
+pub use memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk, write};
 pub use module::{Ahead, IMAGE_PADDING_BYTES, Module};
 pub use partition::{SmCount, SmLease, SmPlaces};
 pub use placed_graph::PlacedGraph;

@@ -4,8 +4,7 @@ use super::Options;
 use crate::common::{Common, Wakeups};
 use crate::cupti_windows;
 use crate::device::{
-    Device, DeviceError, Driver, HARDWARE_QUEUES, HELD_PERCENT_MAX, Progress, Share, SyncReport,
-    map_once,
+    Device, DeviceError, Driver, HARDWARE_QUEUES, HELD_PERCENT_MAX, Progress, SyncReport,
 };
 use crate::log::Log;
 use crate::printed::Printed;
@@ -13,9 +12,8 @@ use crate::warm::Warm;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
 use cuda_api::settings::{Counting, Stretches};
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Sets what NVIDIA's driver reads from the environment.
 pub(super) fn prepare_environment(log: &Log) {
@@ -109,25 +107,7 @@ pub(super) fn open(
     {
         common.log.line(reason);
     }
-    map_ahead(&common);
     Ok((common, wakeups))
-}
-
-/// Maps memory once before the first client comes: clients that come from another server all do it at once,
-/// and their programs wait.
-fn map_ahead(common: &Common) {
-    if common.device.has_tenants() {
-        return;
-    }
-    let since = Instant::now();
-    let share = Share::new(common.device.clone(), "the server", || false);
-    match share.and_then(|share| map_once(&Rc::new(share))) {
-        Ok(()) => {
-            let ms = since.elapsed().as_millis();
-            common.log.line(format!("Memory was mapped once ahead of clients: {ms} ms"));
-        }
-        Err(error) => common.log.line(format!("Memory cannot be mapped ahead of clients: {error}")),
-    }
 }
 
 /// The log's line of a call that waits for the context.

@@ -84,7 +84,7 @@ impl Shape {
 
 /// What is known of the time of one shape's launches.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Prediction {
+pub struct LaunchTime {
     /// What a launch takes, ns: the mean of the last samples.
     pub device_ns: u64,
     /// The longest of the last samples, ns, which is forgotten by and by.
@@ -276,7 +276,7 @@ impl ShapeCounters {
 
     /// What the next launch will take; `None` before the first sample.
     #[inline]
-    pub fn prediction(&self) -> Option<Prediction> {
+    pub fn launch_time(&self) -> Option<LaunchTime> {
         let (clean, rough) = (self.clean.get(), self.rough.get());
         let (device_ns, is_clean) = match (clean, rough) {
             (0, 0) => return None,
@@ -285,15 +285,15 @@ impl ShapeCounters {
         };
         let longest_ns =
             self.longest_ns.get().min(device_ns.saturating_mul(OUTLIER)).max(device_ns);
-        Some(Prediction { device_ns, longest_ns, samples: clean + rough, is_clean })
+        Some(LaunchTime { device_ns, longest_ns, samples: clean + rough, is_clean })
     }
 
     /// What the next launch will take behind those launches.
-    pub fn prediction_behind(&self, context: Context) -> Option<Prediction> {
-        let known = self.prediction()?;
+    pub fn launch_time_behind(&self, context: Context) -> Option<LaunchTime> {
+        let known = self.launch_time()?;
         let times_ns = self.contexts.times_ns(context);
         let (device_ns, longest_ns) = times_ns.unwrap_or((known.device_ns, known.longest_ns));
-        Some(Prediction { device_ns, longest_ns, ..known })
+        Some(LaunchTime { device_ns, longest_ns, ..known })
     }
 
     /// A launch was timed: `is_clean` if the time is exact, `is_regular` if the launch was drawn from all
@@ -422,9 +422,9 @@ impl KernelMeter {
     }
 
     /// What is known of a shape's time behind those launches, if it was launched before. For the gate.
-    pub fn prediction(&self, shape: &Shape, context: Context) -> Option<Prediction> {
+    pub fn launch_time(&self, shape: &Shape, context: Context) -> Option<LaunchTime> {
         let known = self.shapes.iter().find(|meter| meter.shape == *shape)?;
-        known.counters.prediction_behind(context)
+        known.counters.launch_time_behind(context)
     }
 
     /// The counters of a shape.
@@ -582,16 +582,16 @@ mod tests {
     #[test]
     fn clean_samples_beat_rough_ones_and_late_ones_early_ones() {
         let counters = ShapeCounters::default();
-        assert_eq!(counters.prediction(), None);
+        assert_eq!(counters.launch_time(), None);
         counters.sampled(900, false, true);
         counters.sampled(700, false, true);
-        let rough = Prediction { device_ns: 700, longest_ns: 700, samples: 2, is_clean: false };
-        assert_eq!(counters.prediction(), Some(rough));
+        let rough = LaunchTime { device_ns: 700, longest_ns: 700, samples: 2, is_clean: false };
+        assert_eq!(counters.launch_time(), Some(rough));
         counters.sampled(500, true, false);
-        assert_eq!(counters.prediction().unwrap().device_ns, 500);
+        assert_eq!(counters.launch_time().unwrap().device_ns, 500);
         (0..200).for_each(|_| counters.sampled(100, true, true));
-        assert!(counters.prediction().unwrap().device_ns < 110);
-        assert!(counters.prediction().unwrap().longest_ns < 120, "the longest is forgotten");
+        assert!(counters.launch_time().unwrap().device_ns < 110);
+        assert!(counters.launch_time().unwrap().longest_ns < 120, "the longest is forgotten");
         // What found cold caches does not count among many.
         assert_eq!(counters.mean_ns(), Some(100.0));
         counters.timed_by_cupti(90);
@@ -601,7 +601,7 @@ mod tests {
     #[test]
     fn the_longest_of_a_kernels_like_is_remembered_but_no_outlier() {
         let counters = ShapeCounters::default();
-        let known = || counters.prediction().unwrap();
+        let known = || counters.launch_time().unwrap();
         (0..20).for_each(|_| counters.sampled(100, true, true));
         counters.sampled(300, true, true);
         (0..6).for_each(|_| counters.sampled(100, true, true));

@@ -1,7 +1,7 @@
 //! The meter: what a session counts of its client's work, and how long that takes on the device.
 //!
-//! What a launch is predicted to take is [`ShapeCounters::prediction`], by function and shape
-//! ([`KernelMeter::prediction`]), and by what was launched before it ([`Context`]).
+//! What a launch is predicted to take is [`ShapeCounters::launch_time`], by function and shape
+//! ([`KernelMeter::launch_time`]), and by what was launched before it ([`Context`]).
 
 mod contexts;
 mod counter;
@@ -14,7 +14,7 @@ mod tracing;
 pub use contexts::Context;
 pub use counter::Launched;
 pub use counters::{ClientCounters, Direction, Submitted, SubmittedTotals};
-pub use kernels::{GraphTally, KernelCounters, KernelMeter, Prediction, Shape, ShapeCounters};
+pub use kernels::{GraphTally, KernelCounters, KernelMeter, LaunchTime, Shape, ShapeCounters};
 pub use recorder::Subject;
 pub use sampler::Sampler;
 
@@ -164,7 +164,7 @@ impl Meter {
         subject: Option<Subject>,
     ) -> Timing {
         let sample = sample.and_then(|sample| {
-            let known_ns = sample.shape.prediction().map_or(0, |known| known.device_ns);
+            let known_ns = sample.shape.launch_time().map_or(0, |known| known.device_ns);
             let delayed =
                 self.may_delay && self.counting != Counting::Every && known_ns < DELAYED_NS_MAX;
             Some((self.stopwatch.start(stream, delayed)?, sample))

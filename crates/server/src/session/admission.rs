@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::device::LaunchShape;
-use crate::meter::{Prediction, Shape};
+use crate::meter::{LaunchTime, Shape};
 use crate::scheduling::Answer;
 use cuda_api::{CUresult, CudaError};
 use scheduling::predict::{COPY_NS_PER_MIB, GAP_NS};
@@ -28,7 +28,7 @@ impl Session {
             return Ok(None);
         }
         let meter = &self.modules.loaded(function)?.meter;
-        Ok(Some(predicted(meter.prediction(&Shape::of(shape), self.meter.context()))))
+        Ok(Some(predicted(meter.launch_time(&Shape::of(shape), self.meter.context()))))
     }
 
     /// What a copy of so many bytes between host and device is predicted to take.
@@ -98,8 +98,8 @@ impl Session {
 }
 
 /// What work is predicted to take of which that is known.
-pub(super) fn predicted(known: Option<Prediction>) -> Predicted {
-    known.map_or(Predicted::UNKNOWN, |Prediction { device_ns, longest_ns, .. }| {
+pub(super) fn predicted(known: Option<LaunchTime>) -> Predicted {
+    known.map_or(Predicted::UNKNOWN, |LaunchTime { device_ns, longest_ns, .. }| {
         let mean_ns = device_ns.max(1);
         Predicted { mean_ns, longest_ns: longest_ns.max(mean_ns) + GAP_NS }
     })

@@ -320,7 +320,7 @@ impl Session {
         let pieces = match uses.recording.take() {
             Some(recording) => {
                 let bound_ns = self.link.scheduling.piece_ns();
-                let times = uses.counted.iter().map(|kernel| predicted(kernel.prediction()));
+                let times = uses.counted.iter().map(|kernel| predicted(kernel.launch_time()));
                 recording.pieces(&self.share, like, times, bound_ns)?
             }
             None => Vec::new(),
@@ -442,10 +442,10 @@ impl Session {
         let Graph::Ready { uses, meter, .. } = self.graphs.table.get(word)? else {
             return Err(CudaError::INVALID_HANDLE);
         };
-        if let Some(known) = meter.prediction(&Shape::of_graph(uses.kernels), Context::default()) {
+        if let Some(known) = meter.launch_time(&Shape::of_graph(uses.kernels), Context::default()) {
             return Ok(Some(predicted(Some(known))));
         }
-        let kernels = uses.counted.iter().map(|kernel| predicted(kernel.prediction()));
+        let kernels = uses.counted.iter().map(|kernel| predicted(kernel.launch_time()));
         let sum: Predicted = kernels.sum();
         Ok(Some(if sum.mean_ns < UNKNOWN_NS { Predicted::UNKNOWN } else { sum }))
     }

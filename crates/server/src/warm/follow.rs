@@ -96,8 +96,7 @@ impl Warm {
         self.serves.store(true, Ordering::Release);
     }
 
-    /// What clients of this server have is not to be loaded by the next servers, which are for one suspect of
-    /// a fault each.
+    /// What clients of this server have is not to be loaded by the next servers any more: the clients go.
     pub fn give_up_held(&self) {
         if let Some((store, _)) = &self.store {
             store.remove_held();

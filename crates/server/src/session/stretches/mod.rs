@@ -427,7 +427,7 @@ impl Session {
                     sum.add(loaded.meter.submitted());
                 }
                 if is_marked {
-                    predicted_ns += node.counters.prediction().map_or(0, |known| known.device_ns);
+                    predicted_ns += node.counters.launch_time().map_or(0, |known| known.device_ns);
                 }
             }
             slot.counters.launched(sum);

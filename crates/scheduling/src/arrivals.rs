@@ -8,6 +8,8 @@
 const EVEN_MIN: u32 = 3;
 /// Requests in a row that may stay away before none is expected any more.
 const MISSED_MAX: u64 = 4;
+/// Requests in a row that skip as many due times before the interval is taken to be that long.
+const SKIPPED_MIN: u32 = 3;
 /// A rest that is shorter than this part of the longest is one within a request.
 const REST_PART: u64 = 4;
 /// By this part of an interval a request may come earlier or later than it is due.
@@ -45,6 +47,8 @@ pub struct Arrivals {
     interval_ns: u64,
     /// Requests in a row that came when they were due.
     even: u32,
+    /// How many due times the last requests skipped, each as many, and how many requests in a row did.
+    skipped: (u64, u32),
 }
 
 /// By how much requests at such intervals may differ, ns.
@@ -56,11 +60,16 @@ impl Arrivals {
     /// Work has come, and there was none.
     pub fn came(&mut self, now: u64) {
         let rest_ns = self.rested_ns.map_or(u64::MAX, |rested| now.saturating_sub(rested));
-        let is_within = rest_ns < self.longest_rest_ns / REST_PART;
-        // Forgotten, so that rests may become shorter for good.
-        self.longest_rest_ns -= self.longest_rest_ns / 8;
-        if is_within {
+        let is_short = rest_ns < self.longest_rest_ns / REST_PART;
+        // Rests may become shorter for good, which looks like a request that does not end.
+        let lasts_ns = self.began_ns.map_or(0, |began| now.saturating_sub(began));
+        if is_short && lasts_ns <= self.request_ns_max() {
             return;
+        }
+        // Forgotten, request by request.
+        self.longest_rest_ns -= self.longest_rest_ns / 8;
+        if is_short {
+            self.longest_rest_ns = rest_ns;
         }
         if self.rested_ns.is_some() {
             self.longest_rest_ns = self.longest_rest_ns.max(rest_ns.min(*INTERVAL_NS.end()));
@@ -70,6 +79,7 @@ impl Arrivals {
         match error {
             Some(error) if error.unsigned_abs() <= tolerance_ns(self.interval_ns) => {
                 self.even = self.even.saturating_add(1);
+                self.follow_skipped(now, error);
                 let interval = signed(self.interval_ns) + error / INTERVAL_PART;
                 self.due_ns = unsigned(signed(now) - error + error / PHASE_PART + interval);
                 self.interval_ns = unsigned(interval);
@@ -84,6 +94,27 @@ impl Arrivals {
                 self.interval_ns = now.saturating_sub(began);
                 self.due_ns = now.saturating_add(self.interval_ns);
             }
+        }
+    }
+
+    /// A request came when one was due, and so many ns later: where each skips as many due times, the interval
+    /// is longer.
+    fn follow_skipped(&mut self, now: u64, error: i64) {
+        let due = unsigned(signed(now) - error);
+        let missed = due.saturating_sub(self.due_ns) / self.interval_ns.max(1);
+        let (last, count) = self.skipped;
+        self.skipped = (missed, if missed == last { count.saturating_add(1) } else { 1 });
+        if missed > 0 && self.skipped.1 >= SKIPPED_MIN {
+            self.interval_ns = self.interval_ns.saturating_mul(missed + 1);
+            self.skipped = (0, 0);
+        }
+    }
+
+    /// So long a request is one, ns: longer ones have rests within them that are rests between requests by now.
+    fn request_ns_max(&self) -> u64 {
+        match INTERVAL_NS.contains(&self.interval_ns) {
+            true => self.interval_ns.saturating_mul(MISSED_MAX),
+            false => *INTERVAL_NS.end(),
         }
     }
 
@@ -198,6 +229,44 @@ mod tests {
         }
         let expected = arrivals.next(402 * MS).unwrap();
         assert_eq!((expected.due_ns, expected.interval_ns), (410 * MS, 10 * MS));
+    }
+
+    #[test]
+    fn many_short_rests_are_within_a_request_too() {
+        for rest in [20_000, 50_000, 100_000] {
+            let mut arrivals = Arrivals::default();
+            for begin in (1..=20).map(|n| n * 20 * MS) {
+                for part in 0..60 {
+                    arrivals.came(begin + part * 200_000);
+                    arrivals.rested(begin + (part + 1) * 200_000 - rest);
+                }
+            }
+            let expected = arrivals.next(415 * MS).map(|next| (next.due_ns, next.interval_ns));
+            assert_eq!(expected, Some((420 * MS, 20 * MS)), "{rest} ns");
+        }
+    }
+
+    #[test]
+    fn rests_may_become_shorter_for_good() {
+        let begins =
+            (1..=10).map(|n| n * 100 * MS).chain((1..=50).map(|n| 1000 * MS + n * 10 * MS));
+        let expected = after(begins).next(1502 * MS).unwrap();
+        assert_eq!((expected.due_ns, expected.interval_ns), (1510 * MS, 10 * MS));
+    }
+
+    #[test]
+    fn an_interval_that_became_a_multiple_is_followed() {
+        for times in 2..=5 {
+            let begins = (1..=10).map(|n| n * 10 * MS);
+            let longer = (1..=12).map(|n| 100 * MS + n * times * 10 * MS);
+            let last = 100 * MS + 12 * times * 10 * MS;
+            let expected = after(begins.chain(longer)).next(last + 2 * MS).unwrap();
+            let interval_ns = times * 10 * MS;
+            assert_eq!((expected.due_ns, expected.interval_ns), (last + interval_ns, interval_ns));
+        }
+        // Back again.
+        let begins = (1..=10).map(|n| n * 20 * MS).chain((1..=10).map(|n| 200 * MS + n * 10 * MS));
+        assert_eq!(after(begins).next(302 * MS).unwrap().interval_ns, 10 * MS);
     }
 
     proptest! {

@@ -30,6 +30,12 @@ impl Context {
     fn key(self) -> u64 {
         u64::from(self.last) << 32 | u64::from(self.before)
     }
+
+    /// Where its times are. Both launches decide, and their order.
+    fn place(self) -> usize {
+        let mixed = self.last.wrapping_mul(5).wrapping_add(self.before.wrapping_mul(3));
+        (mixed ^ mixed >> 16) as usize % PLACES
+    }
 }
 
 #[derive(Debug, Default)]
@@ -51,7 +57,7 @@ impl Contexts {
         if key == 0 {
             return;
         }
-        let place = &self.0.get_or_init(Box::default)[(key % PLACES as u64) as usize];
+        let place = &self.0.get_or_init(Box::default)[context.place()];
         if place.key.get() != key {
             place.key.set(key);
             place.samples.set(0);
@@ -68,7 +74,7 @@ impl Contexts {
     /// What a launch in that context takes, ns: the mean, and the longest lately; `None` before the first sample.
     pub fn times_ns(&self, context: Context) -> Option<(u64, u64)> {
         let key = context.key();
-        let place = &self.0.get()?[(key % PLACES as u64) as usize];
+        let place = &self.0.get()?[context.place()];
         (key != 0 && place.key.get() == key).then(|| (place.mean_ns.get(), place.longest_ns.get()))
     }
 }
@@ -92,6 +98,12 @@ mod tests {
         assert_eq!(contexts.times_ns(Context::default()), None);
         contexts.sampled(behind(1, 3), 900);
         assert_eq!(contexts.times_ns(behind(1, 3)), Some((300, 900)));
+        // Neither those behind other launches nor the same ones in another order are in its place.
+        contexts.sampled(behind(4, 3), 50);
+        contexts.sampled(behind(3, 1), 60);
+        assert_eq!(contexts.times_ns(behind(1, 3)), Some((300, 900)));
+        assert_eq!(contexts.times_ns(behind(4, 3)), Some((50, 50)));
+        assert_eq!(contexts.times_ns(behind(3, 1)), Some((60, 60)));
         (0..12).for_each(|_| contexts.sampled(behind(1, 3), 100));
         let (mean, longest) = contexts.times_ns(behind(1, 3)).unwrap();
         assert!(mean < 110 && longest < 130, "{mean} {longest}");

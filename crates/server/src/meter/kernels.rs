@@ -291,8 +291,12 @@ impl ShapeCounters {
     /// What the next launch will take behind those launches.
     pub fn launch_time_behind(&self, context: Context) -> Option<LaunchTime> {
         let known = self.launch_time()?;
-        let times_ns = self.contexts.times_ns(context);
-        let (device_ns, longest_ns) = times_ns.unwrap_or((known.device_ns, known.longest_ns));
+        let Some((mean_ns, longest_ns)) = self.contexts.times_ns(context) else {
+            return Some(known);
+        };
+        // A few samples decide, and one may be an outlier.
+        let device_ns = mean_ns.min(known.device_ns.saturating_mul(OUTLIER));
+        let longest_ns = longest_ns.min(device_ns.saturating_mul(OUTLIER)).max(device_ns);
         Some(LaunchTime { device_ns, longest_ns, ..known })
     }
 
@@ -512,6 +516,17 @@ mod tests {
 
     fn meter() -> KernelMeter {
         KernelMeter::new(Arc::new(KernelCounters::new(c"k", &[])))
+    }
+
+    #[test]
+    fn an_outlier_behind_rare_launches_is_bounded_by_the_shape() {
+        let counters = ShapeCounters::default();
+        (0..16).for_each(|_| counters.sampled(100, true, true));
+        let context = Context::default().behind(1, 1).behind(2, 1);
+        counters.contexts.sampled(context, 50_000);
+        let known = counters.launch_time_behind(context).unwrap();
+        assert_eq!((known.device_ns, known.longest_ns), (100 * OUTLIER, 100 * OUTLIER * OUTLIER));
+        assert_eq!(counters.launch_time_behind(Context::default()), counters.launch_time());
     }
 
     #[test]

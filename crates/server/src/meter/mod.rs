@@ -104,6 +104,12 @@ impl Meter {
         self.context
     }
 
+    /// What is launched from now on is not followed.
+    #[inline]
+    pub fn forget_context(&mut self) {
+        self.context = Context::default();
+    }
+
     /// A launch of this function and shape was submitted.
     pub fn went_before(&mut self, function: u64, shape: &Shape) {
         self.context = self.context.behind(function, shape.hash());

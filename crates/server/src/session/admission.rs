@@ -17,14 +17,16 @@ const LOOK_MAX: Duration = Duration::from_micros(100);
 const HELD_MAX: Duration = Duration::from_millis(1);
 
 impl Session {
-    /// What a launch is predicted to take; `None` if it need not ask.
+    /// What a launch is predicted to take; `None` if it need not ask, and then nobody follows what goes before
+    /// others.
     #[inline]
     pub(super) fn predict_launch(
-        &self,
+        &mut self,
         function: u64,
         shape: &LaunchShape,
     ) -> Result<Option<Predicted>, CudaError> {
         if self.link.scheduling.is_free() {
+            self.meter.forget_context();
             return Ok(None);
         }
         let meter = &self.modules.loaded(function)?.meter;

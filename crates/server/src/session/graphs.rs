@@ -95,12 +95,14 @@ impl Uses {
         }
     }
 
-    /// It was launched in a stream.
-    fn launched(&mut self, slot: &mut Slot) {
-        if self.kernels > 0 {
-            slot.under_way.launched(Code::Graph(self.kernels), self.launches);
+    /// It was launched in a stream; of one in pieces, `is_first` of them was.
+    fn launched(&mut self, slot: &mut Slot, is_first: bool) {
+        if is_first {
+            self.launches = self.launches.saturating_add(1);
         }
-        self.launches = self.launches.saturating_add(1);
+        if self.kernels > 0 {
+            slot.under_way.launched(Code::Graph(self.kernels), self.launches.saturating_sub(1));
+        }
     }
 
     fn check(&mut self, memory: &Memory) -> CUresult {
@@ -359,7 +361,7 @@ impl Session {
             let Some(piece) = pieces.get_mut(at) else { return Err(CudaError::INVALID_HANDLE) };
             piece.exec.place(&slot.stream)?;
             piece.exec.launch(&slot.stream)?;
-            uses.launched(slot);
+            uses.launched(slot, at == 0);
             if self.meter.is_counting() {
                 // Blocks and threads of all of it count with the first piece.
                 let all = if at == 0 { tally.each() } else { Launched::default() };
@@ -421,7 +423,7 @@ impl Session {
         let launched = exec.launch(&slot.stream);
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
-        uses.launched(slot);
+        uses.launched(slot, true);
         if is_counting {
             let device_ns = meter.submitted().device_ns;
             tally.launched();

@@ -416,27 +416,23 @@ impl Session {
         let count = nodes.len() as u32;
         // An event behind the graph costs the processor as much as some of its kernels.
         let is_marked = !self.place.is_crowded() && !self.place.shares_queues();
-        let mut predicted_ns = 0;
-        if self.meter.is_counting() {
-            let table = self.share.device().table();
-            let mut sum = Launched::default();
-            for node in nodes {
-                // It is there as long as the chain; and what was submitted is not submitted again.
-                if let Ok(loaded) = self.modules.loaded_mut(node.function) {
-                    loaded.meter.before(table, &loaded.function, &node.shape);
-                    sum.add(loaded.meter.submitted());
-                }
-                if is_marked {
-                    predicted_ns += node.counters.launch_time().map_or(0, |known| known.device_ns);
-                }
-            }
-            slot.counters.launched(sum);
-        }
-        if let Some(last) = nodes.last()
-            && let Ok(loaded) = self.modules.loaded_mut(last.function)
-        {
-            slot.under_way.launched(Code::Kernel(last.function), loaded.launches);
+        let (mut predicted_ns, mut sum) = (0, Launched::default());
+        let (table, is_counting) = (self.share.device().table(), self.meter.is_counting());
+        for node in nodes {
+            // It is there as long as the chain; and what was submitted is not submitted again.
+            let Ok(loaded) = self.modules.loaded_mut(node.function) else { continue };
+            slot.under_way.launched(Code::Kernel(node.function), loaded.launches);
             loaded.launches = loaded.launches.saturating_add(1);
+            if is_counting {
+                loaded.meter.before(table, &loaded.function, &node.shape);
+                sum.add(loaded.meter.submitted());
+            }
+            if is_counting && is_marked {
+                predicted_ns += node.counters.launch_time().map_or(0, |known| known.device_ns);
+            }
+        }
+        if is_counting {
+            slot.counters.launched(sum);
         }
         if is_marked {
             self.stretches.ahead.submitted(&self.share, &slot.stream, count, predicted_ns);

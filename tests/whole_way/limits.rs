@@ -46,15 +46,17 @@ fn compute_modes_refuse_what_they_say() {
     finish(&mut scene.sample("vector_add", &["--iterations", "1"])).expect_success();
 }
 
+/// What is written down, as JSON.
+fn accounts(scene: &Scene) -> Value {
+    let logs = scene.file("log");
+    let logs = logs.to_str().expect("a path");
+    let text = scene.openmps(&["accounting", "--json", "--logs", logs]).expect_success().stdout;
+    serde_json::from_str(&text).expect("JSON")
+}
+
 #[test]
 fn what_programs_used_is_kept_after_their_end_and_the_daemon_s() {
     let mut scene = Scene::with_daemon();
-    let accounts = |scene: &Scene| -> Value {
-        let logs = scene.file("log");
-        let logs = logs.to_str().expect("a path");
-        let text = scene.openmps(&["accounting", "--json", "--logs", logs]).expect_success().stdout;
-        serde_json::from_str(&text).expect("JSON")
-    };
     assert_eq!(accounts(&scene)["clients"].as_array().map(Vec::len), Some(0));
     finish(&mut scene.sample("vector_add", &["--iterations", "3"])).expect_success();
     let is_there = |count| accounts(&scene)["clients"].as_array().map(Vec::len) == Some(count);
@@ -86,4 +88,27 @@ fn what_programs_used_is_kept_after_their_end_and_the_daemon_s() {
     let later = ["accounting", "--since", "2999-01-01"];
     let none = scene.openmps(&[&later[..], &logs].concat()).expect_success().stdout;
     assert!(none.contains("nothing is written down"), "{none}");
+}
+
+#[test]
+fn what_a_program_did_before_an_upgrade_is_written_down() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&[("OPENMPS_SOFT_TENANTS", "0")]);
+    let until = scene.file("stop");
+    let name = until.to_str().expect("a path");
+    let program = start(&mut scene.sample("vector_add", &["--until", name]));
+    let kernels = || {
+        let report = scene.openmps(&["ps", "--json"]).expect_success().json();
+        report["servers"][0]["clients"][0]["kernels"].as_u64().unwrap_or(0)
+    };
+    wait_until("it has launched kernels", || kernels() > 0);
+    scene.control("upgrade").expect_success();
+    wait_until("it launches kernels at the next server", || kernels() > 0);
+    std::fs::write(&until, "").expect("the file that stops it");
+    program.wait().expect_success();
+    let rows = || accounts(&scene)["clients"].as_array().cloned().unwrap_or_default();
+    wait_until("both stretches are written down", || rows().len() == 2);
+    for row in rows() {
+        assert!(row["kernels"].as_u64() > Some(0) && row["lost"] != true, "{row}");
+    }
 }

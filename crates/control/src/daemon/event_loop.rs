@@ -21,6 +21,8 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 const RETRY_MS: u64 = 50;
 /// Messages taken from one server, or bytes from the log, before others have their turn.
 const BATCH_MAX: usize = 64;
+/// The same of a server with a fault: the ends and suspects of all its clients.
+const FAULT_BATCH_MAX: usize = 8192;
 /// How long SIGTERM lets servers end by themselves.
 const SIGNAL_TIMEOUT: Duration = Duration::ZERO;
 
@@ -283,7 +285,13 @@ impl EventLoop {
         }
         let daemon = self.daemon.clone();
         let mut state = daemon.lock();
-        for _ in 0..BATCH_MAX {
+        let mut heard = 0;
+        // All of one that has ended, which is no more than its socket holds; and of one with a fault: who may have
+        // caused it is known before a client of its own comes.
+        let has_fault =
+            |state: &mut State| state.servers.get(server.pid).is_some_and(|of| of.fault);
+        while heard < BATCH_MAX || ended || has_fault(&mut state) && heard < FAULT_BATCH_MAX {
+            heard += 1;
             match server.socket.receive() {
                 Ok((message, _)) => self.take_message(&mut state, server.pid, message),
                 Err(ReceiveError::TimedOut) => break,
@@ -375,7 +383,7 @@ impl EventLoop {
                     "Process {process} of user {uid} may have caused the fault of server {pid}: it \
                      gets a server of its own"
                 ));
-                servers.suspect(pid, process);
+                servers.suspect(pid, process, now);
             }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }

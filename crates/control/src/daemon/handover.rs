@@ -169,6 +169,7 @@ impl Daemon {
         let busy = self.shells.load(Ordering::Acquire) > 0
             || greeting
             || state.inventory.is_asked()
+            || state.servers.sorts_out_a_fault(Instant::now())
             || state.servers.iter().any(|server| {
                 matches!(server.phase, Phase::Starting { .. })
                     || server.quarantine.is_some() && !server.is_isolation()
@@ -316,6 +317,7 @@ impl Daemon {
                 standby: of.standby,
                 took_over: None,
                 replaces: None,
+                outdated: false,
                 stuck: of.stuck,
                 quarantine: isolates,
                 quarantined: isolates.map(|_| now),

@@ -35,7 +35,8 @@ impl Daemon {
         let old = servers.begin_upgrade(Instant::now(), &mut hands);
         let deadline = Instant::now() + Duration::from_secs(UPGRADE_S_MAX);
         let (mut state, _) = self.wait_until(state, Some(deadline), |state| {
-            let waits = old.iter().any(|pid| state.server(*pid).is_some());
+            // One whose next server did not start serves on, and nothing is to be waited for.
+            let waits = old.iter().any(|pid| state.servers.is_being_replaced(*pid));
             (!waits).then_some(())
         });
         let serves = |state: &mut State, pid: u32| {

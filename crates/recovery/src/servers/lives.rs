@@ -69,10 +69,10 @@ impl<L> Servers<L> {
     }
 
     /// A process may have caused the fault of a server: it gets a server of its own.
-    pub fn suspect(&mut self, pid: u32, process: u32) {
+    pub fn suspect(&mut self, pid: u32, process: u32, now: Instant) {
         let Some(server) = self.get(pid) else { return };
         let Seat { uid, named, device } = server.seat();
-        self.suspects.insert(ClientProcess { uid, named, pid: process, device });
+        self.suspects.insert(ClientProcess { uid, named, pid: process, device }, now);
         self.is_no_innocent(pid);
     }
 
@@ -201,9 +201,10 @@ impl<L> Servers<L> {
         for server in &mut self.list {
             if let Phase::Starting { deadline } = server.phase
                 && now >= deadline
+                && server.kill_at.is_none()
             {
                 server.failure = Some(format!("not ready after {READY_S_MAX} s"));
-                server.kill_at.get_or_insert(now);
+                server.kill_at = Some(now);
             }
             if server.kill_at.is_some_and(|at| now >= at) {
                 hands.log(format!("Server {} does not end, killing it", server.pid));

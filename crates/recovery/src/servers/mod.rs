@@ -22,7 +22,7 @@ pub use server::{Found, Phase, Server};
 pub use windows::Windows;
 
 use precedence::Precedence;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How long a server may take to get ready: drivers on machines of many GPUs take half a minute.
@@ -39,6 +39,9 @@ pub const QUARANTINE_MS: u64 = 1500;
 pub const STANDBY_PAUSE_MS: u64 = 1000;
 /// How long a server waits for the one process for which it is there.
 const COMES_S_MAX: u64 = 15;
+/// How long a process that may have caused a fault and does not come is to get a server of its own: it may have ended, or
+/// compute without the device. Those that come sooner have tried for less ([`crate::Attempts`]).
+const SUSPECT_S_MAX: u64 = 180;
 /// Clients wait for the end of a pause between two starts of a server if it is not longer.
 const PATIENCE_S_MAX: u64 = 10;
 
@@ -169,8 +172,8 @@ pub struct Servers<L> {
     /// Oldest first.
     list: Vec<Server<L>>,
     failures: BTreeMap<Seat, Failures>,
-    /// Processes that may have caused a fault: each gets a server of its own.
-    suspects: BTreeSet<ClientProcess>,
+    /// Processes that may have caused a fault, and since when: each gets a server of its own.
+    suspects: BTreeMap<ClientProcess, Instant>,
     /// Processes with kernels that run for long, each of which gets a server of its own, and the server
     /// that it was at.
     isolated: BTreeMap<ClientProcess, u32>,
@@ -187,7 +190,7 @@ impl<L> Default for Servers<L> {
         Self {
             list: Vec::new(),
             failures: BTreeMap::new(),
-            suspects: BTreeSet::new(),
+            suspects: BTreeMap::new(),
             isolated: BTreeMap::new(),
             precedence: BTreeMap::new(),
             stopping: None,
@@ -283,9 +286,10 @@ impl<L> Servers<L> {
     /// When something is due here, if nothing happens before.
     pub fn next_due(&self) -> Option<Instant> {
         let servers = self.list.iter().flat_map(|server| {
+            // One that is being killed may be stuck in the driver.
             let ready = match server.phase {
-                Phase::Starting { deadline } => Some(deadline),
-                Phase::Running | Phase::Draining => None,
+                Phase::Starting { deadline } if server.kill_at.is_none() => Some(deadline),
+                _ => None,
             };
             let alone = server.quarantine_end().or_else(|| server.isolation_end());
             let wanted = self.rules.standby && self.stopping.is_none();
@@ -302,6 +306,7 @@ impl<L> Servers<L> {
     pub fn advance(&mut self, now: Instant, hands: &mut impl Start<L>) {
         self.end_idle(now, hands);
         self.end_quarantines(now, hands);
+        self.forget_suspects(now);
         self.end_precedence(now, hands);
         self.replace_all_stuck(now, hands);
         self.keep_standbys(now, hands);

@@ -4,7 +4,7 @@
 //! Both hold a lock of NVIDIA's driver for long (making a context, taking one down), for which the mapping
 //! of memory at the next server waits. What is put off is put off for a bounded time.
 
-use super::{Phase, Seat, Servers, Tell};
+use super::{COMES_S_MAX, Phase, SUSPECT_S_MAX, Seat, Servers, Tell};
 use std::time::{Duration, Instant};
 
 /// How long programs may take to go to a server that is ready and to declare there what they have. Those
@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 pub const DECLARED_MS_MAX: u64 = 500;
 /// How long a server that was not in standby is waited for.
 const READY_MS_MAX: u64 = 5000;
+
+const COMES_MAX: Duration = Duration::from_secs(COMES_S_MAX);
+const SUSPECT_MAX: Duration = Duration::from_secs(SUSPECT_S_MAX);
 
 /// What is put off at a seat.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +55,11 @@ impl<L> Servers<L> {
             let until = now + Duration::from_millis(ms);
             let begun =
                 Precedence { spoiled, next, clients, suspects: 0, declared: 0, since: now, until };
-            self.precedence.insert(seat, begun);
+            let before = self.precedence.insert(seat, begun);
+            // One more fault, before all had gone on after the one before: nobody waits for that server.
+            if let Some(spoiled) = before.and_then(|of| self.get(of.spoiled)) {
+                hands.leave(&spoiled.link);
+            }
         }
         // While the next one makes its context no client declares, and the device may not have the memory
         // for both.
@@ -85,6 +92,22 @@ impl<L> Servers<L> {
     /// True if a process that may have caused a fault waits at that seat until others have gone on.
     pub(super) fn comes_later(&self, seat: Seat, now: Instant) -> bool {
         self.precedence.get(&seat).is_some_and(|of| of.goes_on(now))
+    }
+
+    /// True while processes are about to come of which it is known here alone who comes later, and who gets a
+    /// server of its own.
+    pub fn sorts_out_a_fault(&self, now: Instant) -> bool {
+        let comes = |since: &Instant| now.saturating_duration_since(*since) < COMES_MAX;
+        !self.precedence.is_empty() || self.suspects.values().any(comes)
+    }
+
+    /// Forgets processes that may have caused a fault and did not come.
+    pub(super) fn forget_suspects(&mut self, now: Instant) {
+        let list = &self.list;
+        self.suspects.retain(|process, since| {
+            let is_served = list.iter().any(|server| server.quarantine == Some(*process));
+            is_served || now.saturating_duration_since(*since) < SUSPECT_MAX
+        });
     }
 
     /// When what is put off is due at the latest.

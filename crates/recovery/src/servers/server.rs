@@ -74,6 +74,8 @@ pub struct Server<L> {
     pub took_over: Option<Instant>,
     /// The server whose place it takes when it is ready.
     pub replaces: Option<u32>,
+    /// It gets ready and is to be replaced then: it is of a version before.
+    pub outdated: bool,
     /// It has work that does not end: another one takes its place as soon as one can be started.
     pub stuck: bool,
     /// The process for which alone it is there.
@@ -113,6 +115,7 @@ impl<L> Server<L> {
             standby: false,
             took_over: None,
             replaces: None,
+            outdated: false,
             stuck: false,
             quarantine: None,
             quarantined: None,

@@ -34,10 +34,13 @@ impl<L> Servers<L> {
         hands: &mut impl Start<L>,
     ) -> Result<u32, NoServer> {
         let alone = self.is_alone(process).then_some(process);
-        if self.suspects.contains(&process) && self.comes_later(process.seat(), now) {
+        if self.suspects.contains_key(&process) && self.comes_later(process.seat(), now) {
             return Err(NoServer::InnocentFirst);
         }
-        self.launch_for(process.seat(), gid, alone, now, hands)
+        match alone {
+            None => self.launch(process.seat(), gid, now, hands),
+            Some(_) => self.launch_for(process.seat(), gid, alone, now, hands),
+        }
     }
 
     /// Starts a server at a seat, or for one process there alone.
@@ -231,7 +234,17 @@ impl<L> Servers<L> {
             hands.log(format!("Server {} hands its clients to server {new}", server.pid));
             server.send_clients_away(now, hands);
         }
+        if self.get(new).is_some_and(|server| std::mem::take(&mut server.outdated)) {
+            return self.begin_replacing(new, now, hands);
+        }
         self.keep_standby(new, now, hands);
+    }
+
+    /// True if another server is to take a server's place, or its clients are on their way there.
+    pub fn is_being_replaced(&self, pid: u32) -> bool {
+        let by_one = self.list.iter().any(|server| server.replaces == Some(pid));
+        let moves = |of: &Server<L>| of.outdated || of.phase == Phase::Draining;
+        by_one || self.list.iter().any(|server| server.pid == pid && moves(server))
     }
 
     /// Starts a server in standby beside one that serves, if that is wanted and there is none.
@@ -305,10 +318,13 @@ impl<L> Servers<L> {
             server.tell_to_end(true, now, hands);
             server.standby = false;
         }
-        let serving = self.list.iter().filter(|server| server.phase == Phase::Running);
-        let old: Vec<u32> = serving.map(|server| server.pid).collect();
+        let old: Vec<u32> =
+            self.list.iter().filter(|of| of.takes_clients()).map(|of| of.pid).collect();
         for pid in &old {
-            self.begin_replacing(*pid, now, hands);
+            match self.get(*pid) {
+                Some(server) if server.phase != Phase::Running => server.outdated = true,
+                _ => self.begin_replacing(*pid, now, hands),
+            }
         }
         hands.look_again();
         old

@@ -1,8 +1,8 @@
 //! Tests of servers: one in standby, with hands that only count.
 
 use super::{
-    ClientProcess, DECLARED_MS_MAX, NoServer, Phase, Rules, STANDBY_PAUSE_MS, Seat, Servers,
-    Serves, Start, Tell,
+    COMES_S_MAX, ClientProcess, DECLARED_MS_MAX, NoServer, Phase, Place, READY_S_MAX, Rules,
+    STANDBY_PAUSE_MS, SUSPECT_S_MAX, Seat, Servers, Serves, Start, Tell,
 };
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
@@ -97,7 +97,7 @@ fn after_a_fault(standby: bool, now: Instant) -> (Servers<()>, Hands) {
         run(&mut servers, 2);
     }
     servers.has_faulted(1, now, &mut hands);
-    [10, 11].into_iter().for_each(|pid| servers.suspect(1, pid));
+    [10, 11].into_iter().for_each(|pid| servers.suspect(1, pid, now));
     servers.advance(now, &mut hands);
     assert_eq!(hands.started, 2);
     (servers, hands)
@@ -172,4 +172,79 @@ fn a_process_with_long_kernels_gets_a_server_with_all_that_programs_need() {
     let (mut servers, mut hands) = after_a_fault(true, begin);
     servers.isolate(2, 12, begin, &mut hands);
     assert_eq!((hands.started, hands.for_suspects), (3, 0));
+}
+
+#[test]
+fn a_second_fault_lets_the_first_spoiled_server_end() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = after_a_fault(true, begin);
+    let soon = begin + Duration::from_millis(DECLARED_MS_MAX / 2);
+    servers.advance(soon, &mut hands);
+    assert_eq!(hands.left, 0, "others go on first");
+    servers.has_faulted(2, soon, &mut hands);
+    assert_eq!(
+        hands.left, 2,
+        "the next one is not ready, and nobody goes from the first to the second"
+    );
+}
+
+#[test]
+fn a_server_that_cannot_be_killed_is_not_looked_at_again_and_again() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = (Servers::default(), Hands::default());
+    servers.launch(seat(), 7, begin, &mut hands).expect("a server");
+    let late = begin + Duration::from_secs(READY_S_MAX);
+    assert_eq!(servers.next_due(), Some(late));
+    servers.advance(late, &mut hands);
+    assert!(servers.next_due() > Some(late), "it is stuck in the driver");
+}
+
+#[test]
+fn a_program_that_comes_gets_the_standby_of_a_server_that_drains() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = (Servers::default(), Hands::default());
+    servers.rules = Rules { owner: 7, standby: true, ..Rules::default() };
+    servers.launch(seat(), 7, begin, &mut hands).expect("a server");
+    run(&mut servers, 1);
+    servers.advance(begin, &mut hands);
+    run(&mut servers, 2);
+    servers.get(1).expect("a server").clients = 1;
+    servers.is_exiting(1, begin);
+    assert_eq!(servers.launch_for_process(process(20), 7, begin, &mut hands), Ok(2));
+    assert_eq!(servers.place_of(process(20)), Place::At(2));
+}
+
+#[test]
+fn a_suspect_that_does_not_come_is_forgotten() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = after_a_fault(true, begin);
+    assert!(servers.sorts_out_a_fault(begin), "the daemon is not replaced meanwhile");
+    let later = begin + Duration::from_secs(COMES_S_MAX);
+    servers.advance(later, &mut hands);
+    assert!(!servers.sorts_out_a_fault(later));
+    assert_eq!(servers.place_of(process(10)), Place::Nowhere, "it would be alone");
+    servers.advance(begin + Duration::from_secs(SUSPECT_S_MAX), &mut hands);
+    assert_eq!(servers.place_of(process(10)), Place::At(2));
+}
+
+#[test]
+fn an_upgrade_replaces_what_starts_when_it_is_ready_and_waits_for_no_server_that_failed() {
+    let begin = Instant::now();
+    let (mut servers, mut hands) = (Servers::default(), Hands::default());
+    servers.launch(seat(), 7, begin, &mut hands).expect("a server");
+    assert_eq!(servers.begin_upgrade(begin, &mut hands), [1]);
+    assert!(servers.is_being_replaced(1));
+    assert!(servers.is_ready(1));
+    servers.finish_replacing(1, begin, &mut hands);
+    assert_eq!(hands.started, 2, "one of the new version");
+    assert!(servers.is_being_replaced(1));
+    servers.has_ended(2, "exited with status 0", begin, &mut hands);
+    assert!(!servers.is_being_replaced(1), "it serves on");
+    let later = begin + Duration::from_secs(1);
+    assert_eq!(servers.begin_upgrade(later, &mut hands), [1]);
+    assert!(servers.is_ready(3));
+    servers.finish_replacing(3, later, &mut hands);
+    assert!(servers.is_being_replaced(1), "its clients go");
+    servers.has_ended(1, "exited", begin, &mut hands);
+    assert!(!servers.is_being_replaced(1));
 }

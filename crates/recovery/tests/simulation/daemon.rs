@@ -279,7 +279,7 @@ impl World {
             ToDaemon::Declared => {
                 self.with_servers(|servers, hands| servers.has_declared(pid, hands));
             }
-            ToDaemon::Suspect(client) => self.daemon.servers.suspect(pid, client as u32 + 1),
+            ToDaemon::Suspect(client) => self.daemon.servers.suspect(pid, client as u32 + 1, now),
             ToDaemon::Replace => {
                 self.with_servers(|servers, hands| {
                     servers.replace_stuck(pid, now, hands);

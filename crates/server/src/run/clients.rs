@@ -456,8 +456,7 @@ impl Clients {
                 "Client {name} exiting. Number of active client contexts is {active}."
             ));
             log.line(format!("Client process {pid} disconnected"));
-            messages.push(Message::Ended(ended(&entry, &self.common.device)));
-            messages.push(Message::ClientGone(pid));
+            messages.extend(self.ends(&entry));
         }
         if self.entries.is_empty() && listed > 0 {
             self.join_ended(LAST_END_MAX);
@@ -470,6 +469,18 @@ impl Clients {
         messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
         messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));
         messages
+    }
+
+    /// At the server's end: what the daemon is to hear of those that are still listed, because they have not closed
+    /// their connection yet or because only the process' end ends their work.
+    pub(super) fn last_words(&self) -> impl Iterator<Item = Message> {
+        self.entries.iter().flat_map(|entry| self.ends(entry))
+    }
+
+    /// What a client did, and that it is gone.
+    fn ends(&self, entry: &Entry) -> [Message; 2] {
+        let ended = Message::Ended(ended(entry, &self.common.device));
+        [ended, Message::ClientGone(entry.link.identity.pid)]
     }
 
     /// Waits for the threads of sessions that are gone, for so long at most; true if none is left.

@@ -216,6 +216,9 @@ impl Server {
             self.tell(&message);
         }
         self.clients.say_why();
+        for message in self.clients.last_words().collect::<Vec<_>>() {
+            self.tell(&message);
+        }
         self.common.log.line("Exiting");
         self.tell(&Message::Exiting(()));
         if !self.daemon_gone {
@@ -302,10 +305,13 @@ impl Server {
             self.listen();
         }
         self.look_for_daemon();
-        if stop && self.ending.deadline().is_none() {
+        if stop {
+            // It stays readable.
             self.stop = None;
-            self.common.log.line("Server has been notified to shutdown");
-            self.end_now(End::ServerEnds);
+            if self.ending.deadline().is_none() {
+                self.common.log.line("Server has been notified to shutdown");
+                self.end_now(End::ServerEnds);
+            }
         }
     }
 

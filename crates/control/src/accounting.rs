@@ -9,7 +9,7 @@ use crate::users;
 use channel::message::EndedClient;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -222,7 +222,8 @@ pub fn read(directory: &Path) -> io::Result<Vec<Record>> {
 /// The file of a daemon.
 #[derive(Debug, Default)]
 pub struct Book {
-    file: Mutex<Option<Bounded>>,
+    /// The file, and whether its last line is a part of one.
+    file: Mutex<Option<(Bounded, bool)>>,
 }
 
 impl Book {
@@ -231,8 +232,10 @@ impl Book {
     /// # Errors
     /// The system's; nothing is written then.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        let file = Bounded::open(directory.join(FILE_NAME), FILE_BYTES_MAX)?;
-        Ok(Self { file: Mutex::new(Some(file)) })
+        let path = directory.join(FILE_NAME);
+        let is_torn = !ends_with_a_line(&path);
+        let file = Bounded::open(path, FILE_BYTES_MAX)?;
+        Ok(Self { file: Mutex::new(Some((file, is_torn))) })
     }
 
     /// Adds a client.
@@ -241,14 +244,25 @@ impl Book {
     /// It could not be written, and is lost.
     pub fn add(&self, record: &Record) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(file) = file.as_mut() else { return Ok(()) };
+        let Some((file, is_torn)) = file.as_mut() else { return Ok(()) };
         // A line of its own, even if a write before it left a part of a line.
-        let line = format!("\n{}\n", serde_json::to_string(record).map_err(io::Error::other)?);
-        match file.write(line.as_bytes())? {
-            written if written == line.len() => Ok(()),
-            _ => Err(io::ErrorKind::StorageFull.into()),
-        }
+        let begin = if *is_torn { "\n" } else { "" };
+        let line = format!("{begin}{}\n", serde_json::to_string(record).map_err(io::Error::other)?);
+        let written = file.write(line.as_bytes())?;
+        *is_torn = written != line.len() && (written > 0 || *is_torn);
+        if written == line.len() { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
     }
+}
+
+/// True of a file that is empty, not there, or whose last line is whole.
+fn ends_with_a_line(path: &Path) -> bool {
+    let last = || -> io::Result<[u8; 1]> {
+        let (mut file, mut last) = (std::fs::File::open(path)?, [0]);
+        file.seek(io::SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        Ok(last)
+    };
+    last().map_or(true, |last| last == *b"\n")
 }
 
 #[cfg(test)]
@@ -287,6 +301,17 @@ mod tests {
     fn what_is_written_is_read_by_the_next_daemon() {
         let directory = directory("accounting");
         assert_eq!(read(&directory).unwrap(), []);
+        for kernels in [1, 2] {
+            Book::open(&directory).unwrap().add(&record(77777, kernels)).unwrap();
+        }
+        let file = directory.join(FILE_NAME);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.lines().count() == 2 && text.ends_with('\n'), "a record a line: {text:?}");
+        // What a full disk has cut costs itself only.
+        std::fs::write(&file, text + "{\"uid\": 4").unwrap();
+        Book::open(&directory).unwrap().add(&record(77777, 5)).unwrap();
+        assert_eq!(read(&directory).unwrap().last(), Some(&record(77777, 5)));
+        std::fs::remove_file(&file).unwrap();
         for kernels in [1, 2] {
             Book::open(&directory).unwrap().add(&record(77777, kernels)).unwrap();
         }
@@ -341,7 +366,7 @@ mod tests {
     #[test]
     fn a_full_disk_costs_the_line_and_is_said() {
         let full = Bounded::open("/dev/full".into(), FILE_BYTES_MAX).unwrap();
-        let book = Book { file: Mutex::new(Some(full)) };
+        let book = Book { file: Mutex::new(Some((full, false))) };
         assert!(book.add(&record(1, 1)).is_err());
         assert!(Book::default().add(&record(1, 1)).is_ok(), "there is no file to write");
     }
@@ -350,7 +375,7 @@ mod tests {
     fn a_full_file_is_set_aside() {
         let directory = directory("accounting-rotated");
         let file = Bounded::open(directory.join(FILE_NAME), 1000).unwrap();
-        let book = Book { file: Mutex::new(Some(file)) };
+        let book = Book { file: Mutex::new(Some((file, false))) };
         (0..20).for_each(|number| book.add(&record(1, number)).unwrap());
         let kept = read(&directory).unwrap();
         assert!((2..20).contains(&kept.len()) && kept.last() == Some(&record(1, 19)));

@@ -27,6 +27,8 @@ const CONTROL: &str = "control";
 /// Socket of commands for the owner of the daemon; the longest name here.
 const CONTROL_PRIVILEGED: &str = "control_privileged";
 const LOCK: &str = "control_lock";
+/// Directories of a daemon's named servers and namespaces lie so many levels below its own.
+const NAMED_DEPTH: usize = 2;
 const LOG: &str = "log";
 const PID: &str = "nvidia-cuda-mps-control.pid";
 
@@ -91,6 +93,7 @@ impl PipeDirectory {
     pub fn occupy(&self) -> Result<Occupied, DirectoryError> {
         self.check_length()?;
         self.check_kind()?;
+        self.check_above()?;
         let existed = self.0.is_dir();
         fs::create_dir_all(&self.0).map_err(|error| DirectoryError::at(&self.0, error))?;
         // Once more: what was made meanwhile in the same place is another's.
@@ -151,6 +154,25 @@ impl PipeDirectory {
             Ok(there) if !there.is_dir() => Err(DirectoryError::NoDirectory { path }),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a directory below that of a daemon of another process: there are the sockets of its named
+    /// servers and namespaces, and a name that it does not know is a mistake.
+    fn check_above(&self) -> Result<(), DirectoryError> {
+        for above in self.0.ancestors().skip(1).take(NAMED_DEPTH) {
+            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let Ok(file) = rustix::fs::open(above.join(LOCK), flags, Mode::empty()) else {
+                continue;
+            };
+            let held = rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockShared);
+            if matches!(held, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS)) {
+                return Err(DirectoryError::OfAnother {
+                    path: self.0.clone(),
+                    above: above.to_owned(),
+                });
+            }
+        }
+        Ok(())
     }
 
     fn lock(&self) -> Result<OwnedFd, DirectoryError> {
@@ -233,7 +255,7 @@ impl Occupied {
             // What cannot be removed makes itself heard when the new file is made.
             let _ = fs::remove_file(path);
         }
-        remove_named(&directory.0, 2);
+        remove_named(&directory.0, NAMED_DEPTH);
     }
 }
 
@@ -274,7 +296,7 @@ pub(crate) fn check_socket_path(path: &Path) -> Result<(), DirectoryError> {
 
 /// Removes what a daemon has made of named servers: sockets and logs in directories below, `depth`
 /// levels deep, and those of these directories that are empty then. Links are not followed.
-fn remove_named(directory: &Path, depth: u32) {
+fn remove_named(directory: &Path, depth: usize) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         if depth == 0 || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {

@@ -44,6 +44,17 @@ pub enum DirectoryError {
         /// The directory that was wanted.
         path: PathBuf,
     },
+    /// It lies in that of another daemon.
+    #[error(
+        "{} is in the pipe directory of the daemon in {}, which has no server or namespace of that name: \
+         `client list`, `server list` and `namespace list` say what it has", path.display(), above.display()
+    )]
+    OfAnother {
+        /// The directory that was wanted.
+        path: PathBuf,
+        /// That daemon's.
+        above: PathBuf,
+    },
     /// Another user's symbolic link.
     #[error(
         "the pipe directory {} is a symbolic link of {owner}'s, who could lead this daemon anywhere: \

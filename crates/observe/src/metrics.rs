@@ -236,6 +236,21 @@ fn program(command: &str) -> &str {
     first.rsplit('/').next().unwrap_or_default()
 }
 
+/// Whether the daemon answers. `labels` are of one that does.
+fn up(text: &mut Text, labels: &str, value: f64) {
+    let up = gauge("openmps_up", "1 if the daemon answers, else 0.");
+    text.family(&up);
+    text.sample(&up, labels, value);
+}
+
+/// The text where no daemon answers.
+pub fn without_daemon() -> String {
+    let mut text = Text(String::new());
+    up(&mut text, "", 0.0);
+    text.0.push_str("# EOF\n");
+    text.0
+}
+
 /// The text of a report. `ratios` are those of devices between this scrape and the last one, by UUID;
 /// `counts` adds series of kernels.
 pub fn text(
@@ -244,9 +259,7 @@ pub fn text(
     counts: Option<&[ClientCounts]>,
 ) -> String {
     let mut text = Text(String::new());
-    let up = gauge("openmps_up", "1 if the daemon answers.");
-    text.family(&up);
-    text.sample(&up, &labels(&[("version", &report.version)]), 1.0);
+    up(&mut text, &labels(&[("version", &report.version)]), 1.0);
     let waiting = gauge("openmps_clients_waiting", "Programs whose server is not ready.");
     text.family(&waiting);
     text.sample(&waiting, "", report.clients_waiting as f64);

@@ -223,6 +223,7 @@ pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) 
     let mut words = line.split_whitespace();
     let name = words.next().unwrap_or_default();
     let request = Request { daemon, arguments: words.collect(), uid, gid, owner };
+    daemon.wait_for_found();
     let result = match COMMANDS.iter().find(|row| row.name == name) {
         None if daemon.is_v3() && v3::is_module(name) => v3::run(name, &request),
         None if v3::is_module(name) => Err(Failure(format!(

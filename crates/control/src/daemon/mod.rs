@@ -389,6 +389,14 @@ impl Daemon {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
+    /// Waits for servers of a daemon that was killed, if they may still come: a command is to see their programs.
+    pub(crate) fn wait_for_found(&self) {
+        let until = self.lock().found_until;
+        if let Some(left) = until.and_then(|until| until.checked_duration_since(Instant::now())) {
+            std::thread::sleep(left);
+        }
+    }
+
     /// Waits until `look` finds something, or until `deadline`.
     fn wait_until<'a, T>(
         &self,

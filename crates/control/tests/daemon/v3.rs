@@ -160,6 +160,19 @@ fn a_directory_chooses_server_and_namespace() {
     // A share of the namespace goes before the program's own.
     setting.client_environment = vec![("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "10")];
     let batch = client_in(&mut setting, "training/batch", None).unwrap();
+    // A name that there is not is no place for another daemon.
+    let pipe = setting.pipe.clone();
+    for below in ["training/bach", "trainng"] {
+        setting.pipe = pipe.join(below);
+        let outcome = setting.control(&["-d"]);
+        assert_ne!(outcome.status, 0);
+        assert!(
+            outcome.errors.contains("is in the pipe directory of the daemon in"),
+            "{outcome:?}"
+        );
+        assert!(!setting.pipe.exists(), "nothing is made");
+    }
+    setting.pipe = pipe;
     let own = client_in(&mut setting, "training", None).unwrap();
     let automatic = setting.client(None).unwrap();
     assert_eq!(batch.server, own.server);

@@ -148,7 +148,7 @@ async fn events(
     Sse::new(stream).keep_alive(KeepAlive::default())
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     let rates = shared.poller.last().unwrap_or_default();
     let ratios: BTreeMap<String, Ratios> = rates
         .devices
@@ -163,8 +163,10 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> 
         let counts = source.counts()?;
         Ok(metrics::text(&report, &ratios, Some(&counts)))
     })
-    .await?;
-    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+    .await;
+    // A scrape that fails would look like a page that is not there.
+    let text = text.unwrap_or_else(|_| metrics::without_daemon());
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
 async fn kernels(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failed> {

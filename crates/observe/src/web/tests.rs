@@ -29,11 +29,32 @@ impl Source for Fake {
     }
 }
 
+/// A source without a daemon.
+struct Nothing;
+
+impl Source for Nothing {
+    fn report(&mut self) -> Result<Report> {
+        anyhow::bail!("no daemon answers")
+    }
+    fn counts(&mut self) -> Result<Vec<ClientCounts>> {
+        anyhow::bail!("no daemon answers")
+    }
+    fn trace(&mut self, _: &[(u32, u64)]) -> Result<Vec<Trace>> {
+        anyhow::bail!("no daemon answers")
+    }
+    fn command(&mut self, _: &str) -> Result<String> {
+        anyhow::bail!("no daemon answers")
+    }
+}
+
 /// A served page, and the commands that it has given.
 fn start(token: Option<&str>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let commands = Arc::new(Mutex::new(Vec::new()));
     let noted = commands.clone();
-    let make: MakeSource = Arc::new(move || Box::new(Fake(noted.clone())));
+    (start_with(token, Arc::new(move || Box::new(Fake(noted.clone())))), commands)
+}
+
+fn start_with(token: Option<&str>, make: MakeSource) -> SocketAddr {
     let options = Options {
         address: "127.0.0.1:0".parse().expect("an address"),
         token: token.map(str::to_owned),
@@ -43,7 +64,14 @@ fn start(token: Option<&str>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     std::thread::spawn(move || {
         serve(make, options, |address| sender.send(address).expect("heard"))
     });
-    (receiver.recv().expect("it listens"), commands)
+    receiver.recv().expect("it listens")
+}
+
+#[test]
+fn a_scrape_without_a_daemon_says_so() {
+    let address = start_with(None, Arc::new(|| Box::new(Nothing)));
+    let metrics = get(address, "/metrics", "", "# EOF");
+    assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("\nopenmps_up 0"), "{metrics}");
 }
 
 /// The answer to a request: status line, headers and what has come of the body.

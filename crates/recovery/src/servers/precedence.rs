@@ -56,7 +56,7 @@ impl<L> Servers<L> {
             let begun =
                 Precedence { spoiled, next, clients, suspects: 0, declared: 0, since: now, until };
             let before = self.precedence.insert(seat, begun);
-            // One more fault, before all had gone on after the one before: nobody waits for that server.
+            // One more fault, before all had gone on after the one before: no program comes from that server any more.
             if let Some(spoiled) = before.and_then(|of| self.get(of.spoiled)) {
                 hands.leave(&spoiled.link);
             }

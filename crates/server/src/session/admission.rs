@@ -17,8 +17,8 @@ const LOOK_MAX: Duration = Duration::from_micros(100);
 const HELD_MAX: Duration = Duration::from_millis(1);
 
 impl Session {
-    /// What a launch is predicted to take; `None` if it need not ask, and then nobody follows what goes before
-    /// others.
+    /// What a launch is predicted to take; `None` if it need not ask, and then what goes before others is not
+    /// followed.
     #[inline]
     pub(super) fn predict_launch(
         &mut self,

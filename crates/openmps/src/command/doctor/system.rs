@@ -65,10 +65,22 @@ fn daemons_own() -> Vec<Finding> {
             findings.push(Finding::ok("daemon", format!("it limits program {pid}: {limits}")));
         }
     }
+    findings.extend(report.log_directory.as_deref().and_then(room_for_logs));
     findings.extend(report.warnings.iter().map(|warning| {
         Finding::warning("daemon", warning, "that is how the daemon was started; start it anew")
     }));
     findings
+}
+
+/// That the daemon's lines are lost, if it has no room for them: a full disk keeps no program from running, and its
+/// own log is where it would say so.
+fn room_for_logs(directory: &Path) -> Option<Finding> {
+    let obstacle = obstacle_to_files(directory)?;
+    Some(Finding::warning(
+        "logs",
+        format!("lines of control.log, server.log and accounting.jsonl are lost: {obstacle}"),
+        "make room, or start the daemon with another CUDA_MPS_LOG_DIRECTORY",
+    ))
 }
 
 /// Why this user cannot put files into a directory, which may yet have to be made; nothing if
@@ -130,4 +142,18 @@ fn descriptors() -> Option<Finding> {
     } else {
         Finding::ok("limits", format!("{soft} open files a process"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Severity;
+    use super::*;
+
+    #[test]
+    fn logs_that_cannot_be_written_are_said() {
+        let finding = room_for_logs(Path::new("/proc/self/cmdline/logs")).expect("a finding");
+        assert!(finding.topic == "logs" && finding.severity == Severity::Warning);
+        assert!(finding.text.contains("/proc/self/cmdline is no directory"), "{}", finding.text);
+        assert!(room_for_logs(&std::env::temp_dir()).is_none());
+    }
 }

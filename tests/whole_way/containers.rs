@@ -64,6 +64,8 @@ fn programs_in_namespaces_of_their_own_share_the_device() {
         clients.len() == 3 && clients.iter().all(|client| client["kernels"].as_u64() > Some(0))
     });
     finish(&mut contained(&scene, "vector_add", &["--iterations", "5"])).expect_success();
+    // It is listed until its session has ended.
+    wait_until("that one is gone", || clients(&scene).len() == 3);
 
     let own = std::fs::metadata("/proc/self/ns/pid").expect("our namespace").ino();
     let mut namespaces: Vec<u64> =

@@ -64,8 +64,8 @@ pub(super) enum Mode {
     Filter,
     /// The share of a client is being typed.
     Share(ClientKey, String),
-    /// The end of a client is to be confirmed.
-    End(ClientKey, String),
+    /// The end of a client, by its name and command, is to be confirmed.
+    End(ClientKey, String, String),
     Help,
 }
 
@@ -227,14 +227,14 @@ impl App {
                     self.mode = Mode::Share(of, text);
                 }
             },
-            Mode::End(of, name) => match key.code {
+            Mode::End(of, name, command) => match key.code {
                 KeyCode::Char('y' | 'Y') => {
                     let (server, client) = of;
                     let line = format!("terminate_client {server} id:{client}");
                     self.wish = Some(Wish::Command(line));
                 }
                 KeyCode::Esc | KeyCode::Char('n' | 'N' | 'q') => {}
-                _ => self.mode = Mode::End(of, name),
+                _ => self.mode = Mode::End(of, name, command),
             },
         }
     }
@@ -276,8 +276,8 @@ impl App {
             }
             KeyCode::Char('x') | KeyCode::Delete => {
                 if let Some(client) = self.shown().get(self.chosen) {
-                    let name = format!("{} ({})", named(client), client.command);
-                    self.mode = Mode::End((client.server, client.id), name);
+                    let of = (client.server, client.id);
+                    self.mode = Mode::End(of, named(client), client.command.clone());
                 }
             }
             _ => {}

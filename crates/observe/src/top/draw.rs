@@ -282,9 +282,22 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines.map(Line::raw).to_vec()), area);
 }
 
+/// Asks in one line; of a long command what there is room for, so that what is asked can be read.
+fn end_question(name: &str, command: &str, columns: usize) -> String {
+    let with = |command: &str| {
+        format!("End {name} ({command})? What it has on the device is destroyed. (y/n)")
+    };
+    let mut shown = command.to_owned();
+    let mut asked = with(command);
+    while Line::raw(asked.as_str()).width() > columns && shown.pop().is_some() {
+        asked = with(&format!("{}…", shown.trim_end()));
+    }
+    asked
+}
+
 fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect) {
     let what = match &app.mode {
-        Mode::End(_, name) => format!("End {name}? What it has on the device is destroyed. (y/n)"),
+        Mode::End(_, name, command) => end_question(name, command, area.width.into()),
         Mode::Share((_, id), text) => format!("Share of the SMs for client {id}, %: {text}_"),
         Mode::Filter => "type a filter; enter keeps it, esc removes it".to_owned(),
         _ if !app.message.is_empty() => app.message.clone(),

@@ -88,6 +88,20 @@ fn a_client_is_ended_only_after_asking() {
 }
 
 #[test]
+fn a_long_command_leaves_room_for_what_is_asked() {
+    let mut app = app();
+    let command = format!("python3 ./träin.py {}", "--steps 1000 ".repeat(20));
+    app.rates.clients.iter_mut().for_each(|client| client.command.clone_from(&command));
+    press(&mut app, "x");
+    let text = frame_text(&app, (80, 24));
+    let line =
+        text.lines().find(|line| line.contains("End PID 502 (python3")).expect("the question");
+    assert!(line.contains("…)? What it has on the device is destroyed. (y/n)"), "{text}");
+    assert!(line.chars().count() <= 80, "{text}");
+    assert!(frame_text(&app, (200, 24)).contains("--steps 1000"), "room is used");
+}
+
+#[test]
 fn a_share_is_checked_and_set() {
     let mut app = app();
     press(&mut app, ">l300\n");

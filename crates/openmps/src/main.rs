@@ -7,6 +7,7 @@
 mod activity;
 mod command;
 mod daemon;
+mod destination;
 mod driver_locks;
 mod group;
 mod libraries;
@@ -16,6 +17,7 @@ mod processors;
 mod progress;
 mod scratch;
 mod server_program;
+mod signals;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;

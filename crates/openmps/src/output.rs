@@ -23,9 +23,18 @@ pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
+/// Prints what is no text on standard output.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<()> {
+    print_bytes_to(&mut io::stdout().lock(), bytes)
+}
+
 /// Prints text on a terminal or file that stands for standard output.
 pub(crate) fn print_to(output: &mut dyn Write, text: &str) -> Result<()> {
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    print_bytes_to(output, text.as_bytes())
+}
+
+fn print_bytes_to(output: &mut dyn Write, bytes: &[u8]) -> Result<()> {
+    match output.write_all(bytes).and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Closed.into()),
         written => written.context("writing to standard output"),
     }

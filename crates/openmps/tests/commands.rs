@@ -1,8 +1,10 @@
 //! Commands: `openmps run`, `up`, `down` and `ps` at the command line, with real daemons. No
 //! program here uses the device, so no server starts and the libraries may be empty files.
 
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -140,6 +142,82 @@ fn the_environments_directory_comes_first() {
     assert_eq!((output, status), (format!("{}\n", other.display()), 0));
     assert!(other.join("control").exists() && !home.pipe().exists());
     assert_eq!(with(&["down"]).2, 0);
+}
+
+/// A traced program that has begun to run, in a process group of its own.
+fn traced(home: &Home, trace: &std::path::Path) -> std::process::Child {
+    let begun = home.0.join("begun");
+    // It ends with its home at the latest.
+    let loops = "trap 'exit 9' TERM; : > $0; while [ -e $0 ]; do sleep 0.1; done";
+    let mut command = home.command(&["run", "--quiet", "--trace"]);
+    command.arg(trace).args(["--", "sh", "-c", loops]).arg(&begun);
+    let mut child = command.process_group(0).spawn().unwrap();
+    while !begun.exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it runs");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child
+}
+
+#[test]
+fn ctrl_c_ends_a_traced_program_and_the_trace_is_written() {
+    let home = Home::new();
+    let trace = home.0.join("trace.json");
+    let mut child = traced(&home, &trace);
+    let group = Pid::from_child(&child);
+    kill_process_group(group, Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let text = std::fs::read_to_string(&trace).expect("a trace");
+    assert!(text.contains("traceEvents"), "{text}");
+}
+
+#[test]
+fn a_signal_to_openmps_alone_goes_on_to_the_traced_program() {
+    let home = Home::new();
+    let trace = home.0.join("trace.pftrace");
+    let mut child = traced(&home, &trace);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(9), "as the program's trap says");
+    assert!(trace.exists());
+}
+
+#[test]
+fn a_trace_that_cannot_be_written_is_known_before_anything_starts() {
+    let home = Home::new();
+    let ran = home.0.join("ran");
+    let program = ["--", "touch", ran.to_str().unwrap()];
+    for (path, part) in
+        [("/nonexistent/x", "No such file"), ("/tmp", "directory"), ("-", "the program's")]
+    {
+        let said = home.openmps(&[&["run", "--trace", path], &program[..]].concat());
+        assert_eq!(said.2, 1, "{said:?}");
+        assert!(said.1.contains(path) && said.1.contains(part), "{said:?}");
+        assert!(!ran.exists() && !home.pipe().exists(), "{path}");
+    }
+    assert_eq!(home.openmps(&["up"]).2, 0);
+    let said = home.openmps(&["trace", "-o", "/nonexistent/x", "--seconds", "60"]);
+    assert!(said.1.contains("/nonexistent/x cannot be written: No such file"), "{said:?}");
+}
+
+#[test]
+fn a_traced_program_s_status_stays_if_the_trace_finds_no_room() {
+    let home = Home::new();
+    let said = home.openmps(&["run", "-q", "--trace", "/dev/full", "--", "sh", "-c", "exit 7"]);
+    assert_eq!(said.2, 7, "{said:?}");
+    assert!(said.1.contains("there is no trace: writing /dev/full: No space"), "{said:?}");
+    let said = home.openmps(&["run", "--trace", "/dev/null", "--", "sh", "-c", "exit 3"]);
+    assert_eq!(said.2, 3, "{said:?}");
+}
+
+#[test]
+fn a_trace_goes_to_standard_output_and_takes_fractions_of_a_second() {
+    let home = Home::new();
+    assert_eq!(home.openmps(&["up"]).2, 0);
+    let output = home.command(&["trace", "-o", "-", "-s", "0.1"]).output().unwrap();
+    assert!(output.status.success() && !output.stdout.is_empty(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("recording for 0.1 s"), "{output:?}");
+    let said = home.openmps(&["trace", "-s", "soon"]);
+    assert!(said.1.contains("more than 0 and at most"), "{said:?}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `openmps run`: a program with our driver library, attached to this user's daemon.
 
-use super::trace::{self, PERIOD};
+use super::trace::{self, PERIOD, To};
 use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
 use crate::scratch::Scratch;
+use crate::signals::Watch;
 use anyhow::{Context, Result};
 use cuda_api::environment::{
     CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_CLASS, OPENMPS_COMPILERS,
@@ -68,6 +69,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         // No daemon is started for a slip of the pen.
         return Ok(failed(program, &io::Error::from_raw_os_error(libc::ENOENT)));
     }
+    // Before the daemon and the program: neither is to start for a trace that no file takes.
+    let to = arguments.trace.as_deref().map(destination).transpose()?;
     if let Some(class) = arguments.class {
         command.env(OPENMPS_CLASS, class.word());
     }
@@ -89,10 +92,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             command.env(CUDA_VISIBLE_DEVICES, numbered_anew(&list));
         }
     }
-    match &arguments.trace {
+    match &to {
         None => Ok(failed(program, &command.exec())),
-        Some(path) => traced(command, path, &libraries),
+        Some(to) => traced(command, to, &libraries),
     }
+}
+
+/// Where the trace goes.
+fn destination(path: &Path) -> Result<To> {
+    if path == Path::new("-") {
+        anyhow::bail!("--trace -: standard output is the program's; name a file");
+    }
+    To::file(path)
 }
 
 /// The list of visible devices for a program whose daemon has the same list, and so no other devices.
@@ -124,8 +135,9 @@ pub(crate) fn prepared(libraries: &Libraries, words: &[OsString]) -> Result<Comm
     Ok(command)
 }
 
-/// Runs the program beside a recorder; the exit status is the program's.
-fn traced(mut command: Command, path: &Path, libraries: &Libraries) -> Result<ExitCode> {
+/// Runs the program beside a recorder; the exit status is the program's, whatever becomes of the
+/// recording.
+fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCode> {
     // The library writes beside the name by which NVTX finds it.
     let marked = Scratch::new("trace")?;
     if let Some(library) = libraries.nvtx() {
@@ -141,21 +153,35 @@ fn traced(mut command: Command, path: &Path, libraries: &Libraries) -> Result<Ex
     let mut source = Daemon::new(&directory);
     let before: Vec<u32> = pids(&source.report()?);
     let mut recorder = Recorder::begin(&mut source, &[])?;
+    // Ctrl-C is for the program: what it did until then is to be written.
+    let signals = Watch::begin()?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return Ok(failed(command.get_program(), &error)),
     };
+    let mut taken = Ok(());
     let status = loop {
+        signals.pass_on(child.id());
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        recorder.take(&mut source)?;
+        if taken.is_ok() {
+            taken = recorder.take(&mut source);
+        }
         std::thread::sleep(PERIOD / 4);
     };
+    for _ in 0..2 {
+        taken = taken.and_then(|()| trace::take_rest(&mut recorder, &mut source));
+    }
+    if let Err(error) = taken {
+        output::say(format_args!("the recording ended before the program: {error:#}"));
+    }
     // Other programs were there already; those that came since are the program's, or its
     // children's.
     recorder.leave_out(&before);
-    trace::finish(recorder, &mut source, path, Some(marked.path()))?;
+    if let Err(error) = trace::write(recorder, to, Some(marked.path())) {
+        output::say(format_args!("there is no trace: {error:#}"));
+    }
     Ok(match status.code() {
         Some(code) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
         // As shells answer for what a signal ended.

@@ -1,10 +1,13 @@
 //! `openmps trace`: every kernel and copy of clients, as a file for Perfetto.
 
 use super::top::source;
+use crate::destination::Destination;
+use crate::group;
 use crate::output;
 use anyhow::{Context, Result, bail};
 use observe::source::Source;
 use observe::trace::{Recorder, nvtx};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,13 +31,13 @@ pub(crate) const PERIOD: Duration = Duration::from_millis(200);
   openmps trace -o step.json --seconds 1      the JSON that chrome://tracing reads
 Open the file in https://ui.perfetto.dev, which reads it on your machine.")]
 pub(crate) struct Arguments {
-    /// Where to write: JSON if the name ends in .json, else Perfetto's protobuf
+    /// Where to write: JSON if the name ends in .json, else Perfetto's protobuf; -: standard output
     #[arg(long, short, value_name = "FILE", default_value = "openmps.pftrace")]
     output: PathBuf,
     /// For how long to record
-    #[arg(long, short, value_name = "NUMBER", default_value = "5")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=86400))]
-    seconds: u32,
+    #[arg(long, short, value_name = "NUMBER", default_value_t = 5.0)]
+    #[arg(value_parser = group::parse_seconds)]
+    seconds: f64,
     /// Only these programs
     #[arg(value_name = "PID")]
     pids: Vec<u32>,
@@ -42,6 +45,7 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let to = To::of(&arguments.output)?;
     let (report, mut source) = source()?;
     let known: Vec<u32> =
         report.servers.iter().flat_map(|s| s.clients.iter().filter_map(|c| c.pid)).collect();
@@ -54,46 +58,82 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let mut recorder = Recorder::begin(&mut source, &arguments.pids)?;
     output::say(format_args!("recording for {} s; Ctrl-C ends it earlier", arguments.seconds));
-    let end = Instant::now() + Duration::from_secs(arguments.seconds.into());
+    let end = Instant::now() + Duration::from_secs_f64(arguments.seconds);
     while Instant::now() < end && !interrupted.load(Ordering::Relaxed) {
         std::thread::sleep(PERIOD.min(end.saturating_duration_since(Instant::now())));
         recorder.take(&mut source)?;
     }
-    finish(recorder, &mut source, &arguments.output, None)
+    for _ in 0..2 {
+        take_rest(&mut recorder, &mut source)?;
+    }
+    write(recorder, &to, None)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// Takes in what is left and writes the file.
-pub(crate) fn finish(
-    mut recorder: Recorder,
-    source: &mut dyn Source,
-    path: &Path,
-    ranges: Option<&Path>,
-) -> Result<ExitCode> {
-    // Sessions give what has ended when they are asked; what they gave comes with the next question.
-    for _ in 0..2 {
-        std::thread::sleep(PERIOD / 4);
-        recorder.take(source)?;
+/// Where a trace goes, and in which form.
+pub(crate) struct To {
+    is_json: bool,
+    /// `None`: to standard output.
+    file: Option<(PathBuf, Destination)>,
+}
+
+impl To {
+    /// Checks the place.
+    fn of(path: &Path) -> Result<Self> {
+        if path != Path::new("-") {
+            return Self::file(path);
+        }
+        if std::io::stdout().is_terminal() {
+            bail!(
+                "a trace is no text for a terminal: lead standard output elsewhere, or name a file"
+            );
+        }
+        Ok(Self { is_json: false, file: None })
     }
+
+    /// Checks a file's.
+    pub(crate) fn file(path: &Path) -> Result<Self> {
+        let is_json = path.extension().is_some_and(|extension| extension == "json");
+        Ok(Self { is_json, file: Some((path.to_owned(), Destination::check(path)?)) })
+    }
+}
+
+/// Takes in what has ended: sessions give it when they are asked, and what they gave comes with the
+/// next question. So once is not enough.
+pub(crate) fn take_rest(recorder: &mut Recorder, source: &mut dyn Source) -> Result<()> {
+    std::thread::sleep(PERIOD / 4);
+    recorder.take(source)
+}
+
+/// Writes the trace.
+pub(crate) fn write(recorder: Recorder, to: &To, ranges: Option<&Path>) -> Result<()> {
     let recording = recorder.finish();
     let ranges = match ranges {
         Some(directory) => nvtx::read(directory).context("reading the ranges of NVTX")?,
         None => Vec::new(),
     };
-    let is_json = path.extension().is_some_and(|extension| extension == "json");
-    let bytes = match is_json {
+    let bytes = match to.is_json {
         true => observe::trace::chrome(&recording, &ranges).into_bytes(),
         false => observe::trace::perfetto(&recording, &ranges),
     };
-    std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))?;
+    let place = match &to.file {
+        Some((path, destination)) => {
+            destination.write(&bytes)?;
+            path.display().to_string()
+        }
+        None => {
+            output::print_bytes(&bytes)?;
+            "standard output".to_owned()
+        }
+    };
     if recording.lost > 0 {
         output::say(format_args!("{} records were lost: they came too fast", recording.lost));
     }
-    let reader = if is_json { "chrome://tracing" } else { "https://ui.perfetto.dev" };
+    let reader = if to.is_json { "chrome://tracing" } else { "https://ui.perfetto.dev" };
     output::say(format_args!(
-        "{} records of {} client(s) in {}; open it in {reader}",
+        "{} records of {} client(s) in {place}; open it in {reader}",
         recording.records.len(),
         recording.clients.len(),
-        path.display()
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }

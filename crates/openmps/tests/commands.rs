@@ -277,6 +277,29 @@ fn a_list_of_devices_counts_once() {
     assert_eq!(shown("0"), "0\n", "among the daemon's devices");
 }
 
+#[test]
+fn accounting_tells_no_records_from_none_that_match() {
+    let home = Home::new();
+    let logs = home.0.join("logs");
+    std::fs::create_dir(&logs).unwrap();
+    let ask = |more: &[&str]| {
+        home.openmps(&[&["accounting", "--logs", logs.to_str().unwrap()], more].concat())
+    };
+    let said = ask(&["--since", "2030-01-01"]);
+    assert!(said.0.starts_with("nothing is written down in ") && said.2 == 0, "{said:?}");
+    std::fs::write(logs.join("accounting.jsonl"), "{\"user\":\"ann\",\"uid\":4000000}\n").unwrap();
+    for filter in [["--since", "2030-01-01"], ["--user", "root"]] {
+        let said = ask(&filter);
+        assert!(said.0.starts_with("no record matches, of 1 ") && said.2 == 0, "{said:?}");
+    }
+    assert!(ask(&["--user", "ann"]).0.contains("1 clients"));
+    let said = ask(&["--user", "nosuch"]);
+    assert!(said.1.contains("--user nosuch: there is no such user") && said.2 == 1, "{said:?}");
+    let said = home.openmps(&["accounting", "--logs", "/nonexistent"]);
+    assert!(said.1.contains("/nonexistent: there is no such directory"), "{said:?}");
+    assert_eq!((said.0.as_str(), said.2), ("", 1));
+}
+
 /// Every command that prints without a device.
 const PRINTERS: &[&[&str]] = &[
     &["coverage"],

@@ -2,7 +2,7 @@
 
 use crate::daemon;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use control::accounting::{self, Record, Total};
 use control::locate::own_directory;
 use control::log::{DEFAULT_LOG_DIRECTORY, printable};
@@ -78,27 +78,45 @@ fn log_directory(arguments: &Arguments) -> PathBuf {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let directory = log_directory(arguments);
+    if arguments.logs.is_some() && !directory.is_dir() {
+        bail!("--logs {}: there is no such directory", directory.display());
+    }
     let mut records = accounting::read(&directory)
         .with_context(|| format!("reading {} in {}", accounting::FILE_NAME, directory.display()))?;
+    let written = records.len();
+    let wanted = arguments.user.as_deref().map(|user| uid_of(user, &records)).transpose()?;
     if let Some(since) = arguments.since {
         let since_ms = u64::try_from(since.as_millisecond()).unwrap_or(0);
         records.retain(|record| record.ended_ms() >= since_ms);
     }
-    if let Some(user) = &arguments.user {
-        let uid = user.parse::<u32>().ok();
-        records.retain(|record| record.user == *user || Some(record.uid) == uid);
+    if let Some(uid) = wanted {
+        records.retain(|record| record.uid == uid);
     }
     let users = accounting::by_user(&records);
     if arguments.json {
         output::print_json(&serde_json::json!({ "clients": records, "users": users }))?;
     } else if arguments.csv {
         output::print(&csv(&records)?)?;
+    } else if records.is_empty() && written > 0 {
+        output::print(&format!(
+            "no record matches, of {written} that are written down in {}\n",
+            directory.display()
+        ))?;
     } else if records.is_empty() {
         output::print(&format!("nothing is written down in {}\n", directory.display()))?;
     } else {
         output::print(&table(&records, &users))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The number of a user: of one whom records name, else of one whom the system knows.
+fn uid_of(user: &str, records: &[Record]) -> Result<u32> {
+    // A user who is gone still has records, and so has a number that nobody has.
+    let recorded = records.iter().rev().find(|record| record.user == user);
+    let known = || control::users::find_by_name(user).map(|user| user.uid);
+    let uid = recorded.map(|record| record.uid).or_else(known).or_else(|| user.parse().ok());
+    uid.with_context(|| format!("--user {user}: there is no such user, and none in the records"))
 }
 
 fn csv(records: &[Record]) -> Result<String> {
@@ -125,17 +143,19 @@ fn table(records: &[Record], users: &[Total]) -> String {
         let about = if record.sampled { "~" } else { "" };
         // Without fractions of the second.
         let began = record.began.split('.').next().unwrap_or_default().trim_end_matches('Z');
-        let cells = [
-            began.to_owned(),
-            record.user.clone(),
-            record.pid.to_string(),
-            seconds(record.wall_ms),
+        let used = [
             format!("{about}{}", seconds(record.device_ns / 1_000_000)),
             record.kernels.to_string(),
             mebibytes(record.bytes_in),
             mebibytes(record.bytes_out),
             mebibytes(record.peak_memory_bytes),
         ];
+        // What one has used whose server was killed is not known: it is not nothing.
+        let [device, kernels, bytes_in, bytes_out, peak] =
+            if record.lost { used.map(|_| "-".to_owned()) } else { used };
+        let wall = seconds(record.wall_ms);
+        let (began, user, pid) = (began.to_owned(), record.user.clone(), record.pid.to_string());
+        let cells = [began, user, pid, wall, device, kernels, bytes_in, bytes_out, peak];
         rows.push((cells, printable(&record.command)));
     }
     for total in users {
@@ -150,7 +170,12 @@ fn table(records: &[Record], users: &[Total]) -> String {
             mebibytes(total.bytes_out),
             mebibytes(total.peak_memory_bytes),
         ];
-        rows.push((cells, format!("{} clients", total.clients)));
+        let lost = records.iter().filter(|record| record.lost && record.uid == total.uid).count();
+        let note = match lost {
+            0 => String::new(),
+            _ => format!(", {lost} lost with a server: of those only WALL_S is in the sums"),
+        };
+        rows.push((cells, format!("{} clients{note}", total.clients)));
     }
     let mut widths = [0; 9];
     for (cells, _) in &rows {
@@ -208,11 +233,36 @@ mod tests {
         assert!(lines[2].contains("~0.2") && lines[1].ends_with("./train, \"fast\""), "{text}");
         assert!(lines[3].starts_with("all ") && lines[3].contains("3.0"), "{text}");
         assert!(lines[3].ends_with("2 clients"), "{text}");
+        assert!(!text.contains("lost"), "{text}");
         let text = csv(&records).unwrap();
         assert!(text.starts_with("began,began_ms,wall_ms,uid,user,"), "{text}");
         assert!(
             text.lines().nth(1).unwrap().ends_with("\"./train, \"\"fast\"\"\",false"),
             "{text}"
         );
+    }
+    #[test]
+    fn what_a_lost_client_used_is_not_shown_as_nothing() {
+        let began = "2026-11-01T08:00:00Z".to_owned();
+        let whole =
+            Record { began, user: "ann".into(), uid: 1000, kernels: 7, ..Record::default() };
+        let lost = Record { lost: true, kernels: 0, wall_ms: 2500, ..whole.clone() };
+        let records = [whole, lost];
+        let text = table(&records, &accounting::by_user(&records));
+        let cells: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(cells[2][2..], ["0", "2.5", "-", "-", "-", "-", "-"], "{text}");
+        assert_eq!(cells[3][3..6], ["2.5", "0.0", "7"], "{text}");
+        assert!(text.contains("2 clients, 1 lost with a server"), "{text}");
+    }
+
+    #[test]
+    fn a_user_is_one_of_the_records_or_of_the_system() {
+        let gone = Record { user: "gone".into(), uid: 4_000_000, ..Record::default() };
+        let records = [gone];
+        let uid = |user| uid_of(user, &records).map_err(|error| error.to_string());
+        assert_eq!(uid("gone"), Ok(4_000_000));
+        assert_eq!((uid("root"), uid("4000001")), (Ok(0), Ok(4_000_001)));
+        assert!(uid("nosuch").is_err_and(|error| error.contains("--user nosuch")));
     }
 }

@@ -216,6 +216,15 @@ fn start(
     bail!("no daemon could be started in {}: {said}", directory.display())
 }
 
+/// Says that a daemon was started, by a command that is about something else, and stays.
+pub(crate) fn say_started(report: &Report) {
+    output::say(format_args!(
+        "started a daemon (PID {}) in {}; `openmps down` stops it",
+        report.pid,
+        report.pipe_directory.display()
+    ));
+}
+
 /// The error of a command that needs a daemon where there is none.
 pub(crate) fn none_in(directory: &Path) -> anyhow::Error {
     anyhow::anyhow!(

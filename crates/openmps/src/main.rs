@@ -20,6 +20,7 @@ mod server_program;
 mod signals;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Share a GPU between CUDA programs: their kernels run at the same time, in one context
@@ -93,11 +94,21 @@ impl Command {
     }
 }
 
+/// `help --help` as `help`, and `help run --help` as `help run`: the parser takes the option for the
+/// name of a command there.
+fn without_help_on_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.get(1).is_some_and(|word| word == "help") {
+        words.retain(|word| word != "--help" && word != "-h");
+    }
+    words
+}
+
 fn main() -> ExitCode {
     if let Some(status) = personality::run() {
         return status;
     }
-    match CommandLine::parse().command.run() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match CommandLine::parse_from(without_help_on_help(words)).command.run() {
         Ok(status) => status,
         Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
         // As shells answer for what Ctrl-C ended.

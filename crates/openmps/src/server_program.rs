@@ -14,12 +14,25 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+const HELP: &str = "\
+nvidia-cuda-mps-server: the process of openmps that has a device's context and runs in it the work of
+programs that share the device.
+
+The control daemon, nvidia-cuda-mps-control -d or `openmps up`, starts servers and ends them; by hand
+only these are of use:
+  -v, --version  the version
+  -h, --help     this text";
+
 /// Runs the program. `arguments` are those after its name.
 pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["-v" | "--version"] => {
             println!("openmps server {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        ["-h" | "--help"] => {
+            println!("{HELP}");
             ExitCode::SUCCESS
         }
         [CONTROL_FD, number, DESCRIBE] => finish(describe(number)),

@@ -300,6 +300,34 @@ fn accounting_tells_no_records_from_none_that_match() {
     assert_eq!((said.0.as_str(), said.2), ("", 1));
 }
 
+#[test]
+fn help_on_help_is_help() {
+    let home = Home::new();
+    let help = home.openmps(&["help"]);
+    assert!(help.0.contains("Commands:") && help.2 == 0, "{help:?}");
+    assert_eq!(home.openmps(&["help", "--help"]), help);
+    assert_eq!(home.openmps(&["help", "down", "-h"]), home.openmps(&["down", "--help"]));
+}
+
+#[test]
+fn advise_says_that_it_started_a_daemon() {
+    let home = Home::new();
+    let said = home.openmps(&["advise", "--", "true"]);
+    assert!(
+        said.1.contains("started a daemon (PID ") && said.1.contains("`openmps down`"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_cannot_be_set() {
+    let home = Home::new();
+    assert_eq!(home.openmps(&["up"]).2, 0);
+    let said = home.openmps(&["set", "4000000", "--sms", "1"]);
+    let hint = "openmps: Invalid process 4000000! `openmps ps` lists the PIDs and IDs\n";
+    assert_eq!(said, Said(String::new(), hint.into(), 1));
+}
+
 /// Every command that prints without a device.
 const PRINTERS: &[&[&str]] = &[
     &["coverage"],
@@ -439,10 +467,13 @@ fn numbers_that_make_no_sense_are_refused_before_anything_starts() {
         ["demo", "--processes", "1,65"],
         ["bench", "--seconds", "0"],
         ["bench", "--clients", "0"],
+        ["down", "-t", "soon"],
+        ["up", "--kernel-timeout", "soon"],
     ] {
         let Said(output, errors, status) = home.openmps(&arguments);
         assert_eq!((output.as_str(), status), ("", 2), "{arguments:?}");
         assert!(errors.contains(arguments[1]), "{arguments:?}: {errors}");
+        assert!(!errors.contains("invalid digit"), "{arguments:?}: {errors}");
     }
 }
 
@@ -458,6 +489,8 @@ fn other_names_are_other_programs() {
         let output = Command::new(&link).arg("-v").output().unwrap();
         let Said(output, _, status) = output.into();
         assert!(output.contains(word) && status == 0, "{name}: {output}");
+        let help = Said::from(Command::new(&link).arg("--help").output().unwrap());
+        assert!(help.0.contains(name) && help.2 == 0, "{help:?}");
     }
     let by_hand = Command::new(home.0.join("nvidia-cuda-mps-server")).output().unwrap();
     assert!(!by_hand.status.success());

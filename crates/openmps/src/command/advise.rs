@@ -160,7 +160,10 @@ impl Drop for Trial<'_> {
 impl<'a> Trial<'a> {
     fn new(words: &'a [OsString]) -> Result<Self> {
         let libraries = Libraries::find()?;
-        let (report, _) = daemon::find_or_start(&libraries)?;
+        let (report, started) = daemon::find_or_start(&libraries)?;
+        if started {
+            daemon::say_started(&report);
+        }
         let pipe_directory = report.pipe_directory;
         let mut source = Daemon::new(&pipe_directory);
         if source.report()?.programs() > 0 {

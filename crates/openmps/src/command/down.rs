@@ -18,11 +18,15 @@ use std::process::ExitCode;
   openmps down --timeout 10     end programs' sessions after 10 seconds")]
 pub(crate) struct Arguments {
     /// Wait this long for programs, then end their sessions
-    #[arg(long, short, value_name = "SECONDS")]
+    #[arg(long, short, value_name = "SECONDS", value_parser = timeout)]
     timeout: Option<u32>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn timeout(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "a whole number of seconds is allowed; 0: do not wait".to_owned())
 }
 
 /// Runs the command.

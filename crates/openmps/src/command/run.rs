@@ -79,11 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         let (report, started) = daemon::find_or_start(&libraries)?;
         if started && !arguments.quiet {
-            output::say(format_args!(
-                "started a daemon (PID {}) in {}; `openmps down` stops it",
-                report.pid,
-                report.pipe_directory.display()
-            ));
+            daemon::say_started(&report);
         }
         command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory);
         if let Ok(list) = std::env::var(CUDA_VISIBLE_DEVICES)

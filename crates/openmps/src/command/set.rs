@@ -20,7 +20,7 @@ use std::process::ExitCode;
 ///
 /// Takes effect within a second, under load too. What the program has already stays: less memory
 /// than it holds means that it gets no more. The number of SMs that it was told at its start stays.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[command(after_help = "Examples:
   openmps set 18903 --memory 2G       no more than 2 GiB of device memory
   openmps set 18903 --memory none     as much as there is
@@ -37,7 +37,7 @@ use std::process::ExitCode;
 `openmps ps` lists programs; --json has their limits, and who set them.")]
 pub(crate) struct Arguments {
     /// The program: its PID, or id: and the number that ps lists as its ID
-    #[arg(value_name = "PID|id:ID", required_unless_present_any = ["scheduling", "counters", "compute_mode"])]
+    #[arg(value_name = "PID|id:ID", value_parser = client, required_unless_present_any = ["scheduling", "counters", "compute_mode"])]
     client: Option<String>,
     /// Most device memory: a number with K, M or G; none: no limit
     #[arg(long, value_name = "SIZE", value_parser = memory)]
@@ -84,6 +84,13 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+fn client(text: &str) -> Result<String, String> {
+    match text.strip_prefix("id:").unwrap_or(text).parse::<u32>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err("a PID is allowed, or id: and an ID; `openmps ps` lists them".to_owned()),
+    }
+}
+
 fn memory(text: &str) -> Result<String, String> {
     match text {
         "none" => Ok(text.to_owned()),
@@ -116,6 +123,9 @@ fn scheduled(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Cl
 }
 
 fn server_scheduling(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("one setting at least is needed, such as policy=fair".to_owned());
+    }
     match Settings::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(error.to_string()),
@@ -127,6 +137,19 @@ fn counters(text: &str) -> Result<Counting, String> {
 }
 
 impl Arguments {
+    /// What can be set of a program, and to what it is.
+    fn values(&self) -> [(&'static str, &Option<String>); 7] {
+        [
+            ("memory", &self.memory),
+            ("sms", &self.sms),
+            ("priority", &self.priority),
+            ("class", &self.class),
+            ("weight", &self.weight),
+            ("deadline", &self.deadline),
+            ("quota", &self.quota),
+        ]
+    }
+
     /// The daemon's command; `None` if nothing is to be changed.
     fn command(&self) -> Option<String> {
         if let Some(settings) = &self.scheduling {
@@ -135,16 +158,8 @@ impl Arguments {
         if let Some(counting) = self.counters {
             return Some(format!("counters {}", counting.name()));
         }
-        let values = [
-            ("memory", &self.memory),
-            ("sms", &self.sms),
-            ("priority", &self.priority),
-            ("class", &self.class),
-            ("weight", &self.weight),
-            ("deadline", &self.deadline),
-            ("quota", &self.quota),
-        ];
-        let mut words: Vec<String> = values
+        let mut words: Vec<String> = self
+            .values()
             .into_iter()
             .filter_map(|(name, value)| Some(format!("{name}={}", value.as_ref()?)))
             .collect();
@@ -162,25 +177,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return set_compute_mode(arguments.device, mode, arguments.json);
     }
     let Some(command) = arguments.command() else {
-        bail!("nothing is to be set: say --memory, --sms, --priority or --class");
+        bail!("nothing is to be set: say {}", options().join(", "));
     };
-    if let Some(client) = &arguments.client
-        && client.split_whitespace().count() != 1
-    {
-        bail!("{client:?} is neither a PID nor id: and a number");
-    }
     let directory = daemon::pipe_directory();
     if daemon::ask(&directory)?.is_none() {
         return Err(daemon::none_in(&directory));
     }
     let (text, status) = Shell::new(PipeDirectory::new(&directory)).ask(&command)?;
     if status != 0 {
-        bail!("{}", text.trim());
+        bail!("{}", with_hint(text.trim()));
     }
     if arguments.json {
         output::print(&format!("{}\n", json!({ "set": true, "client": arguments.client })))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What can be set of a program, as on the command line.
+fn options() -> Vec<String> {
+    Arguments::default().values().map(|(name, _)| format!("--{name}")).to_vec()
+}
+
+/// What the daemon answers, with what to do where it knows no such program.
+fn with_hint(answer: &str) -> String {
+    // Its status, in a line of its own, is for readers of NVIDIA's shell.
+    let answer = answer.strip_suffix("\n1").unwrap_or(answer);
+    match answer.starts_with("Invalid process") {
+        true => format!("{answer} `openmps ps` lists the PIDs and IDs"),
+        false => answer.to_owned(),
+    }
 }
 
 /// Sets the software GPU's compute mode, which needs no daemon.
@@ -249,6 +274,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_refused_with_what_is_allowed() {
         for (line, part) in [
+            ("abc --sms 1", "`openmps ps` lists them"),
+            ("id: --sms 1", "`openmps ps` lists them"),
             ("42 --memory 2", "with K, M or G"),
             ("42 --sms 0", "above 0"),
             ("42 --sms 101%", "up to 100%"),
@@ -262,5 +289,22 @@ mod tests {
             let text = command(line).unwrap_err();
             assert!(text.contains(part), "{line}: {text}");
         }
+    }
+    #[test]
+    fn nothing_is_no_setting() {
+        let names = "--memory, --sms, --priority, --class, --weight, --deadline, --quota";
+        assert_eq!(options().join(", "), names);
+        for empty in ["", " "] {
+            let line = Line::try_parse_from(["set", "--scheduling", empty]);
+            let error = line.err().expect("an error").to_string();
+            assert!(error.contains("one setting at least"), "{error}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_there_is_told_where_to_look() {
+        let told = "Invalid process 7! `openmps ps` lists the PIDs and IDs";
+        assert_eq!(with_hint("Invalid process 7!\n1"), told);
+        assert_eq!(with_hint("Server is busy"), "Server is busy");
     }
 }

@@ -21,8 +21,9 @@ pub(crate) struct Arguments {
     /// takes the device memory of a context
     #[arg(long)]
     standby: bool,
-    /// Terminate a program one of whose streams does not get on for so long
-    #[arg(long, value_name = "SECONDS")]
+    /// Terminate a program one of whose streams does not get on for so long; 0: never, as if
+    /// nothing is said
+    #[arg(long, value_name = "SECONDS", value_parser = whole_seconds)]
     kernel_timeout: Option<u64>,
     /// Give a program whose kernels run for longer, a time such as 1s, a server of its own, so that no
     /// other program's call waits for them; the device takes turns between servers
@@ -35,6 +36,10 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn whole_seconds(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a whole number of seconds is allowed; 0: never".to_owned())
 }
 
 fn time(text: &str) -> Result<String, String> {

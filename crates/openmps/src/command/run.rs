@@ -131,8 +131,8 @@ pub(crate) fn prepared(libraries: &Libraries, words: &[OsString]) -> Result<Comm
     Ok(command)
 }
 
-/// Runs the program beside a recorder; the exit status is the program's, whatever becomes of the
-/// recording.
+/// Runs the program beside a recorder; the exit status is the program's, also where the recording
+/// fails.
 fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCode> {
     // The library writes beside the name by which NVTX finds it.
     let marked = Scratch::new("trace")?;

@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// The number of a user: of one whom records name, else of one whom the system knows.
 fn uid_of(user: &str, records: &[Record]) -> Result<u32> {
-    // A user who is gone still has records, and so has a number that nobody has.
+    // A user who is gone still has records, and a number may be that of no user.
     let recorded = records.iter().rev().find(|record| record.user == user);
     let known = || control::users::find_by_name(user).map(|user| user.uid);
     let uid = recorded.map(|record| record.uid).or_else(known).or_else(|| user.parse().ok());

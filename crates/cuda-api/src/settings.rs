@@ -226,13 +226,16 @@ impl fmt::Display for Priority {
 /// What a size of memory may be.
 pub const SIZE_ALLOWED: &str = "a whole number above 0 with K, M or G behind it, as 512M or 4G";
 
-/// Reads a size of memory: a whole number with `K`, `M` or `G`, with or without a `B` behind. Bytes.
+/// Reads a size of memory: a whole number with `K`, `M` or `G`, with or without `B` or `iB` behind. Bytes.
 ///
 /// # Errors
 /// What is allowed, if the text is something else.
 pub fn parse_size(text: &str) -> Result<u64, Refused> {
     let word = text.trim();
-    let word = word.strip_suffix(['B', 'b']).unwrap_or(word);
+    let word = word.strip_suffix(['B', 'b']).map_or(word, |word| {
+        // `GiB` says what `GB` means here.
+        word.strip_suffix(['i', 'I']).unwrap_or(word)
+    });
     let shift = match word.as_bytes().last() {
         Some(b'G' | b'g') => 30,
         Some(b'M' | b'm') => 20,
@@ -394,8 +397,11 @@ mod tests {
     fn sizes_need_a_unit() {
         assert_eq!(parse_size("1G"), Ok(1 << 30));
         assert_eq!((parse_size("512MB"), parse_size("4606M")), (Ok(512 << 20), Ok(4606 << 20)));
+        assert_eq!((parse_size("2GiB"), parse_size("512mib")), (Ok(2 << 30), Ok(512 << 20)));
         assert_eq!((parse_size("1024K"), parse_size("2g")), (Ok(1 << 20), Ok(2 << 30)));
-        for wrong in ["", "G", "0G", "1", "xyz", "1T", "-1G", "1.5G", "99999999999999G", "+1G"] {
+        for wrong in
+            ["", "G", "0G", "1", "xyz", "1T", "-1G", "1.5G", "99999999999999G", "+1G", "1Gi", "1iB"]
+        {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
         assert_eq!(

@@ -262,6 +262,7 @@ mod tests {
     fn what_is_asked_for_is_the_daemon_s_command() {
         let said = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(command("42 --memory 2G"), said("set 42 memory=2G"));
+        assert_eq!(command("42 --memory 2GiB"), said("set 42 memory=2GiB"));
         let all = "id:7 --sms 30% --memory none --priority normal --server 9";
         assert_eq!(command(all), said("set id:7 memory=none sms=30% priority=0 server=9"));
         assert_eq!(command("42"), Ok(None));

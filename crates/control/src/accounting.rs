@@ -9,7 +9,7 @@ use crate::users;
 use channel::message::EndedClient;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Seek as _};
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -222,8 +222,7 @@ pub fn read(directory: &Path) -> io::Result<Vec<Record>> {
 /// The file of a daemon.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// The file, and whether its last line is a part of one.
-    file: Mutex<Option<(Bounded, bool)>>,
+    file: Mutex<Option<Bounded>>,
 }
 
 impl Book {
@@ -232,10 +231,8 @@ impl Book {
     /// # Errors
     /// The system's; nothing is written then.
     pub fn open(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(FILE_NAME);
-        let is_torn = !ends_with_a_line(&path);
-        let file = Bounded::open(path, FILE_BYTES_MAX)?;
-        Ok(Self { file: Mutex::new(Some((file, is_torn))) })
+        let file = Bounded::open(directory.join(FILE_NAME), FILE_BYTES_MAX)?;
+        Ok(Self { file: Mutex::new(Some(file)) })
     }
 
     /// Adds a client.
@@ -244,25 +241,13 @@ impl Book {
     /// It could not be written, and is lost.
     pub fn add(&self, record: &Record) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((file, is_torn)) = file.as_mut() else { return Ok(()) };
-        // A line of its own, even if a write before it left a part of a line.
-        let begin = if *is_torn { "\n" } else { "" };
-        let line = format!("{begin}{}\n", serde_json::to_string(record).map_err(io::Error::other)?);
-        let written = file.write(line.as_bytes())?;
-        *is_torn = written != line.len() && (written > 0 || *is_torn);
-        if written == line.len() { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
+        let Some(file) = file.as_mut() else { return Ok(()) };
+        let line = serde_json::to_string(record).map_err(io::Error::other)? + "\n";
+        match file.write(&line)? {
+            true => Ok(()),
+            false => Err(io::ErrorKind::StorageFull.into()),
+        }
     }
-}
-
-/// True of a file that is empty, not there, or whose last line is whole.
-fn ends_with_a_line(path: &Path) -> bool {
-    let last = || -> io::Result<[u8; 1]> {
-        let (mut file, mut last) = (std::fs::File::open(path)?, [0]);
-        file.seek(io::SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        Ok(last)
-    };
-    last().map_or(true, |last| last == *b"\n")
 }
 
 #[cfg(test)]
@@ -366,7 +351,7 @@ mod tests {
     #[test]
     fn a_full_disk_costs_the_line_and_is_said() {
         let full = Bounded::open("/dev/full".into(), FILE_BYTES_MAX).unwrap();
-        let book = Book { file: Mutex::new(Some((full, false))) };
+        let book = Book { file: Mutex::new(Some(full)) };
         assert!(book.add(&record(1, 1)).is_err());
         assert!(Book::default().add(&record(1, 1)).is_ok(), "there is no file to write");
     }
@@ -375,7 +360,7 @@ mod tests {
     fn a_full_file_is_set_aside() {
         let directory = directory("accounting-rotated");
         let file = Bounded::open(directory.join(FILE_NAME), 1000).unwrap();
-        let book = Book { file: Mutex::new(Some((file, false))) };
+        let book = Book { file: Mutex::new(Some(file)) };
         (0..20).for_each(|number| book.add(&record(1, number)).unwrap());
         let kept = read(&directory).unwrap();
         assert!((2..20).contains(&kept.len()) && kept.last() == Some(&record(1, 19)));

@@ -7,7 +7,7 @@
 use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -69,14 +69,14 @@ pub struct LogFile {
 struct Inner {
     file: Option<Bounded>,
     lines_lost: u64,
-    /// The last write stopped in mid-line.
-    torn: bool,
 }
 
 /// A file that is begun anew when it is full.
 #[derive(Debug)]
 pub(crate) struct Bounded {
     file: File,
+    /// The last line is a part of one.
+    torn: bool,
     path: PathBuf,
     bytes_max: u64,
 }
@@ -84,11 +84,13 @@ pub(crate) struct Bounded {
 impl Bounded {
     pub(crate) fn open(path: PathBuf, bytes_max: u64) -> io::Result<Bounded> {
         let file = OpenOptions::new().append(true).create(true).open(&path)?;
-        Ok(Bounded { file, path, bytes_max })
+        let torn = !ends_with_a_line(&path);
+        Ok(Bounded { file, torn, path, bytes_max })
     }
 
-    /// Writes what there is room for, and says how much that was.
-    pub(crate) fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+    /// Writes whole lines, behind a part of one that a full disk left, as far as there is room. False if that was
+    /// not all.
+    pub(crate) fn write(&mut self, lines: &str) -> io::Result<bool> {
         if let Ok(open) = self.file.metadata() {
             let there = std::fs::metadata(&self.path);
             if there.is_ok_and(|there| (there.dev(), there.ino()) == (open.dev(), open.ino())) {
@@ -99,7 +101,11 @@ impl Bounded {
                 self.open_again();
             }
         }
-        self.file.write(text)
+        let text = format!("{}{lines}", if self.torn { "\n" } else { "" });
+        let written = self.file.write(text.as_bytes())?;
+        let is_whole = written == text.len();
+        self.torn = !is_whole && (written > 0 || self.torn);
+        Ok(is_whole)
     }
 
     /// Goes on in the file that has the path now: what was open there has been moved or deleted.
@@ -122,7 +128,7 @@ impl Bounded {
 
 impl LogFile {
     fn new(file: Option<Bounded>, echo: bool) -> LogFile {
-        LogFile { inner: Mutex::new(Inner { file, lines_lost: 0, torn: false }), echo }
+        LogFile { inner: Mutex::new(Inner { file, lines_lost: 0 }), echo }
     }
 
     /// A log at a path.
@@ -155,11 +161,8 @@ impl LogFile {
             let _ = writeln!(io::stderr(), "{line}");
         }
         let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Inner { file: Some(file), lines_lost, torn } = &mut *inner else { return };
-        let mut text = String::with_capacity(line.len() + 2);
-        if *torn {
-            text.push('\n');
-        }
+        let Inner { file: Some(file), lines_lost } = &mut *inner else { return };
+        let mut text = String::with_capacity(line.len() + 1);
         if *lines_lost > 0 {
             let note = format!("{lines_lost} lines were lost: the log could not be written");
             text.push_str(&self::line(Role::Control, std::process::id(), note));
@@ -167,12 +170,22 @@ impl LogFile {
         }
         text.push_str(line);
         text.push('\n');
-        match file.write(text.as_bytes()) {
-            Ok(bytes) if bytes == text.len() => (*lines_lost, *torn) = (0, false),
-            Ok(bytes) => (*lines_lost, *torn) = (*lines_lost + 1, *torn || bytes > 0),
-            Err(_) => *lines_lost += 1,
+        match file.write(&text) {
+            Ok(true) => *lines_lost = 0,
+            Ok(false) | Err(_) => *lines_lost += 1,
         }
     }
+}
+
+/// True of a file that is empty, not there, or whose last line is whole.
+fn ends_with_a_line(path: &Path) -> bool {
+    let last = || -> io::Result<[u8; 1]> {
+        let (mut file, mut last) = (File::open(path)?, [0]);
+        file.seek(io::SeekFrom::End(-1))?;
+        file.read_exact(&mut last)?;
+        Ok(last)
+    };
+    last().map_or(true, |last| last == *b"\n")
 }
 
 /// The two logs and what had to be said about their place.
@@ -339,8 +352,11 @@ mod tests {
         let _ = std::fs::remove_file(&path);
         let log = LogFile::new(Some(Bounded::open(path.clone(), LOG_BYTES_MAX).unwrap()), false);
         // As if there had been room for a part of a line only.
-        log.inner.lock().unwrap().file.as_mut().unwrap().write(b"torn").unwrap();
-        log.inner.lock().unwrap().torn = true;
+        let mut inner = log.inner.lock().unwrap();
+        let file = inner.file.as_mut().unwrap();
+        file.write("torn").unwrap();
+        file.torn = true;
+        drop(inner);
         log.inner.lock().unwrap().lines_lost = 1;
         log.append("next");
         log.append("last");

@@ -42,7 +42,7 @@ pub(super) fn start_server(request: &Request<'_>) -> Result<String, Failure> {
 
 /// The UUIDs of the devices that a word names: an ordinal, a UUID or its beginning; no word names
 /// all.
-fn devices_named(devices: &Devices, word: Option<&str>) -> Result<Vec<CUuuid>, Failure> {
+pub(super) fn devices_named(devices: &Devices, word: Option<&str>) -> Result<Vec<CUuuid>, Failure> {
     let uuids: Vec<CUuuid> = devices.devices.iter().map(|device| device.uuid).collect();
     let Some(word) = word else { return Ok(uuids) };
     match cuda_api::visible::device_named(word, &uuids) {
@@ -72,7 +72,8 @@ pub(super) fn terminate_client(request: &Request<'_>) -> Result<String, Failure>
     };
     let server = find(request, server)?;
     let status = request.daemon.status(server.pid)?;
-    for id in client_ids(&status.clients, name)? {
+    let ids = client_ids(&status.clients, name);
+    for id in ids.map_err(|Failure(text)| Failure(format!("{text}\n1")))? {
         let code = request.daemon.terminate_client(server.pid, id)?;
         check_terminated(name, code)?;
     }
@@ -110,7 +111,7 @@ pub(super) fn client_ids(clients: &[Client], word: &str) -> Result<Vec<u32>, Fai
             if !processes.is_empty() && !nameless.is_empty() {
                 return Err(Failure(format!(
                     "{pid} is the PID of a client and the ID of another, which has no PID here: \
-                     say {ID_PREFIX}{} or {ID_PREFIX}{pid}\n1",
+                     say {ID_PREFIX}{} or {ID_PREFIX}{pid}",
                     processes[0]
                 )));
             }
@@ -127,7 +128,7 @@ pub(super) fn client_ids(clients: &[Client], word: &str) -> Result<Vec<u32>, Fai
         true => String::new(),
         false => format!(" Clients without a PID here are {}.", nameless.join(", ")),
     };
-    Err(Failure(format!("Invalid process {word}!{hint}\n1")))
+    Err(Failure(format!("Invalid process {word}!{hint}")))
 }
 
 /// Returns when the programs are served by new servers.
@@ -209,14 +210,14 @@ mod tests {
         assert_eq!(named("id:4"), Ok(vec![4]));
         assert_eq!(named("1"), Ok(vec![1]), "no process 1 is a client");
         let both = "2 is the PID of a client and the ID of another, which has no PID here: \
-                    say id:3 or id:2\n1";
+                    say id:3 or id:2";
         assert_eq!(named("2"), Err(both.into()));
         assert_eq!(named("id:2"), Ok(vec![2]));
         for word in ["0", "id:0", "id:9", "id:", "-1", "4", "x"] {
             let hint = "Clients without a PID here are id:1, id:2.";
-            assert_eq!(named(word), Err(format!("Invalid process {word}! {hint}\n1")));
+            assert_eq!(named(word), Err(format!("Invalid process {word}! {hint}")));
         }
         let known = client_ids(&clients[3..], "0").map_err(|Failure(text)| text);
-        assert_eq!(known, Err("Invalid process 0!\n1".into()));
+        assert_eq!(known, Err("Invalid process 0!".into()));
     }
 }

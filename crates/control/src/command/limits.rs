@@ -1,6 +1,6 @@
 //! Commands that set and print what clients are given: shares of SMs, memory, priorities.
 
-use super::act::client_ids;
+use super::act::{client_ids, devices_named};
 use super::query::{find, visible};
 use super::{Failure, Request};
 use channel::message::Change;
@@ -56,7 +56,7 @@ pub(super) fn set_default_device_pinned_mem_limit(request: &Request<'_>) -> Outc
     let [device, size] = request.arguments.as_slice() else {
         return Err("usage: set_default_device_pinned_mem_limit <device> <size>".into());
     };
-    let (device, bytes) = (parse_device(device)?, parse_size(size)?);
+    let (device, bytes) = (there(request, device)?, parse_size(size)?);
     request.daemon.set_default_memory(device, bytes, size)?;
     Ok(String::new())
 }
@@ -74,7 +74,7 @@ pub(super) fn set_device_pinned_mem_limit(request: &Request<'_>) -> Outcome {
         return Err("usage: set_device_pinned_mem_limit <server PID> <device> <size>".into());
     };
     let server = find(request, server)?.pid;
-    let (device, bytes) = (parse_device(device)?, parse_size(size)?);
+    let (device, bytes) = (there(request, device)?, parse_size(size)?);
     request.daemon.set_memory(server, device, bytes, size)?;
     Ok(String::new())
 }
@@ -86,6 +86,15 @@ pub(super) fn get_device_pinned_mem_limit(request: &Request<'_>) -> Outcome {
     let server = find(request, server)?.pid;
     let device = parse_device(device)?;
     Ok(request.daemon.settings_of(server, |settings| line(settings.memory(device)))?)
+}
+
+/// A device's name, of one that is there as far as the devices are known.
+fn there<'a>(request: &Request<'_>, word: &'a str) -> Result<&'a str, Failure> {
+    let device = parse_device(word)?;
+    if let Some(known) = request.daemon.known_devices() {
+        devices_named(&known, Some(device))?;
+    }
+    Ok(device)
 }
 
 /// A line with a value; nothing for none.
@@ -209,9 +218,13 @@ fn named(
     };
     let pids: Vec<u32> = servers.iter().map(|server| server.pid).collect();
     let mut found = Vec::new();
-    let mut why = Failure(format!("Invalid process {client}!"));
+    let unknown = |text: &str| Failure(format!("{text} `openmps ps` lists the PIDs and IDs"));
+    let mut why = unknown(&format!("Invalid process {client}!"));
     for (pid, status) in request.daemon.statuses(&pids) {
-        match status.map_err(Failure::from).and_then(|s| client_ids(&s.clients, client)) {
+        let ids = status.map_err(Failure::from).and_then(|status| {
+            client_ids(&status.clients, client).map_err(|Failure(text)| unknown(&text))
+        });
+        match ids {
             Ok(ids) => found.push((pid, ids)),
             Err(error) => why = error,
         }

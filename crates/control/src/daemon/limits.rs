@@ -123,16 +123,7 @@ impl Daemon {
         bytes: u64,
         text: &str,
     ) -> Result<(), String> {
-        let mut state = self.lock();
-        let known = state.inventory.devices().map(|known| known.devices.len());
-        if let Some(count) = known
-            && device.parse::<usize>().is_ok_and(|ordinal| ordinal >= count)
-        {
-            return Err(format!(
-                "{device} names none of the {count} devices; device_query lists them"
-            ));
-        }
-        state.defaults.set_memory(device, bytes, text, SetBy::Daemon)
+        self.lock().defaults.set_memory(device, bytes, text, SetBy::Daemon)
     }
 
     /// Sets the share of SMs of clients to come of a server.

@@ -77,6 +77,7 @@ fn bad_values_are_refused_and_change_nothing() {
         ("set_active_thread_percentage SERVER -5", "more than 0 and at most 100\n100.0\n"),
         ("set_default_device_pinned_mem_limit 0 xyz", "with K, M or G"),
         ("set_default_device_pinned_mem_limit 9 1G", "names none of the 1 devices"),
+        ("set_device_pinned_mem_limit SERVER GPU-ffff 1G", "names none of the 1 devices"),
         ("set_default_device_pinned_mem_limit 0 1", "with K, M or G"),
         ("set_default_device_pinned_mem_limit gpu0 1G", "its number, or its UUID"),
         ("set_default_device_pinned_mem_limit 0", "usage: "),

@@ -67,10 +67,10 @@ impl Arrivals {
             return;
         }
         // Forgotten, request by request.
-        self.longest_rest_ns -= self.longest_rest_ns / 8;
-        if is_short {
-            self.longest_rest_ns = rest_ns;
-        }
+        self.longest_rest_ns = match is_short {
+            true => rest_ns,
+            false => self.longest_rest_ns - self.longest_rest_ns / 8,
+        };
         if self.rested_ns.is_some() {
             self.longest_rest_ns = self.longest_rest_ns.max(rest_ns.min(*INTERVAL_NS.end()));
         }

@@ -239,11 +239,16 @@ impl<L> Servers<L> {
         })
     }
 
-    /// True if a server for a program that may have caused a fault is not ready yet.
-    fn starts_for_suspect(&self, seat: Seat) -> bool {
-        let starts = |server: &&Server<L>| matches!(server.phase, Phase::Starting { .. });
-        let mut here = self.list.iter().filter(|server| server.seat() == seat).filter(starts);
-        here.any(|server| server.quarantine.is_some() && !server.isolates)
+    /// True if a server in standby is to be there, and no server for a program that may have caused a fault gets
+    /// ready: a driver makes one context after the other, and that program waits.
+    fn wants_standby(&self, seat: Seat) -> bool {
+        let is_of_suspect = |server: &Server<L>| {
+            server.seat() == seat
+                && matches!(server.phase, Phase::Starting { .. })
+                && server.quarantine.is_some()
+                && !server.isolates
+        };
+        self.rules.standby && self.stopping.is_none() && !self.list.iter().any(is_of_suspect)
     }
 
     /// The server in standby.
@@ -292,9 +297,7 @@ impl<L> Servers<L> {
                 _ => None,
             };
             let alone = server.quarantine_end().or_else(|| server.isolation_end());
-            let wanted = self.rules.standby && self.stopping.is_none();
-            let wanted = wanted && !self.starts_for_suspect(server.seat());
-            let standby = server.next_standby_at().filter(|_| wanted);
+            let standby = server.next_standby_at().filter(|_| self.wants_standby(server.seat()));
             let ends = [server.kill_at, self.rules.idle_end(server), alone, standby];
             ready.into_iter().chain(ends.into_iter().flatten())
         });

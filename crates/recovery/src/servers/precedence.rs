@@ -4,7 +4,7 @@
 //! Both hold a lock of NVIDIA's driver for long (making a context, taking one down), for which the mapping
 //! of memory at the next server waits. What is put off is put off for a bounded time.
 
-use super::{COMES_S_MAX, Phase, SUSPECT_S_MAX, Seat, Servers, Tell};
+use super::{COMES_S_MAX, Phase, Seat, Servers, Tell};
 use std::time::{Duration, Instant};
 
 /// How long programs may take to go to a server that is ready and to declare there what they have. Those
@@ -12,9 +12,6 @@ use std::time::{Duration, Instant};
 pub const DECLARED_MS_MAX: u64 = 500;
 /// How long a server that was not in standby is waited for.
 const READY_MS_MAX: u64 = 5000;
-
-const COMES_MAX: Duration = Duration::from_secs(COMES_S_MAX);
-const SUSPECT_MAX: Duration = Duration::from_secs(SUSPECT_S_MAX);
 
 /// What is put off at a seat.
 #[derive(Clone, Copy, Debug)]
@@ -97,17 +94,9 @@ impl<L> Servers<L> {
     /// True while processes are about to come of which it is known here alone who comes later, and who gets a
     /// server of its own.
     pub fn sorts_out_a_fault(&self, now: Instant) -> bool {
-        let comes = |since: &Instant| now.saturating_duration_since(*since) < COMES_MAX;
+        let comes_max = Duration::from_secs(COMES_S_MAX);
+        let comes = |since: &Instant| now.saturating_duration_since(*since) < comes_max;
         !self.precedence.is_empty() || self.suspects.values().any(comes)
-    }
-
-    /// Forgets processes that may have caused a fault and did not come.
-    pub(super) fn forget_suspects(&mut self, now: Instant) {
-        let list = &self.list;
-        self.suspects.retain(|process, since| {
-            let is_served = list.iter().any(|server| server.quarantine == Some(*process));
-            is_served || now.saturating_duration_since(*since) < SUSPECT_MAX
-        });
     }
 
     /// When what is put off is due at the latest.

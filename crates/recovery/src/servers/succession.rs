@@ -1,8 +1,10 @@
 //! Succession: servers in place of others: after a fault or a death at once, as planned beside the old
 //! one, from a server in standby; and servers for one process that may have caused a fault.
 
-use super::{ClientProcess, Found, NoServer, Phase, Seat, Server, Servers, Serves, Start};
-use std::time::Instant;
+use super::{
+    ClientProcess, Found, NoServer, Phase, SUSPECT_S_MAX, Seat, Server, Servers, Serves, Start,
+};
+use std::time::{Duration, Instant};
 
 impl<L> Servers<L> {
     /// Starts a server at a seat that has none. Returns its PID; it is not ready yet.
@@ -249,22 +251,19 @@ impl<L> Servers<L> {
 
     /// Starts a server in standby beside one that serves, if that is wanted and there is none.
     fn keep_standby(&mut self, serving: u32, now: Instant, hands: &mut impl Start<L>) {
-        let wanted = self.rules.standby && self.stopping.is_none();
+        let Some((seat, gid)) = self.get(serving).map(|server| (server.seat(), server.gid)) else {
+            return;
+        };
+        let wanted = self.wants_standby(seat);
         let Some(server) = self.get(serving).filter(|_| wanted) else { return };
         if server.standby || server.quarantine.is_some() || server.phase != Phase::Running {
             return;
         }
-        // A driver that makes a context holds up the programs that come, and other contexts.
+        // A driver that makes a context holds up the programs that come.
         if server.next_standby_at().is_some_and(|at| now < at) {
             return;
         }
-        let (seat, gid) = (server.seat(), server.gid);
-        if self.starts_for_suspect(seat) {
-            return;
-        }
-        if let Some(server) = self.get(serving) {
-            server.took_over = None;
-        }
+        server.took_over = None;
         if self.standby_at(seat).is_some() {
             return;
         }
@@ -328,6 +327,16 @@ impl<L> Servers<L> {
         }
         hands.look_again();
         old
+    }
+
+    /// Forgets processes that may have caused a fault and did not come.
+    pub(super) fn forget_suspects(&mut self, now: Instant) {
+        let list = &self.list;
+        self.suspects.retain(|process, since| {
+            let is_served = list.iter().any(|server| server.quarantine == Some(*process));
+            let age = now.saturating_duration_since(*since);
+            is_served || age < Duration::from_secs(SUSPECT_S_MAX)
+        });
     }
 
     /// Lets processes that were alone for a while, because they might have caused a fault, go on among

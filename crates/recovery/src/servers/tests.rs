@@ -184,7 +184,7 @@ fn a_second_fault_lets_the_first_spoiled_server_end() {
     servers.has_faulted(2, soon, &mut hands);
     assert_eq!(
         hands.left, 2,
-        "the next one is not ready, and nobody goes from the first to the second"
+        "the next one is not ready, and no program goes from the first to the second"
     );
 }
 

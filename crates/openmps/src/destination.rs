@@ -7,13 +7,18 @@
 use anyhow::{Context, Result};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Rights of a file that was not there, of which the umask takes some away.
+const NEW_MODE: u32 = 0o666;
 
 /// Where a command's file goes.
 #[derive(Debug)]
 pub(crate) struct Destination {
     path: PathBuf,
-    /// By way of a file beside it.
+    /// The directory of the file that takes its name; `None`: it is written as it is.
     beside: Option<PathBuf>,
 }
 
@@ -42,20 +47,20 @@ impl Destination {
             }
             Err(_) => false,
         };
-        if path.file_name().is_none() {
+        let (Some(_), Some(directory)) = (path.file_name(), path.parent()) else {
             return Err(ErrorKind::NotFound.into());
-        }
-        let beside = path.with_file_name(format!(".openmps-{}.part", std::process::id()));
-        match OpenOptions::new().write(true).create_new(true).open(&beside) {
+        };
+        let here = directory.as_os_str().is_empty();
+        let directory = if here { Path::new(".") } else { directory }.to_owned();
+        match part(&directory) {
             // Made anew at the end: a command that is killed leaves nothing.
-            Ok(_) => fs::remove_file(&beside)?,
+            Ok(_) => Ok(Self { path, beside: Some(directory) }),
             // A file that may be written in a directory that may not.
             Err(error) if error.kind() == ErrorKind::PermissionDenied && is_there => {
-                return Ok(Self { path, beside: None });
+                Ok(Self { path, beside: None })
             }
-            Err(error) => return Err(error),
+            Err(error) => Err(error),
         }
-        Ok(Self { path, beside: Some(beside) })
     }
 
     /// Writes the file.
@@ -63,37 +68,38 @@ impl Destination {
     /// # Errors
     /// The system's. Then what was there is there still.
     pub(crate) fn write(&self, bytes: &[u8]) -> Result<()> {
-        let Some(beside) = &self.beside else {
-            return fs::write(&self.path, bytes)
-                .with_context(|| format!("writing {}", self.path.display()));
+        let written = match &self.beside {
+            None => fs::write(&self.path, bytes),
+            Some(directory) => self.replace(directory, bytes),
         };
-        let written = self.replace(beside, bytes);
-        if written.is_err() {
-            // The first error is the one to tell.
-            let _ = fs::remove_file(beside);
-        }
         written.with_context(|| format!("writing {}", self.path.display()))
     }
 
-    fn replace(&self, beside: &Path, bytes: &[u8]) -> io::Result<()> {
-        // Never through another user's link.
-        let mut file = OpenOptions::new().write(true).create_new(true).open(beside)?;
+    fn replace(&self, directory: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut part = part(directory)?;
         if let Ok(found) = fs::metadata(&self.path) {
             // Another owner's file may be meant to be read by others.
-            file.set_permissions(found.permissions())?;
+            part.as_file().set_permissions(found.permissions())?;
         }
-        file.write_all(bytes)?;
+        part.write_all(bytes)?;
         // Some file systems tell of a full disk only then.
-        file.sync_all()?;
-        fs::rename(beside, &self.path)
+        part.as_file().sync_all()?;
+        part.persist(&self.path)?;
+        Ok(())
     }
+}
+
+/// A file that is gone with its value, unless it takes another name.
+fn part(directory: &Path) -> io::Result<NamedTempFile> {
+    let rights = fs::Permissions::from_mode(NEW_MODE);
+    tempfile::Builder::new().prefix(".openmps-").permissions(rights).tempfile_in(directory)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
@@ -117,22 +123,20 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_if_it_cannot_be_written() {
+    fn no_part_is_left_of_what_cannot_be_written() {
         let place = Scratch::new("destination").unwrap();
         let path = place.path().join("file");
         fs::write(&path, "before").unwrap();
         let destination = Destination::check(&path).unwrap();
-        // There is no room for the part.
-        let part = destination.beside.clone().unwrap();
-        fs::create_dir(&part).unwrap();
-        assert!(destination.write(b"after").is_err());
-        assert_eq!(fs::read(&path).unwrap(), b"before");
-        fs::remove_dir(&part).unwrap();
         // The part cannot take the name.
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(destination.write(b"after").is_err());
         assert_eq!(names(place.path()), ["file"], "no part is left");
+        // The directory is gone.
+        let lost = Destination::check(&place.path().join("other")).unwrap();
+        fs::remove_dir_all(place.path()).unwrap();
+        assert!(lost.write(b"bytes").is_err());
     }
 
     #[test]

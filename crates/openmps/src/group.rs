@@ -7,6 +7,7 @@ use crate::activity::Reading;
 use crate::libraries::Libraries;
 use crate::personality;
 use crate::scratch::Scratch;
+use crate::signals;
 use anyhow::{Context, Result, bail};
 use clap::builder::RangedU64ValueParser;
 use cuda_api::environment::{
@@ -29,20 +30,10 @@ const DAEMON_S_MAX: u64 = 20;
 const POLL: Duration = Duration::from_millis(2);
 /// Most programs of a group: the software GPU and its clients are to fit a small machine.
 const PROGRAMS_MAX: u64 = 64;
-/// Longest run of a group, seconds: no user waits for more than a day.
-const SECONDS_MAX: f64 = 86_400.0;
 
 /// Reads a number of programs from the command line.
 pub(crate) fn programs_parser() -> RangedU64ValueParser<usize> {
     RangedU64ValueParser::new().range(1..=PROGRAMS_MAX)
-}
-
-/// Reads the length of a run, seconds, from the command line.
-pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => Ok(seconds),
-        _ => Err(format!("more than 0 and at most {SECONDS_MAX} seconds are possible")),
-    }
 }
 
 /// Set by Ctrl-C: everything that waits gives up, and what was started is ended on the way out.
@@ -92,10 +83,7 @@ impl Stage {
     pub(crate) fn new() -> Result<Self> {
         let libraries = Libraries::find()?;
         let meeting = Scratch::new("soft")?;
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, interrupted().clone())
-                .context("watching for Ctrl-C")?;
-        }
+        signals::note(interrupted())?;
         Ok(Self { libraries, meeting })
     }
 

@@ -16,6 +16,7 @@ mod personality;
 mod processors;
 mod progress;
 mod scratch;
+mod seconds;
 mod server_program;
 mod signals;
 

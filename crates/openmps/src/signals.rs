@@ -1,4 +1,5 @@
-//! Signals that end a program, while a command waits for the program and has work to do afterwards.
+//! Signals that would end a command which has work to do afterwards: noted, or sent on to the program for
+//! which it waits.
 //!
 //! Ctrl-C reaches the command and the program alike: the command stays, and does not send the
 //! program a second one. What is sent to the command alone, it sends on.
@@ -12,6 +13,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const SIGNALS: [(Signal, bool); 4] =
     [(Signal::INT, true), (Signal::QUIT, true), (Signal::TERM, false), (Signal::HUP, false)];
 
+/// Sets a flag at Ctrl-C and SIGTERM, which from now on do not end this process.
+pub(crate) fn note(interrupted: &Arc<AtomicBool>) -> Result<()> {
+    for signal in [Signal::INT, Signal::TERM] {
+        register(signal, interrupted)?;
+    }
+    Ok(())
+}
+
+fn register(signal: Signal, flag: &Arc<AtomicBool>) -> Result<()> {
+    signal_hook::flag::register(signal.as_raw(), flag.clone()).context("watching for Ctrl-C")?;
+    Ok(())
+}
+
 /// From now on this process does not end by them.
 pub(crate) struct Watch(Vec<(Signal, bool, Arc<AtomicBool>)>);
 
@@ -23,8 +37,7 @@ impl Watch {
         for (signal, of_terminal) in SIGNALS {
             if !is_ignored(&status, signal) {
                 let flag = Arc::<AtomicBool>::default();
-                signal_hook::flag::register(signal.as_raw(), flag.clone())
-                    .context("watching for Ctrl-C")?;
+                register(signal, &flag)?;
                 watched.push((signal, of_terminal, flag));
             }
         }

@@ -7,6 +7,7 @@ mod kernels;
 use crate::group::{self, Program, Report, Setting, Stage};
 use crate::output;
 use crate::progress::Progress;
+use crate::seconds;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -26,7 +27,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Length of each run of launches a second
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = group::parse_seconds)]
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds::of_run)]
     seconds: f64,
     /// Numbers of clients for launches a second
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,2,4,8")]

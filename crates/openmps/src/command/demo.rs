@@ -7,6 +7,7 @@ use crate::activity::Utilisation;
 use crate::group::{self, Program, Setting, Stage};
 use crate::output;
 use crate::progress::Progress;
+use crate::seconds;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     samples: Vec<String>,
     /// Length of each run
-    #[arg(long, value_name = "S", default_value_t = 1.2, value_parser = group::parse_seconds)]
+    #[arg(long, value_name = "S", default_value_t = 1.2, value_parser = seconds::of_run)]
     seconds: f64,
 }
 

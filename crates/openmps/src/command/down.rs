@@ -2,6 +2,7 @@
 
 use crate::daemon;
 use crate::output;
+use crate::seconds;
 use anyhow::{Result, bail};
 use control::directory::PipeDirectory;
 use control::report::Report;
@@ -18,15 +19,11 @@ use std::process::ExitCode;
   openmps down --timeout 10     end programs' sessions after 10 seconds")]
 pub(crate) struct Arguments {
     /// Wait this long for programs, then end their sessions
-    #[arg(long, short, value_name = "SECONDS", value_parser = timeout)]
+    #[arg(long, short, value_name = "SECONDS", value_parser = seconds::whole::<u32>)]
     timeout: Option<u32>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-fn timeout(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| "a whole number of seconds is allowed; 0: do not wait".to_owned())
 }
 
 /// Runs the command.

@@ -185,7 +185,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let (text, status) = Shell::new(PipeDirectory::new(&directory)).ask(&command)?;
     if status != 0 {
-        bail!("{}", with_hint(text.trim()));
+        bail!("{}", text.trim());
     }
     if arguments.json {
         output::print(&format!("{}\n", json!({ "set": true, "client": arguments.client })))?;
@@ -196,16 +196,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// What can be set of a program, as on the command line.
 fn options() -> Vec<String> {
     Arguments::default().values().map(|(name, _)| format!("--{name}")).to_vec()
-}
-
-/// What the daemon answers, with what to do where it knows no such program.
-fn with_hint(answer: &str) -> String {
-    // Its status, in a line of its own, is for readers of NVIDIA's shell.
-    let answer = answer.strip_suffix("\n1").unwrap_or(answer);
-    match answer.starts_with("Invalid process") {
-        true => format!("{answer} `openmps ps` lists the PIDs and IDs"),
-        false => answer.to_owned(),
-    }
 }
 
 /// Sets the software GPU's compute mode, which needs no daemon.
@@ -291,6 +281,7 @@ mod tests {
             assert!(text.contains(part), "{line}: {text}");
         }
     }
+
     #[test]
     fn nothing_is_no_setting() {
         let names = "--memory, --sms, --priority, --class, --weight, --deadline, --quota";
@@ -300,12 +291,5 @@ mod tests {
             let error = line.err().expect("an error").to_string();
             assert!(error.contains("one setting at least"), "{error}");
         }
-    }
-
-    #[test]
-    fn who_is_not_there_is_told_where_to_look() {
-        let told = "Invalid process 7! `openmps ps` lists the PIDs and IDs";
-        assert_eq!(with_hint("Invalid process 7!\n1"), told);
-        assert_eq!(with_hint("Server is busy"), "Server is busy");
     }
 }

@@ -2,8 +2,9 @@
 
 use super::top::source;
 use crate::destination::Destination;
-use crate::group;
 use crate::output;
+use crate::seconds;
+use crate::signals;
 use anyhow::{Context, Result, bail};
 use observe::source::Source;
 use observe::trace::{Recorder, nvtx};
@@ -36,7 +37,7 @@ pub(crate) struct Arguments {
     output: PathBuf,
     /// For how long to record
     #[arg(long, short, value_name = "NUMBER", default_value_t = 5.0)]
-    #[arg(value_parser = group::parse_seconds)]
+    #[arg(value_parser = seconds::of_run)]
     seconds: f64,
     /// Only these programs
     #[arg(value_name = "PID")]
@@ -53,9 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         bail!("no client has the PID {pid}; `openmps ps` lists them");
     }
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, interrupted.clone()).context("watching for Ctrl-C")?;
-    }
+    signals::note(&interrupted)?;
     let mut recorder = Recorder::begin(&mut source, &arguments.pids)?;
     output::say(format_args!("recording for {} s; Ctrl-C ends it earlier", arguments.seconds));
     let end = Instant::now() + Duration::from_secs_f64(arguments.seconds);

@@ -3,6 +3,7 @@
 use crate::daemon;
 use crate::libraries::Libraries;
 use crate::output;
+use crate::seconds;
 use anyhow::Result;
 use cuda_api::environment::{
     OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY, OPENMPS_WARM, Values,
@@ -23,7 +24,7 @@ pub(crate) struct Arguments {
     standby: bool,
     /// Terminate a program one of whose streams does not get on for so long; 0: never, as if
     /// nothing is said
-    #[arg(long, value_name = "SECONDS", value_parser = whole_seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::whole::<u64>)]
     kernel_timeout: Option<u64>,
     /// Give a program whose kernels run for longer, a time such as 1s, a server of its own, so that no
     /// other program's call waits for them; the device takes turns between servers
@@ -36,10 +37,6 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-fn whole_seconds(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "a whole number of seconds is allowed; 0: never".to_owned())
 }
 
 fn time(text: &str) -> Result<String, String> {

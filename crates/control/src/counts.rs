@@ -2,14 +2,11 @@
 //! added.
 //!
 //! Times are exact where the provider counts itself, else the mean of a sample of launches times
-//! their number; each row says which.
+//! their number, which the server sums up; each row says which.
 
 use channel::message::{CountsPart, ExactCounts, ShapeCounts, StreamCounts};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The name under which launches of graphs are timed as a whole.
-pub const GRAPHS: &str = "(graphs)";
 
 /// One client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -155,8 +152,8 @@ impl From<&StreamCounts> for Stream {
 }
 
 impl ClientCounts {
-    /// Puts together what a server of a device with so many SMs said.
-    pub fn of(server: u32, sms: u32, parts: &[CountsPart]) -> Vec<Self> {
+    /// Puts together what a server said.
+    pub fn of(server: u32, parts: &[CountsPart]) -> Vec<Self> {
         let mut clients: BTreeMap<u32, Self> = BTreeMap::new();
         let mut kernels: BTreeMap<(u32, &str), Kernel> = BTreeMap::new();
         for part in parts.iter().filter(|part| part.client != 0) {
@@ -164,7 +161,7 @@ impl ClientCounts {
             let client = clients.entry(part.client).or_insert_with(empty);
             client.streams.extend(part.streams.iter().map(Stream::from));
             for (name, row) in &part.shapes {
-                kernels.entry((part.client, name)).or_default().add_shape(row, sms);
+                kernels.entry((part.client, name)).or_default().add_shape(row);
             }
             for (name, row) in &part.exact {
                 kernels.entry((part.client, name)).or_default().set_exact(row);
@@ -178,29 +175,14 @@ impl ClientCounts {
         }
         let mut clients: Vec<Self> = clients.into_values().collect();
         for client in &mut clients {
-            client.count_graphs_once();
             client.kernels.sort_by_key(|k| std::cmp::Reverse((k.device_ns, k.launches)));
         }
         clients
     }
 }
 
-impl ClientCounts {
-    /// Where all kernels of graphs are timed each, the graphs' own times count no more.
-    fn count_graphs_once(&mut self) {
-        let mut in_graphs = self.kernels.iter().filter(|k| k.launches_in_graphs > 0).peekable();
-        if in_graphs.peek().is_none() || !in_graphs.all(|k| k.timing == Timing::Cupti) {
-            return;
-        }
-        if let Some(graphs) = self.kernels.iter_mut().find(|k| k.name == GRAPHS) {
-            (graphs.timing, graphs.device_ns) = (Timing::None, 0);
-            (graphs.sm_active_ns, graphs.warp_ns) = (0, 0);
-        }
-    }
-}
-
 impl Kernel {
-    fn add_shape(&mut self, row: &ShapeCounts, sms: u32) {
+    fn add_shape(&mut self, row: &ShapeCounts) {
         let shape = Shape {
             grid: [row.grid_x, row.grid_y, row.grid_z],
             block: [row.block_x, row.block_y, row.block_z],
@@ -220,13 +202,9 @@ impl Kernel {
         if row.samples > 0 && self.timing != Timing::Exact {
             let by_cupti = row.by_cupti != 0;
             self.timing = if by_cupti { Timing::Cupti } else { Timing::Sampled };
-            // CUPTI times kernels of graphs too.
-            let timed = row.launches + if by_cupti { row.launches_in_graphs } else { 0 };
-            let device_ns = timed.saturating_mul(row.mean_ns);
-            let (at_once, warps) = resident(&shape, sms);
-            self.device_ns += device_ns;
-            self.sm_active_ns += device_ns.saturating_mul(at_once);
-            self.warp_ns += device_ns.saturating_mul(warps);
+            self.device_ns += row.device_ns;
+            self.sm_active_ns += row.sm_active_ns;
+            self.warp_ns += row.warp_ns;
         }
         self.shapes.push(shape);
     }
@@ -242,14 +220,6 @@ impl Kernel {
         self.thread_instructions = row.thread_instructions;
         self.global_bytes = row.global_bytes;
     }
-}
-
-/// How many SMs a launch of that shape has blocks on at once, and how many warps it has there.
-fn resident(shape: &Shape, sms: u32) -> (u64, u64) {
-    let sms = u64::from(sms);
-    let room = sms * u64::from(shape.blocks_per_sm.max(1));
-    let blocks = shape.blocks();
-    (blocks.min(sms), blocks.min(room) * shape.threads_a_block().div_ceil(32))
 }
 
 #[cfg(test)]
@@ -270,6 +240,9 @@ mod tests {
             threads: 256 * launches,
             samples,
             mean_ns,
+            device_ns: launches * mean_ns,
+            sm_active_ns: 4 * launches * mean_ns,
+            warp_ns: 8 * launches * mean_ns,
             ..ShapeCounts::default()
         }
     }
@@ -279,19 +252,14 @@ mod tests {
         let exact = ExactCounts { launches: 3, device_ns: 777, ..ExactCounts::default() };
         let shapes = vec![("a".to_owned(), shape(3, 2, 100)), ("b".to_owned(), shape(5, 0, 0))];
         let mut parts = CountsPart::split(9, shapes, vec![], vec![StreamCounts::default()]);
-        let clients = ClientCounts::of(1, 8, &parts);
+        let clients = ClientCounts::of(1, &parts);
         let [client] = &clients[..] else { panic!("{clients:?}") };
         let seen: Vec<_> =
             client.kernels.iter().map(|k| (&*k.name, k.timing, k.device_ns)).collect();
         assert_eq!(seen, [("a", Timing::Sampled, 300), ("b", Timing::None, 0)]);
         assert_eq!((client.kernels[0].sm_active_ns, client.kernels[0].warp_ns), (1200, 2400));
-        let in_graphs = ShapeCounts { launches_in_graphs: 4, by_cupti: 1, ..shape(1, 2, 100) };
-        let rows = vec![("a".to_owned(), in_graphs), (GRAPHS.to_owned(), shape(2, 2, 300))];
-        let by_cupti = ClientCounts::of(1, 8, &CountsPart::split(9, rows, vec![], vec![]));
-        let seen: Vec<_> = by_cupti[0].kernels.iter().map(|k| (k.timing, k.device_ns)).collect();
-        assert_eq!(seen, [(Timing::Cupti, 500), (Timing::None, 0)]);
         parts.extend(CountsPart::split(9, vec![], vec![("a".to_owned(), exact)], vec![]));
-        let clients = ClientCounts::of(1, 8, &parts);
+        let clients = ClientCounts::of(1, &parts);
         let kernel = &clients[0].kernels[0];
         assert_eq!((kernel.timing, kernel.device_ns, kernel.blocks), (Timing::Exact, 777, 12));
     }

@@ -105,6 +105,13 @@ numbers! {
         pub mean_ns: u64,
         /// 1 if the times are CUPTI's, 0 if they are by events.
         pub by_cupti: u32,
+        /// Time on the device of launches whose time counts here, ns: of those by graphs only where all
+        /// kernels of graphs are timed each, else the graphs count as a whole.
+        pub device_ns: u64,
+        /// SM * ns in which those had a block there.
+        pub sm_active_ns: u64,
+        /// Warp * ns in which their warps were resident.
+        pub warp_ns: u64,
     }
 
     /// What a provider that counts exactly has counted of the kernels of one name, over all launches

@@ -16,13 +16,8 @@ pub(super) fn counts(request: &Request<'_>) -> Result<String, Failure> {
     };
     let mut clients = Vec::new();
     for server in servers {
-        let sms = match request.daemon.status(server.pid) {
-            Ok(status) => status.devices.first().map_or(0, |device| device.counts.sms),
-            Err(QueryError::Gone(_) | QueryError::NotReady(_)) => continue,
-            Err(error) => return Err(error.into()),
-        };
         match request.daemon.counts(server.pid) {
-            Ok(parts) => clients.extend(ClientCounts::of(server.pid, sms, &parts)),
+            Ok(parts) => clients.extend(ClientCounts::of(server.pid, &parts)),
             Err(QueryError::Gone(_) | QueryError::NotReady(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -5,6 +5,7 @@
 
 use super::contexts::{Context, Contexts};
 use super::counter::{Counter, Launched};
+use super::device_time::{DeviceTime, Launches};
 use crate::device::{Function, LaunchShape};
 use cuda_api::DriverTable;
 use cuda_api::constants::function_attribute;
@@ -204,6 +205,8 @@ pub struct ShapeCounters {
     longest_ns: Counter,
     /// Times by what was launched before.
     pub(super) contexts: Contexts,
+    /// Device time that the daemon was told of.
+    pub told: DeviceTime,
 }
 
 impl ShapeCounters {
@@ -215,6 +218,11 @@ impl ShapeCounters {
     /// All launches.
     pub fn all_launches(&self) -> u64 {
         self.launches.get() + self.launches_in_graphs()
+    }
+
+    /// All launches, by what launched them.
+    pub fn launched(&self) -> Launches {
+        Launches { alone: self.launches.get(), in_graphs: self.launches_in_graphs() }
     }
 
     fn graphs(&self) -> MutexGuard<'_, InGraphs> {

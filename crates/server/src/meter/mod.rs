@@ -6,6 +6,7 @@
 mod contexts;
 mod counter;
 mod counters;
+mod device_time;
 mod kernels;
 mod recorder;
 mod sampler;
@@ -14,6 +15,7 @@ mod tracing;
 pub use contexts::Context;
 pub use counter::Launched;
 pub use counters::{ClientCounters, Direction, Submitted, SubmittedTotals};
+pub use device_time::{Counted, Mean, Told};
 pub use kernels::{GraphTally, KernelCounters, KernelMeter, LaunchTime, Shape, ShapeCounters};
 pub use recorder::Subject;
 pub use sampler::Sampler;

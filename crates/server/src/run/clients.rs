@@ -3,7 +3,7 @@
 //! A client is listed from when the daemon hands it over until its process is gone, whether its
 //! session still lives or not.
 
-use super::counts;
+use super::counts::{self, Room, Stretches};
 use crate::common::Common;
 use crate::device::{Device, SmCount};
 use crate::session::{self, End, Identity, Limits, Link, Stage};
@@ -28,6 +28,9 @@ use std::time::{Duration, Instant, SystemTime};
 const END_PATIENCE: Duration = Duration::from_millis(20);
 /// How long the thread of the last client's session may take to end before free memory is given back.
 const LAST_END_MAX: Duration = Duration::from_millis(20);
+/// From one look at what the device did to the next, where it does not count itself: in that time no more is
+/// taken to have been done than it has room for.
+const COUNT_EACH: Duration = Duration::from_secs(1);
 /// Pause between two looks at threads that are to end.
 const JOIN_PAUSE: Duration = Duration::from_millis(1);
 
@@ -45,6 +48,8 @@ struct Entry {
     gone: bool,
     /// When it came.
     began: (Instant, SystemTime),
+    /// What the device did for it.
+    work: Stretches,
     /// Since when its session has been asked to end, until that is enforced.
     asked: Option<Instant>,
     /// The daemon knows that it is to have a server of its own.
@@ -55,6 +60,17 @@ impl Entry {
     fn end(&mut self, reason: End) {
         self.link.end(reason);
         self.asked.get_or_insert_with(Instant::now);
+    }
+
+    /// Sees what the device has done for it by now.
+    fn count(&mut self, device: &Device) {
+        let sum = counts::work(&self.link, device);
+        let counters = &self.link.counters;
+        let in_flight = (counters.in_flight.get(), counters.submitted().kernels);
+        match sum.sampled {
+            true => self.work.end(&sum, self.began.0.elapsed(), Room::of(device), in_flight),
+            false => self.work = Stretches::exact(sum),
+        }
     }
 
     /// True if the session still has to be made to end: it may wait within the provider.
@@ -84,6 +100,8 @@ pub(super) struct Clients {
     /// What was done for clients that are gone.
     past: ClientWork,
     since: Instant,
+    /// What the device did for all, and when that was looked at.
+    done: (Stretches, Instant),
 }
 
 /// One termination that the daemon asked for.
@@ -109,6 +127,7 @@ impl Clients {
             moving: false,
             past: ClientWork::default(),
             since: Instant::now(),
+            done: (Stretches::default(), Instant::now()),
         }
     }
 
@@ -193,6 +212,7 @@ impl Clients {
                 thread: Some(thread),
                 gone: false,
                 began: (Instant::now(), SystemTime::now()),
+                work: Stretches::default(),
                 asked: None,
                 isolated: false,
             }),
@@ -446,7 +466,8 @@ impl Clients {
                 continue;
             }
             let mut entry = self.entries.remove(index);
-            counts::add(&mut self.past, &counts::work(&entry.link, &self.common.device));
+            entry.count(&self.common.device);
+            counts::add(&mut self.past, &entry.work.counted());
             // The thread may have something left to destroy.
             self.ended.extend(entry.thread.take());
             let (name, pid) = (entry.link.name(), entry.link.identity.pid);
@@ -525,17 +546,37 @@ impl Clients {
         self.links().filter(|link| link.is_stuck()).map(Link::name).collect()
     }
 
-    /// What the device is and did, for all clients that there are and were.
-    pub(super) fn device_counts(&self, device: &Device) -> DeviceCounts {
-        let mut sum = self.past;
-        self.links().for_each(|link| counts::add(&mut sum, &counts::work(link, device)));
-        counts::device(device, &sum, self.since.elapsed())
+    /// When it is to be seen next what the device did; never while it counts itself, or there is no client.
+    pub(super) fn next_count(&self) -> Option<Instant> {
+        let is_wanted = !self.entries.is_empty() && !self.common.device.has_tenants();
+        is_wanted.then(|| self.done.1 + COUNT_EACH)
     }
 
-    /// How the clients are.
-    pub(super) fn status(&self, device: &Device) -> Vec<ClientStatus> {
-        let status = |entry: &Entry| status_of(&entry.link, device);
-        self.entries.iter().map(status).collect()
+    /// Sees what the device did, if it is time.
+    pub(super) fn count_if_due(&mut self) {
+        if self.next_count().is_some_and(|at| at <= Instant::now()) {
+            self.count_work();
+        }
+    }
+
+    /// Sees what the device has done by now, for all clients that there are and were.
+    fn count_work(&mut self) {
+        let device = &self.common.device;
+        let mut sum = self.past;
+        for entry in &mut self.entries {
+            entry.count(device);
+            counts::add(&mut sum, &entry.work.counted());
+        }
+        self.done.0.end(&sum, self.since.elapsed(), Room::of(device), (0, 0));
+        self.done.1 = Instant::now();
+    }
+
+    /// What the device is and did, and how the clients are.
+    pub(super) fn status(&mut self) -> (DeviceCounts, Vec<ClientStatus>) {
+        self.count_work();
+        let device = &self.common.device;
+        let clients = self.entries.iter().map(|entry| status_of(entry, device)).collect();
+        (counts::device(device, &self.done.0), clients)
     }
 }
 
@@ -557,7 +598,8 @@ fn room_for_one() -> Result<(), String> {
 }
 
 /// How a client is.
-fn status_of(link: &Link, device: &Device) -> ClientStatus {
+fn status_of(entry: &Entry, device: &Device) -> ClientStatus {
+    let link = &entry.link;
     ClientStatus {
         pid: link.identity.pid,
         id: link.identity.id,
@@ -568,7 +610,7 @@ fn status_of(link: &Link, device: &Device) -> ClientStatus {
         scheduling: link.scheduling.status(),
         submitted: counts::submitted(&link.counters.submitted()),
         counts: counts::requests(&link.counters),
-        work: Some(counts::work(link, device)),
+        work: Some(entry.work.counted()),
         command_line: link.identity.command.clone(),
     }
 }
@@ -578,7 +620,7 @@ fn ended(entry: &Entry, device: &Device) -> EndedClient {
     let (began, at) = entry.began;
     let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     EndedClient {
-        status: status_of(&entry.link, device),
+        status: status_of(entry, device),
         began_ms: since_1970.as_millis() as u64,
         wall_ms: began.elapsed().as_millis() as u64,
         peak_memory_bytes: entry.link.limits.memory.peak_bytes(),

@@ -1,12 +1,16 @@
 //! What is counted of clients, as the daemon is told it.
 //!
 //! Where the provider counts, its numbers are told. Elsewhere times are estimated: launches times the
-//! mean of those that were timed, and from a launch's shape how many SMs and warps it had.
+//! mean of those that were timed, and from a launch's shape how many SMs and warps it had. No figure that
+//! is a sum falls: a launch counts once, with the mean of the time when it is told first, and in a stretch of
+//! time no more counts than has room in it.
 
 use super::Server;
 use crate::common::Common;
 use crate::device::{Device, SyncTotals, text};
-use crate::meter::{ClientCounters, ShapeCounters, SubmittedTotals};
+use crate::meter::{
+    ClientCounters, Counted, KernelCounters, Mean, ShapeCounters, SubmittedTotals, Told,
+};
 use crate::session::{GRAPHS, Link};
 use channel::message::{
     Answer, Answered, CONTEXT_CALLS_MAX, CallCounts, ClientCounts, ClientWork, ContextStatus,
@@ -40,7 +44,7 @@ pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
     }
 }
 
-/// What the device did for a client.
+/// What the device did for a client; kernels that overlap count each in all of it where it is estimated.
 pub(super) fn work(link: &Link, device: &Device) -> ClientWork {
     let usage = link.tenant.get().and_then(|tenant| device.usage_of(*tenant));
     let usage = usage.or_else(|| link.last_usage.get().copied());
@@ -64,59 +68,144 @@ fn attribute(device: &Device, which: u32) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
+/// SMs and warps that a launch of a shape has at once.
+fn resident(shape: &ShapeCounters, sms: u64) -> (f64, f64) {
+    let blocks = shape.shape.blocks();
+    let room = sms * u64::from(shape.blocks_per_sm.max(1));
+    let warps = shape.shape.threads_a_block().div_ceil(WARP_LANES);
+    (blocks.min(sms) as f64, (blocks.min(room) * warps) as f64)
+}
+
 /// SMs and warps that kernels of graphs have on the average of their time. Those whose time is not known
 /// count like each other.
 fn mean_of_graphs(shapes: &[Arc<ShapeCounters>], sms: u64) -> (f64, f64) {
     let (mut all, mut of_sms, mut of_warps) = (0.0, 0.0, 0.0);
     for shape in shapes {
         let part = shape.launches_in_graphs() as f64 * shape.mean_ns().unwrap_or(UNKNOWN_NS);
-        let blocks = shape.shape.blocks();
-        let room = sms * u64::from(shape.blocks_per_sm.max(1));
-        let warps = shape.shape.threads_a_block().div_ceil(WARP_LANES);
+        let (sms, warps) = resident(shape, sms);
         all += part;
-        of_sms += part * blocks.min(sms) as f64;
-        of_warps += part * (blocks.min(room) * warps) as f64;
+        of_sms += part * sms;
+        of_warps += part * warps;
     }
     let all = f64::max(all, f64::MIN_POSITIVE);
     (of_sms / all, of_warps / all)
 }
 
-fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
-    let sms = attribute(device, MULTIPROCESSOR_COUNT);
-    let mut work = ClientWork { sampled: true, ..ClientWork::default() };
-    let kernels = counters.kernels();
+/// A kernel with the time of its shapes.
+type Timed = (Arc<KernelCounters>, Vec<(Arc<ShapeCounters>, Told)>);
+
+/// The time of each kernel and shape: what was told before, and what was launched since.
+fn timed(counters: &ClientCounters, sms: u64) -> Vec<Timed> {
+    let kernels: Vec<_> =
+        counters.kernels().into_iter().map(|kernel| (kernel.shapes(), kernel)).collect();
     // Where all kernels of graphs are timed each, the graphs' own times count no more.
-    let shapes = kernels.iter().flat_map(|kernel| kernel.shapes());
-    let in_graphs: Vec<_> = shapes.filter(|shape| shape.launches_in_graphs() > 0).collect();
+    let shapes = kernels.iter().flat_map(|(shapes, _)| shapes);
+    let in_graphs: Vec<_> =
+        shapes.filter(|shape| shape.launches_in_graphs() > 0).cloned().collect();
     let are_timed = !in_graphs.is_empty() && in_graphs.iter().all(|shape| shape.is_by_cupti());
-    let (graph_sms, graph_warps) = mean_of_graphs(&in_graphs, sms);
-    for kernel in kernels {
-        let is_twice = are_timed && kernel.name.as_c_str() == GRAPHS;
-        for shape in kernel.shapes() {
-            work.blocks += shape.blocks();
-            let Some(mean_ns) = shape.mean_ns().filter(|_| !is_twice) else { continue };
-            let launches = match are_timed {
-                true => shape.all_launches(),
-                false => shape.launches.get(),
-            };
-            let device_ns = (mean_ns * launches as f64) as u64;
-            let blocks = shape.shape.blocks();
-            let room = sms * u64::from(shape.blocks_per_sm.max(1));
-            let warps = shape.shape.threads_a_block().div_ceil(WARP_LANES);
-            work.device_ns += device_ns;
-            if shape.shape.is_graph() {
-                work.sm_active_ns += (device_ns as f64 * graph_sms) as u64;
-                work.warp_ns += (device_ns as f64 * graph_warps) as u64;
-                continue;
-            }
-            work.sm_active_ns += device_ns.saturating_mul(blocks.min(sms));
-            work.warp_ns += device_ns.saturating_mul(blocks.min(room) * warps);
-        }
+    let of_graphs = mean_of_graphs(&in_graphs, sms);
+    let tell = |kernel: &KernelCounters, shape: &ShapeCounters| {
+        let is_graphs = kernel.name.as_c_str() == GRAPHS;
+        let counted = Counted { alone: !(are_timed && is_graphs), in_graphs: are_timed };
+        let (sms, warps) = match shape.shape.is_graph() {
+            true => of_graphs,
+            false => resident(shape, sms),
+        };
+        shape.told.tell(shape.launched(), counted, Mean { device_ns: shape.mean_ns(), sms, warps })
+    };
+    let rows = kernels.into_iter().map(|(shapes, kernel)| {
+        let told = shapes.into_iter().map(|shape| {
+            let told = tell(&kernel, &shape);
+            (shape, told)
+        });
+        let told = told.collect();
+        (kernel, told)
+    });
+    rows.collect()
+}
+
+fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
+    let mut work = ClientWork { sampled: true, ..ClientWork::default() };
+    let kernels = timed(counters, attribute(device, MULTIPROCESSOR_COUNT));
+    for (shape, told) in kernels.iter().flat_map(|(_, shapes)| shapes) {
+        work.blocks += shape.blocks();
+        work.device_ns += told.device_ns;
+        work.sm_active_ns += told.sm_active_ns;
+        work.warp_ns += told.warp_ns;
     }
-    // Kernels of several streams may overlap: then this is too much, which readers see by the time
-    // that has passed.
     work.busy_ns = work.device_ns;
     work
+}
+
+/// What was done for a client, or by the device, of whose kernels only the sum of their times is known: in a
+/// stretch of time no more is counted than has room in it.
+#[derive(Debug, Default)]
+pub(super) struct Stretches {
+    elapsed_ns: u64,
+    /// Told before.
+    sum: ClientWork,
+    /// What of it had no room, as far as it was not done yet.
+    left: ClientWork,
+    counted: ClientWork,
+}
+
+/// What a stretch of time has room for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    sms: u64,
+    warps: u64,
+}
+
+impl Room {
+    pub(super) fn of(device: &Device) -> Self {
+        let sms = attribute(device, MULTIPROCESSOR_COUNT);
+        let warps_per_sm = attribute(device, MAX_THREADS_PER_MULTIPROCESSOR) / WARP_LANES;
+        Self { sms, warps: sms * warps_per_sm }
+    }
+}
+
+impl Stretches {
+    /// Of what the provider has counted itself.
+    pub(super) fn exact(sum: ClientWork) -> Self {
+        Self { sum, counted: sum, ..Self::default() }
+    }
+
+    /// A stretch ends: by now so much was done in all. Launches count when they are submitted, so of what has no
+    /// room the part that is `in_flight`, of all launches, is left for the next stretch.
+    pub(super) fn end(
+        &mut self,
+        sum: &ClientWork,
+        elapsed: Duration,
+        room: Room,
+        in_flight: (u64, u64),
+    ) {
+        let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        let stretch_ns = elapsed_ns.saturating_sub(self.elapsed_ns);
+        let part = in_flight.0.min(in_flight.1) as f64 / in_flight.1.max(1) as f64;
+        let count = |now: u64, before: u64, left: &mut u64, counted: &mut u64, room: u64| {
+            let grown = now.saturating_sub(before).saturating_add(*left);
+            let done = grown.min(stretch_ns.saturating_mul(room));
+            *left = (grown - done).min((now as f64 * part) as u64);
+            *counted += done;
+        };
+        let (before, left, counted) = (&self.sum, &mut self.left, &mut self.counted);
+        count(sum.busy_ns, before.busy_ns, &mut left.busy_ns, &mut counted.busy_ns, 1);
+        count(
+            sum.sm_active_ns,
+            before.sm_active_ns,
+            &mut left.sm_active_ns,
+            &mut counted.sm_active_ns,
+            room.sms,
+        );
+        count(sum.warp_ns, before.warp_ns, &mut left.warp_ns, &mut counted.warp_ns, room.warps);
+        (self.elapsed_ns, self.sum) = (elapsed_ns, *sum);
+    }
+
+    /// What was done in all, with what had room; the rest as it was told last.
+    pub(super) fn counted(&self) -> ClientWork {
+        let ClientWork { busy_ns, sm_active_ns, warp_ns, .. } = self.counted;
+        ClientWork { busy_ns, sm_active_ns, warp_ns, ..self.sum }
+    }
 }
 
 /// Adds what a client did.
@@ -127,22 +216,21 @@ pub(super) fn add(sum: &mut ClientWork, work: &ClientWork) {
     sum.warp_ns += work.warp_ns;
 }
 
-/// What the device is and did; `sum` is what was done for all clients in the time that passed.
-pub(super) fn device(device: &Device, sum: &ClientWork, elapsed: Duration) -> DeviceCounts {
-    let sms = attribute(device, MULTIPROCESSOR_COUNT);
-    let warps_per_sm = attribute(device, MAX_THREADS_PER_MULTIPROCESSOR) / WARP_LANES;
+/// What the device is and did, unless it counts itself what `done` says.
+pub(super) fn device(device: &Device, done: &Stretches) -> DeviceCounts {
+    let room = Room::of(device);
     let (free, total) = device.memory_info().unwrap_or((0, device.info().memory_bytes));
-    let elapsed_ns = elapsed.as_nanos() as u64;
+    let ClientWork { busy_ns, sm_active_ns, warp_ns, .. } = done.counted();
     let event_cost = device.event_cost().unwrap_or_default();
     let counts = DeviceCounts {
-        sms: sms as u32,
-        warps_per_sm: warps_per_sm as u32,
+        sms: room.sms as u32,
+        warps_per_sm: (room.warps / room.sms.max(1)) as u32,
         memory_bytes: total,
         memory_free_bytes: free,
-        elapsed_ns,
-        busy_ns: sum.busy_ns.min(elapsed_ns),
-        sm_active_ns: sum.sm_active_ns.min(elapsed_ns.saturating_mul(sms)),
-        warp_ns: sum.warp_ns.min(elapsed_ns.saturating_mul(sms * warps_per_sm)),
+        elapsed_ns: done.elapsed_ns,
+        busy_ns,
+        sm_active_ns,
+        warp_ns,
         sampled: true,
         event_pair_ns: event_cost.pair_ns,
         event_cost_ns: event_cost.cost_ns,
@@ -185,7 +273,7 @@ pub(super) fn context(common: &Common) -> ContextStatus {
     }
 }
 
-fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters) -> ShapeCounts {
+fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters, told: &Told) -> ShapeCounts {
     let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) =
         (shape.shape.grid, shape.shape.block);
     let (registers, shared_bytes, local_bytes) = kernel;
@@ -208,6 +296,9 @@ fn shape_counts(kernel: (u32, u32, u32), shape: &ShapeCounters) -> ShapeCounts {
         samples: shape.samples(),
         mean_ns: shape.mean_ns().unwrap_or(0.0) as u64,
         by_cupti: u32::from(shape.is_by_cupti()),
+        device_ns: told.device_ns,
+        sm_active_ns: told.sm_active_ns,
+        warp_ns: told.warp_ns,
     }
 }
 
@@ -232,13 +323,13 @@ fn stream_counts(slot: u32, counters: &SubmittedTotals) -> StreamCounts {
 /// A client's counts by kernel and stream.
 fn parts(link: &Link, device: &Device) -> Vec<CountsPart> {
     let mut shapes = Vec::new();
-    for kernel in link.counters.kernels() {
+    for (kernel, rows) in timed(&link.counters, attribute(device, MULTIPROCESSOR_COUNT)) {
         let name = kernel.name.to_string_lossy();
         let resources = (kernel.registers, kernel.shared_bytes, kernel.local_bytes);
-        let rows = kernel.shapes();
-        shapes.extend(
-            rows.iter().map(|row| (name.clone().into_owned(), shape_counts(resources, row))),
-        );
+        shapes
+            .extend(rows.iter().map(|(row, told)| {
+                (name.clone().into_owned(), shape_counts(resources, row, told))
+            }));
     }
     let exact = link.tenant.get().map(|tenant| device.kernels_of(*tenant)).unwrap_or_default();
     let exact = exact.iter().map(|row| {
@@ -290,6 +381,45 @@ impl Server {
 mod tests {
     use super::*;
     use crate::meter::{GraphTally, Shape};
+
+    const ROOM: Room = Room { sms: 10, warps: 640 };
+    const S: u64 = 1_000_000_000;
+
+    fn sum(busy_ns: u64) -> ClientWork {
+        ClientWork {
+            busy_ns,
+            sm_active_ns: 5 * busy_ns,
+            warp_ns: 64 * busy_ns,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_device_is_idle_once_its_clients_are_however_much_they_overlapped() {
+        let mut done = Stretches::default();
+        let mut end = |busy_ns, at_s| {
+            done.end(&sum(busy_ns), Duration::from_secs(at_s), ROOM, (0, 0));
+            let counted = done.counted();
+            [counted.busy_ns, counted.sm_active_ns, counted.warp_ns]
+        };
+        assert_eq!(end(4 * S, 1), [S, 10 * S, 256 * S]);
+        assert_eq!(end(4 * S, 2), [S, 10 * S, 256 * S]);
+        assert_eq!(end(4 * S + S / 2, 4), [S + S / 2, 12 * S + S / 2, 288 * S]);
+    }
+
+    #[test]
+    fn work_that_waits_is_counted_when_there_is_room_for_it() {
+        let mut done = Stretches::default();
+        let mut end = |at_s, in_flight| {
+            done.end(&sum(4 * S), Duration::from_secs(at_s), ROOM, (in_flight, 40));
+            done.counted().busy_ns
+        };
+        // 40 kernels of 100 ms, submitted at once, of which 10 a second end.
+        assert_eq!(
+            [end(1, 30), end(2, 20), end(3, 10), end(4, 0), end(5, 0)],
+            [1, 2, 3, 4, 4].map(|s| s * S)
+        );
+    }
 
     #[test]
     fn kernels_of_graphs_have_the_sms_that_their_shapes_say() {

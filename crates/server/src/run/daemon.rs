@@ -4,8 +4,7 @@ use super::{Server, counts};
 use crate::cupti_windows;
 use crate::session::End;
 use channel::message::{
-    Answer, Answered, Ask, ClientStatus, DeviceStatus, Message, Question, Schedule, ServerStatus,
-    Settings,
+    Answer, Answered, Ask, DeviceStatus, Message, Question, Schedule, ServerStatus, Settings,
 };
 use channel::region::ServerState;
 use cuda_api::CUuuid;
@@ -116,6 +115,7 @@ impl Server {
 
     /// Tells the daemon how the server is.
     fn report(&mut self, number: u32) {
+        let (counts, clients) = self.clients.status();
         let info = self.common.device.info();
         let uuid = CUuuid { bytes: info.uuid };
         let device = DeviceStatus {
@@ -123,9 +123,8 @@ impl Server {
             pci_bus_id: info.pci_bus_id.clone(),
             uuid,
             name: info.name.clone(),
-            counts: self.clients.device_counts(&self.common.device),
+            counts,
         };
-        let clients: Vec<ClientStatus> = self.clients.status(&self.common.device);
         let state = match self.common.fault() {
             None => ServerState::Running,
             Some(_) => ServerState::Ended,

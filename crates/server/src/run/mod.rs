@@ -256,6 +256,7 @@ impl Server {
             self.clients.next_enforcement(),
             self.trial.deadline(),
             self.next_daemon.1,
+            self.clients.next_count(),
         ];
         let wakes = wakes.into_iter().flatten().min();
         let timeout = wakes.map(|at| at.saturating_duration_since(Instant::now()));
@@ -300,6 +301,7 @@ impl Server {
             self.clients.hung_up(id);
         }
         self.clients.enforce_ends();
+        self.clients.count_if_due();
         self.settle();
         if control {
             self.listen();

@@ -31,7 +31,11 @@ impl InFlight {
         let complete = complete || finished;
         let known = posted
             .iter()
-            .map(|of| (passed(of.mark) || finished && of.taken, waited(of.mark)))
+            .map(|of| {
+                // Of some that passed only the program's waits for later ones say so.
+                let waited = waited(of.mark);
+                (passed(of.mark) || finished && of.taken || waited, waited)
+            })
             .collect();
         Self { posted, known, complete, whole }
     }

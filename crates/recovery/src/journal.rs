@@ -101,11 +101,14 @@ impl<M: RingMemory> Journal<M> {
         self.limit = head + Self::PART_BYTES;
         // What lies before this may be written over until the next time.
         let needed = (self.limit + Self::MARGIN_BYTES).saturating_sub(M::RING_BYTES);
-        let words = &mut self.kept_words;
+        let (words, unwaited) = (&mut self.kept_words, &mut self.unwaited);
         self.kept.retain(|posted| {
             let stays = !done(posted.mark);
             if !stays {
                 *words -= posted.words.len();
+                if !waited(posted.mark) {
+                    note_last(unwaited, posted.mark);
+                }
             }
             stays
         });
@@ -117,7 +120,7 @@ impl<M: RingMemory> Journal<M> {
             self.entries.pop_front();
             if is_done {
                 if !waited(entry.mark) {
-                    self.unwaited.insert(entry.mark.slot, entry.mark.value);
+                    note_last(&mut self.unwaited, entry.mark);
                 }
                 continue;
             }
@@ -129,6 +132,16 @@ impl<M: RingMemory> Journal<M> {
                 _ => self.incomplete = true,
             }
         }
+    }
+
+    /// Notes that the program may have waited for an operation in a way that is not known here.
+    pub fn note_unwaited(&mut self, mark: Mark) {
+        note_last(&mut self.unwaited, mark);
+    }
+
+    /// Notes that it is not known of all operations whether they are done.
+    pub fn note_incomplete(&mut self) {
+        self.incomplete = true;
     }
 
     /// True if no operation was forgotten that the program has not waited for.
@@ -153,6 +166,12 @@ impl<M: RingMemory> Journal<M> {
         *self = Self::new();
         (all, complete)
     }
+}
+
+/// Notes an operation of a slot, unless a later one is.
+fn note_last(last: &mut BTreeMap<u32, u64>, mark: Mark) {
+    let value = last.entry(mark.slot).or_default();
+    *value = mark.value.max(*value);
 }
 
 #[cfg(test)]

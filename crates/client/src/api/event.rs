@@ -71,6 +71,24 @@ impl Client {
         }
         Ok(())
     }
+
+    /// True if what an event was recorded behind is done, as the program then knows.
+    pub(crate) fn is_event_done(&self, event: CUevent) -> Result<bool, CudaError> {
+        let mut state = self.state();
+        let found = state.events.lookup(event.0)?;
+        let (recorded, is_shared) = (found.recorded, found.is_shared());
+        if is_shared {
+            recorded.into_iter().for_each(|mark| state.streams.not_followed(mark));
+            drop(state);
+            return Ok(self.call(&QueryEvent { event })?.done != 0);
+        }
+        let Some(mark) = recorded else { return Ok(true) };
+        let done = state.passed(mark);
+        if done {
+            state.streams.waited_for(mark);
+        }
+        Ok(done)
+    }
 }
 
 pub(crate) fn cuEventCreate(event: Out<CUevent>, flags: c_uint) -> CUresult {
@@ -122,19 +140,7 @@ pub(crate) fn cuEventRecordWithFlags(
 pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
     let client = mode::client_of(event.0)?;
     graphs().check_event(event)?;
-    let mut state = client.state();
-    let found = state.events.lookup(event.0)?;
-    if found.is_shared() {
-        drop(state);
-        return match client.call(&QueryEvent { event })?.done {
-            0 => Err(CudaError::NOT_READY),
-            _ => client.report_error(Reports::AndLeaves),
-        };
-    }
-    let recorded = found.recorded;
-    let passed = recorded.is_none_or(|mark| state.passed(mark));
-    drop(state);
-    match passed {
+    match client.is_event_done(event)? {
         true => client.report_error(Reports::AndLeaves),
         false => Err(CudaError::NOT_READY),
     }
@@ -149,6 +155,7 @@ pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
         (found.is_shared(), found.recorded)
     };
     if shared {
+        recorded.into_iter().for_each(|mark| client.state().streams.not_followed(mark));
         return wait_for_shared(client, event);
     }
     let waited = recorded.map_or(Ok(()), |mark| client.wait_for(mark));
@@ -185,6 +192,7 @@ pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CU
         if !marks.into_iter().flatten().all(|mark| state.passed(mark)) {
             return Err(CudaError::NOT_READY);
         }
+        marks.into_iter().flatten().for_each(|mark| state.streams.waited_for(mark));
         asked
     };
     match client.call(&ElapsedTime { start, end }) {

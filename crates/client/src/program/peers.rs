@@ -351,8 +351,13 @@ impl Client {
             Ok(Some(mark)) => mark,
             Err(context) => other.mark_behind_shared(event, context)?,
         };
-        if other.state().passed(mark) {
-            return Ok(());
+        {
+            let mut state = other.state();
+            // Who waits for this device's stream has waited for the other one's too.
+            state.streams.not_followed(mark);
+            if state.passed(mark) {
+                return Ok(());
+            }
         }
         let region = self.region_of(other.connection())?;
         let word = region + COMPLETION_OFFSET + u64::from(mark.slot) * COMPLETION_WORD_STRIDE;

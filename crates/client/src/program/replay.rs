@@ -44,6 +44,10 @@ impl Submission {
         let waited =
             |mark: Mark| waited.get(mark.slot as usize).is_some_and(|value| *value >= mark.value);
         let (journal, streams) = (&mut self.journal, &mut self.streams);
+        streams.unfollowed().for_each(|mark| journal.note_unwaited(mark));
+        if !streams.know_their_order() {
+            journal.note_incomplete();
+        }
         InFlight::take(journal, old, finished, |mark| streams.passed(mark, old), waited)
     }
 

@@ -238,11 +238,19 @@ impl Client {
     pub(crate) fn wait_event(&self, event: Handle, stream: Handle) -> CUresult {
         let mut state = self.state();
         let found = state.events.get(event).ok_or(CudaError::INVALID_HANDLE)?;
-        if found.recorded.is_none() && !found.is_shared() {
+        let (recorded, is_shared) = (found.recorded, found.is_shared());
+        if recorded.is_none() && !is_shared {
             return Ok(());
         }
         let request = WaitEvent { stream: wire_stream(stream), event: wire_event(event) };
-        state.push_in(stream, &request).map(|_| ())
+        let mark = state.push_in(stream, &request)?;
+        match recorded {
+            // Another process may have recorded it since.
+            Some(recorded) if is_shared => state.streams.not_followed(recorded),
+            Some(recorded) => state.streams.comes_behind(mark, recorded),
+            None => {}
+        }
+        Ok(())
     }
 }
 

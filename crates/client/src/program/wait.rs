@@ -107,10 +107,16 @@ impl Client {
     }
 
     fn synchronize_with(&self, stream: Handle, policy: SpinPolicy) -> CUresult {
-        let last = self.state().fence_all_of(stream)?;
+        let (last, before) = {
+            let mut state = self.state();
+            let last = state.fence_all_of(stream)?;
+            (last, state.streams.ends_before(last.slot))
+        };
         let waited = self.wait_with(last, policy);
         if waited.is_ok() {
-            self.state().streams.waited_for(last);
+            let mut state = self.state();
+            state.streams.waited_for(last);
+            before.into_iter().for_each(|mark| state.streams.waited_for(mark));
         }
         self.report()?;
         waited
@@ -146,8 +152,7 @@ impl Client {
             (marks, state.streams.ends())
         };
         busy.into_iter().try_for_each(|mark| self.wait_with(mark, self.connection().policy()))?;
-        let mut state = self.state();
-        all.into_iter().for_each(|mark| state.streams.waited_for(mark));
+        self.state().streams.waited_for_all(&all);
         Ok(())
     }
 
@@ -158,6 +163,8 @@ impl Client {
         let idle = state.passed(last);
         if idle {
             state.streams.waited_for(last);
+            let before = state.streams.ends_before(last.slot);
+            before.into_iter().for_each(|mark| state.streams.waited_for(mark));
         }
         drop(state);
         match idle {

@@ -14,7 +14,7 @@ use core::time::Duration;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::{CUdevice, CUstream, CudaError};
-use recovery::{Mark, Progress, Words};
+use recovery::{Mark, Order, Progress, Words};
 use std::collections::HashMap;
 
 /// The legacy default stream's handle on the wire.
@@ -55,7 +55,7 @@ impl Stream {
 }
 
 /// The stream of a slot.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Slot {
     /// The slot's present stream, or its last one.
     handle: Handle,
@@ -69,6 +69,10 @@ struct Slot {
     /// them a fence of its own covers (which waits for these streams).
     others_issued: u64,
     others_covered: u64,
+    /// What comes before its operations.
+    order: Order,
+    /// Whether the program has waited for operations up to here may be known to it alone.
+    unfollowed: u64,
 }
 
 impl Slot {
@@ -80,6 +84,8 @@ impl Slot {
             turns: None,
             others_issued: 0,
             others_covered: 0,
+            order: Order::default(),
+            unfollowed: 0,
         }
     }
 }
@@ -118,9 +124,25 @@ impl Streams {
             self.slots.resize(slot + 1, Slot::new(handle));
         }
         self.slots[slot].handle = handle;
-        self.slots[slot].turns = stream.turns();
+        self.set_turns(slot, stream.turns());
         (self.slots[slot].others_issued, self.slots[slot].others_covered) = (0, 0);
         Ok(handle)
+    }
+
+    /// Sets with which default stream a slot's stream takes turns, which its last one did with another.
+    fn set_turns(&mut self, slot: usize, turns: Option<u32>) {
+        let of = &mut self.slots[slot];
+        if of.turns == turns {
+            return;
+        }
+        let before = of.turns.map(|default| (default, of.order.turn()));
+        of.unfollowed = of.progress.issued();
+        of.order = Order::default();
+        of.turns = turns;
+        if let Some((default, turn)) = before {
+            let default = &mut self.slots[default as usize];
+            default.unfollowed = default.unfollowed.max(turn);
+        }
     }
 
     /// Takes a stream away. Its work goes on; the caller posts a last fence before.
@@ -184,9 +206,46 @@ impl Streams {
         let of = &mut self.slots[slot as usize];
         let (value, turns) = (of.progress.issue(), of.turns);
         if let Some(default) = turns {
-            self.slots[default as usize].others_issued += 1;
+            let default = &mut self.slots[default as usize];
+            default.others_issued += 1;
+            let turn = default.progress.issued();
+            if turn != self.slots[slot as usize].order.turn() {
+                self.take_turn(slot, value, turn);
+            }
         }
         Mark { slot, value }
+    }
+
+    #[cold]
+    fn take_turn(&mut self, slot: u32, value: u64, turn: u64) {
+        self.slots[slot as usize].order.takes_turn(value, turn);
+    }
+
+    /// Notes that a stream comes behind an operation of another one from one of its own on.
+    pub(crate) fn comes_behind(&mut self, from: Mark, mark: Mark) {
+        let has_waited = |of: &Slot| of.progress.waited() >= mark.value;
+        if from.slot != mark.slot && !self.slots.get(mark.slot as usize).is_none_or(has_waited) {
+            self.slots[from.slot as usize].order.comes_behind(from.value, mark);
+        }
+    }
+
+    /// Notes that the program may come to know in a way that is not followed here that an operation is done.
+    pub(crate) fn not_followed(&mut self, mark: Mark) {
+        if let Some(of) = self.slots.get_mut(mark.slot as usize) {
+            of.unfollowed = of.unfollowed.max(mark.value);
+        }
+    }
+
+    /// Operations that the program may have waited for in ways that were not followed, the last of each slot.
+    pub(crate) fn unfollowed(&self) -> impl Iterator<Item = Mark> {
+        let slots = self.slots.iter().enumerate();
+        let slots = slots.filter(|(_, of)| of.unfollowed > of.progress.waited());
+        slots.map(|(slot, of)| Mark { slot: slot as u32, value: of.unfollowed })
+    }
+
+    /// True if it is known of all operations which others they come behind.
+    pub(crate) fn know_their_order(&self) -> bool {
+        self.slots.iter().all(|of| of.order.is_complete())
     }
 
     /// The fence that has to be posted so that `mark` can be waited for, and in which stream;
@@ -227,11 +286,57 @@ impl Streams {
         }
     }
 
-    /// The program has waited for an operation.
+    /// The program has waited for an operation, and so for all that it came behind.
     pub(crate) fn waited_for(&mut self, mark: Mark) {
-        if let Some(of) = self.slots.get_mut(mark.slot as usize) {
-            of.progress.waited_for(mark.value);
+        let (mut next, mut with_it) = (Some(mark), Vec::new());
+        while let Some(mark) = next {
+            self.waited_for_one(mark, &mut with_it);
+            next = with_it.pop();
         }
+    }
+
+    fn waited_for_one(&mut self, mark: Mark, with_it: &mut Vec<Mark>) {
+        let Some(of) = self.slots.get_mut(mark.slot as usize) else { return };
+        if of.progress.waited() >= mark.value {
+            return;
+        }
+        of.progress.waited_for(mark.value);
+        let turn = of.order.waited_for(mark.value, with_it);
+        if let Some(default) = of.turns
+            && turn > 0
+        {
+            with_it.push(Mark { slot: default, value: turn });
+        }
+        if of.others_issued > 0 {
+            let others = self.slots.iter_mut().enumerate();
+            for (slot, of) in others.filter(|(_, of)| of.turns == Some(mark.slot)) {
+                let before = of.order.before_turn(mark.value);
+                let value = before.unwrap_or_else(|| of.progress.issued());
+                with_it.push(Mark { slot: slot as u32, value });
+            }
+        }
+    }
+
+    /// The program has waited for everything that was posted up to these marks, one a slot.
+    pub(crate) fn waited_for_all(&mut self, ends: &[Mark]) {
+        for end in ends {
+            let Some(of) = self.slots.get_mut(end.slot as usize) else { continue };
+            of.progress.waited_for(end.value);
+            if of.progress.issued() == end.value {
+                of.order.all_is_waited();
+            }
+        }
+    }
+
+    /// The last operations of streams that take turns with a default stream, which it comes behind now; of
+    /// another stream there are none.
+    pub(crate) fn ends_before(&self, default: u32) -> Vec<Mark> {
+        if self.slots[default as usize].others_issued == 0 {
+            return Vec::new();
+        }
+        let takes_turns = |slot: &u32| self.slots[*slot as usize].turns == Some(default);
+        let slots = (0..self.slots.len() as u32).filter(takes_turns);
+        slots.map(|slot| self.last(slot)).collect()
     }
 
     /// The last operation of each slot.

@@ -8,6 +8,7 @@ mod green;
 mod replaced;
 mod reported;
 mod server;
+mod waited;
 
 use crate::boundary::{FromProgram, In, Out};
 use crate::connection::Connection;

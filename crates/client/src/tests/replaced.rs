@@ -26,7 +26,7 @@ pub(super) fn attach() -> (&'static Client, server::Handle) {
 }
 
 /// As [`attach`], on memory that outlives the servers.
-fn attach_on(memory: server::DeviceMemory) -> (&'static Client, server::Handle) {
+pub(super) fn attach_on(memory: server::DeviceMemory) -> (&'static Client, server::Handle) {
     let welcome = server::welcome();
     let again = welcome.clone();
     let count = AtomicU64::new(0);
@@ -50,7 +50,7 @@ fn attach_on(memory: server::DeviceMemory) -> (&'static Client, server::Handle) 
 }
 
 /// Ends the server and has another one take its place.
-fn replace(client: &'static Client, server: &server::Handle) {
+pub(super) fn replace(client: &'static Client, server: &server::Handle) {
     let old = client.connection();
     server.killed.store(true, Ordering::Release);
     server.held.store(false, Ordering::Release);

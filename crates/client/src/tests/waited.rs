@@ -1,0 +1,129 @@
+//! Waited work: what a program knows to be done, in whichever way it learnt that, is not repeated from memory
+//! that it has filled anew since.
+
+use super::replaced::{attach_on, replace};
+use super::{server, watched};
+use crate::connection::SERVER_GONE;
+use crate::memory::address::Side;
+use crate::program::Client;
+use crate::program::submission::{Event, wire_event};
+use crate::stream::table::{LEGACY, OwnDefault, Stream};
+use channel::request::MemoryInfo;
+use cuda_api::constants::stream_flags::{DEFAULT, NON_BLOCKING};
+use cuda_api::handle::Handle;
+use cuda_api::{CUmemoryPool, CUresult, number};
+
+/// Words of the buffers.
+const WORDS: usize = 4;
+const BYTES: u64 = 4 * WORDS as u64;
+
+/// A program that copies a buffer of its own to the device.
+struct Copying {
+    client: &'static Client,
+    server: server::Handle,
+    memory: server::DeviceMemory,
+    source: Box<[u32; WORDS]>,
+    device: u64,
+}
+
+impl Copying {
+    fn new() -> Self {
+        let memory = server::DeviceMemory::default();
+        let (client, server) = attach_on(memory.clone());
+        let context = client.contexts().retain(0).unwrap();
+        client.contexts().set_current(context).unwrap();
+        let device = client.allocate(1, BYTES, CUmemoryPool::NULL).unwrap();
+        Self { client, server, memory, source: Box::new([1, 2, 3, 4]), device }
+    }
+
+    fn stream(&self, flags: u32) -> Handle {
+        let default = OwnDefault::Legacy;
+        let stream = Stream { context: 1, green: 0, default, flags, priority: 0 };
+        self.client.create_stream(stream).unwrap()
+    }
+
+    fn copy(&self, stream: Handle) {
+        let source = self.source.as_ptr() as u64;
+        self.client.copy_to_device(self.device, source, Side::Pinned, BYTES, stream).unwrap();
+    }
+
+    /// Changes the device's buffer in place: its words go one further.
+    fn shift(&self, stream: Handle) {
+        let words = [self.device + 4, self.device, BYTES - 4, stream.to_word()];
+        self.client.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).unwrap();
+    }
+
+    /// The program fills its buffer anew, changes the device's in place, and loses its server when that was
+    /// taken: the buffer has what it would have undisturbed, or the program is told.
+    fn expect_old_source_or_error(mut self, stream: Handle) {
+        self.source.fill(9);
+        self.shift(stream);
+        // The server has done it, and said nothing.
+        self.client.call(&MemoryInfo { device: 0 }).unwrap();
+        replace(self.client, &self.server);
+        let told: CUresult = self.client.synchronize_all();
+        let memory = self.memory.lock().unwrap();
+        let (start, bytes) = memory.range(..=self.device).next_back().unwrap();
+        let bytes = &bytes[(self.device - start) as usize..][..BYTES as usize];
+        let words: Vec<u32> =
+            bytes.chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+        assert!(told == Ok(()) || told == Err(SERVER_GONE), "{told:?}");
+        assert!(told.is_err() || words == [1, 1, 2, 3], "{words:?}");
+    }
+}
+
+#[test]
+fn what_a_stream_waited_for_is_waited_for_with_it() {
+    watched(|| {
+        let program = Copying::new();
+        let client = program.client;
+        let (copies, works) = (program.stream(NON_BLOCKING), program.stream(NON_BLOCKING));
+        let event = client.create_event(Event::new(1, 0)).unwrap();
+        program.copy(copies);
+        client.record_event(wire_event(event), copies).unwrap();
+        client.wait_event(event, works).unwrap();
+        client.synchronize(works).unwrap();
+        program.expect_old_source_or_error(works);
+    });
+}
+
+#[test]
+fn what_an_event_says_is_done_is_waited_for() {
+    watched(|| {
+        let program = Copying::new();
+        let client = program.client;
+        let stream = program.stream(NON_BLOCKING);
+        let event = client.create_event(Event::new(1, 0)).unwrap();
+        program.copy(stream);
+        client.record_event(wire_event(event), stream).unwrap();
+        while !client.is_event_done(wire_event(event)).unwrap() {
+            std::thread::yield_now();
+        }
+        program.expect_old_source_or_error(stream);
+    });
+}
+
+#[test]
+fn streams_that_take_turns_are_waited_for_with_each_other() {
+    watched(|| {
+        // The default stream comes after a blocking one, with and without work of its own between.
+        for own_work in [false, true] {
+            let program = Copying::new();
+            let stream = program.stream(DEFAULT);
+            program.copy(stream);
+            if own_work {
+                program.shift(LEGACY);
+                program.copy(LEGACY);
+            }
+            program.client.synchronize(LEGACY).unwrap();
+            program.expect_old_source_or_error(stream);
+        }
+        // A blocking stream comes after the default one.
+        let program = Copying::new();
+        let stream = program.stream(DEFAULT);
+        program.copy(LEGACY);
+        program.copy(stream);
+        program.client.synchronize(stream).unwrap();
+        program.expect_old_source_or_error(stream);
+    });
+}

@@ -37,6 +37,11 @@ impl Provenance {
         before != (self.parameters.len(), self.variable, self.private, self.unknown)
     }
 
+    /// True if it is memory of the thread or its block and nothing else.
+    fn is_private(&self) -> bool {
+        self.private && self.parameters.is_empty() && !self.variable && !self.unknown
+    }
+
     const UNKNOWN: Self =
         Self { parameters: BTreeSet::new(), variable: false, private: false, unknown: true };
 }
@@ -122,7 +127,7 @@ fn of_function(
     *callees = analysis.callees;
     let mut effects = analysis.effects;
     for accesses in [&mut effects.reads, &mut effects.writes] {
-        accesses.retain(|access| !(access.private && access.parameters.is_empty()));
+        accesses.retain(|access| !access.is_private());
         accesses.dedup();
         if accesses.iter().any(|access| access.unknown) {
             effects.opaque = true;
@@ -211,6 +216,11 @@ impl Analysis<'_> {
             && matches!(i.space(), Some(StateSpace::Local | StateSpace::Shared))
         {
             from = Provenance { private: true, ..Provenance::default() };
+        }
+        // Halves of what may be an address that was loaded.
+        let halves = sources.iter().any(|source| matches!(source, Operand::Vector(_)));
+        if halves && is_wide(i.ty()) && from == Provenance::default() {
+            from = Provenance::UNKNOWN;
         }
         self.define(Some(result), &from);
     }
@@ -423,6 +433,29 @@ mod tests {
         assert!(kernel(".param .u64 a", chased).opaque);
         let inside = "mov.b64 %rd1, a; ld.param.u64 %rd2, [%rd1+8]; st.global.u32 [%rd2], 1;";
         assert!(kernel(".param .align 8 .b8 a[64]", inside).opaque);
+    }
+
+    #[test]
+    fn what_may_be_an_address_from_memory_is_opaque_beside_what_may_not() {
+        let choices = [
+            // Shared memory, or what a pointer in memory leads to.
+            "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; selp.u64 %rd5, %rd4, %rd2, %p1;",
+            "mov.u64 %rd3, s; cvta.shared.u64 %rd5, %rd3; @%p1 mov.u64 %rd5, %rd2;",
+            // A parameter, or a pointer that was loaded in halves.
+            "ld.global.v2.u32 {%r1, %r2}, [%rd1+8]; mov.b64 %rd4, {%r1, %r2}; selp.u64 %rd5, %rd1, %rd4, %p1;",
+        ];
+        for choice in choices {
+            let body = format!(
+                ".shared .u32 s[8]; .reg .pred %p<2>; setp.eq.u32 %p1, %r0, 0;
+                 ld.param.u64 %rd1, [a]; ld.global.u64 %rd2, [%rd1]; {choice} st.u32 [%rd5], 1;"
+            );
+            assert!(kernel(".param .u64 a", &body).opaque, "{choice}");
+        }
+        // Halves of a parameter are an address of that.
+        let halves = "ld.param.u32 %r1, [a]; ld.param.u32 %r2, [a+4]; mov.b64 %rd1, {%r1, %r2};
+                      st.global.u32 [%rd1], 1;";
+        let effects = kernel(".param .u64 a", halves);
+        assert_eq!((offsets(&effects.writes), effects.opaque), (vec![vec![0]], false));
     }
 
     #[test]

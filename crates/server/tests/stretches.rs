@@ -302,6 +302,41 @@ fn events_and_other_streams_keep_their_order() {
 }
 
 #[test]
+fn a_stretch_of_one_stream_waits_for_none_of_another_stream() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    for slot in [1, 2, 3] {
+        client.post(&CreateStream { stream: stream(slot), flags: 1, priority: 0 });
+    }
+    let (first, steps) = (560_000, 10);
+    let (full, waits) = (gate(line!()), gate(line!() + 1));
+    // The client has as much in flight as it may, so that what follows waits in the ring together.
+    client.launch("hold", stream(3), &full.to_le_bytes());
+    (1..KERNELS_IN_FLIGHT_MAX).for_each(|_| note(&mut client, stream(3), 0, 0));
+    client.launch("hold", stream(1), &waits.to_le_bytes());
+    for slot in [1, 2] {
+        (0..steps * STEP)
+            .for_each(|at| note(&mut client, stream(slot), first * slot + at, at % STEP));
+    }
+    let (launches, _) = provider::graph_launches();
+    provider::open_gate(full);
+    let of_second: Vec<u32> = (2 * first..2 * first + steps * STEP).collect();
+    wait_until("stream 2, while stream 1 waits", || {
+        notes_of(2 * first..2 * first + steps * STEP) == of_second
+    });
+    let (launches_after, _) = provider::graph_launches();
+    assert!(launches_after > launches + 10, "{} graphs", launches_after - launches);
+    provider::open_gate(waits);
+    client.synchronize(stream(1));
+    // Graphs of a stream go with it.
+    let graphs = provider::graphs();
+    client.post(&DestroyStream { stream: stream(2) });
+    client.settle();
+    assert!((1..graphs).contains(&provider::graphs()), "{} of {graphs}", provider::graphs());
+}
+
+#[test]
 fn another_function_or_length_of_parameters_ends_a_stretch() {
     let mut server = Server::start_stretched(driver(false));
     let mut client = server.connect();

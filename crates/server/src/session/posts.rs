@@ -256,7 +256,9 @@ impl Session {
     }
 
     pub(super) fn destroy_stream(&mut self, request: DestroyStream) -> CUresult {
-        self.streams.destroy(request.stream.0 as u64)
+        let stream = request.stream.0 as u64;
+        self.stretches.forget_stream(stream);
+        self.streams.destroy(stream)
     }
 
     pub(super) fn create_event(&mut self, request: CreateEvent) -> CUresult {

@@ -68,6 +68,13 @@ struct GraphNode {
     parameters: Vec<u8>,
 }
 
+/// A launchable graph, and the event behind its last launch: a launch begins when the one before it has
+/// ended, in whichever streams they are.
+struct Exec {
+    nodes: Vec<GraphNode>,
+    event: usize,
+}
+
 #[derive(Default)]
 struct Queue {
     tenant: u64,
@@ -99,7 +106,7 @@ struct World {
     early_edges: EarlyEdges,
     /// Launches that might begin before the kernel ahead of them had ended.
     early_launches: u64,
-    execs: HashMap<usize, Vec<GraphNode>>,
+    execs: HashMap<usize, Exec>,
     graph_launches: u64,
     /// Nodes that got other parameters.
     nodes_set: u64,

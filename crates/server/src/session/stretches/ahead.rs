@@ -1,6 +1,7 @@
-//! Work ahead: for how long the device has something to do, by events behind what was submitted.
+//! Work ahead: for how long a stream has something to do, by events behind what was submitted to it.
 //!
-//! A lower bound: what other clients have submitted, and what went without an event, is not counted.
+//! A lower bound: what went without an event is not counted, nor what other streams and clients have: that
+//! may wait for what comes in this one.
 
 use crate::device::{Event, Share, Stream};
 use std::collections::VecDeque;
@@ -15,14 +16,27 @@ const EVENTS_MAX: usize = 64;
 /// One session's.
 #[derive(Default)]
 pub struct Ahead {
+    /// The stream of the events.
+    stream: u64,
     /// Events in their order, and what is predicted of the work before each, ns.
     marks: VecDeque<(Event, u64)>,
     spare: Vec<Event>,
 }
 
 impl Ahead {
-    /// Kernels were submitted that are predicted to take so long, or more where nothing is known.
-    pub fn submitted(&mut self, share: &Rc<Share>, stream: &Stream, kernels: u32, ns: u64) {
+    /// Kernels were submitted to a stream, of that number, that are predicted to take so long, or more where
+    /// nothing is known.
+    pub fn submitted(
+        &mut self,
+        share: &Rc<Share>,
+        (number, stream): (u64, &Stream),
+        kernels: u32,
+        ns: u64,
+    ) {
+        if number != self.stream {
+            self.stream = number;
+            self.spare.extend(self.marks.drain(..).map(|(event, _)| event));
+        }
         if self.marks.len() >= EVENTS_MAX {
             self.take_done();
         }
@@ -38,8 +52,11 @@ impl Ahead {
         }
     }
 
-    /// True if the device has work for that long. What is under way may be nearly done.
-    pub fn lasts(&mut self, time: Duration) -> bool {
+    /// True if a stream is known to have work for that long. What is under way may be nearly done.
+    pub fn lasts(&mut self, stream: u64, time: Duration) -> bool {
+        if stream != self.stream {
+            return false;
+        }
         self.take_done();
         let ns: u64 = self.marks.iter().skip(1).map(|(_, ns)| ns).sum();
         u128::from(ns) >= time.as_nanos()

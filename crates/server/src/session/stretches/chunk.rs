@@ -1,7 +1,9 @@
 //! Content-defined chunks: cuts a sequence of launches into pieces that come again when the sequence does.
 //!
 //! Where a piece ends depends on the launches in it alone, and not on when they came: a program that
-//! repeats a sequence has the same pieces again, wherever the first of them began. Knows no provider.
+//! repeats a sequence has the same pieces again, wherever the first of them began. The same launches of
+//! another stream are another chunk: a graph's launch waits for the one before it, in whichever stream that
+//! is. Knows no provider.
 
 use channel::request::LaunchKernel;
 use std::collections::HashMap;
@@ -15,8 +17,8 @@ const LAUNCHES_PER_END: u64 = 8;
 /// Most chunks that are remembered, of a client.
 const CHUNKS_MAX: usize = 512;
 
-/// What must be the same of two launches for one to stand for the other: all but where it goes and the
-/// values of its parameters.
+/// What must be the same of two launches for one to stand for the other: all but the values of its
+/// parameters, and its stream, which is the chunk's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchKey {
     function: u64,
@@ -65,11 +67,27 @@ fn join(hash: u64, word: u64) -> u64 {
 /// The launches of one stream since the last chunk's end.
 #[derive(Debug, Default)]
 pub struct Chunk {
+    stream: u64,
     keys: Vec<LaunchKey>,
     hash: u64,
 }
 
 impl Chunk {
+    /// The stream of its launches.
+    pub fn stream(&self) -> u64 {
+        self.stream
+    }
+
+    /// Says which stream the launches of an empty chunk are of.
+    pub fn set_stream(&mut self, stream: u64) {
+        self.stream = stream;
+    }
+
+    /// What it is found by.
+    fn hash(&self) -> u64 {
+        join(self.hash, self.stream)
+    }
+
     /// Launches in it.
     pub fn len(&self) -> usize {
         self.keys.len()
@@ -86,14 +104,14 @@ impl Chunk {
 
     /// Its last launches, as a chunk.
     pub fn last(&self, launches: usize) -> Self {
-        let mut last = Self::default();
+        let mut last = Self { stream: self.stream, ..Self::default() };
         for key in &self.keys[self.len().saturating_sub(launches)..] {
             last.add(*key);
         }
         last
     }
 
-    /// Begins another one.
+    /// Begins another one, of the same stream.
     pub fn clear(&mut self) {
         self.keys.clear();
         self.hash = 0;
@@ -103,6 +121,7 @@ impl Chunk {
 /// A chunk that was seen.
 #[derive(Debug)]
 pub struct Seen<T> {
+    stream: u64,
     keys: Vec<LaunchKey>,
     /// How often before this time.
     pub before: u32,
@@ -130,21 +149,33 @@ impl<T: Default> Chunks<T> {
     /// A chunk has ended: what is known of it.
     pub fn ended(&mut self, chunk: &Chunk) -> &mut Seen<T> {
         self.now += 1;
-        if self.seen.len() >= CHUNKS_MAX && !self.seen.contains_key(&chunk.hash) {
+        let hash = chunk.hash();
+        if self.seen.len() >= CHUNKS_MAX && !self.seen.contains_key(&hash) {
             // The half that was not seen for longest.
             let mut last: Vec<u64> = self.seen.values().map(|seen| seen.last).collect();
             let (_, median, _) = last.select_nth_unstable(CHUNKS_MAX / 2);
             let median = *median;
             self.seen.retain(|_, seen| seen.last > median);
         }
-        let new = |now| Seen { keys: chunk.keys.clone(), before: 0, last: now, kept: T::default() };
-        let seen = self.seen.entry(chunk.hash).or_insert_with(|| new(self.now));
-        if seen.keys != chunk.keys {
+        let new = |now| Seen {
+            stream: chunk.stream,
+            keys: chunk.keys.clone(),
+            before: 0,
+            last: now,
+            kept: T::default(),
+        };
+        let seen = self.seen.entry(hash).or_insert_with(|| new(self.now));
+        if seen.stream != chunk.stream || seen.keys != chunk.keys {
             *seen = new(self.now);
         } else if seen.last != self.now {
             (seen.before, seen.last) = (seen.before.saturating_add(1), self.now);
         }
         seen
+    }
+
+    /// Forgets those of a stream.
+    pub fn forget_stream(&mut self, stream: u64) {
+        self.seen.retain(|_, seen| seen.stream != stream);
     }
 
     /// Forgets all of them.
@@ -208,6 +239,23 @@ mod tests {
         assert_eq!(seen.ended(&chunk(0..9).last(6)).before, 1);
         assert_eq!(seen.ended(&chunk(3..9).last(6)).before, 2);
         assert_eq!(seen.ended(&chunk(3..9).last(5)).before, 0);
+    }
+
+    #[test]
+    fn the_same_launches_of_another_stream_are_another_chunk() {
+        let mut seen = Chunks::<()>::default();
+        let ended = |seen: &mut Chunks<()>, stream| {
+            let mut chunk = Chunk::default();
+            chunk.set_stream(stream);
+            (3..9).for_each(|kernel| {
+                chunk.add(key(kernel));
+            });
+            [seen.ended(&chunk).before, seen.ended(&chunk.last(4)).before]
+        };
+        assert_eq!([ended(&mut seen, 1), ended(&mut seen, 2)], [[0, 0]; 2]);
+        assert_eq!([ended(&mut seen, 1), ended(&mut seen, 2)], [[1, 1]; 2]);
+        seen.forget_stream(2);
+        assert_eq!([ended(&mut seen, 1), ended(&mut seen, 2)], [[2, 2], [0, 0]]);
     }
 
     #[test]

@@ -9,6 +9,8 @@
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
 //!   [`HOLD`]: what is held stands in the session's tables as if it were still in the ring.
+//! * Outside a crowd launches are held only behind work of their own stream: that of another one may wait
+//!   for them. A graph is launched in one stream only, for its launches wait for each other.
 //! * What a graph cannot do as launches do it is never one: cooperative launches, those of the remote
 //!   memory domain, streams on some SMs, clients that the gate keeps apart, launches that are timed or
 //!   recorded.
@@ -94,8 +96,6 @@ struct Totals {
 /// A session's stretches.
 pub struct Stretches {
     chunk: Chunk,
-    /// The stream of the chunk.
-    stream: u64,
     /// Room for what is held, and how much is.
     records: Vec<Record>,
     held: usize,
@@ -113,7 +113,6 @@ impl Stretches {
     pub fn new() -> Self {
         Self {
             chunk: Chunk::default(),
-            stream: 0,
             records: Vec::new(),
             held: 0,
             naps: 0,
@@ -127,6 +126,11 @@ impl Stretches {
     /// Forgets all graphs: a function of theirs goes or changes, or the client's share does.
     pub fn forget(&mut self) {
         self.chunks.clear();
+    }
+
+    /// Forgets the graphs of a stream that goes.
+    pub fn forget_stream(&mut self, stream: u64) {
+        self.chunks.forget_stream(stream);
     }
 
     /// Whether launches of the client have gone as graphs.
@@ -183,9 +187,9 @@ impl Session {
                 self.carry_out(record);
                 return Ok(());
             };
-            if stream != self.stretches.stream {
+            if stream != self.stretches.chunk.stream() {
                 self.end_chunk();
-                self.stretches.stream = stream;
+                self.stretches.chunk.set_stream(stream);
             }
             self.stretches.totals.seen += 1;
             if !self.may_hold() {
@@ -225,7 +229,8 @@ impl Session {
             let may_sleep = !self.share.is_tenant() && self.link.ending().is_none();
             // In a crowd the session would nap with nothing held too.
             let naps_anyway = self.place.is_crowded() && self.stretches.naps < CROWD_NAPS_MAX;
-            if !may_sleep || !naps_anyway && !self.stretches.ahead.lasts(2 * HOLD) {
+            let stream = self.stretches.chunk.stream();
+            if !may_sleep || !naps_anyway && !self.stretches.ahead.lasts(stream, 2 * HOLD) {
                 return Ok(false);
             }
             self.stretches.naps += 1;
@@ -307,7 +312,8 @@ impl Session {
         let mut chunks = std::mem::take(&mut self.stretches.chunks);
         let seen = chunks.ended(chunk);
         let before = seen.before;
-        let is_chain = has_room && before >= seen_min && self.submit_chain(&mut seen.kept);
+        let is_chain =
+            has_room && before >= seen_min && self.submit_chain(&mut seen.kept, chunk.stream());
         self.stretches.chunks = chunks;
         if !is_chain {
             self.submit_held();
@@ -332,8 +338,7 @@ impl Session {
     }
 
     /// Submits what is held as one graph; false if nothing was submitted.
-    fn submit_chain(&mut self, kept: &mut Kept) -> bool {
-        let stream = self.stretches.stream;
+    fn submit_chain(&mut self, kept: &mut Kept, stream: u64) -> bool {
         if matches!(kept, Kept::Refused)
             || self.sticky.is_some()
             || self.common.trace.is_on()
@@ -435,7 +440,8 @@ impl Session {
             slot.counters.launched(sum);
         }
         if is_marked {
-            self.stretches.ahead.submitted(&self.share, &slot.stream, count, predicted_ns);
+            let of = (stream, &slot.stream);
+            self.stretches.ahead.submitted(&self.share, of, count, predicted_ns);
         }
         let totals = &mut self.stretches.totals;
         (totals.kernels, totals.launches) =

@@ -403,8 +403,11 @@ provide! {
         if is_early && world.early_edges == EarlyEdges::NotInstantiated {
             return Err(CudaError::INVALID_VALUE);
         }
-        let id = world.number();
-        world.execs.insert(id, nodes);
+        let (id, event) = (world.number(), world.number());
+        // It is no event of the server's.
+        world.events.insert(event, Moment::default());
+        world.past_events.insert(event);
+        world.execs.insert(id, Exec { nodes, event });
         *exec = CUgraphExec(id);
         Ok(())
     }
@@ -414,8 +417,8 @@ provide! {
         let mut world = world();
         let (name, parameters) = world.node(&(*params).v1)?;
         world.nodes_set += 1;
-        let nodes = world.execs.get_mut(&exec.0).ok_or(CudaError::INVALID_VALUE)?;
-        let known = nodes.iter_mut().find(|known| known.node == node.0);
+        let exec = world.execs.get_mut(&exec.0).ok_or(CudaError::INVALID_VALUE)?;
+        let known = exec.nodes.iter_mut().find(|known| known.node == node.0);
         let known = known.ok_or(CudaError::INVALID_VALUE)?;
         assert_eq!(known.name, name, "a node keeps its function");
         known.parameters = parameters;
@@ -426,12 +429,17 @@ provide! {
     }
     cuGraphLaunch(exec: CUgraphExec, stream: CUstream) {
         let mut world = world();
-        let nodes = world.execs.get(&exec.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        let Exec { nodes, event } = world.execs.get(&exec.0).ok_or(CudaError::INVALID_VALUE)?;
+        let (nodes, event) = (nodes.clone(), *event);
         world.graph_launches += 1;
+        let moment = world.events.entry(event).or_default();
+        let before = moment.recorded;
+        moment.recorded += 1;
+        world.enqueue(stream.0, Op::WaitEvent { event, sequence: before })?;
         for GraphNode { name, parameters, .. } in nodes {
             world.enqueue(stream.0, Op::Kernel { name, parameters })?;
         }
-        Ok(())
+        world.enqueue(stream.0, Op::Record { event, sequence: before + 1 })
     }
 
     cuArray3DCreate_v2(array: *mut CUarray, _d: *const CUDA_ARRAY3D_DESCRIPTOR) {

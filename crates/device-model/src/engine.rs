@@ -7,7 +7,7 @@ use fastrand::Rng;
 use scheduling::predict::UNKNOWN_NS;
 use scheduling::{ClientId, ClientSettings, Core, Settings, Verdict};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// Most pieces of work that a client has at the device: beyond it its ring pushes back.
 const QUEUE_MAX: usize = 1024;
@@ -85,7 +85,8 @@ struct Client {
     next_kernel: usize,
     running: bool,
     session_due: bool,
-    held: bool,
+    /// When it may go on at the latest, if it was held, ns.
+    retry_ns: Option<u64>,
     latencies_ns: Vec<u64>,
     kernels_done: u64,
     late: u64,
@@ -102,12 +103,12 @@ struct Simulation<'a> {
     waiting: Vec<Event>,
     spare: Vec<usize>,
     clients: Vec<Client>,
+    by_id: HashMap<ClientId, usize>,
     rng: Rng,
     next_kernel: KernelId,
     thread_ns: Vec<u64>,
     /// Until when the copy engine is busy, ns.
     copies_until: u64,
-    held: Vec<usize>,
     /// Blocks may find room that had none.
     room_changed: bool,
     /// What happens before is not counted, ns.
@@ -147,11 +148,11 @@ impl<'a> Simulation<'a> {
             waiting: Vec::new(),
             spare: Vec::new(),
             clients: Vec::new(),
+            by_id: HashMap::new(),
             rng: Rng::with_seed(seed),
             next_kernel: 0,
             thread_ns: vec![0; mix.clients.len()],
             copies_until: 0,
-            held: Vec::new(),
             room_changed: false,
             counted_from: 0,
         };
@@ -188,8 +189,10 @@ impl<'a> Simulation<'a> {
             false => submissions.extend((0..kernels.len()).map(|k| Work::Kernels(k, k + 1))),
         }
         let client = self.clients.len();
+        let id = self.core.join(settings);
+        self.by_id.insert(id, client);
         self.clients.push(Client {
-            id: self.core.join(settings),
+            id,
             group,
             known_ns: vec![0; submissions.len()],
             kernels,
@@ -202,7 +205,7 @@ impl<'a> Simulation<'a> {
             next_kernel: 0,
             running: false,
             session_due: false,
-            held: false,
+            retry_ns: None,
             latencies_ns: Vec::new(),
             kernels_done: 0,
             late: 0,
@@ -240,21 +243,24 @@ impl<'a> Simulation<'a> {
                 self.place();
                 continue;
             };
-            if at >= end_ns {
-                break;
-            }
             if at > self.now && std::mem::take(&mut self.room_changed) {
                 // Placed at the moment of the change, of which this event may not be the first after.
                 self.events.push(Reverse((at, 0, place)));
                 self.place();
                 continue;
             }
+            if at >= end_ns {
+                break;
+            }
             self.now = at;
             self.spare.push(place);
             match self.waiting[place] {
                 Event::Arrival(client) => self.arrival(client),
                 Event::Session(client) => self.session(client),
-                Event::Retry(client) => self.look(client, 0),
+                Event::Retry(client) => {
+                    self.clients[client].retry_ns = None;
+                    self.look(client, 0);
+                }
                 Event::Stream(client) => self.begin(client),
                 Event::Blocks(kernel, blocks) => self.blocks_end(kernel, blocks),
                 Event::Copied(client) => self.work_end(client),
@@ -311,13 +317,13 @@ impl<'a> Simulation<'a> {
         let free_sms = match self.core.ask(client.id, predicted_ns, now) {
             Verdict::Go { free_sms } => free_sms,
             Verdict::Wait { until, .. } => {
-                if !std::mem::replace(&mut client.held, true) {
-                    self.held.push(index);
-                }
+                // Each client has one retry ahead, the next one.
+                let until = until.filter(|until| client.retry_ns.is_none_or(|at| *until < at));
                 if let Some(until) = until {
+                    client.retry_ns = Some(until);
                     self.after(until.saturating_sub(now).max(1), Event::Retry(index));
                 }
-                return;
+                return self.awaken();
             }
         };
         self.core.submitted(client.id, predicted_ns, now);
@@ -474,10 +480,15 @@ impl<'a> Simulation<'a> {
         if idle {
             self.core.idle(id, self.now);
         }
-        // Those that are held ask again.
-        for held in std::mem::take(&mut self.held) {
-            self.clients[held].held = false;
-            self.look(held, 0);
+        self.awaken();
+    }
+
+    /// Those that are held and may not be any more ask again.
+    fn awaken(&mut self) {
+        for id in self.core.awake() {
+            if let Some(index) = self.by_id.get(&id).copied() {
+                self.look(index, 0);
+            }
         }
     }
 

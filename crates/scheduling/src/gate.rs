@@ -1,6 +1,6 @@
 //! The gate: the verdict whether a client may submit now, and what its account is charged.
 
-use crate::account::{Account, Accounts, ClientId};
+use crate::account::{Account, Accounts, ClientId, Held};
 use crate::arrivals::Expected;
 use crate::class::Class;
 use crate::client::ClientSettings;
@@ -10,9 +10,9 @@ use crate::settings::Settings;
 
 /// Work that a client may have in flight while the next latency-critical request is known to be far, ns:
 /// no more, so that what is predicted wrong stays a small part of a request.
-const AHEAD_NS: u64 = 1_000_000;
+const DEPTH_NS: u64 = 1_000_000;
 /// Work longer than this part of the interval between two requests is not put off: it would never fit.
-const INTERVAL_PART: u64 = 2;
+const FITTING_PART: u64 = 2;
 
 /// Why a client's work is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,17 +47,28 @@ pub struct Core {
     policy: Box<dyn Policy>,
     accounts: Accounts,
     last_id: u32,
-    /// The latency-critical request that is expected next, and until when that is so, ns; 0: to be found.
-    expected: Option<Expected>,
+    /// The latency-critical request that is expected next and whose it is, and until when that is so, ns; 0: to be
+    /// found.
+    expected: Option<(ClientId, Expected)>,
     expected_until: u64,
+    /// Those that should ask again.
+    awake: Vec<ClientId>,
 }
 
 impl Core {
     /// A gate without clients.
     pub fn new(settings: Settings) -> Self {
         let policy = policy::of_settings(&settings);
-        let accounts = Accounts::default();
-        Self { settings, policy, accounts, last_id: 0, expected: None, expected_until: 0 }
+        let accounts = Accounts::new(settings.pause_max_ns);
+        Self {
+            settings,
+            policy,
+            accounts,
+            last_id: 0,
+            expected: None,
+            expected_until: 0,
+            awake: Vec::new(),
+        }
     }
 
     /// What is set.
@@ -73,6 +84,7 @@ impl Core {
     /// Sets other settings. What policies remember of clients stays.
     pub fn set(&mut self, settings: Settings) {
         self.policy = policy::of_settings(&settings);
+        self.accounts.patience_ns = settings.pause_max_ns;
         self.settings = settings;
         self.expected_until = 0;
     }
@@ -87,29 +99,26 @@ impl Core {
             virtual_time: self.accounts.virtual_now,
             ..Account::default()
         };
-        self.accounts.all.insert(id, account);
+        self.accounts.insert(id, account);
         id
     }
 
     /// A client goes.
     pub fn leave(&mut self, who: ClientId) {
-        self.close(who, None);
-        self.accounts.all.remove(&who);
+        self.accounts.remove(who);
         self.expected_until = 0;
     }
 
-    /// Sets what is set for a client.
+    /// Sets what is set for a client. What it has in flight, and that it is held, stays so.
     pub fn set_client(&mut self, who: ClientId, settings: ClientSettings, now: u64) {
-        // What is counted by class is counted anew.
-        let is_open = self.accounts.open.contains(&who);
-        self.close(who, None);
-        if let Some(account) = self.accounts.get_mut(who) {
+        let policy = &self.policy;
+        self.accounts.change(who, |account| {
             account.settings = settings;
-        }
+            if account.open_since.is_some() {
+                policy.arrived(account, now);
+            }
+        });
         self.expected_until = 0;
-        if is_open {
-            self.arrived(who, now);
-        }
     }
 
     /// True if no client has to ask: the policy would let all of them through.
@@ -119,47 +128,49 @@ impl Core {
 
     /// Work of a client has come.
     pub fn arrived(&mut self, who: ClientId, now: u64) {
-        let Some(account) = self.accounts.all.get_mut(&who) else { return };
-        account.seen_ns = Some(now);
+        let Some(account) = self.accounts.get(who) else { return };
         if account.open_since.is_some() {
             return;
         }
-        account.open_since = Some(now);
-        account.arrivals.came(now);
-        let latency = account.settings.class == Class::Latency;
-        self.accounts.open.insert(who);
-        if latency {
-            self.expected_until = 0;
-            self.accounts.latency_open += 1;
-            self.accounts.latency_seen_ns = Some(now);
+        let is_latency = account.settings.class == Class::Latency;
+        let policy = &self.policy;
+        self.accounts.change(who, |account| {
+            account.rest_ns = account.seen_ns.map_or(0, |seen| now.saturating_sub(seen));
+            account.arrivals.came(now);
+            policy.arrived(account, now);
+        });
+        // Before it is one of those that contend.
+        self.policy.enters(who, &mut self.accounts, now);
+        self.accounts.change(who, |account| {
+            account.open_since = Some(now);
+            (account.seen_ns, account.moved_ns) = (Some(now), now);
+        });
+        if is_latency {
+            if self.expected.is_some_and(|(whose, _)| whose == who) {
+                self.expected_until = 0;
+            }
+            self.accounts.saw_latency(now);
         }
-        self.policy.arrived(who, &mut self.accounts, now);
     }
 
     /// All work of a client is done, and none has come.
     pub fn idle(&mut self, who: ClientId, now: u64) {
-        self.close(who, Some(now));
-    }
-
-    fn close(&mut self, who: ClientId, now: Option<u64>) {
-        let Some(account) = self.accounts.all.get_mut(&who) else { return };
-        account.held_since = None;
-        account.in_flight = Predicted::default();
-        if now.is_some() {
-            account.seen_ns = now;
+        let is_open = |account: &mut Account| {
+            account.held = None;
+            account.in_flight = Predicted::default();
+            account.seen_ns = Some(now);
+            account.go(now);
+            let was_open = account.open_since.take().is_some();
+            if was_open {
+                account.arrivals.rested(now);
+            }
+            was_open && account.settings.class == Class::Latency
+        };
+        if self.accounts.change(who, is_open) == Some(true) {
+            self.accounts.saw_latency(now);
+            self.expect_of(who, now);
         }
-        if account.open_since.take().is_none() {
-            return;
-        }
-        if let Some(now) = now {
-            account.arrivals.rested(now);
-        }
-        self.accounts.open.remove(&who);
-        if account.settings.class == Class::Latency {
-            self.expected_until = 0;
-            self.accounts.latency_open = self.accounts.latency_open.saturating_sub(1);
-            self.accounts.latency_seen_ns = self.accounts.latency_seen_ns.max(now);
-        }
+        self.awaken(who, now);
     }
 
     /// Whether what a client has in flight is bounded now.
@@ -167,64 +178,120 @@ impl Core {
         self.policy.is_bounded(who, &self.accounts, now)
     }
 
+    /// Whether a client makes way for latency-critical work that is there, or may come.
+    fn makes_way(&self, account: &Account, now: u64) -> bool {
+        account.settings.class == Class::Batch && self.accounts.latency_is_present(now)
+    }
+
     /// Whether a client may submit a piece of work that is predicted to take so long.
     pub fn ask(&mut self, who: ClientId, predicted: impl Into<Predicted>, now: u64) -> Verdict {
         self.arrived(who, now);
-        let bounded = self.is_bounded(who, now);
-        if bounded {
-            self.expect(now);
-        }
-        let verdict = self.judge(who, predicted.into(), bounded, now);
-        let Some(account) = self.accounts.all.get_mut(&who) else { return verdict };
-        match verdict {
-            Verdict::Wait { .. } => {
-                if account.held_since.is_none() {
-                    account.held_since = Some(now);
-                    account.holds += 1;
+        let contended = self.accounts.get(who).is_some_and(Account::contends);
+        let (held, verdict) = self.judge(who, predicted.into(), now);
+        self.accounts.change(who, |account| {
+            account.held = held;
+            match held {
+                None => account.go(now),
+                Some(reason) => {
+                    if account.held_since.is_none() {
+                        account.held_since = Some(now);
+                        account.holds += 1;
+                    }
+                    if matches!(reason, Held::Barred | Held::Behind) {
+                        account.moved_ns = now;
+                    }
                 }
             }
-            Verdict::Go { .. } => {
-                let since = account.held_since.take();
-                account.held_ns += since.map_or(0, |since| now.saturating_sub(since));
-            }
+        });
+        // A client that is barred leaves its turn to others.
+        if contended && !self.accounts.get(who).is_some_and(Account::contends) {
+            self.awaken(who, now);
+            self.awake.retain(|other| *other != who);
         }
         verdict
     }
 
-    fn judge(&self, who: ClientId, predicted: Predicted, bounded: bool, now: u64) -> Verdict {
-        let Some(account) = self.accounts.get(who) else { return Verdict::Go { free_sms: 0 } };
+    fn judge(&mut self, who: ClientId, predicted: Predicted, now: u64) -> (Option<Held>, Verdict) {
+        let go = |free_sms| (None, Verdict::Go { free_sms });
+        let wait = |held, hold, until| (Some(held), Verdict::Wait { hold, until });
+        match self.policy.allow(who, &self.accounts, &self.settings, now) {
+            Admission::Go => {}
+            Admission::Hold => return wait(Held::Barred, Hold::Policy, None),
+            Admission::HoldUntil(at) => return wait(Held::Barred, Hold::Policy, Some(at)),
+        }
+        self.admit_to_order(who, now);
         match self.policy.admit(who, &self.accounts, &self.settings, now) {
             Admission::Go => {}
-            Admission::Hold => return Verdict::Wait { hold: Hold::Policy, until: None },
-            Admission::HoldUntil(at) => {
-                return Verdict::Wait { hold: Hold::Policy, until: Some(at) };
-            }
+            Admission::Hold => return wait(Held::Behind, Hold::Policy, None),
+            Admission::HoldUntil(at) => return wait(Held::Behind, Hold::Policy, Some(at)),
         }
+        let bounded = self.is_bounded(who, now);
+        let Some(account) = self.accounts.get(who) else { return go(0) };
+        let makes_way = self.makes_way(account, now);
+        if makes_way {
+            self.expect(now);
+        }
+        let Some(account) = self.accounts.get(who) else { return go(0) };
         if bounded && let Some(most) = self.settings.in_flight_ns {
-            let expected = self.expected;
+            let expected = self.expected.filter(|_| makes_way).map(|(_, next)| next);
             let in_flight_ns = account.in_flight.mean_ns;
             let depth = depth_ns(most, expected, now);
             if in_flight_ns > 0 && in_flight_ns.saturating_add(predicted.mean_ns) > depth {
-                return Verdict::Wait { hold: Hold::InFlight, until: None };
+                return wait(Held::Full, Hold::InFlight, None);
             }
             if let Some(until) =
                 expected.and_then(|next| self.put_off(account, predicted, next, now))
             {
-                return Verdict::Wait { hold: Hold::InFlight, until: Some(until) };
+                return wait(Held::PutOff, Hold::InFlight, Some(until));
             }
         }
-        let kept = !self.settings.elastic || self.accounts.latency_is_open();
-        let free_sms = if bounded && kept { self.settings.floor_sms } else { 0 };
-        Verdict::Go { free_sms }
+        let kept = !self.settings.elastic || self.accounts.latency_contends();
+        go(if bounded && makes_way && kept { self.settings.floor_sms } else { 0 })
+    }
+
+    /// A client that was barred is not any more, and contends again.
+    fn admit_to_order(&mut self, who: ClientId, now: u64) {
+        let is_new = |account: &Account| !account.contends() && account.open_since.is_some();
+        if self.accounts.get(who).is_some_and(is_new) {
+            self.policy.enters(who, &mut self.accounts, now);
+        }
+        self.accounts.change(who, |account| {
+            if account.held == Some(Held::Barred) {
+                account.held = None;
+            }
+        });
+    }
+
+    /// When the next request of a latency-critical client is expected, if policies let it come then.
+    fn next_of(&self, who: ClientId, account: &Account, now: u64) -> Option<Expected> {
+        let next = account.arrivals.next(now)?;
+        let at = next.due_ns;
+        let answer = self.policy.allow(who, &self.accounts, &self.settings, at);
+        (answer == Admission::Go).then_some(next)
     }
 
     /// Finds the latency-critical request for which batch work makes room ahead, if what is known is old.
     fn expect(&mut self, now: u64) {
-        if now >= self.expected_until {
-            self.expected = self.accounts.expected(now).filter(|_| self.settings.reserve);
-            // Without one there is none until a client has worked.
-            let over = |next: Expected| next.due_ns.saturating_add(next.tolerance_ns);
-            self.expected_until = self.expected.map_or(u64::MAX, over);
+        if now < self.expected_until {
+            return;
+        }
+        let all = self.accounts.latency_at_rest();
+        let all = all.filter_map(|(who, account)| Some((who, self.next_of(who, account, now)?)));
+        let first = all.min_by_key(|(_, next)| next.due_ns).filter(|_| self.settings.reserve);
+        // Without one there is none until a client has worked.
+        self.expected_until = first.map_or(u64::MAX, |(_, next)| over_ns(next));
+        self.expected = first;
+    }
+
+    /// A latency-critical client has no work any more: its next request may be the next of all.
+    fn expect_of(&mut self, who: ClientId, now: u64) {
+        if now >= self.expected_until || !self.settings.reserve {
+            return;
+        }
+        let Some(account) = self.accounts.get(who) else { return };
+        let Some(next) = self.next_of(who, account, now) else { return };
+        if self.expected.is_none_or(|(_, first)| next.due_ns < first.due_ns) {
+            (self.expected, self.expected_until) = (Some((who, next)), over_ns(next));
         }
     }
 
@@ -242,27 +309,33 @@ impl Core {
         let fits = (self.accounts.batch_in_flight() + predicted).longest_ns <= room;
         let held_ns = account.held_since.map_or(0, |since| now.saturating_sub(since));
         let is_held_long = self.settings.pause_max_ns.is_some_and(|most| held_ns >= most);
-        let never_fits = predicted.longest_ns > next.interval_ns / INTERVAL_PART;
-        (!fits && !never_fits && !is_held_long)
-            .then(|| next.due_ns.saturating_add(next.tolerance_ns))
+        let never_fits = predicted.longest_ns > next.interval_ns / FITTING_PART;
+        (!fits && !never_fits && !is_held_long).then(|| over_ns(next))
     }
 
     /// In what steps a client's work in flight should be looked at, as predicted time that it has at the
     /// most, ns; `None` while it is not bounded.
     pub fn bound_ns(&mut self, who: ClientId, now: u64) -> Option<u64> {
         let most = self.settings.in_flight_ns.filter(|_| self.is_bounded(who, now))?;
+        if !self.accounts.get(who).is_some_and(|account| self.makes_way(account, now)) {
+            return Some(most);
+        }
         self.expect(now);
-        Some((depth_ns(most, self.expected, now) / 2).max(most))
+        let expected = self.expected.map(|(_, next)| next);
+        Some((depth_ns(most, expected, now) / 2).max(most))
     }
 
     /// A client has submitted a piece of work.
     pub fn submitted(&mut self, who: ClientId, predicted: impl Into<Predicted>, now: u64) {
-        let Some(account) = self.accounts.all.get_mut(&who) else { return };
         let predicted = predicted.into();
-        account.in_flight = account.in_flight + predicted;
-        account.used_ns = account.used_ns.saturating_add(predicted.mean_ns);
-        let charged = i64::try_from(predicted.mean_ns).unwrap_or(i64::MAX);
-        self.policy.charged(account, charged, now);
+        self.moved(who, now);
+        let policy = &self.policy;
+        self.accounts.change(who, |account| {
+            account.in_flight = account.in_flight + predicted;
+            account.used_ns = account.used_ns.saturating_add(predicted.mean_ns);
+            let charged = i64::try_from(predicted.mean_ns).unwrap_or(i64::MAX);
+            policy.charged(account, charged, now);
+        });
     }
 
     /// A piece of a client's work that was predicted to take so long is done, and took so long.
@@ -273,21 +346,60 @@ impl Core {
         device_ns: u64,
         now: u64,
     ) {
-        let Some(account) = self.accounts.all.get_mut(&who) else { return };
         let predicted = predicted.into();
-        account.in_flight = account.in_flight - predicted;
-        let more = i64::try_from(device_ns).unwrap_or(i64::MAX)
-            - i64::try_from(predicted.mean_ns).unwrap_or(i64::MAX);
-        account.used_ns = account.used_ns.saturating_add_signed(more);
-        self.policy.charged(account, more, now);
+        self.moved(who, now);
+        let policy = &self.policy;
+        self.accounts.change(who, |account| {
+            account.in_flight = account.in_flight - predicted;
+            let more = i64::try_from(device_ns).unwrap_or(i64::MAX)
+                - i64::try_from(predicted.mean_ns).unwrap_or(i64::MAX);
+            account.used_ns = account.used_ns.saturating_add_signed(more);
+            policy.charged(account, more, now);
+        });
+        self.awaken(who, now);
     }
+
+    /// Something of a client's work happens. If nothing had for long, others have gone on without it.
+    fn moved(&mut self, who: ClientId, now: u64) {
+        if self.accounts.is_stuck(who, now) {
+            self.policy.enters(who, &mut self.accounts, now);
+        }
+        self.accounts.change(who, |account| account.moved_ns = now);
+    }
+
+    /// Clients that are held and should ask again, after what happened since this was asked for last. Others that
+    /// are held wait on, or until the time that they were told.
+    pub fn awake(&mut self) -> Vec<ClientId> {
+        std::mem::take(&mut self.awake)
+    }
+
+    /// Work of a client was done, or all of it is, or it contends no more.
+    fn awaken(&mut self, who: ClientId, now: u64) {
+        let (accounts, awake) = (&self.accounts, &mut self.awake);
+        let account = accounts.get(who);
+        if account.is_some_and(|account| account.held.is_some()) {
+            awake.push(who);
+        }
+        awake.extend(&accounts.put_off);
+        // Others that are barred wait for a time, or for latency work, which only its client ends.
+        let is_latency = account.is_some_and(|account| account.settings.class == Class::Latency);
+        if is_latency && !accounts.latency_contends() {
+            awake.extend(&accounts.barred);
+        }
+        self.policy.turn(accounts, now, awake);
+    }
+}
+
+/// When a request that is expected is so no more, ns.
+fn over_ns(next: Expected) -> u64 {
+    next.due_ns.saturating_add(next.tolerance_ns)
 }
 
 /// Predicted time of work that a client may have in flight, ns: more than `most` while a request is known
 /// to be far.
 fn depth_ns(most: u64, expected: Option<Expected>, now: u64) -> u64 {
     let left_ns = expected.map_or(0, |next| next.due_ns.saturating_sub(now));
-    most.max(AHEAD_NS.min(most.saturating_add(left_ns)))
+    most.max(DEPTH_NS.min(most.saturating_add(left_ns)))
 }
 
 #[cfg(test)]
@@ -414,5 +526,121 @@ mod tests {
         assert!(matches!(core.ask(ids[1], 1, 4), Verdict::Wait { .. }));
         core.leave(ids[2]);
         assert_eq!(core.ask(ids[1], 1, 5), GO, "a client that goes leaves no work behind");
+    }
+
+    #[test]
+    fn a_client_whose_work_does_not_get_on_holds_no_other_up_for_long() {
+        const MS: u64 = 1_000_000;
+        let (mut core, ids) = core("policy=fair pause-max=5ms in-flight=none", &["", ""]);
+        let (stuck, other) = (ids[0], ids[1]);
+        core.ask(stuck, 1000, 0);
+        core.submitted(stuck, 1000, 0);
+        assert_eq!(core.ask(other, 2 * MS, 0), GO);
+        core.submitted(other, 2 * MS, 0);
+        assert!(matches!(core.ask(other, MS, MS), Verdict::Wait { hold: Hold::Policy, .. }));
+        let mut now = 6 * MS;
+        for _ in 0..1000 {
+            assert_eq!(core.ask(other, MS, now), GO);
+            core.submitted(other, MS, now);
+            now += MS;
+            core.completed(other, MS, MS, now);
+        }
+        // It gets on, and catches up on 20 ms and no more.
+        core.completed(stuck, 1000, 1000, now);
+        let mut caught_up = 0;
+        while matches!(core.ask(other, MS, now), Verdict::Wait { .. }) {
+            assert_eq!(core.ask(stuck, MS, now), GO);
+            core.submitted(stuck, MS, now);
+            now += MS;
+            core.completed(stuck, MS, MS, now);
+            caught_up += 1;
+        }
+        assert!((10..=25).contains(&caught_up), "{caught_up} ms");
+    }
+
+    #[test]
+    fn a_debt_is_forgotten_while_a_client_rests() {
+        const MS: u64 = 1_000_000;
+        let (mut core, ids) = core("policy=fair in-flight=none pause-max=none", &["", ""]);
+        core.arrived(ids[1], 0);
+        core.ask(ids[0], 1, 0);
+        core.submitted(ids[0], 1, 0);
+        core.completed(ids[0], 1, 10_000 * MS, 10_000 * MS);
+        core.idle(ids[0], 10_000 * MS);
+        let is_held =
+            |core: &mut Core, now| matches!(core.ask(ids[0], 1, now), Verdict::Wait { .. });
+        assert!(is_held(&mut core, 10_010 * MS), "right behind its kernel it waits for its turn");
+        core.idle(ids[0], 10_011 * MS);
+        assert!(!is_held(&mut core, 25_000 * MS));
+    }
+
+    #[test]
+    fn latency_work_makes_no_way_for_itself() {
+        const MS: u64 = 1_000_000;
+        let (mut core, ids) =
+            core("policy=classes+fair floor=16", &["latency", "batch", "latency"]);
+        core.arrived(ids[0], 0);
+        core.arrived(ids[1], 0);
+        assert_eq!(core.ask(ids[0], 1000, 0), GO);
+        core.idle(ids[0], 1);
+        assert_eq!(core.ask(ids[1], 1000, 1), Verdict::Go { free_sms: 16 });
+        // One that is expected puts off batch work and no other latency work.
+        for n in 1..=6 {
+            core.arrived(ids[0], n * 10 * MS);
+            core.idle(ids[0], n * 10 * MS + MS);
+        }
+        assert_eq!(core.ask(ids[2], 4 * MS, 69 * MS), GO);
+    }
+
+    #[test]
+    fn a_setting_does_not_make_work_in_flight_undone() {
+        let (mut core, ids) = core("in-flight=200us reserve=off", &["latency", "batch"]);
+        core.arrived(ids[0], 0);
+        core.idle(ids[0], 1);
+        assert_eq!(core.ask(ids[1], 200_000, 10), GO);
+        core.submitted(ids[1], 200_000, 10);
+        let full = Verdict::Wait { hold: Hold::InFlight, until: None };
+        assert_eq!(core.ask(ids[1], 1, 20), full);
+        core.set_client(ids[1], ClientSettings::parse("batch weight=2").unwrap(), 30);
+        assert_eq!(core.ask(ids[1], 1, 40), full);
+        let account = core.accounts().get(ids[1]).unwrap();
+        assert_eq!((account.holds, account.held_since), (1, Some(20)));
+    }
+
+    #[test]
+    fn of_a_thousand_that_are_held_only_those_ask_again_whose_turn_it_is() {
+        const MS: u64 = 1_000_000;
+        let settings = "policy=fair in-flight=none pause-max=none";
+        let (mut core, ids) = core(settings, &[""; 1000]);
+        for (who, n) in ids.iter().zip(0..) {
+            assert_eq!(core.ask(*who, 1, 0), GO);
+            core.submitted(*who, n * 2 * MS, 0);
+        }
+        for who in &ids[2..] {
+            assert!(matches!(core.ask(*who, 1, 0), Verdict::Wait { .. }));
+        }
+        core.awake();
+        core.completed(ids[0], 0u64, 5 * MS, MS);
+        assert_eq!(core.awake(), []);
+        core.completed(ids[1], 2 * MS, 7 * MS, 2 * MS);
+        assert_eq!(core.awake(), ids[2..=2], "4 ms are not ahead of 4 ms");
+        assert_eq!(core.ask(ids[2], 1, 3 * MS), GO);
+        core.submitted(ids[2], 1500 * 1000u64, 3 * MS);
+        core.idle(ids[0], 3 * MS);
+        assert_eq!(core.awake(), ids[3..=3], "6 ms are within 1 ms of 5.5");
+    }
+
+    #[test]
+    fn what_latency_work_pauses_asks_again_when_all_of_that_is_done() {
+        let (mut core, ids) = core("", &["latency", "latency", "batch", "batch quota=1ms"]);
+        core.arrived(ids[0], 0);
+        core.arrived(ids[1], 0);
+        assert!(matches!(core.ask(ids[2], 1, 0), Verdict::Wait { .. }));
+        assert!(matches!(core.ask(ids[3], 1, 0), Verdict::Wait { .. }));
+        core.awake();
+        core.idle(ids[0], 1);
+        assert_eq!(core.awake(), []);
+        core.idle(ids[1], 2);
+        assert_eq!(core.awake(), ids[2..]);
     }
 }

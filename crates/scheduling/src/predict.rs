@@ -9,6 +9,8 @@ pub const UNKNOWN_NS: u64 = 20_000;
 pub const GAP_NS: u64 = 1_500;
 /// What a MiB copied between host and device is taken for, ns: 25 GB/s, what half a link of today has.
 pub const COPY_NS_PER_MIB: u64 = 42_000;
+/// What a MiB copied or filled within the device is taken for, ns: 1 TB/s, less than what GPUs of today have.
+pub const WITHIN_NS_PER_MIB: u64 = 1_000;
 
 /// What work is predicted to take. Kernels of one name and shape may work on more or less data: what
 /// must be over at a given time is planned by the longest of them, what is charged by the mean.

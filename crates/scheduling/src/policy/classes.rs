@@ -10,7 +10,7 @@ use crate::settings::{Pause, Settings};
 pub struct Classes;
 
 impl Policy for Classes {
-    fn admit(
+    fn allow(
         &self,
         who: ClientId,
         accounts: &Accounts,
@@ -24,13 +24,9 @@ impl Policy for Classes {
             Pause::Batch => class == Class::Batch,
             Pause::Others => class != Class::Latency,
         };
-        if !can_be_paused || !accounts.latency_is_open() {
-            return Admission::Go;
-        }
-        match (settings.pause_max_ns, account.held_since) {
-            (Some(most), Some(since)) if now.saturating_sub(since) >= most => Admission::Go,
-            (Some(most), since) => Admission::HoldUntil(since.unwrap_or(now).saturating_add(most)),
-            (None, _) => Admission::Hold,
+        match can_be_paused && accounts.latency_contends() {
+            true => account.hold(settings.pause_max_ns, now),
+            false => Admission::Go,
         }
     }
 

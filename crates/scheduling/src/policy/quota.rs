@@ -19,7 +19,7 @@ fn used_in(account: &Account, now: u64, quota: u64) -> u64 {
 }
 
 impl Policy for Quota {
-    fn admit(&self, who: ClientId, accounts: &Accounts, _: &Settings, now: u64) -> Admission {
+    fn allow(&self, who: ClientId, accounts: &Accounts, _: &Settings, now: u64) -> Admission {
         let Some(account) = accounts.get(who) else { return Admission::Go };
         let Some(quota) = account.settings.quota_ns else { return Admission::Go };
         let used = used_in(account, now, quota);

@@ -6,7 +6,7 @@ use crate::client::WEIGHT_MAX;
 use crate::settings::Settings;
 
 /// Device time by which a client may be ahead of another one that has work, ns.
-const AHEAD_NS: u64 = 1_000_000;
+const LEAD_NS: u64 = 1_000_000;
 /// Device time that a client that was idle may have to its credit, ns: between two requests it does not
 /// lose its share, and after a long pause it does not keep the others out.
 const CREDIT_NS: u64 = 20_000_000;
@@ -32,28 +32,35 @@ impl Shares {
 }
 
 impl Policy for Shares {
-    fn admit(&self, who: ClientId, accounts: &Accounts, _: &Settings, _: u64) -> Admission {
+    fn admit(&self, who: ClientId, accounts: &Accounts, _: &Settings, now: u64) -> Admission {
         let Some(account) = accounts.get(who) else { return Admission::Go };
-        let behind = accounts.open_others(who).map(|(_, other)| other.virtual_time).min();
-        let ahead = self.virtual_of(account, AHEAD_NS);
+        let behind = accounts.by_virtual_time(now).find(|(_, other)| *other != who);
+        let lead = self.virtual_of(account, LEAD_NS);
         match behind {
-            Some(least) if account.virtual_time > least + ahead => Admission::Hold,
+            Some((least, first)) if account.virtual_time > least + lead => {
+                accounts.stuck_at(first).map_or(Admission::Hold, Admission::HoldUntil)
+            }
             _ => Admission::Go,
         }
     }
 
     fn is_bounded(&self, who: ClientId, accounts: &Accounts, _: u64) -> bool {
-        accounts.open_others(who).next().is_some()
+        let own = accounts.get(who).is_some_and(Account::contends);
+        accounts.contending() > usize::from(own)
     }
 
-    fn arrived(&self, who: ClientId, accounts: &mut Accounts, _: u64) {
-        let now = accounts.open_others(who).map(|(_, other)| other.virtual_time).min();
-        let now = now.unwrap_or(accounts.virtual_now);
-        accounts.virtual_now = accounts.virtual_now.max(now);
-        if let Some(account) = accounts.get_mut(who) {
+    fn enters(&self, who: ClientId, accounts: &mut Accounts, now: u64) {
+        let least = accounts.by_virtual_time(now).find(|(_, other)| *other != who);
+        let least = least.map_or(accounts.virtual_now, |(least, _)| least);
+        accounts.change(who, |account| {
             let credit = self.virtual_of(account, CREDIT_NS);
-            account.virtual_time = account.virtual_time.max(now.saturating_sub(credit));
-        }
+            // What it was ahead is forgotten as time goes by without work of it.
+            let ahead = account.virtual_time.saturating_sub(least);
+            let rest_ns = std::mem::take(&mut account.rest_ns);
+            let forgotten = self.virtual_of(account, rest_ns);
+            account.virtual_time -= ahead.min(forgotten);
+            account.virtual_time = account.virtual_time.max(least.saturating_sub(credit));
+        });
     }
 
     fn charged(&self, account: &mut Account, device_ns: i64, _: u64) {
@@ -62,6 +69,17 @@ impl Policy for Shares {
             true => account.virtual_time.saturating_sub(change),
             false => account.virtual_time + change,
         };
+    }
+
+    fn turn(&self, accounts: &Accounts, now: u64, found: &mut Vec<ClientId>) {
+        let Some((least, _)) = accounts.by_virtual_time(now).next() else { return };
+        // No client may be further ahead.
+        let most = least + u128::from(LEAD_NS) * u128::from(WEIGHT_MAX);
+        let near = accounts.behind_by_virtual_time().take_while(|(at, _)| *at <= most);
+        let may_go = |(at, who): &(u128, ClientId)| {
+            accounts.get(*who).is_some_and(|of| *at <= least + self.virtual_of(of, LEAD_NS))
+        };
+        found.extend(near.filter(may_go).map(|(_, who)| who));
     }
 
     fn is_free(&self, accounts: &Accounts) -> bool {

@@ -6,6 +6,7 @@ use crate::gate::{Core, Verdict};
 use crate::settings::Settings;
 
 /// A client of a recording: when its requests come, how many kernels each has, how long one takes.
+#[derive(Clone)]
 struct Recorded {
     settings: &'static str,
     arrivals: Vec<u64>,
@@ -49,7 +50,11 @@ fn serve(settings: &str, clients: &[Recorded], end_ns: u64) -> (Vec<Served>, Vec
                     }
                 }
         });
+        let awake = core.awake();
         let Some(i) = chosen else {
+            if !awake.is_empty() {
+                continue;
+            }
             let comes = (0..clients.len()).filter(|i| left[*i] == 0);
             let comes = comes.filter_map(|i| clients[i].arrivals.get(next[i]).copied());
             let next_event = comes.filter(|at| *at > now).chain(until).min();
@@ -170,4 +175,56 @@ fn a_quota_is_kept_in_every_second() {
         let own = served.iter().filter(|r| r.client == 0 && range.contains(&r.done_ns)).count();
         assert!(own as u64 * 3 * MS <= 204 * MS, "second {second}: {own}");
     }
+}
+
+#[test]
+fn a_client_without_quota_left_does_not_hold_others_up() {
+    for policy in ["weighted", "fair", "deadline", "classes"] {
+        let settings = format!("policy={policy}+quota pause-max=none");
+        let clients = [always("latency quota=100ms deadline=1ms", 200_000), always("", 100_000)];
+        let batch = [always("latency quota=100ms", 200_000), always("batch", 100_000)];
+        for clients in [clients, batch] {
+            let (_, used) = serve(&settings, &clients, 4000 * MS);
+            assert!(used[0] >= 380 * MS && used[0] <= 401 * MS, "{policy}: {used:?}");
+            assert!(used[1] >= 3400 * MS, "{policy}: {used:?}");
+        }
+    }
+}
+
+#[test]
+fn work_done_while_no_other_had_any_is_held_against_no_client() {
+    let late = Recorded {
+        settings: "",
+        arrivals: vec![1015 * MS; 100_000],
+        kernels: 10,
+        kernel_ns: 100_000,
+    };
+    for policy in ["weighted", "fair"] {
+        let clients = [every("", 20 * MS, 10, MS), late.clone()];
+        let (served, _) = serve(&format!("policy={policy}"), &clients, 3000 * MS);
+        assert!(longest(&served, 0) < 100 * MS, "{policy}: {} ns", longest(&served, 0));
+    }
+}
+
+#[test]
+fn classes_and_shares_do_not_wait_for_each_other() {
+    for policy in ["weighted", "fair", "deadline"] {
+        let settings = format!("policy=classes+{policy} pause-max=none");
+        let clients = [every("latency", 20 * MS, 10, MS), always("batch deadline=1ms", 200_000)];
+        let (served, used) = serve(&settings, &clients, 1000 * MS);
+        // What runs is waited for, and no batch work after it.
+        assert!(longest(&served, 0) <= 11 * MS, "{policy}: {} ns", longest(&served, 0));
+        assert!(used[1] > 450 * MS, "{policy}: {used:?}");
+    }
+}
+
+#[test]
+fn a_client_whose_due_time_is_past_is_no_more_urgent_than_all_others() {
+    let clients = [always("deadline=5ms", 100_000), always("deadline=10ms", 100_000)];
+    let (_, used) = serve("policy=deadline pause-max=none", &clients, 1000 * MS);
+    assert!(used.iter().all(|used| *used > 200 * MS), "{used:?}");
+    // Work that is never due goes on, slowly.
+    let clients = [always("deadline=5ms", 100_000), always("", 100_000)];
+    let (_, used) = serve("policy=deadline pause-max=10ms", &clients, 1000 * MS);
+    assert!(used[1] >= 5 * MS && used[1] < 20 * MS, "{used:?}");
 }

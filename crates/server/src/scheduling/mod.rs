@@ -7,6 +7,7 @@
 use channel::message::ClientScheduling;
 use cuda_api::environment::OPENMPS_SCHEDULING;
 use scheduling::{Class, ClientId, ClientSettings, Core, Predicted, Settings, Verdict};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,13 +15,43 @@ use std::time::{Duration, Instant};
 /// Predicted time of two pieces of a graph where nothing else is set, ns.
 const PIECE_NS: u64 = 200_000;
 
+/// Where a client that is held waits.
+#[derive(Debug, Default)]
+struct Seat {
+    changed: Condvar,
+    /// Counts the moments at which it should ask again.
+    epoch: AtomicU64,
+}
+
+/// What sessions share: what is decided over, and where those wait that are held.
+#[derive(Debug)]
+struct Shared {
+    core: Core,
+    seats: HashMap<ClientId, Arc<Seat>>,
+}
+
+impl Shared {
+    /// Has those ask again that may not be held any more.
+    fn awaken(&mut self) {
+        for who in self.core.awake() {
+            if let Some(seat) = self.seats.get(&who) {
+                seat.awaken();
+            }
+        }
+    }
+}
+
+impl Seat {
+    fn awaken(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+        self.changed.notify_one();
+    }
+}
+
 /// The gate of a server.
 #[derive(Debug)]
 pub struct Scheduler {
-    core: Mutex<Core>,
-    changed: Condvar,
-    /// Counts the moments at which a client that is held should ask again.
-    epoch: AtomicU64,
+    shared: Mutex<Shared>,
     /// No client has to ask.
     free: AtomicBool,
     priorities: AtomicBool,
@@ -32,9 +63,7 @@ impl Scheduler {
     pub fn new(settings: Settings) -> Arc<Self> {
         let priorities = AtomicBool::new(settings.priorities);
         Arc::new(Self {
-            core: Mutex::new(Core::new(settings)),
-            changed: Condvar::new(),
-            epoch: AtomicU64::new(0),
+            shared: Mutex::new(Shared { core: Core::new(settings), seats: HashMap::new() }),
             free: AtomicBool::new(true),
             priorities,
             started: Instant::now(),
@@ -54,8 +83,8 @@ impl Scheduler {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn now_ns(&self) -> u64 {
@@ -68,18 +97,12 @@ impl Scheduler {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// After a change of clients or settings.
-    fn update(&self, core: MutexGuard<'_, Core>) {
-        self.free.store(core.is_free(), Ordering::Relaxed);
-        self.priorities.store(core.settings().priorities, Ordering::Relaxed);
-        drop(core);
-        self.ring();
-    }
-
-    /// Has those that are held ask again.
-    fn ring(&self) {
-        self.epoch.fetch_add(1, Ordering::Release);
-        self.changed.notify_all();
+    /// After a change of clients or settings all that are held ask again.
+    fn update(&self, mut shared: MutexGuard<'_, Shared>) {
+        self.free.store(shared.core.is_free(), Ordering::Relaxed);
+        self.priorities.store(shared.core.settings().priorities, Ordering::Relaxed);
+        shared.core.awake();
+        shared.seats.values().for_each(|seat| seat.awaken());
     }
 
     /// Changes what is set.
@@ -87,25 +110,27 @@ impl Scheduler {
     /// # Errors
     /// What is wrong with the text.
     pub fn change(&self, text: &str) -> Result<(), scheduling::settings::SettingError> {
-        let mut core = self.lock();
-        let mut settings = core.settings().clone();
+        let mut shared = self.lock();
+        let mut settings = shared.core.settings().clone();
         settings.change(text)?;
-        core.set(settings);
-        self.update(core);
+        shared.core.set(settings);
+        self.update(shared);
         Ok(())
     }
 
     /// SMs that batch work keeps free; 0: none.
     pub fn floor_sms(&self) -> u32 {
-        self.lock().settings().floor_sms
+        self.lock().core.settings().floor_sms
     }
 
     /// A client comes, with settings as the daemon says them.
     pub fn join(self: &Arc<Self>, settings: ClientSettings) -> Member {
-        let mut core = self.lock();
-        let id = core.join(settings);
-        self.update(core);
-        Member { scheduler: self.clone(), id, class: AtomicU8::new(settings.class as u8) }
+        let mut shared = self.lock();
+        let id = shared.core.join(settings);
+        let seat = Arc::<Seat>::default();
+        shared.seats.insert(id, seat.clone());
+        self.update(shared);
+        Member { scheduler: self.clone(), id, seat, class: AtomicU8::new(settings.class as u8) }
     }
 }
 
@@ -118,6 +143,8 @@ pub struct Answer {
     pub until: Option<Duration>,
     /// Predicted time of what it may have in flight, if that is bounded, ns.
     pub bound_ns: Option<u64>,
+    /// The client has work in flight that it was charged for.
+    pub is_in_flight: bool,
     /// Until when the answer holds: [`Member::wait`].
     pub epoch: u64,
 }
@@ -127,6 +154,7 @@ pub struct Answer {
 pub struct Member {
     scheduler: Arc<Scheduler>,
     id: ClientId,
+    seat: Arc<Seat>,
     class: AtomicU8,
 }
 
@@ -145,7 +173,7 @@ impl Member {
 
     /// Predicted time of a piece of a graph, ns.
     pub fn piece_ns(&self) -> u64 {
-        let bound_ns = self.scheduler.lock().settings().in_flight_ns;
+        let bound_ns = self.scheduler.lock().core.settings().in_flight_ns;
         bound_ns.unwrap_or(PIECE_NS) / 2
     }
 
@@ -160,40 +188,45 @@ impl Member {
     /// # Errors
     /// What is wrong with the text.
     pub fn change(&self, text: &str) -> Result<(), scheduling::client::ClientSettingError> {
-        let mut core = self.scheduler.lock();
-        let mut settings = core.accounts().get(self.id).map(|a| a.settings).unwrap_or_default();
+        let mut shared = self.scheduler.lock();
+        let account = shared.core.accounts().get(self.id);
+        let mut settings = account.map(|account| account.settings).unwrap_or_default();
         settings.change(text)?;
         self.class.store(settings.class as u8, Ordering::Relaxed);
-        core.set_client(self.id, settings, self.scheduler.now_ns());
-        self.scheduler.update(core);
+        shared.core.set_client(self.id, settings, self.scheduler.now_ns());
+        self.scheduler.update(shared);
         Ok(())
     }
 
     /// Work of the client has come.
     pub fn arrived(&self) {
-        self.scheduler.lock().arrived(self.id, self.scheduler.now_ns());
+        self.scheduler.lock().core.arrived(self.id, self.scheduler.now_ns());
     }
 
     /// All work of the client is done, and none has come.
     pub fn idle(&self) {
-        self.scheduler.lock().idle(self.id, self.scheduler.now_ns());
-        self.scheduler.ring();
+        let mut shared = self.scheduler.lock();
+        shared.core.idle(self.id, self.scheduler.now_ns());
+        shared.awaken();
     }
 
     /// Whether a piece of work may be submitted that is predicted to take so long.
     pub fn ask(&self, predicted: Predicted) -> Answer {
-        let epoch = self.scheduler.epoch.load(Ordering::Acquire);
+        let epoch = self.seat.epoch.load(Ordering::Acquire);
         let now = self.scheduler.now_ns();
-        let mut core = self.scheduler.lock();
-        let verdict = core.ask(self.id, predicted, now);
-        let bound_ns = core.bound_ns(self.id, now);
+        let mut shared = self.scheduler.lock();
+        let verdict = shared.core.ask(self.id, predicted, now);
+        shared.awaken();
+        let bound_ns = shared.core.bound_ns(self.id, now);
+        let account = shared.core.accounts().get(self.id);
+        let is_in_flight = account.is_some_and(|of| of.in_flight != Predicted::default());
         let until = match verdict {
             Verdict::Wait { until: Some(until), .. } => {
                 Some(Duration::from_nanos(until.saturating_sub(now)))
             }
             _ => None,
         };
-        Answer { verdict, until, bound_ns, epoch }
+        Answer { verdict, until, bound_ns, is_in_flight, epoch }
     }
 
     /// Whether streams have the device's priorities by their clients' classes.
@@ -207,7 +240,7 @@ impl Member {
         if self.is_free() {
             return None;
         }
-        let core = self.scheduler.lock();
+        let core = &self.scheduler.lock().core;
         let bounded = core.is_bounded(self.id, self.scheduler.now_ns());
         core.settings().slice_bytes.filter(|_| bounded)
     }
@@ -217,32 +250,33 @@ impl Member {
         if self.is_free() {
             return false;
         }
-        let core = self.scheduler.lock();
+        let core = &self.scheduler.lock().core;
         core.settings().pieces && core.is_bounded(self.id, self.scheduler.now_ns())
     }
 
     /// Waits until an answer of that epoch may have become another one, or for so long.
     pub fn wait(&self, epoch: u64, most: Duration) {
-        let core = self.scheduler.lock();
-        let same = |_: &mut Core| self.scheduler.epoch.load(Ordering::Acquire) == epoch;
-        drop(self.scheduler.changed.wait_timeout_while(core, most, same));
+        let shared = self.scheduler.lock();
+        let same = |_: &mut Shared| self.seat.epoch.load(Ordering::Acquire) == epoch;
+        drop(self.seat.changed.wait_timeout_while(shared, most, same));
     }
 
     /// A piece of work was submitted.
     pub fn submitted(&self, predicted: Predicted) {
-        self.scheduler.lock().submitted(self.id, predicted, self.scheduler.now_ns());
+        self.scheduler.lock().core.submitted(self.id, predicted, self.scheduler.now_ns());
     }
 
     /// A piece of work is done that was predicted to take so long, and took so long.
     pub fn completed(&self, predicted: Predicted, device_ns: u64) {
         let now = self.scheduler.now_ns();
-        self.scheduler.lock().completed(self.id, predicted, device_ns, now);
-        self.scheduler.ring();
+        let mut shared = self.scheduler.lock();
+        shared.core.completed(self.id, predicted, device_ns, now);
+        shared.awaken();
     }
 
     /// How the client is scheduled.
     pub fn status(&self) -> ClientScheduling {
-        let core = self.scheduler.lock();
+        let core = &self.scheduler.lock().core;
         let Some(account) = core.accounts().get(self.id) else {
             return ClientScheduling::default();
         };
@@ -261,8 +295,9 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut core = self.scheduler.lock();
-        core.leave(self.id);
-        self.scheduler.update(core);
+        let mut shared = self.scheduler.lock();
+        shared.core.leave(self.id);
+        shared.seats.remove(&self.id);
+        self.scheduler.update(shared);
     }
 }

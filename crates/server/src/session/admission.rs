@@ -2,10 +2,10 @@
 
 use super::Session;
 use crate::device::LaunchShape;
-use crate::meter::{LaunchTime, Shape};
+use crate::meter::{Direction, LaunchTime, Shape};
 use crate::scheduling::Answer;
 use cuda_api::{CUresult, CudaError};
-use scheduling::predict::{COPY_NS_PER_MIB, GAP_NS};
+use scheduling::predict::{COPY_NS_PER_MIB, GAP_NS, WITHIN_NS_PER_MIB};
 use scheduling::{Hold, Predicted, Verdict};
 use std::time::{Duration, Instant};
 
@@ -33,15 +33,32 @@ impl Session {
         Ok(Some(predicted(meter.launch_time(&Shape::of(shape), self.meter.context()))))
     }
 
-    /// What a copy of so many bytes between host and device is predicted to take.
-    pub(super) fn predict_copy(bytes: u64) -> Predicted {
-        ((bytes >> 10).saturating_mul(COPY_NS_PER_MIB) >> 10).into()
+    /// Waits until a copy or fill of so many bytes may be submitted. Returns what it is predicted to take;
+    /// `None` if it need not ask.
+    pub(super) fn pass_copy(
+        &mut self,
+        direction: Direction,
+        bytes: u64,
+    ) -> Result<Option<Predicted>, CudaError> {
+        if self.link.scheduling.is_free() {
+            return Ok(None);
+        }
+        let predicted = copy_time(direction, bytes);
+        self.pass(predicted)?;
+        Ok(Some(predicted))
     }
 
     /// Waits until work may be submitted that is predicted to take so long. Returns how many SMs it
     /// must leave free.
     pub(super) fn pass(&mut self, predicted: Predicted) -> Result<u32, CudaError> {
         self.gate.arrived();
+        self.gate.begin_asking();
+        let passed = self.ask_until_let_through(predicted);
+        self.gate.end_asking();
+        passed
+    }
+
+    fn ask_until_let_through(&mut self, predicted: Predicted) -> Result<u32, CudaError> {
         let mut since = None;
         loop {
             let answer = self.link.scheduling.ask(predicted);
@@ -71,19 +88,25 @@ impl Session {
         // An error of the work is the fault's to report, not this request's.
         let _ = self.gate.make_room(&mut self.streams);
         let waited = since.elapsed();
-        match hold {
-            Hold::InFlight if waited < LOOK_MAX => {
+        match (hold, answer.until) {
+            // Only other clients' work, or time, lets it through.
+            (Hold::InFlight, Some(until)) if !answer.is_in_flight => {
+                if !self.share.work() {
+                    self.link.scheduling.wait(answer.epoch, until.min(HELD_MAX));
+                }
+            }
+            (Hold::InFlight, _) if waited < LOOK_MAX => {
                 if !self.share.work() {
                     std::thread::sleep(LOOK_PAUSE);
                 }
             }
-            Hold::InFlight => {
+            (Hold::InFlight, _) => {
                 if !self.share.work() {
                     std::thread::sleep(LOOK_PAUSE * 4);
                 }
             }
-            Hold::Policy => {
-                let most = answer.until.unwrap_or(HELD_MAX).min(HELD_MAX);
+            (Hold::Policy, until) => {
+                let most = until.unwrap_or(HELD_MAX).min(HELD_MAX);
                 if !self.share.work() {
                     self.link.scheduling.wait(answer.epoch, most);
                 }
@@ -96,6 +119,15 @@ impl Session {
             None => Ok(()),
             Some(error) => Err(error),
         }
+    }
+}
+
+/// What a copy or fill of so many bytes is predicted to take.
+fn copy_time(direction: Direction, bytes: u64) -> Predicted {
+    let of = |ns_per_mib: u64| (bytes >> 10).saturating_mul(ns_per_mib) >> 10;
+    match direction {
+        Direction::In | Direction::Out => of(COPY_NS_PER_MIB).into(),
+        Direction::Within => of(WITHIN_NS_PER_MIB).saturating_add(GAP_NS).into(),
     }
 }
 

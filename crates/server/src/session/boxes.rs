@@ -86,11 +86,10 @@ pub(super) fn side<'a>(
 impl Session {
     pub(super) fn copy_box(&mut self, request: CopyBox) -> CUresult {
         let BoxCopy { destination, source, extent } = request.copy;
-        let (from, _) = side(&self.memory, &self.arrays, &source, extent)?;
-        let (to, _) = side(&self.memory, &self.arrays, &destination, extent)?;
-        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         if extent.contains(&0) {
-            return Ok(());
+            side(&self.memory, &self.arrays, &source, extent)?;
+            side(&self.memory, &self.arrays, &destination, extent)?;
+            return self.streams.enter(request.stream.0 as u64, Work::Ordered).map(drop);
         }
         let is_host = |end| matches!(end, &BoxEnd::Host { .. });
         let direction = match (is_host(&source), is_host(&destination)) {
@@ -99,13 +98,17 @@ impl Session {
             _ => Direction::Within,
         };
         let bytes = extent.iter().fold(1u64, |bytes, extent| bytes.saturating_mul(*extent));
+        let predicted = self.pass_copy(direction, bytes)?;
+        let (from, _) = side(&self.memory, &self.arrays, &source, extent)?;
+        let (to, _) = side(&self.memory, &self.arrays, &destination, extent)?;
+        let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let subject = || subject_of_copy(self.link.identity.id, slot, direction, bytes);
         let timing = self.meter.begin(&slot.stream, None, subject);
         let copied = slot.stream.copy_box(to, from, extent);
         self.meter.end(timing, &slot.stream, copied.is_ok());
         copied?;
         slot.counters.copied(direction, bytes);
-        Ok(())
+        self.gate.submitted_copy(slot, predicted)
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Gate {
     bound_ns: Option<u64>,
     /// The client is known to have work.
     open: bool,
+    /// Its next piece of work is waiting to be let through.
+    asking: bool,
     /// Time that the provider's threads had spent for the client when it was last charged, ns, where
     /// the provider counts that.
     charged_ns: Option<u64>,
@@ -61,6 +63,7 @@ impl Gate {
             scheduling: scheduling.clone(),
             bound_ns: None,
             open: false,
+            asking: false,
             charged_ns: None,
         }
     }
@@ -85,9 +88,19 @@ impl Gate {
         self.open
     }
 
-    /// All work of the client is done, and none has come.
+    /// Its next piece of work is waiting to be let through: until it is, the client has work.
+    pub fn begin_asking(&mut self) {
+        self.asking = true;
+    }
+
+    /// It was let through, or given up.
+    pub fn end_asking(&mut self) {
+        self.asking = false;
+    }
+
+    /// All work of the client that was submitted is done, and none has come.
     pub fn close(&mut self) {
-        if std::mem::take(&mut self.open) {
+        if !self.asking && std::mem::take(&mut self.open) {
             self.charge(Predicted::default());
             self.scheduling.idle();
         }
@@ -160,6 +173,16 @@ impl Gate {
         let is_due = slot.load.unmarked >= KERNELS_PER_MARK
             || slot.load.unmarked_work.mean_ns > 0 && slot.load.unmarked_work.mean_ns >= step_ns;
         if is_due { self.mark(slot) } else { Ok(()) }
+    }
+
+    /// Counts a copy or a fill that was submitted to a stream, if the client had to ask.
+    #[inline]
+    pub fn submitted_copy(
+        &mut self,
+        slot: &mut Slot,
+        predicted: Option<Predicted>,
+    ) -> Result<(), CudaError> {
+        if predicted.is_some() { self.submitted(slot, 0, predicted) } else { Ok(()) }
     }
 
     /// Looks which kernels are done; true if there is room now. Marks are put behind all

@@ -12,6 +12,7 @@ use super::streams::Work;
 use crate::device::Share;
 use crate::meter::Direction;
 use cuda_api::*;
+use scheduling::Predicted;
 use std::ffi::{c_int, c_uint};
 
 /// Rows' numbers are below this.
@@ -131,6 +132,10 @@ macro_rules! handler {
                 check_ranges(session, number::$number, words)?;
             }
             let all = words;
+            let mut predicted = None;
+            if const { $submits && (false $(|| is_device_pointer(stringify!($ty)))*) } {
+                predicted = pass(session, number::$number, words)?;
+            }
             let mut words = words;
             $(let mut $param = <$ty as Parameter>::take(session, &mut words)?;)*
             if !words.is_empty() {
@@ -149,7 +154,7 @@ macro_rules! handler {
             made($submits, &session.share, call)?;
             $(<$ty as Parameter>::answer(&$param, results);)*
             if const { false $(|| is_device_pointer(stringify!($ty)))* } {
-                count(session, number::$number, all);
+                return count(session, number::$number, all, predicted);
             }
             Ok(())
         }
@@ -215,25 +220,53 @@ fn check_ranges(session: &Session, row: u16, words: &[u64]) -> CUresult {
     .map(|_| ())
 }
 
-/// Counts a copy or a fill that was submitted.
-fn count(session: &mut Session, row: u16, words: &[u64]) {
-    let (bytes, stream) = match (row, words) {
+/// Bytes and stream of a row that copies or fills; `None` of another one.
+fn bytes_of(row: u16, words: &[u64]) -> Option<(u64, u64)> {
+    let area = |element: u64, width: u64, height: u64| {
+        element.saturating_mul(width).saturating_mul(height)
+    };
+    Some(match (row, words) {
         (number::cuMemcpyDtoDAsync_v2, [_, _, bytes, stream]) => (*bytes, *stream),
         (number::cuMemsetD8Async, [_, _, count, stream]) => (*count, *stream),
-        (number::cuMemsetD16Async, [_, _, count, stream]) => (2 * count, *stream),
-        (number::cuMemsetD32Async, [_, _, count, stream]) => (4 * count, *stream),
-        (number::cuMemsetD2D8Async, [_, _, _, width, height, stream]) => (width * height, *stream),
+        (number::cuMemsetD16Async, [_, _, count, stream]) => (area(2, *count, 1), *stream),
+        (number::cuMemsetD32Async, [_, _, count, stream]) => (area(4, *count, 1), *stream),
+        (number::cuMemsetD2D8Async, [_, _, _, width, height, stream]) => {
+            (area(1, *width, *height), *stream)
+        }
         (number::cuMemsetD2D16Async, [_, _, _, width, height, stream]) => {
-            (2 * width * height, *stream)
+            (area(2, *width, *height), *stream)
         }
         (number::cuMemsetD2D32Async, [_, _, _, width, height, stream]) => {
-            (4 * width * height, *stream)
+            (area(4, *width, *height), *stream)
         }
-        _ => return,
-    };
+        _ => return None,
+    })
+}
+
+/// Waits until a copy or a fill may be submitted. Returns what it is predicted to take, if it had to ask.
+fn pass(session: &mut Session, row: u16, words: &[u64]) -> Result<Option<Predicted>, CudaError> {
+    match bytes_of(row, words) {
+        Some((bytes, _)) => session.pass_copy(Direction::Within, bytes),
+        None => Ok(None),
+    }
+}
+
+/// Counts a copy or a fill that was submitted.
+fn count(
+    session: &mut Session,
+    row: u16,
+    words: &[u64],
+    predicted: Option<Predicted>,
+) -> CUresult {
+    let Some((bytes, stream)) = bytes_of(row, words) else { return Ok(()) };
     if let Some(counters) = session.streams.counters(stream) {
         counters.copied(Direction::Within, bytes);
     }
+    if predicted.is_none() {
+        return Ok(());
+    }
+    let slot = session.streams.enter(stream, Work::Mark)?;
+    session.gate.submitted_copy(slot, predicted)
 }
 
 /// cuKernelSetAttribute's words as those of cuFuncSetAttribute: on the wire a kernel of a library

@@ -169,7 +169,7 @@ impl Session {
     }
 
     /// Copies between host and device: in slices while the client is held to a bound, so that a long
-    /// copy does not hold up another client's short one.
+    /// copy does not hold up another client's short one. Each slice is let through by itself.
     fn copy(
         &mut self,
         stream: CUstream,
@@ -184,10 +184,7 @@ impl Session {
         let mut done = 0;
         while done < bytes {
             let slice = slice_bytes.map_or(bytes, |slice| slice.min(bytes - done));
-            let predicted = slice_bytes.map(|_| Self::predict_copy(slice));
-            if let Some(predicted) = predicted {
-                self.pass(predicted)?;
-            }
+            let predicted = self.pass_copy(direction, slice)?;
             let slot = self.streams.enter(word, Work::Ordered)?;
             let (to, from) = (to.part(done, slice), from.part(done, slice));
             let subject = || subject_of_copy(self.link.identity.id, slot, direction, slice);
@@ -198,9 +195,7 @@ impl Session {
             };
             self.meter.end(timing, &slot.stream, copied.is_ok());
             copied?;
-            if predicted.is_some() {
-                self.gate.submitted(slot, 0, predicted)?;
-            }
+            self.gate.submitted_copy(slot, predicted)?;
             done += slice;
         }
         let slot = self.streams.enter(word, Work::Mark)?;

@@ -68,6 +68,9 @@ def check(url, screenshots):
         page.mouse.wheel(0, -100)
         page.wait_for_function("whole => (d => d.to - d.from)(document.querySelector('#timeline').dataset) < whole", arg=whole)
         page.keyboard.press("0")
+        page.click("#words summary")
+        page.wait_for_selector("#tracks tr")
+        page.click("#words summary")
         page.click("#advise")
         page.wait_for_selector("#advice li")
         page.mouse.move(2, 2)
@@ -89,6 +92,10 @@ def check(url, screenshots):
         page.locator("#rows button").first.click()
         page.click("#yes")
         page.locator(f"#{ended}").wait_for(state="detached")
+        # It stays while further events come.
+        before = page.locator("canvas.chart").first.get_attribute("data-points")
+        page.wait_for_function("before => document.querySelector('canvas.chart').dataset.points > before", arg=before)
+        assert page.locator("#done").inner_text().startswith("Ended "), page.locator("#done").inner_text()
         assert not errors, errors
         browser.close()
     print("browser: charts move, the timeline zooms, a client was ended, contrast and widths are right, "

@@ -202,8 +202,7 @@ def check_metrics(text, programs):
 @contextlib.contextmanager
 def web(scene):
     """The page: its address without a token, and the token."""
-    program = scene.start(scene.dist / "bin/openmps", "web", "--listen", "127.0.0.1:0", "--token",
-                          stderr=subprocess.PIPE, text=True)
+    program = scene.start(scene.dist / "bin/openmps", "web", "--listen", "127.0.0.1:0", stderr=subprocess.PIPE, text=True)
     url = re.search(r"http://\S+", program.stderr.readline()).group()
     yield url.split("/?token=")
     scene.end([program])

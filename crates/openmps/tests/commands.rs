@@ -3,6 +3,8 @@
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -317,6 +319,42 @@ fn advise_says_that_it_started_a_daemon() {
         said.1.contains("started a daemon (PID ") && said.1.contains("`openmps down`"),
         "{said:?}"
     );
+}
+
+/// The answer to a scrape.
+fn scraped(address: &str, token: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET /metrics HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {token}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_page_waits_for_a_daemon_and_has_the_token_of_its_file() {
+    let home = Home::new();
+    let file = home.0.join("token");
+    std::fs::write(&file, "0123456789abcdef\n").unwrap();
+    let mut command = home.command(&["web", "--listen", "127.0.0.1:0", "--token-file"]);
+    let mut page = command.arg(&file).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(page.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().contains("no daemon runs in "));
+    let said = lines.next().unwrap();
+    let address = said.split(['/', ' ']).find(|word| word.starts_with("127.0.0.1:")).unwrap();
+    assert!(said.contains("?token=0123456789abcdef "), "{said}");
+    assert!(scraped(address, "0123456789abcdef").contains("\nopenmps_up 0\n"));
+    assert!(scraped(address, "fedcba9876543210").starts_with("HTTP/1.1 401"));
+    home.openmps(&["up"]);
+    let answer = scraped(address, "0123456789abcdef");
+    assert!(answer.contains("\nopenmps_up{version="), "{answer}");
+    page.kill().unwrap();
+    page.wait().unwrap();
+    let open = home.openmps(&["web", "--no-token", "--listen", "0.0.0.0:0"]);
+    assert!(open.2 != 0 && open.1.contains("is not loopback"), "{open:?}");
 }
 
 #[test]

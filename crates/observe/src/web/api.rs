@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_stream::wrappers::WatchStream;
@@ -34,8 +35,13 @@ const PAGE: &str = concat!(
     include_str!("page/page.js"),
     "</script>\n</body>\n</html>\n"
 );
-/// The header that requests that change something must have.
+/// The header that requests must have that change something, cost the programs something or take long: no
+/// other site's page can send it.
 const OWN_HEADER: &str = "x-openmps";
+/// What must have it.
+const OWN: &[&str] = &["/api/timeline", "/api/advice", "/api/end"];
+/// What no one may who only looks.
+const NOT_TO_LOOK: &[&str] = &["/api/timeline", "/api/end"];
 /// Longest stretch of a timeline, ms.
 const TIMELINE_MS_MAX: u64 = 10_000;
 /// Most records of a timeline that the page is given.
@@ -77,7 +83,8 @@ fn names_loopback(headers: &HeaderMap) -> bool {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
         _ => host,
     };
-    matches!(name, "localhost" | "[::1]") || name.starts_with("127.")
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name == "localhost" || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
@@ -92,8 +99,13 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
         let said = "a token is needed: open the address that `openmps web` has printed\n";
         return (StatusCode::UNAUTHORIZED, challenge, said).into_response();
     }
-    if request.method() == axum::http::Method::POST && !request.headers().contains_key(OWN_HEADER) {
-        return (StatusCode::FORBIDDEN, "only the page itself may do that\n").into_response();
+    let path = request.uri().path();
+    if OWN.contains(&path) && !request.headers().contains_key(OWN_HEADER) {
+        return refused(StatusCode::FORBIDDEN, "only the page itself may do that");
+    }
+    if shared.token.is_none() && NOT_TO_LOOK.contains(&path) {
+        let why = "with --no-token one can only look: neither end a client nor record a timeline";
+        return refused(StatusCode::FORBIDDEN, why);
     }
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
@@ -103,6 +115,11 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Why a request is refused, as the page shows it.
+fn refused(status: StatusCode, why: &str) -> Response {
+    (status, Json(json!({ "error": why }))).into_response()
 }
 
 /// Why something could not be done, as the page shows it.
@@ -129,22 +146,25 @@ async fn page() -> Html<&'static str> {
     Html(PAGE)
 }
 
-fn state_of(seen: &Seen) -> Value {
-    match seen {
+fn state_of(seen: &Seen, read_only: bool) -> Value {
+    let mut state = match seen {
         Ok(rates) => json!(rates),
         Err(error) => json!({ "devices": [], "clients": [], "notes": [error] }),
-    }
+    };
+    state["read_only"] = json!(read_only);
+    state
 }
 
 async fn state(State(shared): State<Arc<Shared>>) -> Json<Value> {
-    Json(state_of(&shared.poller.last()))
+    Json(state_of(&shared.poller.last(), shared.token.is_none()))
 }
 
 async fn events(
     State(shared): State<Arc<Shared>>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let read_only = shared.token.is_none();
     let stream = WatchStream::new(shared.poller.subscribe())
-        .map(|seen| Ok(Event::default().data(state_of(&seen).to_string())));
+        .map(move |seen| Ok(Event::default().data(state_of(&seen, read_only).to_string())));
     Sse::new(stream).keep_alive(KeepAlive::default())
 }
 
@@ -192,9 +212,16 @@ struct Stretch {
 async fn timeline(
     State(shared): State<Arc<Shared>>,
     Query(stretch): Query<Stretch>,
-) -> Result<Json<Value>, Failed> {
+) -> Result<Response, Failed> {
+    // Programs are slower while they are recorded.
+    let Ok(turn) = shared.recording.clone().try_acquire_owned() else {
+        let why = "another recording is under way: try again when it has ended";
+        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
+    };
     let ms = stretch.ms.unwrap_or(1000).clamp(50, TIMELINE_MS_MAX);
     let value = with_source(&shared.make, move |source| {
+        // Also where the reader has gone meanwhile.
+        let _turn = turn;
         let mut recorder = Recorder::begin(source, &[])?;
         let end = std::time::Instant::now() + Duration::from_millis(ms);
         while std::time::Instant::now() < end {
@@ -225,7 +252,7 @@ async fn timeline(
             .collect();
         Ok(json!({"clients": clients, "records": records, "lost": recording.lost + cut as u64}))
     });
-    Ok(Json(value.await?))
+    Ok(Json(value.await?).into_response())
 }
 
 async fn advice(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failed> {

@@ -1,9 +1,9 @@
 //! The web page: devices, clients, charts, timeline and advice, and `/metrics` for Prometheus.
 //!
-//! One page without a build chain, live by server-sent events. It listens on loopback; elsewhere, and
-//! wherever a token is set, a request needs the token, as `Authorization: Bearer` or `?token=`. What
-//! changes something needs a header of the page's own too, which no other site's page can send, and a
-//! request on loopback must name loopback as its host.
+//! One page without a build chain, live by server-sent events. A request needs the token, as `Authorization:
+//! Bearer` or `?token=`. On loopback there may be none: then every user of the machine can look, and no
+//! one can do more. What changes something, slows programs or takes long needs a header of the page's own
+//! too, which no other site's page can send, and a request on loopback must name loopback as its host.
 
 mod api;
 mod poll;
@@ -16,6 +16,7 @@ use poll::Poller;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// Makes a source: each thread that asks has one of its own.
 pub type MakeSource = Arc<dyn Fn() -> Box<dyn Source + Send> + Send + Sync>;
@@ -24,7 +25,7 @@ pub type MakeSource = Arc<dyn Fn() -> Box<dyn Source + Send> + Send + Sync>;
 pub struct Options {
     /// Where to listen; port 0: any.
     pub address: SocketAddr,
-    /// What requests must carry; `None`: nothing, which only loopback may have.
+    /// What requests must carry; `None`: nothing, which only loopback may have, to look and not to act.
     pub token: Option<String>,
     /// From one look at the daemon to the next.
     pub interval: Duration,
@@ -36,6 +37,8 @@ struct Shared {
     poller: Poller,
     token: Option<String>,
     loopback: bool,
+    /// Recordings that may begin: one at a time.
+    recording: Arc<Semaphore>,
 }
 
 /// Serves the page until the process ends. `ready` is told the address.
@@ -57,6 +60,7 @@ pub fn serve(make: MakeSource, options: Options, ready: impl FnOnce(SocketAddr))
             make,
             token: options.token,
             loopback,
+            recording: Arc::new(Semaphore::new(1)),
         });
         ready(listener.local_addr()?);
         axum::serve(listener, api::router(shared)).await?;

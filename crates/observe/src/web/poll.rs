@@ -30,6 +30,7 @@ impl Poller {
                     Err(error) => {
                         let _ = sender.send(Err(format!("{error:#}")));
                         before = None;
+                        source = make();
                     }
                 }
                 std::thread::sleep(interval);

@@ -29,6 +29,9 @@ impl Source for Fake {
     }
 }
 
+/// The header with the token.
+const BEARER: &str = "Authorization: Bearer secret\r\n";
+
 /// A source without a daemon.
 struct Nothing;
 
@@ -89,6 +92,20 @@ fn ask(address: SocketAddr, request: &str, enough: &str) -> String {
     text
 }
 
+/// Asks for a client's end.
+fn post(address: SocketAddr, headers: &str) -> String {
+    let body = r#"{"server":2,"client":1}"#;
+    let length = body.len();
+    ask(
+        address,
+        &format!(
+            "POST /api/end HTTP/1.1\r\nContent-Type: application/json\r\n{headers}\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        ),
+        "}",
+    )
+}
+
 fn get(address: SocketAddr, path: &str, headers: &str, enough: &str) -> String {
     let host = if headers.contains("Host:") { "" } else { "Host: localhost\r\n" };
     let request = format!("GET {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n");
@@ -107,8 +124,75 @@ fn a_page_with_state_events_and_metrics() {
     assert!(metrics.contains("openmps_client_kernels_total{"), "{metrics}");
     let kernels = get(address, "/api/kernels", "", "]");
     assert!(kernels.contains("\"client\":1"), "{kernels}");
-    let timeline = get(address, "/api/timeline?ms=50", "", "}");
+}
+
+#[test]
+fn what_costs_the_programs_or_a_thread_is_for_the_page_alone() {
+    let own = format!("x-openmps: 1\r\n{BEARER}");
+    let (address, _) = start(Some("secret"));
+    for path in ["/api/timeline?ms=50", "/api/advice"] {
+        let answer = get(address, path, BEARER, "\r\n");
+        assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");
+    }
+    let timeline = get(address, "/api/timeline?ms=50", &own, "}");
     assert!(timeline.contains("\"records\":[]"), "{timeline}");
+}
+
+/// A source whose recording begins, and goes on once it is told so.
+struct Slow(mpsc::Sender<()>, Arc<Mutex<mpsc::Receiver<()>>>);
+
+impl Source for Slow {
+    fn report(&mut self) -> Result<Report> {
+        Fake(Arc::default()).report()
+    }
+    fn counts(&mut self) -> Result<Vec<ClientCounts>> {
+        Ok(vec![])
+    }
+    fn trace(&mut self, places: &[(u32, u64)]) -> Result<Vec<Trace>> {
+        if places.iter().all(|place| place.1 == 0) {
+            self.0.send(())?;
+            self.1.lock().expect("a receiver").recv()?;
+        }
+        Fake(Arc::default()).trace(places)
+    }
+    fn command(&mut self, _: &str) -> Result<String> {
+        Ok(String::new())
+    }
+}
+
+#[test]
+fn one_timeline_is_recorded_at_a_time() {
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let may_go_on = Arc::new(Mutex::new(may_go_on));
+    let make: MakeSource = Arc::new(move || Box::new(Slow(begun.clone(), may_go_on.clone())));
+    let address = start_with(Some("secret"), make);
+    let ask = move || {
+        let own = format!("x-openmps: 1\r\n{BEARER}");
+        get(address, "/api/timeline?ms=50", &own, "}")
+    };
+    let first = std::thread::spawn(ask);
+    has_begun.recv().expect("the first one begins");
+    let second = ask();
+    assert!(second.starts_with("HTTP/1.1 429") && second.contains("another"), "{second}");
+    go_on.send(()).expect("it waits");
+    let first = first.join().expect("an answer");
+    assert!(first.starts_with("HTTP/1.1 200"), "{first}");
+    go_on.send(()).expect("it is there");
+    assert!(ask().starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn without_a_token_one_can_only_look() {
+    let (address, commands) = start(None);
+    let own = "x-openmps: 1\r\n";
+    assert!(get(address, "/api/state", "", "}").contains("\"read_only\":true"));
+    assert!(get(address, "/api/advice", own, "]").starts_with("HTTP/1.1 200"));
+    let timeline = get(address, "/api/timeline?ms=50", own, "}");
+    assert!(timeline.starts_with("HTTP/1.1 403") && timeline.contains("--no-token"), "{timeline}");
+    let end = post(address, &format!("Host: localhost\r\n{own}"));
+    assert!(end.starts_with("HTTP/1.1 403") && end.contains("--no-token"), "{end}");
+    assert!(commands.lock().expect("a list").is_empty());
 }
 
 #[test]
@@ -118,29 +202,29 @@ fn without_the_token_there_is_nothing() {
         let answer = get(address, path, "", "\r\n");
         assert!(answer.starts_with("HTTP/1.1 401"), "{path}: {answer}");
     }
-    let bearer = get(address, "/api/state", "Authorization: Bearer secret\r\n", "\r\n");
+    let bearer = get(address, "/api/state", BEARER, "\r\n");
     assert!(bearer.starts_with("HTTP/1.1 200"), "{bearer}");
     assert!(get(address, "/?token=secret", "", "\r\n").starts_with("HTTP/1.1 200"));
 }
 
 #[test]
 fn only_the_page_itself_ends_a_client() {
-    let (address, commands) = start(None);
-    let body = r#"{"server":2,"client":1}"#;
-    let post = |headers: &str| {
-        let length = body.len();
-        ask(
-            address,
-            &format!(
-                "POST /api/end HTTP/1.1\r\nContent-Type: application/json\r\n{headers}\
-                 Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-            ),
-            "}",
-        )
-    };
+    let (address, commands) = start(Some("secret"));
+    let post = |headers: &str| post(address, &format!("{headers}{BEARER}"));
     assert!(post("Host: localhost\r\n").starts_with("HTTP/1.1 403"));
-    assert!(post("Host: evil.example\r\nx-openmps: 1\r\n").starts_with("HTTP/1.1 403"));
+    for host in
+        ["evil.example", "127.evil.example", "127.0.0.1.evil.example", "[::2]", "10.0.0.1", ""]
+    {
+        let said = post(&format!("Host: {host}\r\nx-openmps: 1\r\n"));
+        assert!(said.starts_with("HTTP/1.1 403"), "{host}: {said}");
+    }
     assert!(commands.lock().expect("a list").is_empty());
+    for host in ["localhost", "[::1]:80", "[::1]", "127.3.2.1"] {
+        assert!(
+            get(address, "/", &format!("Host: {host}\r\n{BEARER}"), "\r\n").contains(" 200 "),
+            "{host}"
+        );
+    }
     let said = post("Host: 127.0.0.1:80\r\nx-openmps: 1\r\n");
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
     assert_eq!(*commands.lock().expect("a list"), ["terminate_client 2 id:1"]);

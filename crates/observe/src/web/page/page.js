@@ -34,7 +34,7 @@ function element(name, text, kind) {
   return made;
 }
 async function ask(path, query, options) {
-  const answer = await fetch(url(path, query), options);
+  const answer = await fetch(url(path, query), { ...options, headers: { "x-openmps": "1", ...options?.headers } });
   const value = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(value.error || answer.statusText);
   return value;
@@ -66,7 +66,9 @@ function tone(server, id) {
   if (!hues.has(key)) hues.set(key, HUES[hues.size % HUES.length]);
   return "light-dark(hsl(" + hues.get(key) + " 62% 46%), hsl(" + hues.get(key) + " 65% 62%))";
 }
-function say(text, kind) { $("status").textContent = text; $("status").className = "small " + kind; }
+// Only a change: a screen reader says again what is written again.
+function write(id, text) { if ($(id).textContent !== text) $(id).textContent = text; }
+function say(text, kind) { write("status", text); $("status").className = "small " + kind; }
 
 // Devices and their charts.
 const KEPT = 120;
@@ -195,14 +197,17 @@ function showClients(clients) {
     rows.append(row);
   }
 }
+// What became of the last button, until the next one.
+function tell(text, kind) { write("done", text); $("done").className = "small " + kind; }
 $("no").addEventListener("click", () => $("ask").close());
 $("yes").addEventListener("click", async () => {
   $("ask").close();
-  const headers = { "content-type": "application/json", "x-openmps": "1" };
+  tell("", "");
+  const headers = { "content-type": "application/json" };
   try {
     await ask("/api/end", {}, { method: "POST", headers, body: JSON.stringify({ server: ending.server, client: ending.id }) });
-    say("ended " + program(ending.command), "live");
-  } catch (error) { say(error.message, "bad"); }
+    tell("Ended " + program(ending.command) + " (PID " + (ending.pid ?? "?") + ").", "live");
+  } catch (error) { tell(program(ending.command) + " was not ended: " + error.message, "bad"); }
 });
 
 // Kernels.
@@ -308,8 +313,25 @@ function drawTimeline() {
     }
   }
   canvas.dataset.from = from - whole[0]; canvas.dataset.to = to - whole[0];
-  $("span").textContent = records.length ? time(to - from) + " of " + time(whole[1] - whole[0]) : "";
+  write("span", records.length ? time(to - from) + " of " + time(whole[1] - whole[0]) : "");
+  if ($("words").open) showWords();
 }
+// What the canvas shows, for those who do not see it: by track, of the part that is shown.
+function showWords() {
+  const [from, to] = view, rows = new Map(tracks.map(track => [track.id, { track, number: 0, ns: 0, names: new Map() }]));
+  for (const r of records) {
+    if (r.end < from || r.start > to) continue;
+    const row = rows.get(r.track), ns = Math.min(r.end, to) - Math.max(r.start, from), name = r.name || KINDS[r.kind] || r.kind;
+    row.number++; row.ns += ns; row.names.set(name, (row.names.get(name) || 0) + ns);
+  }
+  $("tracks").replaceChildren(...[...rows.values()].filter(row => row.number).map(({ track, number, ns, names }) => {
+    const row = element("tr"), longest = [...names].sort((a, b) => b[1] - a[1])[0];
+    row.append(element("td", (track.group ? track.group + ", " : "") + track.name), element("td", count(number)), element("td", time(ns)),
+      element("td", longest[0] + ", " + time(longest[1]), "mono"));
+    return row;
+  }));
+}
+$("words").addEventListener("toggle", () => { if ($("words").open) showWords(); });
 function colourOf(text) { const probe = element("span"); probe.style.color = text; document.body.append(probe); const found = getComputedStyle(probe).color; probe.remove(); return found; }
 function show(start, length) {
   length = Math.min(whole[1] - whole[0], Math.max(100, length));
@@ -391,6 +413,7 @@ function drawAll() {
 const events = new EventSource(url("/events"));
 events.onmessage = event => {
   const state = JSON.parse(event.data);
+  document.body.classList.toggle("read-only", state.read_only);
   showClients(state.clients);
   showDevices(state.devices, state.clients);
   if (state.notes.length) say(state.notes.join("; "), "bad");

@@ -413,6 +413,33 @@ fn an_endless_kernel_is_ended_by_its_servers_end_and_costs_others_nothing() {
 }
 
 #[test]
+fn an_endless_kernel_that_keeps_all_others_from_the_device_is_ended_too() {
+    let scene = scene_with(&[]);
+    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    let server = scene.servers()[0];
+    let endless = start(&mut scene.sample("endless", &["--fill"]));
+    wait_until("its kernel is under way", || kernels_of(&scene, endless.pid()) == 2);
+    // Of what they have launched by now nothing ever runs there.
+    scene.control(&format!("terminate_client {server} {}", endless.pid())).expect_success();
+    let ended = endless.wait();
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(ended.stdout.contains("CUDA_ERROR_MPS_CLIENT_TERMINATED"), "{ended:?}");
+    wait_until("its server is gone", || !scene.servers().contains(&server));
+    wait_until("the others are at another one", || scene.clients().len() == 2);
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
+fn a_watchdog_ends_whose_kernel_keeps_others_waiting_and_not_those() {
+    let scene = scene_with(&[("OPENMPS_KERNEL_TIMEOUT_S", "1")]);
+    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    let ended = finish(&mut scene.sample("endless", &["--fill"]));
+    assert_eq!(ended.status, 3, "{ended:?}");
+    assert!(ended.stdout.contains("CUDA_ERROR_LAUNCH_TIMEOUT"), "{ended:?}");
+    innocents.expect_nothing_noticed();
+}
+
+#[test]
 fn a_watchdog_ends_a_kernel_that_takes_too_long() {
     let scene = scene_with(&[("OPENMPS_KERNEL_TIMEOUT_S", "1")]);
     let innocents = Innocents::start(&scene, &["vector_add"]);

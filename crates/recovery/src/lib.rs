@@ -28,4 +28,4 @@ pub use order::Order;
 pub use progress::{Progress, Words};
 pub use session_end::End;
 pub use sort::{Access, Again, Operation, Policy, Verdict, sort};
-pub use trial::{Accused, Judgement, Part, Plea, Trial};
+pub use trial::{Accused, Judgement, Part, Plea, Trial, judge};

@@ -111,7 +111,7 @@ impl Trial {
             return None;
         }
         *self = Self::Told(now + STAYS_MAX);
-        Some(judge_all(accused))
+        Some(judge(accused))
     }
 
     /// The process may end, if all have been told: the others have gone on. Said before that, it is to be
@@ -146,7 +146,7 @@ impl Trial {
 }
 
 /// What part each had, by how likely its kernels were to fault.
-fn judge_all(accused: &[Accused]) -> Judgement {
+pub fn judge(accused: &[Accused]) -> Judgement {
     let mut parts = vec![Part::Innocent; accused.len()];
     let weights = accused.iter().enumerate().filter_map(|(i, of)| Some((i, of.weight()?)));
     let mut suspects: Vec<(usize, f64)> = weights.collect();
@@ -177,7 +177,7 @@ mod tests {
         Accused { active: true, plea: Some(Plea::Kernels { launched_before }) }
     }
 
-    fn judge(accused: &[Accused], after: Duration) -> Option<Judgement> {
+    fn judge_after(accused: &[Accused], after: Duration) -> Option<Judgement> {
         let now = Instant::now();
         let mut trial = Trial::default();
         assert!(trial.open(now) && !trial.open(now));
@@ -188,12 +188,15 @@ mod tests {
     fn one_suspect_is_guilty_and_several_are_suspects() {
         let (guilty, suspect, innocent) = (Part::Guilty, Part::Suspect, Part::Innocent);
         let at_once = Duration::ZERO;
-        assert_eq!(judge(&[IDLE, NEW, GONE], at_once), Some(vec![innocent, guilty, innocent]));
-        assert_eq!(judge(&[IDLE, after(9999)], at_once), Some(vec![innocent, guilty]));
-        assert_eq!(judge(&[NEW, IDLE, NEW], at_once), Some(vec![suspect, innocent, suspect]));
-        assert_eq!(judge(&[NEW, SILENT], at_once), None, "it is waited for");
-        assert_eq!(judge(&[NEW, SILENT], PLEA_MAX), Some(vec![suspect, suspect]));
-        assert_eq!(judge(&[], at_once), Some(vec![]));
+        assert_eq!(
+            judge_after(&[IDLE, NEW, GONE], at_once),
+            Some(vec![innocent, guilty, innocent])
+        );
+        assert_eq!(judge_after(&[IDLE, after(9999)], at_once), Some(vec![innocent, guilty]));
+        assert_eq!(judge_after(&[NEW, IDLE, NEW], at_once), Some(vec![suspect, innocent, suspect]));
+        assert_eq!(judge_after(&[NEW, SILENT], at_once), None, "it is waited for");
+        assert_eq!(judge_after(&[NEW, SILENT], PLEA_MAX), Some(vec![suspect, suspect]));
+        assert_eq!(judge_after(&[], at_once), Some(vec![]));
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
     #[test]
     fn those_whose_kernels_have_run_often_are_unlikely_beside_a_new_kernel() {
         let (suspect, unlikely) = (Part::Suspect, Part::Unlikely);
-        let parts = |accused: &[Accused]| judge(accused, PLEA_MAX).expect("all were heard");
+        let parts = |accused: &[Accused]| judge_after(accused, PLEA_MAX).expect("all were heard");
         assert_eq!(parts(&[after(100), NEW, after(2000)]), [unlikely, suspect, unlikely]);
         assert_eq!(parts(&[after(100), SILENT, after(2000)]), [unlikely, suspect, unlikely]);
         // Ten times as likely is no more than 0.9; one of the two in a hundred is not enough to tell.

@@ -427,6 +427,12 @@ impl Daemon {
             return HandOver::Later;
         }
         let State { windows, servers, .. } = &mut *state;
+        // Nor may work be done again while the server where it was under way still may do it. In a context with
+        // a fault nothing runs any more.
+        let was_at = windows.server_of(process).and_then(|before| servers.get(before));
+        if was_at.is_some_and(|before| !before.fault && is_ending(before.pid)) {
+            return HandOver::Later;
+        }
         let window = windows.choose(process, |server| servers.serves(server), ClientEnd::has_come);
         let Some(window) = window else { return HandOver::Full };
         let group = self.memory_group(state, process);

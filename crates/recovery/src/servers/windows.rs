@@ -54,6 +54,11 @@ impl<E> Windows<E> {
         (0..WINDOWS_MAX).find(|index| !taken(*index))
     }
 
+    /// The server that a process was handed to last, if it has not given its windows back.
+    pub fn server_of(&self, process: Process) -> Option<u32> {
+        self.holders.iter().find(|holder| holder.process == process)?.server
+    }
+
     /// The process has the windows that were chosen for it, at that server.
     pub fn give(&mut self, process: Process, index: u32, server: u32, exit: impl FnOnce() -> E) {
         let known = |h: &&mut Holder<E>| (h.process.uid, h.index) == (process.uid, index);

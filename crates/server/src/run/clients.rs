@@ -26,6 +26,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long a session may take to see that it shall end.
 const END_PATIENCE: Duration = Duration::from_millis(20);
+/// How long work may take to get on of clients that go elsewhere, beside work that has no end, and how often
+/// that is looked at.
+const BESIDE_ENDLESS_MAX: Duration = Duration::from_secs(3);
+const BESIDE_ENDLESS_PERIOD: Duration = Duration::from_millis(100);
 /// How long the thread of the last client's session may take to end before free memory is given back.
 const LAST_END_MAX: Duration = Duration::from_millis(20);
 /// From one look at what the device did to the next, where it does not count itself: in that time no more is
@@ -54,6 +58,8 @@ struct Entry {
     asked: Option<Instant>,
     /// The daemon knows that it is to have a server of its own.
     isolated: bool,
+    /// Kernels that it had in flight while it was to go elsewhere beside work without an end, and since when.
+    left: Option<(u64, Instant)>,
 }
 
 impl Entry {
@@ -215,6 +221,7 @@ impl Clients {
                 work: Stretches::default(),
                 asked: None,
                 isolated: false,
+                left: None,
             }),
             Err(error) => {
                 self.refused.push(link_pid);
@@ -387,10 +394,42 @@ impl Clients {
         Some(entry.link.identity.pid)
     }
 
-    /// When [`Clients::enforce_ends`] has something to do at the latest, if it ever will.
+    /// Gives up waiting for the work of clients that go elsewhere, if it does not get on beside work without an
+    /// end: the device may have no room for it. What is left of it ends with the process.
+    pub(super) fn give_up_waiting(&mut self) {
+        if !self.waits_beside_endless() {
+            return;
+        }
+        let log = &self.common.log;
+        for entry in &mut self.entries {
+            let link = &entry.link;
+            if link.stage() == Stage::Inactive || link.is_stuck() {
+                continue;
+            }
+            let now = link.counters.in_flight.get();
+            let (before, since) = *entry.left.get_or_insert_with(|| (now, Instant::now()));
+            if now != before {
+                entry.left = Some((now, Instant::now()));
+            } else if since.elapsed() >= BESIDE_ENDLESS_MAX {
+                let name = link.name();
+                log.line(format!(
+                    "Client {name} has work that does not get on: it goes on elsewhere"
+                ));
+                link.set_stuck();
+            }
+        }
+    }
+
+    fn waits_beside_endless(&self) -> bool {
+        self.moving && !self.stuck().is_empty()
+    }
+
+    /// When [`Clients::enforce_ends`] or [`Clients::give_up_waiting`] has something to do at the latest, if it ever will.
     pub(super) fn next_enforcement(&self) -> Option<Instant> {
         let late = self.entries.iter().filter(|entry| entry.is_late());
-        late.filter_map(|entry| entry.asked).min().map(|asked| asked + END_PATIENCE)
+        let enforced = late.filter_map(|entry| entry.asked).min().map(|asked| asked + END_PATIENCE);
+        let waits = self.waits_beside_endless().then(|| Instant::now() + BESIDE_ENDLESS_PERIOD);
+        enforced.into_iter().chain(waits).min()
     }
 
     /// Ends the work of clients whose sessions were asked to end and do not: they wait for room in

@@ -8,6 +8,7 @@ mod counts;
 mod cpus;
 mod daemon;
 mod outbox;
+mod stalled;
 mod start;
 mod succession;
 mod trial;
@@ -257,6 +258,7 @@ impl Server {
             self.trial.deadline(),
             self.next_daemon.1,
             self.clients.next_count(),
+            self.clients.next_stall(),
         ];
         let wakes = wakes.into_iter().flatten().min();
         let timeout = wakes.map(|at| at.saturating_duration_since(Instant::now()));
@@ -301,6 +303,8 @@ impl Server {
             self.clients.hung_up(id);
         }
         self.clients.enforce_ends();
+        self.clients.give_up_waiting();
+        self.see_to_stalled();
         self.clients.count_if_due();
         self.settle();
         if control {

@@ -81,6 +81,11 @@ impl Session {
             if self.link.ending() != Some(End::HandedOver) || self.common.fault().is_some() {
                 return false;
             }
+            self.watch();
+            // How many kernels are left says whether it gets on, beside another one's that do not end.
+            if self.gate.make_room(&mut self.streams).is_err() {
+                return false;
+            }
             std::thread::sleep(pause);
             pause = (pause * 2).min(LINGER_PAUSE);
         }

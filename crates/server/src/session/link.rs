@@ -5,11 +5,13 @@ use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use channel::region::Region;
 use channel::ring::Doorbell;
+use cuda_api::CudaError;
 use cuda_api::extension::TenantUsage;
 pub use recovery::End;
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,15 @@ pub struct Plea {
     pub part: recovery::Plea,
     /// The same in words, for the log.
     pub text: String,
+}
+
+/// Work of a client that does not get on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// For how long, of the stream that has waited for longest, when the session looked last.
+    pub waited: Duration,
+    /// What is under way.
+    pub plea: recovery::Plea,
 }
 
 /// How far a session is.
@@ -75,6 +86,7 @@ pub struct Link {
     declared: AtomicBool,
     /// How long a kernel of the client has been seen to run, ms, if that is long.
     long_kernel_ms: AtomicU64,
+    stalled: Mutex<Option<Stall>>,
 }
 
 impl Link {
@@ -97,6 +109,7 @@ impl Link {
             stuck: AtomicBool::new(false),
             declared: AtomicBool::new(false),
             long_kernel_ms: AtomicU64::new(0),
+            stalled: Mutex::new(None),
         }
     }
 
@@ -167,6 +180,25 @@ impl Link {
         self.long_kernel_ms.load(Ordering::Acquire)
     }
 
+    /// Says for how long the client's work has not got on, if that is long. True if it did before.
+    pub fn set_stalled(&self, stall: Option<Stall>) -> bool {
+        let mut known = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *known, stall).is_none()
+    }
+
+    /// What was said by [`Link::set_stalled`].
+    pub fn stalled(&self) -> Option<Stall> {
+        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the session of a client whose work takes longer than it may, with an error.
+    pub fn time_out(&self) {
+        if let Some(region) = self.region.get() {
+            region.set_sticky_error(CudaError::LAUNCH_TIMEOUT);
+        }
+        self.end(End::Terminated);
+    }
+
     /// Says what part the client may have had in the shared context's fault. The first word stays.
     pub fn plead(&self, plea: Plea) {
         let _ = self.plea.set(plea);
@@ -178,9 +210,9 @@ impl Link {
     }
 
     /// Tells the client why its session ends, if it was asked to: for sessions that did not get so
-    /// far in time.
+    /// far in time. That its work is finished only the session can say: without a word it counts as lost.
     pub fn say_why(&self) {
-        let told = self.ending().and_then(End::told);
+        let told = self.ending().filter(|end| *end != End::HandedOver).and_then(End::told);
         if let (Some(reason), Some(region)) = (told, self.region.get()) {
             region.end_session(reason);
         }

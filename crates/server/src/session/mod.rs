@@ -57,6 +57,7 @@ pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX, MEMORIES_
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};
 pub use start::spawn;
+pub use watchdog::limit as watchdog_limit;
 
 use crate::common::Common;
 use crate::crowd::{Manner, Place};

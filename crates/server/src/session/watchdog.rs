@@ -1,21 +1,25 @@
 //! Watchdog: what becomes of a client one of whose streams does not get on, if the daemon was told so.
 //!
 //! Behind what a busy stream has an event is recorded from time to time. If the device does not get
-//! there within the limit, what was ahead of it took longer than that: the client gets
-//! CUDA_ERROR_LAUNCH_TIMEOUT and its session ends, as `terminate_client` ends one. If there are so few
-//! kernels ahead of it that one of them must have run for long, the main thread hears of it: the client
-//! can be put into a server of its own.
+//! there within the limit, what was ahead of it took longer than that: the main thread hears of it, and ends the
+//! client whose work it was (`run/stalled.rs`). If there are so few kernels ahead of it that one of them must
+//! have run for long, the main thread hears of that too: the client can be put into a server of its own.
 
+use super::Session;
+use super::link::Stall;
 use super::slot::{Slot, Watch};
 use super::streams::Streams;
-use super::{End, Session};
 use crate::device::{Event, Share};
 use cuda_api::CudaError;
 use cuda_api::environment::{OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S};
+use recovery::Plea as UnderWay;
 use scheduling::units::duration_ns;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+/// A client whose work has not got on for this part of the limit may be what another one waits for.
+const SLOW_PART: u32 = 8;
 
 /// How long what a stream has may take, if there is a limit.
 pub fn limit() -> Option<Duration> {
@@ -92,8 +96,7 @@ impl Streams {
 }
 
 impl Session {
-    /// Ends the session if work of its client takes longer than it may; tells the main thread if a
-    /// kernel of its client runs for long.
+    /// Tells the main thread if work of the client does not get on, or a kernel of it runs for long.
     pub(super) fn watch(&mut self) {
         // Tenants do not wait for each other's kernels.
         let long = long().filter(|_| !self.share.is_tenant());
@@ -107,14 +110,20 @@ impl Session {
                 return;
             }
         };
-        if let Some(limit) = limit().filter(|limit| stalled.stream >= *limit) {
-            let (name, seconds) = (self.link.name(), limit.as_secs());
-            self.common.log.line(format!(
-                "Client {name} has work that takes longer than {seconds} s: it is terminated"
-            ));
-            self.region.set_sticky_error(CudaError::LAUNCH_TIMEOUT);
-            self.link.end(End::Terminated);
-        } else if let Some(kernel) = stalled.kernel {
+        if let Some(limit) = limit() {
+            let is_slow = stalled.stream >= limit / SLOW_PART;
+            let stall = is_slow.then(|| {
+                let plea = match self.streams.under_way().1 {
+                    None => UnderWay::Nothing,
+                    Some(launched_before) => UnderWay::Kernels { launched_before },
+                };
+                Stall { waited: stalled.stream, plea }
+            });
+            if self.link.set_stalled(stall) && is_slow {
+                self.common.wake_main();
+            }
+        }
+        if let Some(kernel) = stalled.kernel {
             self.link.set_long_kernel(kernel.as_millis() as u64);
             self.common.wake_main();
         }

@@ -1,0 +1,97 @@
+//! Stalled clients: whose work does not get on within the watchdog's limit, and what becomes of it.
+//!
+//! A stream says for how long it has not got on, and not why: a kernel that keeps the device to itself stalls
+//! the streams of all clients. If one client alone has kernels that do not get on it is ended, with an error.
+//! Of several the likely ones go on at servers of their own, as after a fault (crate `recovery`, `trial.rs`),
+//! and the one whose work stalls again is alone then.
+
+use super::Server;
+use super::clients::Clients;
+use crate::session::{End, Stage, watchdog_limit};
+use channel::message::Message;
+use recovery::{Accused, Part, Plea, judge};
+use std::time::{Duration, Instant};
+
+/// How often stalled clients are looked at.
+const PERIOD: Duration = Duration::from_millis(50);
+
+impl Server {
+    /// Ends a client whose work takes longer than it may, or has this server replaced if several may be to blame.
+    pub(super) fn see_to_stalled(&mut self) {
+        let Some(limit) = watchdog_limit() else { return };
+        for pid in self.clients.end_stalled(limit) {
+            self.tell(&Message::Suspect(pid));
+        }
+    }
+}
+
+impl Clients {
+    /// When stalled clients are to be looked at again, if there are any.
+    pub(super) fn next_stall(&self) -> Option<Instant> {
+        let any = self.links().any(|link| link.stalled().is_some());
+        any.then(|| Instant::now() + PERIOD)
+    }
+
+    /// Ends a client whose work takes longer than it may. If several may be to blame, marks those whose work
+    /// only the end of the process ends, and returns the processes that are to have servers of their own.
+    fn end_stalled(&mut self, limit: Duration) -> Vec<u32> {
+        // What of another one's work is being ended may be what all wait for.
+        let is_ended = |end| matches!(end, Some(End::Terminated | End::ClientGone));
+        let being_ended =
+            self.links().any(|l| l.stage() != Stage::Inactive && is_ended(l.ending()));
+        if being_ended || !self.stuck().is_empty() {
+            return Vec::new();
+        }
+        let goes_on = |end| matches!(end, None | Some(End::HandedOver));
+        let links = self.links().filter(|l| l.stage() == Stage::Active && goes_on(l.ending()));
+        let stalled: Vec<_> = links.filter_map(|link| Some((link, link.stalled()?))).collect();
+        let has_kernels = stalled.iter().any(|(_, stall)| stall.plea != Plea::Nothing);
+        let mut over = stalled.iter().filter(|(_, stall)| stall.waited >= limit).peekable();
+        if over.peek().is_none() {
+            return Vec::new();
+        }
+        // A stream without kernels keeps no other one waiting.
+        if !has_kernels {
+            over.for_each(|(link, _)| self.time_out(link, limit));
+            return Vec::new();
+        }
+        let accused: Vec<_> =
+            stalled.iter().map(|(_, s)| Accused { active: true, plea: Some(s.plea) }).collect();
+        let parts = judge(&accused);
+        let mut suspects = Vec::new();
+        let others = || {
+            let of_others = parts.iter().filter(|part| **part != Part::Innocent);
+            of_others.count() - 1
+        };
+        for ((link, stall), part) in stalled.iter().zip(&parts) {
+            let is_over = stall.waited >= limit;
+            match part {
+                Part::Guilty if is_over => self.time_out(link, limit),
+                Part::Guilty | Part::Innocent => {}
+                Part::Suspect | Part::Unlikely => {
+                    if *part == Part::Suspect {
+                        suspects.push(link.identity.pid);
+                    }
+                    if is_over {
+                        self.log(format!(
+                            "Client {} has work that takes longer than {} s, as {} others may have: each \
+                             likely one goes on at a server of its own",
+                            link.name(), limit.as_secs(), others()
+                        ));
+                        link.set_stuck();
+                    }
+                }
+            }
+        }
+        if self.stuck().is_empty() { Vec::new() } else { suspects }
+    }
+
+    fn time_out(&self, link: &crate::session::Link, limit: Duration) {
+        self.log(format!(
+            "Client {} has work that takes longer than {} s: it is terminated",
+            link.name(),
+            limit.as_secs()
+        ));
+        link.time_out();
+    }
+}

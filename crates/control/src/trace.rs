@@ -18,6 +18,9 @@ pub struct Trace {
     pub clients: Vec<TraceClient>,
     /// The records, as they ended.
     pub records: Vec<Record>,
+    /// Why it did not answer, if it did not; ask again from `next`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A client of a trace.

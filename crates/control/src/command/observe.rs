@@ -7,19 +7,23 @@ use crate::daemon::QueryError;
 use crate::trace::Trace;
 use cuda_api::settings::Counting;
 
-/// `counts`: of all clients of the servers that are seen, or of one server's.
+/// `counts`: of all clients of the servers that are seen, or of one server's. Among several a server that does
+/// not answer is left out: `report` says why.
 pub(super) fn counts(request: &Request<'_>) -> Result<String, Failure> {
     let servers = match request.arguments.as_slice() {
         [] => visible(request),
         [pid] => vec![find(request, pid)?],
         _ => return Err("usage: counts [<server PID>]".into()),
     };
+    let pids: Vec<u32> = servers.iter().map(|server| server.pid).collect();
     let mut clients = Vec::new();
-    for server in servers {
-        match request.daemon.counts(server.pid) {
-            Ok(parts) => clients.extend(ClientCounts::of(server.pid, &parts)),
-            Err(QueryError::Gone(_) | QueryError::NotReady(_)) => {}
-            Err(error) => return Err(error.into()),
+    for (server, counts) in request.daemon.counts(&pids) {
+        match counts {
+            Ok(parts) => clients.extend(ClientCounts::of(server, &parts)),
+            Err(QueryError::Silent(_)) if !request.arguments.is_empty() => {
+                return Err(QueryError::Silent(server).into());
+            }
+            Err(_) => {}
         }
     }
     Ok(format!("{}\n", serde_json::to_string(&clients)?))
@@ -27,7 +31,7 @@ pub(super) fn counts(request: &Request<'_>) -> Result<String, Failure> {
 
 /// `trace`: what was done since a place in each server's records: `PID:NEXT`, or `PID` from now on.
 /// Without arguments, from now on, of all servers that are seen. Servers that start within the next
-/// seconds record all that they do, from number 1 on.
+/// seconds record all that they do, from number 1 on. A server that does not answer has an `error`.
 pub(super) fn trace(request: &Request<'_>) -> Result<String, Failure> {
     request.daemon.record_servers_to_come();
     let mut places = Vec::new();
@@ -45,11 +49,15 @@ pub(super) fn trace(request: &Request<'_>) -> Result<String, Failure> {
         places.extend(visible(request).iter().map(|server| (server.pid, 0)));
     }
     let mut traces = Vec::new();
-    for (pid, from) in places {
-        match request.daemon.trace(pid, from) {
+    let answers = request.daemon.traces(&places);
+    for ((pid, next), (_, answer)) in places.into_iter().zip(answers) {
+        match answer {
             Ok(parts) => traces.push(Trace::of(pid, parts)),
             Err(QueryError::Gone(_) | QueryError::NotReady(_)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                let error = Some(error.to_string());
+                traces.push(Trace { server: pid, next, error, ..Trace::default() });
+            }
         }
     }
     Ok(format!("{}\n", serde_json::to_string(&traces)?))

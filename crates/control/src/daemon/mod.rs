@@ -215,11 +215,24 @@ impl Daemon {
 
     /// Asks servers at once; an answer for each, in order.
     pub(crate) fn statuses(&self, pids: &[u32]) -> Vec<(u32, Result<Status, QueryError>)> {
+        let questions = pids.iter().map(|&pid| (pid, Question::Status)).collect();
+        self.ask_all(questions, |reply| match reply {
+            Reply::Status(status) => Some(status),
+            _ => None,
+        })
+    }
+
+    /// Asks servers at once; an answer for each, in order: `wanted` takes it out of a reply of its kind.
+    fn ask_all<T>(
+        &self,
+        questions: Vec<(u32, Question)>,
+        wanted: fn(Reply) -> Option<T>,
+    ) -> Vec<(u32, Result<T, QueryError>)> {
         let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
         let mut state = self.lock();
-        let asked: Vec<(u32, Result<u32, QueryError>)> = pids
-            .iter()
-            .map(|&pid| (pid, open_question(&mut state, pid, Question::Status)))
+        let asked: Vec<(u32, Result<u32, QueryError>)> = questions
+            .into_iter()
+            .map(|(pid, question)| (pid, open_question(&mut state, pid, question)))
             .collect();
         let mut answers = Vec::with_capacity(asked.len());
         for (pid, number) in asked {
@@ -228,25 +241,19 @@ impl Daemon {
                 Err(error) => (state, Err(error)),
                 Ok(number) => self.reply(state, pid, number, deadline),
             };
-            answers.push((
-                pid,
-                match answer {
-                    Ok(Reply::Status(status)) => Ok(status),
-                    Ok(_) => Err(QueryError::Silent(pid)),
-                    Err(error) => Err(error),
-                },
-            ));
+            let answer = answer.and_then(|reply| wanted(reply).ok_or(QueryError::Silent(pid)));
+            answers.push((pid, answer));
         }
         answers
     }
 
-    /// What one server has counted by kernel and stream.
-    pub(crate) fn counts(&self, pid: u32) -> Result<Vec<CountsPart>, QueryError> {
-        let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
-        match self.ask(pid, Question::Counts(0), deadline)? {
-            Reply::Counts(parts) => Ok(parts),
-            _ => Err(QueryError::Silent(pid)),
-        }
+    /// What servers have counted by kernel and stream.
+    pub(crate) fn counts(&self, pids: &[u32]) -> Vec<(u32, Result<Vec<CountsPart>, QueryError>)> {
+        let questions = pids.iter().map(|&pid| (pid, Question::Counts(0))).collect();
+        self.ask_all(questions, |reply| match reply {
+            Reply::Counts(parts) => Some(parts),
+            _ => None,
+        })
     }
 
     /// Servers that get ready within the next seconds record their clients' work from its beginning.
@@ -254,13 +261,16 @@ impl Daemon {
         self.lock().recording_until = Some(Instant::now() + RECORDING);
     }
 
-    /// What one server has recorded since the record of that number; 0: from now on.
-    pub(crate) fn trace(&self, pid: u32, from: u64) -> Result<Vec<TracePart>, QueryError> {
-        let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
-        match self.ask(pid, Question::Trace(from), deadline)? {
-            Reply::Trace(parts) => Ok(parts),
-            _ => Err(QueryError::Silent(pid)),
-        }
+    /// What servers have recorded since the record of that number; 0: from now on.
+    pub(crate) fn traces(
+        &self,
+        places: &[(u32, u64)],
+    ) -> Vec<(u32, Result<Vec<TracePart>, QueryError>)> {
+        let questions = places.iter().map(|&(pid, from)| (pid, Question::Trace(from))).collect();
+        self.ask_all(questions, |reply| match reply {
+            Reply::Trace(parts) => Some(parts),
+            _ => None,
+        })
     }
 
     /// Asks a server and waits for its answer until `deadline`.

@@ -19,6 +19,7 @@ mod hostile;
 mod kubernetes;
 mod limits;
 mod namespaces;
+mod observe;
 mod reference;
 mod sessions;
 mod stand_in;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         v3::TESTS,
         kubernetes::TESTS,
         reference::TESTS,
+        observe::TESTS,
     ]
     .concat();
     let wanted = |name: &str| {

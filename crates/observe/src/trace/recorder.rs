@@ -28,6 +28,8 @@ pub struct Recording {
     pub records: Vec<(u32, Record)>,
     /// Records that were lost.
     pub lost: u64,
+    /// Servers that did not answer the last question, and why: what they did since the one before is not here.
+    pub silent: BTreeMap<u32, String>,
 }
 
 /// Records what a daemon's clients do.
@@ -78,8 +80,12 @@ impl Recorder {
         self.has_begun = true;
         // Without places too: servers to come are to record.
         let places: Vec<(u32, u64)> = self.places.iter().map(|(pid, from)| (*pid, *from)).collect();
-        for Trace { server, next, lost, clients, records } in source.trace(&places)? {
+        for Trace { server, next, lost, clients, records, error } in source.trace(&places)? {
             self.places.insert(server, next);
+            match error {
+                Some(error) => self.recording.silent.insert(server, error),
+                None => self.recording.silent.remove(&server),
+            };
             self.recording.lost += lost;
             for TraceClient { client, pid, command } in clients {
                 let known = self.recording.clients.entry((server, client)).or_default();
@@ -126,6 +132,8 @@ mod tests {
     struct Fake {
         servers: Vec<(u32, &'static str)>,
         asked: Vec<Vec<(u32, u64)>>,
+        /// This server does not answer.
+        silent: u32,
     }
 
     impl Source for Fake {
@@ -147,8 +155,15 @@ mod tests {
             // One that is not ready does not answer.
             let ready = |pid: u32| self.servers.iter().any(|s| s.0 == pid && s.1 == READY);
             let places = places.iter().filter(|place| ready(place.0));
-            let answer =
-                |place: &(u32, u64)| Trace { server: place.0, next: 9, ..Trace::default() };
+            let answer = |place: &(u32, u64)| match place.0 == self.silent {
+                true => Trace {
+                    server: place.0,
+                    next: place.1,
+                    error: Some("it is stopped".to_owned()),
+                    ..Trace::default()
+                },
+                false => Trace { server: place.0, next: 9, ..Trace::default() },
+            };
             Ok(places.map(answer).collect())
         }
         fn command(&mut self, _: &str) -> Result<String> {
@@ -158,7 +173,7 @@ mod tests {
 
     #[test]
     fn servers_to_come_are_recorded_from_their_first_record_on() {
-        let mut source = Fake { servers: vec![], asked: vec![] };
+        let mut source = Fake { servers: vec![], asked: vec![], silent: 0 };
         let mut recorder = Recorder::begin(&mut source, &[]).expect("it answers");
         source.servers = vec![(5, "INITIALIZING")];
         recorder.take(&mut source).expect("it answers");
@@ -172,8 +187,22 @@ mod tests {
 
     #[test]
     fn servers_that_are_there_are_recorded_from_now_on() {
-        let mut source = Fake { servers: vec![(5, READY), (6, "INITIALIZING")], asked: vec![] };
+        let servers = vec![(5, READY), (6, "INITIALIZING")];
+        let mut source = Fake { servers, asked: vec![], silent: 0 };
         Recorder::begin(&mut source, &[]).expect("it answers");
         assert_eq!(source.asked, [[(5, 0), (6, 1)]]);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_is_asked_again_from_the_same_place() {
+        let mut source = Fake { servers: vec![(5, READY), (6, READY)], asked: vec![], silent: 0 };
+        let mut recorder = Recorder::begin(&mut source, &[]).expect("it answers");
+        source.silent = 5;
+        recorder.take(&mut source).expect("the other one answers");
+        assert_eq!(recorder.recording.silent, BTreeMap::from([(5, "it is stopped".to_owned())]));
+        source.silent = 0;
+        recorder.take(&mut source).expect("both answer");
+        assert_eq!(source.asked.last(), Some(&vec![(5, 9), (6, 9)]));
+        assert!(recorder.finish().silent.is_empty());
     }
 }

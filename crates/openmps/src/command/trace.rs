@@ -58,15 +58,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut recorder = Recorder::begin(&mut source, &arguments.pids)?;
     output::say(format_args!("recording for {} s; Ctrl-C ends it earlier", arguments.seconds));
     let end = Instant::now() + Duration::from_secs_f64(arguments.seconds);
-    while Instant::now() < end && !interrupted.load(Ordering::Relaxed) {
+    let is_over = || Instant::now() >= end || interrupted.load(Ordering::Relaxed);
+    let ended = record(&mut recorder, &mut source, end, is_over);
+    write(recorder, &to, None)?;
+    ended.context("the recording ended early; what there was is written")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records until it is over, or a question fails: then what came before it is there.
+fn record(
+    recorder: &mut Recorder,
+    source: &mut dyn Source,
+    end: Instant,
+    is_over: impl Fn() -> bool,
+) -> Result<()> {
+    while !is_over() {
         std::thread::sleep(PERIOD.min(end.saturating_duration_since(Instant::now())));
-        recorder.take(&mut source)?;
+        recorder.take(source)?;
     }
     for _ in 0..2 {
-        take_rest(&mut recorder, &mut source)?;
+        take_rest(recorder, source)?;
     }
-    write(recorder, &to, None)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Where a trace goes, and in which form.
@@ -128,6 +141,9 @@ pub(crate) fn write(recorder: Recorder, to: &To, ranges: Option<&Path>) -> Resul
     if recording.lost > 0 {
         output::say(format_args!("{} records were lost: they came too fast", recording.lost));
     }
+    for error in recording.silent.values() {
+        output::say(format_args!("the end of what its clients did is not there: {error}"));
+    }
     let reader = if to.is_json { "chrome://tracing" } else { "https://ui.perfetto.dev" };
     output::say(format_args!(
         "{} records of {} client(s) in {place}; open it in {reader}",
@@ -135,4 +151,48 @@ pub(crate) fn write(recorder: Recorder, to: &To, ranges: Option<&Path>) -> Resul
         recording.clients.len(),
     ));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::counts::ClientCounts;
+    use control::report::Report;
+    use control::trace::{Record, Trace};
+
+    /// A daemon with one server, which ends after so many questions.
+    struct Ends(u32);
+
+    impl Source for Ends {
+        fn report(&mut self) -> Result<Report> {
+            let text = r#"{"version":"0","pid":1,"uid":0,"pipe_directory":"/p","log_directory":null,
+                "clients_waiting":0,"servers":[{"pid":2,"state":"ACTIVE","clients":[]}]}"#;
+            Ok(serde_json::from_str(text)?)
+        }
+        fn counts(&mut self) -> Result<Vec<ClientCounts>> {
+            Ok(vec![])
+        }
+        fn trace(&mut self, _: &[(u32, u64)]) -> Result<Vec<Trace>> {
+            self.0 = self.0.checked_sub(1).context("no daemon answers")?;
+            Ok(vec![Trace { server: 2, records: vec![Record::default()], ..Trace::default() }])
+        }
+        fn command(&mut self, _: &str) -> Result<String> {
+            Ok(String::new())
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_before_a_question_failed_is_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("trace.json");
+        let (mut source, to) = (Ends(3), To::file(&file).expect("a place"));
+        let mut recorder = Recorder::begin(&mut source, &[]).expect("it answers");
+        let end = Instant::now();
+        let error = record(&mut recorder, &mut source, end, || false).expect_err("it ends");
+        assert_eq!(error.to_string(), "no daemon answers");
+        write(recorder, &to, None).expect("room");
+        let trace: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&file).expect("it is there")).expect("JSON");
+        assert!(trace.to_string().contains("kernel"), "{trace}");
+    }
 }

@@ -9,3 +9,10 @@ pub struct Mark {
     /// The operation's number in the stream.
     pub value: u64,
 }
+
+impl Mark {
+    /// The operation before it.
+    pub fn before(self) -> Self {
+        Self { value: self.value.saturating_sub(1), ..self }
+    }
+}

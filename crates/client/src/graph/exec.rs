@@ -282,7 +282,7 @@ impl ClientExec {
                 }
                 Part::Copy(copy) => {
                     let user_data = copy.clone().into_argument();
-                    let call = HostFunction::Plain { function: Some(host_copy::run), user_data };
+                    let call = HostFunction::Own { function: Some(host_copy::run), user_data };
                     let posted = client.post_host_function(stream, call);
                     if posted.is_err() {
                         // SAFETY: the argument has no other owner.

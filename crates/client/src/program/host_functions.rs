@@ -5,6 +5,7 @@
 //! thread here runs the function and marks the slot, for which the stream waits. The thread is
 //! made on first use, blocks all signals, and ends with the process.
 
+use crate::connection::Connection;
 use crate::lock::{Lock, Rank};
 use crate::program::Client;
 use crate::program::submission::wire_stream;
@@ -22,6 +23,10 @@ use std::sync::Condvar;
 /// What is run.
 #[derive(Clone, Copy)]
 pub(crate) enum HostFunction {
+    /// One of this library's own, of which the program does not see that it was run.
+    Own { function: CUhostFn, user_data: usize },
+    /// Nothing: what there was has begun already.
+    Begun,
     /// cuLaunchHostFunc.
     Plain { function: CUhostFn, user_data: usize },
     /// cuStreamAddCallback.
@@ -35,13 +40,17 @@ impl HostFunction {
         // the stream gets there.
         unsafe {
             match self {
-                Self::Plain { function: Some(function), user_data } => {
+                Self::Plain { function: Some(function), user_data }
+                | Self::Own { function: Some(function), user_data } => {
                     function(user_data as *mut c_void);
                 }
                 Self::Callback { callback: Some(callback), stream, user_data } => {
                     callback(stream, status, user_data as *mut c_void);
                 }
-                Self::Plain { function: None, .. } | Self::Callback { callback: None, .. } => {}
+                Self::Plain { function: None, .. }
+                | Self::Own { function: None, .. }
+                | Self::Callback { callback: None, .. }
+                | Self::Begun => {}
             }
         }
     }
@@ -69,6 +78,8 @@ struct Queue {
     in_use: Vec<(u32, Mark)>,
     ticket: u32,
     thread_runs: bool,
+    /// The one that is run just now.
+    runs: Option<(u32, u32)>,
 }
 
 /// The host functions of a process.
@@ -154,7 +165,8 @@ impl Client {
     /// The thread's whole life.
     fn run_host_functions(&'static self) {
         loop {
-            let region = self.connection().region();
+            let connection = self.connection();
+            let region = connection.region();
             let (signal, period) = (region.host_call_signal(), region.liveness_period());
             let mut queue = self.host_functions.queue.lock();
             while queue.pending.is_empty() {
@@ -162,8 +174,7 @@ impl Client {
             }
             let seen = signal.load();
             let requested = queue.pending.iter().position(|pending| {
-                self.connection()
-                    .region()
+                region
                     .host_call_slot(pending.slot)
                     .is_some_and(|word| word.load() == pending.ticket)
             });
@@ -184,17 +195,48 @@ impl Client {
                 continue;
             };
             let pending = queue.pending.remove(index);
+            queue.runs = Some((pending.slot, pending.ticket));
             // Not under the lock: the function may take as long as it likes, and other threads
             // post meanwhile.
             drop(queue);
+            let is_seen = !matches!(pending.function, HostFunction::Own { .. });
+            self.note_reached(connection, pending.mark.before(), is_seen);
             let status = result_code(self.health());
             // A panic that comes out of a program's function is the end of that function only.
             let _ = catch_unwind(AssertUnwindSafe(|| pending.function.run(status)));
+            // Under the lock: another server may take the place of the one that asked for it.
+            let mut queue = self.host_functions.queue.lock();
+            queue.runs = None;
+            self.note_reached(connection, pending.mark, is_seen);
             if let Some(word) = self.connection().region().host_call_slot(pending.slot) {
                 word.store(pending.ticket | HOST_CALL_DONE);
                 channel::wait::wake(word);
             }
         }
+    }
+
+    /// A stream has got past an operation at that connection's server: what is done there says nothing of what
+    /// another server is to do again.
+    fn note_reached(&self, connection: &'static Connection, mark: Mark, is_seen: bool) {
+        let mut state = self.state();
+        if core::ptr::eq(state.connection(), connection) && state.check_open().is_ok() {
+            state.streams.reached(mark, is_seen);
+        }
+    }
+
+    /// Prepares that a stream gets to a host function once more, at another server; false if the function has
+    /// been run and need not be waited for. One that has begun is waited for, and not run again.
+    pub(super) fn expect_host_function(&self, mark: Mark, request: HostFunc) -> bool {
+        let HostFunc { slot, ticket, .. } = request;
+        let mut queue = self.host_functions.queue.lock();
+        if queue.pending.iter().any(|of| (of.slot, of.ticket) == (slot, ticket)) {
+            return true;
+        }
+        let runs = queue.runs == Some((slot, ticket));
+        if runs {
+            queue.pending.push(Pending { slot, ticket, mark, function: HostFunction::Begun });
+        }
+        runs
     }
 
     /// Forgets functions that the server did not take: their streams went on without them.

@@ -8,7 +8,6 @@ use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::memory::known_variables::{KnownVariables, Moved};
 use crate::replay::effects::Provenance;
-use crate::replay::policy;
 use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
 use channel::request::{
@@ -48,7 +47,7 @@ impl Submission {
         if !streams.know_their_order() {
             journal.note_incomplete();
         }
-        InFlight::take(journal, old, finished, |mark| streams.passed(mark, old), waited)
+        InFlight::take(journal, old, finished, |mark| streams.has_passed(mark, old), waited)
     }
 
     /// Posts operations once more, in a ring that is new, with their streams and events, which the
@@ -171,11 +170,12 @@ impl Client {
     ) -> Result<Outcome, CudaError> {
         // Other devices read and write this one's memory, and wait for its streams, in an order that
         // this journal does not know. What takes time to find out is asked for only where it decides.
-        let facts = |posted: &Posted| match policy() {
+        let policy = self.state().replay;
+        let facts = |posted: &Posted| match policy {
             Policy::Auto => (again(posted), self.accesses_beside_others(posted)),
             Policy::Always | Policy::Never => (again(posted), Access::default()),
         };
-        let Some(again) = in_flight.again(policy(), facts) else {
+        let Some(again) = in_flight.again(policy, facts) else {
             let region = self.connection().region();
             let mut state = self.state();
             for mark in state.streams.lose_all() {
@@ -188,6 +188,14 @@ impl Client {
         };
         let moved =
             known.and_then(|was| Some(was.moves(&self.known_variables()?))).unwrap_or_default();
+        // What a host function that was run stood behind is done, and it is run once.
+        let is_due = |posted: &&Posted| match HostFunc::from_words(&posted.words) {
+            Ok(request) if posted.opcode == HostFunc::OPCODE => {
+                self.expect_host_function(posted.mark, request)
+            }
+            _ => true,
+        };
+        let again: Vec<_> = again.into_iter().filter(is_due).collect();
         self.state().post_again(&again, &moved)?;
         Ok(Outcome::Repeated(again.len()))
     }
@@ -323,7 +331,8 @@ fn again(posted: &Posted) -> Again {
             Ok(DeviceToHost { destination: HostReference::Mapped(_), .. }) => Again::Can,
             _ => Again::Idle,
         },
-        CopyBox::OPCODE => Again::Cannot,
+        // A function is run once; what it copied for the device it does not copy again.
+        CopyBox::OPCODE | HostFunc::OPCODE => Again::Cannot,
         RecordEvent::OPCODE | WaitEvent::OPCODE => Again::Order,
         _ => Again::Can,
     }

@@ -165,6 +165,8 @@ pub(crate) struct GraphRecords(pub(crate) Vec<(u16, Vec<u64>)>);
 pub(crate) struct Submission {
     ring: Producer,
     pub(super) journal: Journal,
+    /// What becomes of work in flight when the server is lost.
+    pub(crate) replay: Policy,
     connection: &'static Connection,
     /// True while a connection is prepared: only the thread that does it pushes.
     closed: bool,
@@ -219,6 +221,7 @@ fn journal_is_due(
     journal: &mut Journal,
     streams: &mut Streams,
     connection: &Connection,
+    policy: Policy,
 ) -> CUresult {
     for mark in streams.unfenced() {
         let stream = wire_stream(streams.handle_in(mark.slot));
@@ -226,7 +229,7 @@ fn journal_is_due(
             .map_err(|error| push_error(error, connection))?;
         streams.fenced(mark);
     }
-    let keeps_waited = crate::replay::policy() == Policy::Always;
+    let keeps_waited = policy == Policy::Always;
     let waited = streams.waited_values();
     let was_waited_for =
         |mark: Mark| waited.get(mark.slot as usize).is_some_and(|value| *value >= mark.value);
@@ -241,6 +244,7 @@ impl Submission {
         Self {
             ring: connection.producer(),
             journal: Journal::new(),
+            replay: crate::replay::policy(),
             connection,
             closed: false,
             streams: Streams::new(device),
@@ -326,7 +330,7 @@ impl Submission {
             known.find_in(&mut self.params[..bytes]);
         }
         if self.journal.is_due(self.ring.head()) {
-            journal_is_due(&mut self.ring, &mut self.journal, &mut self.streams, self.connection)?;
+            self.look_through_journal()?;
         }
         let request = LaunchKernel {
             function: wire_function(handle),
@@ -396,6 +400,7 @@ impl Submission {
                 &mut self.journal,
                 &mut self.streams,
                 self.connection,
+                self.replay,
             ),
         }
     }

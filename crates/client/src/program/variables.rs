@@ -12,7 +12,7 @@ use super::Client;
 use super::submission::{ModuleSource, wire_module, wire_stream};
 use crate::memory::Global;
 use crate::memory::known_variables::KnownVariables;
-use crate::replay::{policy, variables};
+use crate::replay::variables;
 use channel::request::{
     GetGlobal, KEEPS_VALUES, KNOWN_TO_PRINT, LoadModule, ModuleLoaded, NO_CODE, PLACES_VARIABLES,
     WaitIdle,
@@ -207,7 +207,7 @@ impl Client {
             }
             let constant = core::str::from_utf8(&name).is_ok_and(|name| constants.contains(name));
             // A pointer in device memory leads to where it was.
-            let is_found = info.address.0 == address || policy() == Policy::Always;
+            let is_found = info.address.0 == address || self.state().replay == Policy::Always;
             kept &= constant && !copy.incomplete && is_found;
             for part in copy.written.iter().filter(|_| info.bytes == bytes) {
                 let Some(from) = copy.address else { continue };

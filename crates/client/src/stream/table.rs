@@ -73,6 +73,8 @@ struct Slot {
     order: Order,
     /// Whether the program has waited for operations up to here may be known to it alone.
     unfollowed: u64,
+    /// Operations that have passed by what the stream got to, whatever the completion word says.
+    reached: u64,
 }
 
 impl Slot {
@@ -86,6 +88,7 @@ impl Slot {
             others_covered: 0,
             order: Order::default(),
             unfollowed: 0,
+            reached: 0,
         }
     }
 }
@@ -219,6 +222,23 @@ impl Streams {
     #[cold]
     fn take_turn(&mut self, slot: u32, value: u64, turn: u64) {
         self.slots[slot as usize].order.takes_turn(value, turn);
+    }
+
+    /// A stream has got past an operation: a host function behind it was run. If that `is_seen` the program has
+    /// waited for it.
+    pub(crate) fn reached(&mut self, mark: Mark, is_seen: bool) {
+        if let Some(of) = self.slots.get_mut(mark.slot as usize) {
+            of.reached = of.reached.max(mark.value);
+        }
+        if is_seen {
+            self.waited_for(mark);
+        }
+    }
+
+    /// True if it is known that an operation has passed, by the completion word or otherwise.
+    pub(crate) fn has_passed(&mut self, mark: Mark, words: &impl Words) -> bool {
+        let reached = self.slots.get(mark.slot as usize).map_or(0, |of| of.reached);
+        reached >= mark.value || self.passed(mark, words)
     }
 
     /// Notes that a stream comes behind an operation of another one from one of its own on.
@@ -390,6 +410,7 @@ impl Streams {
     pub(crate) fn repeat(&mut self, mark: Mark) {
         if let Some(of) = self.slots.get_mut(mark.slot as usize) {
             of.progress.repeat(mark.value);
+            of.reached = of.reached.min(mark.before().value);
         }
     }
 

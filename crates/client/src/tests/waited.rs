@@ -6,12 +6,16 @@ use super::{server, watched};
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Side;
 use crate::program::Client;
+use crate::program::host_functions::HostFunction;
 use crate::program::submission::{Event, wire_event};
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::request::MemoryInfo;
 use cuda_api::constants::stream_flags::{DEFAULT, NON_BLOCKING};
 use cuda_api::handle::Handle;
 use cuda_api::{CUmemoryPool, CUresult, number};
+use recovery::Policy;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Words of the buffers.
 const WORDS: usize = 4;
@@ -125,5 +129,42 @@ fn streams_that_take_turns_are_waited_for_with_each_other() {
         program.copy(stream);
         program.client.synchronize(stream).unwrap();
         program.expect_old_source_or_error(stream);
+    });
+}
+
+/// Counts that it was called.
+extern "C-unwind" fn count(calls: *mut c_void) {
+    // SAFETY: tests pass a counter that outlives the call.
+    let calls = unsafe { &*calls.cast::<AtomicU32>() };
+    calls.fetch_add(1, Ordering::Release);
+}
+
+/// Calls [`count`] when a stream gets there.
+fn post_count(client: &'static Client, stream: Handle, calls: &AtomicU32) {
+    let user_data = core::ptr::from_ref(calls) as usize;
+    let function = HostFunction::Plain { function: Some(count), user_data };
+    client.post_host_function(stream, function).unwrap();
+}
+
+#[test]
+fn a_host_function_that_has_run_is_not_waited_for_again_at_the_next_server() {
+    watched(|| {
+        let program = Copying::new();
+        program.client.state().replay = Policy::Always;
+        let client = program.client;
+        let (stream, calls) = (program.stream(NON_BLOCKING), AtomicU32::new(0));
+        program.copy(stream);
+        post_count(client, stream, &calls);
+        while calls.load(Ordering::Acquire) == 0 {
+            std::thread::yield_now();
+        }
+        program.copy(stream);
+        client.call(&MemoryInfo { device: 0 }).unwrap();
+        // One more that the server has not seen.
+        program.server.held.store(true, Ordering::Release);
+        post_count(client, stream, &calls);
+        replace(client, &program.server);
+        assert_eq!(client.synchronize(stream), Ok(()));
+        assert_eq!(calls.load(Ordering::Acquire), 2, "each is called once");
     });
 }

@@ -6,15 +6,19 @@
 //! kernels that wait for this device's. So a call is made only when nothing is in flight: by the provider's
 //! word of every session's streams, the caller's own too.
 //!
-//! To get there, sessions first keep their submission shallow for up to [`QUIET_WAIT_MAX`]; then they
-//! submit nothing while what they have ends, for [`HOLD_MAX`]. If something does not end in that time, all
-//! go on for as long, and so on. After [`FORCE_AFTER`] the call is made all the same if all that is in flight
-//! gets on: it waits for a few kernels then. Work that does not get on may wait for what others submit, or
-//! for nothing at all: while there is some, holds take [`HELD_PERCENT_MAX`] of the time at most. Of several
-//! calls that wait one has the others held, and one quiet moment serves all of them. A call whose client
-//! ends meanwhile is not made.
+//! To get there, sessions first keep their submission shallow, until none has more than
+//! [`SHALLOW_KERNELS`] in flight; then they submit nothing while what they have ends, for the bound on holds
+//! ([`HOLD_MAX`] by default). If something does not end in that time, all go on for as long, and so on. After
+//! [`FORCE_AFTER`] the call is made all the same if all that is in flight gets on and is shallow: it waits for
+//! a few kernels then. Work that does not get on may wait for what others submit, or for nothing at all: while
+//! there is some, sessions are kept shallow for no longer than the bound, and holds take
+//! [`HELD_PERCENT_MAX`] of the time at most. Of several calls that wait one asks the provider and has the
+//! others held; the quiet moment serves all that waited then. Behind it those that were held go on for as
+//! long as they were ([`turns`]). A call whose client ends meanwhile is not made.
 //!
 //! A provider with tenants has none of this: its calls wait for nothing of other clients.
+
+mod turns;
 
 use super::in_flight::{InFlight, STALLED_AFTER, Submissions};
 use cuda_api::CUstream;
@@ -23,12 +27,11 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
+use turns::{Making, Turns};
 
-/// How long submission is kept shallow before a hold.
-pub const QUIET_WAIT_MAX: Duration = Duration::from_millis(10);
-
-/// How long sessions submit nothing at a time: between half of it and all.
-const HOLD_MAX: Duration = Duration::from_millis(10);
+/// How long sessions submit nothing at a time where nothing else is set: between half of it and all. Beside
+/// work that does not get on they are kept shallow for as long before.
+pub const HOLD_MAX: Duration = Duration::from_millis(10);
 
 /// After so long a call is made beside work that gets on.
 const FORCE_AFTER: Duration = STALLED_AFTER;
@@ -50,6 +53,8 @@ const TOLD_AFTER: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_micros(200);
 const REST_PAUSE_MAX: Duration = Duration::from_millis(2);
+/// How often a call that waits for another one's quiet moment looks whether its client ends.
+const SHARE_PAUSE: Duration = Duration::from_millis(10);
 
 /// A call that waits for the context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +186,7 @@ struct Request<'a> {
     ends: &'a dyn Fn() -> bool,
 }
 
-/// When those who are held go on.
+/// Holds so far.
 #[derive(Debug, Default)]
 struct Rounds {
     /// No hold begins before, unless the work gets on that the last one waited for.
@@ -195,11 +200,32 @@ fn rest_after(took: Duration, stalled: bool) -> Duration {
     if stalled { took * (100 / HELD_PERCENT_MAX - 1) } else { took }
 }
 
+/// Sessions submit nothing for so long at a time: between half of the bound and all of it, by a random
+/// number. Two servers whose holds are in step would wait for each other's for ever.
+fn hold_length(bound: Duration, random: u64) -> Duration {
+    bound / 2 + bound / 2 * (random % 1000) as u32 / 1000
+}
+
 /// Nothing is in flight, and nothing is submitted, as long as it lives; or the call is made all the same.
+/// Dropped in this order.
 struct Quiet<'a> {
-    _making: MutexGuard<'a, ()>,
+    _making: Making<'a>,
     _held: Held<'a>,
     _shallow: Option<Shallow<'a>>,
+    _owner: Option<Owner<'a>>,
+}
+
+/// Who brings about quiet moments. Others may from its end on.
+struct Owner<'a> {
+    rounds: Option<MutexGuard<'a, Rounds>>,
+    turns: &'a Turns,
+}
+
+impl Drop for Owner<'_> {
+    fn drop(&mut self) {
+        self.rounds = None;
+        self.turns.owner_is_gone();
+    }
 }
 
 type Reporter = Box<dyn Fn(&SyncReport) + Send + Sync>;
@@ -210,10 +236,12 @@ pub struct ContextSync {
     sessions: Mutex<Vec<Session>>,
     /// Calls for which submission is kept shallow now.
     pending: AtomicUsize,
-    /// Held while a call is made beside other sessions.
-    making: Mutex<()>,
-    /// Of the calls that wait, the one that has this has others held.
+    /// Who makes a call, and what follows it.
+    turns: Turns,
+    /// Of the calls that wait, the one that has this asks the provider and has others held.
     rounds: Mutex<Rounds>,
+    /// Bound on holds; [`HOLD_MAX`] where none was set.
+    hold_max: OnceLock<Duration>,
     /// Calls for which nothing may be submitted now.
     holding: AtomicUsize,
     /// All sessions are to end: calls wait for no quiet moment any more.
@@ -228,6 +256,15 @@ impl ContextSync {
     /// Says what becomes of reports. Only the first is heard.
     pub fn report_to(&self, reporter: impl Fn(&SyncReport) + Send + Sync + 'static) {
         let _ = self.reporter.set(Box::new(reporter));
+    }
+
+    /// Bounds for how long sessions submit nothing at a time. Only the first is heard.
+    pub fn set_hold_max(&self, bound: Duration) {
+        let _ = self.hold_max.set(bound);
+    }
+
+    fn hold_max(&self) -> Duration {
+        self.hold_max.get().copied().unwrap_or(HOLD_MAX)
     }
 
     /// The count of kernels in flight of a new session, which keeps it up to date; the log names its
@@ -253,10 +290,12 @@ impl ContextSync {
         self.hurries.load(Ordering::Relaxed)
     }
 
-    /// Sessions but `own` with more than so many kernels in flight.
-    fn sessions_above(&self, kernels: u32, own: Option<&InFlight>) -> usize {
+    /// True if no session but `own` has more than [`SHALLOW_KERNELS`] in flight. One that waits here itself
+    /// does not count down: the provider says when its work has ended.
+    fn is_shallow(&self, own: Option<&InFlight>, is_done: &dyn Fn(CUstream) -> bool) -> bool {
         let sessions = locked(&self.sessions);
-        sessions.iter().filter(|session| session.is_above(kernels, own)).count()
+        let mut deep = sessions.iter().filter(|session| session.is_above(SHALLOW_KERNELS, own));
+        deep.all(|session| !session.in_flight.has_work(is_done))
     }
 
     /// True if nothing is in flight, by what the provider says of a stream.
@@ -314,6 +353,22 @@ impl ContextSync {
             own.end_submitting();
         }
         may
+    }
+
+    /// True while a call is being made: the provider may let nobody in until it is over.
+    pub fn is_making(&self) -> bool {
+        self.turns.is_making()
+    }
+
+    /// Waits until something may be submitted again, or for so long, as a session that has something to
+    /// submit: behind a call it gets its turn before the next hold.
+    pub fn wait_while_held(&self, longest: Duration) {
+        self.turns.wait_for_release(longest, || !self.is_held());
+    }
+
+    /// A session has something to submit and waits until it may, as long as the result lives.
+    pub fn begin_waiting(&self) -> impl Drop + '_ {
+        self.turns.begin_waiting()
     }
 
     /// True while submission is to be kept shallow.
@@ -395,7 +450,10 @@ impl ContextSync {
         f: impl FnOnce() -> R,
     ) -> Option<R> {
         let began = Instant::now();
-        let _making = try_locked(&self.making)?;
+        if self.turns.rests() {
+            return None;
+        }
+        let _making = self.turns.try_make(began)?;
         if !self.is_quiet(is_done) {
             return None;
         }
@@ -442,54 +500,62 @@ impl ContextSync {
         report(&SyncReport { call: of.call, client, waited, progress, others, stalled });
     }
 
+    /// Tells of a call that waits, when it has waited for so long.
+    fn tell(&self, of: &Request<'_>, told: &mut Duration) {
+        if of.began.elapsed() >= *told {
+            *told *= 2;
+            self.report(of, Progress::Waits, self.turns.stalled());
+        }
+    }
+
     /// Waits until nothing is in flight and nothing is submitted, which stays so as long as the result
     /// lives; or until that has taken long enough. `None` if the client ends meanwhile.
     fn wait_for_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
         let mut told = TOLD_AFTER;
-        loop {
-            if (of.ends)() {
-                return None;
+        while !(of.ends)() {
+            if let Some(rounds) = try_locked(&self.rounds) {
+                self.turns.owner_is_there();
+                return self.bring_about(rounds, of, &mut told);
             }
-            let found = match try_locked(&self.rounds) {
-                Some(mut rounds) => self.round(&mut rounds, of),
-                // Another call has the others held.
-                None => self.share_quiet(of),
-            };
-            if found.is_some() {
-                return found;
+            // Another call has the others held.
+            if let Some(quiet) = self.share_quiet(of) {
+                return Some(quiet);
             }
-            let stalled = self.stalled(of.is_done);
-            if let Some(listed) = locked(&self.under_way).iter_mut().find(|w| w.number == of.number)
-            {
-                listed.stalled = stalled.iter().map(|(client, _)| client.clone()).collect();
-            }
-            if of.began.elapsed() >= told {
-                told *= 2;
-                self.report(of, Progress::Waits, stalled);
-            }
-        }
-    }
-
-    /// Waits a little for a quiet moment that another call has brought about.
-    fn share_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
-        wait(HOLD_MAX, PAUSE_MAX, || self.is_quiet(of.is_done) || (of.ends)());
-        if !self.is_quiet(of.is_done) {
-            return None;
-        }
-        // They stay held after that call.
-        let held = Held::begin(self);
-        while self.is_quiet(of.is_done) && !(of.ends)() {
-            if let Some(making) = try_locked(&self.making) {
-                // That call may have submitted something itself.
-                return self.is_quiet(of.is_done).then_some(Quiet {
-                    _making: making,
-                    _held: held,
-                    _shallow: None,
-                });
-            }
-            std::thread::sleep(PAUSE_MIN);
+            self.tell(of, &mut told);
         }
         None
+    }
+
+    /// Has the others held again and again, until there is a quiet moment. `None` if the client ends
+    /// meanwhile.
+    fn bring_about<'a>(
+        &'a self,
+        rounds: MutexGuard<'a, Rounds>,
+        of: &Request<'_>,
+        told: &mut Duration,
+    ) -> Option<Quiet<'a>> {
+        let mut owner = Owner { rounds: Some(rounds), turns: &self.turns };
+        while !(of.ends)() {
+            let quiet = owner.rounds.as_mut().and_then(|rounds| self.round(rounds, of));
+            if let Some(quiet) = quiet {
+                return Some(Quiet { _owner: Some(owner), ..quiet });
+            }
+            let stalled = self.stalled(of.is_done);
+            let names: Vec<String> = stalled.iter().map(|(client, _)| client.clone()).collect();
+            locked(&self.under_way).iter_mut().for_each(|of| of.stalled.clone_from(&names));
+            self.turns.set_stalled(stalled);
+            self.tell(of, told);
+        }
+        None
+    }
+
+    /// Waits a little for a quiet moment that another call brings about.
+    fn share_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
+        let making = self.turns.wait_for_moment(of.number, SHARE_PAUSE, of.ends)?;
+        // They stay held after that call. It may have submitted something itself.
+        let held = Held(self);
+        let quiet = Quiet { _making: making, _held: held, _shallow: None, _owner: None };
+        (self.is_quiet(of.is_done) && !(of.ends)()).then_some(quiet)
     }
 
     /// Has others held once, after they have gone on for as long as they may.
@@ -507,35 +573,60 @@ impl ContextSync {
                 return None;
             }
         }
+        // Behind a call others go on first, though nothing is in flight yet.
+        let may_hold = || !self.turns.rests() || self.hurries();
+        wait(TOLD_AFTER, PAUSE_MAX, || may_hold() || (of.ends)());
+        if !may_hold() {
+            return None;
+        }
         let start = Instant::now();
         let shallow = Shallow::begin(self);
-        wait(QUIET_WAIT_MAX, PAUSE_MAX, || {
-            self.sessions_above(SHALLOW_KERNELS, of.own) == 0
-                || self.is_held() && self.is_quiet(of.is_done)
-                || self.hurries()
-        });
-        let held = Held::begin(self);
-        // Two servers whose holds are in step would wait for each other's for ever.
-        let random = RandomState::new().hash_one(rounds.count) % 1000;
+        let mut is_shallow = false;
+        let mut look = || {
+            is_shallow =
+                self.is_shallow(of.own, of.is_done) || self.is_held() && self.is_quiet(of.is_done);
+            is_shallow || self.hurries()
+        };
+        wait(self.hold_max(), PAUSE_MAX, &mut look);
+        // Kept shallow they go on: where all work gets on, there is time.
+        let mut may_end = || look() || self.is_stalled(of.is_done) || (of.ends)();
+        if !may_end() {
+            wait(TOLD_AFTER, REST_PAUSE_MAX, may_end);
+        }
+        if !is_shallow && !self.hurries() && !self.is_stalled(of.is_done) {
+            rounds.rest_until = None;
+            return None;
+        }
+        let (held, since) = (Held::begin(self), Instant::now());
+        let random = RandomState::new().hash_one(rounds.count);
         rounds.count += 1;
-        let length = HOLD_MAX / 2 + HOLD_MAX / 2 * random as u32 / 1000;
         let mut making = None;
-        wait(length, PAUSE_MAX, || {
+        wait(hold_length(self.hold_max(), random), PAUSE_MAX, || {
             if self.is_quiet(of.is_done) {
                 // Another call may submit something itself.
-                making = try_locked(&self.making).filter(|_| self.is_quiet(of.is_done));
+                making = self.turns.try_make(since).filter(|_| self.is_quiet(of.is_done));
             }
             making.is_some() || self.hurries() || (of.ends)()
         });
         let stalled = self.stalled(of.is_done);
         rounds.stalled = !stalled.is_empty();
-        let gets_on = || of.began.elapsed() >= FORCE_AFTER && stalled.is_empty();
+        let gets_on = || {
+            of.began.elapsed() >= FORCE_AFTER
+                && stalled.is_empty()
+                && self.is_shallow(of.own, of.is_done)
+        };
         if making.is_none() && !(of.ends)() && (self.hurries() || gets_on()) {
-            making = try_locked(&self.making);
+            making = self.turns.try_make(since);
         }
         if let Some(making) = making {
             rounds.rest_until = None;
-            return Some(Quiet { _making: making, _held: held, _shallow: Some(shallow) });
+            self.holding.fetch_add(self.turns.admit(), Ordering::SeqCst);
+            return Some(Quiet {
+                _making: making,
+                _held: held,
+                _shallow: Some(shallow),
+                _owner: None,
+            });
         }
         drop((held, shallow));
         let rest = rest_after(start.elapsed(), rounds.stalled);
@@ -615,7 +706,9 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        self.0.holding.fetch_sub(1, Ordering::SeqCst);
+        if self.0.holding.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.turns.release();
+        }
     }
 }
 

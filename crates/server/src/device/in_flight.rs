@@ -107,8 +107,12 @@ impl Submissions {
 
     /// True if nothing is in flight, by what the provider says of a stream.
     pub(super) fn is_done(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        !self.submitting.load(Ordering::Acquire)
-            && (!self.may_be_busy() || locked(&self.streams).iter().all(|of| is_done(of.raw)))
+        !self.submitting.load(Ordering::Acquire) && !self.has_work(is_done)
+    }
+
+    /// True if a stream has work, by what the provider says of it.
+    pub(super) fn has_work(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
+        self.may_be_busy() && locked(&self.streams).iter().any(|of| !is_done(of.raw))
     }
 }
 

@@ -242,12 +242,18 @@ impl Session {
 
     #[cold]
     fn wait_while_held(&mut self) {
-        // A session that ends has nothing to submit.
-        while self.link.ending().is_none()
-            && !self.share.device().sync().may_submit(self.share.in_flight())
+        let device = self.share.device().clone();
+        let sync = device.sync();
+        let _waits = sync.begin_waiting();
+        // A session that ends has nothing to submit. One that is handed over carries out what it has taken.
+        while self.link.ending().is_none_or(|end| end == End::HandedOver)
+            && !sync.may_submit(self.share.in_flight())
         {
-            self.look();
-            std::thread::sleep(HELD_PAUSE);
+            // The driver would let this thread in when the call is over.
+            if !sync.is_making() {
+                self.look();
+            }
+            sync.wait_while_held(HELD_PAUSE);
         }
     }
 

@@ -127,7 +127,7 @@ def check_board():
     read = json.loads(JSONEncoder(sort_keys=True).encode(Dashboard.from_json(board)))
     lost = sorted(differences(board, read))
     assert not lost, f"fields that Grafana's schema does not have: {lost}"
-    metrics = (BOARD.parents[2] / "crates/observe/src/metrics.rs").read_text()
+    metrics = (BOARD.parents[2] / "crates/observe/src/metrics/mod.rs").read_text()
     for title, expression in board_expressions():
         for name in re.findall(r"(?:openmps|DCGM)_\w+", expression):
             assert f'"{re.sub("_total$", "", name)}"' in metrics, f"{title}: {name} is no metric"

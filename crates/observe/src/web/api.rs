@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
@@ -178,10 +178,12 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
             (d.uuid.clone(), Ratios { util, sm_activity, occupancy })
         })
         .collect();
+    let series = shared.series.clone();
     let text = with_source(&shared.make, move |source| {
         let report = source.report()?;
         let counts = source.counts()?;
-        Ok(metrics::text(&report, &ratios, Some(&counts)))
+        let mut series = series.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(metrics::text(&mut series, &report, &ratios, Some(&counts)))
     })
     .await;
     // A scrape that fails would look like a page that is not there.

@@ -10,11 +10,12 @@ mod poll;
 #[cfg(test)]
 mod tests;
 
+use crate::metrics::Series;
 use crate::source::Source;
 use anyhow::{Context, Result};
 use poll::Poller;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -39,6 +40,8 @@ struct Shared {
     loopback: bool,
     /// Recordings that may begin: one at a time.
     recording: Arc<Semaphore>,
+    /// Which clients have metrics of their own.
+    series: Arc<Mutex<Series>>,
 }
 
 /// Serves the page until the process ends. `ready` is told the address.
@@ -61,6 +64,7 @@ pub fn serve(make: MakeSource, options: Options, ready: impl FnOnce(SocketAddr))
             token: options.token,
             loopback,
             recording: Arc::new(Semaphore::new(1)),
+            series: Arc::default(),
         });
         ready(listener.local_addr()?);
         axum::serve(listener, api::router(shared)).await?;

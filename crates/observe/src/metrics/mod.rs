@@ -2,17 +2,19 @@
 //!
 //! Names are those of dcgm-exporter where they mean the same (a GPU by `gpu`, `UUID` and `modelName`);
 //! what is openmps' own begins with `openmps_`. Series are bounded: clients that come and go would
-//! make more for ever, so at most [`CLIENTS_MAX`] of them are told apart, those with most kernels,
-//! and the others are summed.
+//! make more for ever, so at most [`CLIENTS_MAX`] of them are told apart ([`Series`]), and the others
+//! are summed.
 
-use control::counts::{ClientCounts, Timing};
+mod series;
+
+pub use series::{CLIENTS_MAX, Series};
+
+use control::counts::ClientCounts;
 use control::report::{Client, Report};
 use control::status::Device;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Clients that have series of their own.
-pub const CLIENTS_MAX: usize = 64;
 /// Kernels of a client that have series of their own, where kernels are asked for.
 pub const KERNELS_MAX: usize = 20;
 
@@ -42,10 +44,10 @@ const fn counter(name: &'static str, help: &'static str) -> Family {
 
 type Value<T> = fn(&T) -> f64;
 
-/// What is said of a device: counters since its server's start; rates are the reader's.
-const DEVICE: &[(Family, Value<Device>)] = &[
+/// Memory of a device, by the names that dcgm-exporter gives it.
+const MEMORY: &[(Family, Value<Device>)] = &[
     (gauge("DCGM_FI_DEV_FB_USED", "Device memory that is used, MiB."), |d| {
-        (d.counts.memory_bytes.saturating_sub(d.counts.memory_free_bytes) >> 20) as f64
+        (used_bytes(d) >> 20) as f64
     }),
     (gauge("DCGM_FI_DEV_FB_FREE", "Device memory that is free, MiB."), |d| {
         (d.counts.memory_free_bytes >> 20) as f64
@@ -53,6 +55,15 @@ const DEVICE: &[(Family, Value<Device>)] = &[
     (gauge("DCGM_FI_DEV_FB_TOTAL", "Device memory, MiB."), |d| {
         (d.counts.memory_bytes >> 20) as f64
     }),
+];
+
+fn used_bytes(device: &Device) -> u64 {
+    device.counts.memory_bytes.saturating_sub(device.counts.memory_free_bytes)
+}
+
+/// What a server says of its device: counters since its start; rates are the reader's, and so are sums over the
+/// servers of several users.
+const DEVICE: &[(Family, Value<Device>)] = &[
     (gauge("openmps_device_sms", "SMs of the device."), |d| f64::from(d.counts.sms)),
     (gauge("openmps_device_warps_per_sm", "Warps that an SM has room for."), |d| {
         f64::from(d.counts.warps_per_sm)
@@ -92,27 +103,27 @@ const RATIOS: &[(Family, Value<Ratios>)] = &[
     (
         gauge(
             "DCGM_FI_DEV_GPU_UTIL",
-            "Share of time in which any kernel ran between the last two scrapes, %.",
+            "Share of time in which any kernel ran between the last two looks at the daemon, %.",
         ),
         |r| 100.0 * r.util,
     ),
     (
         gauge(
             "DCGM_FI_PROF_SM_ACTIVE",
-            "Share of SMs with a block between the last two scrapes, 0 to 1.",
+            "Share of SMs with a block between the last two looks at the daemon, 0 to 1.",
         ),
         |r| r.sm_activity,
     ),
     (
         gauge(
             "DCGM_FI_PROF_SM_OCCUPANCY",
-            "Share of warps that were resident between the last two scrapes, 0 to 1.",
+            "Share of warps that were resident between the last two looks at the daemon, 0 to 1.",
         ),
         |r| r.occupancy,
     ),
 ];
 
-/// Ratios of a device between two scrapes.
+/// Ratios of a device between two looks at the daemon.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ratios {
     /// GPU-Util.
@@ -124,8 +135,18 @@ pub struct Ratios {
 }
 
 /// Numbers of one client, which sums of clients have too.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Numbers([f64; CLIENT.len()]);
+
+impl Numbers {
+    fn of(client: &Client) -> Self {
+        let mut numbers = Self::default();
+        for (place, (_, value)) in numbers.0.iter_mut().zip(CLIENT) {
+            *place = value(client);
+        }
+        numbers
+    }
+}
 
 const CLIENT: &[(Family, Value<Client>)] = &[
     (gauge("openmps_client_memory_bytes", "Device memory that a client holds."), |c| {
@@ -221,14 +242,18 @@ impl Text {
     }
 }
 
-fn device_labels(device: &Device) -> String {
+/// Labels of a device, or of one server's.
+fn device_labels(device: &Device, server: Option<u32>) -> String {
     let ordinal = device.ordinal.to_string();
-    labels(&[
-        ("gpu", &ordinal),
+    let server = server.map(|pid| pid.to_string());
+    let mut pairs = vec![
+        ("gpu", &*ordinal),
         ("UUID", &device.uuid),
         ("pci_bus_id", &device.pci),
         ("modelName", &device.name),
-    ])
+    ];
+    pairs.extend(server.as_deref().map(|pid| ("server", pid)));
+    labels(&pairs)
 }
 
 fn program(command: &str) -> &str {
@@ -251,76 +276,82 @@ pub fn without_daemon() -> String {
     text.0
 }
 
-/// The text of a report. `ratios` are those of devices between this scrape and the last one, by UUID;
-/// `counts` adds series of kernels.
+/// The text of a report. `ratios` are those of devices between the last two looks, by UUID; `counts` adds series of
+/// kernels.
 pub fn text(
+    series: &mut Series,
     report: &Report,
     ratios: &BTreeMap<String, Ratios>,
     counts: Option<&[ClientCounts]>,
 ) -> String {
+    series.see(report);
     let mut text = Text(String::new());
     up(&mut text, &labels(&[("version", &report.version)]), 1.0);
     let waiting = gauge("openmps_clients_waiting", "Programs whose server is not ready.");
     text.family(&waiting);
     text.sample(&waiting, "", report.clients_waiting as f64);
-    // A device that several users' servers offer is told of once.
-    let mut devices: BTreeMap<&str, &Device> = BTreeMap::new();
-    report.servers.iter().flat_map(|server| &server.devices).for_each(|device| {
-        devices.entry(&device.uuid).or_insert(device);
-    });
-    for (family, value) in DEVICE {
-        text.family(family);
-        for device in devices.values() {
-            text.sample(family, &device_labels(device), value(device));
-        }
-    }
-    for (family, value) in RATIOS {
-        text.family(family);
-        for (uuid, device) in &devices {
-            let ratios = ratios.get(*uuid).copied().unwrap_or_default();
-            text.sample(family, &device_labels(device), value(&ratios));
-        }
-    }
-    clients(&mut text, report);
+    devices(&mut text, report, ratios);
+    clients(&mut text, series, report);
     if let Some(counts) = counts {
-        kernels(&mut text, report, counts);
+        kernels(&mut text, series, counts);
     }
     text.0.push_str("# EOF\n");
     text.0
 }
 
-fn clients(text: &mut Text, report: &Report) {
-    let mut all: Vec<(u32, &Client)> = report
+fn devices(text: &mut Text, report: &Report, ratios: &BTreeMap<String, Ratios>) {
+    let all: Vec<(u32, &Device)> = report
         .servers
         .iter()
-        .flat_map(|server| server.clients.iter().map(move |client| (server.pid, client)))
+        .flat_map(|server| server.devices.iter().map(move |device| (server.pid, device)))
         .collect();
-    all.sort_by_key(|(server, client)| (std::cmp::Reverse(client.kernels), *server, client.id));
-    let mut rows: Vec<(String, Numbers)> = Vec::new();
-    let mut others = Numbers::default();
-    for (at, (server, client)) in all.iter().enumerate() {
-        let mut numbers = Numbers::default();
-        for (place, (_, value)) in numbers.0.iter_mut().zip(CLIENT) {
-            *place = value(client);
+    // A device that several users' servers offer is told of once, where each knows of all of it.
+    let mut each: BTreeMap<&str, &Device> = BTreeMap::new();
+    for (_, device) in &all {
+        let known = each.entry(&device.uuid).or_insert(device);
+        if used_bytes(device) > used_bytes(known) {
+            *known = device;
         }
-        if at >= CLIENTS_MAX {
-            others.0.iter_mut().zip(numbers.0).for_each(|(sum, value)| *sum += value);
+    }
+    for (family, value) in MEMORY {
+        text.family(family);
+        for device in each.values() {
+            text.sample(family, &device_labels(device, None), value(device));
+        }
+    }
+    for (family, value) in RATIOS {
+        text.family(family);
+        for (uuid, device) in &each {
+            let ratios = ratios.get(*uuid).copied().unwrap_or_default();
+            text.sample(family, &device_labels(device, None), value(&ratios));
+        }
+    }
+    for (family, value) in DEVICE {
+        text.family(family);
+        for (server, device) in &all {
+            text.sample(family, &device_labels(device, Some(*server)), value(device));
+        }
+    }
+}
+
+fn clients(text: &mut Text, series: &Series, report: &Report) {
+    let mut rows: Vec<(String, Numbers)> = Vec::new();
+    for ((server, id), client) in crate::rates::clients(report) {
+        if !series.is_own((server, id)) {
             continue;
         }
         let pid = client.pid.map_or_else(String::new, |pid| pid.to_string());
         let labels = labels(&[
             ("server", &server.to_string()),
-            ("client", &client.id.to_string()),
+            ("client", &id.to_string()),
             ("pid", &pid),
             ("user", &client.user),
             ("program", program(&client.command)),
             ("UUID", &client.device_uuid),
         ]);
-        rows.push((labels, numbers));
+        rows.push((labels, Numbers::of(client)));
     }
-    if all.len() > CLIENTS_MAX {
-        rows.push((labels(&[("client", "others")]), others));
-    }
+    rows.extend(series.others().map(|others| (labels(&[("client", "others")]), others)));
     for (place, (family, _)) in CLIENT.iter().enumerate() {
         text.family(family);
         for (labels, numbers) in &rows {
@@ -329,52 +360,44 @@ fn clients(text: &mut Text, report: &Report) {
     }
     let number = gauge("openmps_clients", "Programs that use the daemon.");
     text.family(&number);
-    text.sample(&number, "", all.len() as f64);
+    text.sample(&number, "", report.programs() as f64);
 }
 
-fn kernels(text: &mut Text, report: &Report, counts: &[ClientCounts]) {
+fn kernels(text: &mut Text, series: &Series, counts: &[ClientCounts]) {
     let launches = counter("openmps_kernel_launches", "Launches of a client's kernels, by name.");
     let time = counter("openmps_kernel_device_seconds", "Time of a client's kernels, by name.");
-    let is_shown = |counts: &&ClientCounts| {
-        report.servers.iter().any(|server| {
-            server.pid == counts.server && server.clients.iter().any(|c| c.id == counts.client)
-        })
-    };
-    let mut rows = Vec::new();
-    for client in counts.iter().filter(is_shown).take(CLIENTS_MAX) {
+    // Mangled names that differ may be one name, as C++ has it.
+    let mut rows: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for client in counts.iter().filter(|of| series.is_own((of.server, of.client))) {
         for kernel in client.kernels.iter().take(KERNELS_MAX) {
-            let timing = match kernel.timing {
-                Timing::Exact => "exact",
-                Timing::Sampled => "sampled",
-                Timing::Cupti => "cupti",
-                Timing::None => "none",
-            };
             let labels = labels(&[
                 ("server", &client.server.to_string()),
                 ("client", &client.client.to_string()),
                 ("kernel", &crate::names::demangled(&kernel.name)),
-                ("timing", timing),
             ]);
-            rows.push((labels, kernel.launches as f64, kernel.device_ns as f64 / 1e9));
+            let (launches, device_ns) = rows.entry(labels).or_default();
+            *launches += kernel.launches;
+            *device_ns += kernel.device_ns;
         }
     }
     text.family(&launches);
-    rows.iter().for_each(|(labels, value, _)| text.sample(&launches, labels, *value));
+    rows.iter().for_each(|(labels, row)| text.sample(&launches, labels, row.0 as f64));
     text.family(&time);
-    rows.iter().for_each(|(labels, _, value)| text.sample(&time, labels, *value));
+    rows.iter().for_each(|(labels, row)| text.sample(&time, labels, row.1 as f64 / 1e9));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rates::tests::reading;
+    use control::counts::Kernel;
     use std::time::Instant;
 
     #[test]
     fn series_are_bounded_and_what_is_left_out_is_summed() {
         let clients: Vec<_> = (1..=100u32).map(|id| (id, u64::from(id), 0)).collect();
         let report = reading(Instant::now(), 10, &clients).report;
-        let text = text(&report, &BTreeMap::new(), None);
+        let text = text(&mut Series::default(), &report, &BTreeMap::new(), None);
         let rows: Vec<&str> =
             text.lines().filter(|l| l.starts_with("openmps_client_kernels_total{")).collect();
         assert_eq!(rows.len(), CLIENTS_MAX + 1);
@@ -388,15 +411,54 @@ mod tests {
     fn devices_have_the_names_of_dcgm_exporter() {
         let report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
         let ratios = Ratios { util: 0.5, ..Ratios::default() };
-        let text = text(&report, &BTreeMap::from([("GPU-0".to_owned(), ratios)]), None);
-        let labels = "{gpu=\"0\",UUID=\"GPU-0\",pci_bus_id=\"0\",modelName=\"software GPU\"}";
+        let ratios = BTreeMap::from([("GPU-0".to_owned(), ratios)]);
+        let text = text(&mut Series::default(), &report, &ratios, None);
+        let of = "gpu=\"0\",UUID=\"GPU-0\",pci_bus_id=\"0\",modelName=\"software GPU\"";
         for line in [
-            format!("DCGM_FI_DEV_GPU_UTIL{labels} 50"),
-            format!("DCGM_FI_DEV_FB_USED{labels} 2048"),
-            format!("openmps_device_busy_seconds_total{labels} 1"),
+            format!("DCGM_FI_DEV_GPU_UTIL{{{of}}} 50"),
+            format!("DCGM_FI_DEV_FB_USED{{{of}}} 2048"),
+            format!("openmps_device_busy_seconds_total{{{of},server=\"2\"}} 1"),
         ] {
             assert!(text.contains(&line), "{line}: {text}");
         }
+    }
+
+    #[test]
+    fn each_server_of_a_device_has_its_own_counters_and_the_device_is_told_of_once() {
+        let mut report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
+        let mut other = reading(Instant::now(), 10, &[(1, 7, 3_000_000_000)]).report.servers;
+        other[0].pid = 3;
+        other[0].devices[0].counts.memory_free_bytes -= 1 << 30;
+        report.servers.append(&mut other);
+        let text = text(&mut Series::default(), &report, &BTreeMap::new(), None);
+        let of = |name: &str| {
+            let rows = text.lines().filter(|line| line.starts_with(name));
+            let values: Vec<&str> = rows.filter_map(|line| line.rsplit(' ').next()).collect();
+            values.join(" ")
+        };
+        assert_eq!(of("DCGM_FI_DEV_FB_USED{"), "3072");
+        assert_eq!(of("DCGM_FI_DEV_GPU_UTIL{"), "0");
+        assert_eq!(of("openmps_device_busy_seconds_total{"), "1 3");
+    }
+
+    #[test]
+    fn kernels_of_one_name_have_one_series() {
+        let report = reading(Instant::now(), 10, &[(1, 5, 0)]).report;
+        let kernel = |name: &str, launches| Kernel {
+            name: name.to_owned(),
+            launches,
+            device_ns: 1_000_000_000,
+            ..Kernel::default()
+        };
+        let kernels = vec![
+            kernel("_ZN41_GLOBAL__N__0a1b2c3d_4_a_cu_1a2b3c4d_56783addEPf", 3),
+            kernel("_ZN41_GLOBAL__N__9a1b2c3d_4_b_cu_9a2b3c4d_56783addEPf", 4),
+        ];
+        let counts = ClientCounts { server: 2, client: 1, kernels, ..ClientCounts::default() };
+        let text = text(&mut Series::default(), &report, &BTreeMap::new(), Some(&[counts]));
+        let of = "{server=\"2\",client=\"1\",kernel=\"(anonymous namespace)::add(float*)\"}";
+        assert!(text.contains(&format!("openmps_kernel_launches_total{of} 7\n")), "{text}");
+        assert_eq!(text.matches("openmps_kernel_device_seconds_total{").count(), 1, "{text}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub struct InFlight {
     complete: bool,
     /// It is all that the program has not waited for.
     whole: bool,
+    /// Indices of those that are posted again.
+    again: Vec<usize>,
 }
 
 impl InFlight {
@@ -37,17 +39,17 @@ impl InFlight {
                 (passed(of.mark) || finished && of.taken || waited, waited)
             })
             .collect();
-        Self { posted, known, complete, whole }
+        Self { posted, known, complete, whole, again: Vec::new() }
     }
 
     /// Decides what becomes of it, by what each operation does with memory and whether it can be done
-    /// once more: what is to be posted again, in this order; `None` if the program is to be told that
-    /// work is lost. To be called once more if the server to which it is posted is lost too.
-    pub fn again(
+    /// once more: false if the program is to be told that work is lost. To be called once more if the server to
+    /// which it is posted is lost too.
+    pub fn may_repeat(
         &mut self,
         policy: Policy,
         mut facts: impl FnMut(&Posted) -> (Again, Access),
-    ) -> Option<Vec<&Posted>> {
+    ) -> bool {
         let operations: Vec<Operation> = self
             .posted
             .iter()
@@ -58,13 +60,94 @@ impl InFlight {
             })
             .collect();
         let Verdict::Repeat(which) = sort(&operations, self.complete, self.whole, policy) else {
-            return None;
+            return false;
         };
         // Should the next server be lost before all of it is posted, a part may have been done once more.
         for index in &which {
             self.posted[*index].taken = true;
             self.known[*index].0 = false;
         }
-        Some(which.into_iter().map(|index| &self.posted[index]).collect())
+        self.again = which;
+        true
+    }
+
+    /// What is to be posted again, in this order.
+    pub fn again(&self) -> impl Iterator<Item = &Posted> {
+        self.again.iter().map(|index| &self.posted[*index])
+    }
+
+    /// Has the journal of the next ring keep what is not posted again and the program has not waited for, before
+    /// anything is posted there: should that server be lost too, it is a part of the stretch.
+    pub fn keep_done<M: RingMemory>(&self, journal: &mut Journal<M>) {
+        for (posted, (done, waited)) in self.posted.iter().zip(&self.known) {
+            if *done && !waited {
+                journal.keep(posted.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use channel::ring::{LocalRing, Producer};
+    use channel::wait::SpinPolicy;
+
+    type Ring = LocalRing<4096>;
+
+    /// A program on one stream, whose servers are lost.
+    struct Program {
+        journal: Journal<Ring>,
+        ring: Ring,
+        producer: Producer<Ring>,
+        posted: u64,
+    }
+
+    impl Program {
+        fn new() -> Self {
+            let ring = Ring::default();
+            let producer = Producer::new(ring.clone(), SpinPolicy::NONE);
+            Self { journal: Journal::new(), ring, producer, posted: 0 }
+        }
+
+        fn post(&mut self) {
+            self.posted += 1;
+            self.producer.push(1, &[self.posted], &[], &|| true).unwrap();
+            let mark = Mark { slot: 0, value: self.posted };
+            self.journal.note(self.producer.last_position(), mark);
+        }
+
+        /// What is posted again to the next server, by its numbers, after operations up to `done` have passed, of
+        /// which the program has waited for none.
+        fn lose(&mut self, policy: Policy, done: u64) -> Option<Vec<u64>> {
+            self.ring.publish(Position::Tail, self.producer.head());
+            let passed = |mark: Mark| mark.value <= done;
+            let mut in_flight =
+                InFlight::take(&mut self.journal, &self.ring, false, passed, |_| false);
+            let facts = |_: &Posted| (Again::Can, Access { opaque: true, ..Access::default() });
+            let may = in_flight.may_repeat(policy, facts);
+            let again: Option<Vec<Posted>> = may.then(|| in_flight.again().cloned().collect());
+            in_flight.keep_done(&mut self.journal);
+            self.ring = Ring::default();
+            self.producer = Producer::new(self.ring.clone(), SpinPolicy::NONE);
+            for posted in again.iter().flatten() {
+                self.producer.push(posted.opcode, &posted.words, &[], &|| true).unwrap();
+                self.journal.note(self.producer.last_position(), posted.mark);
+            }
+            again.map(|again| again.iter().map(|posted| posted.words[0]).collect())
+        }
+    }
+
+    #[test]
+    fn a_second_server_is_lost_with_all_that_the_program_has_not_waited_for() {
+        let mut program = Program::new();
+        program.post();
+        program.post();
+        // All is done: nothing is posted again.
+        assert_eq!(program.lose(Policy::Always, 2), Some(vec![]));
+        program.post();
+        // A part of the stretch alone would be done twice.
+        assert_eq!(program.lose(Policy::Always, 2), Some(vec![1, 2, 3]));
+        assert_eq!(program.lose(Policy::Auto, 2), None);
     }
 }

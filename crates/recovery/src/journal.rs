@@ -129,8 +129,22 @@ impl<M: RingMemory> Journal<M> {
                     self.kept_words += words.len();
                     self.kept.push(Posted { mark: entry.mark, opcode, words, taken: true });
                 }
-                _ => self.incomplete = true,
+                _ => {
+                    self.incomplete = true;
+                    note_last(&mut self.unwaited, entry.mark);
+                }
             }
+        }
+    }
+
+    /// Keeps an operation that was posted through the ring before, and is done.
+    pub fn keep(&mut self, posted: Posted) {
+        match self.kept_words + posted.words.len() <= KEPT_WORDS_MAX {
+            true => {
+                self.kept_words += posted.words.len();
+                self.kept.push(posted);
+            }
+            false => note_last(&mut self.unwaited, posted.mark),
         }
     }
 
@@ -163,7 +177,9 @@ impl<M: RingMemory> Journal<M> {
             }
         }
         let complete = !self.incomplete;
-        *self = Self::new();
+        // What the program has not waited for is missing in the next ring's journal too.
+        let unwaited = std::mem::take(&mut self.unwaited);
+        *self = Self { unwaited, ..Self::new() };
         (all, complete)
     }
 }

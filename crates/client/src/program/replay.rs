@@ -175,7 +175,7 @@ impl Client {
             Policy::Auto => (again(posted), self.accesses_beside_others(posted)),
             Policy::Always | Policy::Never => (again(posted), Access::default()),
         };
-        let Some(again) = in_flight.again(policy, facts) else {
+        if !in_flight.may_repeat(policy, facts) {
             let region = self.connection().region();
             let mut state = self.state();
             for mark in state.streams.lose_all() {
@@ -185,7 +185,8 @@ impl Client {
             }
             region.note_async_error(SERVER_GONE);
             return Ok(Outcome::Lost);
-        };
+        }
+        in_flight.keep_done(&mut self.state().journal);
         let moved =
             known.and_then(|was| Some(was.moves(&self.known_variables()?))).unwrap_or_default();
         // What a host function that was run stood behind is done, and it is run once.
@@ -195,7 +196,7 @@ impl Client {
             }
             _ => true,
         };
-        let again: Vec<_> = again.into_iter().filter(is_due).collect();
+        let again: Vec<_> = in_flight.again().filter(is_due).collect();
         self.state().post_again(&again, &moved)?;
         Ok(Outcome::Repeated(again.len()))
     }

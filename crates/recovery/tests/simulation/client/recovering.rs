@@ -137,9 +137,10 @@ impl World {
         let of = &mut self.clients[client];
         let policy = of.policy;
         let Some(in_flight) = &mut of.in_flight else { return self.live(client, 0) };
-        match in_flight.again(policy, facts) {
-            Some(again) => {
-                let again: VecDeque<Posted> = again.into_iter().cloned().collect();
+        match in_flight.may_repeat(policy, facts) {
+            true => {
+                in_flight.keep_done(&mut of.journal);
+                let again: VecDeque<Posted> = in_flight.again().cloned().collect();
                 self.note(|| {
                     let decode = |of: &Posted| Operation::decode(of.opcode, &of.words);
                     let list: Vec<_> = again.iter().map(decode).collect();
@@ -153,7 +154,7 @@ impl World {
                 self.connections[current].words = completed.map(|value| value as u32);
                 self.post_again(client, again);
             }
-            None => {
+            false => {
                 for (slot, progress) in of.progress.iter_mut().enumerate() {
                     progress.lose();
                     self.connections[current].words[slot] = progress.completed() as u32;

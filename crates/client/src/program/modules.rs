@@ -1,6 +1,7 @@
 //! Modules and functions: what modules and libraries have in common.
 
 use crate::boundary::{In, Out};
+use crate::connection::SERVER_GONE;
 use crate::handles::{device_of, device_of_word};
 use crate::memory::fd_numbers::out_of_the_way;
 use crate::memory::{Global, VariableCopy};
@@ -180,6 +181,12 @@ impl Client {
 
     /// Unloads a module with its functions and variables.
     pub(crate) fn unload(&self, handle: Handle) -> CUresult {
+        // Should the server be lost, the next one is not told of the module: none of its kernels may be under way.
+        if self.has_launched(handle)
+            && let Err(SERVER_GONE) = self.wait_for_everything_unseen()
+        {
+            return Err(SERVER_GONE);
+        }
         let mut memory = self.memory();
         let mut state = self.state();
         state.check_open()?;
@@ -199,6 +206,16 @@ impl Client {
             self.release_chunks(&mut memory, EMPTY_CHUNKS_KEPT);
         }
         posted
+    }
+
+    /// True if kernels of a module may have been launched.
+    fn has_launched(&self, module: Handle) -> bool {
+        let state = self.state();
+        let functions = state.modules.get(module).map(|module| &module.functions);
+        let mut functions = functions.into_iter().flat_map(BTreeMap::values);
+        // A graph's kernels are launched with it.
+        let has_graphs = state.graphs.iter().next().is_some();
+        functions.any(|of| has_graphs || state.functions.get(*of).is_some_and(|of| of.launched))
     }
 
     /// The function of that name, given a handle at the first time.

@@ -172,8 +172,8 @@ impl Client {
         // this journal does not know. What takes time to find out is asked for only where it decides.
         let policy = self.state().replay;
         let facts = |posted: &Posted| match policy {
-            Policy::Auto => (again(posted), self.accesses_beside_others(posted)),
-            Policy::Always | Policy::Never => (again(posted), Access::default()),
+            Policy::Auto => (self.again(posted), self.accesses_beside_others(posted)),
+            Policy::Always | Policy::Never => (self.again(posted), Access::default()),
         };
         if !in_flight.may_repeat(policy, facts) {
             let region = self.connection().region();
@@ -259,6 +259,30 @@ impl Client {
         }
     }
 
+    /// Whether an operation that is done can be done again. A slice of staging is free when its copy is
+    /// done, and has other bytes then.
+    fn again(&self, posted: &Posted) -> Again {
+        match posted.opcode {
+            HostToDevice::OPCODE => match HostToDevice::from_words(&posted.words) {
+                Ok(HostToDevice { source: HostReference::Mapped(_), .. }) => Again::Can,
+                _ => Again::Cannot,
+            },
+            DeviceToHost::OPCODE => match DeviceToHost::from_words(&posted.words) {
+                Ok(DeviceToHost { destination: HostReference::Mapped(_), .. }) => Again::Can,
+                _ => Again::Idle,
+            },
+            // The program may have unloaded the module since.
+            LaunchKernel::OPCODE => match LaunchKernel::from_words(&posted.words) {
+                Ok(launch) if self.source_of(launch.function.0).is_some() => Again::Can,
+                _ => Again::Cannot,
+            },
+            // A host function is run once; what it copied for the device it does not copy again.
+            CopyBox::OPCODE | HostFunc::OPCODE => Again::Cannot,
+            RecordEvent::OPCODE | WaitEvent::OPCODE => Again::Order,
+            _ => Again::Can,
+        }
+    }
+
     fn access_of_launch(&self, launch: &LaunchKernel<'_>) -> Option<Access> {
         let (source, name) = self.source_of(launch.function.0)?;
         let effects = source.effects()?.get(&name)?;
@@ -317,25 +341,6 @@ fn host_range(reference: HostReference, bytes: u64) -> Vec<Range<u64>> {
     match reference {
         HostReference::Staging(_) => Vec::new(),
         HostReference::Mapped(address) => vec![range(address, bytes)],
-    }
-}
-
-/// Whether an operation that is done can be done again. A slice of staging is free when its copy is
-/// done, and has other bytes then.
-fn again(posted: &Posted) -> Again {
-    match posted.opcode {
-        HostToDevice::OPCODE => match HostToDevice::from_words(&posted.words) {
-            Ok(HostToDevice { source: HostReference::Mapped(_), .. }) => Again::Can,
-            _ => Again::Cannot,
-        },
-        DeviceToHost::OPCODE => match DeviceToHost::from_words(&posted.words) {
-            Ok(DeviceToHost { destination: HostReference::Mapped(_), .. }) => Again::Can,
-            _ => Again::Idle,
-        },
-        // A function is run once; what it copied for the device it does not copy again.
-        CopyBox::OPCODE | HostFunc::OPCODE => Again::Cannot,
-        RecordEvent::OPCODE | WaitEvent::OPCODE => Again::Order,
-        _ => Again::Can,
     }
 }
 

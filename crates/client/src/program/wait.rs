@@ -137,6 +137,14 @@ impl Client {
 
     /// Waits until everything posted so far is done.
     pub(crate) fn wait_for_everything(&self) -> CUresult {
+        let all = self.wait_for_everything_unseen()?;
+        self.state().streams.waited_for_all(&all);
+        Ok(())
+    }
+
+    /// As [`Self::wait_for_everything`], where the program has not seen that it is done. Gives the end of each
+    /// stream up to which that is.
+    pub(crate) fn wait_for_everything_unseen(&self) -> Result<Vec<Mark>, CudaError> {
         let (busy, all) = {
             let mut state = self.state();
             let marks: Vec<Mark> = state
@@ -152,8 +160,7 @@ impl Client {
             (marks, state.streams.ends())
         };
         busy.into_iter().try_for_each(|mark| self.wait_with(mark, self.connection().policy()))?;
-        self.state().streams.waited_for_all(&all);
-        Ok(())
+        Ok(all)
     }
 
     /// True if everything posted to a stream so far is done; reports if so.

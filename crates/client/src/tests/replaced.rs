@@ -11,7 +11,7 @@ use crate::stream::table::LEGACY;
 use channel::region::Region;
 use channel::request::MemoryInfo;
 use channel::socket::SeqPacket;
-use cuda_api::{CUdeviceptr, CUfunction, CUresult, CUstream, CudaError};
+use cuda_api::{CUdeviceptr, CUfunction, CUmemoryPool, CUresult, CUstream, CudaError};
 use std::ffi::c_void;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -154,5 +154,39 @@ fn what_a_kernel_wrote_to_a_constant_is_there_at_the_next_server_wherever_that_h
             (Some(7), Some(9)),
             "the kernel gets the new one"
         );
+    });
+}
+
+#[test]
+fn a_launch_whose_module_is_unloaded_at_once_is_not_lost_with_its_server() {
+    const IMAGE: &[u8] = b".version 8.0\n.target sm_75\n.address_size 64\n\0";
+    let memory = server::DeviceMemory::default();
+    watched(|| {
+        let (client, server) = attach_on(memory.clone());
+        let context = client.contexts().retain(0).unwrap();
+        client.contexts().set_current(context).unwrap();
+        let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
+        let [unused, used] = [(); 2].map(|()| client.load_image(IMAGE, 0, &options).unwrap());
+        let function = client.find_function(used, c"fill").unwrap();
+        let buffer = client.allocate(1, 4, CUmemoryPool::NULL).unwrap();
+        server.held.store(true, Ordering::Release);
+        fill(client, CUfunction(function.to_word() as usize), buffer, 7).unwrap();
+        // One that ran nothing need not be waited for.
+        client.unload(unused).unwrap();
+        std::thread::scope(|scope| {
+            let unloads = scope.spawn(|| client.unload(used));
+            // The launch is in the ring, and the fence or the unloading behind it.
+            while !client.state().streams.unfenced().is_empty() && !unloads.is_finished() {
+                std::thread::yield_now();
+            }
+            replace(client, &server);
+            let unloaded = unloads.join().unwrap();
+            assert!(unloaded == Ok(()) || unloaded == Err(SERVER_GONE), "{unloaded:?}");
+        });
+        assert_eq!(client.synchronize(LEGACY), Ok(()));
+        let memory = memory.lock().unwrap();
+        let (start, bytes) = memory.range(..=buffer).next_back().unwrap();
+        let at = (buffer - start) as usize;
+        assert_eq!(bytes[at..at + 4], 7_u32.to_le_bytes());
     });
 }

@@ -10,7 +10,8 @@ use channel::request::{
 };
 use cuda_api::constants::array_format;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr};
+use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr, CudaError};
+use server::device::Driver;
 use support::*;
 
 const MODULES: usize = 2;
@@ -44,6 +45,34 @@ fn an_image_of_several_clients_is_loaded_once_and_stays() {
     assert_eq!(count(MODULES), 1, "it is kept for clients that come later");
     later.load();
     assert_eq!(count(MODULES), 1);
+}
+
+#[test]
+fn a_text_is_compiled_while_others_launch_and_only_then_loaded() {
+    let driver = Driver { table: provider::table_that_compiles(), extension: None };
+    let mut server = Server::start_on(driver);
+    let (mut busy, mut client, mut other) = (server.connect(), server.connect(), server.connect());
+    busy.load();
+    let of_server = provider::modules_of_text();
+    let text = b"// gate 8700\n.version 8.0\n.target sm_80\n.address_size 64\n\0";
+    client.begin_load(module(7), text);
+    wait_until("the text is being compiled", || provider::links() == 1);
+    // The others are not held for that.
+    busy.launch("note", LEGACY, &8701u32.to_le_bytes());
+    busy.synchronize(LEGACY);
+    assert_eq!((provider::notes(|n| n == 8701), provider::links()), (vec![8701], 1));
+    other.begin_load(module(7), text);
+    provider::open_gate(8700);
+    for client in [&mut client, &mut other] {
+        assert_eq!(client.reply(), Ok(()));
+    }
+    assert_eq!((count(MODULES), provider::modules_of_text()), (2, of_server));
+    // What is wrong with a text is said as ever.
+    let (result, loaded) = client.load_image(module(8), b".version 8.0 garbage\0");
+    assert_eq!(
+        (result, &loaded.error_log[..]),
+        (Err(CudaError::INVALID_PTX), &b"line 2: garbage"[..])
+    );
 }
 
 /// An image whose variable has an address, and one with a variable that the provider knows nothing of.

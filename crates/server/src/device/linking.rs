@@ -1,18 +1,78 @@
 //! Linking by a provider that does not know how openmps packs what is to be linked (see
-//! [`cuda_api::link`]): NVIDIA's driver, which has functions of its own for it.
+//! [`cuda_api::link`]): NVIDIA's driver, which has functions of its own for it. It compiles by them too,
+//! without that others wait, which loading a text makes them do.
 
-use super::Share;
+use super::jit_option::JitOptions;
+use super::{BuildLog, Device, JitOption, Share};
+use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR};
+use cuda_api::constants::jit_option::FALLBACK_STRATEGY;
 use cuda_api::{CUlinkState, CudaError};
+use ptx::fatbin::{Fatbin, PtxChoice};
+use std::borrow::Cow;
 use std::ffi::c_uint;
 use std::ptr;
+
+/// CUjitInputType of PTX.
+pub const INPUT_PTX: c_uint = 1;
 
 /// Has the provider link these inputs, each with its CUjitInputType and with a structure that was
 /// checked to stay within its bytes: what it answers, or a cubin.
 pub fn link(share: &Share, inputs: &[(c_uint, &[u8])]) -> Result<Vec<u8>, CudaError> {
+    link_with(share, inputs, &mut JitOptions::new(std::iter::empty(), (0, 0)))
+}
+
+/// The text of which a driver makes the code of an image for this device, if it is one.
+fn text_of<'a>(device: &Device, image: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    const ELF_MAGIC: &[u8] = b"\x7fELF";
+    let Ok(fatbin) = Fatbin::read(image) else {
+        return (!image.starts_with(ELF_MAGIC)).then_some(Cow::Borrowed(image));
+    };
+    let sm = device.sm();
+    if fatbin.cubin_for(sm).is_some() {
+        return None;
+    }
+    fatbin.ptx_for(sm, PtxChoice::UpToDevice)?.payload().ok()
+}
+
+impl Device {
+    /// Its compute capability as PTX has it: 90 is 9.0.
+    pub fn sm(&self) -> u32 {
+        let attributes = &self.info().attributes;
+        let number = |attribute: u32| attributes.get(attribute as usize).map_or(0, |n| *n as u32);
+        10 * number(COMPUTE_CAPABILITY_MAJOR) + number(COMPUTE_CAPABILITY_MINOR)
+    }
+}
+
+/// Compiles an image whose code the provider would have to make of a text: a cubin, or what the provider
+/// answers, and its logs, for which there is room for as many bytes as asked for. `None`: it is none, or the
+/// provider compiles nothing by itself.
+pub(super) fn compile(
+    share: &Share,
+    image: &[u8],
+    options: &[JitOption],
+    log_bytes: (usize, usize),
+) -> Option<(Result<Vec<u8>, CudaError>, BuildLog)> {
+    let text = text_of(share.device(), image)?;
+    // The one option that these functions do not take.
+    let options = options.iter().copied().filter(|option| option.number() != FALLBACK_STRATEGY);
+    let mut options = JitOptions::new(options, log_bytes);
+    match link_with(share, &[(INPUT_PTX, &text)], &mut options) {
+        Err(CudaError::NOT_FOUND | CudaError::NOT_SUPPORTED) => None,
+        compiled => Some((compiled, options.into_log())),
+    }
+}
+
+fn link_with(
+    share: &Share,
+    inputs: &[(c_uint, &[u8])],
+    options: &mut JitOptions,
+) -> Result<Vec<u8>, CudaError> {
     let t = share.device().table();
     let mut state = CUlinkState::NULL;
-    // SAFETY: no options; the local is written.
-    unsafe { t.cuLinkCreate_v2(0, ptr::null_mut(), ptr::null_mut(), &mut state)? };
+    let (count, numbers, values) = options.lists();
+    // SAFETY: the lists are as long as their number says, and what they lead to lives until after the state
+    // is destroyed; the local is written.
+    unsafe { t.cuLinkCreate_v2(count, numbers, values, &mut state)? };
     let added = inputs.iter().try_for_each(|(kind, input)| {
         let mut input = input.to_vec();
         input.push(0);

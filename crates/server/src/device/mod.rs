@@ -72,7 +72,7 @@ pub use host::HostRegistration;
 pub use in_flight::InFlight;
 pub use jit_option::{BuildLog, JitOption};
 pub use launch_shape::LaunchShape;
-pub use linking::link;
+pub use linking::{INPUT_PTX, link};
 pub use managed::{ManagedRoom, ManagedVariables};
 pub use memory::{DeviceMapping, Physical, Reservation, new_chunk, old_chunk, write};
 pub use module::{Ahead, IMAGE_PADDING_BYTES, Module};

@@ -1,13 +1,15 @@
 //! Modules: images that the provider has loaded.
 
 use super::code_cache::{CodeKey, Idle, SharedCode};
+use super::jit_option::JitOptions;
+use super::linking;
 use super::share::{gone, made};
 use super::variables::{self, FirstValues};
 use super::{BuildLog, ContextCall, Device, Function, JitOption, Share};
-use cuda_api::constants::{function_attribute, jit_option, pointer_attribute};
+use cuda_api::constants::{function_attribute, pointer_attribute};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
 use ptx::module_state::{self, Variables};
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -386,54 +388,45 @@ impl Loader<'_> {
     }
 
     /// Has the provider load an image. The logs are given room for as many bytes as asked for.
-    /// `loaded` is called before other clients go on.
+    /// `loaded` is called before other clients go on. A text of a client's is compiled before, for which the
+    /// others need not wait.
     pub(super) fn load(
         &self,
         mut image: Vec<u8>,
         options: &[JitOption],
-        (info_bytes, error_bytes): (usize, usize),
+        log_bytes: (usize, usize),
         loaded: impl FnOnce(CUmodule),
     ) -> (Result<CUmodule, CudaError>, BuildLog) {
+        let mut compiled_log = None;
+        if let Some(share) = self.share.filter(|share| !share.is_tenant()) {
+            match linking::compile(share, &image, options, log_bytes) {
+                None => {}
+                Some((Ok(cubin), log)) => (image, compiled_log) = (cubin, Some(log)),
+                Some((Err(error), log)) => return (Err(error), log),
+            }
+        }
         if image.try_reserve_exact(IMAGE_PADDING_BYTES).is_err() {
             return (Err(CudaError::OUT_OF_MEMORY), BuildLog::default());
         }
         image.resize(image.len() + IMAGE_PADDING_BYTES, 0);
-        let (mut info, mut error) = (vec![0u8; info_bytes], vec![0u8; error_bytes]);
-        let (mut numbers, mut values) = (Vec::new(), Vec::new());
-        let mut add = |number: u32, value: *mut c_void| {
-            numbers.push(number);
-            values.push(value);
-        };
-        for option in options {
-            add(option.number(), option.value() as usize as *mut c_void);
-        }
-        if info_bytes > 0 {
-            add(jit_option::INFO_LOG_BUFFER, info.as_mut_ptr().cast());
-            add(jit_option::INFO_LOG_BUFFER_SIZE_BYTES, info_bytes as *mut c_void);
-        }
-        if error_bytes > 0 {
-            add(jit_option::ERROR_LOG_BUFFER, error.as_mut_ptr().cast());
-            add(jit_option::ERROR_LOG_BUFFER_SIZE_BYTES, error_bytes as *mut c_void);
-        }
+        let of_load = options.iter().copied().filter(|_| compiled_log.is_none());
+        let mut options = JitOptions::new(of_load, log_bytes);
         let mut raw = CUmodule::NULL;
-        // SAFETY: the image ends in zeros and its structure was checked; the options' lists are
-        // as long as their number says; pointers among them are to the buffers above, with
-        // their lengths; the local is written.
+        // SAFETY: the image ends in zeros and its structure was checked, or the provider made it; the
+        // options' lists are as long as their number says and live until after the call; the local is
+        // written.
         let result = self.synchronising(ContextCall::LoadModule, || unsafe {
-            let (image, count) = (image.as_ptr().cast(), numbers.len() as u32);
-            let (numbers, values) = (numbers.as_mut_ptr(), values.as_mut_ptr());
+            let (count, numbers, values) = options.lists();
+            let image = image.as_ptr().cast();
             self.device.table().cuModuleLoadDataEx(&mut raw, image, count, numbers, values)?;
             loaded(raw);
             Ok(())
         });
-        let log = BuildLog { info: until_nul(info), error: until_nul(error) };
+        // The text is what the client wants to hear of, unless what was made of it cannot be loaded.
+        let log = match (result, compiled_log) {
+            (Ok(()), Some(log)) => log,
+            _ => options.into_log(),
+        };
         (result.map(|()| raw), log)
     }
-}
-
-fn until_nul(mut bytes: Vec<u8>) -> Vec<u8> {
-    if let Some(end) = bytes.iter().position(|b| *b == 0) {
-        bytes.truncate(end);
-    }
-    bytes
 }

@@ -10,9 +10,8 @@
 
 use super::Session;
 use super::image::Image;
-use crate::device::{self, Share};
+use crate::device::{self, INPUT_PTX, Share};
 use cuda_api::CudaError;
-use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR};
 use cuda_api::extension::variable_place;
 use cuda_api::link::unpack;
 use ptx::fatbin::{Fatbin, PtxChoice};
@@ -22,8 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::c_uint;
 
-/// CUjitInputType of PTX, of a fat binary and of a cubin that is to be linked.
-const INPUT_PTX: c_uint = 1;
+/// CUjitInputType of a fat binary and of a cubin that is to be linked.
 const INPUT_FATBINARY: c_uint = 2;
 const INPUT_OBJECT: c_uint = 3;
 
@@ -207,9 +205,7 @@ impl Session {
 
 /// The part of an image that the device runs: a cubin or PTX. The whole image if none suits it.
 fn part_for<'a>(share: &Share, image: Image, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-    let attributes = &share.device().info().attributes;
-    let number = |attribute: u32| attributes.get(attribute as usize).map_or(0, |n| *n as u32);
-    let sm = 10 * number(COMPUTE_CAPABILITY_MAJOR) + number(COMPUTE_CAPABILITY_MINOR);
+    let sm = share.device().sm();
     let payload = || {
         let fatbin = Fatbin::read(bytes).ok()?;
         let ptx = || fatbin.ptx_for(sm, PtxChoice::UpToDevice);

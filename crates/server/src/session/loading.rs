@@ -54,6 +54,8 @@ impl Session {
             return (result, loaded);
         }
         let charged = self.modules.vacant(word).and_then(|()| self.charge_image(request));
+        // A wait for room has begun it again.
+        self.share.in_flight().end_submitting();
         let checked =
             charged.and_then(|charge| read_image(request, file).map(|checked| (charge, checked)));
         let (_charge, (image, bytes, options)) = match checked {

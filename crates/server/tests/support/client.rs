@@ -186,6 +186,12 @@ impl Client {
         self.post(&request);
     }
 
+    /// Waits for the answer to what was begun; its result.
+    pub fn reply(&mut self) -> CUresult {
+        let region = self.region.clone();
+        self.replies.wait(&|| Self::alive(&region)).expect("a reply").result
+    }
+
     fn send_image(&self, module: CUmodule, image: &[u8]) -> LoadModule {
         let file = sealed_image(image).expect("a file");
         self.socket.send(&Message::ImageFd(()), &[file.as_fd()]).expect("room in the socket");

@@ -15,7 +15,7 @@
 mod functions;
 mod tenants;
 
-pub use functions::{table, table_of_nothing};
+pub use functions::{table, table_of_nothing, table_that_compiles};
 pub use tenants::extension;
 
 use cuda_api::extension::Extension;
@@ -75,6 +75,12 @@ struct Exec {
     event: usize,
 }
 
+/// What is linked, and where its log goes.
+struct Link {
+    log: Option<usize>,
+    cubin: Vec<u8>,
+}
+
 #[derive(Default)]
 struct Queue {
     tenant: u64,
@@ -95,6 +101,7 @@ struct World {
     /// Events that were destroyed: what waits for them still does.
     past_events: HashSet<usize>,
     modules: HashMap<usize, String>,
+    links: HashMap<usize, Link>,
     functions: HashMap<usize, String>,
     globals: HashMap<usize, Box<[u8; 64]>>,
     physical: HashMap<u64, (OwnedFd, u64)>,
@@ -208,6 +215,16 @@ pub fn early_launches() -> u64 {
 pub fn graphs() -> usize {
     let world = world();
     world.graphs.len() + world.execs.len()
+}
+
+/// Modules that exist of which the provider had to compile a text while it loaded them.
+pub fn modules_of_text() -> usize {
+    world().modules.values().filter(|image| !image.starts_with("compiled ")).count()
+}
+
+/// Texts that are being compiled by themselves.
+pub fn links() -> usize {
+    world().links.len()
 }
 
 /// Arrays that exist.

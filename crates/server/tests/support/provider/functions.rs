@@ -503,6 +503,85 @@ pub fn table() -> &'static DriverTable {
     TABLE.get_or_init(|| unsafe { DriverTable::resolve(find) })
 }
 
+/// The provider's table, with functions that link. What they make of a text is no text; one that begins with
+/// `// gate N` takes until that gate is opened ([`open_gate`]), without that others wait for it.
+pub fn table_that_compiles() -> &'static DriverTable {
+    unsafe extern "C" fn create(
+        count: c_uint,
+        options: *mut c_uint,
+        values: *mut *mut c_void,
+        state: *mut CUlinkState,
+    ) -> CUresult {
+        let mut log = None;
+        for index in 0..count as usize {
+            // SAFETY: by cuda.h the lists are as long as that, and the state is written.
+            unsafe {
+                if *options.add(index) == constants::jit_option::ERROR_LOG_BUFFER {
+                    log = Some(*values.add(index) as usize);
+                }
+            }
+        }
+        let mut world = world();
+        let id = world.number();
+        world.links.insert(id, Link { log, cubin: Vec::new() });
+        // SAFETY: as above.
+        unsafe { *state = CUlinkState(id) };
+        Ok(())
+    }
+    unsafe extern "C" fn add(
+        state: CUlinkState,
+        _: c_uint,
+        data: *mut c_void,
+        _: usize,
+        _: *const c_char,
+        _: c_uint,
+        _: *mut c_uint,
+        _: *mut *mut c_void,
+    ) -> CUresult {
+        // SAFETY: a text ends with a NUL.
+        let text = unsafe { CStr::from_ptr(data.cast()) }.to_string_lossy().into_owned();
+        let gate = text.strip_prefix("// gate ").and_then(|rest| rest.lines().next()?.parse().ok());
+        while gate.is_some_and(|gate: u32| !world().gates.contains(&gate)) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        let mut world = world();
+        let link = world.links.get_mut(&state.0).ok_or(CudaError::INVALID_HANDLE)?;
+        if text.contains("garbage") {
+            if let Some(log) = link.log {
+                // SAFETY: by cuda.h there is room for the log until the state is destroyed.
+                unsafe { std::ptr::copy(c"line 2: garbage".as_ptr(), log as *mut c_char, 16) };
+            }
+            return Err(CudaError::INVALID_PTX);
+        }
+        link.cubin = [b"compiled ", text.as_bytes(), b"\0"].concat();
+        Ok(())
+    }
+    unsafe extern "C" fn complete(
+        state: CUlinkState,
+        cubin: *mut *mut c_void,
+        bytes: *mut usize,
+    ) -> CUresult {
+        let mut world = world();
+        let link = world.links.get_mut(&state.0).ok_or(CudaError::INVALID_HANDLE)?;
+        // SAFETY: by cuda.h both are written; the cubin lives as long as the state.
+        unsafe { (*cubin, *bytes) = (link.cubin.as_mut_ptr().cast(), link.cubin.len()) };
+        Ok(())
+    }
+    unsafe extern "C" fn destroy(state: CUlinkState) -> CUresult {
+        world().links.remove(&state.0).map(drop).ok_or(CudaError::INVALID_HANDLE)
+    }
+    static TABLE: OnceLock<DriverTable> = OnceLock::new();
+    let with_links = |name: &CStr| match name.to_bytes() {
+        b"cuLinkCreate_v2" => Some(create as *const c_void),
+        b"cuLinkAddData_v2" => Some(add as *const c_void),
+        b"cuLinkComplete" => Some(complete as *const c_void),
+        b"cuLinkDestroy" => Some(destroy as *const c_void),
+        _ => find(name),
+    };
+    // SAFETY: as in `table`.
+    TABLE.get_or_init(|| unsafe { DriverTable::resolve(with_links) })
+}
+
 /// The provider's table, with launches that do nothing: for what the server itself costs.
 pub fn table_of_nothing() -> &'static DriverTable {
     #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]

@@ -3,7 +3,8 @@
 //! | module | what it makes |
 //! | --- | --- |
 //! | [`source`] | asks a daemon |
-//! | [`rates`] | two reports become rates and shares |
+//! | [`rates`] | reports become rates and shares |
+//! | [`past`] | what a report is compared with |
 //! | [`names`] | kernels' names as their sources have them |
 //! | [`top`] | the screen of `openmps top` |
 //! | [`trace`] | traces that Perfetto reads |
@@ -18,6 +19,7 @@
 pub mod advise;
 pub mod metrics;
 pub mod names;
+pub mod past;
 pub mod rates;
 pub mod source;
 pub mod top;

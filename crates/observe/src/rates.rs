@@ -1,12 +1,12 @@
-//! Rates: what devices and clients did between two reports, as rates and shares.
+//! Rates: what devices and clients did since they were seen last, as rates and shares.
 //!
 //! Three measures of a device stand beside each other and are never mixed: the time in which any
 //! kernel ran (what tools call GPU-Util), SMs that had work, and warps that were resident.
 
+use crate::past::Past;
 use control::report::{Client, Report, Requests, Work, lanes_active};
 use control::status::{Device, DeviceCounts};
 use serde::Serialize;
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// A report and when it came.
@@ -120,7 +120,7 @@ fn grown(now: u64, before: u64) -> f64 {
 }
 
 /// Device counters of a report by server and UUID.
-fn devices(report: &Report) -> impl Iterator<Item = ((u32, &str), &Device)> {
+pub(crate) fn devices(report: &Report) -> impl Iterator<Item = ((u32, &str), &Device)> {
     report.servers.iter().flat_map(|server| {
         server.devices.iter().map(move |device| ((server.pid, device.uuid.as_str()), device))
     })
@@ -134,29 +134,31 @@ pub fn clients(report: &Report) -> impl Iterator<Item = (ClientKey, &Client)> {
 }
 
 impl Rates {
-    /// Between two readings; without an earlier one, on the average of each client's and server's
-    /// life so far.
-    pub fn between(before: Option<&Reading>, now: &Reading) -> Self {
-        let elapsed = before.map(|before| now.at.saturating_duration_since(before.at));
+    /// Between two readings.
+    pub fn between(before: &Reading, now: &Reading) -> Self {
+        let mut past = Past::default();
+        past.take(before);
+        Self::since(&past, now)
+    }
+
+    /// Since each client and server was seen last; of one that never was, on the average of its life so far.
+    pub fn since(past: &Past, now: &Reading) -> Self {
         let mut rates = Self { notes: notes(&now.report), ..Self::default() };
-        let earlier: HashMap<_, _> =
-            before.iter().flat_map(|reading| devices(&reading.report)).collect();
-        for (key, device) in devices(&now.report) {
-            let zero = DeviceCounts::default();
-            let then = earlier.get(&key).map_or(&zero, |device| &device.counts);
-            rates.add_device(device, then);
+        for ((server, uuid), device) in devices(&now.report) {
+            rates.add_device(device, &past.of_device(server, uuid));
         }
         rates.devices.sort_by_key(|device| device.ordinal);
-        let earlier: HashMap<_, _> =
-            before.iter().flat_map(|reading| clients(&reading.report)).collect();
         for (key, client) in clients(&now.report) {
             let device = devices(&now.report)
                 .find(|((server, uuid), _)| *server == key.0 && *uuid == client.device_uuid)
                 .map(|(_, device)| device.counts)
                 .unwrap_or_default();
-            let elapsed = elapsed.unwrap_or(Duration::from_nanos(device.elapsed_ns));
-            let row = client_rates(key, client, earlier.get(&key).copied(), &device, elapsed);
-            rates.clients.push(row);
+            let before = past.of(key);
+            let elapsed = match before.since {
+                Some(since) => now.at.saturating_duration_since(since),
+                None => Duration::from_nanos(device.elapsed_ns),
+            };
+            rates.clients.push(client_rates(key, client, before.client, &device, elapsed));
         }
         rates
     }
@@ -317,7 +319,7 @@ pub(crate) mod tests {
         let before = reading(start, 10, &[(1, 100, s)]);
         let later = start + Duration::from_secs(2);
         let now = reading(later, 12, &[(1, 300, 2 * s), (2, 50, 0)]);
-        let rates = Rates::between(Some(&before), &now);
+        let rates = Rates::between(&before, &now);
         let device = &rates.devices[0];
         assert_eq!((device.util, device.sm_activity, device.occupancy), (0.5, 0.25, 0.0625));
         assert_eq!((device.memory_used, device.memory_total), (2 << 30, 8 << 30));
@@ -326,7 +328,7 @@ pub(crate) mod tests {
         assert_eq!((client.in_per_s, client.in_flight, client.lanes), (100_000.0, 3, None));
         assert_eq!((client.submitting, client.submission_ns), (0.5, 2_500_000.0));
         assert_eq!((rates.clients[1].busy, rates.clients[1].lanes), (0.0, Some(0.5)));
-        let life = Rates::between(None, &before);
+        let life = Rates::since(&Past::default(), &before);
         assert_eq!((life.clients[0].busy, life.devices[0].util), (0.1, 0.1));
     }
 

@@ -58,7 +58,7 @@ pub fn of_clients(source: &mut dyn Source, look: Duration) -> Result<Vec<Advice>
     let before = Reading { at: Instant::now(), report: source.report()? };
     std::thread::sleep(look);
     let now = Reading { at: Instant::now(), report: source.report()? };
-    let rates = Rates::between(Some(&before), &now);
+    let rates = Rates::between(&before, &now);
     let counts = source.counts()?;
     let mut all = Vec::new();
     for client in &rates.clients {

@@ -11,6 +11,7 @@ mod tests;
 pub use app::{App, Wish};
 pub use draw::draw;
 
+use crate::past::Past;
 use crate::rates::{Rates, Reading};
 use crate::source::Source;
 use anyhow::Result;
@@ -31,7 +32,7 @@ pub fn rates_of(source: &mut dyn Source, interval: Duration) -> Result<Rates> {
     let before = read(source)?;
     std::thread::sleep(interval);
     let now = read(source)?;
-    Ok(Rates::between(Some(&before), &now))
+    Ok(Rates::between(&before, &now))
 }
 
 /// The frame as text, for what is no terminal: what happened in `interval`.
@@ -65,9 +66,11 @@ pub fn frame_text(app: &App, (width, height): (u16, u16)) -> String {
 
 /// Shows the screen until the reader quits.
 pub fn run(source: &mut dyn Source, interval: Duration, colours: bool) -> Result<()> {
-    let mut before = read(source)?;
+    let first = read(source)?;
+    let mut past = Past::default();
     let mut app = App::new(colours);
-    app.update(Rates::between(None, &before));
+    app.update(Rates::since(&past, &first));
+    past.take(&first);
     let mut terminal = ratatui::init();
     let outcome = (|| -> Result<()> {
         let mut next = Instant::now() + interval.min(Duration::from_millis(500));
@@ -91,8 +94,8 @@ pub fn run(source: &mut dyn Source, interval: Duration, colours: bool) -> Result
             next = Instant::now() + interval;
             match read(source) {
                 Ok(now) => {
-                    app.update(Rates::between(Some(&before), &now));
-                    before = now;
+                    app.update(Rates::since(&past, &now));
+                    past.take(&now);
                     if app.wants_kernels() {
                         app.set_counts(source.counts());
                     }

@@ -10,7 +10,7 @@ fn app() -> App {
     let before = reading(start, 10, &[(1, 0, 0), (2, 0, 0)]);
     let now = reading(start + Duration::from_secs(2), 12, &[(1, 10, s / 2), (2, 400, s)]);
     let mut app = App::new(false);
-    app.update(Rates::between(Some(&before), &now));
+    app.update(Rates::between(&before, &now));
     app
 }
 

@@ -1,6 +1,7 @@
 //! Poller: the one thread that asks the daemon, for all readers of the page.
 
 use super::MakeSource;
+use crate::past::Past;
 use crate::rates::{Rates, Reading};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -19,17 +20,17 @@ impl Poller {
         let (sender, seen) = watch::channel(Ok(Rates::default()));
         let poll = move || {
             let mut source = make();
-            let mut before: Option<Reading> = None;
+            let mut past = Past::default();
             while !sender.is_closed() {
                 let now = source.report().map(|report| Reading { at: Instant::now(), report });
                 match now {
                     Ok(now) => {
-                        let _ = sender.send(Ok(Rates::between(before.as_ref(), &now)));
-                        before = Some(now);
+                        let _ = sender.send(Ok(Rates::since(&past, &now)));
+                        past.take(&now);
                     }
                     Err(error) => {
                         let _ = sender.send(Err(format!("{error:#}")));
-                        before = None;
+                        past = Past::default();
                         source = make();
                     }
                 }

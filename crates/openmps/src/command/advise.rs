@@ -383,7 +383,7 @@ impl<'a> Trial<'a> {
         let kernels = self.source.counts()?.into_iter().next().map(|client| client.kernels);
         self.all_run()?;
         self.end();
-        let rates = Rates::between(Some(&first), &last);
+        let rates = Rates::between(&first, &last);
         let rate = rates.clients.iter().map(|client| client.kernels_per_s).sum::<f64>();
         if rate <= 0.0 {
             bail!("no kernel was launched in {} s: look for longer", length.as_secs());
@@ -411,7 +411,7 @@ fn ended_well(status: ExitStatus) -> Result<()> {
 
 /// What the one client had of its device between two readings.
 fn between(first: &Reading, last: &Reading) -> Result<(Observed, Machine)> {
-    let rates = Rates::between(Some(first), last);
+    let rates = Rates::between(first, last);
     let (Some(client), Some(device)) = (rates.clients.first(), rates.devices.first()) else {
         bail!("the program did not use the device for long enough to be looked at");
     };

@@ -6,13 +6,13 @@ mod table;
 use crate::daemon;
 use crate::output;
 use anyhow::Result;
-use control::report::Report;
+use observe::past::Past;
+use observe::rates::Reading;
 use screen::Screen;
 use serde_json::json;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use table::Stretch;
 
 /// The first table of `--watch` comes after this time at the latest: the reader shall not look at
 /// an empty terminal for the minutes that may lie between two tables.
@@ -53,20 +53,12 @@ pub(crate) struct Arguments {
     watch: Option<u16>,
 }
 
-/// What the daemon said, and when.
-struct Reading {
-    at: Instant,
-    json: String,
-    report: Report,
-}
-
-impl Reading {
-    fn take() -> Result<Self> {
-        let directory = daemon::pipe_directory();
-        match daemon::ask_for_text(&directory)? {
-            Some((json, report)) => Ok(Self { at: Instant::now(), json, report }),
-            None => Err(daemon::none_in(&directory)),
-        }
+/// What the daemon says, as JSON too.
+fn ask() -> Result<(String, Reading)> {
+    let directory = daemon::pipe_directory();
+    match daemon::ask_for_text(&directory)? {
+        Some((json, report)) => Ok((json, Reading { at: Instant::now(), report })),
+        None => Err(daemon::none_in(&directory)),
     }
 }
 
@@ -78,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return super::top::show(Duration::from_secs(seconds.into()));
     }
     let me = rustix::process::geteuid().as_raw();
-    let mut now = match Reading::take() {
+    let (json, now) = match ask() {
         // A program that reads JSON gets some; standard error says what to do about it.
         Err(error) if arguments.json => {
             let directory = daemon::pipe_directory();
@@ -88,28 +80,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         reading => reading?,
     };
-    let shown = |report: &Report, stretch: Option<Stretch<'_>>| {
+    let shown = |now: &Reading, past: Option<&Past>| {
         let screen = Screen::now();
         let width = screen.width().filter(|_| !arguments.wide);
-        screen.below(&table::table(report, stretch, me, width))
+        screen.below(&table::table(now, past, me, width))
     };
     let Some(seconds) = arguments.watch else {
         output::print(&match arguments.json {
-            true => now.json,
-            false => shown(&now.report, None),
+            true => json,
+            false => shown(&now, None),
         })?;
         return Ok(ExitCode::SUCCESS);
     };
     let interval = Duration::from_secs(seconds.into());
+    let mut past = Past::default();
+    past.take(&now);
     let mut pause = interval.min(FIRST);
     loop {
         std::thread::sleep(pause);
-        let earlier = std::mem::replace(&mut now, Reading::take()?);
-        let stretch = Stretch { before: &earlier.report, elapsed: now.at - earlier.at };
+        let (json, now) = ask()?;
         output::print(&match arguments.json {
-            true => now.json.clone(),
-            false => shown(&now.report, Some(stretch)),
+            true => json,
+            false => shown(&now, Some(&past)),
         })?;
+        past.take(&now);
         pause = interval;
     }
 }

@@ -135,7 +135,7 @@ fn watch_all(daemon: &PrivateDaemon, programs: usize, ended: &AtomicBool) -> Opt
         std::thread::sleep(LOOK);
     }
     let (first, last) = readings.filter(|(first, last)| last.at > first.at)?;
-    Rates::between(Some(&first), &last).devices.into_iter().next()
+    Rates::between(&first, &last).devices.into_iter().next()
 }
 
 #[cfg(test)]

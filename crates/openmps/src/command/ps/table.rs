@@ -1,8 +1,9 @@
 //! The table that `openmps ps` prints: a row for each client, as text. Not where or how it is shown.
 
-use control::report::{Client, Context, Report, Warm, Work, lanes_active};
-use std::collections::HashMap;
-use std::time::Duration;
+use control::report::{Client, Context, Warm, Work, lanes_active};
+use observe::past::{Before, Past};
+use observe::rates::{Reading, clients};
+use std::time::Instant;
 
 const COLUMNS: usize = 12;
 /// The last column, the only one that is cut where there is no room for it.
@@ -24,30 +25,21 @@ pub(super) struct Table {
     pub(super) head: bool,
 }
 
-/// A stretch of time that a table tells of.
-#[derive(Clone, Copy)]
-pub(super) struct Stretch<'a> {
-    /// What the daemon said when it began.
-    pub(super) before: &'a Report,
-    /// How long it was; above 0.
-    pub(super) elapsed: Duration,
-}
-
 /// The clients of a report and what else there is to say: of each client's life so far, or of the
-/// stretch that ends with the report. `reader` is the user who gets to see it. With a `width`, in
+/// time since it was seen in the `past`. `reader` is the user who gets to see it. With a `width`, in
 /// characters, rows are no wider: columns are left out, and commands are cut.
 pub(super) fn table(
-    report: &Report,
-    stretch: Option<Stretch<'_>>,
+    now: &Reading,
+    past: Option<&Past>,
     reader: u32,
     width: Option<usize>,
 ) -> Table {
-    let before: HashMap<_, _> = stretch.iter().flat_map(|s| clients(s.before)).collect();
+    let report = &now.report;
     let mut rows: Vec<[String; COLUMNS]> = Vec::new();
     for (key, client) in clients(report) {
-        let done = match stretch {
+        let done = match past {
             None => Done::so_far(client),
-            Some(stretch) => Done::since(client, before.get(&key).copied(), stretch.elapsed),
+            Some(past) => Done::since(client, past.of(key), now.at),
         };
         rows.push([
             client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string()),
@@ -66,7 +58,7 @@ pub(super) fn table(
     }
     let head = !rows.is_empty();
     if head {
-        let kernels = if stretch.is_some() { "KERNELS/S" } else { "KERNELS" };
+        let kernels = if past.is_some() { "KERNELS/S" } else { "KERNELS" };
         let names = [
             "PID", "ID", "USER", "CLASS", "SERVER", "MEMORY", kernels, "BUSY", "SMS", "WARPS",
             "LANES", "COMMAND",
@@ -158,13 +150,6 @@ fn class(client: &Client) -> String {
     }
 }
 
-/// All clients, by their server's PID and their number in it.
-fn clients(report: &Report) -> impl Iterator<Item = ((u32, u32), &Client)> {
-    report.servers.iter().flat_map(|server| {
-        server.clients.iter().map(move |client| ((server.pid, client.id), client))
-    })
-}
-
 /// What a client did, as text; a dash where nothing is known, or nothing ran.
 struct Done {
     kernels: String,
@@ -181,9 +166,15 @@ impl Done {
         Self::new(client.kernels.to_string(), client.work, busy)
     }
 
-    /// What it did since it was as `before` has it: nothing yet, if there was no such client.
-    fn since(client: &Client, before: Option<&Client>, elapsed: Duration) -> Self {
-        let elapsed_s = elapsed.as_secs_f64();
+    /// What it did since it was as `before` has it: nothing yet, if it was not seen.
+    fn since(client: &Client, before: Before<'_>, now: Instant) -> Self {
+        let Some(since) = before.since.filter(|since| now > *since) else {
+            let nothing = || "-".to_owned();
+            let (kernels, busy, sms) = (nothing(), nothing(), nothing());
+            return Self { kernels, busy, sms, warps: nothing(), lanes: nothing() };
+        };
+        let elapsed_s = (now - since).as_secs_f64();
+        let before = before.client;
         let kernels = client.kernels.saturating_sub(before.map_or(0, |before| before.kernels));
         let earlier = before.and_then(|before| before.work).unwrap_or_default();
         let work = client.work.map(|work| difference(&work, &earlier));
@@ -298,8 +289,9 @@ fn cut(text: &str, room: usize) -> String {
 mod tests {
     use super::*;
     use control::report::{ContextCalls, Waiting};
-    use control::report::{Limits, Scheduling, Server};
+    use control::report::{Limits, Report, Scheduling, Server};
     use control::status::{Device, DeviceCounts};
+    use std::time::Duration;
 
     fn client(id: u32, kernels: u64, work: Option<Work>) -> Client {
         Client {
@@ -332,9 +324,9 @@ mod tests {
         })
     }
 
-    fn report(clients: Vec<Client>) -> Report {
+    fn reading(clients: Vec<Client>) -> Reading {
         let state = "ACTIVE".to_owned();
-        Report {
+        let report = Report {
             devices: vec![],
             version: "0".into(),
             pid: 1,
@@ -360,13 +352,14 @@ mod tests {
                 isolates: None,
                 error: None,
             }],
-        }
+        };
+        Reading { at: Instant::now(), report }
     }
 
     #[test]
     fn a_row_tells_of_a_client_s_life() {
         let outside = Client { pid: None, ..client(5, 123_456_789, None) };
-        let report = report(vec![client(4, 12, work(2)), outside]);
+        let report = reading(vec![client(4, 12, work(2)), outside]);
         let expected = [
             "PID  ID  USER  CLASS  SERVER   MEMORY    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
             "524   4  ann   batch     529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
@@ -392,7 +385,7 @@ mod tests {
         };
         let mut other = client(5, 1, None);
         other.limits.sms_by = "default".into();
-        let lines = table(&report(vec![limited, other]), None, 0, None).lines;
+        let lines = table(&reading(vec![limited, other]), None, 0, None).lines;
         assert_eq!(
             lines[3..],
             [
@@ -405,16 +398,18 @@ mod tests {
     #[test]
     fn a_row_tells_of_a_stretch() {
         let idle = work(7);
-        let before = report(vec![client(4, 12, work(2)), client(6, 9, idle)]);
-        let now = report(vec![client(4, 62, work(3)), client(5, 8, work(1)), client(6, 9, idle)]);
-        let stretch = Stretch { before: &before, elapsed: Duration::from_secs(2) };
+        let before = reading(vec![client(4, 12, work(2)), client(6, 9, idle)]);
+        let now = vec![client(4, 62, work(3)), client(5, 8, work(1)), client(6, 9, idle)];
+        let now = Reading { at: before.at + Duration::from_secs(2), ..reading(now) };
+        let mut past = Past::default();
+        past.take(&before);
         let expected = [
             "PID  ID  USER  CLASS  SERVER   MEMORY  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
             "524   4  ann   batch     529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
             "525   5  ann   batch     529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
             "526   6  ann   batch     529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
         ];
-        assert_eq!(table(&now, Some(stretch), 0, None).lines, expected);
+        assert_eq!(table(&now, Some(&past), 0, None).lines, expected);
     }
 
     #[test]
@@ -432,7 +427,7 @@ mod tests {
             command: "/opt/venv/bin/python3 train.py --model resnet50 --epochs 90".into(),
             ..client(128, 1_234_567_890, work(100_000))
         };
-        let report = report(vec![client(4, 12, work(2)), long]);
+        let report = reading(vec![client(4, 12, work(2)), long]);
         let lines = table(&report, None, 0, Some(80)).lines;
         let expected = [
             "    PID   ID  CLASS                    MEMORY     KERNELS       BUSY  COMMAND",
@@ -463,12 +458,13 @@ mod tests {
     fn who_waits_and_what_is_wrong_is_said() {
         let no_client = ["no program uses the daemon in /tmp/x".to_owned()];
         assert_eq!(
-            table(&report(vec![]), None, 0, None),
+            table(&reading(vec![]), None, 0, None),
             Table { lines: no_client.into(), head: false }
         );
         let none_seen = ["no program of yours uses the daemon in /tmp/x"];
-        assert_eq!(table(&report(vec![]), None, 1000, None).lines, none_seen);
-        let mut report = report(vec![]);
+        assert_eq!(table(&reading(vec![]), None, 1000, None).lines, none_seen);
+        let mut now = reading(vec![]);
+        let report = &mut now.report;
         (report.stopping, report.clients_waiting) = (true, 3);
         report.servers[0].error = Some("no answer".into());
         report.servers[0].isolates = Some(77);
@@ -497,15 +493,16 @@ mod tests {
             "the daemon is shutting down and takes no more programs",
             "3 waiting for a server",
         ];
-        assert_eq!(table(&report, None, 0, None).lines, said);
+        assert_eq!(table(&now, None, 0, None).lines, said);
     }
 
     #[test]
     fn who_waits_for_whom_is_said_and_what_was_loaded_ahead() {
-        let mut report = report(vec![]);
+        let mut now = reading(vec![]);
+        let report = &mut now.report;
         let nothing = Context::default();
         report.servers[0].context = Some(nothing.clone());
-        assert_eq!(table(&report, None, 0, None).lines.len(), 1, "there is no client");
+        assert_eq!(table(&now, None, 0, None).lines.len(), 1, "there is no client");
         let call = || "loading code".to_owned();
         let waiting = |others: &str| Waiting {
             call: call(),
@@ -521,7 +518,7 @@ mod tests {
             longest_ns: 22_400_000,
             ..Default::default()
         };
-        report.servers[0].context = Some(Context {
+        now.report.servers[0].context = Some(Context {
             waiting: vec![waiting("525, 526"), waiting("")],
             calls: vec![calls(2), calls(0)],
             warm: Warm {
@@ -538,10 +535,10 @@ mod tests {
             "server 529: no client could launch during loading code 2 times, 31.0 ms, at most 22.4 ms",
             "server 529: 2 images with 9 kernels loaded at its start, 3.0 MiB of 256.0 MiB; 4 loads spared",
         ];
-        assert_eq!(table(&report, None, 0, None).lines, said);
-        report.servers[0].context = Some(nothing);
-        let text = serde_json::to_string(&report).expect("JSON");
-        assert_eq!(serde_json::from_str::<Report>(&text).expect("the same"), report);
+        assert_eq!(table(&now, None, 0, None).lines, said);
+        now.report.servers[0].context = Some(nothing);
+        let text = serde_json::to_string(&now.report).expect("JSON");
+        assert_eq!(serde_json::from_str::<Report>(&text).expect("the same"), now.report);
     }
 
     #[test]

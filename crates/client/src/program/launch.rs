@@ -12,6 +12,7 @@ use channel::request::{
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, cluster_flags, cluster_of,
 };
 use core::ffi::{c_int, c_uint};
+use core::sync::atomic::Ordering;
 use cuda_api::attributes as attribute;
 use cuda_api::constants::launch_attribute;
 use cuda_api::handle::Handle;
@@ -36,9 +37,9 @@ impl Client {
             }
             _ => None,
         };
-        match self.known_variables() {
-            None => self.state().launch(self, function, launch, literal, None).map(drop),
-            Some(known) => self.launch_beside(known, function, launch, literal),
+        match self.has_foreign_variables.load(Ordering::Relaxed) {
+            false => self.state().launch(self, function, launch, literal, None).map(drop),
+            true => self.launch_beside(function, launch, literal),
         }
     }
 
@@ -47,13 +48,27 @@ impl Client {
     #[cold]
     fn launch_beside(
         &self,
-        mut known: KnownVariables,
         function: CUfunction,
         launch: &Launch<'_>,
         literal: Option<Handle>,
     ) -> CUresult {
-        let stream = self.state().launch(self, function, launch, literal, Some(&mut known))?;
-        known.found().try_for_each(|(address, bytes)| self.copy_back(address, bytes, stream))
+        let connection = {
+            let state = self.state();
+            state.check_open()?;
+            state.connection()
+        };
+        let mut known = KnownVariables::of(&self.memory());
+        // Another server may have the variables elsewhere.
+        let mut state = self.state_of(connection)?;
+        let stream = state.launch(self, function, launch, literal, Some(&mut known))?;
+        drop(state);
+        // The launch is in flight, and must not be made again whatever becomes of the copies.
+        for (address, bytes) in known.found() {
+            if self.copy_back(address, bytes, stream).is_err() {
+                self.write_unseen(address);
+            }
+        }
+        Ok(())
     }
 }
 

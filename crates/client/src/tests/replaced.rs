@@ -190,3 +190,41 @@ fn a_launch_whose_module_is_unloaded_at_once_is_not_lost_with_its_server() {
         assert_eq!(bytes[at..at + 4], 7_u32.to_le_bytes());
     });
 }
+
+#[test]
+fn a_launch_that_was_posted_is_not_made_again_because_what_follows_it_finds_the_server_lost() {
+    const IMAGE: &[u8] = b".version 8.0\n.target sm_75\n.address_size 64\n.const .b32 factor;\n\0";
+    let memory = server::DeviceMemory::default();
+    watched(|| {
+        let (client, first) = attach_on(memory.clone());
+        let context = client.contexts().retain(0).unwrap();
+        client.contexts().set_current(context).unwrap();
+        let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
+        let module = client.load_image(IMAGE, 0, &options).unwrap();
+        let function = client.find_function(module, c"fill").unwrap();
+        let function = CUfunction(function.to_word() as usize);
+        let (mut address, mut bytes) = (CUdeviceptr(0), 0);
+        let places = (out(&mut address), out(&mut bytes));
+        client.find_global(module, false, c"factor", places.0, places.1).unwrap();
+        // The first launch that may write to the variable asks the server for memory for its copy.
+        first.held.store(true, Ordering::Release);
+        std::thread::scope(|scope| {
+            let launches = scope.spawn(|| {
+                client.contexts().set_current(context).unwrap();
+                fill(client, function, address.0, 7)
+            });
+            while client.state().streams.unfenced().is_empty() {
+                std::thread::yield_now();
+            }
+            replace(client, &first);
+            assert_eq!(launches.join().unwrap(), Ok(()), "it is in flight, once");
+        });
+        let _ = client.synchronize(LEGACY);
+        let second = memory.lock().unwrap().get(&(CONSTANT + CONSTANTS_APART)).cloned();
+        assert_eq!(second, Some(7_u32.to_le_bytes().to_vec()));
+        // What the kernel wrote there is not in the copy.
+        let mut memory = client.memory();
+        let (_, variable) = memory.foreign_variable(address.0, 4).unwrap();
+        assert!(variable.copy.incomplete);
+    });
+}

@@ -5,12 +5,13 @@ mod support;
 
 use channel::payload::Payload;
 use channel::request::{
-    CreateArray, DestroyArray, DeviceToHost, GetGlobal, GlobalInfo, HostReference, HostToDevice,
-    HostUnmap, UnloadModule,
+    CreateArray, DestroyArray, DeviceToHost, GetFunction, GetGlobal, GlobalInfo, GraphBegin,
+    GraphInstantiate, GraphKernel, GraphLaunch, HostReference, HostToDevice, HostUnmap,
+    LaunchKernel, UnloadModule,
 };
 use cuda_api::constants::array_format;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr, CudaError};
+use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr, CUgraphExec, CudaError};
 use server::device::Driver;
 use support::*;
 
@@ -162,6 +163,46 @@ fn an_image_with_a_variable_that_has_no_address_is_each_clients_own() {
     assert_eq!(count(MODULES), 2);
     drop((one, other));
     wait_until("the modules' end", || count(MODULES) == 0);
+}
+
+#[test]
+fn a_graph_that_needs_more_local_memory_waits_at_the_door_as_a_launch_does() {
+    let (server, _busy, mut client) = beside_a_kernel(8800);
+    client.load_image(module(1), b".version 8.0").0.expect("a module");
+    let (function, name) = (function(4), &b"local"[..]);
+    client.call(&GetFunction { function, module: module(1), name }).expect("the kernel");
+    client.post(&GraphBegin { graph: graph(0) });
+    let launch = LaunchKernel {
+        function,
+        stream: LEGACY,
+        grid: [1; 3],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        flags: 0,
+        parameters: &[],
+    };
+    client.post(&GraphKernel { graph: graph(0), launch });
+    let replaces = CUgraphExec::NULL;
+    client.call(&GraphInstantiate { graph: graph(0), replaces }).expect("a graph");
+    let before = provider::local_runs();
+    client.post(&GraphLaunch { graph: graph(0), stream: LEGACY });
+    wait_until("it waits", || {
+        let context = server.status().context.expect("a context that clients share");
+        context.waiting.iter().any(|of| of.call == "taking local memory")
+    });
+    assert_eq!(provider::local_runs(), before);
+    provider::open_gate(8800);
+    client.synchronize(LEGACY);
+    assert_eq!(provider::local_runs(), before + 1);
+    client.post(&GraphLaunch { graph: graph(0), stream: LEGACY });
+    client.synchronize(LEGACY);
+    let calls = server.status().context.expect("its clients share a context").calls;
+    let grown = calls.iter().find(|(call, _)| call == "taking local memory");
+    assert_eq!(
+        grown.map(|(_, of)| of.calls),
+        Some(2),
+        "busy's kernel and the graph's first launch"
+    );
 }
 
 /// A server, a client with a kernel that waits for that gate, and another client.

@@ -114,7 +114,7 @@ fn a_server_in_standby_loads_what_clients_of_another_one_load() {
     copy_list(&elsewhere, &here);
     wait_until("it has loaded that too", || warm(&standby).0 == 1);
     assert_eq!(modules(), 1);
-    assert!(standby.log().contains("1 images of programs at other servers"), "{}", standby.log());
+    wait_until("it says so", || standby.log().contains("1 images of programs at other servers"));
     let mut client = standby.connect();
     client.load();
     assert_eq!((warm(&standby).2, modules()), (1, 1), "the program's load is spared");
@@ -179,6 +179,16 @@ fn local_memory_of_known_kernels_is_taken_before_there_are_clients() {
     assert_eq!(provider::local_runs(), before + 1);
     assert!(server.log().contains("Local memory for 103 bytes a thread"), "{}", server.log());
     assert_eq!(modules(), 1, "what took it is gone again");
+    // So no launch takes it.
+    let mut server = server;
+    let mut clients = [server.connect(), server.connect()];
+    for client in &mut clients {
+        client.load();
+        client.launch("note", LEGACY, &9300u32.to_le_bytes());
+        client.synchronize(LEGACY);
+    }
+    let calls = server.status().context.expect("its clients share a context").calls;
+    assert!(calls.iter().all(|(call, of)| call != "taking local memory" || of.calls == 0));
 }
 
 #[test]

@@ -421,7 +421,14 @@ impl GraphBuilder {
         // SAFETY: the local is written; the graph is alive.
         unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.graph.raw, 0)? };
         made(&self.share.counts.graphs);
-        Ok(GraphExec { share: self.share.clone(), raw })
+        let local_bytes = Cell::new(self.local_bytes());
+        Ok(GraphExec { share: self.share.clone(), raw, local_bytes })
+    }
+
+    /// Most local memory that a thread of one of its kernels needs, and of its bodies', bytes.
+    fn local_bytes(&self) -> u32 {
+        let own = self.kernels.iter().map(|kernel| kernel.function.local_bytes());
+        own.chain(self.bodies.iter().map(Self::local_bytes)).max().unwrap_or(0)
     }
 }
 
@@ -429,6 +436,8 @@ impl GraphBuilder {
 pub struct GraphExec {
     share: Rc<Share>,
     raw: CUgraphExec,
+    /// Most local memory that a thread of its kernels needs, bytes.
+    local_bytes: Cell<u32>,
 }
 
 impl GraphExec {
@@ -437,12 +446,14 @@ impl GraphExec {
         let mut info = CUgraphExecUpdateResultInfo::default();
         let t = self.share.device().table();
         // SAFETY: both graphs are alive; the local is written.
-        unsafe { t.cuGraphExecUpdate_v2(self.raw, graph.graph.raw, &mut info) }
+        unsafe { t.cuGraphExecUpdate_v2(self.raw, graph.graph.raw, &mut info)? };
+        self.local_bytes.set(graph.local_bytes());
+        Ok(())
     }
 
     /// Launches it in a stream.
     pub fn launch(&self, stream: &Stream) -> CUresult {
-        self.share.submission_time().of(|| {
+        self.share.launching(self.local_bytes.get(), || {
             // SAFETY: graph and stream are alive.
             unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) }
         })

@@ -1,15 +1,16 @@
-//! Local memory of the context: taken before there are clients.
+//! Local memory of the context: taken before there are clients, or by the first launch that needs it.
 //!
-//! A driver has local memory for as many threads as run at a time. The first launch of a kernel that needs
-//! more of it than any before waits for all work of the context. So where it is known what kernels will
-//! need, one that needs as much is run first.
+//! A driver has local memory for as many threads as run at a time. The first launch of a kernel, or of a graph
+//! with one, that needs more of it than any before waits for all work of the context. So where it is known
+//! what kernels will need, one that needs as much is run first.
 
-use super::{Device, Module};
+use super::{ContextCall, Device, Module, Share};
 use cuda_api::attributes::MAX_THREADS_PER_MULTIPROCESSOR;
 use cuda_api::constants::launch_param;
-use cuda_api::{CUstream, CudaError};
+use cuda_api::{CUresult, CUstream, CudaError};
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::Ordering;
 
 /// More local memory has no thread of a GPU, bytes.
 const THREAD_BYTES_MAX: u64 = 512 << 10;
@@ -60,7 +61,32 @@ impl Device {
                 .and_then(|()| t.cuStreamSynchronize(CUstream::NULL))
         };
         Module::unload_own(self, module);
-        ran.map(|()| bytes)
+        ran?;
+        let has = u32::try_from(thread_bytes).unwrap_or(u32::MAX);
+        self.local_bytes().fetch_max(has, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+impl Share {
+    /// Makes a call that launches what needs so much local memory a thread, bytes.
+    #[inline]
+    pub(super) fn launching(
+        &self,
+        local_bytes: u32,
+        launch: impl FnOnce() -> CUresult,
+    ) -> CUresult {
+        match local_bytes <= self.device().local_bytes().load(Ordering::Relaxed) {
+            true => self.submission_time().of(launch),
+            false => self.growing(local_bytes, launch),
+        }
+    }
+
+    #[cold]
+    fn growing(&self, local_bytes: u32, launch: impl FnOnce() -> CUresult) -> CUresult {
+        self.unless_it_ends(ContextCall::GrowLocalMemory, launch)?;
+        self.device().local_bytes().fetch_max(local_bytes, Ordering::Relaxed);
+        Ok(())
     }
 }
 

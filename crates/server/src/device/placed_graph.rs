@@ -179,7 +179,8 @@ fn captured(
     unsafe {
         t.cuStreamBeginCaptureToGraph(raw, graph, behind, data, 0, capture::MODE_RELAXED)?;
     }
-    let launched = stream.launch(&kernel.function, kernel.shape, &kernel.parameters);
+    // Nothing runs yet, and what a stream has is not asked for while it captures.
+    let launched = kernel.function.launch(t, kernel.shape, raw, &kernel.parameters);
     let node = launched.and_then(|()| last_captured(t, stream));
     // The stream captures no more, regardless of the launch's result.
     let mut whole = CUgraph::NULL;

@@ -1,7 +1,7 @@
 //! Streams and events: objects of the provider, owned.
 
 use super::share::{gone, made};
-use super::{CheckedRange, ContextCall, Device, Function, LaunchShape, Share};
+use super::{CheckedRange, Device, Function, LaunchShape, Share};
 use cuda_api::constants::{event_flags, stream_flags, stream_value};
 use cuda_api::{CUdeviceptr, CUevent, CUresult, CUstream, CudaError};
 use std::cell::Cell;
@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A function that the provider calls on a thread of its own, and the number that it is called with.
 /// It must call no function of the provider. It gets no address: see the trust in a provider
@@ -238,15 +237,10 @@ impl Stream {
 
     /// Launches a kernel. `parameters` is the flattened parameter buffer; it is copied.
     pub fn launch(&self, function: &Function, shape: LaunchShape, parameters: &[u8]) -> CUresult {
-        let device = self.share.device();
-        let launch = || function.launch(device.table(), shape, self.raw, parameters);
-        let local = function.local_bytes();
-        if local <= device.local_bytes().load(Ordering::Relaxed) {
-            return self.share.submission_time().of(launch);
-        }
-        self.share.unless_it_ends(ContextCall::GrowLocalMemory, launch)?;
-        device.local_bytes().fetch_max(local, Ordering::Relaxed);
-        Ok(())
+        let table = self.share.device().table();
+        self.share.launching(function.local_bytes(), || {
+            function.launch(table, shape, self.raw, parameters)
+        })
     }
 }
 

@@ -290,8 +290,10 @@ provide! {
         Ok(())
     }
     cuFuncGetAttribute(value: *mut c_int, attribute: c_uint, function: CUfunction) {
-        world().functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
-        *value = attribute as c_int + 100;
+        let world = world();
+        let name = world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
+        let is_local = attribute == constants::function_attribute::LOCAL_SIZE_BYTES;
+        *value = if is_local && name == "local" { 4096 } else { attribute as c_int + 100 };
         Ok(())
     }
     cuFuncSetAttribute(function: CUfunction, _a: c_uint, value: c_int) {

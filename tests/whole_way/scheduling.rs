@@ -59,6 +59,38 @@ fn device_time_follows_weights() {
 }
 
 #[test]
+fn what_was_set_for_a_program_goes_with_it_to_the_next_server() {
+    let scene = Scene::with_daemon();
+    let stop = scene.file("stop");
+    let endless = ["--until", stop.to_str().expect("a path")];
+    let mut program = start(scene.sample("vector_add", &endless).env("OPENMPS_CLASS", "latency"));
+    let pid = program.pid();
+    let worked = || client(&scene, pid)["kernels"].as_u64().unwrap_or(0) > 0;
+    wait_until("it has launched kernels", worked);
+    let set = ["set", &pid.to_string(), "--class", "batch", "--weight", "3", "--memory", "1G"];
+    scene.openmps(&[&set[..], &["--sms", "4"]].concat()).expect_success();
+    let has = || {
+        let client = client(&scene, pid);
+        let (limits, scheduling) = (&client["limits"], &client["scheduling"]);
+        [
+            scheduling["class"].clone(),
+            scheduling["settings"].clone(),
+            limits["memory_bytes"].clone(),
+            limits["memory_by"].clone(),
+            limits["sms"].clone(),
+            limits["sms_by"].clone(),
+        ]
+    };
+    let before = has();
+    assert_eq!(before[0], "batch");
+    scene.control("upgrade").expect_success();
+    wait_until("it launches kernels at the next server", worked);
+    assert_eq!(has(), before);
+    program.kill();
+    program.wait();
+}
+
+#[test]
 fn batch_makes_way_for_latency_and_goes_on() {
     let scene = Scene::with_daemon();
     let stop = scene.file("stop");

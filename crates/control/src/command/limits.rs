@@ -174,14 +174,14 @@ pub(super) fn set(request: &Request<'_>) -> Outcome {
     }
     let scheduling = scheduling.join(" ");
     ClientSettings::default().change(&scheduling)?;
-    let (server, ids) = named(request, client, server)?;
+    let (server, clients) = named(request, client, server)?;
     // All or nothing would need a second round: each change is checked above, and again there.
-    for id in ids {
+    for client in clients {
         for change in &changes {
-            request.daemon.set_of_client(server, id, change.clone())?;
+            request.daemon.set_of_client(server, client, change.clone())?;
         }
         if !scheduling.is_empty() {
-            request.daemon.schedule(server, id, &scheduling)?;
+            request.daemon.schedule_client(server, client, &scheduling)?;
         }
     }
     Ok(String::new())
@@ -205,13 +205,13 @@ fn change(name: &str, value: &str) -> Result<Change, Failure> {
     })
 }
 
-/// The server of a client that a word names, and the client's numbers there: one for each of the
-/// process's sessions.
+/// The server of a client that a word names, and the client's numbers there, one for each of the
+/// process's sessions, with its PID if that is known.
 fn named(
     request: &Request<'_>,
     client: &str,
     server: Option<&str>,
-) -> Result<(u32, Vec<u32>), Failure> {
+) -> Result<(u32, Vec<(u32, Option<u32>)>), Failure> {
     let servers = match server {
         Some(pid) => vec![find(request, pid)?],
         None => visible(request),
@@ -222,7 +222,10 @@ fn named(
     let mut why = unknown(&format!("Invalid process {client}!"));
     for (pid, status) in request.daemon.statuses(&pids) {
         let ids = status.map_err(Failure::from).and_then(|status| {
-            client_ids(&status.clients, client).map_err(|Failure(text)| unknown(&text))
+            let ids = client_ids(&status.clients, client);
+            let ids = ids.map_err(|Failure(text)| unknown(&text))?;
+            let pid_of = |id| status.clients.iter().find(|of| of.id == id).and_then(|of| of.pid);
+            Ok(ids.into_iter().map(|id| (id, pid_of(id))).collect::<Vec<_>>())
         });
         match ids {
             Ok(ids) => found.push((pid, ids)),

@@ -5,6 +5,7 @@ use super::endpoints::Chosen;
 use super::inventory::Asking;
 use super::launch_error::{LaunchError, WAITING_MAX};
 use super::protocol::{self, Socket};
+use super::scheduling::Scheduling;
 use super::server_process::is_ending;
 use super::state::{ClientEnd, State, WaitingClient};
 use super::{CommandConnection, Daemon};
@@ -131,16 +132,14 @@ impl Daemon {
                 return;
             }
         };
-        let (scheduling, wrong) =
-            self.scheduling.of_client(uid, &hello.command_line, &hello.scheduling);
-        if let Some(wrong) = wrong {
+        if let Some(wrong) = Scheduling::not_used(&hello.scheduling) {
             self.logs.control.control(format!("{new}: {wrong}"));
         }
         let client = WaitingClient {
             pid,
             uid,
             gid,
-            scheduling,
+            scheduling: hello.scheduling,
             chosen,
             command: hello.command_line,
             wishes: hello.wishes,
@@ -446,6 +445,12 @@ impl Daemon {
                 None => return HandOver::Gone,
             }
         }
+        let priority = settings.priority.0;
+        let asked = &client.scheduling;
+        let mut scheduling =
+            self.scheduling.of_client(client.uid, &client.command, asked, priority);
+        let sms = state.inventory.sms_of(process.device);
+        state.kept.apply((pid, process.device), sms, &mut settings, &mut scheduling);
         let Some(server) = state.server(server) else { return HandOver::Later };
         settings.partition = partition.as_ref().map(|(_, sms)| *sms);
         settings.group.clone_from(&group);
@@ -456,7 +461,7 @@ impl Daemon {
             command_line: client.command.clone(),
             window,
             settings,
-            scheduling: client.scheduling.clone(),
+            scheduling: scheduling.to_string(),
         };
         // From here on the socket is the server's; non-blocking is a property of the connection's
         // open description, which client and daemon do not share with each other.

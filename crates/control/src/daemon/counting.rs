@@ -5,7 +5,6 @@ use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use channel::message::Question;
 use cuda_api::environment::OPENMPS_COUNTERS;
 use cuda_api::settings::Counting;
-use recovery::servers::Phase;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -31,12 +30,7 @@ impl Daemon {
     /// why.
     pub(crate) fn set_counting(&self, counting: Counting) -> Vec<ChangeError> {
         *self.counting.lock().unwrap_or_else(PoisonError::into_inner) = counting;
-        let running: Vec<u32> = {
-            let state = self.lock();
-            let running =
-                state.servers.iter().filter(|s| !matches!(s.phase, Phase::Starting { .. }));
-            running.map(|server| server.pid).collect()
-        };
+        let running = self.lock().to_tell();
         let ask = |server| {
             let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
             match self.ask(server, Question::Counters(counting), deadline)? {

@@ -320,6 +320,8 @@ impl EventLoop {
     fn take_message(&self, state: &mut State, pid: u32, message: Message) {
         let control = &self.daemon.logs.control;
         let now = Instant::now();
+        // What it was started with was changed meanwhile.
+        let outdated = matches!(message, Message::Ready(_)) && state.outdated.remove(&pid);
         let recording = state.recording_until.is_some_and(|until| until > now);
         let (servers, mut hands) = state.servers_and_hands(&self.daemon);
         let Some(server) = servers.get(pid) else { return };
@@ -330,6 +332,10 @@ impl EventLoop {
                 {
                     if recording {
                         protocol::have_recorded(server);
+                    }
+                    if outdated {
+                        protocol::have_scheduled(server, self.daemon.server_scheduling());
+                        protocol::have_counted(server, self.daemon.counting());
                     }
                     // Not before: a server that fails would leave it unread, and its own word with it.
                     protocol::send_settings(server, false);

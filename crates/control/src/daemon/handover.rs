@@ -9,6 +9,7 @@
 
 use super::Daemon;
 use super::event_loop::Sources;
+use super::kept::{Kept, KeptRecord};
 use super::protocol::Socket;
 use super::questions::Questions;
 use super::server_process::{ServerProcess, pidfd};
@@ -19,7 +20,8 @@ use crate::settings::{Settings, SettingsRecord};
 use channel::socket::{Listener, inherited};
 use cuda_api::CUuuid;
 use cuda_api::environment::{
-    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CLASS_RULES, OPENMPS_SCHEDULING,
+    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CLASS_RULES, OPENMPS_COUNTERS,
+    OPENMPS_SCHEDULING,
 };
 use recovery::servers::{ClientProcess, Phase};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -52,6 +54,9 @@ pub(crate) struct Handover {
     servers: Vec<ServerRecord>,
     windows: Vec<WindowRecord>,
     settings: SettingsRecord,
+    /// What was changed of programs that run.
+    #[serde(default)]
+    kept: Vec<KeptRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -222,7 +227,8 @@ impl Daemon {
             .arg(format!("{TAKE_OVER}={}", file.as_raw_fd()))
             .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
             .env(OPENMPS_CLASS_RULES, self.class_rules())
-            .env(OPENMPS_SCHEDULING, self.scheduling.of_servers());
+            .env(OPENMPS_SCHEDULING, self.scheduling.of_servers())
+            .env(OPENMPS_COUNTERS, self.counting().name());
         if let Some(directory) = &self.logs.directory {
             command.env(CUDA_MPS_LOG_DIRECTORY, directory);
         }
@@ -272,6 +278,7 @@ impl Daemon {
             servers: state.servers.iter().map(server).collect(),
             windows: state.windows.all().map(window).collect(),
             settings: state.defaults.record(),
+            kept: state.kept.record(),
         })
     }
 
@@ -280,11 +287,12 @@ impl Daemon {
     /// # Errors
     /// What it has left is not understood.
     pub(super) fn go_on(&self, handover: Handover) -> io::Result<()> {
-        let Handover { from, servers, windows, settings, .. } = handover;
+        let Handover { from, servers, windows, settings, kept, .. } = handover;
         let now = Instant::now();
         let before = |ms: u64| now.checked_sub(Duration::from_millis(ms)).unwrap_or(now);
         let mut state = self.lock();
         state.defaults = Settings::from_record(&settings);
+        state.kept = Kept::from_record(kept);
         let device = |text: &str| CUuuid::parse(text).ok_or_else(|| wrong("no device"));
         let count = servers.len();
         for of in servers {

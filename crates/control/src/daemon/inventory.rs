@@ -2,6 +2,8 @@
 
 use channel::message::Devices;
 use channel::socket::SeqPacket as Socket;
+use cuda_api::CUuuid;
+use cuda_api::attributes::MULTIPROCESSOR_COUNT;
 use recovery::servers::Failures;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -31,6 +33,14 @@ impl Inventory {
     /// The devices, if they are known.
     pub fn devices(&self) -> Option<&Arc<Devices>> {
         self.devices.as_ref()
+    }
+
+    /// SMs of a device; 0 if they are not known.
+    pub fn sms_of(&self, device: CUuuid) -> u32 {
+        let known = self.devices.as_ref();
+        let device = known.and_then(|known| known.devices.get(known.find(device)?));
+        let sms = device.and_then(|device| device.attributes.get(MULTIPROCESSOR_COUNT as usize));
+        sms.map_or(0, |sms| u32::try_from(*sms).unwrap_or(0))
     }
 
     /// A process is finding out.

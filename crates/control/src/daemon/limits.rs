@@ -1,6 +1,7 @@
 //! What clients are given, as the daemon keeps it: defaults for servers to come, each server's own,
 //! and changes for clients that run.
 
+use super::kept::{Kept, Place as ProcessPlace};
 use super::questions::Reply;
 use super::state::{Server, State};
 use super::{Daemon, QueryError, protocol};
@@ -159,21 +160,49 @@ impl Daemon {
         Ok(())
     }
 
-    /// Changes what a client has that runs: the one that has this number in its server.
+    /// Changes what a client has that runs: the one that has this number in its server, and this PID if that is
+    /// known. Its process has that at other servers too.
     pub(crate) fn set_of_client(
         &self,
         server: u32,
-        id: u32,
+        (id, pid): (u32, Option<u32>),
         change: Change,
     ) -> Result<(), ChangeError> {
         let deadline = Instant::now() + Duration::from_secs(CHANGE_S_MAX);
-        match self.ask(server, Question::Set(id, change), deadline)? {
-            Reply::Done(0) => Ok(()),
+        match self.ask(server, Question::Set(id, change.clone()), deadline)? {
+            Reply::Done(0) => {
+                let change = self.as_given(server, id, change);
+                self.keep(server, pid, |kept, place| kept.keep(place, &change));
+                Ok(())
+            }
             Reply::Done(code) => {
                 Err(ChangeError::Refused(format!("the server answered error {code}")))
             }
             Reply::Refused(reason) => Err(ChangeError::Refused(reason)),
             _ => Err(QueryError::Silent(server).into()),
+        }
+    }
+
+    /// A change as the server has made it: it gives SMs out in groups.
+    fn as_given(&self, server: u32, id: u32, change: Change) -> Change {
+        let Change::Sms(sms) = change else { return change };
+        let status = self.statuses(&[server]).pop().and_then(|(_, status)| status.ok());
+        let clients = status.into_iter().flat_map(|status| status.clients);
+        let given = clients.filter(|client| client.id == id).map(|client| client.limits.sms.0);
+        Change::Sms(given.last().unwrap_or(sms))
+    }
+
+    /// Keeps what was changed of a server's client, if its process is known.
+    pub(super) fn keep(
+        &self,
+        server: u32,
+        pid: Option<u32>,
+        keep: impl FnOnce(&mut Kept, ProcessPlace),
+    ) {
+        let mut state = self.lock();
+        let device = state.server(server).map(|server| server.device);
+        if let (Some(pid), Some(device)) = (pid, device) {
+            keep(&mut state.kept, (pid, device));
         }
     }
 }

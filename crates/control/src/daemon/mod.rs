@@ -16,6 +16,7 @@ mod eviction;
 mod found;
 mod handover;
 mod inventory;
+mod kept;
 mod launch_error;
 mod lifecycle;
 mod limits;

@@ -1,9 +1,10 @@
 //! The daemon's side of the protocol: what it sends. Every socket here is non-blocking.
 
 use super::state::Server;
-use channel::message::{Ask, Devices, Message, Question, Refused, Settings};
+use channel::message::{Ask, Devices, Message, Question, Refused, Schedule, Settings};
 pub(super) use channel::socket::SeqPacket as Socket;
 use cuda_api::CudaError;
+use cuda_api::settings::Counting;
 use recovery::servers::Phase;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +17,17 @@ pub(super) fn send_question(server: &Socket, number: u32, question: Question) ->
 /// question has the number 0.
 pub(super) fn have_recorded(server: &Server) {
     let _ = send_question(&server.link.socket, 0, Question::Trace(1));
+}
+
+/// Gives a server that is ready the settings of scheduling. Its answer is dropped.
+pub(super) fn have_scheduled(server: &Server, settings: String) {
+    let change = Schedule { client: 0, settings };
+    let _ = send_question(&server.link.socket, 0, Question::Schedule(change));
+}
+
+/// Has a server that is ready count what is counted now. Its answer is dropped.
+pub(super) fn have_counted(server: &Server, counting: Counting) {
+    let _ = send_question(&server.link.socket, 0, Question::Counters(counting));
 }
 
 /// Tells a server that is ready what its clients are given, for its log: without it the log lacks a

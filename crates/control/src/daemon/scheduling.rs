@@ -4,10 +4,10 @@ use super::limits::ChangeError;
 use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use crate::users;
 use channel::message::{Question, Schedule};
-use recovery::servers::Phase;
+use cuda_api::settings::Priority;
 use scheduling::rules::{RuleError, Rules};
 use scheduling::settings::SettingError;
-use scheduling::{ClientSettings, Settings};
+use scheduling::{Class, ClientSettings, Settings};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,18 +47,31 @@ impl Scheduling {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client's settings: what it asks for, and over that what the first rule says that fits it.
-    /// The second is a sentence about what it asked for in vain.
-    pub fn of_client(&self, uid: u32, command: &str, asked: &str) -> (String, Option<String>) {
-        let mut settings = ClientSettings::default();
-        let wrong = settings.change(asked).err();
-        let wrong = wrong.map(|error| format!("asks for scheduling {asked:?}, not used: {error}"));
+    /// A sentence about what a client asks for in vain.
+    pub fn not_used(asked: &str) -> Option<String> {
+        let error = ClientSettings::parse(asked).err()?;
+        Some(format!("asks for scheduling {asked:?}, not used: {error}"))
+    }
+
+    /// A client's settings: what it asks for, then what its priority means, and over that what the first rule
+    /// says that fits it.
+    pub fn of_client(
+        &self,
+        uid: u32,
+        command: &str,
+        asked: &str,
+        priority: Priority,
+    ) -> ClientSettings {
+        let mut settings = ClientSettings::parse(asked).unwrap_or_default();
+        if priority == Priority::BelowNormal && settings.class == Class::Normal {
+            settings.class = Class::Batch;
+        }
         let operator = self.lock();
         if let Some(rule) = operator.rules.settings_of(&users::name(uid), uid, command) {
             // Rules were checked when they were set.
             let _ = settings.change(rule);
         }
-        (settings.to_string(), wrong)
+        settings
     }
 
     /// What servers are started with.
@@ -97,18 +110,26 @@ impl Daemon {
             operator.settings.change(text)?;
             operator.settings.to_string()
         };
-        let running: Vec<u32> = {
-            let state = self.lock();
-            let running =
-                state.servers.iter().filter(|s| !matches!(s.phase, Phase::Starting { .. }));
-            running.map(|server| server.pid).collect()
-        };
+        let running = self.lock().to_tell();
         let asked = running.into_iter().map(|pid| self.schedule(pid, 0, &settings));
         Ok(asked.filter_map(Result::err).collect())
     }
 
+    /// Changes settings of a server's client, of this PID if that is known. Its process has them at other
+    /// servers too.
+    pub(crate) fn schedule_client(
+        &self,
+        server: u32,
+        (id, pid): (u32, Option<u32>),
+        text: &str,
+    ) -> Result<(), ChangeError> {
+        self.schedule(server, id, text)?;
+        self.keep(server, pid, |kept, place| kept.keep_scheduling(place, text));
+        Ok(())
+    }
+
     /// Changes settings of a server's client, or with number 0 the server's own.
-    pub(crate) fn schedule(&self, server: u32, client: u32, text: &str) -> Result<(), ChangeError> {
+    fn schedule(&self, server: u32, client: u32, text: &str) -> Result<(), ChangeError> {
         let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
         let change = Schedule { client, settings: text.to_owned() };
         match self.ask(server, Question::Schedule(change), deadline)? {
@@ -126,16 +147,23 @@ mod tests {
     #[test]
     fn a_rule_goes_before_what_a_client_asks_for() {
         let operator = Operator {
-            rules: Rules::parse("command:train batch weight=2").unwrap(),
+            rules: Rules::parse("command:train batch weight=2; command:watch normal").unwrap(),
             ..Operator::default()
         };
         let scheduling = Scheduling(Mutex::new(operator));
-        let of = |command, asked| scheduling.of_client(0, command, asked);
-        assert_eq!(of("serve", ""), ("class=normal".into(), None));
-        assert_eq!(of("serve", "latency deadline=5ms").0, "class=latency deadline=5ms");
-        assert_eq!(of("train", "latency").0, "class=batch weight=2");
-        let (settings, wrong) = of("serve", "urgent");
-        assert_eq!(settings, "class=normal");
-        assert!(wrong.unwrap().contains("latency, normal or batch"));
+        let with = |command, asked, priority| {
+            scheduling.of_client(0, command, asked, priority).to_string()
+        };
+        let of = |command, asked| with(command, asked, Priority::Normal);
+        assert_eq!(of("serve", ""), "class=normal");
+        assert_eq!(of("serve", "latency deadline=5ms"), "class=latency deadline=5ms");
+        assert_eq!(of("train", "latency"), "class=batch weight=2");
+        assert_eq!(of("serve", "urgent"), "class=normal");
+        let wrong = Scheduling::not_used("urgent").expect("a sentence");
+        assert!(wrong.contains("latency, normal or batch"), "{wrong}");
+        let below = |command, asked| with(command, asked, Priority::BelowNormal);
+        assert_eq!(below("serve", ""), "class=batch");
+        assert_eq!(below("serve", "latency"), "class=latency");
+        assert_eq!(below("watch", ""), "class=normal", "a rule goes before a priority");
     }
 }

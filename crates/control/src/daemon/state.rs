@@ -3,6 +3,7 @@
 
 use super::endpoints::{Chosen, Endpoints};
 use super::inventory::Inventory;
+use super::kept::Kept;
 use super::questions::{LastAnswers, Questions};
 use super::server_process::ServerProcess;
 use crate::accounting::Present;
@@ -18,6 +19,7 @@ use channel::socket::{Interest, poll};
 use cuda_api::CUuuid;
 use recovery::servers::{Phase, Servers, Windows};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +38,10 @@ pub(super) struct State {
     /// What the operator has made by protocol 3.
     pub named: Named,
     pub endpoints: Endpoints,
+    /// Servers that were starting when scheduling or counters of all servers were changed.
+    pub outdated: BTreeSet<u32>,
+    /// What was changed of programs that run.
+    pub kept: Kept,
     pub features: Features,
     pub memacct: Memacct,
     /// Clients at servers, for the accounting of those whose server is killed.
@@ -57,6 +63,16 @@ pub(super) struct State {
 impl State {
     pub fn server(&mut self, pid: u32) -> Option<&mut Server> {
         self.servers.get(pid)
+    }
+
+    /// Servers that can be told of a change; those that are starting are told when they are ready.
+    pub fn to_tell(&mut self) -> Vec<u32> {
+        let pids = |starts: bool| {
+            let is_starting = |server: &&Server| matches!(server.phase, Phase::Starting { .. });
+            self.servers.iter().filter(move |s| is_starting(s) == starts).map(|server| server.pid)
+        };
+        self.outdated = pids(true).collect();
+        pids(false).collect()
     }
 
     /// True while servers of a daemon that was killed may still come.
@@ -135,7 +151,7 @@ pub(super) struct WaitingClient {
     pub wishes: Wishes,
     /// Where it came in.
     pub chosen: Chosen,
-    /// Settings of its scheduling.
+    /// What it asks for of scheduling.
     pub scheduling: String,
     /// The device that it named; all zeros: the first.
     pub device: CUuuid,

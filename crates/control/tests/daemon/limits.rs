@@ -11,6 +11,7 @@ crate::tests! {
     defaults_are_for_servers_to_come,
     variables_of_daemon_and_program,
     a_program_that_runs_is_given_other_limits,
+    a_server_that_starts_is_told_what_was_set_meanwhile,
     static_partitions_are_made_named_and_removed,
     shares_follow_the_number_of_programs,
     users_who_are_not_allowed_stay_out,
@@ -203,6 +204,20 @@ fn a_program_that_runs_is_given_other_limits() {
     assert_eq!((given.priority, given.priority_by.as_str()), (1, "set"));
     assert_eq!(setting.command(&format!("set id:1 memory=none server={}", client.server)), ok(""));
     assert_eq!(limits(&setting, &client).memory_bytes, None);
+}
+
+fn a_server_that_starts_is_told_what_was_set_meanwhile() {
+    let setting = Setting::with_behaviour("slow");
+    let _daemon = setting.start();
+    std::thread::scope(|scope| {
+        scope.spawn(|| setting.client(None).unwrap());
+        let has_begun = || setting.server_log().contains("Startup");
+        wait_until("a server is starting", has_begun);
+        assert_eq!(setting.command("schedule policy=fair"), ok(""));
+        assert_eq!(setting.command("counters off"), ok(""));
+    });
+    let told = |text: &str| setting.server_log().contains(text);
+    wait_until("it is told", || told("Scheduling: policy=fair") && told("Counters: off"));
 }
 
 fn start_with(setting: &Setting, options: &[&str]) -> Daemon {

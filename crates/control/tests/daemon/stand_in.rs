@@ -249,6 +249,27 @@ fn server(arguments: &[String]) -> ExitCode {
                 let answer = Message::Answer(Answer { number, answered });
                 daemon.send(&answer, &[]).expect("to be heard");
             }
+            Ok((Message::Ask(Ask { number, question: Question::Schedule(change) }), _)) => {
+                let held = clients.iter_mut().find(|held| held.id == change.client);
+                let answered = match held {
+                    Some(held) => {
+                        held.who.scheduling = change.settings;
+                        Answered::Done(0)
+                    }
+                    None if change.client == 0 => {
+                        eprintln!("Scheduling: {}", change.settings);
+                        Answered::Done(0)
+                    }
+                    None => Answered::Refused("no such client".to_owned()),
+                };
+                let answer = Message::Answer(Answer { number, answered });
+                daemon.send(&answer, &[]).expect("to be heard");
+            }
+            Ok((Message::Ask(Ask { number, question: Question::Counters(counting) }), _)) => {
+                eprintln!("Counters: {}", counting.name());
+                let answer = Message::Answer(Answer { number, answered: Answered::Done(0) });
+                daemon.send(&answer, &[]).expect("to be heard");
+            }
             Ok((Message::Settings(settings), _)) => {
                 let own = |by| matches!(by, SetBy::Program | SetBy::Live);
                 for held in clients.iter_mut().filter(|h| settings.now && !own(h.limits.sms.1)) {

@@ -192,9 +192,6 @@ impl Clients {
         if let Err(error) = scheduling.change(&client.scheduling) {
             log.line(format!("Scheduling of client {} is not used: {error}", client.pid));
         }
-        if limits.priority() == Priority::BelowNormal && scheduling.class == Class::Normal {
-            scheduling.class = Class::Batch;
-        }
         let member = self.common.scheduler.join(scheduling);
         let identity = Identity {
             id: self.last_id,

@@ -31,7 +31,7 @@ pub(crate) enum Surroundings {
     Allocation(Range<u64>),
     /// Nothing of this process: an access faults.
     Nothing,
-    /// That is not known.
+    /// That is not known; or the program sees what is written there, and writes there, while the kernel runs.
     Unknown,
 }
 
@@ -113,9 +113,7 @@ impl Memory {
             };
         }
         match self.place(address) {
-            Ok(Place::Pinned { start, bytes, .. } | Place::Global { start, bytes }) => {
-                Surroundings::Allocation(start..start + bytes)
-            }
+            Ok(Place::Global { start, bytes }) => Surroundings::Allocation(start..start + bytes),
             Ok(Place::Pageable) if address < PROGRAMS => Surroundings::Nothing,
             _ => Surroundings::Unknown,
         }

@@ -2,7 +2,7 @@
 
 use super::Client;
 use super::submission::{
-    Event, ModuleSource, Submission, function_handle, wire_event, wire_stream,
+    Event, ModuleSource, Submission, function_handle, wire_event, wire_module, wire_stream,
 };
 use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
@@ -289,6 +289,11 @@ impl Client {
         if effects.opaque {
             return None;
         }
+        // The program sees managed variables while the kernel runs.
+        let mut accesses = effects.reads.iter().chain(&effects.writes);
+        if accesses.any(|access| access.variable) && self.has_managed(launch.function.0) {
+            return None;
+        }
         let mut access = Access::default();
         for read in &effects.reads {
             access.reads_variables |= read.variable;
@@ -299,6 +304,12 @@ impl Client {
             access.writes.extend(self.places(write, launch.parameters)?);
         }
         Some(access)
+    }
+
+    /// True if the module of a kernel has managed variables.
+    fn has_managed(&self, function: usize) -> bool {
+        let module = self.state().function(function).map(|(_, function)| function.module);
+        module.is_ok_and(|module| self.memory().managed_of(wire_module(module).0 as u64).is_some())
     }
 
     /// What the module of a kernel was loaded from, and the kernel's name, by what its launch calls it.

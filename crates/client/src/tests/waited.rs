@@ -1,10 +1,13 @@
 //! Waited work: what a program knows to be done, in whichever way it learnt that, is not repeated from memory
 //! that it has filled anew since.
 
-use super::replaced::{attach_on, replace};
+use super::replaced::{attach_on, fill, replace};
 use super::{server, watched};
+use crate::boundary::Out;
 use crate::connection::SERVER_GONE;
+use crate::memory::HostKind;
 use crate::memory::address::Side;
+use crate::module::jit_options::JitOptions;
 use crate::program::Client;
 use crate::program::host_functions::HostFunction;
 use crate::program::submission::{Event, wire_event};
@@ -12,7 +15,7 @@ use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::request::MemoryInfo;
 use cuda_api::constants::stream_flags::{DEFAULT, NON_BLOCKING};
 use cuda_api::handle::Handle;
-use cuda_api::{CUmemoryPool, CUresult, number};
+use cuda_api::{CUfunction, CUmemoryPool, CUresult, number};
 use recovery::Policy;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -166,5 +169,32 @@ fn a_host_function_that_has_run_is_not_waited_for_again_at_the_next_server() {
         replace(client, &program.server);
         assert_eq!(client.synchronize(stream), Ok(()));
         assert_eq!(calls.load(Ordering::Acquire), 2, "each is called once");
+    });
+}
+
+#[test]
+fn a_kernel_that_writes_what_the_program_sees_at_once_is_not_repeated() {
+    const IMAGE: &[u8] = b".version 8.0\n.target sm_75\n.address_size 64\n\
+        .visible .entry fill(.param .u64 to, .param .u32 count, .param .u32 value)\n{\n\
+        .reg .u64 %rd<2>; .reg .u32 %r<2>;\n\
+        ld.param.u64 %rd1, [to]; ld.param.u32 %r1, [value]; st.u32 [%rd1], %r1; ret;\n}\n\0";
+    watched(|| {
+        let (client, server) = attach_on(server::DeviceMemory::default());
+        let context = client.contexts().retain(0).unwrap();
+        client.contexts().set_current(context).unwrap();
+        let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
+        let module = client.load_image(IMAGE, 0, &options).unwrap();
+        let function = client.find_function(module, c"fill").unwrap();
+        let function = CUfunction(function.to_word() as usize);
+        let flag = client.allocate_pinned(context.0 as u64, 4, 0, HostKind::Pinned).unwrap();
+        fill(client, function, flag, 1).unwrap();
+        // SAFETY: pinned memory of the program's, aligned; the server in this process writes to it too.
+        let flag = unsafe { AtomicU32::from_ptr(flag as *mut u32) };
+        while flag.swap(0, Ordering::AcqRel) == 0 {
+            std::thread::yield_now();
+        }
+        replace(client, &server);
+        let told = client.synchronize_all();
+        assert!(told == Err(SERVER_GONE) || flag.load(Ordering::Acquire) == 0, "it rises once");
     });
 }

@@ -192,6 +192,31 @@ fn local_memory_of_known_kernels_is_taken_before_there_are_clients() {
 }
 
 #[test]
+fn a_program_that_makes_code_for_ever_does_not_fill_the_disk() {
+    const IMAGE_BYTES: usize = 4 << 20;
+    // The least that a list may have.
+    const LIST_BYTES_MAX: u64 = 64 << 20;
+    let place = Place::new("for_ever");
+    let bytes = |place: &Place| -> u64 {
+        place.files().iter().flat_map(std::fs::metadata).map(|file| file.len()).sum()
+    };
+    let mut server = place.start(2 * IMAGE_BYTES as u64);
+    let mut client = server.connect();
+    let mut before = Vec::new();
+    for number in 0..20 {
+        let mut image = format!(".version 8.0\n// {number} ").into_bytes();
+        image.resize(IMAGE_BYTES, b' ');
+        client.load_image(module(number), &image).0.expect("a module");
+        wait_until("it is written", || files_of(&place, "image") != before);
+        before = files_of(&place, "image");
+        assert!(bytes(&place) <= LIST_BYTES_MAX, "after image {number}: {} bytes", bytes(&place));
+    }
+    drop((client, server));
+    assert!((8..=16).contains(&files_of(&place, "image").len()), "{before:?}");
+    assert_eq!(files_of(&place, "image").len(), files_of(&place, "kernels").len());
+}
+
+#[test]
 fn a_list_that_was_damaged_is_harmless() {
     let place = Place::new("damaged");
     let mut server = place.start(1 << 20);

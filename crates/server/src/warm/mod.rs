@@ -21,8 +21,8 @@ use ptx::module_state::Variables;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ const DISK_BUDGETS: u64 = 4;
 const DISK_BYTES_MIN: u64 = 64 << 20;
 /// Most kernels of an image.
 const KERNELS_MAX: usize = 4096;
+/// Most notes that wait to be written down; more are lost.
+const NOTES_MAX: usize = 4096;
 /// What clients use is written down when nothing came for so long, or at the latest after
 /// [`WRITE_MAX`].
 const WRITE_PAUSE: Duration = Duration::from_millis(500);
@@ -95,10 +97,13 @@ enum Note {
 #[derive(Default)]
 pub struct Warm {
     /// To the thread that writes; `None` where no list is kept.
-    notes: Option<Mutex<Option<Sender<Note>>>>,
+    notes: Option<Mutex<Option<SyncSender<Note>>>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     /// Images that it has.
-    known: Mutex<HashSet<CodeKey>>,
+    known: Arc<Mutex<HashSet<CodeKey>>>,
+    /// Images that wait to be written, bytes.
+    unwritten_bytes: Arc<AtomicU64>,
+    /// The longest image, and most bytes of images that wait to be written.
     image_bytes_max: u64,
     status: Mutex<WarmStatus>,
     /// Where the list is, and its budget; `None` where no list is kept.
@@ -136,13 +141,19 @@ impl Warm {
     }
 
     fn keep(store: Store, loaded: Loaded, budget: u64, device: &Device, log: &Log) -> Self {
-        let known = loaded.uses.keys().copied().collect();
+        let known: Arc<Mutex<HashSet<CodeKey>>> =
+            Arc::new(Mutex::new(loaded.uses.keys().copied().collect()));
+        let unwritten_bytes = Arc::new(AtomicU64::new(0));
         let status = Mutex::new(loaded.status);
-        let (notes, received) = channel();
+        let (notes, received) = sync_channel(NOTES_MAX);
         let (writers_log, held) = (log.clone(), device.code_cache().held().clone());
         let writer = Writer {
             store: store.clone(),
             uses: loaded.uses,
+            // By the first image that is written the files are counted.
+            bytes: u64::MAX,
+            known: known.clone(),
+            unwritten_bytes: unwritten_bytes.clone(),
             changed: HashSet::new(),
             held,
             said: BTreeMap::new(),
@@ -160,7 +171,8 @@ impl Warm {
         Self {
             notes: Some(Mutex::new(Some(notes))),
             writer: Mutex::new(Some(writer)),
-            known: Mutex::new(known),
+            known,
+            unwritten_bytes,
             image_bytes_max: budget,
             status,
             store: Some((store, budget)),
@@ -200,13 +212,10 @@ impl Warm {
         }
     }
 
-    fn note(&self, note: Note) {
-        if let Some(notes) = &self.notes
-            && let Some(notes) = &*locked(notes)
-        {
-            // A writer that is gone has said so.
-            let _ = notes.send(note);
-        }
+    /// Has something written down. False if it is lost: too much waits, or the writer is gone, which has said so.
+    fn note(&self, note: Note) -> bool {
+        let Some(notes) = &self.notes else { return false };
+        locked(notes).as_ref().is_some_and(|notes| notes.try_send(note).is_ok())
     }
 
     fn takes(&self, image: &[u8]) -> bool {
@@ -231,11 +240,20 @@ impl Warm {
             return;
         }
         if !locked(&self.known).insert(key) {
-            return self.note(Note::Again(key));
+            self.note(Note::Again(key));
+            return;
         }
         let (options, variables) = (options.to_vec(), variables.cloned());
         let used = Use { options, variables, ..Use::default() };
-        self.note(Note::Image { key, image: image.to_vec(), used });
+        let bytes = image.len() as u64;
+        let waiting = self.unwritten_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if waiting > self.image_bytes_max
+            || !self.note(Note::Image { key, image: image.to_vec(), used })
+        {
+            self.unwritten_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            // Another time there may be room.
+            locked(&self.known).remove(&key);
+        }
     }
 
     /// A client has loaded an image that is on the list, if it is.
@@ -267,6 +285,10 @@ impl Warm {
 struct Writer {
     store: Store,
     uses: HashMap<CodeKey, Use>,
+    /// Bytes of the list's files, or more.
+    bytes: u64,
+    known: Arc<Mutex<HashSet<CodeKey>>>,
+    unwritten_bytes: Arc<AtomicU64>,
     changed: HashSet<CodeKey>,
     /// What clients have, and what was last written of that.
     held: Arc<Held>,
@@ -314,8 +336,12 @@ impl Writer {
     fn take(&mut self, note: Note, touched: &mut HashSet<CodeKey>) -> std::io::Result<()> {
         match note {
             Note::Image { key, image, used } => {
+                let bytes = image.len() as u64;
+                self.unwritten_bytes.fetch_sub(bytes, Ordering::Relaxed);
+                self.make_room(bytes, touched)?;
                 self.store.save_image(&key, &image)?;
                 self.uses.insert(key, used);
+                locked(&self.known).insert(key);
                 self.changed.insert(key);
                 touched.insert(key);
             }
@@ -335,6 +361,25 @@ impl Writer {
         Ok(())
     }
 
+    /// Makes room for an image of so many bytes: what was not used for longest goes, if need be, and is
+    /// forgotten.
+    fn make_room(&mut self, bytes: u64, touched: &mut HashSet<CodeKey>) -> std::io::Result<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if !self.store.is_beyond(self.uses.len() + 1, self.bytes) {
+            return Ok(());
+        }
+        // What is not on the list yet would not count.
+        self.write_uses()?;
+        let left = self.store.make_room(bytes)?;
+        self.bytes = left.bytes + bytes;
+        let left: HashSet<String> = left.names.into_iter().collect();
+        let is_left = |key: &CodeKey| left.contains(&key.to_string());
+        self.uses.retain(|key, _| is_left(key));
+        touched.retain(is_left);
+        locked(&self.known).retain(is_left);
+        Ok(())
+    }
+
     fn write(&mut self) -> std::io::Result<()> {
         self.write_uses()?;
         let held = self.held.counts();
@@ -348,7 +393,7 @@ impl Writer {
     fn write_uses(&mut self) -> std::io::Result<()> {
         for key in std::mem::take(&mut self.changed) {
             if let Some(used) = self.uses.get(&key) {
-                self.store.save_use(&key, used)?;
+                self.bytes = self.bytes.saturating_add(self.store.save_use(&key, used)?);
             }
         }
         Ok(())

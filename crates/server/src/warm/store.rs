@@ -63,6 +63,15 @@ struct Listed {
     used: SystemTime,
 }
 
+/// What is left of a list.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// Its images, the last used first.
+    pub names: Vec<String>,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
 /// The directory.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -108,6 +117,12 @@ impl Store {
             self.remove(name);
             let _ = fs::remove_file(self.directory.join(LOADING));
         }
+        Ok((self.trim(self.bytes_max, IMAGES_MAX)?.names, suspect))
+    }
+
+    /// Takes out what is too old, what was not used for longest until there are no more than so many bytes and
+    /// images, and what others never finished: what is left.
+    fn trim(&self, bytes_max: u64, images_max: usize) -> io::Result<Left> {
         let now = SystemTime::now();
         let mut all = Vec::new();
         for entry in fs::read_dir(&self.directory)?.flatten() {
@@ -127,18 +142,29 @@ impl Store {
             }
         }
         all.sort_by(|a, b| b.used.cmp(&a.used).then_with(|| a.name.cmp(&b.name)));
-        let mut bytes = 0;
-        let mut kept = Vec::new();
+        let (mut bytes, mut left) = (0, Left::default());
         for listed in all {
             bytes += listed.bytes;
             let age = now.duration_since(listed.used).unwrap_or_default();
-            if bytes > self.bytes_max || kept.len() >= IMAGES_MAX || age > AGE_MAX {
+            if bytes > bytes_max || left.names.len() >= images_max || age > AGE_MAX {
                 self.remove(&listed.name);
             } else {
-                kept.push(listed.name);
+                left.bytes = bytes;
+                left.names.push(listed.name);
             }
         }
-        Ok((kept, suspect))
+        Ok(left)
+    }
+
+    /// Makes room for an image of so many bytes, and for some more: what is left.
+    pub fn make_room(&self, bytes: u64) -> io::Result<Left> {
+        let bytes_max = self.bytes_max.saturating_sub(bytes.saturating_add(LIST_BYTES_MAX));
+        self.trim(bytes_max - bytes_max / 8, IMAGES_MAX - IMAGES_MAX / 8)
+    }
+
+    /// True if so many images of so many bytes together are more than may be there.
+    pub fn is_beyond(&self, images: usize, bytes: u64) -> bool {
+        images > IMAGES_MAX || bytes > self.bytes_max
     }
 
     /// Takes an image out.
@@ -185,9 +211,11 @@ impl Store {
         }
     }
 
-    /// Keeps how an image was used, from now on.
-    pub fn save_use(&self, key: &CodeKey, used: &Use) -> io::Result<()> {
-        self.write(&key.to_string(), LIST, print(used).as_bytes())
+    /// Keeps how an image was used, from now on. Returns bytes of the file.
+    pub fn save_use(&self, key: &CodeKey, used: &Use) -> io::Result<u64> {
+        let text = print(used);
+        self.write(&key.to_string(), LIST, text.as_bytes())?;
+        Ok(text.len() as u64)
     }
 
     /// An image was used.

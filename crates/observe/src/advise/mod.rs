@@ -10,11 +10,13 @@ mod observed;
 mod sharing;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod words;
 
 pub use model::{Analysis, KernelAdvice, Limiter, Machine, analyse};
 pub use observed::Observed;
 pub use sharing::{Limit, predict};
+pub use watch::Watch;
 pub use words::{describe, verdict};
 
 use crate::rates::{Rates, Reading};
@@ -49,6 +51,9 @@ pub struct Advice {
     pub analysis: Analysis,
     /// What copies of it did together, if that was measured.
     pub measured: Vec<Measured>,
+    /// How many copies could not be measured, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<(u32, String)>,
     /// The advice, a sentence each.
     pub words: Vec<String>,
 }

@@ -145,9 +145,12 @@ pub fn describe(advice: &Advice) -> Vec<String> {
         }
         words.push(text + ".");
     }
+    if let Some((copies, error)) = &advice.failed {
+        words.push(format!("With {copies} copies: {error}. More were not tried."));
+    }
     if a.memory_bytes > 0 {
         words.push(format!(
-            "It holds {} of device memory: {} copies fit.",
+            "It holds {} of device memory at the most: {} copies fit.",
             bytes_text(a.memory_bytes),
             a.fit
         ));

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use control::counts::Kernel;
 use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
 use observe::advise::{
-    Advice, Machine, Measured, Observed, analyse, describe, of_clients, predict,
+    Advice, Machine, Measured, Observed, Watch, analyse, describe, of_clients, predict,
 };
 use observe::rates::{ClientKey, Rates, Reading, clients};
 use observe::source::{Daemon, Source};
@@ -83,8 +83,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         let begun = Instant::now();
         let rate = match arguments.seconds {
-            None => trial.together(copies)?,
-            Some(seconds) => trial.together_for(copies, Duration::from_secs(seconds.into()))?.0,
+            None => trial.together(copies),
+            Some(seconds) => {
+                let length = Duration::from_secs(seconds.into());
+                trial.together_for(copies, length).map(|(rate, _)| rate)
+            }
+        };
+        let rate = match rate {
+            Ok(rate) => rate,
+            // What was measured before is advice all the same.
+            Err(error) => {
+                trial.end();
+                advice.failed = Some((copies, format!("{error:#}")));
+                break;
+            }
         };
         let gain = rate / alone;
         advice.measured.push(Measured {
@@ -192,11 +204,17 @@ impl<'a> Trial<'a> {
         ProcessorTime { own, all: processors::time_of_all() }
     }
 
-    /// As [`between`], with the processors that were used meanwhile.
-    fn observed(&self, first: &Reading, last: &Reading) -> Result<(Observed, Machine)> {
-        let (mut observed, machine) = between(first, last)?;
+    /// What was seen, with the processors that were used meanwhile.
+    fn observed(&self, watch: &Watch) -> Result<(Observed, Machine)> {
+        let Some((mut observed, machine)) = watch.observed() else {
+            bail!(
+                "the program ended before it could be looked at, or used no device: give it more work, \
+                 for a second at least"
+            );
+        };
         let ProcessorTime { own, all } = self.processor_time;
-        let part = |had| processors::part_of_machine(had, last.at - first.at);
+        let length = Duration::from_secs_f64(observed.seconds);
+        let part = |had| processors::part_of_machine(had, length);
         observed.processors = part(own);
         observed.others = part(all.saturating_sub(own));
         Ok((observed, machine))
@@ -216,12 +234,19 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Waits until all have ended, and well.
-    fn wait(&mut self) -> Result<()> {
-        for mut child in self.running.drain(..) {
-            ended_well(child.wait()?)?;
+    /// True if one still runs. Those that have ended, and well, are forgotten.
+    fn one_runs(&mut self) -> Result<bool> {
+        let mut at = 0;
+        while at < self.running.len() {
+            match self.running[at].try_wait()? {
+                None => at += 1,
+                Some(status) => {
+                    self.running.remove(at);
+                    ended_well(status)?;
+                }
+            }
         }
-        Ok(())
+        Ok(!self.running.is_empty())
     }
 
     /// Ends all, and waits until the daemon has seen it.
@@ -258,48 +283,37 @@ impl<'a> Trial<'a> {
     fn alone(&mut self) -> Result<Alone> {
         // Once without looking: code is compiled and kept.
         self.start(false)?;
-        self.wait()?;
+        while self.one_runs()? {
+            std::thread::sleep(LOOK);
+        }
         self.until_empty()?;
         let begun = Instant::now();
         self.start(true)?;
-        let mut readings: Option<(Reading, Reading)> = None;
+        let mut watch: Option<Watch> = None;
         let mut processors_before = ProcessorTime::default();
-        let mut kernels = Vec::new();
-        let status = loop {
-            if let Some(status) = self.running[0].try_wait()? {
-                break status;
-            }
-            let report = self.source.report()?;
-            if report.programs() > 0 {
-                let now = Reading { at: Instant::now(), report };
+        while self.one_runs()? {
+            let now = Reading { at: Instant::now(), report: self.source.report()? };
+            if now.report.programs() > 0 {
                 let processors = self.processors_now(&now);
-                readings = Some(match readings.take() {
+                match &mut watch {
+                    Some(watch) => watch.look(&now),
                     None => {
                         processors_before = processors;
-                        (now.clone(), now)
+                        watch = Some(Watch::begin(&now));
                     }
-                    Some((first, _)) => (first, now),
-                });
-                self.processor_time = processors.since(processors_before);
-                if let Some(client) = self.source.counts()?.into_iter().next()
-                    && !client.kernels.is_empty()
-                {
-                    kernels = client.kernels;
                 }
+                self.processor_time = processors.since(processors_before);
+                let counts = self.source.counts()?;
+                watch.iter_mut().for_each(|watch| watch.counted(counts.clone()));
             }
             std::thread::sleep(LOOK);
-        };
+        }
         let seconds = begun.elapsed().as_secs_f64();
-        self.running.clear();
-        ended_well(status)?;
-        self.kernels_alone = kernels.iter().map(|kernel| kernel.launches).sum();
-        let Some((first, last)) = readings.filter(|(first, last)| last.at > first.at) else {
-            bail!(
-                "the program ended before it could be looked at, or used no device: give it more work, \
-                 for a second at least"
-            );
+        let Some(watch) = watch else {
+            bail!("the program used no device, or for less than {} ms", LOOK.as_millis());
         };
-        let (mut observed, machine) = self.observed(&first, &last)?;
+        self.kernels_alone = watch.launches();
+        let (mut observed, machine) = self.observed(&watch)?;
         // Its start and end, without the device, are a part of its time too.
         let part = observed.seconds / seconds.max(1e-9);
         observed.busy *= part;
@@ -307,7 +321,7 @@ impl<'a> Trial<'a> {
         observed.occupancy *= part;
         observed.submitting *= part;
         observed.seconds = seconds;
-        Ok((1.0 / seconds, observed, kernels, machine))
+        Ok((1.0 / seconds, observed, watch.kernels(), machine))
     }
 
     /// So many from the first one's start to the last one's end: runs a second, of the work that one does
@@ -317,13 +331,12 @@ impl<'a> Trial<'a> {
         let begun = Instant::now();
         (0..copies).try_for_each(|_| self.start(true))?;
         let mut kernels: BTreeMap<ClientKey, u64> = BTreeMap::new();
-        while self.running.iter_mut().any(|child| matches!(child.try_wait(), Ok(None))) {
+        while self.one_runs()? {
             let report = self.source.report()?;
             kernels.extend(clients(&report).map(|(key, client)| (key, client.kernels)));
             std::thread::sleep(LOOK);
         }
         let seconds = begun.elapsed().as_secs_f64();
-        self.wait()?;
         let each = kernels.values().sum::<u64>() as f64 / f64::from(copies);
         let of_alone = each / self.kernels_alone.max(1) as f64;
         // The last kernels before an end are not always seen.
@@ -339,17 +352,13 @@ impl<'a> Trial<'a> {
 
     /// One that is looked at for so long once it launches kernels: kernels a second.
     fn alone_for(&mut self, length: Duration) -> Result<Alone> {
-        let (rate, first, last, kernels) = self.together_for(1, length)?;
-        let (observed, machine) = self.observed(&first, &last)?;
-        Ok((rate, observed, kernels, machine))
+        let (rate, watch) = self.together_for(1, length)?;
+        let (observed, machine) = self.observed(&watch)?;
+        Ok((rate, observed, watch.kernels(), machine))
     }
 
     /// So many that are looked at once all of them launch kernels: kernels a second, and what was seen.
-    fn together_for(
-        &mut self,
-        copies: u32,
-        length: Duration,
-    ) -> Result<(f64, Reading, Reading, Vec<Kernel>)> {
+    fn together_for(&mut self, copies: u32, length: Duration) -> Result<(f64, Watch)> {
         self.until_empty()?;
         for number in 0..copies {
             self.start(copies > 1 || number > 0)?;
@@ -380,7 +389,9 @@ impl<'a> Trial<'a> {
         std::thread::sleep(length);
         let last = Reading { at: Instant::now(), report: self.source.report()? };
         self.processor_time = self.processors_now(&last).since(processors_before);
-        let kernels = self.source.counts()?.into_iter().next().map(|client| client.kernels);
+        let mut watch = Watch::begin(&first);
+        watch.look(&last);
+        watch.counted(self.source.counts()?);
         self.all_run()?;
         self.end();
         let rates = Rates::between(&first, &last);
@@ -388,7 +399,7 @@ impl<'a> Trial<'a> {
         if rate <= 0.0 {
             bail!("no kernel was launched in {} s: look for longer", length.as_secs());
         }
-        Ok((rate, first, last, kernels.unwrap_or_default()))
+        Ok((rate, watch))
     }
 
     fn all_run(&mut self) -> Result<()> {
@@ -407,16 +418,6 @@ fn ended_well(status: ExitStatus) -> Result<()> {
         bail!("the program failed ({status}): advice needs one that ends well");
     }
     Ok(())
-}
-
-/// What the one client had of its device between two readings.
-fn between(first: &Reading, last: &Reading) -> Result<(Observed, Machine)> {
-    let rates = Rates::between(first, last);
-    let (Some(client), Some(device)) = (rates.clients.first(), rates.devices.first()) else {
-        bail!("the program did not use the device for long enough to be looked at");
-    };
-    let machine = Machine::of(device);
-    Ok((Observed::of_rates(client, last.at - first.at), machine))
 }
 
 fn print(advice: &Advice) -> Result<()> {

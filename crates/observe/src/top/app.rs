@@ -2,12 +2,15 @@
 
 use crate::rates::{ClientKey, ClientRates, Rates};
 use anyhow::Result;
-use control::counts::ClientCounts;
+use control::counts::{ClientCounts, Kernel};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{HashMap, VecDeque};
 
 /// Values of history that are kept, of a client or device.
 const HISTORY_MAX: usize = 120;
+
+/// Lines that a key for a page goes.
+const PAGE: usize = 10;
 
 /// What the screen wants of the program around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +86,12 @@ pub struct App {
     pub(super) device: Option<usize>,
     /// Line of the chosen client, of those that are shown.
     pub(super) chosen: usize,
-    /// The result of the last command, or what is wrong.
+    /// Line of the chosen kernel, while a client's kernels are shown.
+    pub(super) kernel: usize,
+    /// The result of the last command.
     pub(super) message: String,
+    /// What is wrong with the last look, until one succeeds.
+    pub(super) trouble: String,
     wish: Option<Wish>,
 }
 
@@ -102,13 +109,16 @@ impl App {
             filter: String::new(),
             device: None,
             chosen: 0,
+            kernel: 0,
             message: String::new(),
+            trouble: String::new(),
             wish: None,
         }
     }
 
     /// New rates.
     pub fn update(&mut self, rates: Rates) {
+        self.trouble.clear();
         let is_there =
             |key: &ClientKey| rates.clients.iter().any(|client| (client.server, client.id) == *key);
         self.history.retain(|key, _| is_there(key));
@@ -134,8 +144,13 @@ impl App {
     pub fn set_counts(&mut self, counts: Result<Vec<ClientCounts>>) {
         match counts {
             Ok(counts) => self.counts = counts,
-            Err(error) => self.fail(&error),
+            Err(error) => self.lost(format!("{error:#}")),
         }
+    }
+
+    /// The last look came to nothing; why.
+    pub fn lost(&mut self, why: String) {
+        self.trouble = why;
     }
 
     /// True while a client's kernels are shown.
@@ -148,13 +163,8 @@ impl App {
         match said {
             Ok(text) if text.trim().is_empty() => self.message = "done".to_owned(),
             Ok(text) => self.message = text.trim().to_owned(),
-            Err(error) => self.fail(&error),
+            Err(error) => self.message = format!("{error:#}"),
         }
-    }
-
-    /// Something went wrong.
-    pub fn fail(&mut self, error: &anyhow::Error) {
-        self.message = format!("{error:#}");
     }
 
     /// What is wanted, once.
@@ -193,6 +203,12 @@ impl App {
         self.rates.clients.iter().find(|client| (client.server, client.id) == key)
     }
 
+    /// A client's kernels.
+    pub(super) fn kernels_of(&self, key: ClientKey) -> &[Kernel] {
+        let counts = self.counts.iter().find(|counts| (counts.server, counts.client) == key);
+        counts.map(|counts| counts.kernels.as_slice()).unwrap_or_default()
+    }
+
     fn chosen_key(&self) -> Option<ClientKey> {
         self.shown().get(self.chosen).map(|client| (client.server, client.id))
     }
@@ -207,7 +223,20 @@ impl App {
             Mode::Clients => self.key_clients(key.code),
             Mode::Kernels(of) => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q' | 'k') => {}
-                _ => self.mode = Mode::Kernels(of),
+                code => {
+                    let last = self.kernels_of(of).len().saturating_sub(1);
+                    match code {
+                        KeyCode::Down | KeyCode::Char('j') => self.kernel += 1,
+                        KeyCode::Up => self.kernel = self.kernel.saturating_sub(1),
+                        KeyCode::PageDown => self.kernel += PAGE,
+                        KeyCode::PageUp => self.kernel = self.kernel.saturating_sub(PAGE),
+                        KeyCode::Home => self.kernel = 0,
+                        KeyCode::End => self.kernel = last,
+                        _ => {}
+                    }
+                    self.kernel = self.kernel.min(last);
+                    self.mode = Mode::Kernels(of);
+                }
             },
             Mode::Help => {}
             Mode::Filter => match key.code {
@@ -266,6 +295,7 @@ impl App {
             KeyCode::Enter | KeyCode::Char('k') => {
                 if let Some(key) = self.chosen_key() {
                     self.mode = Mode::Kernels(key);
+                    self.kernel = 0;
                     self.wish = Some(Wish::Kernels);
                 }
             }
@@ -284,11 +314,13 @@ impl App {
         }
     }
 
-    fn set_share(&mut self, (_, client): ClientKey, text: &str) {
+    fn set_share(&mut self, (server, client): ClientKey, text: &str) {
         let text = text.trim().trim_end_matches('%');
         match text.parse::<f64>() {
             Ok(percent) if percent > 0.0 && percent <= 100.0 => {
-                self.wish = Some(Wish::Command(format!("set id:{client} sms={text}%")));
+                // Each server numbers its clients from 1 on.
+                let line = format!("set id:{client} server={server} sms={text}%");
+                self.wish = Some(Wish::Command(line));
             }
             _ => self.message = format!("{text:?} is no percentage from 1 to 100"),
         }

@@ -14,6 +14,8 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Eighths of a column's width, for bars.
 const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+/// Devices that are shown at once: tab goes on to the others.
+const DEVICES_MAX: usize = 4;
 /// Of less height nothing is spent on a blank line.
 const ROOMY: u16 = 16;
 
@@ -72,7 +74,7 @@ fn percent(share: f64) -> String {
 
 /// Draws the screen.
 pub fn draw(frame: &mut Frame<'_>, app: &App) {
-    let devices = app.rates.devices.len().clamp(1, 4) as u16;
+    let devices = app.rates.devices.len().clamp(1, DEVICES_MAX) as u16;
     let blank = u16::from(frame.area().height >= ROOMY);
     let [title, top, table, foot] = Layout::vertical([
         Constraint::Length(1),
@@ -103,6 +105,9 @@ fn draw_title(frame: &mut Frame<'_>, app: &App, area: Rect) {
     ];
     if let Some(device) = app.device.and_then(|at| app.rates.devices.get(at)) {
         spans.push(Span::raw(format!("  on device {}", device.ordinal)));
+    }
+    if app.rates.devices.len() > DEVICES_MAX {
+        spans.push(Span::raw(format!("  {} devices, tab for each", app.rates.devices.len())));
     }
     if !app.filter.is_empty() || app.mode == Mode::Filter {
         spans.push(Span::raw(format!("  filter: {}", app.filter)));
@@ -145,7 +150,10 @@ fn draw_devices(frame: &mut Frame<'_>, app: &App, area: Rect) {
         Constraint::Length(19),
         Constraint::Length(12),
     ];
-    frame.render_widget(Table::new(rows, widths).header(head.style(bold())), area);
+    let table = Table::new(rows, widths).header(head.style(bold()));
+    // The chosen one is always among those that have room.
+    let mut state = TableState::default().with_selected(app.device);
+    frame.render_stateful_widget(table, area, &mut state);
 }
 
 fn client_row(app: &App, client: &ClientRates, wide: Option<f64>) -> Row<'static> {
@@ -221,10 +229,10 @@ fn draw_kernels(frame: &mut Frame<'_>, app: &App, of: (u32, u32), area: Rect) {
         return frame.render_widget(Paragraph::new("the client is gone"), area);
     };
     let [title, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
-    let text = format!("Kernels of {}", named(client));
+    let number = app.kernels_of(of).len();
+    let text = format!("Kernels of {} ({number}; up and down, escape goes back)", named(client));
     frame.render_widget(Paragraph::new(Span::styled(text, bold())), title);
-    let counts = app.counts.iter().find(|c| (c.server, c.client) == of);
-    let kernels = counts.map(|counts| counts.kernels.as_slice()).unwrap_or_default();
+    let kernels = app.kernels_of(of);
     let all: u64 = kernels.iter().map(|kernel| kernel.device_ns).sum();
     let rows = kernels.iter().map(|kernel| {
         let time = kernel.device_ns as f64;
@@ -261,7 +269,11 @@ fn draw_kernels(frame: &mut Frame<'_>, app: &App, of: (u32, u32), area: Rect) {
         right("BLKSxTHRDS"),
         Cell::from("KERNEL"),
     ];
-    frame.render_widget(Table::new(rows, widths).header(Row::new(head).style(bold())), rest);
+    let table = Table::new(rows, widths)
+        .header(Row::new(head).style(bold()))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::default().with_selected(Some(app.kernel));
+    frame.render_stateful_widget(table, rest, &mut state);
 }
 
 fn draw_help(frame: &mut Frame<'_>, area: Rect) {
@@ -301,6 +313,7 @@ fn draw_foot(frame: &mut Frame<'_>, app: &App, area: Rect) {
         Mode::Share((_, id), text) => format!("Share of the SMs for client {id}, %: {text}_"),
         Mode::Filter => "type a filter; enter keeps it, esc removes it".to_owned(),
         _ if !app.message.is_empty() => app.message.clone(),
+        _ if !app.trouble.is_empty() => app.trouble.clone(),
         _ => app.rates.notes.join("; "),
     };
     let keys = "q quit  enter kernels  s sort  / filter  tab device  l share  x end  h help";

@@ -15,11 +15,19 @@ use crate::past::Past;
 use crate::rates::{Rates, Reading};
 use crate::source::Source;
 use anyhow::Result;
+use control::counts::ClientCounts;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
+/// How long a key is waited for before answers are looked at.
+const HEARD: Duration = Duration::from_millis(50);
+/// An answer that takes longer is spoken of.
+const LATE: Duration = Duration::from_secs(2);
 /// Size of the one frame that is printed where there is no terminal.
 const FRAME: (u16, u16) = (120, 30);
 
@@ -64,19 +72,61 @@ pub fn frame_text(app: &App, (width, height): (u16, u16)) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Shows the screen until the reader quits.
-pub fn run(source: &mut dyn Source, interval: Duration, colours: bool) -> Result<()> {
-    let first = read(source)?;
+/// A question to the daemon.
+enum Asked {
+    Look,
+    Kernels,
+    Command(String),
+}
+
+/// What came of it.
+enum Told {
+    Look(Box<Result<Reading>>),
+    Kernels(Result<Vec<ClientCounts>>),
+    Command(Result<String>),
+}
+
+/// Asks on a thread of its own, so that keys are heard however long an answer takes.
+fn asker(mut source: Box<dyn Source + Send>) -> io::Result<(Sender<Asked>, Receiver<Told>)> {
+    let (ask, asked) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let answer = move || {
+        for question in asked {
+            let answer = match question {
+                Asked::Look => Told::Look(Box::new(read(&mut *source))),
+                Asked::Kernels => Told::Kernels(source.counts()),
+                Asked::Command(line) => Told::Command(source.command(&line)),
+            };
+            if tell.send(answer).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("ask".to_owned()).spawn(answer)?;
+    Ok((ask, told))
+}
+
+/// Shows the screen until the reader quits, or `ended` is set. A question that is open then is left to its
+/// thread.
+pub fn run(
+    mut source: Box<dyn Source + Send>,
+    interval: Duration,
+    colours: bool,
+    ended: &AtomicBool,
+) -> Result<()> {
+    let first = read(&mut *source)?;
     let mut past = Past::default();
     let mut app = App::new(colours);
     app.update(Rates::since(&past, &first));
     past.take(&first);
+    let (ask, told) = asker(source)?;
     let mut terminal = ratatui::init();
     let outcome = (|| -> Result<()> {
         let mut next = Instant::now() + interval.min(Duration::from_millis(500));
-        loop {
+        let mut looking = false;
+        while !ended.load(Ordering::Relaxed) {
             terminal.draw(|frame| draw(frame, &app))?;
-            if event::poll(next.saturating_duration_since(Instant::now()))?
+            if event::poll(HEARD)?
                 && let Event::Key(key) = event::read()?
                 && key.kind != KeyEventKind::Release
             {
@@ -84,25 +134,39 @@ pub fn run(source: &mut dyn Source, interval: Duration, colours: bool) -> Result
             }
             match app.take_wish() {
                 Some(Wish::Quit) => return Ok(()),
-                Some(Wish::Command(line)) => app.said(source.command(&line)),
-                Some(Wish::Kernels) => app.set_counts(source.counts()),
+                Some(Wish::Command(line)) => ask.send(Asked::Command(line))?,
+                Some(Wish::Kernels) => ask.send(Asked::Kernels)?,
                 None => {}
             }
-            if Instant::now() < next {
-                continue;
-            }
-            next = Instant::now() + interval;
-            match read(source) {
-                Ok(now) => {
-                    app.update(Rates::since(&past, &now));
-                    past.take(&now);
-                    if app.wants_kernels() {
-                        app.set_counts(source.counts());
+            for told in told.try_iter() {
+                match told {
+                    Told::Look(answer) => {
+                        (looking, next) = (false, Instant::now() + interval);
+                        match *answer {
+                            Ok(now) => {
+                                app.update(Rates::since(&past, &now));
+                                past.take(&now);
+                            }
+                            Err(error) => app.lost(format!("{error:#}")),
+                        }
                     }
+                    Told::Kernels(counts) => app.set_counts(counts),
+                    Told::Command(said) => app.said(said),
                 }
-                Err(error) => app.fail(&error),
+            }
+            let late = Instant::now().saturating_duration_since(next);
+            if looking && late > LATE {
+                app.lost(format!("the daemon has not answered for {} s", late.as_secs()));
+            }
+            if !looking && !late.is_zero() {
+                looking = true;
+                ask.send(Asked::Look)?;
+                if app.wants_kernels() {
+                    ask.send(Asked::Kernels)?;
+                }
             }
         }
+        Ok(())
     })();
     ratatui::restore();
     outcome

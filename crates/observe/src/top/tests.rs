@@ -1,6 +1,7 @@
 //! Tests of the screen, as text.
 
 use super::*;
+use crate::rates::DeviceRates;
 use crate::rates::tests::reading;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -21,6 +22,7 @@ fn press(app: &mut App, keys: &str) {
             '\t' => KeyCode::Tab,
             '\x1b' => KeyCode::Esc,
             '>' => KeyCode::Down,
+            '$' => KeyCode::End,
             other => KeyCode::Char(other),
         };
         app.key(KeyEvent::new(code, KeyModifiers::NONE));
@@ -108,7 +110,48 @@ fn a_share_is_checked_and_set() {
     assert_eq!(app.take_wish(), None);
     assert!(frame_text(&app, (80, 24)).contains("\"300\" is no percentage"));
     press(&mut app, "l30\n");
-    assert_eq!(app.take_wish(), Some(Wish::Command("set id:1 sms=30%".to_owned())));
+    assert_eq!(app.take_wish(), Some(Wish::Command("set id:1 server=2 sms=30%".to_owned())));
+}
+
+#[test]
+fn tab_comes_to_the_last_of_eight_devices() {
+    let mut app = app();
+    let model = app.rates.devices[0].clone();
+    app.rates.devices = (0..8)
+        .map(|ordinal| DeviceRates { ordinal, uuid: format!("GPU-{ordinal}"), ..model.clone() })
+        .collect();
+    let text = frame_text(&app, (80, 24));
+    assert!(text.contains("0 software GPU") && !text.contains("7 software GPU"), "{text}");
+    press(&mut app, "\t\t\t\t\t\t\t\t");
+    let text = frame_text(&app, (80, 24));
+    assert!(text.contains("7 software GPU") && text.contains("on device 7"), "{text}");
+}
+
+#[test]
+fn the_last_of_many_kernels_can_be_seen() {
+    let mut app = app();
+    press(&mut app, "\n");
+    let kernels: Vec<_> =
+        (0..100).map(|n| serde_json::json!({"name": format!("kernel_{n}")})).collect();
+    let counts = serde_json::json!([{"server": 2, "client": 2, "kernels": kernels}]);
+    app.set_counts(Ok(serde_json::from_value(counts).expect("counts")));
+    assert!(!frame_text(&app, (80, 24)).contains("kernel_99"));
+    press(&mut app, "$");
+    assert!(frame_text(&app, (80, 24)).contains("kernel_99"));
+    press(&mut app, ">");
+    assert!(frame_text(&app, (80, 24)).contains("kernel_99"));
+}
+
+#[test]
+fn what_was_wrong_is_said_until_a_look_succeeds() {
+    let mut app = app();
+    app.lost("no daemon answers".to_owned());
+    assert!(frame_text(&app, (80, 24)).contains("no daemon answers"));
+    let rates = app.rates.clone();
+    app.said(Ok(String::new()));
+    app.update(rates);
+    let text = frame_text(&app, (80, 24));
+    assert!(!text.contains("no daemon answers") && text.contains("done"), "{text}");
 }
 
 #[test]

@@ -2,12 +2,15 @@
 
 use crate::daemon;
 use crate::output;
+use crate::signals;
 use anstream::{AutoStream, ColorChoice};
 use anyhow::Result;
 use observe::source::{Daemon, Source};
 use observe::top;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Show live what devices and clients do: GPU-Util beside what the SMs really do
@@ -18,6 +21,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "Keys:
   up, down  choose a client     enter, k  its kernels     l  set its share of the SMs
+            or a kernel
   s  sort by another column     /  filter                 x  end it, after asking
   tab  one device after another h  what columns mean      q  quit
 
@@ -53,7 +57,10 @@ pub(crate) fn show(interval: Duration) -> Result<ExitCode> {
     let stdout = io::stdout();
     if stdout.is_terminal() && io::stdin().is_terminal() {
         let colours = AutoStream::choice(&stdout) != ColorChoice::Never;
-        top::run(&mut source, interval, colours)?;
+        // Raw mode leaves Ctrl-C to the keys, and not SIGTERM.
+        let ended = Arc::new(AtomicBool::new(false));
+        signals::note(&ended)?;
+        top::run(Box::new(source), interval, colours, &ended)?;
     } else {
         output::print(&top::print_once(&mut source, interval)?)?;
     }

@@ -133,6 +133,20 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("throughput", "preset=balanced in-flight=1ms slices=16M"),
 ];
 
+/// Refuses policies of which one is named twice, or two share device time out.
+fn check_together(names: &[PolicyName]) -> Result<(), SettingError> {
+    let is_share = |name: PolicyName| matches!(name, PolicyName::Weighted | PolicyName::Fair);
+    for (index, name) in names.iter().enumerate() {
+        let clash = names[..index]
+            .iter()
+            .find(|other| *other == name || is_share(**other) && is_share(*name));
+        if let Some(other) = clash {
+            return Err(SettingError::Policies(other.as_str(), name.as_str()));
+        }
+    }
+    Ok(())
+}
+
 /// Why a text is no setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
@@ -152,6 +166,9 @@ pub enum SettingError {
         /// What may be given.
         allowed: String,
     },
+    /// Policies that cannot be together.
+    #[error("policies {0} and {1} would charge device time twice: name one of the two")]
+    Policies(&'static str, &'static str),
     /// There is no such policy.
     #[error("{0}")]
     Policy(#[from] UnknownPolicy),
@@ -199,7 +216,10 @@ impl Settings {
         };
         match name {
             "policy" => {
-                self.policy = value.split('+').map(PolicyName::parse).collect::<Result<_, _>>()?;
+                let names: Vec<_> =
+                    value.split('+').map(PolicyName::parse).collect::<Result<_, _>>()?;
+                check_together(&names)?;
+                self.policy = names;
             }
             "pause" => {
                 self.pause = match value {
@@ -239,6 +259,33 @@ impl Settings {
             other => return Err(SettingError::Unknown(other.to_owned())),
         }
         Ok(())
+    }
+
+    /// What a text sets for a client that none of the policies looks at: a sentence for each.
+    pub fn unused(&self, client: &str) -> Vec<String> {
+        let words = client.split([' ', ',']).filter_map(|word| word.split_once('='));
+        let sentence = |(name, value): (&str, &str)| {
+            let missing = match name {
+                "weight" => PolicyName::Weighted,
+                "deadline" => PolicyName::Deadline,
+                "quota" => PolicyName::Quota,
+                _ => return None,
+            };
+            if matches!(value, "none" | "1") || self.policy.contains(&missing) {
+                return None;
+            }
+            let names = |policies: &[PolicyName]| {
+                policies.iter().map(|policy| policy.as_str()).collect::<Vec<_>>().join("+")
+            };
+            let mut wanted = self.policy.clone();
+            wanted.retain(|policy| check_together(&[*policy, missing]).is_ok());
+            wanted.push(missing);
+            let (now, wanted) = (names(&self.policy), names(&wanted));
+            Some(format!(
+                "{name}={value} has no effect under policy={now}: openmps set --scheduling policy={wanted}"
+            ))
+        };
+        words.filter_map(sentence).collect()
     }
 
     /// The settings of a text, over the defaults.
@@ -318,11 +365,25 @@ mod tests {
             ("preset=x", "balanced"),
             ("speed=1", "in-flight"),
             ("pause", "in-flight"),
+            ("policy=quota+quota", "quota and quota"),
+            ("policy=weighted+classes+fair", "name one of the two"),
         ] {
             let mut settings = Settings::default();
             let error = settings.change(&format!("floor=8 {text}")).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
             assert_eq!(settings, Settings::default());
         }
+    }
+
+    #[test]
+    fn what_no_policy_looks_at_is_told_with_the_policy_that_would() {
+        let told = |policy: &str, client: &str| {
+            Settings::parse(&format!("policy={policy}")).unwrap().unused(client).join("\n")
+        };
+        assert!(told("classes", "quota=5ms").ends_with("policy=classes+quota"));
+        assert!(told("classes+fair", "weight=3").ends_with("policy=classes+weighted"));
+        assert_eq!(told("fair", "weight=3 deadline=2ms class=batch").lines().count(), 2);
+        assert_eq!(told("classes+quota", "quota=5ms class=batch"), "");
+        assert_eq!(told("classes", "quota=none weight=1 deadline=none"), "");
     }
 }

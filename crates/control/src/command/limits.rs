@@ -5,7 +5,7 @@ use super::query::{find, visible};
 use super::{Failure, Request};
 use channel::message::Change;
 use cuda_api::settings::{Percentage, Priority, parse_device, parse_size};
-use scheduling::ClientSettings;
+use scheduling::{ClientSettings, Settings};
 
 type Outcome = Result<String, Failure>;
 
@@ -184,7 +184,10 @@ pub(super) fn set(request: &Request<'_>) -> Outcome {
             request.daemon.schedule_client(server, client, &scheduling)?;
         }
     }
-    Ok(String::new())
+    let in_vain = Settings::parse(&request.daemon.server_scheduling())
+        .map(|settings| settings.unused(&scheduling))
+        .unwrap_or_default();
+    Ok(in_vain.iter().map(|sentence| format!("{sentence}\n")).collect())
 }
 
 /// What `name=value` asks for.
@@ -205,13 +208,16 @@ fn change(name: &str, value: &str) -> Result<Change, Failure> {
     })
 }
 
+/// A client's number at its server, and its PID if that is known.
+type Named = (u32, Option<u32>);
+
 /// The server of a client that a word names, and the client's numbers there, one for each of the
 /// process's sessions, with its PID if that is known.
 fn named(
     request: &Request<'_>,
     client: &str,
     server: Option<&str>,
-) -> Result<(u32, Vec<(u32, Option<u32>)>), Failure> {
+) -> Result<(u32, Vec<Named>), Failure> {
     let servers = match server {
         Some(pid) => vec![find(request, pid)?],
         None => visible(request),
@@ -225,7 +231,7 @@ fn named(
             let ids = client_ids(&status.clients, client);
             let ids = ids.map_err(|Failure(text)| unknown(&text))?;
             let pid_of = |id| status.clients.iter().find(|of| of.id == id).and_then(|of| of.pid);
-            Ok(ids.into_iter().map(|id| (id, pid_of(id))).collect::<Vec<_>>())
+            Ok(ids.into_iter().map(|id| (id, pid_of(id))).collect())
         });
         match ids {
             Ok(ids) => found.push((pid, ids)),

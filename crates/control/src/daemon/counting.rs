@@ -30,7 +30,7 @@ impl Daemon {
     /// why.
     pub(crate) fn set_counting(&self, counting: Counting) -> Vec<ChangeError> {
         *self.counting.lock().unwrap_or_else(PoisonError::into_inner) = counting;
-        let running = self.lock().to_tell();
+        let running = self.lock().tell_all();
         let ask = |server| {
             let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);
             match self.ask(server, Question::Counters(counting), deadline)? {

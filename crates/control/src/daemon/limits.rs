@@ -189,7 +189,7 @@ impl Daemon {
         let status = self.statuses(&[server]).pop().and_then(|(_, status)| status.ok());
         let clients = status.into_iter().flat_map(|status| status.clients);
         let given = clients.filter(|client| client.id == id).map(|client| client.limits.sms.0);
-        Change::Sms(given.last().unwrap_or(sms))
+        Change::Sms(given.max().unwrap_or(sms))
     }
 
     /// Keeps what was changed of a server's client, if its process is known.

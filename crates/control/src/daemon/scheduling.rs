@@ -110,7 +110,7 @@ impl Daemon {
             operator.settings.change(text)?;
             operator.settings.to_string()
         };
-        let running = self.lock().to_tell();
+        let running = self.lock().tell_all();
         let asked = running.into_iter().map(|pid| self.schedule(pid, 0, &settings));
         Ok(asked.filter_map(Result::err).collect())
     }

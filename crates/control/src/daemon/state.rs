@@ -66,7 +66,7 @@ impl State {
     }
 
     /// Servers that can be told of a change; those that are starting are told when they are ready.
-    pub fn to_tell(&mut self) -> Vec<u32> {
+    pub fn tell_all(&mut self) -> Vec<u32> {
         let pids = |starts: bool| {
             let is_starting = |server: &&Server| matches!(server.phase, Phase::Starting { .. });
             self.servers.iter().filter(move |s| is_starting(s) == starts).map(|server| server.pid)

@@ -204,6 +204,10 @@ fn a_program_that_runs_is_given_other_limits() {
     assert_eq!((given.priority, given.priority_by.as_str()), (1, "set"));
     assert_eq!(setting.command(&format!("set id:1 memory=none server={}", client.server)), ok(""));
     assert_eq!(limits(&setting, &client).memory_bytes, None);
+    let (said, status) = setting.command(&format!("set {} quota=5ms", client.pid()));
+    assert!(said.contains("quota=5ms has no effect under policy=classes"), "{said}");
+    assert_eq!((status, setting.command("schedule policy=classes+quota").1), (0, 0));
+    assert_eq!(setting.command(&format!("set {} quota=5ms", client.pid())), ok(""));
 }
 
 fn a_server_that_starts_is_told_what_was_set_meanwhile() {

@@ -25,8 +25,10 @@ const COMPARED: &[&str] = &[
 /// Say what clients would get of a device, without one
 ///
 /// Runs the server's own gate and policies on a model of a device: SMs, blocks, streams, priorities, copies.
-/// Caches and memory traffic are not in it, so kernels beside each other take as long as alone. For each
-/// settings and each group of clients it prints latencies, throughput and the share of the device.
+/// Caches and memory traffic are not in it, so kernels beside each other take as long as alone; copies and graphs
+/// go whole, whatever slices and pieces say. For each settings and each group of clients it prints latencies,
+/// throughput, the share of the device, requests after their deadline, and for how much of the time the gate held
+/// a client.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps plan                                    the built-in mix: short requests beside long kernels
@@ -94,9 +96,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         output::print(&format!("{}\n", json!({ "plans": rows })))?;
         return Ok(ExitCode::SUCCESS);
     }
-    output::print(
-        &outcomes.iter().map(|(text, outcome)| table(text, outcome)).collect::<String>(),
-    )?;
+    let mut text: String = outcomes.iter().map(|(text, outcome)| table(text, outcome)).collect();
+    let is_outside = |name: &&&str| arguments.settings.iter().any(|text| text.contains(**name));
+    for name in ["slices=", "pieces="].iter().filter(is_outside) {
+        text += &format!("{name}... is not in the model: copies and graphs go whole\n");
+    }
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -121,19 +126,21 @@ fn mix(arguments: &Arguments) -> Result<Mix> {
 
 fn table(settings: &str, outcome: &Outcome) -> String {
     let mut text = format!(
-        "{settings}\n  {:14} {:>10} {:>9} {:>9} {:>9} {:>10} {:>7}\n",
-        "GROUP", "REQUESTS/S", "P50 US", "P99 US", "P99.9 US", "KERNELS/S", "DEVICE"
+        "{settings}\n  {:12} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6} {:>5} {:>6}\n",
+        "GROUP", "REQ/S", "P50 US", "P99 US", "P99.9 US", "KERNELS/S", "DEVICE", "LATE", "HELD"
     );
     for client in &outcome.clients {
         text += &format!(
-            "  {:14} {:>10.1} {:>9.0} {:>9.0} {:>9.0} {:>10.0} {:>5.0} %\n",
+            "  {:12} {:>8.1} {:>8.0} {:>8.0} {:>8.0} {:>9.0} {:>4.0} % {:>5} {:>4.0} %\n",
             client.name,
             client.requests_per_s,
             client.p50_us,
             client.p99_us,
             client.p999_us,
             client.kernels_per_s,
-            100.0 * client.device_share
+            100.0 * client.device_share,
+            client.late,
+            100.0 * client.held
         );
     }
     text

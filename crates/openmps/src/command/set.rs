@@ -187,8 +187,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if status != 0 {
         bail!("{}", text.trim());
     }
+    // What is set, but has no effect.
+    let notes: Vec<&str> = text.lines().filter(|_| arguments.client.is_some()).collect();
+    notes.iter().for_each(|note| eprintln!("openmps set: {note}"));
     if arguments.json {
-        output::print(&format!("{}\n", json!({ "set": true, "client": arguments.client })))?;
+        let set = json!({ "set": true, "client": arguments.client, "notes": notes });
+        output::print(&format!("{set}\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

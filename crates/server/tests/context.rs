@@ -10,8 +10,9 @@ use channel::request::{
     LaunchKernel, UnloadModule,
 };
 use cuda_api::constants::array_format;
+use cuda_api::constants::function_attribute::PREFERRED_SHARED_MEMORY_CARVEOUT;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr, CUgraphExec, CudaError};
+use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr, CUgraphExec, CudaError, number};
 use server::device::Driver;
 use support::*;
 
@@ -46,6 +47,33 @@ fn an_image_of_several_clients_is_loaded_once_and_stays() {
     assert_eq!(count(MODULES), 1, "it is kept for clients that come later");
     later.load();
     assert_eq!(count(MODULES), 1);
+}
+
+#[test]
+fn what_a_client_prefers_for_caches_is_not_set_of_kernels_that_others_use() {
+    let mut server = Server::start(false);
+    let (mut one, mut other) = (server.connect(), server.connect());
+    one.load();
+    other.load();
+    let before = provider::preferences();
+    let set = |client: &mut Client, place, carveout: i32, preferred: u64| {
+        let kernel = function(place).0 as u64;
+        let attribute = u64::from(PREFERRED_SHARED_MEMORY_CARVEOUT);
+        let words = [kernel, attribute, u64::from(carveout as u32)];
+        let result = client.call_row(number::cuFuncSetAttribute, &words).map(drop);
+        client.post_row(number::cuFuncSetCacheConfig, &[kernel, preferred]);
+        (result, client.error())
+    };
+    assert_eq!(set(&mut one, 1, 50, 2), (Ok(()), Ok(())));
+    assert_eq!(provider::preferences(), before);
+    let wrong = Err(CudaError::INVALID_VALUE);
+    assert_eq!(set(&mut one, 1, 101, 4), (wrong, wrong));
+    // A module of the client's own.
+    one.load_image(module(7), WITH_COUNTER).0.expect("a module");
+    let (kernel, name) = (function(9), &b"note"[..]);
+    one.call(&GetFunction { function: kernel, module: module(7), name }).expect("a kernel");
+    assert_eq!(set(&mut one, 9, 50, 2), (Ok(()), Ok(())));
+    assert_eq!(provider::preferences(), before + 2);
 }
 
 #[test]

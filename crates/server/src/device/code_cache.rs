@@ -5,7 +5,8 @@
 //! image without variables (`ptx::module_state`) serves them at the same time. A module with variables
 //! serves one client after the other: it waits without a user, and before the next one gets it its
 //! variables have their first values again. What a client sets of a kernel must not change it for
-//! others: see [`SharedFunctions`].
+//! others, now or later: see [`SharedFunctions`]; preferences of caches, which change no result, are not
+//! passed on (`Function::set_attribute`, `Function::set_cache`).
 
 use super::variables::FirstValues;
 use super::{BuildLog, JitOption};

@@ -9,6 +9,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::Arc;
 
+/// The last CUfunc_cache, CU_FUNC_CACHE_PREFER_EQUAL.
+const CACHE_PREFERENCE_MAX: c_uint = 3;
+
 /// A kernel. It is good for as long as its module is loaded.
 #[derive(Clone, Debug)]
 pub struct Function {
@@ -89,7 +92,26 @@ impl Function {
                 Ok(())
             }
             NON_PORTABLE_CLUSTER_SIZE_ALLOWED if value == 0 => Ok(()),
+            // A preference changes no result, but it would be the others' too.
+            PREFERRED_SHARED_MEMORY_CARVEOUT => match (-1..=100).contains(&value) {
+                true => Ok(()),
+                false => Err(CudaError::INVALID_VALUE),
+            },
+            CLUSTER_SCHEDULING_POLICY_PREFERENCE => match (0..=2).contains(&value) {
+                true => Ok(()),
+                false => Err(CudaError::INVALID_VALUE),
+            },
             _ => set(),
+        }
+    }
+
+    /// Sets what is preferred for caches, a CUfunc_cache: not of a kernel that others use too.
+    pub(crate) fn set_cache(&self, t: &DriverTable, preferred: c_uint) -> CUresult {
+        match self.shared {
+            // SAFETY: the function is alive; the rest is a value.
+            None => unsafe { t.cuFuncSetCacheConfig(self.raw, preferred) },
+            Some(_) if preferred <= CACHE_PREFERENCE_MAX => Ok(()),
+            Some(_) => Err(CudaError::INVALID_VALUE),
         }
     }
 

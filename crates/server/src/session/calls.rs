@@ -161,6 +161,12 @@ impl Session {
         self.modules.function_mut(function)?.set_attribute(device.table(), attribute, value)
     }
 
+    pub(super) fn set_function_cache(&mut self, words: &[u64]) -> Result<(), CudaError> {
+        let &[function, preferred] = words else { return Err(CudaError::INVALID_VALUE) };
+        let preferred = u32::try_from(preferred).map_err(|_| CudaError::INVALID_VALUE)?;
+        self.modules.function(function)?.set_cache(self.share.device().table(), preferred)
+    }
+
     pub(super) fn count_clusters(&mut self, r: CountClusters) -> Result<ClusterCount, CudaError> {
         let stream = self.stream_on_share()?;
         let function = self.modules.function(r.function.0 as u64)?;

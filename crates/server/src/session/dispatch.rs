@@ -223,6 +223,9 @@ impl Session {
         if row == number::cuFuncSetAttribute {
             return self.set_function_attribute(words);
         }
+        if row == number::cuFuncSetCacheConfig {
+            return self.set_function_cache(words);
+        }
         match generic::handler(row) {
             Some(handler) => handler(self, words, results),
             None => {

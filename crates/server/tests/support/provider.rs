@@ -118,6 +118,8 @@ struct World {
     /// Nodes that got other parameters.
     nodes_set: u64,
     local_runs: u32,
+    /// Preferences that were set of kernels.
+    preferences: u32,
     values_written: u32,
     used_bytes: u64,
     notes: Vec<(u64, u32)>,
@@ -225,6 +227,11 @@ pub fn modules_of_text() -> usize {
 /// Texts that are being compiled by themselves.
 pub fn links() -> usize {
     world().links.len()
+}
+
+/// How often it was said which caches kernels prefer.
+pub fn preferences() -> u32 {
+    world().preferences
 }
 
 /// Arrays that exist.

@@ -296,8 +296,17 @@ provide! {
         *value = if is_local && name == "local" { 4096 } else { attribute as c_int + 100 };
         Ok(())
     }
-    cuFuncSetAttribute(function: CUfunction, _a: c_uint, value: c_int) {
-        world().functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
+    cuFuncSetCacheConfig(function: CUfunction, _preferred: c_uint) {
+        let mut world = world();
+        world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
+        world.preferences += 1;
+        Ok(())
+    }
+    cuFuncSetAttribute(function: CUfunction, attribute: c_uint, value: c_int) {
+        let mut world = world();
+        world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?;
+        let carveout = constants::function_attribute::PREFERRED_SHARED_MEMORY_CARVEOUT;
+        world.preferences += u32::from(attribute == carveout);
         if value < 0 { Err(CudaError::INVALID_VALUE) } else { Ok(()) }
     }
     cuFuncGetParamInfo(

@@ -186,6 +186,9 @@ pub struct ShapeCounters {
     /// Blocks and threads of launches whose shapes are not told apart.
     other_blocks: Counter,
     other_threads: Counter,
+    /// Blocks of the last of them, and a moving mean of those whose time `recent_ns` has.
+    last_blocks: Counter,
+    recent_blocks: Counter,
     /// Samples that are exact, and the sum of their times, ns.
     clean: Counter,
     clean_ns: Counter,
@@ -308,6 +311,30 @@ impl ShapeCounters {
         Some(LaunchTime { device_ns, longest_ns, ..known })
     }
 
+    /// Blocks of the last launch, where shapes are not told apart.
+    pub fn last_blocks(&self) -> u64 {
+        self.last_blocks.get()
+    }
+
+    /// The launch that was timed last had so many blocks, and is not told apart. To be called by the session's
+    /// thread.
+    pub fn sampled_blocks(&self, blocks: u64) {
+        let before = self.samples().saturating_sub(1).min(SAMPLES_REMEMBERED - 1);
+        self.recent_blocks.set((self.recent_blocks.get() * before + blocks) / (before + 1));
+    }
+
+    /// What a launch of so many blocks will take that is not told apart: in proportion to what others took.
+    fn launch_time_of(&self, blocks: u64) -> Option<LaunchTime> {
+        let known = self.launch_time()?;
+        let mean = self.recent_blocks.get().max(1);
+        let of = |ns: u64| {
+            u64::try_from(u128::from(ns) * u128::from(blocks) / u128::from(mean))
+                .unwrap_or(u64::MAX)
+        };
+        let (device_ns, longest_ns) = (of(known.device_ns), of(known.longest_ns));
+        Some(LaunchTime { device_ns, longest_ns, ..known })
+    }
+
     /// A launch was timed: `is_clean` if the time is exact, `is_regular` if the launch was drawn from all
     /// launches. To be called by the session's thread.
     pub fn sampled(&self, device_ns: u64, is_clean: bool, is_regular: bool) {
@@ -390,9 +417,12 @@ impl KernelCounters {
 
     fn shape(&self, shape: Shape, blocks_per_sm: impl FnOnce() -> u32) -> Arc<ShapeCounters> {
         let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
-        let shape = if shapes.len() < SHAPES_MAX { shape } else { Shape::default() };
         if let Some(known) = shapes.iter().find(|known| known.shape == shape) {
             return known.clone();
+        }
+        let shape = if shapes.len() < SHAPES_MAX { shape } else { Shape::default() };
+        if let Some(others) = shapes.iter().find(|known| known.shape == shape) {
+            return others.clone();
         }
         let blocks_per_sm = if shape == Shape::default() { 0 } else { blocks_per_sm() };
         let new = Arc::new(ShapeCounters::new(shape, blocks_per_sm));
@@ -433,10 +463,25 @@ impl KernelMeter {
         &self.kernel
     }
 
-    /// What is known of a shape's time behind those launches, if it was launched before. For the gate.
+    /// What is known of a shape's time behind those launches: if it, or one that is not told apart from it, was
+    /// launched before. For the gate.
     pub fn launch_time(&self, shape: &Shape, context: Context) -> Option<LaunchTime> {
-        let known = self.shapes.iter().find(|meter| meter.shape == *shape)?;
-        known.counters.launch_time_behind(context)
+        let known = self.shapes.iter().find(|meter| meter.shape == *shape && !meter.is_other);
+        match known {
+            Some(known) => known.counters.launch_time_behind(context),
+            None => self.launch_time_by_name(shape),
+        }
+    }
+
+    /// As other functions of the name know it.
+    #[cold]
+    fn launch_time_by_name(&self, shape: &Shape) -> Option<LaunchTime> {
+        match self.kernel.find(shape) {
+            Some(known) => known.launch_time(),
+            // Graphs of other sizes say nothing of it.
+            None if shape.is_graph() => None,
+            None => self.kernel.find(&Shape::default())?.launch_time_of(shape.blocks()),
+        }
     }
 
     /// The counters of a shape.
@@ -470,6 +515,9 @@ impl KernelMeter {
         let counters = self.kernel.shape(shape, blocks_per_sm);
         let is_other = counters.shape != shape;
         let (blocks, threads) = (shape.blocks(), shape.threads());
+        if is_other {
+            counters.last_blocks.set(blocks);
+        }
         let meter = ShapeMeter { shape, blocks, threads, counters, is_other };
         if self.shapes.len() <= SHAPES_MAX {
             self.shapes.push(meter);
@@ -586,6 +634,31 @@ mod tests {
         let rest = &shapes[SHAPES_MAX];
         let blocks: u64 = (SHAPES_MAX as u64 + 1..=SHAPES_MAX as u64 + 10).map(|n| 2 * n).sum();
         assert_eq!((rest.all_launches(), rest.blocks(), rest.threads()), (20, blocks, 64 * blocks));
+    }
+
+    #[test]
+    fn shapes_beyond_the_last_are_predicted_by_their_blocks() {
+        let mut meter = meter();
+        let time = |blocks: u32| 5_000_000 + u64::from(blocks) * 1000;
+        for blocks in (1..=SHAPES_MAX as u32 + 10).chain(1..=SHAPES_MAX as u32 + 10) {
+            let counters = meter.before_other(shape(blocks)).clone();
+            counters.sampled(time(blocks), true, true);
+            counters.sampled_blocks(counters.last_blocks());
+            meter.submitted();
+        }
+        let known = |meter: &KernelMeter, blocks| {
+            meter.launch_time(&shape(blocks), Context::default()).map(|known| known.device_ns)
+        };
+        assert_eq!(known(&meter, 7), Some(time(7)));
+        let rest = known(&meter, SHAPES_MAX as u32 + 3).expect("a time");
+        assert!((4_000_000..6_000_000).contains(&rest), "{rest}");
+        let large = known(&meter, 10 * SHAPES_MAX as u32).expect("a time");
+        assert!((8 * rest..10 * rest).contains(&large), "{large}");
+        // Another function of the name knows them too.
+        let other = KernelMeter::new(meter.kernel().clone());
+        assert_eq!((known(&other, 7), known(&other, 35)), (known(&meter, 7), known(&meter, 35)));
+        let mut other = KernelMeter::new(meter.kernel().clone());
+        assert_eq!(other.before_other(shape(7)).shape, shape(7));
     }
 
     #[test]

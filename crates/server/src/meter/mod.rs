@@ -39,6 +39,8 @@ pub struct Sample {
     shape: Arc<ShapeCounters>,
     is_regular: bool,
     context: Context,
+    /// Its blocks, if its shape is not told apart; else 0.
+    blocks: u64,
 }
 
 /// One session's.
@@ -144,7 +146,8 @@ impl Meter {
     fn sample(&self, due: Due, shape: &Arc<ShapeCounters>, context: Context) -> Option<Sample> {
         // What is recorded has events of its own.
         let is_regular = due == Due::Regular;
-        let sample = Sample { shape: shape.clone(), is_regular, context };
+        let blocks = shape.last_blocks();
+        let sample = Sample { shape: shape.clone(), is_regular, context, blocks };
         (!self.records).then_some(sample)
     }
 
@@ -207,8 +210,11 @@ impl Meter {
         if self.stopwatch.is_pending() {
             self.stopwatch.read(|timed| {
                 let is_clean = timed.is_clean || timed.device_ns > DELAYED_NS_MAX;
-                let Sample { shape, is_regular, context } = timed.of;
+                let Sample { shape, is_regular, context, blocks } = timed.of;
                 shape.sampled(timed.device_ns, is_clean, is_regular);
+                if blocks > 0 {
+                    shape.sampled_blocks(blocks);
+                }
                 if is_clean {
                     shape.contexts.sampled(context, timed.device_ns);
                 }

@@ -69,6 +69,8 @@ pub struct DaemonOptions {
     pub take_over: Option<i32>,
     /// A program whose kernels run for longer gets a server of its own: a time with its unit.
     pub isolate_long: Option<String>,
+    /// Programs are held back for no longer at a time for another one's call: a time with its unit.
+    pub hold_max: Option<String>,
     pub(crate) access: Access,
 }
 
@@ -85,6 +87,7 @@ impl Default for DaemonOptions {
             kernel_timeout_s: None,
             take_over: None,
             isolate_long: None,
+            hold_max: None,
             access: Access::default(),
         }
     }
@@ -129,6 +132,7 @@ impl DaemonOptions {
         words.extend(self.configuration.iter().map(|path| format!("--apply={}", path.display())));
         words.extend(self.kernel_timeout_s.map(|seconds| format!("--kernel-timeout={seconds}")));
         words.extend(self.isolate_long.iter().map(|long| format!("--isolate-long={long}")));
+        words.extend(self.hold_max.iter().map(|hold| format!("--hold-max={hold}")));
         words.extend(self.share.map(|share| format!("--share={}", share.word())));
         words.extend(self.cpus.iter().map(|cpus| format!("--cpus={cpus}")));
         words.extend(self.access.allowed.iter().map(|allowed| match allowed {
@@ -196,6 +200,9 @@ pub enum OptionError {
     /// A time that is none.
     #[error("--isolate-long wants a time such as 1s or 500ms, at least 1ms, got {0:?}")]
     IsolateLong(String),
+    /// A time that is none.
+    #[error("--hold-max wants a time such as 2ms, at least 1ms, got {0:?}")]
+    HoldMax(String),
     /// An option of daemons without one.
     #[error("{0} is for starting a daemon: give -d or -f too")]
     NotADaemon(String),

@@ -190,6 +190,10 @@ variables! {
         "0", "A time such as 1s or 500ms: a program one of whose kernels runs for longer, beside others, \
         goes on at a server of its own, where programs share a context (NVIDIA's driver); the device \
         takes turns between servers. 0: none does.";
+    OPENMPS_HOLD_MAX = "OPENMPS_HOLD_MAX", "daemon, server", Any,
+        "10ms", "A time such as 2ms, at least 1ms: how long programs that share a context (NVIDIA's driver) are \
+        held back at a time for another one's call that waits for all of their work, as loading new \
+        code does; the call's own time comes on top. See docs/scheduling.md.";
     OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["off", "on", "crowd"]),
         "crowd on NVIDIA's driver, else off",
         "Launches of which a program repeats the sequence are submitted as one graph: crowd, while \

@@ -153,6 +153,12 @@ impl Daemon {
                     .iter()
                     .map(|long| (cuda_api::environment::OPENMPS_ISOLATE_LONG, long.as_str())),
             )
+            .envs(
+                self.options
+                    .hold_max
+                    .iter()
+                    .map(|hold| (cuda_api::environment::OPENMPS_HOLD_MAX, hold.as_str())),
+            )
             .envs(self.options.kernel_timeout_s.map(|seconds| {
                 (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
             }))

@@ -22,6 +22,7 @@ enum Effect {
     KernelTimeout,
     TakeOver,
     IsolateLong,
+    HoldMax,
 }
 
 struct OptionRow {
@@ -122,6 +123,12 @@ const OPTIONS: &[OptionRow] = &[
         effect: Effect::IsolateLong,
     },
     OptionRow {
+        names: &["--hold-max"],
+        shown: "--hold-max <time>",
+        help: "Hold programs back for no longer (10ms) at a time for another one's load",
+        effect: Effect::HoldMax,
+    },
+    OptionRow {
         names: &["-q", "--quit"],
         shown: "-q, --quit",
         help: "End daemon and servers when clients are gone; in protocol 2 only as --quit",
@@ -218,6 +225,14 @@ pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Action, Opti
                     return Err(OptionError::IsolateLong(value));
                 }
                 options.isolate_long = Some(value);
+                of_daemon = Some(argument);
+            }
+            Effect::HoldMax => {
+                let value = value.take().or_else(|| arguments.next()).unwrap_or_default();
+                if scheduling::units::duration_ns(&value).is_none_or(|ns| ns < 1_000_000) {
+                    return Err(OptionError::HoldMax(value));
+                }
+                options.hold_max = Some(value);
                 of_daemon = Some(argument);
             }
             Effect::Do(_) | Effect::Set(_) => return Err(OptionError::Unknown(argument)),
@@ -360,6 +375,7 @@ mod tests {
             ("-d --share 3/n", "--share wants 1/n"),
             ("-d --kernel-timeout 0", "--kernel-timeout wants seconds"),
             ("-d --isolate-long 3", "--isolate-long wants a time"),
+            ("-d --hold-max 500us", "--hold-max wants a time"),
             ("--standby", "--standby is for starting a daemon"),
             ("-d --allow no_such_user_here", "there is no user"),
             ("-d --allow", "there is no user"),

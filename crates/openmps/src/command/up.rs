@@ -6,7 +6,7 @@ use crate::output;
 use crate::seconds;
 use anyhow::Result;
 use cuda_api::environment::{
-    OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY, OPENMPS_WARM, Values,
+    OPENMPS_HOLD_MAX, OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY, OPENMPS_WARM, Values,
 };
 use serde_json::json;
 use std::process::ExitCode;
@@ -30,6 +30,11 @@ pub(crate) struct Arguments {
     /// other program's call waits for them; the device takes turns between servers
     #[arg(long, value_name = "TIME", value_parser = time)]
     isolate_long: Option<String>,
+    /// Hold programs back for no longer than this, a time such as 2ms, for another one's call that waits
+    /// for all of their work, as loading new code does on NVIDIA's driver; then they go on for as long,
+    /// and so on. The call's own time comes on top. 10ms if nothing is said
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    hold_max: Option<String>,
     /// Device memory for code that programs used before and that servers load when they start: a
     /// number of bytes, or one with K, M or G; 0: none. 256M on NVIDIA's driver if nothing is said
     #[arg(long, value_name = "SIZE", value_parser = warm)]
@@ -64,6 +69,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if let Some(long) = &arguments.isolate_long {
         environment.push((OPENMPS_ISOLATE_LONG, long.clone()));
+    }
+    if let Some(hold) = &arguments.hold_max {
+        environment.push((OPENMPS_HOLD_MAX, hold.clone()));
     }
     if let Some(warm) = &arguments.warm {
         environment.push((OPENMPS_WARM, warm.clone()));

@@ -9,8 +9,9 @@ use crate::device::{
 use crate::log::Log;
 use crate::printed::Printed;
 use crate::warm::Warm;
-use cuda_api::environment::CUDA_VISIBLE_DEVICES;
+use cuda_api::environment::{CUDA_VISIBLE_DEVICES, OPENMPS_HOLD_MAX};
 use cuda_api::settings::{Counting, Stretches};
+use scheduling::units::duration_ns;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +57,12 @@ pub(super) fn why_no_device(error: &DeviceError) -> String {
     }
 }
 
+/// The bound on holds that a variable says: at least 1 ms.
+fn hold_max_of(text: &str) -> Option<Duration> {
+    let bound = Duration::from_nanos(duration_ns(text.trim())?);
+    (bound >= Duration::from_millis(1)).then_some(bound)
+}
+
 /// Major version of NVIDIA's driver in the kernel, if there is one.
 fn display_driver() -> Option<u32> {
     major_version(&std::fs::read_to_string("/proc/driver/nvidia/version").ok()?)
@@ -92,6 +99,9 @@ pub(super) fn open(
     }
     let sync_log = log.clone();
     device.sync().report_to(move |report| sync_log.line(line_of(report)));
+    if let Some(bound) = std::env::var(OPENMPS_HOLD_MAX).ok().and_then(|text| hold_max_of(&text)) {
+        device.sync().set_hold_max(bound);
+    }
     let warm = Warm::start(&device, &options.warm, &log);
     let of_provider = Stretches::default_of(device.has_tenants());
     let stretches = options.stretches.unwrap_or(of_provider);
@@ -155,6 +165,12 @@ fn line_of(report: &SyncReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_on_holds_is_a_time() {
+        assert_eq!(hold_max_of(" 2ms "), Some(Duration::from_millis(2)));
+        assert_eq!(["", "2", "10us", "0"].map(hold_max_of), [None; 4]);
+    }
 
     #[test]
     fn the_version_of_the_display_driver_is_found() {

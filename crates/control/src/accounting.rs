@@ -57,6 +57,10 @@ pub struct Record {
     pub command: String,
     /// Its server ended before it did: what it launched, copied and had there is not known.
     pub lost: bool,
+    /// Counters were off for a time (`openmps set --counters off`): it launched and copied more than is said.
+    pub uncounted: bool,
+    /// Time in which it had a block on an SM, ns, summed over SMs.
+    pub sm_active_ns: u64,
 }
 
 /// A client that is at a server.
@@ -148,6 +152,8 @@ impl Record {
             bytes_out: status.submitted.bytes_out,
             bytes_within: status.submitted.bytes_within,
             peak_memory_bytes,
+            uncounted: status.counts.uncounted != 0,
+            sm_active_ns: work.sm_active_ns,
             command: status.command_line,
             lost: false,
         }
@@ -346,6 +352,19 @@ mod tests {
         );
         assert_eq!(present.server_ended(1, SystemTime::now()), []);
         assert_eq!(present.server_ended(2, SystemTime::now()).len(), 1);
+    }
+
+    #[test]
+    fn what_was_not_counted_is_marked() {
+        let mut ended = EndedClient {
+            status: ClientStatus::default(),
+            began_ms: 0,
+            wall_ms: 0,
+            peak_memory_bytes: 0,
+        };
+        assert!(!Record::new(9, ended.clone()).uncounted);
+        ended.status.counts.uncounted = 1;
+        assert!(Record::new(9, ended).uncounted);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// The name as C++ has it; names that are not C++'s stay as they are.
+/// The name as C++ has it; names that are not C++'s stay as they are, but for characters that a terminal would
+/// take for more than text.
 pub fn demangled(name: &str) -> String {
     let symbol = Symbol::new(name).ok().filter(|_| name.starts_with("_Z"));
     let text = symbol.and_then(|symbol| symbol.demangle(&DemangleOptions::default()).ok());
-    text.unwrap_or_else(|| name.to_owned())
+    control::log::printable(&text.unwrap_or_else(|| name.to_owned()))
 }
 
 /// The name without its parameters, template's arguments and return type: for narrow columns.
@@ -45,5 +46,6 @@ mod tests {
         assert_eq!(short("_Z9add_arrayPfi"), "add_array");
         assert_eq!(short("_ZN2at6native6kernelILi4EfEEvT0_"), "at::native::kernel");
         assert_eq!(short("(graphs)"), "(graphs)");
+        assert_eq!(short("\x1b]0;x\x07k"), "?]0;x?k");
     }
 }

@@ -34,11 +34,17 @@ fn submissions_are_timed_where_a_driver_takes_one_at_a_time() {
     let (calls, together_ns) = submitted(&server, &mut client);
     assert!((LAUNCHES / 4..=CALLS_MAX * LAUNCHES).contains(&calls), "{calls}");
     assert!(together_ns > 0);
+    assert_eq!(server.status().clients[0].counts.uncounted, 0);
     server.ask(7, Question::Counters(Counting::Off));
     assert_eq!(server.receive(), done(7, 0));
     // Those before it are known now; none is added.
     submitted(&server, &mut client);
     assert_eq!(submitted(&server, &mut client), (0, 0));
+    // That stays so when they are counted again: some were not.
+    server.ask(8, Question::Counters(Counting::Sampled));
+    assert_eq!(server.receive(), done(8, 0));
+    submitted(&server, &mut client);
+    assert_eq!(server.status().clients[0].counts.uncounted, 1);
 }
 
 #[test]

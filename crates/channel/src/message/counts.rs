@@ -65,6 +65,8 @@ numbers! {
         pub submitting_ns: u64,
         /// Its streams, now.
         pub streams: u64,
+        /// 1 if there was a time in which nothing was counted: then there was more than is said.
+        pub uncounted: u32,
     }
 
     /// Launches of one kernel with one shape.

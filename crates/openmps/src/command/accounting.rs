@@ -151,8 +151,17 @@ fn table(records: &[Record], users: &[Total]) -> String {
             mebibytes(record.peak_memory_bytes),
         ];
         // What one has used whose server was killed is not known: it is not nothing.
-        let [device, kernels, bytes_in, bytes_out, peak] =
-            if record.lost { used.map(|_| "-".to_owned()) } else { used };
+        let [device, kernels, bytes_in, bytes_out, peak] = match (record.lost, record.uncounted) {
+            (true, _) => used.map(|_| "-".to_owned()),
+            // Nor is what was launched and copied while nothing was counted.
+            (_, true) => {
+                let [device, kernels, bytes_in, bytes_out, peak] = used;
+                let [device, kernels, bytes_in, bytes_out] =
+                    [device, kernels, bytes_in, bytes_out].map(|cell| cell + "+");
+                [device, kernels, bytes_in, bytes_out, peak]
+            }
+            _ => used,
+        };
         let wall = seconds(record.wall_ms);
         let (began, user, pid) = (began.to_owned(), record.user.clone(), record.pid.to_string());
         let cells = [began, user, pid, wall, device, kernels, bytes_in, bytes_out, peak];
@@ -171,10 +180,15 @@ fn table(records: &[Record], users: &[Total]) -> String {
             mebibytes(total.peak_memory_bytes),
         ];
         let lost = records.iter().filter(|record| record.lost && record.uid == total.uid).count();
-        let note = match lost {
+        let mut note = match lost {
             0 => String::new(),
             _ => format!(", {lost} lost with a server: of those only WALL_S is in the sums"),
         };
+        let of = |record: &&Record| record.uncounted && record.uid == total.uid;
+        match records.iter().filter(of).count() {
+            0 => {}
+            uncounted => note += &format!(", {uncounted} not counted for a time (+)"),
+        }
         rows.push((cells, format!("{} clients{note}", total.clients)));
     }
     let mut widths = [0; 9];
@@ -238,7 +252,7 @@ mod tests {
         let text = csv(&records).unwrap();
         assert!(text.starts_with("began,began_ms,wall_ms,uid,user,"), "{text}");
         assert!(
-            text.lines().nth(1).unwrap().ends_with("\"./train, \"\"fast\"\"\",false"),
+            text.lines().nth(1).unwrap().ends_with("\"./train, \"\"fast\"\"\",false,false,0"),
             "{text}"
         );
     }
@@ -255,6 +269,17 @@ mod tests {
         assert_eq!(cells[2][2..], ["0", "2.5", "-", "-", "-", "-", "-"], "{text}");
         assert_eq!(cells[3][3..6], ["2.5", "0.0", "7"], "{text}");
         assert!(text.contains("2 clients, 1 lost with a server"), "{text}");
+    }
+
+    #[test]
+    fn what_was_not_counted_is_marked() {
+        let counted = Record { user: "ann".into(), kernels: 7, ..Record::default() };
+        let records = [counted.clone(), Record { uncounted: true, kernels: 0, ..counted }];
+        let text = table(&records, &accounting::by_user(&records));
+        let cells: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(cells[1].contains(&"7") && cells[2].contains(&"0+"), "{text}");
+        assert!(text.contains("2 clients, 1 not counted for a time (+)"), "{text}");
     }
 
     #[test]

@@ -236,15 +236,16 @@ impl<'a> Trial<'a> {
 
     /// True if one still runs. Those that have ended, and well, are forgotten.
     fn one_runs(&mut self) -> Result<bool> {
-        let mut at = 0;
-        while at < self.running.len() {
-            match self.running[at].try_wait()? {
-                None => at += 1,
-                Some(status) => {
-                    self.running.remove(at);
-                    ended_well(status)?;
-                }
+        let mut ended = Vec::new();
+        self.running.retain_mut(|child| match child.try_wait() {
+            Ok(None) => true,
+            status => {
+                ended.push(status);
+                false
             }
+        });
+        for status in ended {
+            status?.map_or(Ok(()), ended_well)?;
         }
         Ok(!self.running.is_empty())
     }

@@ -111,6 +111,8 @@ pub struct ClientCounters {
     pub throttled_ns: Counter,
     /// How often a limit was met: room in the queue, memory.
     pub limits_hit: Counter,
+    /// 1 once there was a time in which nothing was counted: then other numbers are less than what was.
+    pub uncounted: Counter,
     /// Calls of the provider that submitted work, where these are timed.
     pub submissions: Counter,
     /// Time in them, ns, by a sample of them.

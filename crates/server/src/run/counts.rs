@@ -41,6 +41,7 @@ pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
         submissions: counters.submissions.get(),
         submitting_ns: counters.submitting_ns.get(),
         streams: counters.stream_number(),
+        uncounted: counters.uncounted.get() as u32,
     }
 }
 

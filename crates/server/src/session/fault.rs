@@ -50,6 +50,9 @@ impl Session {
     /// Counts and times what the operator wants now.
     fn heed_counters(&mut self) {
         let counting = self.common.counters.counting();
+        if counting == Counting::Off {
+            self.link.counters.uncounted.set(1);
+        }
         // A request whose answer is waited for is not held up for the sake of a time.
         self.meter.set(counting, self.link.scheduling.class() != Class::Latency);
         let time = self.share.submission_time();

@@ -6,6 +6,7 @@
 //! ([`Measured`]), and that is what the verdict follows where it is there.
 
 mod model;
+mod neighbours;
 mod observed;
 mod sharing;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod watch;
 mod words;
 
 pub use model::{Analysis, KernelAdvice, Limiter, Machine, analyse};
+pub use neighbours::{Neighbour, neighbours};
 pub use observed::Observed;
 pub use sharing::{Limit, predict};
 pub use watch::Watch;
@@ -22,6 +24,7 @@ pub use words::{describe, verdict};
 use crate::rates::{Rates, Reading};
 use crate::source::Source;
 use anyhow::Result;
+use control::accounting::Record;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
@@ -54,8 +57,19 @@ pub struct Advice {
     /// How many copies could not be measured, and why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<(u32, String)>,
+    /// Programs that were recorded so far, those that go best beside it first.
+    pub neighbours: Vec<Neighbour>,
     /// The advice, a sentence each.
     pub words: Vec<String>,
+}
+
+impl Advice {
+    /// Names neighbours of those that were recorded, on a device of so many SMs and so much memory.
+    pub fn with_neighbours(mut self, records: &[Record], device: (u32, u64)) -> Self {
+        self.neighbours = neighbours(records, &self.command, &self.analysis, device);
+        self.words = describe(&self);
+        self
+    }
 }
 
 /// Advice on the clients that run: what they do for a while is looked at.

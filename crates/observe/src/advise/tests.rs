@@ -81,6 +81,23 @@ fn words_say_util_beside_sms_and_how_many_fit() {
     }
 }
 
+#[test]
+fn neighbours_are_named_with_what_both_want() {
+    let analysis = analyse(&observed(1.0, 0.5), &[kernel(1, 8, 32)], &MACHINE);
+    let record = Record {
+        command: "./infer".to_owned(),
+        wall_ms: 1000,
+        sm_active_ns: 2_000_000_000,
+        peak_memory_bytes: 1 << 30,
+        ..Record::default()
+    };
+    let advice = Advice { analysis, ..Advice::default() }.with_neighbours(&[record], (8, 8 << 30));
+    let words = advice.words.join("\n");
+    let named =
+        "./infer (25 % of the SMs, 1.0 GiB) goes beside it without a loss: together they want 75 %";
+    assert!(words.contains(named), "{words}");
+}
+
 /// Programs of bench/h200/results/2026-11-23/observe-advise.json: what one had alone (time with a kernel,
 /// SMs, processors; time in submissions, computed with 3 us for a launch or fill, 5 us for a copy and
 /// 1.5 us for a fence), and the measured gains of 2, 4 and 8.

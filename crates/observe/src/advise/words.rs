@@ -155,6 +155,19 @@ pub fn describe(advice: &Advice) -> Vec<String> {
             a.fit
         ));
     }
+    for neighbour in &advice.neighbours {
+        let beside = match neighbour.together <= 1.0 {
+            true => "goes beside it without a loss",
+            false => "slows it down and is slowed down",
+        };
+        words.push(format!(
+            "Recorded so far: {} ({} of the SMs, {}) {beside}: together they want {} of the SMs (predicted).",
+            neighbour.command,
+            percent(neighbour.sm_share),
+            bytes_text(neighbour.memory_bytes),
+            percent(neighbour.together)
+        ));
+    }
     if a.sm_share < 0.9 && a.sm_share > 0.0 {
         let share = (a.sms_while_busy * 100.0).ceil().clamp(1.0, 100.0);
         words.push(format!(

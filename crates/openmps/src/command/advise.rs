@@ -6,11 +6,11 @@ use crate::libraries::Libraries;
 use crate::output;
 use crate::processors;
 use anyhow::{Context, Result, bail};
+use control::accounting::{self, Record};
 use control::counts::Kernel;
+use control::report::Report;
 use cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY;
-use observe::advise::{
-    Advice, Machine, Measured, Observed, Watch, analyse, describe, of_clients, predict,
-};
+use observe::advise::{Advice, Machine, Measured, Observed, Watch, analyse, of_clients, predict};
 use observe::rates::{ClientKey, Rates, Reading, clients};
 use observe::source::{Daemon, Source};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             predicted: predict(&observed, copies),
         });
     }
-    advice.words = describe(&advice);
+    let advice = advice.with_neighbours(&trial.recorded, (machine.sms, machine.memory_bytes));
     if arguments.json {
         output::print_json(&advice)?
     } else {
@@ -118,8 +118,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Advice on the clients of the daemon.
 fn of_those_that_run(json: bool) -> Result<ExitCode> {
-    let (_, mut source) = source()?;
+    let (report, mut source) = source()?;
+    let recorded = recorded(&report);
+    let devices: Vec<_> = report.servers.iter().flat_map(|server| &server.devices).collect();
+    let device = devices.first().map(|device| (device.counts.sms, device.counts.memory_bytes));
     let all = of_clients(&mut source, Duration::from_secs(1))?;
+    let with = |advice: Advice| advice.with_neighbours(&recorded, device.unwrap_or_default());
+    let all: Vec<Advice> = all.into_iter().map(with).collect();
     if json {
         output::print_json(&all)?;
     } else if all.is_empty() {
@@ -128,6 +133,12 @@ fn of_those_that_run(json: bool) -> Result<ExitCode> {
         all.iter().try_for_each(print)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What programs have used so far; nothing where that cannot be read.
+fn recorded(report: &Report) -> Vec<Record> {
+    let read = report.log_directory.as_deref().map(accounting::read);
+    read.and_then(Result::ok).unwrap_or_default()
 }
 
 /// What one alone does: how much a second, and what it had of the device meanwhile.
@@ -141,6 +152,8 @@ struct Trial<'a> {
     source: Daemon,
     words: &'a [OsString],
     running: Vec<Child>,
+    /// What programs have used before.
+    recorded: Vec<Record>,
     /// Kernels of a run of the program alone.
     kernels_alone: u64,
     /// Processor time between the first and the last look.
@@ -176,6 +189,7 @@ impl<'a> Trial<'a> {
         if started {
             daemon::say_started(&report);
         }
+        let recorded = recorded(&report);
         let pipe_directory = report.pipe_directory;
         let mut source = Daemon::new(&pipe_directory);
         if source.report()?.programs() > 0 {
@@ -192,6 +206,7 @@ impl<'a> Trial<'a> {
             source,
             words,
             running,
+            recorded,
             kernels_alone,
             processor_time,
         })

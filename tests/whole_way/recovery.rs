@@ -116,6 +116,26 @@ fn programs_whose_server_is_killed_notice_nothing() {
     innocents.expect_nothing_noticed();
 }
 
+#[test]
+fn a_program_keeps_the_memory_that_it_has_when_the_default_limit_is_less_at_the_next_server() {
+    let scene = scene_with(&[]);
+    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    scene.control("set_default_device_pinned_mem_limit 0 64K").expect_success();
+    let pids: Vec<u32> = innocents.running.iter().map(Running::pid).collect();
+    for _ in 0..2 {
+        wait_until("all have memory there", || pids.iter().all(|pid| kernels_of(&scene, *pid) > 2));
+        let server = scene.servers()[0];
+        kill(server);
+        wait_until("all are at another server", || {
+            scene.servers() != [server] && scene.clients().len() == 2
+        });
+    }
+    // Who comes now has the limit.
+    let refused = finish(&mut scene.sample("vector_add", &[]));
+    assert!(refused.stderr.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{refused:?}");
+    innocents.expect_nothing_noticed();
+}
+
 /// Modules that programs have declared at a server that took the place of another one, and how many of them
 /// were loaded only then.
 fn declared(scene: &Scene) -> (u64, u64) {

@@ -11,7 +11,7 @@
 use channel::message::MemoryGroup;
 use cuda_api::CudaError;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -62,6 +62,8 @@ pub struct Account {
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     refusals: AtomicU32,
+    /// What is charged its owner has had before, at another server.
+    declares: AtomicBool,
     listener: OnceLock<Listener>,
     /// The group's account, and its soft limit, bytes.
     group: Option<(Arc<Account>, u64)>,
@@ -88,6 +90,7 @@ impl Account {
             used_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             refusals: AtomicU32::new(0),
+            declares: AtomicBool::new(false),
             listener: OnceLock::new(),
             group,
             room: OnceLock::new(),
@@ -139,13 +142,28 @@ impl Account {
         self.limit_bytes.load(Ordering::Acquire)
     }
 
+    /// From now on what is charged is what its owner has had at another server, which no limit takes away; or not
+    /// any more.
+    pub fn set_declares(&self, declares: bool) {
+        self.declares.store(declares, Ordering::Release);
+    }
+
     /// Charges so many bytes more. CUDA_ERROR_OUT_OF_MEMORY if that would be more than it is for.
     pub fn charge(self: &Arc<Self>, bytes: u64) -> Result<Charge, CudaError> {
+        self.charge_what(bytes, !self.declares.load(Ordering::Acquire))
+    }
+
+    /// As [`Self::charge`], for what is new in any case.
+    pub fn charge_new(self: &Arc<Self>, bytes: u64) -> Result<Charge, CudaError> {
+        self.charge_what(bytes, true)
+    }
+
+    fn charge_what(self: &Arc<Self>, bytes: u64, is_new: bool) -> Result<Charge, CudaError> {
         let of_group = match &self.group {
-            Some((group, _)) => Some(Box::new(group.charge(bytes)?)),
+            Some((group, _)) => Some(Box::new(group.charge_what(bytes, is_new)?)),
             None => None,
         };
-        let limit_bytes = self.limit_bytes();
+        let limit_bytes = if is_new { self.limit_bytes() } else { u64::MAX };
         let more = |used: u64| used.checked_add(bytes).filter(|all| *all <= limit_bytes);
         match self.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
             Ok(used_bytes) => {
@@ -288,5 +306,19 @@ mod tests {
         account.set_limit(5);
         assert!(account.charge(6).is_err());
         assert_eq!(told.lock().unwrap().last(), Some(&1));
+    }
+
+    #[test]
+    fn what_its_owner_has_had_before_no_limit_takes_away() {
+        let group = Account::new(100);
+        let account = Account::of_group(10, Some((group.clone(), 100)));
+        account.set_declares(true);
+        let before = account.charge(120).map(|charge| charge.bytes);
+        assert_eq!(before, Ok(120));
+        let _kept = account.charge(120);
+        assert!(account.charge_new(1).is_err());
+        account.set_declares(false);
+        assert!(account.charge(1).is_err());
+        assert_eq!((account.used_bytes(), group.used_bytes()), (120, 120));
     }
 }

@@ -3,7 +3,7 @@
 //! Arrays are numbered here. An object's handle is the provider's own, since kernels take it as a
 //! parameter; it is only looked up.
 
-use super::recover::Losses;
+use super::recover::{Losses, patiently};
 use crate::handles::Table;
 use crate::lock::Guard;
 use crate::program::Client;
@@ -294,12 +294,12 @@ impl Client {
         };
         losses.arrays += (arrays.len() + mipmapped.len()) as u32;
         for (handle, descriptor) in arrays {
-            self.call(&CreateArray::new(wire_array(handle), &descriptor))?;
+            patiently(|| self.call(&CreateArray::new(wire_array(handle), &descriptor)))?;
         }
         for (handle, descriptor, levels) in mipmapped {
             let mipmapped = wire_mipmapped(handle);
             let count = levels.len() as u32;
-            self.call(&CreateMipmappedArray::new(mipmapped, &descriptor, count))?;
+            patiently(|| self.call(&CreateMipmappedArray::new(mipmapped, &descriptor, count)))?;
             for (level, array) in levels.into_iter().enumerate() {
                 if let Some(array) = array.map(wire_array) {
                     self.call(&NameLevel { mipmapped, level: level as u32, array })?;

@@ -41,9 +41,13 @@ use cuda_api::{CUdeviceptr, CUgraphExec, CUresult, CudaError, Word, number};
 use recovery::{Attempts, InFlight, Obstacle};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// How often completion words of a lost connection are made to follow.
 const FOLLOW_PERIOD: Duration = Duration::from_micros(200);
+/// How long a server may have no memory for what the program has, and how often that is tried again.
+const ROOM_MAX: Duration = Duration::from_secs(10);
+const ROOM_PAUSE: Duration = Duration::from_millis(50);
 /// All host memory is registered so that all contexts and the device reach it.
 const HOST_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
 
@@ -219,7 +223,7 @@ impl Client {
         for (address, bytes, file) in chunks {
             let address = CUdeviceptr(address);
             let request = AdoptChunk { device: WIRE_DEVICE, address, bytes };
-            self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
+            patiently(|| self.call_with(Message::HostFd(()), file.as_fd(), &request))?;
         }
         for (address, bytes, file) in pieces {
             let request = HostMap { address, bytes, flags: HOST_FLAGS };
@@ -245,8 +249,10 @@ impl Client {
         }
         modules.sort_by_key(|(_, _, address)| *address);
         for (handle, source, managed_at) in &modules {
-            let ((result, loaded, file), in_place) = self.load_again(*handle, source)?;
-            result?;
+            let ((loaded, file), in_place) = patiently(|| {
+                let ((result, loaded, file), in_place) = self.load_again(*handle, source)?;
+                result.map(|()| ((loaded, file), in_place))
+            })?;
             if let (Some(loaded), Some(file)) = (loaded, file)
                 && (loaded.managed.0 != *managed_at
                     || !self.memory().move_managed(*managed_at, file)?)
@@ -370,7 +376,7 @@ impl Client {
                 }
             }
             let graph = CUgraphExec(handle.to_word() as usize);
-            self.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL })?;
+            patiently(|| self.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL }))?;
         }
         Ok(())
     }
@@ -424,6 +430,22 @@ impl Client {
     fn set_connection(&self, connection: &'static Connection) {
         let pointer = core::ptr::from_ref(connection).cast_mut();
         self.connection.store(pointer, Ordering::Release);
+    }
+}
+
+/// Declares something that takes memory of the device, once more where there is none for now: the server that is
+/// lost may still have a context, with its code.
+pub(super) fn patiently<T>(
+    mut declare: impl FnMut() -> Result<T, CudaError>,
+) -> Result<T, CudaError> {
+    let start = Instant::now();
+    loop {
+        match declare() {
+            Err(CudaError::OUT_OF_MEMORY) if start.elapsed() < ROOM_MAX => {
+                std::thread::sleep(ROOM_PAUSE);
+            }
+            other => return other,
+        }
     }
 }
 

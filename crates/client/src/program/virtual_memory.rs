@@ -3,6 +3,7 @@
 use super::Client;
 use super::allocate::WIRE_DEVICE;
 use super::peers::PeerMapping;
+use super::recover::patiently;
 use crate::memory::Memory;
 use crate::memory::heap::CHUNK_ALIGNMENT;
 use crate::memory::virtual_memory::{Mapping, PhysicalMemory, Source};
@@ -451,7 +452,7 @@ impl Client {
         }
         for (handle, file) in &memories {
             let request = ImportMemory { memory: handle.to_word() };
-            self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
+            patiently(|| self.call_with(Message::HostFd(()), file.as_fd(), &request))?;
         }
         let mut lost = 0;
         for (start, end, offset, source, access) in mappings {

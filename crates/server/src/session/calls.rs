@@ -76,6 +76,7 @@ impl Session {
         check_device(request.device)?;
         let since = Instant::now();
         let begun = self.declaration.is_none().then(|| Declaration::begin(since));
+        self.memory.account.set_declares(true);
         let (address, bytes) = (request.address.0, request.bytes);
         let adopted = self.memory.adopt_chunk(&self.common.windows, address, bytes, file);
         if let Some(mut declaration) = begun {

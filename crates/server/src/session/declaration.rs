@@ -125,6 +125,7 @@ impl Session {
 
     fn say_declaration(&mut self) {
         let Some(declaration) = self.declaration.take() else { return };
+        self.memory.account.set_declares(false);
         self.link.set_declared();
         self.common.wake_main();
         // Memory alone is what a program has of another device.

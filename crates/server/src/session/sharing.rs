@@ -27,7 +27,7 @@ impl Session {
         let physical = Rc::new(Physical::import(&self.share, &file)?);
         let (address, bytes) = (request.address.0, request.bytes);
         // Its maker may go: then it is this client alone who keeps it.
-        let charge = Rc::new(self.memory.account.charge(bytes)?);
+        let charge = Rc::new(self.memory.account.charge_new(bytes)?);
         self.memory.map((&physical, Some(charge)), address, bytes, 0)?;
         if let Err(error) = self.memory.set_access(address, bytes, vmm::ACCESS_READ_WRITE) {
             self.memory.unmap(address, bytes)?;

@@ -114,7 +114,7 @@ impl Memory {
             return Err(CudaError::INVALID_VALUE);
         }
         self.check_chunk(address, bytes)?;
-        let charge = self.account.charge(bytes)?;
+        let charge = self.account.charge_new(bytes)?;
         self.put_chunk(address, bytes, Some(charge), |share, account| {
             account.with_room(|| new_chunk(share, address, bytes, stream))
         })

@@ -199,7 +199,7 @@ impl Session {
         check_device(request.device)?;
         check_whole(&[request.bytes])?;
         let handle = self.memory.virtual_memory.memories.vacant(request.memory)?;
-        let charge = Rc::new(self.memory.account.charge(request.bytes)?);
+        let charge = Rc::new(self.memory.account.charge_new(request.bytes)?);
         let (share, stream) = (&self.share, self.internal.as_ref());
         let zeroed = || Physical::zeroed(share, request.bytes, stream);
         let (physical, file) = self.memory.account.with_room(zeroed)?;

@@ -3,6 +3,7 @@
 
 mod support;
 
+use channel::message::{Answer, Answered, Message, Question};
 use channel::payload::Payload;
 use channel::request::{
     CreateArray, DestroyArray, DeviceToHost, GetFunction, GetGlobal, GlobalInfo, GraphBegin,
@@ -266,6 +267,44 @@ fn memory_that_a_client_gives_up_is_unregistered_when_the_context_is_idle() {
     assert_eq!(count(REGISTRATIONS), before + 1);
     client.call(&HostUnmap { address }).expect("it is the client's");
     wait_until("an idle context", || count(REGISTRATIONS) == before);
+}
+
+#[test]
+fn a_call_that_waits_sees_how_far_a_long_queue_has_got() {
+    let mut server = Server::start(false);
+    let (mut busy, mut client) = (server.connect(), server.connect());
+    busy.load();
+    let timed = |server: &Server| {
+        server.ask(9, Question::Counts(0));
+        let mut samples = 0;
+        loop {
+            if let Message::Answer(Answer { answered: Answered::Counts(part), .. }) =
+                server.receive()
+            {
+                let notes = part.shapes.iter().filter(|(name, _)| name == "note");
+                samples += notes.map(|(_, shape)| shape.samples).sum::<u64>();
+                if !part.more {
+                    return samples > 0;
+                }
+            }
+        }
+    };
+    // The provider says that a kernel takes 1.5 ms.
+    wait_until("a time of the kernel", || {
+        busy.launch("note", LEGACY, &0u32.to_le_bytes());
+        busy.synchronize(LEGACY);
+        timed(&server)
+    });
+    busy.launch("hold", LEGACY, &8900u32.to_le_bytes());
+    (0..100).for_each(|_| busy.launch("note", LEGACY, &0u32.to_le_bytes()));
+    busy.launch("hold", LEGACY, &8901u32.to_le_bytes());
+    let in_flight = |server: &Server| server.status().clients[0].counts.in_flight;
+    wait_until("the queue", || in_flight(&server) >= 102);
+    client.begin_load(module(7), b".version 8.0\n.target sm_80\n.address_size 64\n\0");
+    provider::open_gate(8900);
+    wait_until("progress", || in_flight(&server) < 50);
+    provider::open_gate(8901);
+    assert_eq!(client.reply(), Ok(()));
 }
 
 #[test]

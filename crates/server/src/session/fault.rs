@@ -34,6 +34,8 @@ impl Session {
         let polled = polled.and_then(|_| self.meter.read());
         if !self.streams.may_be_busy() {
             self.gate.close();
+        } else if self.share.device().sync().is_pending() {
+            self.gate.see_progress(&mut self.streams);
         }
         self.follow_trace();
         if let Err(error) = polled {

@@ -24,6 +24,10 @@ pub const KERNELS_IN_FLIGHT_MAX: u32 = 1024;
 /// back in steps smaller than the whole, at the price of an event for 256 launches.
 const KERNELS_PER_MARK: u32 = 256;
 
+/// A stream is also marked each time that it got kernels which should take so long together, ns, as far as that is
+/// known: others see that its work gets on well before it would count as work that does not.
+const TIME_PER_MARK_NS: u64 = 25_000_000;
+
 /// Where work in flight is bounded by its time, a mark comes behind this part of the bound: what is
 /// done is seen soon, and short kernels cost no event each.
 const MARKS_IN_BOUND: u64 = 4;
@@ -171,6 +175,7 @@ impl Gate {
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
         let is_due = slot.load.unmarked >= KERNELS_PER_MARK
+            || slot.load.unmarked_ns >= TIME_PER_MARK_NS
             || slot.load.unmarked_work.mean_ns > 0 && slot.load.unmarked_work.mean_ns >= step_ns;
         if is_due { self.mark(slot) } else { Ok(()) }
     }
@@ -201,8 +206,18 @@ impl Gate {
         result.map(|()| self.has_room())
     }
 
+    /// Looks which kernels are done, for those who wait for that; nothing is submitted. An error is the
+    /// work's: others see it.
+    pub fn see_progress(&mut self, streams: &mut Streams) {
+        streams.busy_slots(|slot| {
+            let _ = self.retire(slot);
+        });
+        self.publish();
+    }
+
     /// A stream was seen idle: all of its kernels are done.
     pub fn stream_idle(&mut self, slot: &mut Slot) {
+        slot.load.unmarked_ns = 0;
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
         let mut predicted = std::mem::take(&mut slot.load.unmarked_work);
         for mark in slot.load.marks.drain(..) {
@@ -229,7 +244,8 @@ impl Gate {
             None => Event::for_order(&self.share)?,
         };
         slot.stream.record(&event)?;
-        let Load { unmarked, unmarked_work, marks } = &mut slot.load;
+        let Load { unmarked, unmarked_work, unmarked_ns, marks } = &mut slot.load;
+        *unmarked_ns = 0;
         let (kernels, predicted) = (std::mem::take(unmarked), std::mem::take(unmarked_work));
         marks.push_back(Mark { event, kernels, predicted });
         Ok(())

@@ -130,7 +130,9 @@ impl Session {
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
         if is_counting {
-            slot.counters.launched(meter.submitted());
+            let launched = meter.submitted();
+            slot.load.unmarked_ns = slot.load.unmarked_ns.saturating_add(launched.device_ns);
+            slot.counters.launched(launched);
         }
         if predicted.is_some() {
             self.meter.went_before(request.function.0 as u64, &Shape::of(&shape));

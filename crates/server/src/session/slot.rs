@@ -110,6 +110,8 @@ pub(super) struct Mark {
 pub struct Load {
     pub(super) unmarked: u32,
     pub(super) unmarked_work: Predicted,
+    /// What they should take on the device, ns, as far as it is known.
+    pub(super) unmarked_ns: u64,
     pub(super) marks: VecDeque<Mark>,
 }
 

@@ -437,6 +437,7 @@ impl Session {
             }
         }
         if is_counting {
+            slot.load.unmarked_ns = slot.load.unmarked_ns.saturating_add(sum.device_ns);
             slot.counters.launched(sum);
         }
         if is_marked {

@@ -262,3 +262,57 @@ fn a_pause_holds_copies_and_fills_too() {
         assert!(charged > 0, "copies are charged: {charged}");
     }
 }
+
+#[test]
+fn graphs_are_cut_when_their_client_is_bounded_and_by_the_times_of_their_pieces() {
+    const NODES: u32 = 10;
+    let mut server = Server::start(true);
+    let mut critical = client(&mut server, "class=latency");
+    let mut other = client(&mut server, "class=normal");
+    change(&server, 0, "in-flight=200us pause=off", 0);
+    critical.launch("hold", LEGACY, &u32_bytes(9091));
+    critical.settle();
+    let graph = graph(0);
+    other.post(&GraphBegin { graph });
+    for node in 0..NODES {
+        let launch = LaunchKernel {
+            // `note`, of the test provider's kernels.
+            function: function(1),
+            stream: LEGACY,
+            grid: [1; 3],
+            block: [32, 1, 1],
+            shared_bytes: 0,
+            flags: 0,
+            parameters: &u32_bytes(9092),
+        };
+        other.post(&GraphKernel { graph, launch });
+        if node > 0 {
+            other.post(&GraphEdges { graph, node, from: &[u64::from(node - 1)] });
+        }
+    }
+    let replaces = cuda_api::CUgraphExec::NULL;
+    other.call(&GraphInstantiate { graph, replaces }).expect("a graph");
+    // What a launch of it is submitted as, and what it is charged.
+    let run = |server: &Server, client: &mut Client| {
+        let charged = || server.status().clients[1].scheduling.charged_ns;
+        let (before, launched) = (charged(), provider::graph_launches().0);
+        client.post(&GraphLaunch { graph, stream: LEGACY });
+        client.synchronize(LEGACY);
+        assert_eq!(client.error(), Ok(()));
+        (provider::graph_launches().0 - launched, charged() - before)
+    };
+    change(&server, other.welcome.client_id, "class=batch", 0);
+    // Nothing is known of its kernels: two pieces of 100 us. Each takes 1.5 ms by the test provider's events, as
+    // every kernel and piece does.
+    assert_eq!(run(&server, &mut other).0, 2);
+    wait_until("each kernel is a piece, and charged", || {
+        run(&server, &mut other) == (u64::from(NODES), 1_500_000 * u64::from(NODES))
+    });
+    change(&server, 0, "in-flight=40ms", 0);
+    assert_eq!(run(&server, &mut other).0, 1, "with another bound it is cut anew");
+    change(&server, 0, "in-flight=200us", 0);
+    assert_eq!(run(&server, &mut other).0, u64::from(NODES));
+    change(&server, other.welcome.client_id, "class=normal", 0);
+    assert_eq!(run(&server, &mut other).0, 1, "not bounded");
+    provider::open_gate(9091);
+}

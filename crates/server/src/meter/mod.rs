@@ -41,6 +41,8 @@ pub struct Sample {
     context: Context,
     /// Its blocks, if its shape is not told apart; else 0.
     blocks: u64,
+    /// Where a graph's own times are kept.
+    own: Option<Arc<ShapeCounters>>,
 }
 
 /// One session's.
@@ -136,10 +138,21 @@ impl Meter {
         }
     }
 
-    /// A graph is about to be launched: whether it is to be timed.
-    pub fn due_graph(&mut self, shape: &Arc<ShapeCounters>) -> Option<Sample> {
-        let due = self.graphs.due(shape.launches.get(), self.counting, now_ns)?;
-        self.sample(due, shape, Context::default())
+    /// A graph is about to be launched, or a piece of one: whether it is to be timed. `own` has its launches and
+    /// times by itself, `shape` those of all of its size.
+    pub fn due_graph(
+        &mut self,
+        shape: &Arc<ShapeCounters>,
+        own: &Arc<ShapeCounters>,
+    ) -> Option<Sample> {
+        // A graph that is launched once is not timed for the sake of its next launches.
+        let before = match own.launches.get() {
+            0 => shape.launches.get(),
+            launches => launches,
+        };
+        let due = self.graphs.due(before, self.counting, now_ns)?;
+        let sample = self.sample(due, shape, Context::default())?;
+        Some(Sample { own: Some(own.clone()), ..sample })
     }
 
     #[cold]
@@ -147,7 +160,7 @@ impl Meter {
         // What is recorded has events of its own.
         let is_regular = due == Due::Regular;
         let blocks = shape.last_blocks();
-        let sample = Sample { shape: shape.clone(), is_regular, context, blocks };
+        let sample = Sample { shape: shape.clone(), is_regular, context, blocks, own: None };
         (!self.records).then_some(sample)
     }
 
@@ -210,8 +223,11 @@ impl Meter {
         if self.stopwatch.is_pending() {
             self.stopwatch.read(|timed| {
                 let is_clean = timed.is_clean || timed.device_ns > DELAYED_NS_MAX;
-                let Sample { shape, is_regular, context, blocks } = timed.of;
+                let Sample { shape, is_regular, context, blocks, own } = timed.of;
                 shape.sampled(timed.device_ns, is_clean, is_regular);
+                if let Some(own) = own.filter(|own| !Arc::ptr_eq(own, &shape)) {
+                    own.sampled(timed.device_ns, is_clean, is_regular);
+                }
                 if blocks > 0 {
                     shape.sampled_blocks(blocks);
                 }

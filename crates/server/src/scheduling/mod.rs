@@ -171,6 +171,11 @@ impl Member {
         self.class() == Class::Batch
     }
 
+    /// Whether graphs may have to go in pieces.
+    pub fn cuts_graphs(&self) -> bool {
+        self.scheduler.lock().core.settings().pieces
+    }
+
     /// Predicted time of a piece of a graph, ns.
     pub fn piece_ns(&self) -> u64 {
         let bound_ns = self.scheduler.lock().core.settings().in_flight_ns;

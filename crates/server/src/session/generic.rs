@@ -252,12 +252,7 @@ fn pass(session: &mut Session, row: u16, words: &[u64]) -> Result<Option<Predict
 }
 
 /// Counts a copy or a fill that was submitted.
-fn count(
-    session: &mut Session,
-    row: u16,
-    words: &[u64],
-    predicted: Option<Predicted>,
-) -> CUresult {
+fn count(session: &mut Session, row: u16, words: &[u64], predicted: Option<Predicted>) -> CUresult {
     let Some((bytes, stream)) = bytes_of(row, words) else { return Ok(()) };
     if let Some(counters) = session.streams.counters(stream) {
         counters.copied(Direction::Within, bytes);

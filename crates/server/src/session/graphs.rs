@@ -6,7 +6,7 @@
 
 use super::admission::predicted;
 use super::boxes::Reach;
-use super::graph_pieces::{Node, Piece, Recording};
+use super::graph_pieces::{Cut, Node, Recording, sum_of};
 use super::handles::Table;
 use super::memory::Memory;
 use super::posts::launch_shape;
@@ -131,8 +131,11 @@ pub(super) enum Graph {
         meter: KernelMeter,
         /// What is counted of its kernels.
         tally: GraphTally,
-        /// The same nodes in pieces, if it was cut.
-        pieces: Vec<Piece>,
+        /// Its own launches and times, as a whole.
+        times: Arc<ShapeCounters>,
+        /// What it is put together of, if it can be cut, and the same nodes in pieces.
+        recording: Option<Recording>,
+        cut: Cut,
     },
 }
 
@@ -169,12 +172,24 @@ impl Graphs {
     }
 }
 
+/// What a trace says of a launch of so many kernels in one.
+fn subject_of_graph(client: u32, slot: &Slot, kernels: u32) -> Subject {
+    let entry = TraceEntry {
+        kind: trace_kind::GRAPH,
+        client,
+        stream: slot.index(),
+        grid_x: kernels,
+        ..TraceEntry::default()
+    };
+    Subject { entry, name: Some(format!("graph of {kernels} kernels").into()) }
+}
+
 impl Session {
     pub(super) fn begin_graph(&mut self, request: GraphBegin) -> CUresult {
         let handle = self.graphs.table.vacant(request.graph.0 as u64)?;
         let builder = GraphBuilder::new(&self.share)?;
         let mut uses = Uses::of(&self.memory);
-        uses.recording = self.link.scheduling.is_batch().then(Recording::default);
+        uses.recording = self.link.scheduling.cuts_graphs().then(Recording::default);
         self.graphs.table.put(handle, Graph::Building { builder, uses, failed: Ok(()) });
         Ok(())
     }
@@ -319,38 +334,48 @@ impl Session {
                 new
             }
         };
-        let pieces = match uses.recording.take() {
-            Some(recording) => {
-                let bound_ns = self.link.scheduling.piece_ns();
-                let times = uses.counted.iter().map(|kernel| predicted(kernel.launch_time()));
-                recording.pieces(&self.share, like, times, bound_ns)?
-            }
-            None => Vec::new(),
-        };
+        let recording = uses.recording.take().filter(Recording::can_be_cut);
         let kernel = self.link.counters.kernel(GRAPHS, KernelCounters::of_graphs);
         let meter = KernelMeter::new(kernel);
         let tally = GraphTally::new(&uses.counted);
-        let ready = Graph::Ready { exec: Box::new(exec), uses, meter, tally, pieces };
+        let times = Arc::new(ShapeCounters::new(Shape::of_graph(uses.kernels), 0));
+        let (exec, cut) = (Box::new(exec), Cut::default());
+        let ready = Graph::Ready { exec, uses, meter, tally, times, recording, cut };
         self.graphs.table.put(handle, ready);
         Ok(())
+    }
+
+    /// Cuts a graph for the client's bound, if it can be cut.
+    fn cut_graph(&mut self, word: u64) -> CUresult {
+        let bound_ns = self.link.scheduling.piece_ns();
+        let like = self.streams.on_share()?;
+        let graph = self.graphs.table.get_mut(word)?;
+        let Graph::Ready { uses, times, recording: Some(recording), cut, .. } = graph else {
+            return Ok(());
+        };
+        uses.check(&self.memory)?;
+        let whole_ns = times.launch_time().map_or(0, |known| known.device_ns);
+        cut.follow(recording, (&self.share, like), &uses.counted, (bound_ns, whole_ns))
     }
 
     /// Launches a graph piece by piece, each when the gate lets it through. False if it is not cut.
     fn launch_pieces(&mut self, request: &GraphLaunch) -> Result<bool, CudaError> {
         let word = request.graph.0 as u64;
+        self.cut_graph(word)?;
         let mut at = 0;
         loop {
-            let Graph::Ready { pieces, .. } = self.graphs.table.get(word)? else {
+            let Graph::Ready { cut, uses, .. } = self.graphs.table.get(word)? else {
                 return Err(CudaError::INVALID_HANDLE);
             };
-            let Some(predicted) = pieces.get(at).map(|piece| piece.predicted) else {
+            let Some(predicted) = cut.pieces.get(at).map(|piece| piece.predicted(&uses.counted))
+            else {
                 return Ok(at > 0);
             };
             self.wait_for_room()?;
             let free_sms = self.pass(predicted)?;
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
             let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
-            let Graph::Ready { pieces, uses, tally, .. } = self.graphs.table.get_mut(word)? else {
+            let Graph::Ready { cut, uses, tally, .. } = self.graphs.table.get_mut(word)? else {
                 return Err(CudaError::INVALID_HANDLE);
             };
             uses.check(&self.memory)?;
@@ -358,18 +383,30 @@ impl Session {
                 self.printing =
                     self.common.printed.begin(self.link.identity.id, || self.link.name());
             }
-            let Some(piece) = pieces.get_mut(at) else { return Err(CudaError::INVALID_HANDLE) };
+            let Some(piece) = cut.pieces.get_mut(at) else {
+                return Err(CudaError::INVALID_HANDLE);
+            };
             piece.exec.place(&slot.stream)?;
-            piece.exec.launch(&slot.stream)?;
+            let sample = match self.meter.is_counting() && !self.place.shares_queues() {
+                true => self.meter.due_graph(&piece.times, &piece.times),
+                false => None,
+            };
+            let subject = || subject_of_graph(self.link.identity.id, slot, piece.count());
+            let timing = self.meter.begin(&slot.stream, sample, subject);
+            let launched = piece.exec.launch(&slot.stream);
+            self.meter.end(timing, &slot.stream, launched.is_ok());
+            launched?;
+            piece.times.launches.add(1);
             uses.launched(slot, at == 0);
             if self.meter.is_counting() {
                 // Blocks and threads of all of it count with the first piece.
                 let all = if at == 0 { tally.each() } else { Launched::default() };
-                let kernels = piece.kernels.into();
+                let kernels = piece.count().into();
                 let device_ns = predicted.mean_ns;
                 slot.counters.launched(Launched { kernels, device_ns, ..all });
             }
-            self.gate.submitted(slot, piece.kernels, Some(predicted))?;
+            let kernels = piece.count();
+            self.gate.submitted(slot, kernels, Some(predicted))?;
             at += 1;
         }
     }
@@ -393,7 +430,7 @@ impl Session {
         }
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let graph = self.graphs.table.get_mut(request.graph.0 as u64)?;
-        let Graph::Ready { exec, uses, meter, tally, .. } = graph else {
+        let Graph::Ready { exec, uses, meter, tally, times, .. } = graph else {
             return Err(CudaError::INVALID_HANDLE);
         };
         exec.place(&slot.stream)?;
@@ -405,24 +442,16 @@ impl Session {
         let shape = Shape::of_graph(uses.kernels);
         let is_counting = self.meter.is_counting();
         let sample = match is_counting {
-            true => self.meter.due_graph(meter.before_other(shape)),
+            true => self.meter.due_graph(meter.before_other(shape), times),
             false => None,
         };
         let sample = sample.filter(|_| !self.place.shares_queues());
-        let subject = || Subject {
-            entry: TraceEntry {
-                kind: trace_kind::GRAPH,
-                client: self.link.identity.id,
-                stream: slot.index(),
-                grid_x: uses.kernels,
-                ..TraceEntry::default()
-            },
-            name: Some(format!("graph of {} kernels", uses.kernels).into()),
-        };
+        let subject = || subject_of_graph(self.link.identity.id, slot, uses.kernels);
         let timing = self.meter.begin(&slot.stream, sample, subject);
         let launched = exec.launch(&slot.stream);
         self.meter.end(timing, &slot.stream, launched.is_ok());
         launched?;
+        times.launches.add(1);
         uses.launched(slot, true);
         if is_counting {
             let device_ns = meter.submitted().device_ns;
@@ -441,14 +470,17 @@ impl Session {
         if self.link.scheduling.is_free() {
             return Ok(None);
         }
-        let Graph::Ready { uses, meter, .. } = self.graphs.table.get(word)? else {
+        let Graph::Ready { uses, meter, times, .. } = self.graphs.table.get(word)? else {
             return Err(CudaError::INVALID_HANDLE);
         };
+        if let Some(known) = times.launch_time() {
+            return Ok(Some(predicted(Some(known))));
+        }
+        // Until it was timed itself it is taken for one of those of its size.
         if let Some(known) = meter.launch_time(&Shape::of_graph(uses.kernels), Context::default()) {
             return Ok(Some(predicted(Some(known))));
         }
-        let kernels = uses.counted.iter().map(|kernel| predicted(kernel.launch_time()));
-        let sum: Predicted = kernels.sum();
+        let sum = sum_of(&uses.counted);
         Ok(Some(if sum.mean_ns < UNKNOWN_NS { Predicted::UNKNOWN } else { sum }))
     }
 

@@ -31,7 +31,7 @@ ARROWS = "SELECT COUNT(*) AS arrows FROM flow"
 # Slices of one track that overlap without one being within the other: a reader would misread them.
 CROSSED = """
     SELECT COUNT(*) AS crossed FROM slice AS a JOIN slice AS b ON a.track_id = b.track_id AND a.id < b.id
-    WHERE a.category != 'nvtx' AND a.ts < b.ts AND b.ts < a.ts + a.dur AND a.ts + a.dur < b.ts + b.dur"""
+    WHERE a.ts < b.ts AND b.ts < a.ts + a.dur AND a.ts + a.dur < b.ts + b.dur"""
 RANGES = """
     SELECT slice.name AS name, slice.depth AS depth, COUNT(*) AS times FROM slice
     WHERE slice.category = 'nvtx' GROUP BY slice.name, slice.depth ORDER BY slice.depth, slice.name"""

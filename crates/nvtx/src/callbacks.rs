@@ -2,7 +2,7 @@
 
 use crate::write;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, PoisonError};
 
@@ -38,12 +38,23 @@ const MESSAGE_ASCII: i32 = 1;
 const MESSAGE_REGISTERED: i32 = 3;
 
 thread_local! {
-    /// The ranges that this thread is in: since when, and their names.
-    static STACK: RefCell<Vec<(u64, String)>> = const { RefCell::new(Vec::new()) };
+    /// The ranges that this thread is in, by domain: since when, and their names.
+    static STACKS: RefCell<BTreeMap<usize, Vec<(u64, String)>>> =
+        const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Ranges that end anywhere, by their numbers: since when, and their names.
-type Ranges = HashMap<u64, (u64, String)>;
+/// Ranges that end anywhere, by their numbers: the thread that began them, since when, and their names.
+type Ranges = HashMap<u64, (i32, u64, String)>;
+
+/// Names of domains, which are numbered from 1 on: a handle is the number. 0 is NVTX's default domain.
+static DOMAINS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// The word that a line has for a domain.
+fn domain_word(domain: usize) -> String {
+    let domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = domain.checked_sub(1).and_then(|at| domains.get(at));
+    name.map_or_else(|| "default".to_owned(), String::clone)
+}
 
 /// The last number that was given out, and the ranges that have not ended.
 static STARTED: Mutex<Option<(u64, Ranges)>> = Mutex::new(None);
@@ -70,20 +81,22 @@ unsafe fn name_of(attributes: *const Attributes) -> String {
     }
 }
 
-fn push_range(name: String) -> c_int {
-    let pushed = STACK.try_with(|stack| {
-        let mut stack = stack.try_borrow_mut().ok()?;
+fn push_range(domain: usize, name: String) -> c_int {
+    let pushed = STACKS.try_with(|stacks| {
+        let mut stacks = stacks.try_borrow_mut().ok()?;
+        let stack = stacks.entry(domain).or_default();
         stack.push((write::now_ns(), name));
         c_int::try_from(stack.len() - 1).ok()
     });
     pushed.ok().flatten().unwrap_or(-1)
 }
 
-fn pop_range() -> c_int {
-    let popped = STACK.try_with(|stack| {
-        let mut stack = stack.try_borrow_mut().ok()?;
+fn pop_range(domain: usize) -> c_int {
+    let popped = STACKS.try_with(|stacks| {
+        let mut stacks = stacks.try_borrow_mut().ok()?;
+        let stack = stacks.get_mut(&domain)?;
         let (since, name) = stack.pop()?;
-        write::range(since, &name);
+        write::range(write::thread(), &domain_word(domain), since, &name);
         c_int::try_from(stack.len()).ok()
     });
     popped.ok().flatten().unwrap_or(-1)
@@ -93,14 +106,14 @@ fn start_range(name: String) -> u64 {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
     let (last, ranges) = started.get_or_insert_with(|| (0, HashMap::new()));
     *last += 1;
-    ranges.insert(*last, (write::now_ns(), name));
+    ranges.insert(*last, (write::thread(), write::now_ns(), name));
     *last
 }
 
 fn end_range(number: u64) {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((since, name)) = started.as_mut().and_then(|(_, all)| all.remove(&number)) {
-        write::range(since, &name);
+    if let Some((thread, since, name)) = started.as_mut().and_then(|(_, all)| all.remove(&number)) {
+        write::range(thread, "-", since, &name);
     }
 }
 
@@ -109,16 +122,16 @@ fn end_range(number: u64) {
 
 unsafe extern "C" fn range_push(name: *const c_char) -> c_int {
     // SAFETY: see above.
-    push_range(unsafe { text(name) })
+    push_range(0, unsafe { text(name) })
 }
 
 unsafe extern "C" fn range_push_ex(attributes: *const Attributes) -> c_int {
     // SAFETY: see above.
-    push_range(unsafe { name_of(attributes) })
+    push_range(0, unsafe { name_of(attributes) })
 }
 
 unsafe extern "C" fn range_pop() -> c_int {
-    pop_range()
+    pop_range(0)
 }
 
 unsafe extern "C" fn range_start(name: *const c_char) -> u64 {
@@ -135,13 +148,13 @@ unsafe extern "C" fn range_end(number: u64) {
     end_range(number);
 }
 
-unsafe extern "C" fn domain_push(_: *const c_void, attributes: *const Attributes) -> c_int {
+unsafe extern "C" fn domain_push(domain: *const c_void, attributes: *const Attributes) -> c_int {
     // SAFETY: see above.
-    push_range(unsafe { name_of(attributes) })
+    push_range(domain.addr(), unsafe { name_of(attributes) })
 }
 
-unsafe extern "C" fn domain_pop(_: *const c_void) -> c_int {
-    pop_range()
+unsafe extern "C" fn domain_pop(domain: *const c_void) -> c_int {
+    pop_range(domain.addr())
 }
 
 unsafe extern "C" fn domain_start(_: *const c_void, attributes: *const Attributes) -> u64 {
@@ -160,9 +173,14 @@ unsafe extern "C" fn register(_: *const c_void, name: *const c_char) -> *const c
     name.into_raw().cast_const().cast()
 }
 
-/// Domains are not told apart; one that is not null is all that a program needs.
-unsafe extern "C" fn domain_create(_: *const c_char) -> *const c_void {
-    (&raw const STARTED).cast()
+/// The handle is a number, which no program reads through.
+unsafe extern "C" fn domain_create(name: *const c_char) -> *const c_void {
+    // SAFETY: see above.
+    let name = unsafe { text(name) };
+    let word: String = name.split_whitespace().collect::<Vec<_>>().join("_");
+    let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+    domains.push(if word.is_empty() { "unnamed".to_owned() } else { word });
+    std::ptr::without_provenance(domains.len())
 }
 
 /// The tables: numbers are those of nvtxTypes.h, NvtxCallbackIdCore and NvtxCallbackIdCore2.
@@ -197,9 +215,20 @@ mod tests {
 
     #[test]
     fn ranges_of_a_thread_are_within_each_other() {
-        assert_eq!(pop_range(), -1, "there is none");
-        assert_eq!([push_range("outer".into()), push_range("inner".into())], [0, 1]);
-        assert_eq!([pop_range(), pop_range(), pop_range()], [1, 0, -1]);
+        assert_eq!(pop_range(0), -1, "there is none");
+        assert_eq!([push_range(0, "outer".into()), push_range(0, "inner".into())], [0, 1]);
+        assert_eq!([pop_range(0), pop_range(0), pop_range(0)], [1, 0, -1]);
+    }
+
+    #[test]
+    fn each_domain_has_its_own() {
+        // SAFETY: the text is one.
+        let made = || unsafe { domain_create(c"a b".as_ptr()) }.addr();
+        let domain = made();
+        assert_eq!((domain_word(domain), domain_word(0)), ("a_b".to_owned(), "default".to_owned()));
+        assert_ne!(domain, made());
+        assert_eq!([push_range(0, "outer".into()), push_range(domain, "b".into())], [0, 0]);
+        assert_eq!([pop_range(0), pop_range(0), pop_range(domain)], [0, -1, 0]);
     }
 
     #[test]

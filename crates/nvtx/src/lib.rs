@@ -3,7 +3,8 @@
 //!
 //! NVTX's headers load the library that `NVTX_INJECTION64_PATH` names and call
 //! [`InitializeInjectionNvtx2`]. The file is `PID.nvtx` beside that name; a line is `process thread
-//! start end name`, times of CLOCK_MONOTONIC in ns. It is not for marks, payloads, categories and wide
+//! domain start end name`, times of CLOCK_MONOTONIC in ns; the domain is `default`, its name, or `-` for a range
+//! that may overlap others. It is not for marks, payloads, categories and wide
 //! characters.
 //!
 //! Invariant: nothing here panics, prints or ends the program; what cannot be written is left out.

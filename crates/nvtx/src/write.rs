@@ -30,12 +30,16 @@ pub(crate) fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Writes a range that ends now, of this thread.
-pub(crate) fn range(since_ns: u64, name: &str) {
-    let Some(Some(file)) = FILE.get() else { return };
+/// This thread's number.
+pub(crate) fn thread() -> i32 {
     // SAFETY: takes nothing.
-    let thread = unsafe { libc::gettid() };
+    unsafe { libc::gettid() }
+}
+
+/// Writes a range that ends now, of the thread that began it. `domain` is one word.
+pub(crate) fn range(thread: i32, domain: &str, since_ns: u64, name: &str) {
+    let Some(Some(file)) = FILE.get() else { return };
     let name = name.replace(['\n', '\r'], " ");
-    let line = format!("{} {thread} {since_ns} {} {name}\n", std::process::id(), now_ns());
+    let line = format!("{} {thread} {domain} {since_ns} {} {name}\n", std::process::id(), now_ns());
     let _ = (&mut &*file).write_all(line.as_bytes());
 }

@@ -1,5 +1,5 @@
 //! Ranges that programs have marked by NVTX, as the injected library has written them: a line each,
-//! `process thread start end name`, times of CLOCK_MONOTONIC in ns.
+//! `process thread domain start end name`, times of CLOCK_MONOTONIC in ns.
 
 use std::path::Path;
 
@@ -10,6 +10,8 @@ pub struct Range {
     pub pid: u32,
     /// The thread that it began in.
     pub thread: u32,
+    /// Its domain, in which a thread's ranges lie within each other; `None`: it may overlap others.
+    pub domain: Option<String>,
     /// When it began, ns.
     pub start_ns: u64,
     /// When it ended, ns.
@@ -20,10 +22,11 @@ pub struct Range {
 
 /// The range of a line; `None` if it is none.
 fn range(line: &str) -> Option<Range> {
-    let mut words = line.splitn(5, ' ');
+    let mut words = line.splitn(6, ' ');
     let range = Range {
         pid: words.next()?.parse().ok()?,
         thread: words.next()?.parse().ok()?,
+        domain: Some(words.next()?.to_owned()).filter(|domain| domain != "-"),
         start_ns: words.next()?.parse().ok()?,
         end_ns: words.next()?.parse().ok()?,
         name: words.next()?.to_owned(),
@@ -50,8 +53,10 @@ mod tests {
 
     #[test]
     fn lines_are_ranges_and_torn_ones_are_left_out() {
-        let whole = range("7 8 100 200 forward pass 1").expect("a range");
+        let whole = range("7 8 a 100 200 forward pass 1").expect("a range");
         assert_eq!((whole.pid, whole.thread, &*whole.name), (7, 8, "forward pass 1"));
-        assert_eq!([range("7 8 100"), range("7 8 200 100 x"), range("")], [None, None, None]);
+        assert_eq!(whole.domain.as_deref(), Some("a"));
+        assert_eq!(range("7 8 - 1 2 x").map(|range| range.domain), Some(None));
+        assert_eq!([range("7 8 a 100"), range("7 8 a 200 100 x"), range("")], [None, None, None]);
     }
 }

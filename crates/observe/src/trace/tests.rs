@@ -38,9 +38,36 @@ fn recording() -> Recording {
     recording
 }
 
+fn range(name: &str, domain: Option<&str>, start_ns: u64, end_ns: u64) -> Range {
+    let (name, domain) = (name.to_owned(), domain.map(str::to_owned));
+    Range { pid: 77, thread: 5, domain, start_ns, end_ns, name }
+}
+
+#[test]
+fn ranges_that_cross_have_tracks_of_their_own() {
+    let ranges = [
+        range("a", None, 0, 10),
+        range("b", None, 5, 15),
+        range("c", None, 20, 30),
+        range("outer", Some("x"), 0, 10),
+        range("inner", Some("x"), 2, 8),
+        range("other", Some("y"), 5, 15),
+    ];
+    let trace = Trace::decode(&perfetto(&recording(), &ranges)[..]).expect("Perfetto's messages");
+    let track_of = |name: &str| {
+        let events = trace.packet.iter().filter_map(|packet| packet.track_event.as_ref());
+        let mut found = events.filter(|event| event.name.as_deref() == Some(name));
+        found.next().and_then(|event| event.track_uuid).expect("its track")
+    };
+    assert_ne!(track_of("a"), track_of("b"));
+    assert_eq!(track_of("a"), track_of("c"));
+    assert_eq!(track_of("outer"), track_of("inner"));
+    assert_ne!(track_of("outer"), track_of("other"));
+}
+
 #[test]
 fn a_trace_has_tracks_slices_and_arrows() {
-    let range = Range { pid: 77, thread: 5, start_ns: 900, end_ns: 2600, name: "step".to_owned() };
+    let range = range("step", Some("default"), 900, 2600);
     let bytes = perfetto(&recording(), &[range]);
     let trace = Trace::decode(&bytes[..]).expect("Perfetto's messages");
     let tracks: Vec<_> =

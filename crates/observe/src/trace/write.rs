@@ -327,9 +327,18 @@ fn packets(recording: &Recording, ranges: &[Range]) -> Vec<TracePacket> {
         let parent = *of_pid
             .entry(range.pid)
             .or_insert_with(|| writer.process(range.pid, format!("program {}", range.pid), ""));
-        let name = format!("NVTX thread {}", range.thread);
-        // Ranges of a thread lie within each other, so one track has them all.
-        let track = writer.track(parent, &name, u64::MAX, 0);
+        let thread = range.thread;
+        // Those that a thread pushes in a domain lie within each other, so one track has them all.
+        let track = match range.domain.as_deref() {
+            Some("default") => writer.track(parent, &format!("NVTX thread {thread}"), u64::MAX, 0),
+            Some(domain) => {
+                writer.track(parent, &format!("NVTX thread {thread}, {domain}"), u64::MAX, 0)
+            }
+            None => {
+                let name = format!("NVTX ranges of thread {thread}");
+                writer.track(parent, &name, range.start_ns, range.end_ns)
+            }
+        };
         writer.slice(
             track,
             Slice {

@@ -13,7 +13,7 @@ mod wishes;
 use crate::lock::{Lock, Rank};
 use crate::stderr::say;
 use channel::message::Welcome;
-use channel::region::{Region, STAGING_BYTES, ServerState, SessionEnd};
+use channel::region::{RING_BYTES, RING_OFFSET, Region, STAGING_BYTES, ServerState, SessionEnd};
 use channel::reply::ReplyReader;
 use channel::ring::Producer;
 use channel::socket::SeqPacket;
@@ -153,13 +153,17 @@ impl Connection {
         if !keeps_words {
             drop(self.region_file.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
-        // A thread that reads from now on finds that this is not the client's connection any more.
-        if self.readers.load(Ordering::SeqCst) == 0
-            && let Ok(staging) = self.region.staging_address(0, STAGING_BYTES)
-        {
-            // SAFETY: all of staging, which holds nothing that a thread reads. Without success the
-            // pages stay.
-            unsafe { libc::madvise(staging.cast(), STAGING_BYTES as usize, libc::MADV_REMOVE) };
+        // A thread that reads staging from now on finds that this is not the client's connection any more.
+        // Nothing is pushed into the ring and nothing is read back from it.
+        let bytes = match self.readers.load(Ordering::SeqCst) {
+            0 => RING_BYTES + STAGING_BYTES,
+            _ => RING_BYTES,
+        };
+        // SAFETY: the ring, and staging behind it, lie within the region and hold nothing that a thread reads.
+        // Without success the pages stay.
+        unsafe {
+            let ring = self.region.base().add(RING_OFFSET as usize);
+            libc::madvise(ring.cast(), bytes as usize, libc::MADV_REMOVE);
         }
     }
 

@@ -8,11 +8,13 @@ use crate::program::launch::{Geometry, Launch};
 use crate::program::{Client, Program};
 use crate::stream::DefaultStream;
 use crate::stream::table::LEGACY;
-use channel::region::Region;
+use channel::region::{RING_BYTES, Region};
 use channel::request::MemoryInfo;
 use channel::socket::SeqPacket;
-use cuda_api::{CUdeviceptr, CUfunction, CUmemoryPool, CUresult, CUstream, CudaError};
+use cuda_api::{CUdeviceptr, CUfunction, CUmemoryPool, CUresult, CUstream, CudaError, number};
 use std::ffi::c_void;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -89,6 +91,23 @@ fn a_thread_that_waits_for_a_lost_server_does_not_wait_on_for_it() {
             assert!(waited == Ok(()) || waited == Err(SERVER_GONE), "{waited:?}");
         });
         assert_eq!(client.synchronize(LEGACY), Ok(()));
+    });
+}
+
+#[test]
+fn a_lost_connection_keeps_no_memory_for_its_ring() {
+    watched(|| {
+        let (client, server) = attach();
+        let file = client.connection().region_file().unwrap();
+        let file = std::fs::File::from(file.as_fd().try_clone_to_owned().unwrap());
+        let bytes = || file.metadata().unwrap().blocks() * 512;
+        while bytes() < RING_BYTES {
+            client.synchronize(LEGACY).unwrap();
+            let words = [0; 256];
+            client.state().push_words(number::cuStreamDestroy_v2, &words).unwrap();
+        }
+        replace(client, &server);
+        assert!(bytes() < RING_BYTES / 8, "{}", bytes());
     });
 }
 

@@ -1,12 +1,14 @@
 //! What a server has counted of its clients: in all, by kernel and by stream.
 
 use super::Body;
-use crate::codec::{CodecError, Decoder, Encoder};
+use crate::codec::{CodecError, Decoder, Encoder, cut};
+use std::borrow::Cow;
 
-/// Longest name of a kernel that travels, bytes; longer ones are cut.
-pub const KERNEL_NAME_BYTES_MAX: usize = 512;
+/// Longest name of a kernel that travels, bytes; of longer ones what is in the middle does not. C++'s templates
+/// make names of more than a thousand.
+pub const KERNEL_NAME_BYTES_MAX: usize = 2048;
 /// Rows of kernels in one message: with the longest names they still fit.
-pub const KERNEL_ROWS_MAX: usize = 64;
+pub const KERNEL_ROWS_MAX: usize = 24;
 /// Rows of streams in one message.
 pub const STREAM_ROWS_MAX: usize = 256;
 
@@ -185,9 +187,25 @@ pub struct CountsPart {
     pub streams: Vec<StreamCounts>,
 }
 
+/// A kernel's name as it travels: of a long one its begin and its end, with a number between them by which it differs
+/// from others that have the same.
+pub(super) fn travelling(name: &str) -> Cow<'_, str> {
+    if name.len() <= KERNEL_NAME_BYTES_MAX {
+        return Cow::Borrowed(name);
+    }
+    // FNV-1a: the same in every process.
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+    let middle = format!("...{hash:016x}...");
+    let half = (KERNEL_NAME_BYTES_MAX - middle.len()) / 2;
+    let end = (name.len() - half..).find(|from| name.is_char_boundary(*from));
+    let end = end.and_then(|from| name.get(from..)).unwrap_or_default();
+    Cow::Owned(format!("{}{middle}{end}", cut(name, half)))
+}
+
 fn write_rows<T: Body>(to: &mut Encoder, rows: &[(String, T)]) -> Result<(), CodecError> {
     to.list(rows, KERNEL_ROWS_MAX, |to, (name, row)| {
-        to.text(name, KERNEL_NAME_BYTES_MAX);
+        to.text(&travelling(name), KERNEL_NAME_BYTES_MAX);
         row.write(to)
     })
 }

@@ -407,10 +407,36 @@ fn the_largest_parts_fit() {
     let command_line = "x".repeat(COMMAND_LINE_BYTES_MAX);
     let clients = vec![TraceClient { client: 1, pid: 1, command_line }; TRACE_CLIENTS_MAX];
     let mut part = TracePart { clients, ..TracePart::default() };
-    let added = (0..1000).filter(|n| part.add(&TraceEntry::default(), &name(n % 48))).count();
-    assert_eq!((added, part.names.len()), (TRACE_RECORDS_MAX, TRACE_NAMES_MAX));
+    let mut whole = part.clone();
+    let added = (0..1000).filter(|n| part.add(&TraceEntry::default(), &name(n % 12))).count();
+    assert_eq!((added, part.names.len()), (TRACE_RECORDS_MAX, 12));
+    assert!(
+        whole.add(&TraceEntry::default(), "k")
+            && !(0..12).all(|n| whole.add(&TraceEntry::default(), &name(n)))
+    );
+    let short = |n: usize| format!("{n:0>400}");
+    let mut part_of_short = TracePart::default();
+    let added = (0..1000).filter(|n| part_of_short.add(&TraceEntry::default(), &short(n % 48)));
+    assert_eq!((added.count(), part_of_short.names.len()), (TRACE_RECORDS_MAX, TRACE_NAMES_MAX));
     let answered = Answered::Trace(part);
     assert!(Message::Answer(Answer { number: 1, answered }).encode().is_ok());
+}
+
+#[test]
+fn long_names_of_kernels_stay_apart() {
+    let long = |length: usize, end: &str| format!("{}{end}", "é".repeat(length / 2));
+    let names = [long(600, "a"), long(600, "b"), long(3000, "a"), long(3000, "b")];
+    let rows = names.iter().map(|name| (name.clone(), ShapeCounts::default())).collect();
+    let part = CountsPart::split(1, rows, vec![], vec![]).remove(0);
+    let message = Message::Answer(Answer { number: 1, answered: Answered::Counts(part) });
+    let read = Message::decode(&message.encode().unwrap()).unwrap();
+    let Message::Answer(Answer { answered: Answered::Counts(part), .. }) = read else {
+        panic!("counts are counts");
+    };
+    let read: Vec<&String> = part.shapes.iter().map(|(name, _)| name).collect();
+    assert_eq!([read[0], read[1]], [&names[0], &names[1]]);
+    assert!(read[2] != read[3] && read[2].len() <= KERNEL_NAME_BYTES_MAX, "{read:?}");
+    assert!(read[2].starts_with("éé") && read[2].ends_with("éa"), "{read:?}");
 }
 
 #[test]

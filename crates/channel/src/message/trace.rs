@@ -1,13 +1,15 @@
 //! Trace messages: what work clients had the device do and when, while a reader asks for it.
 
-use super::counts::{KERNEL_NAME_BYTES_MAX, numbers};
+use super::counts::{KERNEL_NAME_BYTES_MAX, numbers, travelling};
 use super::{Body, COMMAND_LINE_BYTES_MAX};
 use crate::codec::{CodecError, Decoder, Encoder};
 
 /// Records in one message.
 pub const TRACE_RECORDS_MAX: usize = 256;
-/// Different names in one message: with the longest they still fit beside the records.
+/// Different names in one message.
 pub const TRACE_NAMES_MAX: usize = 48;
+/// Bytes of all names in one message, which still fit beside the records.
+const TRACE_NAME_BYTES_MAX: usize = 24 << 10;
 /// Clients that are named in one message.
 pub const TRACE_CLIENTS_MAX: usize = 4;
 
@@ -91,10 +93,15 @@ impl TracePart {
         if self.records.len() >= TRACE_RECORDS_MAX {
             return false;
         }
-        let place = match self.names.iter().position(|known| known == name) {
+        let name = travelling(name);
+        let has_room = || {
+            let bytes: usize = self.names.iter().map(String::len).sum();
+            self.names.len() < TRACE_NAMES_MAX && bytes + name.len() <= TRACE_NAME_BYTES_MAX
+        };
+        let place = match self.names.iter().position(|known| *known == name) {
             Some(place) => place,
-            None if self.names.len() < TRACE_NAMES_MAX => {
-                self.names.push(name.to_owned());
+            None if has_room() => {
+                self.names.push(name.into_owned());
                 self.names.len() - 1
             }
             None => return false,
@@ -127,7 +134,7 @@ impl Body for TracePart {
         to.u64(self.lost);
         to.list(&self.clients, TRACE_CLIENTS_MAX, |to, client| client.write(to))?;
         to.list(&self.names, TRACE_NAMES_MAX, |to, name| {
-            to.text(name, KERNEL_NAME_BYTES_MAX);
+            to.text(&travelling(name), KERNEL_NAME_BYTES_MAX);
             Ok(())
         })?;
         to.list(&self.records, TRACE_RECORDS_MAX, |to, record| record.write(to))

@@ -270,6 +270,15 @@ fn memory_that_a_client_gives_up_is_unregistered_when_the_context_is_idle() {
 }
 
 #[test]
+fn pages_are_there_before_they_are_registered() {
+    let mut server = Server::start(false);
+    let mut client = server.connect();
+    let before = provider::pages_missing();
+    client.pin(0, 4 << 20).expect("pinned memory");
+    assert_eq!(provider::pages_missing(), before);
+}
+
+#[test]
 fn a_call_that_waits_sees_how_far_a_long_queue_has_got() {
     let mut server = Server::start(false);
     let (mut busy, mut client) = (server.connect(), server.connect());

@@ -22,6 +22,12 @@ impl HostRegistration {
     pub unsafe fn new(share: &Rc<Share>, address: u64, bytes: u64) -> Result<Self, CudaError> {
         let t = share.device().table();
         let pointer = address as *mut c_void;
+        // The driver pins pages under its lock, which all launches need; that they are there by then shortens
+        // that. Where the kernel does not know this, or has no memory, the driver finds out.
+        if !share.is_tenant() {
+            // SAFETY: the caller vouches for the range; its contents stay.
+            let _ = unsafe { libc::madvise(pointer, bytes as usize, libc::MADV_POPULATE_WRITE) };
+        }
         let flags = host_flags::PORTABLE | host_flags::DEVICE_MAP;
         // SAFETY: the caller vouches for the range.
         unsafe { t.cuMemHostRegister_v2(pointer, bytes as usize, flags)? };

@@ -118,6 +118,8 @@ struct World {
     /// Nodes that got other parameters.
     nodes_set: u64,
     local_runs: u32,
+    /// Pages of registered memory that were not there yet.
+    pages_missing: usize,
     /// Preferences that were set of kernels.
     preferences: u32,
     values_written: u32,
@@ -232,6 +234,11 @@ pub fn links() -> usize {
 /// How often it was said which caches kernels prefer.
 pub fn preferences() -> u32 {
     world().preferences
+}
+
+/// Pages of registered memory that the provider had to have made while it registered them.
+pub fn pages_missing() -> usize {
+    world().pages_missing
 }
 
 /// Arrays that exist.

@@ -147,8 +147,12 @@ provide! {
         world.physical.insert(*memory, (fd, 0));
         Ok(())
     }
-    cuMemHostRegister_v2(p: *mut c_void, _bytes: usize, _flags: c_uint) {
-        world().registrations.insert(p as u64);
+    cuMemHostRegister_v2(p: *mut c_void, bytes: usize, _flags: c_uint) {
+        let mut there = vec![0u8; bytes.div_ceil(4096)];
+        libc::mincore(p, bytes, there.as_mut_ptr());
+        let mut world = world();
+        world.pages_missing += there.iter().filter(|page| **page & 1 == 0).count();
+        world.registrations.insert(p as u64);
         Ok(())
     }
     cuMemHostUnregister(p: *mut c_void) {

@@ -49,7 +49,11 @@ pub(crate) fn be_patient() {
 pub(crate) fn set_crowded(crowded: bool) {
     static CORES: OnceLock<usize> = OnceLock::new();
     let cores = CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
-    TRIES_HERE.store(tries(*cores, crowded), Ordering::Relaxed);
+    // Every lock of the driver's reads it: it is written only where it changes.
+    let tries = tries(*cores, crowded);
+    if TRIES_HERE.load(Ordering::Relaxed) != tries {
+        TRIES_HERE.store(tries, Ordering::Relaxed);
+    }
 }
 
 /// As the C library's, see the module.

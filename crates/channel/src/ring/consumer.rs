@@ -213,8 +213,8 @@ impl<M: RingMemory> Consumer<M> {
     ///
     /// A producer that pushes seldom enough for this side to fall asleep each time would pay a
     /// system call for each record. After a few such wake-ups in a row this side naps first: it
-    /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent
-    /// (a [`Fence`](crate::request::Fence), a call: requests that a client's thread waits for).
+    /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent: a
+    /// [`Fence`](crate::request::Fence) or a [`Notify`](crate::request::Notify). A call waits for the nap's end.
     ///
     /// With [`SpinPolicy::attention`] it spins for that long since the last record, and at most for
     /// `timeout`.

@@ -242,8 +242,9 @@ impl Session {
             Some(pause) => self.consumer.nap(pause)?,
             None => self.consumer.wait(period)?,
         };
-        self.retired.end_if_idle();
+        // What has come goes first.
         if arrival != Arrival::Records {
+            self.retired.end_if_idle();
             self.look();
         }
         Ok(())

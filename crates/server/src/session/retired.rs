@@ -7,11 +7,13 @@
 //!
 //! [`ContextSync`]: crate::device::ContextSync
 
+use super::RETIRED_PERIOD;
 use super::memory::HostPiece;
 use crate::device::{Array, ContextCall, ManagedVariables, MipmappedArray, Module, Share};
 use cuda_api::{CUDA_ARRAY3D_DESCRIPTOR, CUresult, CudaError};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// Most that a session keeps: bytes of host memory, and objects.
 const BYTES_MAX: u64 = 256 << 20;
@@ -68,12 +70,14 @@ impl Object {
 pub struct Retired {
     share: Rc<Share>,
     objects: VecDeque<Object>,
+    /// When it was looked last whether the context is idle.
+    looked: Option<Instant>,
 }
 
 impl Retired {
     /// None yet.
     pub fn new(share: &Rc<Share>) -> Self {
-        Self { share: share.clone(), objects: VecDeque::new() }
+        Self { share: share.clone(), objects: VecDeque::new(), looked: None }
     }
 
     /// True if there are none.
@@ -168,6 +172,12 @@ impl Retired {
     /// Ends all of them if the context is idle. Waits for no other client: what begins meanwhile may not end.
     pub fn end_if_idle(&mut self) {
         let Some(call) = self.objects.front().map(Object::call) else { return };
+        // Whether all sessions are idle is read where each of them writes.
+        let is_due = self.looked.is_none_or(|at| at.elapsed() >= RETIRED_PERIOD);
+        if !is_due {
+            return;
+        }
+        self.looked = Some(Instant::now());
         if !self.share.device().sync().is_idle() {
             return;
         }

@@ -1,7 +1,7 @@
 //! A trace of a program has all that it did, from its first kernel to its last.
 
 use serde_json::Value;
-use tests::{Scene, dist, finish};
+use tests::{Scene, dist, finish, wait_until};
 
 /// The slices of a category in a trace that was written as JSON.
 fn slices<'a>(trace: &'a Value, category: &str) -> Vec<&'a Value> {
@@ -40,6 +40,40 @@ fn a_program_is_recorded_from_its_first_kernel_to_its_last() {
         assert_eq!(copied("copy to device"), 2 * array, "{name}: {text}");
         assert_eq!(copied("copy to host"), array, "{name}: {text}");
     }
+}
+
+#[test]
+fn a_program_s_trace_has_no_other_program_s_kernels() {
+    let scene = Scene::with_daemon();
+    let sample = |name: &str| dist().join("lib/openmps/samples").join(name);
+    let (path, ready, go) = (scene.file("own.json"), scene.file("ready"), scene.file("go"));
+    let script = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.05; done; exec {} --iterations 3 --warm-up 2",
+        ready.display(),
+        go.display(),
+        sample("vector_add").display()
+    );
+    let mut command = scene.command(&dist().join("bin/openmps"));
+    command.args(["run", "-q", "--trace"]).arg(&path).args(["--", "sh", "-c", &script]);
+    let traced = std::thread::spawn(move || finish(&mut command));
+    wait_until("the traced program is there", || ready.exists());
+    // It came since, and works while the other one is recorded.
+    let mut other = scene.command(&sample("spin"));
+    let mut other = other.args(["--blocks", "1", "--seconds", "600"]).spawn().expect("spin");
+    wait_until("the other one works", || {
+        let report: Value =
+            serde_json::from_str(&scene.openmps(&["ps", "--json"]).stdout).expect("JSON");
+        report.to_string().contains("spin")
+    });
+    std::fs::write(&go, "").expect("written");
+    traced.join().expect("no panic").expect_success();
+    other.kill().expect("it runs");
+    other.wait().expect("it ends");
+    let text = std::fs::read_to_string(&path).expect("a trace");
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    let kernels = slices(&trace, "kernel");
+    assert_eq!(kernels.len(), 5, "{text}");
+    assert!(kernels.iter().all(|kernel| kernel["name"] == "vector_add"), "{text}");
 }
 
 #[test]

@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A server's state in reports once it takes clients.
 const READY: &str = "ACTIVE";
 
+/// Memory that records of one recording may take, bytes; what comes later counts as lost.
+const BYTES_MAX: usize = 1 << 30;
+
 /// A client of a recording.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
@@ -41,6 +44,8 @@ pub struct Recorder {
     left_out: BTreeSet<u32>,
     /// The daemon was asked.
     has_begun: bool,
+    /// Memory that the records take, bytes, and may take.
+    bytes: (usize, usize),
     recording: Recording,
 }
 
@@ -52,6 +57,7 @@ impl Recorder {
             pids: pids.iter().copied().collect(),
             left_out: BTreeSet::new(),
             has_begun: false,
+            bytes: (0, BYTES_MAX),
             recording: Recording::default(),
         };
         recorder.take(source)?;
@@ -98,10 +104,22 @@ impl Recorder {
                 let pid = clients.get(&(server, record.client)).map_or(0, |client| client.pid);
                 !self.left_out.contains(&pid) && (self.pids.is_empty() || self.pids.contains(&pid))
             };
-            let records = records.into_iter().filter(wanted).map(|record| (server, record));
-            self.recording.records.extend(records);
+            for record in records.into_iter().filter(wanted) {
+                let bytes = size_of::<(u32, Record)>() + record.name.len();
+                if self.bytes.0 + bytes > self.bytes.1 {
+                    self.recording.lost += 1;
+                    continue;
+                }
+                self.bytes.0 += bytes;
+                self.recording.records.push((server, record));
+            }
         }
         Ok(())
+    }
+
+    /// The clients that were seen so far.
+    pub fn clients(&self) -> impl Iterator<Item = &Client> {
+        self.recording.clients.values()
     }
 
     /// Leaves these processes out of what was recorded and of what comes.
@@ -111,6 +129,8 @@ impl Recorder {
         let is_known =
             |(server, record): &(u32, Record)| clients.contains_key(&(*server, record.client));
         self.recording.records.retain(is_known);
+        let each = self.recording.records.iter();
+        self.bytes.0 = each.map(|(_, of)| size_of::<(u32, Record)>() + of.name.len()).sum();
         self.left_out.extend(pids);
     }
 
@@ -183,6 +203,37 @@ mod tests {
         // Asked without servers too: so the daemon learns that servers to come shall record.
         let expected: [&[(u32, u64)]; 4] = [&[], &[(5, 1)], &[(5, 1), (6, 1)], &[(5, 9), (6, 9)]];
         assert_eq!(source.asked, expected);
+    }
+
+    #[test]
+    fn what_a_recording_has_no_room_for_counts_as_lost() {
+        let mut source = Fake { servers: vec![(5, READY)], asked: vec![], silent: 0 };
+        let mut recorder = Recorder::begin(&mut source, &[]).expect("it answers");
+        let one = size_of::<(u32, Record)>();
+        recorder.bytes.1 = 2 * one;
+        let mut records = Works(vec![Record::default(); 5]);
+        recorder.take(&mut records).expect("it answers");
+        let recording = recorder.finish();
+        assert_eq!((recording.records.len(), recording.lost), (2, 3));
+    }
+
+    /// A server with these records.
+    struct Works(Vec<Record>);
+
+    impl Source for Works {
+        fn report(&mut self) -> Result<Report> {
+            Ok(reading(Instant::now(), 1, &[]).report)
+        }
+        fn counts(&mut self) -> Result<Vec<ClientCounts>> {
+            Ok(Vec::new())
+        }
+        fn trace(&mut self, _: &[(u32, u64)]) -> Result<Vec<Trace>> {
+            let records = std::mem::take(&mut self.0);
+            Ok(vec![Trace { server: 2, next: 9, records, ..Trace::default() }])
+        }
+        fn command(&mut self, _: &str) -> Result<String> {
+            Ok(String::new())
+        }
     }
 
     #[test]

@@ -12,12 +12,15 @@ use cuda_api::environment::{
 };
 use observe::source::{Daemon, Source};
 use observe::trace::Recorder;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// Where NVTX finds the library that writes down ranges.
+const NVTX_LIBRARY: &str = "NVTX_INJECTION64_PATH";
 /// A directory that does not exist and that no user can make: no daemon is found there.
 const NOWHERE: &str = "/proc/self/no-daemon";
 
@@ -136,11 +139,12 @@ pub(crate) fn prepared(libraries: &Libraries, words: &[OsString]) -> Result<Comm
 fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCode> {
     // The library writes beside the name by which NVTX finds it.
     let marked = Scratch::new("trace")?;
+    let link = marked.path().join("libopenmps-nvtx.so");
     if let Some(library) = libraries.nvtx() {
-        let link = marked.path().join("libopenmps-nvtx.so");
         std::os::unix::fs::symlink(library, &link).context("placing the library for NVTX")?;
-        command.env("NVTX_INJECTION64_PATH", link);
     }
+    // Where there is no library NVTX goes on without.
+    command.env(NVTX_LIBRARY, &link);
     let directory = command
         .get_envs()
         .find(|(name, _)| *name == CUDA_MPS_PIPE_DIRECTORY)
@@ -149,6 +153,8 @@ fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCo
     let mut source = Daemon::new(&directory);
     let before: Vec<u32> = pids(&source.report()?);
     let mut recorder = Recorder::begin(&mut source, &[])?;
+    recorder.leave_out(&before);
+    let mut judged: BTreeSet<u32> = before.into_iter().collect();
     // Ctrl-C is for the program: what it did until then is to be written.
     let signals = Watch::begin()?;
     let mut child = match command.spawn() {
@@ -163,6 +169,7 @@ fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCo
         }
         if taken.is_ok() {
             taken = recorder.take(&mut source);
+            leave_out_others(&mut recorder, &mut judged, &link);
         }
         std::thread::sleep(PERIOD / 4);
     };
@@ -172,9 +179,6 @@ fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCo
     if let Err(error) = taken {
         output::say(format_args!("the recording ended before the program: {error:#}"));
     }
-    // Other programs were there already; those that came since are the program's, or its
-    // children's.
-    recorder.leave_out(&before);
     if let Err(error) = trace::write(recorder, to, Some(marked.path())) {
         output::say(format_args!("there is no trace: {error:#}"));
     }
@@ -183,6 +187,42 @@ fn traced(mut command: Command, to: &To, libraries: &Libraries) -> Result<ExitCo
         // As shells answer for what a signal ended.
         None => ExitCode::from(128 + status.signal().unwrap_or(0) as u8),
     })
+}
+
+/// Leaves out the clients that are not the program's, nor its children's: the program's environment has the link's
+/// path, and they have their parents'. One that ended before it was looked at, or that cannot be looked at, stays.
+fn leave_out_others(recorder: &mut Recorder, judged: &mut BTreeSet<u32>, link: &Path) {
+    let clients = recorder.clients().filter(|client| client.pid != 0);
+    let news: Vec<(u32, String)> = clients
+        .filter(|client| !judged.contains(&client.pid))
+        .map(|client| (client.pid, client.command.clone()))
+        .collect();
+    let mut others = Vec::new();
+    for (pid, command) in news {
+        judged.insert(pid);
+        if has_variable(pid, &command, NVTX_LIBRARY, link) == Some(false) {
+            others.push(pid);
+        }
+    }
+    if !others.is_empty() {
+        recorder.leave_out(&others);
+    }
+}
+
+/// Whether a process has this in its environment. `None` if that is not known: it has ended, it is another user's,
+/// or the number means another process here, which has not this command line.
+fn has_variable(pid: u32, command: &str, name: &str, value: &Path) -> Option<bool> {
+    let read = |what: &str| std::fs::read(format!("/proc/{pid}/{what}")).ok();
+    let words = read("cmdline")?;
+    let words = words.strip_suffix(&[0]).unwrap_or(&words);
+    let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    // Of a long one the daemon knows the begin.
+    if command.is_empty() || !words.join(" ").starts_with(command) {
+        return None;
+    }
+    let wanted = [name.as_bytes(), b"=", value.as_os_str().as_encoded_bytes()].concat();
+    let environment = read("environ").filter(|environment| !environment.is_empty())?;
+    Some(environment.split(|byte| *byte == 0).any(|variable| variable == wanted))
 }
 
 fn pids(report: &control::report::Report) -> Vec<u32> {
@@ -212,7 +252,27 @@ fn failed(program: &OsStr, error: &io::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::numbered_anew;
+    use super::{NVTX_LIBRARY, has_variable, numbered_anew};
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_program_is_known_by_its_environment() {
+        let mut cat = Command::new("cat");
+        let mine = Path::new("/x/mine");
+        cat.arg("-").env(NVTX_LIBRARY, mine).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut cat = cat.spawn().expect("cat");
+        // It has its own command line once it writes.
+        std::io::Write::write_all(cat.stdin.as_mut().expect("a pipe"), b"x").expect("it reads");
+        let mut read = [0];
+        std::io::Read::read_exact(cat.stdout.as_mut().expect("a pipe"), &mut read).expect("x");
+        let has = |command, value| has_variable(cat.id(), command, NVTX_LIBRARY, Path::new(value));
+        assert_eq!(has("cat -", "/x/mine"), Some(true));
+        assert_eq!((has("cat -", "/x/other"), has("cat -", "/x/min")), (Some(false), Some(false)));
+        assert_eq!((has("dog", "/x/mine"), has("", "/x/mine")), (None, None));
+        drop(cat.stdin.take());
+        cat.wait().expect("it ends");
+    }
 
     #[test]
     fn ordinals_of_the_daemons_list_are_numbered_anew_and_names_stay() {

@@ -326,7 +326,7 @@ fn the_daemon_itself_is_replaced_under_its_programs() {
         });
         wait_until("all are at a server", || scene.clients().len() == PROGRAMS.len());
     }
-    // It has the same settings, serves newcomers, and hears of its servers' ends.
+    // It has the same settings, serves newcomers, and hears of its servers' ends and of who was there.
     let share = scene.control("get_default_active_thread_percentage").stdout;
     assert_eq!(share.trim(), "40.0");
     finish(&mut scene.sample("vector_add", &[])).expect_success();
@@ -335,6 +335,13 @@ fn the_daemon_itself_is_replaced_under_its_programs() {
     wait_until("all are at another server", || {
         !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
     });
+    let logs = scene.file("log");
+    let logs = logs.to_str().expect("a path");
+    let text = scene.openmps(&["accounting", "--json", "--logs", logs]).expect_success().stdout;
+    let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let written = written["clients"].as_array().expect("clients").iter();
+    let of_killed = written.filter(|of| of["server"] == server && of["lost"] == true);
+    assert_eq!(of_killed.count(), PROGRAMS.len(), "{text}");
     innocents.expect_nothing_noticed();
 }
 

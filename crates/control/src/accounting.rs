@@ -64,7 +64,7 @@ pub struct Record {
 }
 
 /// A client that is at a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnderWay {
     /// Its server's process.
     pub server: u32,
@@ -83,7 +83,7 @@ pub struct UnderWay {
 }
 
 /// The clients that are at servers, for the records of those whose server is killed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present(Vec<UnderWay>);
 
 impl Present {

@@ -14,6 +14,7 @@ use super::protocol::Socket;
 use super::questions::Questions;
 use super::server_process::{ServerProcess, pidfd};
 use super::state::{ClientEnd, Link, Server, State, Successor};
+use crate::accounting::Present;
 use crate::directory::PipeDirectory;
 use crate::options::TAKE_OVER;
 use crate::settings::{Settings, SettingsRecord};
@@ -57,6 +58,9 @@ pub(crate) struct Handover {
     /// What was changed of programs that run.
     #[serde(default)]
     kept: Vec<KeptRecord>,
+    /// The clients at servers.
+    #[serde(default)]
+    present: Present,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -279,6 +283,7 @@ impl Daemon {
             windows: state.windows.all().map(window).collect(),
             settings: state.defaults.record(),
             kept: state.kept.record(),
+            present: state.present.clone(),
         })
     }
 
@@ -287,12 +292,13 @@ impl Daemon {
     /// # Errors
     /// What it has left is not understood.
     pub(super) fn go_on(&self, handover: Handover) -> io::Result<()> {
-        let Handover { from, servers, windows, settings, kept, .. } = handover;
+        let Handover { from, servers, windows, settings, kept, present, .. } = handover;
         let now = Instant::now();
         let before = |ms: u64| now.checked_sub(Duration::from_millis(ms)).unwrap_or(now);
         let mut state = self.lock();
         state.defaults = Settings::from_record(&settings);
         state.kept = Kept::from_record(kept);
+        state.present = present;
         let device = |text: &str| CUuuid::parse(text).ok_or_else(|| wrong("no device"));
         let count = servers.len();
         for of in servers {

@@ -62,7 +62,7 @@ impl Client {
         let mut state = self.state_of(connection)?;
         let stream = state.launch(self, function, launch, literal, Some(&mut known))?;
         drop(state);
-        // The launch is in flight, and must not be made again whatever becomes of the copies.
+        // The launch is in flight, and must not be made again if a copy cannot be posted.
         for (address, bytes) in known.found() {
             if self.copy_back(address, bytes, stream).is_err() {
                 self.write_unseen(address);

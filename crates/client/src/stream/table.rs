@@ -73,7 +73,7 @@ struct Slot {
     order: Order,
     /// Whether the program has waited for operations up to here may be known to it alone.
     unfollowed: u64,
-    /// Operations that have passed by what the stream got to, whatever the completion word says.
+    /// Operations that have passed by what the stream got to, also if the completion word does not say so.
     reached: u64,
 }
 

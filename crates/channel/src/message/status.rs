@@ -160,29 +160,30 @@ pub struct ClientScheduling {
     pub interval_ns: u64,
 }
 
-/// What a device did for a client so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClientWork {
-    /// Time during which at least one of its kernels ran, ns.
-    pub busy_ns: u64,
-    /// Time that the provider's threads spent in its blocks, ns, summed over threads.
-    pub worker_ns: u64,
-    /// Blocks that ended.
-    pub blocks: u64,
-    /// Instructions, once a warp.
-    pub warp_instructions: u64,
-    /// Instructions, once a thread that took part.
-    pub thread_instructions: u64,
-    /// Bytes read from and written to global memory.
-    pub global_bytes: u64,
-    /// Sum over SMs of the time during which at least one of its blocks was resident, ns.
-    pub sm_active_ns: u64,
-    /// Sum over its resident warps of the time they were resident, ns.
-    pub warp_ns: u64,
-    /// From the start of each of its kernels to the end, ns; kernels that overlap count each.
-    pub device_ns: u64,
-    /// Times are estimated from a sample of launches; other numbers that follow from none are 0.
-    pub sampled: bool,
+numbers! {
+    /// What a device did for a client so far.
+    pub struct ClientWork {
+        /// Time during which at least one of its kernels ran, ns.
+        pub busy_ns: u64,
+        /// Time that the provider's threads spent in its blocks, ns, summed over threads.
+        pub worker_ns: u64,
+        /// Blocks that ended.
+        pub blocks: u64,
+        /// Instructions, once a warp.
+        pub warp_instructions: u64,
+        /// Instructions, once a thread that took part.
+        pub thread_instructions: u64,
+        /// Bytes read from and written to global memory.
+        pub global_bytes: u64,
+        /// Sum over SMs of the time during which at least one of its blocks was resident, ns.
+        pub sm_active_ns: u64,
+        /// Sum over its resident warps of the time they were resident, ns.
+        pub warp_ns: u64,
+        /// From the start of each of its kernels to the end, ns; kernels that overlap count each.
+        pub device_ns: u64,
+        /// Times are estimated from a sample of launches; other numbers that follow from none are 0.
+        pub sampled: bool,
+    }
 }
 
 /// How a server is.
@@ -363,36 +364,6 @@ impl Body for ClientScheduling {
             holds: from.u64()?,
             charged_ns: from.u64()?,
             interval_ns: from.u64()?,
-        })
-    }
-}
-
-impl Body for ClientWork {
-    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
-        to.u64(self.busy_ns);
-        to.u64(self.worker_ns);
-        to.u64(self.blocks);
-        to.u64(self.warp_instructions);
-        to.u64(self.thread_instructions);
-        to.u64(self.global_bytes);
-        to.u64(self.sm_active_ns);
-        to.u64(self.warp_ns);
-        to.u64(self.device_ns);
-        to.bool(self.sampled);
-        Ok(())
-    }
-    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        Ok(Self {
-            busy_ns: from.u64()?,
-            worker_ns: from.u64()?,
-            blocks: from.u64()?,
-            warp_instructions: from.u64()?,
-            thread_instructions: from.u64()?,
-            global_bytes: from.u64()?,
-            sm_active_ns: from.u64()?,
-            warp_ns: from.u64()?,
-            device_ns: from.u64()?,
-            sampled: from.bool()?,
         })
     }
 }

@@ -14,81 +14,55 @@ const KERNELS_MAX: usize = 16_384;
 /// The name of kernels that are not told apart.
 const OTHER_KERNELS: &CStr = c"(others)";
 
-/// What was submitted, of a client or of one of its streams.
-#[derive(Debug, Default)]
-pub struct Submitted {
-    /// Kernels, those of graphs included.
-    pub kernels: Counter,
-    /// Copies and fills.
-    pub copies: Counter,
-    /// Bytes copied from host memory to the device.
-    pub bytes_in: Counter,
-    /// Bytes copied from the device to host memory.
-    pub bytes_out: Counter,
-    /// Bytes copied or filled on the device.
-    pub bytes_within: Counter,
-    /// Blocks of kernels.
-    pub blocks: Counter,
-    /// Threads of kernels.
-    pub threads: Counter,
-    /// Device time of kernels, ns: what launches of their shapes were seen to take before.
-    pub device_ns: Counter,
-    /// Fences and notifications: points that the program waits for, or may.
-    pub waits: Counter,
-}
-
-/// What was submitted, as it was read at one time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SubmittedTotals {
-    /// Kernels, those of graphs included.
-    pub kernels: u64,
-    /// Copies and fills.
-    pub copies: u64,
-    /// Bytes copied from host memory to the device.
-    pub bytes_in: u64,
-    /// Bytes copied from the device to host memory.
-    pub bytes_out: u64,
-    /// Bytes copied or filled on the device.
-    pub bytes_within: u64,
-    /// Blocks of kernels.
-    pub blocks: u64,
-    /// Threads of kernels.
-    pub threads: u64,
-    /// Device time of kernels, ns, estimated at their submission.
-    pub device_ns: u64,
-    /// Points that the program waits for, or may.
-    pub waits: u64,
-}
-
-impl Submitted {
-    /// Reads it.
-    pub fn totals(&self) -> SubmittedTotals {
-        SubmittedTotals {
-            kernels: self.kernels.get(),
-            copies: self.copies.get(),
-            bytes_in: self.bytes_in.get(),
-            bytes_out: self.bytes_out.get(),
-            bytes_within: self.bytes_within.get(),
-            blocks: self.blocks.get(),
-            threads: self.threads.get(),
-            device_ns: self.device_ns.get(),
-            waits: self.waits.get(),
+/// Counters, and what they were at one time.
+macro_rules! counted {
+    ($($(#[$doc:meta])* $field:ident,)*) => {
+        /// What was submitted, of a client or of one of its streams.
+        #[derive(Debug, Default)]
+        pub struct Submitted {
+            $($(#[$doc])* pub $field: Counter,)*
         }
-    }
+
+        /// What was submitted, as it was read at one time.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct SubmittedTotals {
+            $($(#[$doc])* pub $field: u64,)*
+        }
+
+        impl Submitted {
+            /// Reads it.
+            pub fn totals(&self) -> SubmittedTotals {
+                SubmittedTotals { $($field: self.$field.get(),)* }
+            }
+        }
+
+        impl SubmittedTotals {
+            fn add(&mut self, more: &Self) {
+                $(self.$field += more.$field;)*
+            }
+        }
+    };
 }
 
-impl SubmittedTotals {
-    fn add(&mut self, more: &Self) {
-        self.kernels += more.kernels;
-        self.copies += more.copies;
-        self.bytes_in += more.bytes_in;
-        self.bytes_out += more.bytes_out;
-        self.bytes_within += more.bytes_within;
-        self.blocks += more.blocks;
-        self.threads += more.threads;
-        self.device_ns += more.device_ns;
-        self.waits += more.waits;
-    }
+counted! {
+    /// Kernels, those of graphs included.
+    kernels,
+    /// Copies and fills.
+    copies,
+    /// Bytes copied from host memory to the device.
+    bytes_in,
+    /// Bytes copied from the device to host memory.
+    bytes_out,
+    /// Bytes copied or filled on the device.
+    bytes_within,
+    /// Blocks of kernels.
+    blocks,
+    /// Threads of kernels.
+    threads,
+    /// Device time of kernels, ns: what launches of their shapes were seen to take before.
+    device_ns,
+    /// Fences and notifications: points that the program waits for, or may.
+    waits,
 }
 
 /// Which way the bytes of a copy go.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Holds what openmps shows against the readers that are made for it: Perfetto's own messages and SQL,
-Prometheus, Grafana's schema, NVTX, a browser.
+Prometheus, Grafana's schema, NVTX, a terminal, a browser.
 
-    check.py DIST [--only trace,ranges,advise,metrics,board,browser] [--screenshots DIR]
+    check.py DIST [--only trace,ranges,advise,util,top,metrics,board,browser] [--screenshots DIR]
 
 DIST is an installation, made by `cargo xtask dist`. The readers come from PyPI into an environment
 beside this file, which git ignores; Prometheus and Chromium are the system's (`apt-get install
@@ -13,14 +13,19 @@ it. Runs on the software GPU, with a daemon of its own.
 import argparse
 import collections
 import contextlib
+import fcntl
 import json
 import os
+import pty
 import re
+import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import urllib.error
 import urllib.request
@@ -30,7 +35,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ENVIRONMENT = HERE / ".venv"
 PACKAGES = ["perfetto", "protobuf", "prometheus-client", "grafana-foundation-sdk", "nvtx", "pillow", "playwright"]
-PARTS = ["trace", "ranges", "advise", "metrics", "board", "browser"]
+PARTS = ["trace", "ranges", "advise", "util", "top", "metrics", "board", "browser"]
 READY_SECONDS_MAX = 120
 
 
@@ -75,8 +80,8 @@ class Scene:
         return str(self.dist / "lib/openmps/samples" / name)
 
     def start(self, *words, **options):
-        program = subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL,
-                                   **{"stderr": subprocess.DEVNULL, **options})
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        program = subprocess.Popen([str(word) for word in words], **{**quiet, **options})
         self.started.append(program)
         return program
 
@@ -199,6 +204,56 @@ def check_metrics(text, programs):
     print(f"metrics: {len(families)} families, {sum(s.value for s in samples):.0f} kernels")
 
 
+def check_util(scene):
+    """One program of one block makes GPU-Util full and uses one SM; eight use eight."""
+    done = scene.openmps("demo", "--util", "--seconds", "2", "--json")
+    one, eight = json.loads(done.stdout)
+    assert (one["programs"], eight["programs"]) == (1, 8), done.stdout
+    assert one["gpu_util"] > 0.5 and one["sm_activity"] <= 1.01 / one["sms"], done.stdout
+    assert eight["sm_activity"] > 2 * one["sm_activity"], done.stdout
+    print(f"util: {one['gpu_util']:.0%} with {one['sm_activity']:.0%} of the SMs, then {eight['sm_activity']:.0%}")
+
+
+@contextlib.contextmanager
+def terminal(scene, **environment):
+    """`openmps top` in a terminal of 80 x 24: the process, and what reads the terminal until a text is there."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    before = termios.tcgetattr(slave)
+    top = scene.start(scene.dist / "bin/openmps", "top", stdin=slave, stdout=slave, stderr=slave,
+                      env={**os.environ, "TERM": "xterm-256color", **environment})
+    screen = ""
+
+    def shows(text):
+        nonlocal screen
+        while text not in screen:
+            assert select.select([master], [], [], READY_SECONDS_MAX)[0], f"{text!r} is not there: {screen[-2000:]}"
+            screen += os.read(master, 65536).decode(errors="replace")
+        return screen
+
+    yield top, shows, lambda keys: os.write(master, keys)
+    # What a program has not read yet keeps it from ending.
+    while top.poll() is None:
+        if select.select([master], [], [], 0.05)[0]:
+            os.read(master, 65536)
+    assert termios.tcgetattr(slave) == before, "the terminal is not as it was"
+    os.close(master)
+    os.close(slave)
+
+
+def check_top(scene):
+    """Colours but with NO_COLOR; the terminal is as it was after `q` and after SIGTERM."""
+    coloured = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-7]|9[0-7]|38;5;\d+)(?:;\d+)*m")
+    with terminal(scene, NO_COLOR="") as (top, shows, press):
+        assert coloured.search(shows("n_body")), "there are no colours"
+        press(b"q")
+    with terminal(scene, NO_COLOR="1") as (top, shows, press):
+        found = coloured.search(shows("n_body"))
+        assert not found, found
+        top.terminate()
+    print("top: colours but with NO_COLOR; q and SIGTERM leave the terminal as it was")
+
+
 @contextlib.contextmanager
 def web(scene):
     """The page: its address without a token, and the token."""
@@ -241,10 +296,11 @@ def main():
         scene = Scene(arguments.dist.resolve(), Path(directory))
         scene.openmps("up")
         try:
-            for name, check in [("trace", check_trace), ("ranges", check_ranges), ("advise", check_advise)]:
+            for name, check in [("trace", check_trace), ("ranges", check_ranges), ("advise", check_advise),
+                                ("util", check_util)]:
                 if name in parts:
                     check(scene)
-            if not {"metrics", "browser"} & set(parts):
+            if not {"top", "metrics", "browser"} & set(parts):
                 return
             programs = [scene.run("spin", "--blocks", "1", "--seconds", "600"),
                         scene.run("n_body", "--blocks", "2", "--seconds", "600"),
@@ -252,6 +308,10 @@ def main():
             pids = {program.pid for program in programs}
             until("the programs run", lambda: pids == {
                 c["pid"] for s in scene.shell("report")["servers"] for c in s["clients"] if c["kernels"] > 0})
+            if "top" in parts:
+                check_top(scene)
+            if not {"metrics", "browser"} & set(parts):
+                return
             with web(scene) as (base, token):
                 check_unauthorised(base)
                 if "metrics" in parts:

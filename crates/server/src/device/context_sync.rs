@@ -7,7 +7,7 @@
 //! word of every session's streams, the caller's own too.
 //!
 //! To get there, sessions first keep their submission shallow, until none has more than
-//! [`SHALLOW_KERNELS`] in flight; then they submit nothing while what they have ends, for the bound on holds
+//! [`SHALLOW_KERNELS`] launches in flight (of a graph's many kernels nothing can be put off); then they submit nothing while what they have ends, for the bound on holds
 //! ([`HOLD_MAX`] by default). If something does not end in that time, all go on for as long, and so on. After
 //! [`FORCE_AFTER`] the call is made all the same if all that is in flight gets on and is shallow: it waits for
 //! a few kernels then. Work that does not get on may wait for what others submit, or for nothing at all: while
@@ -39,7 +39,8 @@ const FORCE_AFTER: Duration = STALLED_AFTER;
 /// Of the time beside work that does not get on, how much others are held or kept shallow, in percent.
 pub const HELD_PERCENT_MAX: u32 = 5;
 
-/// Kernels that each session may have in flight while a call waits for a quiet moment.
+/// Kernels that each session may have in flight while a call waits for a quiet moment, or one graph. The call
+/// waits for so many launches of each at the most.
 pub const SHALLOW_KERNELS: u32 = 4;
 
 /// A call that took longer, or waited longer, is reported.
@@ -290,11 +291,12 @@ impl ContextSync {
         self.hurries.load(Ordering::Relaxed)
     }
 
-    /// True if no session but `own` has more than [`SHALLOW_KERNELS`] in flight. One that waits here itself
-    /// does not count down: the provider says when its work has ended.
+    /// True if no session but `own` has more than [`SHALLOW_KERNELS`] launches in flight. One that waits here
+    /// itself does not count down: the provider says when its work has ended.
     fn is_shallow(&self, own: Option<&InFlight>, is_done: &dyn Fn(CUstream) -> bool) -> bool {
         let sessions = locked(&self.sessions);
-        let mut deep = sessions.iter().filter(|session| session.is_above(SHALLOW_KERNELS, own));
+        let mut deep =
+            sessions.iter().filter(|of| !of.is(own) && of.in_flight.launches() > SHALLOW_KERNELS);
         deep.all(|session| !session.in_flight.has_work(is_done))
     }
 
@@ -317,15 +319,13 @@ impl ContextSync {
 
     /// True if there is no session but `own`.
     fn is_alone(&self, own: Option<&InFlight>) -> bool {
-        let is_own =
-            |session: &Session| own.is_some_and(|own| Arc::ptr_eq(&session.in_flight, own));
-        locked(&self.sessions).iter().all(is_own)
+        locked(&self.sessions).iter().all(|session| session.is(own))
     }
 
     /// The clients of sessions but `own` that have kernels in flight.
     fn others(&self, own: Option<&InFlight>) -> Vec<String> {
         let sessions = locked(&self.sessions);
-        let others = sessions.iter().filter(|session| session.is_above(0, own));
+        let others = sessions.iter().filter(|of| !of.is(own) && of.in_flight.kernels() > 0);
         others.map(|session| session.client.clone()).collect()
     }
 
@@ -355,7 +355,7 @@ impl ContextSync {
         may
     }
 
-    /// True while a call is being made: the provider may let nobody in until it is over.
+    /// True while a call is being made: the provider may let no other thread in until it is over.
     pub fn is_making(&self) -> bool {
         self.turns.is_making()
     }
@@ -554,7 +554,7 @@ impl ContextSync {
         let making = self.turns.wait_for_moment(of.number, SHARE_PAUSE, of.ends)?;
         // They stay held after that call. It may have submitted something itself.
         let held = Held(self);
-        let quiet = Quiet { _making: making, _held: held, _shallow: None, _owner: None };
+        let quiet = Quiet { _making: making?, _held: held, _shallow: None, _owner: None };
         (self.is_quiet(of.is_done) && !(of.ends)()).then_some(quiet)
     }
 
@@ -659,9 +659,8 @@ impl ContextSync {
 }
 
 impl Session {
-    fn is_above(&self, kernels: u32, own: Option<&InFlight>) -> bool {
-        own.is_none_or(|own| !Arc::ptr_eq(&self.in_flight, own))
-            && self.in_flight.kernels() > kernels
+    fn is(&self, own: Option<&InFlight>) -> bool {
+        own.is_some_and(|own| Arc::ptr_eq(&self.in_flight, own))
     }
 }
 

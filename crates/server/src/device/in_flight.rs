@@ -20,6 +20,8 @@ struct Stream {
 #[derive(Debug, Default)]
 pub struct Submissions {
     kernels: AtomicU32,
+    /// Launches of kernels and graphs.
+    launches: AtomicU32,
     /// It may have work in one of its streams.
     busy: AtomicBool,
     /// It has seen that nothing is held, and may submit something.
@@ -32,9 +34,15 @@ pub struct Submissions {
 pub type InFlight = Arc<Submissions>;
 
 impl Submissions {
-    /// Says how many kernels are in flight.
-    pub fn set_kernels(&self, kernels: u32) {
+    /// Says how many kernels are in flight, and of how many launches: a graph is one.
+    pub fn set_in_flight(&self, kernels: u32, launches: u32) {
         self.kernels.store(kernels, Ordering::Relaxed);
+        self.launches.store(launches, Ordering::Relaxed);
+    }
+
+    /// How many launches are in flight, as far as the session knows.
+    pub(super) fn launches(&self) -> u32 {
+        self.launches.load(Ordering::Relaxed)
     }
 
     /// How many kernels are in flight, as far as the session knows.

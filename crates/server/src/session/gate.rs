@@ -39,6 +39,8 @@ pub struct Gate {
     share: Rc<Share>,
     counters: Arc<ClientCounters>,
     in_flight: u32,
+    /// Launches of those kernels: a graph is one.
+    launches: u32,
     spare: Vec<Event>,
     scheduling: Arc<Member>,
     /// Predicted time that may be in flight, if that is bounded, ns.
@@ -63,6 +65,7 @@ impl Gate {
             share: share.clone(),
             counters: counters.clone(),
             in_flight: 0,
+            launches: 0,
             spare: Vec::new(),
             scheduling: scheduling.clone(),
             bound_ns: None,
@@ -151,7 +154,7 @@ impl Gate {
     }
 
     fn publish(&self) {
-        self.share.in_flight().set_kernels(self.in_flight);
+        self.share.in_flight().set_in_flight(self.in_flight, self.launches);
         self.counters.in_flight.set(self.in_flight.into());
     }
 
@@ -164,13 +167,16 @@ impl Gate {
         kernels: u32,
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
+        let launches = u32::from(kernels > 0);
         self.in_flight += kernels;
+        self.launches += launches;
         if let Some(predicted) = predicted {
             self.scheduling.submitted(predicted);
             slot.load.unmarked_work = slot.load.unmarked_work + predicted;
         }
         self.publish();
         slot.load.unmarked += kernels;
+        slot.load.unmarked_launches += launches;
         slot.submitted_kernels += u64::from(kernels);
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
@@ -219,13 +225,16 @@ impl Gate {
     pub fn stream_idle(&mut self, slot: &mut Slot) {
         slot.load.unmarked_ns = 0;
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
+        let mut launches = std::mem::take(&mut slot.load.unmarked_launches);
         let mut predicted = std::mem::take(&mut slot.load.unmarked_work);
         for mark in slot.load.marks.drain(..) {
             kernels += mark.kernels;
+            launches += mark.launches;
             predicted = predicted + mark.predicted;
             self.spare.push(mark.event);
         }
         self.in_flight = self.in_flight.saturating_sub(kernels);
+        self.launches = self.launches.saturating_sub(launches);
         self.charge(predicted);
         self.publish();
     }
@@ -234,7 +243,7 @@ impl Gate {
     pub fn clear(&mut self) {
         self.close();
         self.spare.clear();
-        self.in_flight = 0;
+        (self.in_flight, self.launches) = (0, 0);
         self.publish();
     }
 
@@ -244,10 +253,12 @@ impl Gate {
             None => Event::for_order(&self.share)?,
         };
         slot.stream.record(&event)?;
-        let Load { unmarked, unmarked_work, unmarked_ns, marks } = &mut slot.load;
+        let Load { unmarked, unmarked_launches, unmarked_work, unmarked_ns, marks } =
+            &mut slot.load;
         *unmarked_ns = 0;
+        let launches = std::mem::take(unmarked_launches);
         let (kernels, predicted) = (std::mem::take(unmarked), std::mem::take(unmarked_work));
-        marks.push_back(Mark { event, kernels, predicted });
+        marks.push_back(Mark { event, kernels, launches, predicted });
         Ok(())
     }
 
@@ -259,6 +270,7 @@ impl Gate {
             self.share.in_flight().gets_on(slot.stream.raw());
             if let Some(mark) = slot.load.marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);
+                self.launches = self.launches.saturating_sub(mark.launches);
                 self.spare.push(mark.event);
                 self.charge(mark.predicted);
             }

@@ -102,6 +102,7 @@ impl Slot {
 pub(super) struct Mark {
     pub(super) event: Event,
     pub(super) kernels: u32,
+    pub(super) launches: u32,
     pub(super) predicted: Predicted,
 }
 
@@ -109,6 +110,8 @@ pub(super) struct Mark {
 #[derive(Default)]
 pub struct Load {
     pub(super) unmarked: u32,
+    /// Launches of those kernels: a graph is one.
+    pub(super) unmarked_launches: u32,
     pub(super) unmarked_work: Predicted,
     /// What they should take on the device, ns, as far as it is known.
     pub(super) unmarked_ns: u64,

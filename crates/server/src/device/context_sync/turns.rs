@@ -98,13 +98,14 @@ impl Turns {
     }
 
     /// Waits until a moment has come that serves that call, and it is its turn. `None` after so long, if the
-    /// client ends before there is a moment, or if there is no call that brings one about.
+    /// client ends before there is a moment, or if there is no call that brings one about. Of a moment that has
+    /// come, nothing but the client's end keeps it from its turn.
     pub(super) fn wait_for_moment(
         &self,
         number: u64,
         longest: Duration,
         ends: &dyn Fn() -> bool,
-    ) -> Option<Making<'_>> {
+    ) -> Option<Option<Making<'_>>> {
         let end = Instant::now() + longest;
         let mut state = locked(&self.state);
         state.waiting.push(number);
@@ -113,7 +114,11 @@ impl Turns {
             if let Some(at) = admitted.filter(|_| !state.making) {
                 state.admitted.remove(at);
                 state.making = true;
-                return Some(Making(self));
+                return Some(Some(Making(self)));
+            }
+            if let Some(at) = admitted.filter(|_| ends()) {
+                state.admitted.remove(at);
+                return Some(None);
             }
             let left = end.saturating_duration_since(Instant::now());
             if admitted.is_none() && (left.is_zero() || !state.has_owner || ends()) {

@@ -6,7 +6,8 @@ use crate::output;
 use crate::seconds;
 use anyhow::Result;
 use cuda_api::environment::{
-    OPENMPS_HOLD_MAX, OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY, OPENMPS_WARM, Values,
+    OPENMPS_HOLD_MAX, OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY,
+    OPENMPS_WARM, Values,
 };
 use serde_json::json;
 use std::process::ExitCode;

@@ -338,13 +338,18 @@ const LAYERS: &[(&str, &[Layer])] = &[
         "observe",
         &[
             layer("names", &[]),
-            layer("rates", &[]),
+            layer("reading", &[]),
+            layer("past", &["reading"]),
+            layer("rates", &["past", "reading"]),
             layer("source", &[]),
-            layer("metrics", &["names"]),
-            layer("advise", &["names", "rates"]),
-            layer("top", &["names", "rates"]),
+            layer("metrics", &["names", "reading"]),
+            layer("advise", &["names", "rates", "reading"]),
+            layer("top", &["names", "past", "rates", "reading"]),
             layer("trace", &["names", "source"]),
-            layer("web", &["advise", "metrics", "names", "rates", "source", "trace"]),
+            layer(
+                "web",
+                &["advise", "metrics", "names", "past", "rates", "reading", "source", "trace"],
+            ),
         ],
     ),
 ];

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`source`] | asks a daemon |
 //! | [`rates`] | reports become rates and shares |
+//! | [`reading`] | what the daemon said at one time |
 //! | [`past`] | what a report is compared with |
 //! | [`names`] | kernels' names as their sources have them |
 //! | [`top`] | the screen of `openmps top` |
@@ -21,6 +22,7 @@ pub mod metrics;
 pub mod names;
 pub mod past;
 pub mod rates;
+pub mod reading;
 pub mod source;
 pub mod top;
 pub mod trace;

@@ -3,7 +3,7 @@
 //! A server that does not answer in time tells nothing of its clients in one report, and in the next one all that
 //! they ever did. So each is compared with what it was when it was seen last, over the time since then.
 
-use crate::rates::{ClientKey, Reading, clients, devices};
+use crate::reading::{ClientKey, Reading, clients, devices};
 use control::report::Client;
 use control::status::DeviceCounts;
 use std::collections::{BTreeSet, HashMap};

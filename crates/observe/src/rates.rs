@@ -4,22 +4,11 @@
 //! kernel ran (what tools call GPU-Util), SMs that had work, and warps that were resident.
 
 use crate::past::Past;
+use crate::reading::{ClientKey, Reading, clients, devices};
 use control::report::{Client, Report, Requests, Work, lanes_active};
 use control::status::{Device, DeviceCounts};
 use serde::Serialize;
 use std::time::{Duration, Instant};
-
-/// A report and when it came.
-#[derive(Clone, Debug)]
-pub struct Reading {
-    /// When.
-    pub at: Instant,
-    /// What the daemon said.
-    pub report: Report,
-}
-
-/// Which client: its server's process, and its number there.
-pub type ClientKey = (u32, u32);
 
 /// A device between two readings. Shares are 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -117,20 +106,6 @@ fn share(part: f64, whole: f64) -> f64 {
 
 fn grown(now: u64, before: u64) -> f64 {
     now.saturating_sub(before) as f64
-}
-
-/// Device counters of a report by server and UUID.
-pub(crate) fn devices(report: &Report) -> impl Iterator<Item = ((u32, &str), &Device)> {
-    report.servers.iter().flat_map(|server| {
-        server.devices.iter().map(move |device| ((server.pid, device.uuid.as_str()), device))
-    })
-}
-
-/// Clients of a report.
-pub fn clients(report: &Report) -> impl Iterator<Item = (ClientKey, &Client)> {
-    report.servers.iter().flat_map(|server| {
-        server.clients.iter().map(move |client| ((server.pid, client.id), client))
-    })
 }
 
 impl Rates {

@@ -21,7 +21,8 @@ pub use sharing::{Limit, predict};
 pub use watch::Watch;
 pub use words::{describe, verdict};
 
-use crate::rates::{Rates, Reading};
+use crate::rates::Rates;
+use crate::reading::Reading;
 use crate::source::Source;
 use anyhow::Result;
 use control::accounting::Record;

@@ -1,7 +1,7 @@
 //! Watch: one run of a program, which may be several clients, beside each other or one after the other.
 
 use super::{Machine, Observed};
-use crate::rates::{ClientKey, Reading, clients, devices};
+use crate::reading::{ClientKey, Reading, clients, devices};
 use control::counts::{ClientCounts, Kernel, Timing};
 use control::report::Client;
 use control::status::DeviceCounts;

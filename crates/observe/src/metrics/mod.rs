@@ -336,7 +336,7 @@ fn devices(text: &mut Text, report: &Report, ratios: &BTreeMap<String, Ratios>) 
 
 fn clients(text: &mut Text, series: &Series, report: &Report) {
     let mut rows: Vec<(String, Numbers)> = Vec::new();
-    for ((server, id), client) in crate::rates::clients(report) {
+    for ((server, id), client) in crate::reading::clients(report) {
         if !series.is_own((server, id)) {
             continue;
         }

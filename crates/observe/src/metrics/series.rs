@@ -5,7 +5,7 @@
 //! series of its own.
 
 use super::{CLIENT, Kind, Numbers};
-use crate::rates::{self, ClientKey};
+use crate::reading::{self, ClientKey};
 use control::report::Report;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ impl Series {
 
     /// Takes in a report. Of clients that come at once those with most kernels get series of their own first.
     pub(super) fn see(&mut self, report: &Report) {
-        let mut clients: Vec<_> = rates::clients(report).collect();
+        let mut clients: Vec<_> = reading::clients(report).collect();
         clients.sort_by_key(|(key, client)| (Reverse(client.kernels), *key));
         let listed: BTreeSet<ClientKey> = clients.iter().map(|(key, _)| *key).collect();
         // A server that does not answer lists no clients, and has them all the same.

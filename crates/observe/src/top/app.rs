@@ -1,6 +1,7 @@
 //! Application state: what the screen shows, and what keys do to it.
 
-use crate::rates::{ClientKey, ClientRates, Rates};
+use crate::rates::{ClientRates, Rates};
+use crate::reading::ClientKey;
 use anyhow::Result;
 use control::counts::{ClientCounts, Kernel};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};

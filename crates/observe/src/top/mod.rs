@@ -12,7 +12,8 @@ pub use app::{App, Wish};
 pub use draw::draw;
 
 use crate::past::Past;
-use crate::rates::{Rates, Reading};
+use crate::rates::Rates;
+use crate::reading::Reading;
 use crate::source::Source;
 use anyhow::Result;
 use control::counts::ClientCounts;

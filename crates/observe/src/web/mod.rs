@@ -1,8 +1,8 @@
 //! The web page: devices, clients, charts, timeline and advice, and `/metrics` for Prometheus.
 //!
 //! One page without a build chain, live by server-sent events. A request needs the token, as `Authorization:
-//! Bearer` or `?token=`. On loopback there may be none: then every user of the machine can look, and no
-//! one can do more. What changes something, slows programs or takes long needs a header of the page's own
+//! Bearer` or `?token=`. On loopback there may be none: then every user of the machine can look, and none
+//! can do more. What changes something, slows programs or takes long needs a header of the page's own
 //! too, which no other site's page can send, and a request on loopback must name loopback as its host.
 
 mod api;

@@ -2,7 +2,8 @@
 
 use super::MakeSource;
 use crate::past::Past;
-use crate::rates::{Rates, Reading};
+use crate::rates::Rates;
+use crate::reading::Reading;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 

@@ -7,7 +7,7 @@ use crate::daemon;
 use crate::output;
 use anyhow::Result;
 use observe::past::Past;
-use observe::rates::Reading;
+use observe::reading::Reading;
 use screen::Screen;
 use serde_json::json;
 use std::io::IsTerminal;

@@ -6,7 +6,8 @@
 use crate::group::{PrivateDaemon, Program, Setting, Stage};
 use crate::output;
 use anyhow::{Context, Result};
-use observe::rates::{DeviceRates, Rates, Reading};
+use observe::rates::{DeviceRates, Rates};
+use observe::reading::Reading;
 use observe::source::{Daemon, Source};
 use serde::Serialize;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use control::report::{Client, Context, Warm, Work, lanes_active};
 use observe::past::{Before, Past};
-use observe::rates::{Reading, clients};
+use observe::reading::{Reading, clients};
 use std::time::Instant;
 
 const COLUMNS: usize = 12;

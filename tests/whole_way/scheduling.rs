@@ -1,7 +1,7 @@
 //! Classes and weights of programs, as ratios: the experiment of docs/scheduling.md in small.
 
 use serde_json::Value;
-use tests::{Scene, start, wait_until};
+use tests::{Scene, finish, start, wait_until};
 
 /// A client of the daemon, as `openmps ps` says.
 fn client(scene: &Scene, pid: u32) -> Value {
@@ -52,6 +52,91 @@ fn device_time_follows_weights() {
         before = now;
         parts[0] > 0.5 && parts[1] < 0.4
     });
+    heavy.kill();
+    light.kill();
+    heavy.wait();
+    light.wait();
+}
+
+/// A request's time of a program that makes so many, us: the median, and the one that 99 of 100 do not exceed.
+fn request_us(scene: &Scene, class: &str, requests: u32) -> [f64; 2] {
+    let requests = requests.to_string();
+    let mut program = scene.sample("vector_add", &["--iterations", &requests, "--json"]);
+    let report = finish(program.env("OPENMPS_CLASS", class)).expect_success().json();
+    ["p50_us", "p99_us"].map(|name| report[name].as_f64().expect("a time"))
+}
+
+/// The software GPU takes turns between clients at blocks' ends, so a short request is served soon even without
+/// the gate, and that must not cost it anything. What the gate gives on a GPU is `bench/h200/latency.py`'s to show.
+#[test]
+fn requests_beside_batch_work_wait_no_longer_for_the_gate() {
+    let scene = Scene::with_daemon();
+    let stop = scene.file("stop");
+    let endless = ["--until", stop.to_str().expect("a path")];
+    let mut batch = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "batch"));
+    wait_until("batch runs", || worker_ns(&scene, batch.pid()) > 0);
+    let held = || client(&scene, batch.pid())["scheduling"]["held_ns"].as_u64().unwrap_or(0);
+    // The best of all rounds: what a busy machine adds has no end.
+    let mut best = [f64::MAX; 4];
+    wait_until("median and p99 are at most 1.3 of those without the gate", || {
+        for (place, settings) in [(0, "preset=balanced"), (2, "preset=off")] {
+            scene.openmps(&["set", "--scheduling", settings]).expect_success();
+            let times = request_us(&scene, "latency", 100);
+            (0..2).for_each(|of| best[place + of] = best[place + of].min(times[of]));
+        }
+        println!("p50 and p99, us, with the gate and without: {best:.0?}");
+        best[0] < 1.3 * best[2] && best[1] < 1.3 * best[3]
+    });
+    assert!(held() > 0, "batch made way");
+    batch.kill();
+    batch.wait();
+}
+
+#[test]
+fn of_two_programs_the_one_whose_work_is_due_first_goes_first() {
+    let scene = Scene::with_daemon();
+    let settings = "policy=deadline,in-flight=1ms,priorities=off";
+    scene.openmps(&["set", "--scheduling", settings]).expect_success();
+    let stop = scene.file("stop");
+    let endless = ["--until", stop.to_str().expect("a path")];
+    let mut other = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "deadline=1s"));
+    wait_until("the other runs", || worker_ns(&scene, other.pid()) > 0);
+    let held = || client(&scene, other.pid())["scheduling"]["held_ns"].as_u64().unwrap_or(0);
+    wait_until("what is due first is answered in less than 0.7 of the time", || {
+        let before = held();
+        let [first, last] = ["deadline=5ms", "deadline=1h"].map(|class| {
+            let times = request_us(&scene, class, 100);
+            println!("{class}: {times:?}");
+            times
+        });
+        held() > before && first[0] < 0.7 * last[0]
+    });
+    let worked = worker_ns(&scene, other.pid());
+    wait_until("the other goes on", || worker_ns(&scene, other.pid()) > worked);
+    other.kill();
+    other.wait();
+}
+
+/// The promise of `weighted` as a measurement: on a busy machine programs themselves are late.
+#[test]
+#[ignore = "measures for 10 s, on a machine that does nothing else"]
+fn shares_of_programs_are_kept_within_three_percent() {
+    let scene = Scene::with_daemon();
+    let stop = scene.file("stop");
+    let endless = ["--until", stop.to_str().expect("a path")];
+    let mut heavy = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "weight=3"));
+    let mut light = start(&mut scene.sample("n_body", &endless));
+    let pids = [heavy.pid(), light.pid()];
+    wait_until("both run", || pids.iter().all(|pid| worker_ns(&scene, *pid) > 0));
+    scene.openmps(&["set", "--scheduling", "policy=weighted,in-flight=1ms"]).expect_success();
+    let times = || pids.map(|pid| worker_ns(&scene, pid));
+    let before = times();
+    std::thread::sleep(std::time::Duration::from_secs(10));
+    let after = times();
+    let had = [0, 1].map(|of| (after[of] - before[of]) as f64);
+    let share = had[0] / (had[0] + had[1]);
+    println!("share of the program of weight 3: {share:.3}");
+    assert!((share - 0.75).abs() < 0.03, "{share}");
     heavy.kill();
     light.kill();
     heavy.wait();

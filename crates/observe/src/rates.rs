@@ -8,7 +8,7 @@ use crate::reading::{ClientKey, Reading, clients, devices};
 use control::report::{Client, Report, Requests, Work, lanes_active};
 use control::status::{Device, DeviceCounts};
 use serde::Serialize;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A device between two readings. Shares are 0 to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -256,6 +256,7 @@ pub fn time_text(ns: f64) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::time::Instant;
 
     /// A report of one server with one device of 8 SMs and these clients: (id, kernels, busy ns).
     pub(crate) fn reading(at: Instant, elapsed_s: u64, clients: &[(u32, u64, u64)]) -> Reading {

@@ -32,6 +32,8 @@ pub struct Progress {
     completed: u64,
     /// Operations that the program has waited for.
     waited: u64,
+    /// Operations that had been posted when the program waited for some of them, and not for all.
+    split: u64,
     /// Operations up to here were lost with their server.
     lost: u64,
 }
@@ -102,7 +104,16 @@ impl Progress {
 
     /// The program has waited for the operation of that number.
     pub fn waited_for(&mut self, value: u64) {
-        self.waited = self.waited.max(value);
+        if value > self.waited {
+            self.waited = value;
+            self.split = self.issued;
+        }
+    }
+
+    /// The last operation that was posted before the program waited for one before it, if the program has not
+    /// waited for it since: what is repeated would begin in the middle of what was posted.
+    pub fn split(&self) -> Option<u64> {
+        (self.split > self.waited).then_some(self.split)
     }
 
     /// With a new server: no fence is underway, what has passed is known, and nothing more was posted.

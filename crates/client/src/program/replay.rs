@@ -44,6 +44,10 @@ impl Submission {
             |mark: Mark| waited.get(mark.slot as usize).is_some_and(|value| *value >= mark.value);
         let (journal, streams) = (&mut self.journal, &mut self.streams);
         streams.unfollowed().for_each(|mark| journal.note_unwaited(mark));
+        // Of what repeats that part alone its author has said nothing.
+        if self.replay == Policy::Always {
+            streams.splits().for_each(|mark| journal.note_unwaited(mark));
+        }
         if !streams.know_their_order() {
             journal.note_incomplete();
         }

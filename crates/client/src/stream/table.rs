@@ -263,6 +263,12 @@ impl Streams {
         slots.map(|(slot, of)| Mark { slot: slot as u32, value: of.unfollowed })
     }
 
+    /// Where the program has waited for a part of what it had posted, the last of that in each slot.
+    pub(crate) fn splits(&self) -> impl Iterator<Item = Mark> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(slot, of)| Some(Mark { slot: slot as u32, value: of.progress.split()? }))
+    }
+
     /// True if it is known of all operations which others they come behind.
     pub(crate) fn know_their_order(&self) -> bool {
         self.slots.iter().all(|of| of.order.is_complete())

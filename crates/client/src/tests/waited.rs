@@ -158,7 +158,7 @@ fn a_host_function_that_has_run_is_not_waited_for_again_at_the_next_server() {
         let (stream, calls) = (program.stream(NON_BLOCKING), AtomicU32::new(0));
         program.copy(stream);
         post_count(client, stream, &calls);
-        while calls.load(Ordering::Acquire) == 0 {
+        while client.state().streams.waited_values()[stream.index as usize] < 2 {
             std::thread::yield_now();
         }
         program.copy(stream);

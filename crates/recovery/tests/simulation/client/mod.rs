@@ -11,8 +11,10 @@ use channel::region::SessionEnd;
 use channel::ring::{LocalRing, Position, Producer, RingMemory};
 use channel::wait::SpinPolicy;
 use recovery::servers::Seat;
-use recovery::{Attempts, InFlight, Journal, Mark, Obstacle, Policy, Posted, Progress, Words};
-use std::collections::VecDeque;
+use recovery::{
+    Attempts, InFlight, Journal, Mark, Obstacle, Order, Policy, Posted, Progress, Words,
+};
+use std::collections::{BTreeMap, VecDeque};
 
 /// A small ring, so that it is full and written again often.
 pub type Ring = LocalRing<4096>;
@@ -147,6 +149,11 @@ pub struct Client {
     model: Memory,
     random: Random,
     progress: [Progress; STREAMS],
+    order: [Order; STREAMS],
+    /// Where events were recorded last.
+    recorded: BTreeMap<u64, Mark>,
+    /// Allocations that were filled since the program last waited.
+    fresh: u64,
     journal: Journal<Ring>,
     producer: Option<Producer<Ring>>,
     /// The one that calls go to.
@@ -198,6 +205,9 @@ impl Client {
             memory: Memory::new(),
             model: Memory::new(),
             progress: Default::default(),
+            order: Default::default(),
+            recorded: BTreeMap::new(),
+            fresh: 0,
             journal: Journal::new(),
             producer: None,
             current: None,
@@ -226,6 +236,18 @@ impl Client {
             due_us: None,
             random,
             careful,
+        }
+    }
+
+    /// What `Streams::waited_for` does.
+    fn waited_for(&mut self, mark: Mark) {
+        let mut marks = vec![mark];
+        while let Some(Mark { slot, value }) = marks.pop() {
+            let progress = &mut self.progress[slot as usize];
+            if progress.waited() < value {
+                progress.waited_for(value);
+                self.order[slot as usize].waited_for(value, &mut marks);
+            }
         }
     }
 

@@ -82,6 +82,13 @@ impl World {
                 of.slices[slice as usize] = Some(mark);
                 of.downloads.push((slice, mark));
             }
+            Operation::Record { event } => drop(of.recorded.insert(event, mark)),
+            Operation::Wait { event } => {
+                if let Some(recorded) = of.recorded.remove(&event) {
+                    of.order[slot].comes_behind(value, recorded);
+                }
+            }
+            Operation::Fill { first, count: CELLS, .. } => of.fresh |= 1 << (first / CELLS),
             Operation::Kernel { nature: Nature::Traps, .. } => of.owed = true,
             Operation::Kernel { nature: Nature::Endless, .. } => {
                 let delay = self.random.between(50_000, 900_000);

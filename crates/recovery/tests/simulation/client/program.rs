@@ -19,7 +19,7 @@ impl Client {
         self.number = mix(self.number);
         let number = self.number;
         let owned = self.owned[slot];
-        // Who says that all may be repeated never writes what it reads.
+        // Who says that all may be repeated never writes what it reads, but for what it has filled.
         let (sources, targets) = match self.policy {
             Policy::Always => (owned & 0b1111, owned & 0b1111_0000),
             _ => (owned, owned),
@@ -46,6 +46,11 @@ impl Client {
                 let writes = 1 << target;
                 if self.careful && self.random.permille(800) {
                     reads &= !writes;
+                }
+                // Who says that all may be repeated changes in place what it has filled since it last waited.
+                let is_fresh = self.fresh >> target & 1 == 1;
+                if self.policy == Policy::Always && is_fresh && self.random.permille(600) {
+                    reads |= writes;
                 }
                 one(Operation::Kernel { number, reads, writes, nature })
             }
@@ -176,7 +181,8 @@ impl World {
     pub(super) fn finish_wait(&mut self, client: usize, marks: &[Mark], why: Why) {
         let Some(current) = self.clients[client].current else { return };
         let of = &mut self.clients[client];
-        marks.iter().for_each(|mark| of.progress[mark.slot as usize].waited_for(mark.value));
+        marks.iter().for_each(|mark| of.waited_for(*mark));
+        of.fresh = 0;
         of.phase = Phase::Thinking;
         if std::mem::take(&mut self.connections[current].told) {
             of.told += 1;

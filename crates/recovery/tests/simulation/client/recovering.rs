@@ -31,6 +31,11 @@ impl World {
             let waited = of.progress.each_ref().map(Progress::waited);
             let waited = |mark: Mark| waited[mark.slot as usize] >= mark.value;
             let (journal, progress) = (&mut of.journal, &mut of.progress);
+            if of.policy == Policy::Always {
+                for (slot, value) in (0..).zip(progress.iter().map(Progress::split)) {
+                    value.into_iter().for_each(|value| journal.note_unwaited(Mark { slot, value }));
+                }
+            }
             let passed = |mark: Mark| progress[mark.slot as usize].passed(mark, &words);
             let taken = InFlight::take(journal, &old.ring, finished, passed, waited);
             of.in_flight.get_or_insert(taken);

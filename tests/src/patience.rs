@@ -64,8 +64,8 @@ mod tests {
 
     #[test]
     fn it_runs_out() {
-        let mut patience = Patience::of(Duration::from_millis(20));
         let since = Instant::now();
+        let mut patience = Patience::of(Duration::from_millis(20));
         while !patience.is_out() {
             std::thread::sleep(Duration::from_millis(1));
         }

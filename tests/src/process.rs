@@ -160,7 +160,8 @@ impl Drop for Running {
 mod tests {
     use super::*;
 
-    /// A shell's commands, waited for for a second of a machine of their own.
+    /// A shell's commands, waited for for a second of a machine of their own: 20 s where the clock is slowest,
+    /// which none may end before that is to be found.
     fn run(commands: &str) -> Ended {
         let running = start(Command::new("sh").args(["-c", commands]));
         running.wait_with(Patience::of(Duration::from_secs(1)))
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "hangs; stdout: here")]
     fn what_does_not_end_is_ended() {
-        run("echo here; exec sleep 9");
+        run("echo here; exec sleep 60");
     }
 
     #[test]
@@ -194,6 +195,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "left a process that holds its output; stdout: here")]
     fn output_is_waited_for_no_longer_than_an_end() {
-        run("sleep 9 & echo here");
+        run("sleep 60 & echo here");
     }
 }

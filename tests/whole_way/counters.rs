@@ -29,6 +29,23 @@ fn count(account: &Value, name: &str) -> u64 {
     work[name].as_u64().unwrap_or_else(|| panic!("no {name} in {account}"))
 }
 
+/// `endless` with three blocks, whose kernel for ever is under way: behind a short one, the time of which stands
+/// still once it is the second.
+fn start_endless(scene: &Scene) -> Running {
+    let endless = start(&mut scene.sample("endless", &["--blocks", "3"]));
+    let mut begun = None;
+    wait_until("its kernel runs", || {
+        if !scene.clients().contains(&endless.pid()) {
+            return false;
+        }
+        let account = account(scene, &endless);
+        let busy = (account["kernels"] == 2).then(|| count(&account, "busy_ns"));
+        begun = begun.or(busy);
+        busy > begun
+    });
+    endless
+}
+
 #[test]
 fn clients_of_one_server_have_accounts_of_their_own() {
     let scene = Scene::with_daemon();
@@ -51,11 +68,7 @@ fn clients_of_one_server_have_accounts_of_their_own() {
     }
 
     // While a third one has three SMs, its account grows and theirs do not.
-    let mut endless = start(&mut scene.sample("endless", &["--blocks", "3"]));
-    wait_until("its kernel runs", || {
-        let found = scene.clients().contains(&endless.pid());
-        found && count(&account(&scene, &endless), "sm_active_ns") > 0
-    });
+    let mut endless = start_endless(&scene);
     let (before, begin) = (account(&scene, &endless), Instant::now());
     std::thread::sleep(Duration::from_millis(200));
     let least_ns = begin.elapsed().as_nanos() as u64;
@@ -74,11 +87,7 @@ fn clients_of_one_server_have_accounts_of_their_own() {
 #[test]
 fn a_person_sees_what_programs_do_now() {
     let scene = Scene::with_daemon();
-    let mut endless = start(&mut scene.sample("endless", &["--blocks", "3"]));
-    wait_until("its kernel runs", || {
-        let found = scene.clients().contains(&endless.pid());
-        found && count(&account(&scene, &endless), "sm_active_ns") > 0
-    });
+    let mut endless = start_endless(&scene);
     let tables = scene.file("tables");
     let mut shell = scene.command("sh".as_ref());
     shell
@@ -285,7 +294,7 @@ fn launches_are_counted_and_timed_as_the_operator_wants() {
         // Both are null until then. What a program's kernel has beyond one that counts is a part of the cost.
         pair > Some(0) && cost.is_some() && cost <= pair.map(|pair| 2 * pair)
     });
-    finish_with(program);
+    finish_with(&scene, program);
 
     scene.openmps(&["set", "--counters", "every"]).expect_success();
     assert_eq!(scene.control("counters").expect_success().stdout, "every\n");
@@ -293,7 +302,7 @@ fn launches_are_counted_and_timed_as_the_operator_wants() {
     wait_until("all of them are read", || {
         kernel(&scene, "spin_steps").is_some_and(|seen| seen["shapes"][0]["samples"] == 20)
     });
-    finish_with(program);
+    finish_with(&scene, program);
 
     scene.openmps(&["set", "--counters", "off"]).expect_success();
     let program = spin("20");
@@ -302,11 +311,12 @@ fn launches_are_counted_and_timed_as_the_operator_wants() {
     assert_eq!(launches, 0);
     let refused = scene.openmps(&["set", "--counters", "cupti"]);
     assert!(refused.status != 0 && refused.stderr.contains("OPENMPS_CUPTI"), "{}", refused.stderr);
-    finish_with(program);
+    finish_with(&scene, program);
 }
 
-/// Ends a program that waits.
-fn finish_with(mut program: Running) {
+/// Ends a program that waits, and its session, until which its kernels are counted.
+fn finish_with(scene: &Scene, mut program: Running) {
     program.kill();
     program.wait();
+    wait_until("its session has ended", || scene.clients().is_empty());
 }

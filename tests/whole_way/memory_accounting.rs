@@ -134,6 +134,7 @@ fn nvml_sets_and_reads_a_cgroup_s_limits() {
     wait_until("12 MiB are used", || used() >= Some(12 << 20));
     std::fs::write(&go, "").expect("the end");
     holds.wait().expect_success();
+    wait_until("its session has ended", || used() == Some(0));
     for (place, limits, answer) in [
         ("/nowhere", &["--limits", soft, hard], "answers 6"),
         ("/proc", &["--limits", soft, hard], "answers 2"),

@@ -265,12 +265,20 @@ mod tests {
 
     /// What attaching comes to with a daemon that does `answer` with each client's socket.
     fn with_daemon(name: &str, answer: impl FnOnce(SeqPacket) + Send) -> AttachError {
+        with_patience(Duration::from_secs(60), name, answer)
+    }
+
+    /// The same for a client that waits so long for the answer.
+    fn with_patience(
+        patience: Duration,
+        name: &str,
+        answer: impl FnOnce(SeqPacket) + Send,
+    ) -> AttachError {
         let path = std::env::temp_dir().join(format!("attach-{}-{name}", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client = scope.spawn(|| {
-                attach_to(&path, Duration::from_secs(2), &anything(&Wishes::default())).err()
-            });
+            let client =
+                scope.spawn(|| attach_to(&path, patience, &anything(&Wishes::default())).err());
             loop {
                 if let Some(socket) = listener.accept().unwrap() {
                     let (hello, fds) = socket.receive().unwrap();
@@ -379,7 +387,8 @@ mod tests {
         assert!(matches!(hung_up, AttachError::Refused { passing: true, .. }));
         assert_eq!(code(hung_up).0, 805);
         // Open for good: it is the client that gives up.
-        let (number, text) = code(with_daemon("silent", std::mem::forget));
+        let silent = with_patience(Duration::from_secs(2), "silent", std::mem::forget);
+        let (number, text) = code(silent);
         assert_eq!((number, text.as_str()), (805, "the peer says nothing"));
         let unexpected = with_daemon("unexpected", |socket| {
             socket.send(&Message::Ready(1), &[]).unwrap();

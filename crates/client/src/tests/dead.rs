@@ -20,7 +20,6 @@ fn waits_and_calls_end_when_the_server_does() {
             let call = scope.spawn(|| client.call(&MemoryInfo { device: 0 }).map(|_| ()));
             // Its socket closes, as when its process ends.
             server.killed.store(true, Ordering::Release);
-            server.held.store(false, Ordering::Release);
             assert_eq!((wait.join().unwrap(), call.join().unwrap()), (GONE, GONE));
         });
         assert_eq!(client.health(), GONE);

@@ -1,6 +1,8 @@
 //! Harness: a daemon in a directory of its own, and what tests do with it.
 
 use crate::stand_in::{self, BEHAVIOUR, CONTROL, DEVICES};
+use channel::socket::{Interest, poll};
+use rustix::process::PidfdFlags;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -218,6 +220,14 @@ pub fn is_daemon(pid: u32) -> bool {
 pub fn signal(pid: u32, signal: rustix::process::Signal) {
     let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process");
     let _ = rustix::process::kill_process(pid, signal);
+}
+
+/// Kills a process, and waits until all that it had is closed: a process that ends may be seen as ended before.
+pub fn kill(pid: u32) {
+    let process = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process");
+    let end = rustix::process::pidfd_open(process, PidfdFlags::empty()).expect("it is there");
+    signal(pid, rustix::process::Signal::KILL);
+    poll(&[Interest::readable(&end)], None).expect("poll");
 }
 
 /// Waits; the watchdog of the test is the limit.

@@ -527,8 +527,7 @@ fn what_a_killed_daemon_left_is_taken_over() {
     let setting = Setting::new();
     let daemon = start(&setting, &[]);
     setting.command("server create training");
-    crate::harness::signal(daemon.pid, rustix::process::Signal::KILL);
-    wait_until("it is gone", || !crate::harness::is_daemon(daemon.pid));
+    crate::harness::kill(daemon.pid);
     assert!(setting.pipe.join("training/default/control").exists());
     std::fs::write(setting.pipe.join("training/notes"), "precious").unwrap();
     let _daemon = start(&setting, &[]);

@@ -103,6 +103,16 @@ fn programs_beside_one_that_faults_notice_nothing_whatever_the_fault() {
 }
 
 #[test]
+fn the_demonstration_of_faults_shows_right_results_beside_them() {
+    let scene = Scene::new();
+    let shown = scene.openmps(&["demo", "--faults", "--json"]).expect_success().stdout;
+    let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(shown["told"], true, "{shown}");
+    let programs = shown["programs"].as_array().expect("programs");
+    assert!(programs.len() == 3 && programs.iter().all(|of| of["right"] == true), "{shown}");
+}
+
+#[test]
 fn programs_whose_server_is_killed_notice_nothing() {
     let scene = scene_with(&[]);
     let innocents = Innocents::start(&scene, &PROGRAMS);

@@ -15,6 +15,7 @@ const FULL: CUgraphEdgeData =
 const EARLY: CUgraphEdgeData = CUgraphEdgeData::PROGRAMMATIC;
 /// Kernels that begin when the blocks of the one before have begun.
 const BEGUN: CUgraphEdgeData = CUgraphEdgeData { from_port: PORT_LAUNCH_ORDER, ..EARLY };
+const GATE: u32 = 1_300_900;
 
 fn server() -> Server {
     Server::start_on(Driver { table: provider::table(), extension: None })
@@ -125,18 +126,25 @@ fn what_no_edge_can_say_is_refused() {
 #[test]
 fn pieces_of_a_batch_clients_graph_keep_what_their_edges_say() {
     let mut server = server();
-    let settings = "in-flight=100us".to_owned();
+    let settings = "in-flight=100us pause=off".to_owned();
     server.ask(9, Question::Schedule(Schedule { client: 0, settings }));
     assert_eq!(server.receive(), done(9, 0));
     server.scheduling = "class=batch".to_owned();
     let mut client = server.connect();
     client.load();
+    server.scheduling = "class=latency".to_owned();
+    let mut critical = server.connect();
+    critical.load();
+    critical.launch("hold", LEGACY, &GATE.to_le_bytes());
+    critical.settle();
     // A kernel of which nothing is known counts as 20 us: two are a piece.
     assert_eq!(chain(&mut client, 0, 1_300_000, &[EARLY, EARLY, FULL, EARLY]), Ok(()));
+    // It is cut when it is launched, beside latency-critical work.
+    run(&mut client, 0);
     let pieces = provider::edges_of_graphs().split_off(1);
     assert_eq!(pieces, [in_a_row(&[EARLY]), in_a_row(&[FULL]), vec![]]);
-    run(&mut client, 0);
     assert_eq!(notes_of(1_300_000..1_300_005), (1_300_000..1_300_005).collect::<Vec<_>>());
+    provider::open_gate(GATE);
 }
 
 #[test]

@@ -5,10 +5,10 @@
 //! Those that contend are kept in the orders of the policies, so that the first one is found at once
 //! among thousands.
 
+use crate::admission::Admission;
 use crate::arrivals::Arrivals;
 use crate::class::Class;
 use crate::client::ClientSettings;
-use crate::policy::Admission;
 use crate::predict::Predicted;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,12 +6,13 @@
 //!
 //! * [`class`], [`client`]: what is set for a client; [`rules`]: for whom it is set by the operator.
 //! * [`settings`]: which mechanisms are on, and which policy decides.
-//! * [`account`]: the state that policies decide over; [`policy`]: the policies; [`gate`]: the verdict.
+//! * [`account`]: the state that policies decide over; [`admission`]: their answers; [`policy`]: the policies; [`gate`]: the verdict.
 //! * [`arrivals`]: when a client's next request is due; [`predict`]: what is assumed of work that was not timed; [`pieces`]: where a graph is cut.
 
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod admission;
 pub mod arrivals;
 pub mod class;
 pub mod client;

@@ -3,7 +3,7 @@
 //! A server forgets its clients' settings when it ends. The daemon keeps what was changed of a process on a
 //! device until the process ends, and gives it to each server that the process comes to.
 
-use super::state::ClientEnd;
+use super::server_process::ClientEnd;
 use channel::message::{Change, SetBy, Settings};
 use cuda_api::CUuuid;
 use cuda_api::settings::{MemoryLimit, Percentage, Priority};

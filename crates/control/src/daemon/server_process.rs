@@ -1,9 +1,11 @@
-//! Server process: of this daemon or one before it, killed and waited for.
+//! Server process: of this daemon or one before it, killed and waited for; and by what a client's end is known.
 
+use channel::socket::{Interest, poll};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
+use std::time::Duration;
 
 /// A server's process.
 pub(super) enum ServerProcess {
@@ -48,6 +50,22 @@ fn process_id(pid: u32) -> io::Result<rustix::process::Pid> {
 /// A descriptor that becomes readable when a process ends.
 pub(super) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(process_id(pid)?, rustix::process::PidfdFlags::empty())?)
+}
+
+/// By what it is known that a client's process has ended: readable then; `None` if that cannot be known.
+#[derive(Debug)]
+pub(super) struct ClientEnd(Option<OwnedFd>);
+
+impl ClientEnd {
+    pub fn of(pid: u32) -> Self {
+        Self(pidfd(pid).ok())
+    }
+
+    pub fn has_come(&self) -> bool {
+        let Some(exit) = &self.0 else { return true };
+        let ready = poll(&[Interest::readable(exit)], Some(Duration::ZERO));
+        ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.readable))
+    }
 }
 
 /// `exited with status 1`, `was killed by signal 9`.

@@ -5,6 +5,7 @@ use super::endpoints::{Chosen, Endpoints};
 use super::inventory::Inventory;
 use super::kept::Kept;
 use super::questions::{LastAnswers, Questions};
+pub(super) use super::server_process::ClientEnd;
 use super::server_process::ServerProcess;
 use crate::accounting::Present;
 use crate::configuration::PartitionConfiguration;
@@ -15,15 +16,13 @@ use crate::settings::Settings;
 use crate::status::ServerState;
 use channel::message::Wishes;
 use channel::socket::SeqPacket as Socket;
-use channel::socket::{Interest, poll};
 use cuda_api::CUuuid;
 use recovery::servers::{Phase, Servers, Windows};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// All of it.
 #[derive(Default)]
@@ -103,23 +102,6 @@ pub(super) fn state_of(server: &Server) -> ServerState {
         Phase::Running if server.standby => ServerState::Standby,
         Phase::Running => ServerState::Active,
         Phase::Draining => ServerState::ShuttingDown,
-    }
-}
-
-/// By what it is known that a client's process has ended: readable then; `None` if that cannot be known.
-#[derive(Debug)]
-pub(super) struct ClientEnd(Option<OwnedFd>);
-
-impl ClientEnd {
-    pub fn of(pid: u32) -> Self {
-        let pid = Pid::from_raw(pid.cast_signed());
-        Self(pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()))
-    }
-
-    pub fn has_come(&self) -> bool {
-        let Some(exit) = &self.0 else { return true };
-        let ready = poll(&[Interest::readable(exit)], Some(Duration::ZERO));
-        ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.readable))
     }
 }
 

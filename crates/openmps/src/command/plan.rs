@@ -26,7 +26,7 @@ const COMPARED: &[&str] = &[
 ///
 /// Runs the server's own gate and policies on a model of a device: SMs, blocks, streams, priorities, copies.
 /// Caches and memory traffic are not in it, so kernels beside each other take as long as alone; copies and graphs
-/// go whole, whatever slices and pieces say. For each settings and each group of clients it prints latencies,
+/// go whole: slices and pieces change nothing. For each settings and each group of clients it prints latencies,
 /// throughput, the share of the device, requests after their deadline, and for how much of the time the gate held
 /// a client.
 #[derive(clap::Args)]

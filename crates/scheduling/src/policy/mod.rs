@@ -7,6 +7,7 @@ mod shares;
 #[cfg(test)]
 mod tests;
 
+pub use crate::admission::Admission;
 pub use classes::Classes;
 pub use deadline::Deadline;
 pub use quota::Quota;
@@ -16,31 +17,9 @@ use crate::account::{Account, Accounts, ClientId};
 use crate::settings::{PolicyName, Settings};
 use std::fmt::Debug;
 
-/// Whether a policy lets a client submit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// It does.
-    Go,
-    /// It does when what other clients have there has changed.
-    Hold,
-    /// It does at that time, ns, at the latest.
-    HoldUntil(u64),
-}
-
-impl Admission {
-    /// Of two policies, both of which must let a client through.
-    fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Go, answer) | (answer, Self::Go) => answer,
-            (Self::HoldUntil(one), Self::HoldUntil(other)) => Self::HoldUntil(one.max(other)),
-            _ => Self::Hold,
-        }
-    }
-}
-
 /// A policy. It keeps what it has to remember of a client in the client's [`Account`].
 pub trait Policy: Send + Debug {
-    /// Whether a client may have the device now, whatever the order is of those that contend for it. One that
+    /// Whether a client may have the device now, before the order of those that contend for it counts. One that
     /// may not is barred, and contends with none.
     fn allow(
         &self,

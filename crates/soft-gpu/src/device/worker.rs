@@ -103,6 +103,9 @@ impl Core {
             match &self.streams.get(key)?.head {
                 Head::Kernel(grid) if self.may_run_blocks() => {
                     let grid = *grid;
+                    if self.owes_a_turn() {
+                        return self.assign();
+                    }
                     if !self.may_go_ahead(grid) {
                         return None;
                     }
@@ -146,6 +149,13 @@ impl Core {
         let mut desk = self.desk_for(key)?;
         let taken = self.take_blocks_now(key, &mut desk.blocks);
         self.assign_blocks(taken.then_some(key), desk)
+    }
+
+    /// True if a thread that works out of turn would take the last slot behind a block that gave way: that may
+    /// wait for what only this slot can run.
+    fn owes_a_turn(&self) -> bool {
+        let others = self.runnable.len() > 1 || !self.transfers.is_empty();
+        self.anybodys_turn && self.slots_free.len() == 1 && others
     }
 
     /// True if a stream has come to a kernel that is more urgent than one that runs.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::device::host::HostCall;
 use crate::device::limits;
+use crate::device::transfer::{Fill, Transfer};
 use crate::device::values::{Condition, ValueWait, ValueWrite};
 
 #[test]
@@ -173,6 +174,53 @@ fn work_that_its_submitter_forgets_is_done_by_a_worker() {
         device.enqueue(stream, launch(1, 64, count(&counter))).unwrap();
         while counter.load(Ordering::Relaxed) < round {
             std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn threads_that_wait_for_kernels_do_what_those_wait_for() {
+    // As many threads as slots, each with a kernel that ends when another stream's kernel, or fill, is done.
+    for (threads, by_kernel) in [(1, true), (1, false), (2, true), (2, false)] {
+        let device = TestDevice::with(|settings| settings.threads = threads);
+        let tenant = device.default_tenant();
+        let word = device.allocate(tenant, 1, 64, 1, AllocationKind::Device).unwrap();
+        // SAFETY: the word lies in live device memory, which is memory of this process.
+        let at = move || unsafe { AtomicU32::from_ptr(word as *mut u32) };
+        let spins: Vec<_> = (0..threads).map(|_| device.stream()).collect();
+        let other = device.stream();
+        // What this thread submits from now on wakes no worker.
+        device.work_for(tenant.id);
+        // In some rounds a worker has the kernel first.
+        for _ in 0..200 {
+            at().store(0, Ordering::Release);
+            for stream in &spins {
+                let spin = launch(1, 32, move |_, _, _| match at().load(Ordering::Acquire) {
+                    0 => Outcome::Yielded,
+                    _ => Outcome::Finished,
+                });
+                device.enqueue(*stream, spin).unwrap();
+            }
+            let ends = if by_kernel {
+                launch(1, 32, move |_, _, _| {
+                    at().store(1, Ordering::Release);
+                    Outcome::Finished
+                })
+            } else {
+                let (address, value, element) = (word, 1, 4);
+                let fill =
+                    Fill { address, pitch: 0, value, element, width: 1, height: 1, chunks: true };
+                Op::Transfer(Box::new(Transfer::fill(fill)))
+            };
+            std::thread::scope(|scope| {
+                let waits = |stream| {
+                    let device = &device;
+                    move || device.synchronize_stream(stream).unwrap()
+                };
+                spins[1..].iter().for_each(|stream| drop(scope.spawn(waits(*stream))));
+                device.enqueue(other, ends).unwrap();
+                waits(spins[0])();
+            });
         }
     }
 }

@@ -30,6 +30,7 @@ pub mod counts;
 pub mod daemon;
 pub mod directory;
 pub mod error;
+pub mod faults;
 pub mod format;
 pub mod locate;
 pub mod log;

@@ -1,6 +1,7 @@
 //! What `report` prints as JSON: everything that a daemon knows, for programs. Fields are only ever
 //! added; readers give those that a daemon of an earlier version lacks a default.
 
+use crate::faults::Fault;
 use crate::status::{self, Device};
 use channel::message::{
     ClientLimits, ClientScheduling, ClientWork, ContextStatus, SubmittedCounts, WarmStatus,
@@ -49,6 +50,9 @@ pub struct Report {
     /// Limits of cgroups' device memory, in protocol 3.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cgroup_limits: Vec<CgroupMemory>,
+    /// The last faults of programs that the reader is told of, oldest first.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
     /// Its servers, oldest first.
     pub servers: Vec<Server>,
 }
@@ -110,6 +114,10 @@ pub struct Server {
     /// The process for which alone it is there, because its kernels run for long (`--isolate-long`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolates: Option<u32>,
+    /// The process for which alone it is there, because it may have caused a fault: it repeats what it had
+    /// under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<u32>,
     /// Why it did not answer, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

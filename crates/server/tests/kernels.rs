@@ -97,6 +97,16 @@ fn a_kernel_that_reaches_for_a_neighbour_loses_its_client_only() {
     let address = neighbour.address(4);
     assert!(log.contains("kernel write_word, block (0,0,0)"), "{log}");
     assert!(log.contains(&format!("write of 4 bytes at {address:#x}")), "{log}");
+    // The daemon hears of it before it hears anything else.
+    wait_until("the daemon's word", || {
+        server.status();
+        !server.faults.borrow().is_empty()
+    });
+    let faults = server.faults.take();
+    let [fault] = &faults[..] else { panic!("{faults:?}") };
+    assert_eq!((fault.pid, fault.is_culprit), (thief.pid, true));
+    assert!(fault.error.contains("ILLEGAL_ADDRESS"), "{fault:?}");
+    assert!(fault.why.contains("kernel write_word, block (0,0,0)"), "{fault:?}");
 }
 
 #[test]

@@ -13,11 +13,12 @@
 //! | daemon | shell | [`Reply`] |
 //! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move), [`MoveOne`](Message::MoveOne), [`Leave`](Message::Leave) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Declared`](Message::Declared), [`Serving`] |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`ClientFault`], [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Declared`](Message::Declared), [`Serving`] |
 
 mod accounting;
 mod counts;
 mod devices;
+mod fault;
 mod handshake;
 mod question;
 mod serving;
@@ -34,6 +35,7 @@ pub use counts::{
     StreamCounts, SubmittedCounts,
 };
 pub use devices::{DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Devices, PEER_ATTRIBUTES, Peer};
+pub use fault::ClientFault;
 pub use handshake::{
     Client, Hello, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
 };
@@ -291,6 +293,8 @@ messages! {
     54 Leave(()), fds 0;
     /// A client has ended; what it has used.
     49 Ended(EndedClient), fds 0;
+    /// A client has caused a fault, or may have.
+    55 ClientFault(ClientFault), fds 0;
 }
 
 impl Message {

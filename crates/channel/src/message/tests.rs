@@ -271,6 +271,11 @@ fn message() -> impl Strategy<Value = Message> {
         Just(Message::Leave(())),
         any::<u32>().prop_map(Message::Declared),
         ".{0,80}".prop_map(Message::Fault),
+        (any::<u32>(), ".{0,40}", any::<bool>(), ".{0,40}", ".{0,80}").prop_map(
+            |(pid, command, is_culprit, error, why)| {
+                Message::ClientFault(ClientFault { pid, command, is_culprit, error, why })
+            }
+        ),
     ]
 }
 

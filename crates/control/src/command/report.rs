@@ -27,6 +27,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                 clients: Vec::new(),
                 context: None,
                 isolates: server.isolates,
+                quarantine: server.quarantine,
                 error: None,
             };
             match answer {
@@ -60,6 +61,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         warnings: daemon.warnings().to_vec(),
         devices: daemon.known_devices().map_or_else(Vec::new, |devices| Device::list(&devices)),
         cgroup_limits: daemon.cgroup_memory(),
+        faults: daemon.faults(|uid| request.sees(uid)),
         servers,
     };
     Ok(format!("{}\n", serde_json::to_string(&report)?))

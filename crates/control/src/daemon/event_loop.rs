@@ -13,7 +13,7 @@ use recovery::servers::NoServer;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// After accept failed for want of descriptors, pause before the next: closing some takes time.
 const ACCEPT_PAUSE_MS: u64 = 100;
@@ -367,6 +367,10 @@ impl EventLoop {
             Message::Fault(reason) => {
                 control.control(format!("Server {pid} has met a fatal fault: {reason}"));
                 servers.has_faulted(pid, now, &mut hands);
+            }
+            Message::ClientFault(fault) => {
+                let uid = server.uid;
+                state.faults.note(pid, uid, fault, SystemTime::now());
             }
             Message::MemoryWanted(process) => self.daemon.make_room(state, pid, process),
             Message::WindowFree(index) => {

@@ -38,6 +38,7 @@ pub use start::{DESCRIPTORS_WANTED, StartError, raise_descriptor_limit, run, sta
 
 use crate::accounting::Book;
 use crate::directory::PipeDirectory;
+use crate::faults::Fault;
 use crate::log::Logs;
 use crate::options::DaemonOptions;
 use crate::status::{ServerState, Status};
@@ -55,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use thiserror::Error;
 
 /// Option of a server: the descriptor that leads to the daemon comes behind it.
@@ -144,6 +145,8 @@ pub(crate) struct ServerSummary {
     pub state: ServerState,
     /// The process for which alone it is there, because its kernels run for long.
     pub isolates: Option<u32>,
+    /// The process for which alone it is there, because it may have caused a fault.
+    pub quarantine: Option<u32>,
 }
 
 /// Why a server did not answer.
@@ -195,6 +198,11 @@ impl Daemon {
         self.lock().waiting.len()
     }
 
+    /// The last faults of clients of the users whom `sees` is true for, oldest first.
+    pub(crate) fn faults(&self, sees: impl Fn(u32) -> bool) -> Vec<Fault> {
+        self.lock().faults.list(sees, SystemTime::now())
+    }
+
     /// All servers, oldest first.
     pub(crate) fn servers(&self) -> Vec<ServerSummary> {
         let state = self.lock();
@@ -204,6 +212,7 @@ impl Daemon {
             name: state.named.find(server.named).map(|of| of.name.clone()),
             state: state::state_of(server),
             isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
+            quarantine: server.quarantine.filter(|_| !server.isolates).map(|process| process.pid),
         };
         state.servers.iter().map(summary).collect()
     }

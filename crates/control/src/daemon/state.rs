@@ -9,6 +9,7 @@ pub(super) use super::server_process::ClientEnd;
 use super::server_process::ServerProcess;
 use crate::accounting::Present;
 use crate::configuration::PartitionConfiguration;
+use crate::faults::Faults;
 use crate::memacct::Memacct;
 use crate::named::Named;
 use crate::partitions::Partitions;
@@ -49,6 +50,8 @@ pub(super) struct State {
     pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
     /// Until then servers that get ready record what their clients do from the first one on.
     pub recording_until: Option<Instant>,
+    /// The last faults of clients.
+    pub faults: Faults,
     /// What servers answered that are gone.
     pub last_answers: LastAnswers,
     /// The files are gone and the lock is free.

@@ -9,8 +9,8 @@ use crate::device::{Device, SmCount};
 use crate::session::{self, End, Identity, Limits, Link, Stage};
 use channel::limits::WINDOW_ANY;
 use channel::message::{
-    Answer, Answered, Change, Client, ClientStatus, ClientWork, DeviceCounts, EndedClient, Message,
-    Refused, SetBy, Settings,
+    Answer, Answered, Change, Client, ClientFault, ClientStatus, ClientWork, DeviceCounts,
+    EndedClient, Message, Refused, SetBy, Settings,
 };
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
@@ -477,6 +477,7 @@ impl Clients {
     pub(super) fn settle(&mut self, trial: bool) -> Vec<Message> {
         self.ended.retain(|thread| !thread.is_finished());
         let mut messages: Vec<Message> = self.refused.drain(..).map(Message::ClientGone).collect();
+        messages.extend(self.links().filter_map(fault_of).map(Message::ClientFault));
         // What is stuck ends with the process, which ends as soon as the others have gone.
         let moving = self.moving && self.all_inactive();
         let entries = &self.entries;
@@ -649,6 +650,18 @@ fn status_of(entry: &Entry, device: &Device) -> ClientStatus {
         work: Some(entry.work.counted()),
         command_line: link.identity.command.clone(),
     }
+}
+
+/// A client's part in a fault, if there is news of one.
+fn fault_of(link: &Link) -> Option<ClientFault> {
+    let part = link.take_fault()?;
+    Some(ClientFault {
+        pid: link.identity.pid,
+        command: link.identity.command.clone(),
+        is_culprit: part.is_culprit,
+        error: part.error.to_string(),
+        why: part.why,
+    })
 }
 
 /// What a client that has ended has used.

@@ -7,8 +7,9 @@
 
 use super::Server;
 use super::clients::Clients;
-use crate::session::{End, Stage, watchdog_limit};
+use crate::session::{End, FaultPart, Link, Stage, watchdog_limit};
 use channel::message::Message;
+use cuda_api::CudaError;
 use recovery::{Accused, Part, Plea, judge};
 use std::time::{Duration, Instant};
 
@@ -70,7 +71,7 @@ impl Clients {
                 Part::Guilty | Part::Innocent => {}
                 Part::Suspect | Part::Unlikely => {
                     if *part == Part::Suspect {
-                        suspects.push(link.identity.pid);
+                        suspects.push(link);
                     }
                     if is_over {
                         self.log(format!(
@@ -83,15 +84,23 @@ impl Clients {
                 }
             }
         }
-        if self.stuck().is_empty() { Vec::new() } else { suspects }
+        if self.stuck().is_empty() {
+            return Vec::new();
+        }
+        let why = format!("its work does not get on, nor does that of {} others", others());
+        let suspect = FaultPart { is_culprit: false, error: CudaError::LAUNCH_TIMEOUT, why };
+        suspects.iter().for_each(|link| link.set_fault(suspect.clone()));
+        suspects.iter().map(|link| link.identity.pid).collect()
     }
 
-    fn time_out(&self, link: &crate::session::Link, limit: Duration) {
+    fn time_out(&self, link: &Link, limit: Duration) {
         self.log(format!(
             "Client {} has work that takes longer than {} s: it is terminated",
             link.name(),
             limit.as_secs()
         ));
+        let why = format!("its work takes longer than {} s", limit.as_secs());
+        link.set_fault(FaultPart { is_culprit: true, error: CudaError::LAUNCH_TIMEOUT, why });
         link.time_out();
     }
 }

@@ -9,9 +9,10 @@
 
 use super::Server;
 use super::clients::Clients;
-use crate::session::{End, Stage};
+use crate::session::{End, FaultPart, Stage};
 use crate::window::device_window_of;
 use channel::message::Message;
+use cuda_api::CudaError;
 use recovery::{Accused, Part};
 use std::time::Instant;
 
@@ -50,6 +51,7 @@ impl Server {
                 .map_or("of no client".to_owned(), |link| format!("of client {}", link.name()));
             self.clients.log(format!("The fault's address is {address:#x}, {whose}"));
         }
+        self.clients.note_parts(&parts, fault, &report.text);
     }
 }
 
@@ -71,6 +73,18 @@ impl Clients {
     /// The processes of all, in the same order.
     fn pids(&self) -> Vec<u32> {
         self.links().map(|link| link.identity.pid).collect()
+    }
+
+    /// Notes for the daemon who caused the fault, or may have.
+    fn note_parts(&self, parts: &[Part], error: CudaError, said: &str) {
+        for (link, part) in self.links().zip(parts) {
+            if !matches!(part, Part::Guilty | Part::Suspect) {
+                continue;
+            }
+            let under_way = link.plea().map_or("its session did not say", |plea| &plea.text);
+            let why = format!("{under_way}; the device: {said}");
+            link.set_fault(FaultPart { is_culprit: *part == Part::Guilty, error, why });
+        }
     }
 
     /// Tells every client what becomes of it.

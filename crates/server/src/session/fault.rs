@@ -7,7 +7,7 @@
 //! others go on at another server.
 
 use super::under_way::Code;
-use super::{End, Plea, Session};
+use super::{End, FaultPart, Plea, Session};
 use channel::message::TraceClient;
 use cuda_api::settings::Counting;
 use cuda_api::{CUresult, CudaError};
@@ -118,6 +118,8 @@ impl Session {
         let text = self.share.tenant_fault();
         let separator = if text.is_empty() { "" } else { ": " };
         self.common.log.line(format!("Client {name} has a sticky error, {error}{separator}{text}"));
+        self.link.set_fault(FaultPart { is_culprit: true, error, why: text });
+        self.common.wake_main();
         self.wake_waiters();
     }
 

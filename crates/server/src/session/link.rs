@@ -39,6 +39,17 @@ pub struct Plea {
     pub text: String,
 }
 
+/// A client's part in a fault, for those who look.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultPart {
+    /// It has the error; else others may have caused it too.
+    pub is_culprit: bool,
+    /// The error.
+    pub error: CudaError,
+    /// Which kernel, or what was under way, in words.
+    pub why: String,
+}
+
 /// Work of a client that does not get on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
@@ -87,6 +98,7 @@ pub struct Link {
     /// How long a kernel of the client has been seen to run, ms, if that is long.
     long_kernel_ms: AtomicU64,
     stalled: Mutex<Option<Stall>>,
+    fault: Mutex<Option<FaultPart>>,
 }
 
 impl Link {
@@ -110,6 +122,7 @@ impl Link {
             declared: AtomicBool::new(false),
             long_kernel_ms: AtomicU64::new(0),
             stalled: Mutex::new(None),
+            fault: Mutex::new(None),
         }
     }
 
@@ -189,6 +202,16 @@ impl Link {
     /// What was said by [`Link::set_stalled`].
     pub fn stalled(&self) -> Option<Stall> {
         *self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the client's part in a fault, of which the daemon is to be told.
+    pub fn set_fault(&self, part: FaultPart) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
+    }
+
+    /// What was noted since the last call.
+    pub fn take_fault(&self) -> Option<FaultPart> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Ends the session of a client whose work takes longer than it may, with an error.

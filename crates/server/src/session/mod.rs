@@ -52,7 +52,7 @@ pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use gate::KERNELS_IN_FLIGHT_MAX;
 pub use graphs::{GRAPHS, GRAPHS_MAX, NODES_MAX};
 pub use limits::{Limits, Terms};
-pub use link::{End, Identity, Link, Plea, Stage};
+pub use link::{End, FaultPart, Identity, Link, Plea, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX, MEMORIES_MAX};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};

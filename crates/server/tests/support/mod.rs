@@ -9,7 +9,9 @@ pub mod provider;
 
 pub use client::{Client, LEGACY, event, function, graph, module, stream};
 
-use channel::message::{Answer, Answered, Ask, Message, Question, ServerStatus, Settings};
+use channel::message::{
+    Answer, Answered, Ask, ClientFault, Message, Question, ServerStatus, Settings,
+};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use cuda_api::settings::Stretches;
@@ -57,6 +59,8 @@ pub struct Server {
     pub settings: Settings,
     /// Settings of scheduling of the next client.
     pub scheduling: String,
+    /// What the server has said of clients' parts in faults, so far as it was received.
+    pub faults: std::cell::RefCell<Vec<ClientFault>>,
     /// What the provider has may be left behind: its context is spoiled.
     pub spoiled: bool,
     _turn: MutexGuard<'static, ()>,
@@ -130,6 +134,7 @@ impl Server {
             next_pid: 5_000_000,
             settings: Settings::default(),
             scheduling: String::new(),
+            faults: Default::default(),
             spoiled: false,
             _turn: turn,
         }
@@ -177,6 +182,7 @@ impl Server {
             match self.daemon.receive().expect("a message of the server").0 {
                 // It comes when it comes.
                 Message::WindowFree(_) | Message::Ended(_) | Message::Declared(_) => {}
+                Message::ClientFault(fault) => self.faults.borrow_mut().push(fault),
                 message => return message,
             }
         }

@@ -1,5 +1,6 @@
 //! The table that `openmps ps` prints: a row for each client, as text. Not where or how it is shown.
 
+use control::faults::Fault;
 use control::report::{Client, Context, Warm, Work, lanes_active};
 use observe::past::{Before, Past};
 use observe::reading::{Reading, clients};
@@ -14,6 +15,10 @@ const WORDS: [usize; 3] = [2, 3, COMMAND];
 const LEFT_OUT: [usize; 5] = [9, 8, 4, 10, 2];
 /// Characters of a command that are worth more than a column of [`LEFT_OUT`].
 const COMMAND_MIN: usize = 12;
+/// Faults are shown for so long, s; older ones are in the JSON.
+const LATELY_S: u64 = 600;
+/// So many of them, the last ones.
+const FAULTS_SHOWN: usize = 4;
 /// Between two columns.
 const GAP: usize = 2;
 
@@ -89,10 +94,15 @@ pub(super) fn table(
                 "server {server}: {process} alone, whose kernels run for long; servers take turns"
             ));
         }
+        if let Some(process) = server.quarantine {
+            let server = server.pid;
+            lines.push(format!("server {server}: {process} alone, which may have caused a fault"));
+        }
         if let Some(context) = &server.context {
             lines.extend(of_context(server.pid, context));
         }
     }
+    lines.extend(of_faults(&report.faults));
     if report.stopping {
         lines.push("the daemon is shutting down and takes no more programs".into());
     }
@@ -107,6 +117,23 @@ pub(super) fn table(
         lines.push(format!("{no_client} the daemon in {}", report.pipe_directory.display()));
     }
     Table { lines, head }
+}
+
+/// The last faults, if they were lately.
+fn of_faults(faults: &[Fault]) -> Vec<String> {
+    let lately: Vec<&Fault> = faults.iter().filter(|fault| fault.ago_s < LATELY_S).collect();
+    let (older, shown) = lately.split_at(lately.len().saturating_sub(FAULTS_SHOWN));
+    let line = |fault: &&Fault| {
+        let Fault { pid, ago_s, error, .. } = fault;
+        let [command, why] = [&fault.command, &fault.why].map(|text| control::log::printable(text));
+        let what = match fault.is_culprit {
+            true => "has",
+            false => "may have caused",
+        };
+        format!("fault {ago_s} s ago: {pid} ({command}) {what} {error}: {why}")
+    };
+    let more = (!older.is_empty()).then(|| format!("{} more faults in --json", older.len()));
+    more.into_iter().chain(shown.iter().map(line)).collect()
 }
 
 /// What clients of a context cost each other, if they do, and what is loaded ahead.
@@ -333,6 +360,7 @@ mod tests {
             uid: 0,
             protocol: 2,
             cgroup_limits: Vec::new(),
+            faults: Vec::new(),
             pipe_directory: "/tmp/x".into(),
             log_directory: None,
             stopping: false,
@@ -350,6 +378,7 @@ mod tests {
                 clients,
                 context: None,
                 isolates: None,
+                quarantine: None,
                 error: None,
             }],
         };
@@ -480,6 +509,7 @@ mod tests {
             state: "STANDBY".to_owned(),
             devices: vec![device(bytes)],
             isolates: None,
+            quarantine: None,
             error: None,
             ..report.servers[0].clone()
         };
@@ -494,6 +524,31 @@ mod tests {
             "3 waiting for a server",
         ];
         assert_eq!(table(&now, None, 0, None).lines, said);
+    }
+
+    #[test]
+    fn the_last_faults_are_shown_and_who_is_alone_for_one() {
+        let mut now = reading(vec![]);
+        let fault = |pid: u32, ago_s: u64| Fault {
+            ago_s,
+            pid,
+            command: "./bad \u{1b}[2J".into(),
+            is_culprit: pid == 5,
+            error: "CUDA_ERROR_ILLEGAL_ADDRESS".into(),
+            why: "under way were its kernels write_word".into(),
+            ..Fault::default()
+        };
+        now.report.faults = vec![fault(9, LATELY_S)];
+        assert_eq!(table(&now, None, 0, None).lines.len(), 1, "that is long ago");
+        now.report.faults.extend([7, 6, 6, 6, 5].map(|pid| fault(pid, 12)));
+        now.report.servers[0].quarantine = Some(6);
+        let lines = table(&now, None, 0, None).lines;
+        assert!(lines[0].ends_with("6 alone, which may have caused a fault"), "{lines:?}");
+        assert_eq!(lines[1], "1 more faults in --json");
+        assert!(lines[2].starts_with("fault 12 s ago: 6 (./bad"), "{lines:?}");
+        assert!(lines[2].contains("may have caused CUDA_ERROR_ILLEGAL_ADDRESS: under way"));
+        assert!(lines[5].contains(") has CUDA_ERROR_ILLEGAL_ADDRESS: "), "{lines:?}");
+        assert!(lines.len() == 6 && !lines.concat().contains('\u{1b}'), "{lines:?}");
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! Faults of clients: the last ones, for `report` and `ps`.
+
+use channel::message::ClientFault;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+/// So many are kept: enough to see what a program does that faults again and again.
+pub const FAULTS_MAX: usize = 64;
+
+/// A client that has caused a fault, or may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Fault {
+    /// When the daemon heard of it, RFC 3339 in UTC.
+    pub at: String,
+    /// How long ago that was when the report was made, s.
+    pub ago_s: u64,
+    /// Process of its server.
+    pub server: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its command line, as it says.
+    pub command: String,
+    /// It has caused the fault and has its error. Otherwise others may have been it too, and it goes on at a
+    /// server of its own.
+    pub is_culprit: bool,
+    /// The error's name.
+    pub error: String,
+    /// Which kernel, or what was under way, and what the device said, in words.
+    pub why: String,
+}
+
+/// The last ones.
+#[derive(Debug, Default)]
+pub struct Faults(VecDeque<(SystemTime, Fault)>);
+
+impl Faults {
+    /// Adds what a server of a user said.
+    pub fn note(&mut self, server: u32, uid: u32, said: ClientFault, at: SystemTime) {
+        let ClientFault { pid, command, is_culprit, error, why } = said;
+        if self.0.len() == FAULTS_MAX {
+            self.0.pop_front();
+        }
+        let time = jiff::Timestamp::try_from(at).unwrap_or_default().to_string();
+        let fault = Fault { at: time, ago_s: 0, server, uid, pid, command, is_culprit, error, why };
+        self.0.push_back((at, fault));
+    }
+
+    /// Those of users whom `sees` is true for, oldest first, as of a moment.
+    pub fn list(&self, sees: impl Fn(u32) -> bool, now: SystemTime) -> Vec<Fault> {
+        let seen = self.0.iter().filter(|(_, fault)| sees(fault.uid));
+        let aged = seen.map(|(at, fault)| {
+            let ago_s = now.duration_since(*at).unwrap_or_default().as_secs();
+            Fault { ago_s, ..fault.clone() }
+        });
+        aged.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_last_ones_are_kept_and_each_user_sees_its_own() {
+        let mut faults = Faults::default();
+        let begin = SystemTime::UNIX_EPOCH;
+        let at = |s: usize| begin + Duration::from_secs(s as u64);
+        for number in 0..=FAULTS_MAX {
+            let said = ClientFault { pid: number as u32, ..ClientFault::default() };
+            faults.note(7, number as u32 % 2, said, at(number));
+        }
+        let all = faults.list(|_| true, at(100));
+        assert_eq!((all.len(), all[0].pid, all[0].ago_s), (FAULTS_MAX, 1, 99));
+        assert_eq!(all[0].at, "1970-01-01T00:00:01Z");
+        assert!(faults.list(|uid| uid == 1, at(0)).iter().all(|fault| fault.pid % 2 == 1));
+    }
+}

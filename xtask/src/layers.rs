@@ -277,6 +277,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
         &[
             layer("counts", &[]),
             layer("error", &[]),
+            layer("faults", &[]),
             layer("log", &[]),
             layer("memacct", &[]),
             layer("partitions", &[]),
@@ -291,7 +292,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("format", &["log", "status"]),
             layer("named", &["settings"]),
             layer("options", &["access"]),
-            layer("report", &["status"]),
+            layer("report", &["faults", "status"]),
             layer("configuration", &["named"]),
             layer(
                 "daemon",
@@ -300,6 +301,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "configuration",
                     "directory",
                     "error",
+                    "faults",
                     "log",
                     "memacct",
                     "named",

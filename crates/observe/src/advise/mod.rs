@@ -1,13 +1,14 @@
 //! Advice: what of a device a program leaves, and what sharing would gain, in plain words.
 //!
 //! [`analyse`] looks at what a program did alone: kernels' grids against the device's slots, the
-//! limiter of their occupancy, gaps between kernels, copies, bytes an instruction. [`predict`] says
+//! limiter of their occupancy, gaps between kernels, copies, the ceiling that is nearest ([`Ceilings`]). [`predict`] says
 //! what several copies should gain; what they really gain is measured by running them
 //! ([`Measured`]), and that is what the verdict follows where it is there.
 
 mod model;
 mod neighbours;
 mod observed;
+mod roofline;
 mod sharing;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod words;
 pub use model::{Analysis, KernelAdvice, Limiter, Machine, analyse};
 pub use neighbours::{Neighbour, neighbours};
 pub use observed::Observed;
+pub use roofline::{Bound, Ceilings, Roof, Work};
 pub use sharing::{Limit, predict};
 pub use watch::Watch;
 pub use words::{describe, verdict};

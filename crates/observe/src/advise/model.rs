@@ -1,6 +1,7 @@
 //! What a program's counters say of its use of the device.
 
 use super::observed::Observed;
+use super::roofline::{Ceilings, Roof, Work};
 use super::sharing::{Limit, limit, predict};
 use crate::names;
 use crate::rates::DeviceRates;
@@ -23,13 +24,15 @@ pub struct Machine {
     pub warps_per_sm: u32,
     /// Its memory, bytes.
     pub memory_bytes: u64,
+    /// What it does at the most, if that was measured.
+    pub ceilings: Option<Ceilings>,
 }
 
 impl Machine {
     /// A device.
     pub fn of(device: &DeviceRates) -> Self {
         let DeviceRates { sms, warps_per_sm, memory_total, .. } = *device;
-        Self { sms, warps_per_sm, memory_bytes: memory_total }
+        Self { sms, warps_per_sm, memory_bytes: memory_total, ceilings: None }
     }
 }
 
@@ -75,6 +78,9 @@ pub struct KernelAdvice {
     pub limiter: Limiter,
     /// Instructions of threads for each byte of global memory, where the device counts.
     pub instructions_per_byte: Option<f64>,
+    /// How near it comes to what the device does at the most, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub roof: Option<Roof>,
 }
 
 /// What a program did alone.
@@ -117,6 +123,9 @@ pub struct Analysis {
     pub predicted: [f64; 3],
     /// What keeps 8 copies from gaining more.
     pub limit: Limit,
+    /// What the device does at the most, if that was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceilings: Option<Ceilings>,
 }
 
 fn limiter(shape: &Shape, machine: &Machine) -> Limiter {
@@ -157,6 +166,9 @@ fn kernel_advice(kernel: &Kernel, all_ns: u64, machine: &Machine) -> KernelAdvic
         sms: shape.blocks().min(sms) as f64 / sms as f64,
         limiter: limiter(&shape, machine),
         instructions_per_byte: per_byte,
+        roof: machine
+            .ceilings
+            .and_then(|ceilings| Some(ceilings.over(Work::between(&Kernel::default(), kernel)?))),
     }
 }
 
@@ -194,5 +206,6 @@ pub fn analyse(observed: &Observed, kernels: &[Kernel], machine: &Machine) -> An
         kernels: rows,
         predicted: [2, 4, 8].map(|copies| predict(observed, copies)),
         limit: limit(observed, 8),
+        ceilings: machine.ceilings,
     }
 }

@@ -29,7 +29,8 @@ fn observed(busy: f64, sm_share: f64) -> Observed {
     Observed { seconds: 1.0, busy, sm_share, memory_bytes, kernels: 100, ..Observed::default() }
 }
 
-const MACHINE: Machine = Machine { sms: 8, warps_per_sm: 64, memory_bytes: 8 << 30 };
+const MACHINE: Machine =
+    Machine { sms: 8, warps_per_sm: 64, memory_bytes: 8 << 30, ceilings: None };
 
 #[test]
 fn limiters_are_named() {
@@ -76,7 +77,27 @@ fn what_leaves_sms_idle_gains_and_what_fills_them_does_not() {
 fn words_say_util_beside_sms_and_how_many_fit() {
     let analysis = analyse(&observed(1.0, 0.125), &[kernel(1, 8, 32)], &MACHINE);
     let words = describe(&Advice { analysis, ..Advice::default() }).join("\n");
-    for part in ["GPU-Util says 100 %", "had work 12 % of", "8 copies fit", "memory bounds it"] {
+    for part in ["GPU-Util says 100 %", "had work 12 % of", "8 copies fit", "0.50 instructions for"]
+    {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+}
+
+#[test]
+fn what_bounds_a_kernel_is_said_where_the_device_was_measured() {
+    // The kernel did 50 instructions and moved 100 bytes in a millisecond.
+    let words = |instructions_per_s, cache_bytes_per_s, memory_bytes_per_s| {
+        let ceilings = Some(Ceilings { instructions_per_s, cache_bytes_per_s, memory_bytes_per_s });
+        let machine = Machine { ceilings, ..MACHINE };
+        let analysis = analyse(&observed(1.0, 0.125), &[kernel(1, 8, 32)], &machine);
+        describe(&Advice { analysis, ..Advice::default() }).join("\n")
+    };
+    for (words, part) in [
+        (words(1e6, 1e6, 125e3), "80 % of what memory gives: memory bounds it"),
+        (words(1e6, 200e3, 50e3), "50 % of what caches do: they bound it"),
+        (words(100e3, 1e6, 1e6), "50 % of the instructions that SMs do at the most"),
+        (words(1e6, 1e6, 1e6), "5.0 % of the instructions and 10 % of the bandwidth"),
+    ] {
         assert!(words.contains(part), "{part}: {words}");
     }
 }

@@ -109,6 +109,7 @@ impl Watch {
             sms,
             warps_per_sm: first.warps_per_sm,
             memory_bytes: used.values().map(|counts| counts.memory_bytes).sum(),
+            ceilings: None,
         };
         let grown = |of: fn(&Client) -> u64| -> f64 {
             let clients = self.clients.values();

@@ -1,6 +1,6 @@
 //! Wording of the advice: plain sentences, with the numbers beside.
 
-use super::{Advice, Limit, Limiter};
+use super::{Advice, Bound, KernelAdvice, Limit, Limiter};
 use crate::rates::{bytes_text, time_text};
 
 /// Below this gain sharing is not worth it.
@@ -52,6 +52,36 @@ pub fn verdict(advice: &Advice) -> (bool, String) {
             )
         }
     }
+}
+
+/// What bounds a kernel, behind what else is said of it: by the ceilings of its device if they were measured.
+fn bound(kernel: &KernelAdvice) -> String {
+    let ratio = kernel.instructions_per_byte.map_or(String::new(), |ratio| {
+        let decimals = if ratio < 1.0 { 2 } else { usize::from(ratio < 100.0) };
+        format!("; {ratio:.decimals$} instructions for each byte of memory")
+    });
+    let Some(roof) = &kernel.roof else { return ratio };
+    let bytes = bytes_text(roof.work.bytes_per_s as u64);
+    let (of_bandwidth, of_instructions) =
+        (percent(roof.of_bandwidth), percent(roof.of_instructions));
+    let text = match roof.bound {
+        Bound::Memory => format!(
+            "{bytes} a second, {of_bandwidth} of what memory gives: memory bounds it, and copies of it share the \
+             bandwidth"
+        ),
+        Bound::Cache => format!(
+            "{bytes} a second, more than memory gives and {of_bandwidth} of what caches do: they bound it, and \
+             copies of it share them"
+        ),
+        Bound::Instructions => {
+            format!("{of_instructions} of the instructions that SMs do at the most: they bound it")
+        }
+        Bound::None => format!(
+            "{of_instructions} of the instructions and {of_bandwidth} of the bandwidth that the device has: it \
+             waits, or is too small for the device"
+        ),
+    };
+    format!("{ratio}; {text}")
 }
 
 /// All sentences.
@@ -130,20 +160,7 @@ pub fn describe(advice: &Advice) -> Vec<String> {
             Limiter::Blocks => "; an SM has no more places for blocks",
             Limiter::Unknown => "",
         };
-        match kernel.instructions_per_byte {
-            Some(ratio) if ratio < 1.0 => {
-                text += &format!(
-                    "; {ratio:.2} instructions for each byte of memory: memory bounds it, and copies \
-                     of it share the bandwidth"
-                );
-            }
-            Some(ratio) => {
-                let decimals = usize::from(ratio < 100.0);
-                text += &format!("; {ratio:.decimals$} instructions for each byte: SMs bound it")
-            }
-            None => {}
-        }
-        words.push(text + ".");
+        words.push(text + &bound(kernel) + ".");
     }
     if let Some((copies, error)) = &advice.failed {
         words.push(format!("With {copies} copies: {error}. More were not tried."));

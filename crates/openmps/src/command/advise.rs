@@ -1,5 +1,7 @@
 //! `openmps advise`: what sharing would gain, for a program or for the clients that run.
 
+mod ceilings;
+
 use super::top::source;
 use crate::daemon;
 use crate::libraries::Libraries;
@@ -66,10 +68,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return of_those_that_run(arguments.json);
     }
     let mut trial = Trial::new(&arguments.command)?;
-    let (alone, observed, counts, machine) = match arguments.seconds {
+    let (alone, observed, counts, mut machine) = match arguments.seconds {
         None => trial.alone()?,
         Some(seconds) => trial.alone_for(Duration::from_secs(seconds.into()))?,
     };
+    // Where the device counts instructions and bytes itself.
+    if counts.iter().any(|kernel| kernel.thread_instructions > 0) {
+        match ceilings::measure(&mut trial) {
+            Ok(ceilings) => machine.ceilings = Some(ceilings),
+            Err(error) => {
+                trial.end();
+                output::say(format_args!(
+                    "what the device does at the most is not known: {error:#}"
+                ));
+            }
+        }
+    }
     let analysis = analyse(&observed, &counts, &machine);
     let command: Vec<String> =
         arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -238,14 +252,19 @@ impl<'a> Trial<'a> {
 
     /// Starts a copy; what it prints is of no interest, but for the errors of the first one.
     fn start(&mut self, quiet: bool) -> Result<()> {
-        let mut command = super::run::prepared(&self.libraries, self.words)?;
+        self.start_other(self.words, quiet)
+    }
+
+    /// Starts a program.
+    fn start_other(&mut self, words: &[OsString], quiet: bool) -> Result<()> {
+        let mut command = super::run::prepared(&self.libraries, words)?;
         command.env(CUDA_MPS_PIPE_DIRECTORY, &self.pipe_directory).stdin(Stdio::null());
         command.stdout(Stdio::null());
         if quiet {
             command.stderr(Stdio::null());
         }
         let child = command.spawn();
-        let child = child.with_context(|| format!("running {}", self.words[0].display()))?;
+        let child = child.with_context(|| format!("running {}", words[0].display()))?;
         self.running.push(child);
         Ok(())
     }

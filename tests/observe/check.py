@@ -188,6 +188,10 @@ def check_advise(scene):
     kernel = advice["analysis"]["kernels"][0]
     assert kernel["limiter"] == "grid" and kernel["blocks"] == 1, kernel
     assert 0 < advice["analysis"]["sm_share"] < 0.9 and advice["words"], advice
+    ceilings = advice["analysis"]["ceilings"]
+    assert all(value > 0 for value in ceilings.values()), ceilings
+    assert ceilings["cache_bytes_per_s"] >= ceilings["memory_bytes_per_s"], ceilings
+    assert 0 < kernel["roof"]["of_instructions"] <= 1 and kernel["roof"]["bound"] != "memory", kernel
     print(f"advise: {advice['words'][0]}")
 
 

@@ -58,7 +58,7 @@ fn device_time_follows_weights() {
     light.wait();
 }
 
-/// A request's time of a program that makes so many, us: the median, and the one that 99 of 100 do not exceed.
+/// Times of a program's requests, us: the median, and the one that 99 of 100 do not exceed.
 fn request_us(scene: &Scene, class: &str, requests: u32) -> [f64; 2] {
     let requests = requests.to_string();
     let mut program = scene.sample("vector_add", &["--iterations", &requests, "--json"]);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::SystemTime;
 
-/// So many are kept: enough to see what a program does that faults again and again.
+/// How many are kept: enough to see what a program does that faults again and again.
 pub const FAULTS_MAX: usize = 64;
 
 /// A client that has caused a fault, or may have.

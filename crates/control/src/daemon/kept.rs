@@ -31,7 +31,7 @@ enum Share {
 }
 
 impl Share {
-    /// As a part of so many SMs of a device.
+    /// As a part of a device with `all` SMs.
     fn part(self, all: u32) -> Option<Percentage> {
         match self {
             Self::Part(part) => Some(part),

@@ -67,7 +67,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// Names neighbours of those that were recorded, on a device of so many SMs and so much memory.
+    /// Names neighbours among recorded programs. `device`: its SMs, and its memory in bytes.
     pub fn with_neighbours(mut self, records: &[Record], device: (u32, u64)) -> Self {
         self.neighbours = neighbours(records, &self.command, &self.analysis, device);
         self.words = describe(&self);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// A kernel that has less than this part of every ceiling is bound by none of them.
 const NEAR: f64 = 0.3;
-/// A kernel that moves so many times what memory gives has it from caches.
+/// A kernel that moves more than this multiple of the memory's bandwidth has it from caches.
 const BEYOND: f64 = 1.1;
 
 /// What a device does at the most in a second in which a kernel runs.

@@ -122,7 +122,7 @@ impl Session {
     }
 }
 
-/// What a copy or fill of so many bytes is predicted to take.
+/// What a copy or fill is predicted to take.
 fn copy_time(direction: Direction, bytes: u64) -> Predicted {
     let of = |ns_per_mib: u64| (bytes >> 10).saturating_mul(ns_per_mib) >> 10;
     match direction {

@@ -38,7 +38,7 @@ impl Node {
     }
 }
 
-/// A piece that takes so many times what pieces should is cut again.
+/// A piece that takes this multiple of its bound is cut again.
 const TOO_LONG: u64 = 4;
 
 /// A piece.

@@ -172,7 +172,7 @@ impl Graphs {
     }
 }
 
-/// What a trace says of a launch of so many kernels in one.
+/// What a trace says of a launch of several kernels as one graph.
 fn subject_of_graph(client: u32, slot: &Slot, kernels: u32) -> Subject {
     let entry = TraceEntry {
         kind: trace_kind::GRAPH,

@@ -162,7 +162,7 @@ impl Store {
         self.trim(bytes_max - bytes_max / 8, IMAGES_MAX - IMAGES_MAX / 8)
     }
 
-    /// True if so many images of so many bytes together are more than may be there.
+    /// True if the number of images or their bytes together are more than may be there.
     pub fn is_beyond(&self, images: usize, bytes: u64) -> bool {
         images > IMAGES_MAX || bytes > self.bytes_max
     }

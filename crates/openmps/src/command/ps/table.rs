@@ -17,7 +17,7 @@ const LEFT_OUT: [usize; 5] = [9, 8, 4, 10, 2];
 const COMMAND_MIN: usize = 12;
 /// Faults are shown for so long, s; older ones are in the JSON.
 const LATELY_S: u64 = 600;
-/// So many of them, the last ones.
+/// How many of the last ones are shown.
 const FAULTS_SHOWN: usize = 4;
 /// Between two columns.
 const GAP: usize = 2;

@@ -103,6 +103,11 @@ fn a_text_is_compiled_while_others_launch_and_only_then_loaded() {
         (result, &loaded.error_log[..]),
         (Err(CudaError::INVALID_PTX), &b"line 2: garbage"[..])
     );
+    // What linking refuses for another reason, the provider is asked to load.
+    let before = provider::modules_of_text();
+    let text = b".version 8.0\n.target sm_80\n.address_size 64\n.extern .func f;\n\0";
+    assert_eq!(client.load_image(module(9), text).0, Ok(()));
+    assert_eq!(provider::modules_of_text(), before + 1);
 }
 
 /// An image whose variable has an address, and one with a variable that the provider knows nothing of.

@@ -45,7 +45,7 @@ impl Device {
 
 /// Compiles an image whose code the provider would have to make of a text: a cubin, or what the provider
 /// answers, and its logs, for which there is room for as many bytes as asked for. `None`: it is none, or the
-/// provider compiles nothing by itself.
+/// provider does not compile it by itself.
 pub(super) fn compile(
     share: &Share,
     image: &[u8],
@@ -56,10 +56,13 @@ pub(super) fn compile(
     // The one option that these functions do not take.
     let options = options.iter().copied().filter(|option| option.number() != FALLBACK_STRATEGY);
     let mut options = JitOptions::new(options, log_bytes);
-    match link_with(share, &[(INPUT_PTX, &text)], &mut options) {
-        Err(CudaError::NOT_FOUND | CudaError::NOT_SUPPORTED) => None,
-        compiled => Some((compiled, options.into_log())),
-    }
+    let compiled = link_with(share, &[(INPUT_PTX, &text)], &mut options);
+    // What only a linker objects to is the loader's to judge.
+    let is_answer = match compiled {
+        Ok(_) => true,
+        Err(error) => [CudaError::INVALID_PTX, CudaError::OUT_OF_MEMORY].contains(&error),
+    };
+    is_answer.then(|| (compiled, options.into_log()))
 }
 
 fn link_with(

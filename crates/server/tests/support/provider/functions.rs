@@ -568,6 +568,9 @@ pub fn table_that_compiles() -> &'static DriverTable {
             }
             return Err(CudaError::INVALID_PTX);
         }
+        if text.contains(".extern") {
+            return Err(CudaError::INVALID_IMAGE);
+        }
         link.cubin = [b"compiled ", text.as_bytes(), b"\0"].concat();
         Ok(())
     }

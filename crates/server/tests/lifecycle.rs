@@ -402,8 +402,16 @@ fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
     let address = CUdeviceptr(client.address(0));
     assert_eq!(client.call(&AdoptChunk { device: 0, address, bytes: 2 * MIB }), Ok(()));
     client.load();
+    client.post(&Repeats { operations: 7, kernels: 2, lost: 0 });
     // What comes first of the program's own work.
     client.synchronize(LEGACY);
+    // It counts with the declaration alone.
+    client.post(&Repeats { operations: 9, kernels: 9, lost: 0 });
+    client.synchronize(LEGACY);
+    assert_eq!(client.error(), Ok(()));
+    let log = server.log();
+    assert!(log.contains(" repeats 7 operations, 2 of them kernels and graphs"), "{log}");
+    assert!(!log.contains("9 operations"), "{log}");
     loop {
         let message = server.daemon.receive().expect("a message of the server").0;
         if let Message::Declared(pid) = message {

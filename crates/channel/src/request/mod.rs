@@ -53,7 +53,7 @@ pub use module::{
 };
 pub use stream::{
     CreateEvent, CreateGreenStream, CreateStream, DestroyEvent, DestroyStream, ElapsedTime,
-    ElapsedTimeReply, Fence, HostFunc, Notify, RecordEvent, WaitEvent,
+    ElapsedTimeReply, Fence, HostFunc, Notify, RecordEvent, Repeats, WaitEvent,
 };
 
 pub use sharing::{

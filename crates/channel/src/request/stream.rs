@@ -34,6 +34,17 @@ payloads! {
         ticket: u32,
     }
 
+    /// Says what becomes of work that was in flight at another server, when all that the client has is
+    /// declared: for the log.
+    Repeats {
+        /// Operations that are posted again behind this.
+        operations: u32,
+        /// Of them, kernels and graphs.
+        kernels: u32,
+        /// 1 if there was work that cannot be repeated: the program is told.
+        lost: u32,
+    }
+
     /// Makes a stream under a handle that the client chose; the handle's index is its slot.
     CreateStream {
         /// The handle.

@@ -24,6 +24,7 @@ macro_rules! for_each_request {
             Fence = 0x8005, Post -> ();
             Notify = 0x8006, Post -> ();
             HostFunc = 0x8007, Post -> ();
+            Repeats = 0x8024, Post -> ();
             CreateStream = cuda_api::number::cuStreamCreateWithPriority, Post -> ();
             CreateGreenStream = cuda_api::number::cuGreenCtxStreamCreate, Post -> ();
             DestroyStream = cuda_api::number::cuStreamDestroy_v2, Post -> ();

@@ -149,6 +149,8 @@ round_trips! {
     notify(s: any::<usize>(), value: any::<u32>()) Notify { stream: CUstream(s), value };
     host_func(s: any::<usize>(), slot: any::<u32>(), ticket: any::<u32>())
         HostFunc { stream: CUstream(s), slot, ticket };
+    repeats(operations: any::<u32>(), kernels: any::<u32>(), lost: any::<u32>())
+        Repeats { operations, kernels, lost };
     create_stream(s: any::<usize>(), flags: any::<u32>(), priority: any::<i32>())
         CreateStream { stream: CUstream(s), flags, priority };
     create_green_stream(

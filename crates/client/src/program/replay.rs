@@ -12,8 +12,8 @@ use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
 use channel::request::{
     CopyBox, CreateEvent, CreateStream, DestroyEvent, DestroyStream, DeviceToHost, Fence,
-    GraphLaunch, HostFunc, HostReference, HostToDevice, LaunchKernel, RecordEvent, Request,
-    WaitEvent,
+    GraphLaunch, HostFunc, HostReference, HostToDevice, LaunchKernel, RecordEvent, Repeats,
+    Request, WaitEvent,
 };
 use core::ops::Range;
 use cuda_api::constants::{event_flags, stream_flags};
@@ -188,6 +188,7 @@ impl Client {
                 }
             }
             region.note_async_error(SERVER_GONE);
+            state.push(&Repeats { operations: 0, kernels: 0, lost: 1 })?;
             return Ok(Outcome::Lost);
         }
         in_flight.keep_done(&mut self.state().journal);
@@ -201,6 +202,12 @@ impl Client {
             _ => true,
         };
         let again: Vec<_> = in_flight.again().filter(is_due).collect();
+        if !again.is_empty() {
+            let launches = [LaunchKernel::OPCODE, GraphLaunch::OPCODE];
+            let kernels = again.iter().filter(|posted| launches.contains(&posted.opcode)).count();
+            let (operations, kernels) = (again.len() as u32, kernels as u32);
+            self.state().push(&Repeats { operations, kernels, lost: 0 })?;
+        }
         self.state().post_again(&again, &moved)?;
         Ok(Outcome::Repeated(again.len()))
     }

@@ -5,9 +5,10 @@
 use super::Session;
 use channel::request::{
     AdoptChunk, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc, HostMap, HostToDevice,
-    LaunchKernel, LoadModule, RecordEvent, Request,
+    LaunchKernel, LoadModule, RecordEvent, Repeats, Request,
 };
 use channel::ring::Record;
+use cuda_api::CUresult;
 use ptx::module_state::State;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ pub(super) struct Declaration {
     /// Of these, those with variables, and those of which it is not known what can change.
     with_variables: u32,
     unknown: u32,
+    /// What the client does with work that was in flight.
+    repeats: Option<Repeats>,
 }
 
 impl Declaration {
@@ -54,6 +57,7 @@ impl Declaration {
             loaded: 0,
             with_variables: 0,
             unknown: 0,
+            repeats: None,
         })
     }
 
@@ -95,6 +99,14 @@ impl Declaration {
     }
 }
 
+/// What becomes of work that was in flight, in words.
+fn repeats_text(Repeats { operations, kernels, lost }: Repeats) -> String {
+    match lost {
+        0 => format!("repeats {operations} operations, {kernels} of them kernels and graphs"),
+        _ => "has lost work that cannot be repeated: it is told".to_owned(),
+    }
+}
+
 /// True for work: what came before it is all that was declared.
 fn is_work(opcode: u16) -> bool {
     [
@@ -133,6 +145,18 @@ impl Session {
             let (name, text) = (self.link.name(), declaration.text());
             self.common.log.line(format!("Client {name} has declared what it had: {text}"));
         }
+        if let Some(repeats) = declaration.repeats {
+            let name = self.link.name();
+            self.common.log.line(format!("Client {name} {}", repeats_text(repeats)));
+        }
+    }
+
+    /// Notes what the client repeats. It counts once, with the declaration.
+    pub(super) fn note_repeats(&mut self, request: Repeats) -> CUresult {
+        if let Some(declaration) = &mut self.declaration {
+            declaration.repeats = Some(request);
+        }
+        Ok(())
     }
 }
 

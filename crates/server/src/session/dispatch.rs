@@ -50,6 +50,7 @@ impl Session {
                 Fence => fence,
                 Notify => notify,
                 HostFunc => host_function,
+                Repeats => note_repeats,
                 CreateStream => create_stream,
                 CreateGreenStream => create_green_stream,
                 DestroyStream => destroy_stream,

@@ -1,7 +1,7 @@
 //! Classes and weights of programs, as ratios: the experiment of docs/scheduling.md in small.
 
 use serde_json::Value;
-use tests::{Scene, finish, start, wait_until};
+use tests::{Running, Scene, finish, start, wait_until};
 
 /// A client of the daemon, as `openmps ps` says.
 fn client(scene: &Scene, pid: u32) -> Value {
@@ -17,16 +17,24 @@ fn worker_ns(scene: &Scene, pid: u32) -> u64 {
     client(scene, pid)["work"]["worker_ns"].as_u64().unwrap_or(0)
 }
 
+/// Two programs without end, of weights 3 and 1, under the policy `weighted`.
+fn weighted_pair(scene: &Scene) -> [Running; 2] {
+    let stop = scene.file("stop");
+    let endless = ["--until", stop.to_str().expect("a path")];
+    let classes = ["weight=3", "weight=1"];
+    let programs =
+        classes.map(|class| start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", class)));
+    let runs = |program: &Running| worker_ns(scene, program.pid()) > 0;
+    wait_until("both run", || programs.iter().all(runs));
+    scene.openmps(&["set", "--scheduling", "policy=weighted,in-flight=1ms"]).expect_success();
+    programs
+}
+
 #[test]
 fn device_time_follows_weights() {
     let scene = Scene::with_daemon();
-    let stop = scene.file("stop");
-    let endless = ["--until", stop.to_str().expect("a path")];
-    let mut heavy = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "weight=3"));
-    let mut light = start(&mut scene.sample("n_body", &endless));
-    let pids = [heavy.pid(), light.pid()];
-    wait_until("both run", || pids.iter().all(|pid| worker_ns(&scene, *pid) > 0));
-    scene.openmps(&["set", "--scheduling", "policy=weighted,in-flight=1ms"]).expect_success();
+    let programs = weighted_pair(&scene);
+    let pids = programs.each_ref().map(Running::pid);
     // What each has had of the device, and how long its work was held for that.
     let times = || {
         pids.map(|pid| {
@@ -52,10 +60,10 @@ fn device_time_follows_weights() {
         before = now;
         parts[0] > 0.5 && parts[1] < 0.4
     });
-    heavy.kill();
-    light.kill();
-    heavy.wait();
-    light.wait();
+    for mut program in programs {
+        program.kill();
+        program.wait();
+    }
 }
 
 /// Times of a program's requests, us: the median, and the one that 99 of 100 do not exceed.
@@ -122,13 +130,8 @@ fn of_two_programs_the_one_whose_work_is_due_first_goes_first() {
 #[ignore = "measures for 10 s, on a machine that does nothing else"]
 fn shares_of_programs_are_kept_within_three_percent() {
     let scene = Scene::with_daemon();
-    let stop = scene.file("stop");
-    let endless = ["--until", stop.to_str().expect("a path")];
-    let mut heavy = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "weight=3"));
-    let mut light = start(&mut scene.sample("n_body", &endless));
-    let pids = [heavy.pid(), light.pid()];
-    wait_until("both run", || pids.iter().all(|pid| worker_ns(&scene, *pid) > 0));
-    scene.openmps(&["set", "--scheduling", "policy=weighted,in-flight=1ms"]).expect_success();
+    let programs = weighted_pair(&scene);
+    let pids = programs.each_ref().map(Running::pid);
     let times = || pids.map(|pid| worker_ns(&scene, pid));
     let before = times();
     std::thread::sleep(std::time::Duration::from_secs(10));
@@ -137,10 +140,10 @@ fn shares_of_programs_are_kept_within_three_percent() {
     let share = had[0] / (had[0] + had[1]);
     println!("share of the program of weight 3: {share:.3}");
     assert!((share - 0.75).abs() < 0.03, "{share}");
-    heavy.kill();
-    light.kill();
-    heavy.wait();
-    light.wait();
+    for mut program in programs {
+        program.kill();
+        program.wait();
+    }
 }
 
 #[test]

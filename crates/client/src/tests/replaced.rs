@@ -11,7 +11,10 @@ use crate::stream::table::LEGACY;
 use channel::region::{RING_BYTES, Region};
 use channel::request::MemoryInfo;
 use channel::socket::SeqPacket;
-use cuda_api::{CUdeviceptr, CUfunction, CUmemoryPool, CUresult, CUstream, CudaError, number};
+use cuda_api::handle::Handle;
+use cuda_api::{
+    CUcontext, CUdeviceptr, CUfunction, CUmemoryPool, CUresult, CUstream, CudaError, number,
+};
 use std::ffi::c_void;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -123,6 +126,16 @@ fn a_call_by_a_lost_connection_does_not_reach_the_next_server() {
     });
 }
 
+/// Loads an image with the kernel `fill` in a context that becomes the thread's.
+pub(super) fn load_fill(client: &Client, image: &[u8]) -> (CUcontext, Handle, CUfunction) {
+    let context = client.contexts().retain(0).unwrap();
+    client.contexts().set_current(context).unwrap();
+    let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
+    let module = client.load_image(image, 0, &options).unwrap();
+    let function = client.find_function(module, c"fill").unwrap();
+    (context, module, CUfunction(function.to_word() as usize))
+}
+
 /// A kernel stores `value` where `to` is.
 pub(super) fn fill(client: &Client, function: CUfunction, to: u64, value: u32) -> CUresult {
     let (mut to, mut count, mut value) = (to, 1u32, value);
@@ -149,12 +162,7 @@ fn what_a_kernel_wrote_to_a_constant_is_there_at_the_next_server_wherever_that_h
     };
     watched(|| {
         let (client, first) = attach_on(memory.clone());
-        let context = client.contexts().retain(0).unwrap();
-        client.contexts().set_current(context).unwrap();
-        let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
-        let module = client.load_image(IMAGE, 0, &options).unwrap();
-        let function = client.find_function(module, c"fill").unwrap();
-        let function = CUfunction(function.to_word() as usize);
+        let (_, module, function) = load_fill(client, IMAGE);
         let (mut address, mut bytes) = (CUdeviceptr(0), 0);
         let places = (out(&mut address), out(&mut bytes));
         client.find_global(module, false, c"factor", places.0, places.1).unwrap();
@@ -216,12 +224,7 @@ fn a_launch_that_was_posted_is_not_made_again_because_what_follows_it_finds_the_
     let memory = server::DeviceMemory::default();
     watched(|| {
         let (client, first) = attach_on(memory.clone());
-        let context = client.contexts().retain(0).unwrap();
-        client.contexts().set_current(context).unwrap();
-        let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
-        let module = client.load_image(IMAGE, 0, &options).unwrap();
-        let function = client.find_function(module, c"fill").unwrap();
-        let function = CUfunction(function.to_word() as usize);
+        let (context, module, function) = load_fill(client, IMAGE);
         let (mut address, mut bytes) = (CUdeviceptr(0), 0);
         let places = (out(&mut address), out(&mut bytes));
         client.find_global(module, false, c"factor", places.0, places.1).unwrap();

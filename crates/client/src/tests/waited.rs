@@ -1,13 +1,11 @@
 //! Waited work: what a program knows to be done, in whichever way it learnt that, is not repeated from memory
 //! that it has filled anew since.
 
-use super::replaced::{attach_on, fill, replace};
+use super::replaced::{attach_on, fill, load_fill, replace};
 use super::{server, watched};
-use crate::boundary::Out;
 use crate::connection::SERVER_GONE;
 use crate::memory::HostKind;
 use crate::memory::address::Side;
-use crate::module::jit_options::JitOptions;
 use crate::program::Client;
 use crate::program::host_functions::HostFunction;
 use crate::program::submission::{Event, wire_event};
@@ -15,7 +13,7 @@ use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::request::MemoryInfo;
 use cuda_api::constants::stream_flags::{DEFAULT, NON_BLOCKING};
 use cuda_api::handle::Handle;
-use cuda_api::{CUfunction, CUmemoryPool, CUresult, number};
+use cuda_api::{CUmemoryPool, CUresult, number};
 use recovery::Policy;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -180,12 +178,7 @@ fn a_kernel_that_writes_what_the_program_sees_at_once_is_not_repeated() {
         ld.param.u64 %rd1, [to]; ld.param.u32 %r1, [value]; st.u32 [%rd1], %r1; ret;\n}\n\0";
     watched(|| {
         let (client, server) = attach_on(server::DeviceMemory::default());
-        let context = client.contexts().retain(0).unwrap();
-        client.contexts().set_current(context).unwrap();
-        let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
-        let module = client.load_image(IMAGE, 0, &options).unwrap();
-        let function = client.find_function(module, c"fill").unwrap();
-        let function = CUfunction(function.to_word() as usize);
+        let (context, _, function) = load_fill(client, IMAGE);
         let flag = client.allocate_pinned(context.0 as u64, 4, 0, HostKind::Pinned).unwrap();
         fill(client, function, flag, 1).unwrap();
         // SAFETY: pinned memory of the program's, aligned; the server in this process writes to it too.

@@ -38,6 +38,11 @@ const YIELD_WANTED: Duration = Duration::from_micros(5);
 /// and looks by itself. It is what an unhurried request can be late by.
 const NAP: Duration = Duration::from_micros(50);
 
+/// The longest nap where more threads want to run than there are cores. Each end of a nap takes the core from
+/// a thread that works: 16 programs of PyTorch on 16 cores, of which each launches a kernel in 60 us, lose a
+/// third of their time by naps of 50 us. What a thread waits for ends a nap at once.
+const NAP_MAX: Duration = Duration::from_millis(1);
+
 /// Naps with nothing to do before a consumer asks to be woken again: 1 to 2 ms.
 const NAPS: u32 = 20;
 
@@ -73,6 +78,17 @@ const GATHERING_FACTOR: u32 = 20;
 /// of a program that makes one each 20 us, by spinning or by a system call of the program's.
 const GATHERING_RHYTHM_NAPS: u32 = 4;
 
+/// EXPERIMENT
+fn nap_max() -> Duration {
+    static MAX: OnceLock<Duration> = OnceLock::new();
+    *MAX.get_or_init(|| {
+        std::env::var("OPENMPS_NAP_MAX_US")
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .map_or(NAP_MAX, Duration::from_micros)
+    })
+}
+
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinPolicy {
@@ -83,6 +99,8 @@ pub struct SpinPolicy {
     pub yields: u32,
     /// How long a nap of a consumer is (see [`Consumer::wait`](crate::ring::Consumer::wait)).
     pub nap: Duration,
+    /// How long a nap becomes while each brings records, but few.
+    pub nap_max: Duration,
     /// How many naps it takes before it sleeps; zero: none.
     pub naps: u32,
     /// After how many wake-ups in a row for next to nothing it begins to nap.
@@ -110,6 +128,7 @@ impl SpinPolicy {
         spin: Duration::ZERO,
         yields: 0,
         nap: Duration::ZERO,
+        nap_max: Duration::ZERO,
         naps: 0,
         nap_after: 0,
         doze: Duration::ZERO,
@@ -129,6 +148,7 @@ impl SpinPolicy {
             spin: Duration::from_micros(u64::from(u32::min(spin_us, SPIN_US_MAX))),
             yields: YIELDS,
             nap: NAP,
+            nap_max: NAP,
             naps: NAPS,
             nap_after: NAP_AFTER,
             doze: if spin_us == 0 { Duration::ZERO } else { DOZE },
@@ -155,13 +175,13 @@ impl SpinPolicy {
         }
     }
 
-    /// As [`SpinPolicy::crowded`], for a consumer: it naps at once, so that it finds several records each
-    /// time.
+    /// As [`SpinPolicy::crowded`], for a consumer: it naps at once, and for longer while launches come, so that it
+    /// finds several records each time.
     pub fn crowded_consumer(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
-        Self { nap_after: 0, ..self.crowded() }
+        Self { nap_after: 0, nap_max: nap_max(), ..self.crowded() }
     }
 
     /// As [`SpinPolicy::crowded_consumer`], for one that gathers records so as to carry them out together: it

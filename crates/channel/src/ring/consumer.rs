@@ -1,5 +1,6 @@
 //! Ring consumer: the server's side of the ring.
 
+use super::nap::NapLength;
 use super::{
     ASLEEP, AWAKE, Flag, NAPPING, PAD, Position, RECORD_HEADER_BYTES, Record, RingBroken,
     RingMemory,
@@ -42,6 +43,7 @@ pub struct Consumer<M = Region> {
     /// The last head seen and validated.
     head_seen: u64,
     policy: SpinPolicy,
+    nap_length: NapLength,
     broken: Option<RingBroken>,
     rung: Arc<AtomicBool>,
     /// Wake-ups in a row that were poor and frequent.
@@ -70,6 +72,7 @@ impl<M: RingMemory> Consumer<M> {
             tail,
             head_seen: tail,
             policy,
+            nap_length: NapLength::default(),
             broken: None,
             rung,
             poor_wake_ups: 0,
@@ -214,7 +217,8 @@ impl<M: RingMemory> Consumer<M> {
     /// A producer that pushes seldom enough for this side to fall asleep each time would pay a
     /// system call for each record. After a few such wake-ups in a row this side naps first: it
     /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent: a
-    /// [`Fence`](crate::request::Fence) or a [`Notify`](crate::request::Notify). A call waits for the nap's end.
+    /// [`Fence`](crate::request::Fence), a [`Notify`](crate::request::Notify) or a call. While naps bring records, but
+    /// few, they become longer, up to [`SpinPolicy::nap_max`].
     ///
     /// With [`SpinPolicy::attention`] it spins for that long since the last record, and at most for
     /// `timeout`.
@@ -241,8 +245,16 @@ impl<M: RingMemory> Consumer<M> {
         if self.poor_wake_ups >= policy.nap_after && policy.naps > 0 {
             let mut naps = 0;
             while !self.is_over() && naps < policy.naps {
-                self.sleep(NAPPING, policy.nap.min(timeout));
+                if self.sleep_gathering(timeout) {
+                    // Launches come one after the other: there is no end to expect.
+                    self.last_wait = Duration::ZERO;
+                    return self.arrival();
+                }
                 naps += 1;
+                if self.nap_length.of(policy) > policy.nap {
+                    // What came in naps so long has ended.
+                    break;
+                }
             }
             if naps == policy.naps {
                 self.poor_wake_ups = 0;
@@ -253,9 +265,41 @@ impl<M: RingMemory> Consumer<M> {
         }
         let arrival = self.arrival()?;
         if arrival == Arrival::Records {
-            self.note_wait(start.elapsed());
+            let waited = start.elapsed();
+            self.note_wait(waited);
+            if waited > RHYTHM_MAX {
+                self.nap_length.reset();
+            }
         }
         Ok(arrival)
+    }
+
+    /// Sleeps for one nap, `timeout` at most. True if it ended by itself with records in the
+    /// ring, where naps may grow.
+    fn sleep_gathering(&mut self, timeout: Duration) -> bool {
+        let policy = self.policy;
+        let length = self.nap_length.of(policy);
+        let is_woken = self.sleep(NAPPING, length.min(timeout));
+        if is_woken || length > timeout || self.rung.load(Ordering::Acquire) {
+            return false;
+        }
+        let bytes = self.memory.position(Position::Head).wrapping_sub(self.tail);
+        self.nap_length.ended(policy, bytes);
+        bytes > 0 && policy.nap_max > policy.nap
+    }
+
+    /// As [`Consumer::nap`], for as long as naps are where records come one after the other.
+    ///
+    /// # Errors
+    /// As [`Consumer::pop`].
+    pub fn gather(&mut self) -> Result<Arrival, RingBroken> {
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
+        if !self.is_over() {
+            self.sleep_gathering(Duration::MAX);
+        }
+        self.arrival()
     }
 
     /// True if the next wait is expected to take as long as the last one did, and that is worth it.

@@ -18,6 +18,7 @@
 
 mod consumer;
 mod local;
+mod nap;
 mod producer;
 mod record;
 
@@ -71,8 +72,8 @@ pub const ASLEEP: u32 = 1;
 /// something urgent is worth a system call.
 pub const NAPPING: u32 = 2;
 
-/// True for requests that end a nap: what a thread of the client is about to wait for, but for calls, which
-/// wait for an answer anyway.
+/// True for requests that end a nap: what a thread of the client is about to wait for. A call's
+/// [`ReplyReader`](crate::reply::ReplyReader) ends it too.
 const fn is_urgent(opcode: u16) -> bool {
     matches!(opcode, Fence::OPCODE | Notify::OPCODE)
 }

@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
-//!   [`HOLD`]: what is held stands in the session's tables as if it were still in the ring.
+//!   [`HOLD`] (in a crowd, than its nap): what is held stands in the session's tables as if it were still in the ring.
 //! * Outside a crowd launches are held only behind work of their own stream: that of another one may wait
 //!   for them. A graph is launched in one stream only, for its launches wait for each other.
 //! * What a graph cannot do as launches do it is never one: cooperative launches, those of the remote
@@ -45,9 +45,8 @@ const PART_SEEN_MIN: u32 = 8;
 /// How long a session sleeps that holds launches and has no more in its ring, while the device has work
 /// for longer.
 const HOLD: Duration = Duration::from_micros(50);
-/// Naps in a crowd with launches of one chunk held: most chunks of a program that launches each 20 us
-/// come in less.
-const CROWD_NAPS_MAX: u32 = 10;
+/// How long launches of one chunk are held in a crowd, before a nap that may be as long again.
+const CROWD_HOLD_MAX: Duration = Duration::from_millis(2);
 /// Fewest launches that are worth a graph where the cores have other work: 3 launches take the
 /// processor for longer than a graph of them.
 const CROWD_LAUNCHES_MIN: usize = 4;
@@ -99,8 +98,8 @@ pub struct Stretches {
     /// Room for what is held, and how much is.
     records: Vec<Record>,
     held: usize,
-    /// Sleeps with some of them held.
-    naps: u32,
+    /// When the session slept first with some of them held.
+    held_since: Option<Instant>,
     /// The chunk that ended last was seen before.
     repeats: bool,
     chunks: Chunks<Kept>,
@@ -115,7 +114,7 @@ impl Stretches {
             chunk: Chunk::default(),
             records: Vec::new(),
             held: 0,
-            naps: 0,
+            held_since: None,
             repeats: false,
             chunks: Chunks::default(),
             ahead: Ahead::default(),
@@ -162,7 +161,7 @@ impl Stretches {
         }
         std::mem::swap(&mut self.records[self.held], record);
         if self.held == 0 {
-            self.naps = 0;
+            self.held_since = None;
         }
         self.held += 1;
     }
@@ -228,14 +227,16 @@ impl Session {
             // A tenant's work may be done by this thread.
             let may_sleep = !self.share.is_tenant() && self.link.ending().is_none();
             // In a crowd the session would nap with nothing held too.
-            let naps_anyway = self.place.is_crowded() && self.stretches.naps < CROWD_NAPS_MAX;
+            let now = Instant::now();
+            let since = *self.stretches.held_since.get_or_insert(now);
+            let naps_anyway = self.place.is_crowded() && now - since < CROWD_HOLD_MAX;
             let stream = self.stretches.chunk.stream();
             if !may_sleep || !naps_anyway && !self.stretches.ahead.lasts(stream, 2 * HOLD) {
                 return Ok(false);
             }
-            self.stretches.naps += 1;
             self.stretches.totals.holds += 1;
-            match self.consumer.nap(HOLD)? {
+            let arrival = if naps_anyway { self.consumer.gather() } else { self.consumer.nap(HOLD) };
+            match arrival? {
                 // The program is at something else, and the device may wait for what is held.
                 Arrival::TimedOut if naps_anyway => return Ok(false),
                 Arrival::Records | Arrival::TimedOut => {}

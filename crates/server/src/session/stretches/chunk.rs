@@ -59,7 +59,7 @@ impl LaunchKey {
 }
 
 /// A hash with one more word. Equal hashes are compared, so that it only has to be fast.
-fn join(hash: u64, word: u64) -> u64 {
+pub fn join(hash: u64, word: u64) -> u64 {
     let mixed = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29
 }

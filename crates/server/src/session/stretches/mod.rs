@@ -17,6 +17,7 @@
 //! * A graph that the provider refuses is launched one by one, with the errors that this has.
 
 mod ahead;
+mod chains;
 mod chunk;
 
 use super::Session;
@@ -29,6 +30,7 @@ use crate::meter::{Launched, Meter, ShapeCounters};
 use ahead::Ahead;
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
 use channel::ring::{Arrival, Record, RingBroken};
+use chains::{Alive, Choice, Variants};
 use chunk::{Chunk, Chunks, LAUNCHES_MIN, LaunchKey};
 use cuda_api::CudaError;
 use cuda_api::settings::Stretches as When;
@@ -63,16 +65,24 @@ struct Node {
     parameters: Vec<u8>,
 }
 
+/// A graph of a chunk.
+struct Chain {
+    graph: KernelChain,
+    nodes: Vec<Node>,
+}
+
 /// What is kept of a chunk.
-#[derive(Default)]
 enum Kept {
-    /// Nothing yet.
-    #[default]
-    Nothing,
-    /// A graph.
-    Chain(KernelChain, Vec<Node>),
+    /// Its graphs.
+    Chains(Variants<Chain>),
     /// The provider has no graph of it.
     Refused,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self::Chains(Variants::default())
+    }
 }
 
 /// What went as graphs.
@@ -103,6 +113,7 @@ pub struct Stretches {
     /// The chunk that ended last was seen before.
     repeats: bool,
     chunks: Chunks<Kept>,
+    alive: Alive,
     ahead: Ahead,
     totals: Totals,
 }
@@ -117,6 +128,7 @@ impl Stretches {
             held_since: None,
             repeats: false,
             chunks: Chunks::default(),
+            alive: Alive::default(),
             ahead: Ahead::default(),
             totals: Totals::default(),
         }
@@ -351,13 +363,16 @@ impl Session {
         }
         let records = std::mem::take(&mut self.stretches.records);
         let held = &records[..self.stretches.held];
-        let submitted = match self.chain(kept, held) {
-            Ok(true) => self.launch_chain(kept, stream),
-            Ok(false) => {
-                self.stretches.totals.timed += 1;
-                Ok(false)
-            }
-            Err(error) => Err(error),
+        let submitted = match kept {
+            Kept::Chains(variants) => match self.chain(variants, held) {
+                Ok(Some(chain)) => self.launch_chain(chain, stream),
+                Ok(None) => {
+                    self.stretches.totals.timed += 1;
+                    Ok(false)
+                }
+                Err(error) => Err(error),
+            },
+            Kept::Refused => Ok(false),
         };
         self.stretches.records = records;
         if submitted.is_err() {
@@ -367,58 +382,73 @@ impl Session {
         submitted.unwrap_or(false)
     }
 
-    /// Makes the chain, or gives it the parameters of these launches. False if some of them are to be
-    /// timed.
-    fn chain(&mut self, kept: &mut Kept, held: &[Record]) -> Result<bool, CudaError> {
+    /// The graph of these launches, with their parameters. `None` if some of them are to be timed.
+    fn chain<'a>(
+        &mut self,
+        variants: &'a mut Variants<Chain>,
+        held: &[Record],
+    ) -> Result<Option<&'a Chain>, CudaError> {
         let launches = held.iter().map(|record| {
             let launch = record.decode::<LaunchKernel<'_>>();
             launch.map_err(|_| CudaError::INVALID_VALUE)
         });
-        if !matches!(kept, Kept::Chain(..)) {
-            let table = self.share.device().table();
-            let mut nodes = Vec::with_capacity(held.len());
-            for launch in launches {
-                let LaunchKernel { function, grid, block, shared_bytes, flags, parameters, .. } =
-                    launch?;
-                let shape = launch_shape(grid, block, shared_bytes, flags)?;
-                let loaded = self.modules.loaded_mut(function.0 as u64)?;
-                if loaded.may_print {
-                    return Err(CudaError::NOT_SUPPORTED);
-                }
-                let counters = loaded.meter.counters(table, &loaded.function, &shape);
-                let (function, parameters) = (function.0 as u64, parameters.to_vec());
-                nodes.push(Node { function, shape, counters, parameters });
+        let hash = held.iter().flat_map(Record::words).fold(0, |hash, word| chunk::join(hash, *word));
+        let index = match variants.choose(hash, &self.stretches.alive) {
+            Choice::Use(index) => index,
+            Choice::Make => {
+                let Some(chain) = self.make_chain(launches)? else { return Ok(None) };
+                let index = variants.add(chain, hash, &self.stretches.alive);
+                return Ok(variants.take(index, hash).map(|chain| &*chain));
             }
-            if !may_pass(&mut self.meter, &nodes) {
-                return Ok(false);
-            }
-            let mut of = Vec::with_capacity(nodes.len());
-            for node in &nodes {
-                of.push((self.modules.function(node.function)?, node.shape, &node.parameters[..]));
-            }
-            let chain = KernelChain::new(&self.share, of.into_iter())?;
-            self.stretches.totals.made += 1;
-            *kept = Kept::Chain(chain, nodes);
-            return Ok(true);
+        };
+        let Some(chain) = variants.take(index, hash) else { return Ok(None) };
+        if !may_pass(&mut self.meter, &chain.nodes) {
+            return Ok(None);
         }
-        let Kept::Chain(chain, nodes) = kept else { return Ok(false) };
-        if !may_pass(&mut self.meter, nodes) {
-            return Ok(false);
-        }
-        for (number, (node, launch)) in nodes.iter_mut().zip(launches).enumerate() {
+        for (number, (node, launch)) in chain.nodes.iter_mut().zip(launches).enumerate() {
             let parameters = launch?.parameters;
             if node.parameters != parameters {
-                set(chain, number, node, &self.modules, parameters)?;
+                set(&chain.graph, number, node, &self.modules, parameters)?;
                 self.stretches.totals.parameters += 1;
             }
         }
-        Ok(true)
+        Ok(Some(chain))
     }
 
-    fn launch_chain(&mut self, kept: &Kept, stream: u64) -> Result<bool, CudaError> {
-        let Kept::Chain(chain, nodes) = kept else { return Ok(false) };
+    /// Makes a graph of launches; `None` if some of them are to be timed.
+    fn make_chain<'a>(
+        &mut self,
+        launches: impl ExactSizeIterator<Item = Result<LaunchKernel<'a>, CudaError>>,
+    ) -> Result<Option<Chain>, CudaError> {
+        let table = self.share.device().table();
+        let mut nodes = Vec::with_capacity(launches.len());
+        for launch in launches {
+            let LaunchKernel { function, grid, block, shared_bytes, flags, parameters, .. } = launch?;
+            let shape = launch_shape(grid, block, shared_bytes, flags)?;
+            let loaded = self.modules.loaded_mut(function.0 as u64)?;
+            if loaded.may_print {
+                return Err(CudaError::NOT_SUPPORTED);
+            }
+            let counters = loaded.meter.counters(table, &loaded.function, &shape);
+            let (function, parameters) = (function.0 as u64, parameters.to_vec());
+            nodes.push(Node { function, shape, counters, parameters });
+        }
+        if !may_pass(&mut self.meter, &nodes) {
+            return Ok(None);
+        }
+        let mut of = Vec::with_capacity(nodes.len());
+        for node in &nodes {
+            of.push((self.modules.function(node.function)?, node.shape, &node.parameters[..]));
+        }
+        let graph = KernelChain::new(&self.share, of.into_iter())?;
+        self.stretches.totals.made += 1;
+        Ok(Some(Chain { graph, nodes }))
+    }
+
+    fn launch_chain(&mut self, chain: &Chain, stream: u64) -> Result<bool, CudaError> {
+        let Chain { graph, nodes } = chain;
         let slot = self.streams.enter(stream, Work::Ordered)?;
-        chain.launch(&slot.stream)?;
+        graph.launch(&slot.stream)?;
         let count = nodes.len() as u32;
         // An event behind the graph costs the processor as much as some of its kernels.
         let is_marked = !self.place.is_crowded() && !self.place.shares_queues();
@@ -472,13 +502,13 @@ fn may_pass(meter: &mut Meter, nodes: &[Node]) -> bool {
 
 /// Gives a launch of a chain other parameters.
 fn set(
-    chain: &KernelChain,
+    graph: &KernelChain,
     number: usize,
     node: &mut Node,
     modules: &Modules,
     parameters: &[u8],
 ) -> Result<(), CudaError> {
-    chain.set_parameters(number, modules.function(node.function)?, node.shape, parameters)?;
+    graph.set_parameters(number, modules.function(node.function)?, node.shape, parameters)?;
     node.parameters.clear();
     node.parameters.extend_from_slice(parameters);
     Ok(())

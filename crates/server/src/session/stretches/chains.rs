@@ -1,0 +1,129 @@
+//! Graphs of a chunk: one for each set of parameters that comes again, up to a bound.
+//!
+//! The layers of a network are the same launches with other weights, and each comes again with its own: a graph
+//! that has them already needs none of its parameters set. Knows no provider.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Most graphs of a chunk: as many as a network has equal layers, mostly.
+const VARIANTS_MAX: usize = 24;
+/// Most graphs of a client.
+const GRAPHS_MAX: usize = 512;
+/// Sets of parameters without a graph of their own that are remembered, of a chunk.
+const ASKED_MAX: usize = 2 * VARIANTS_MAX;
+
+/// What counts a client's graphs: each holds one reference.
+pub type Alive = Rc<()>;
+
+/// A graph, and what parameters it has.
+#[derive(Debug)]
+struct Variant<T> {
+    graph: T,
+    parameters: u64,
+    /// When it was used last, counted in uses of the chunk.
+    used: u64,
+    _alive: Alive,
+}
+
+/// What to do for a set of parameters.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// A graph is to be made, and [added](Variants::add).
+    Make,
+    /// That graph has these parameters, as far as their hash tells, or is to be given them.
+    Use(usize),
+}
+
+/// The graphs of one chunk.
+#[derive(Debug)]
+pub struct Variants<T> {
+    all: Vec<Variant<T>>,
+    asked: VecDeque<u64>,
+    uses: u64,
+}
+
+impl<T> Default for Variants<T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), asked: VecDeque::new(), uses: 0 }
+    }
+}
+
+impl<T> Variants<T> {
+    /// Which graph stands for launches with these parameters, of which this is a hash. A set that came before gets
+    /// its own; others get the graph that was used longest ago.
+    pub fn choose(&mut self, parameters: u64, alive: &Alive) -> Choice {
+        self.uses += 1;
+        if let Some(index) = self.all.iter().position(|one| one.parameters == parameters) {
+            return Choice::Use(index);
+        }
+        let has_room = self.all.len() < VARIANTS_MAX && Rc::strong_count(alive) <= GRAPHS_MAX;
+        let came_before = self.asked.contains(&parameters);
+        if !came_before {
+            if self.asked.len() == ASKED_MAX {
+                self.asked.pop_front();
+            }
+            self.asked.push_back(parameters);
+        }
+        let oldest = (0..self.all.len()).min_by_key(|index| self.all[*index].used);
+        match oldest {
+            Some(index) if !(has_room && came_before) => Choice::Use(index),
+            _ => Choice::Make,
+        }
+    }
+
+    /// Adds a graph, with a hash of its parameters. Returns where it is.
+    pub fn add(&mut self, graph: T, parameters: u64, alive: &Alive) -> usize {
+        self.all.push(Variant { graph, parameters, used: self.uses, _alive: alive.clone() });
+        self.all.len() - 1
+    }
+
+    /// The graph there, which is used now and has or gets parameters with that hash.
+    pub fn take(&mut self, index: usize, parameters: u64) -> Option<&mut T> {
+        let one = self.all.get_mut(index)?;
+        (one.parameters, one.used) = (parameters, self.uses);
+        Some(&mut one.graph)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many graphs a sequence of parameters makes, and how often one got other parameters.
+    fn made_and_set(parameters: impl Iterator<Item = u64>, others: usize) -> (usize, usize) {
+        let alive = Alive::default();
+        let _others = vec![alive.clone(); others];
+        let (mut variants, mut set) = (Variants::<u64>::default(), 0);
+        for wanted in parameters {
+            let index = match variants.choose(wanted, &alive) {
+                Choice::Make => variants.add(wanted, wanted, &alive),
+                Choice::Use(index) => index,
+            };
+            let has = variants.take(index, wanted).expect("a graph");
+            set += usize::from(std::mem::replace(has, wanted) != wanted);
+        }
+        (variants.all.len(), set)
+    }
+
+    #[test]
+    fn sets_of_parameters_that_come_in_turns_get_a_graph_each() {
+        let turns = |sets: u64| (0..50).flat_map(move |_| 0..sets);
+        assert_eq!(made_and_set(turns(1), 0), (1, 0));
+        let (made, set) = made_and_set(turns(12), 0);
+        assert!((11..=12).contains(&made) && set < 30, "{made} graphs, set {set} times");
+        let (made, set) = made_and_set(turns(100), 0);
+        assert!(made <= VARIANTS_MAX && set > 4000, "{made} graphs, set {set} times");
+    }
+
+    #[test]
+    fn parameters_that_never_come_again_get_no_graphs() {
+        assert_eq!(made_and_set(0..1000, 0), (1, 999));
+    }
+
+    #[test]
+    fn a_client_with_many_graphs_gets_one_for_each_chunk_only() {
+        let turns = (0..50).flat_map(|_| 0..12);
+        assert_eq!(made_and_set(turns, GRAPHS_MAX).0, 1);
+    }
+}

@@ -30,7 +30,8 @@ SECONDS = 3
 # How long a process runs its network: the samples are taken in the middle.
 NETWORK_SECONDS = 6
 READY_SECONDS_MAX = 80
-FUNCTIONS_MAX = 60
+# Functions that take less of a step are not kept, and not shown.
+KEPT_US_MIN = 10
 SHOWN_US_MIN = 20
 LINE = re.compile(r"^\s*(?P<comm>.+?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?P<ip>[0-9a-f]+)\s+(?P<symbol>.*?)\s+\((?P<object>.*)\)\s*$")
 
@@ -98,15 +99,15 @@ def profile(way, perf, network, count):
                 by_thread[re.sub(r"\d+", "N", thread)] += 1
         us = 1e6 / SAMPLES_PER_SECOND / (per_s * SECONDS)
 
-        def rows(counter, limit=None):
-            return [[*(key if isinstance(key, tuple) else (key,)), number * us]
-                    for key, number in counter.most_common(limit)]
+        def rows(counter, least=0):
+            return [[*(key if isinstance(key, tuple) else (key,)), round(number * us, 2)]
+                    for key, number in counter.most_common() if number * us >= least]
 
         def switched(of):
             return [sum(after[pid][kind] - before[pid][kind] for pid in of) / (per_s * SECONDS) for kind in range(2)]
 
         return {"per_s": per_s, "objects": rows(by_object), "threads_of_server": rows(by_thread),
-                "functions": rows(by_function, 4 * FUNCTIONS_MAX),
+                "functions": rows(by_function, KEPT_US_MIN),
                 "switches_of_server": switched(of_servers), "switches_of_clients": switched(pids)}
 
 

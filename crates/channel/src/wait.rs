@@ -78,17 +78,6 @@ const GATHERING_FACTOR: u32 = 20;
 /// of a program that makes one each 20 us, by spinning or by a system call of the program's.
 const GATHERING_RHYTHM_NAPS: u32 = 4;
 
-/// EXPERIMENT
-fn nap_max() -> Duration {
-    static MAX: OnceLock<Duration> = OnceLock::new();
-    *MAX.get_or_init(|| {
-        std::env::var("OPENMPS_NAP_MAX_US")
-            .ok()
-            .and_then(|text| text.parse().ok())
-            .map_or(NAP_MAX, Duration::from_micros)
-    })
-}
-
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpinPolicy {
@@ -181,7 +170,7 @@ impl SpinPolicy {
         if self.spin.is_zero() {
             return self;
         }
-        Self { nap_after: 0, nap_max: nap_max(), ..self.crowded() }
+        Self { nap_after: 0, nap_max: NAP_MAX, ..self.crowded() }
     }
 
     /// As [`SpinPolicy::crowded_consumer`], for one that gathers records so as to carry them out together: it

@@ -1,7 +1,7 @@
 //! Crowd: how many sessions are at work, and whether they are too many for the cores or the queues.
 //!
 //! A program at work keeps two threads busy: its own and its session's. While there are cores for
-//! all of them, waiters spin; beyond that, a thread that spins takes a core from one that would
+//! all of them and one to spare, waiters spin; beyond that, a thread that spins takes a core from one that would
 //! work. The clients are told in their regions. Hundreds of them also look less often, each whether
 //! the other still lives and what became of its work: else they would do nothing but look. What
 //! many sessions mean for the device's queues is said in [`fences`](crate::session).
@@ -63,8 +63,11 @@ impl Crowd {
         Self { at_work: AtomicUsize::new(0), cores, queues, tell }
     }
 
+    /// One program may have all cores, several leave one to the device's threads and the rest of the machine.
     fn is_too_large(&self) -> bool {
-        self.at_work.load(Ordering::Relaxed) * THREADS_OF_PROGRAM > self.cores
+        let at_work = self.at_work.load(Ordering::Relaxed);
+        let spare = usize::from(at_work > 1);
+        at_work * THREADS_OF_PROGRAM + spare > self.cores
     }
 
     /// Tells how it is now. Sessions do so at the same time: what is told last is so.
@@ -181,6 +184,18 @@ mod tests {
         assert_eq!(places[2].update(true, true), some(Waiting::Crowded));
         drop(places);
         assert_eq!(crowd.at_work.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn several_programs_leave_a_core_to_others() {
+        let is_too_large = |cores, at_work| {
+            let options = Options { cores: Some(cores), ..Options::default() };
+            let at_work = AtomicUsize::new(at_work);
+            Crowd { at_work, ..Crowd::new(3, options) }.is_too_large()
+        };
+        assert_eq!([1, 2].map(|programs| is_too_large(2, programs)), [false, true]);
+        assert_eq!([7, 8].map(|programs| is_too_large(16, programs)), [false, true]);
+        assert_eq!([7, 8].map(|programs| is_too_large(17, programs)), [false, false]);
     }
 
     #[test]

@@ -8,12 +8,13 @@
 use channel::request::LaunchKernel;
 use std::collections::HashMap;
 
-/// Fewest launches of a chunk that ends by what is in it, and fewest that are worth a graph.
-pub const LAUNCHES_MIN: usize = 8;
+/// Fewest launches of a chunk that ends by what is in it: a graph's launch takes the driver as long as 20 kernels in
+/// it.
+pub const LAUNCHES_MIN: usize = 16;
 /// Most launches of a chunk.
-pub const LAUNCHES_MAX: usize = 48;
-/// Of so many launches one ends a chunk, on the average: a power of 2.
-const LAUNCHES_PER_END: u64 = 8;
+pub const LAUNCHES_MAX: usize = 96;
+/// A launch ends a chunk if its hash is the least of so many: a sequence with a shorter period has one.
+const WINDOW: usize = 32;
 /// Most chunks that are remembered, of a client.
 const CHUNKS_MAX: usize = 512;
 
@@ -69,6 +70,8 @@ pub fn join(hash: u64, word: u64) -> u64 {
 pub struct Chunk {
     stream: u64,
     keys: Vec<LaunchKey>,
+    /// Of each launch.
+    hashes: Vec<u64>,
     hash: u64,
 }
 
@@ -96,10 +99,12 @@ impl Chunk {
     /// Adds a launch; true if the chunk ends with it.
     pub fn add(&mut self, key: LaunchKey) -> bool {
         let hash = key.hash();
+        let window = self.hashes.len().saturating_sub(WINDOW);
+        let is_least = self.hashes[window..].iter().all(|before| hash <= *before);
         self.keys.push(key);
+        self.hashes.push(hash);
         self.hash = join(self.hash, hash);
-        let ends = (hash >> 32).is_multiple_of(LAUNCHES_PER_END);
-        self.keys.len() >= LAUNCHES_MAX || ends && self.keys.len() >= LAUNCHES_MIN
+        self.len() >= LAUNCHES_MAX || is_least && self.len() >= LAUNCHES_MIN
     }
 
     /// Its last launches, as a chunk.
@@ -114,6 +119,7 @@ impl Chunk {
     /// Begins another one, of the same stream.
     pub fn clear(&mut self) {
         self.keys.clear();
+        self.hashes.clear();
         self.hash = 0;
     }
 }
@@ -256,6 +262,15 @@ mod tests {
         assert_eq!([ended(&mut seen, 1), ended(&mut seen, 2)], [[1, 1]; 2]);
         seen.forget_stream(2);
         assert_eq!([ended(&mut seen, 1), ended(&mut seen, 2)], [[2, 2], [0, 0]]);
+    }
+
+    #[test]
+    fn a_sequence_of_few_kernels_ends_chunks_by_what_is_in_it_too() {
+        for first in 0..40 {
+            let all = chunks((0..40 * 15).map(|at| first + at % 15));
+            let (_, late) = all.split_at(2);
+            assert!(late.iter().all(|seen| seen.0 == 30 && seen.1 > 0), "{first}: {all:?}");
+        }
     }
 
     #[test]

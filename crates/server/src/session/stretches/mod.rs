@@ -31,7 +31,7 @@ use ahead::Ahead;
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
 use channel::ring::{Arrival, Record, RingBroken};
 use chains::{Alive, Choice, Variants};
-use chunk::{Chunk, Chunks, LAUNCHES_MIN, LaunchKey};
+use chunk::{Chunk, Chunks, LaunchKey};
 use cuda_api::CudaError;
 use cuda_api::settings::Stretches as When;
 use scheduling::Class;
@@ -49,6 +49,8 @@ const PART_SEEN_MIN: u32 = 8;
 const HOLD: Duration = Duration::from_micros(50);
 /// How long launches of one chunk are held in a crowd, before a nap that may be as long again.
 const CROWD_HOLD_MAX: Duration = Duration::from_millis(2);
+/// Fewest launches that are worth a graph.
+const LAUNCHES_MIN: usize = 8;
 /// Fewest launches that are worth a graph where the cores have other work: 3 launches take the
 /// processor for longer than a graph of them.
 const CROWD_LAUNCHES_MIN: usize = 4;

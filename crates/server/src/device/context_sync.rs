@@ -6,14 +6,14 @@
 //! kernels that wait for this device's. So a call is made only when nothing is in flight: by the provider's
 //! word of every session's streams, the caller's own too.
 //!
-//! To get there, sessions first keep their submission shallow, until none has more than
-//! [`SHALLOW_KERNELS`] launches in flight (of a graph's many kernels nothing can be put off); then they submit nothing while what they have ends, for the bound on holds
-//! ([`HOLD_MAX`] by default). If something does not end in that time, all go on for as long, and so on. After
-//! [`FORCE_AFTER`] the call is made all the same if all that is in flight gets on and is shallow: it waits for
-//! a few kernels then. Work that does not get on may wait for what others submit, or for nothing at all: while
-//! there is some, sessions are kept shallow for no longer than the bound, and holds take
-//! [`HELD_PERCENT_MAX`] of the time at most. Of several calls that wait one asks the provider and has the
-//! others held; the quiet moment serves all that waited then. Behind it those that were held go on for as
+//! To get there, the caller's own work ends first, while the others go on. Then sessions keep their submission
+//! shallow, until none has more than [`SHALLOW_KERNELS`] launches in flight (of a graph's many kernels nothing can be
+//! put off); then they submit nothing while what they have ends, for the bound on holds ([`HOLD_MAX`] by default). If
+//! something does not end in that time, all go on for as long, and so on. After [`FORCE_AFTER`] the call is made all the
+//! same if all that is in flight gets on and is shallow: it waits for a few kernels then. Work that does not get on may
+//! wait for what others submit, or for nothing at all: while there is some, sessions are kept shallow for no longer than
+//! the bound, and holds take [`HELD_PERCENT_MAX`] of the time at most. Of several calls that wait one asks the provider
+//! and has the others held; the quiet moment serves all that waited then. Behind it those that were held go on for as
 //! long as they were ([`turns`]). A call whose client ends meanwhile is not made.
 //!
 //! A provider with tenants has none of this: its calls wait for nothing of other clients.
@@ -101,6 +101,8 @@ impl ContextCall {
 /// How far a call is that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
+    /// It waits for its client's own work to end.
+    WaitsForOwn,
     /// It waits for a quiet moment.
     Waits,
     /// It was made, and took so long.
@@ -168,7 +170,7 @@ struct UnderWay {
     client: String,
     own: Option<InFlight>,
     since: Instant,
-    /// Clients whose work did not get on when it was looked at last.
+    /// Clients whose work did not get on when it was looked at last, or the caller, whose own work is to end first.
     stalled: Vec<String>,
 }
 
@@ -501,10 +503,10 @@ impl ContextSync {
     }
 
     /// Tells of a call that waits, when it has waited for so long.
-    fn tell(&self, of: &Request<'_>, told: &mut Duration) {
+    fn tell(&self, of: &Request<'_>, progress: Progress, told: &mut Duration) {
         if of.began.elapsed() >= *told {
             *told *= 2;
-            self.report(of, Progress::Waits, self.turns.stalled());
+            self.report(of, progress, self.turns.stalled());
         }
     }
 
@@ -512,6 +514,7 @@ impl ContextSync {
     /// lives; or until that has taken long enough. `None` if the client ends meanwhile.
     fn wait_for_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
         let mut told = TOLD_AFTER;
+        self.wait_for_own_work(of, &mut told);
         while !(of.ends)() {
             if let Some(rounds) = try_locked(&self.rounds) {
                 self.turns.owner_is_there();
@@ -521,9 +524,33 @@ impl ContextSync {
             if let Some(quiet) = self.share_quiet(of) {
                 return Some(quiet);
             }
-            self.tell(of, &mut told);
+            self.tell(of, Progress::Waits, &mut told);
         }
         None
+    }
+
+    /// Waits until the caller's own work has ended, of which no hold of the others' makes less. It submits nothing
+    /// meanwhile.
+    fn wait_for_own_work(&self, of: &Request<'_>, told: &mut Duration) {
+        let is_over = || {
+            !of.own.is_some_and(|own| own.has_work(of.is_done)) || self.hurries() || (of.ends)()
+        };
+        if is_over() {
+            return;
+        }
+        self.set_waits_for(of, vec![of.client.to_owned()]);
+        while !is_over() {
+            wait(TOLD_AFTER, PAUSE_MAX, is_over);
+            self.tell(of, Progress::WaitsForOwn, told);
+        }
+        self.set_waits_for(of, Vec::new());
+    }
+
+    fn set_waits_for(&self, of: &Request<'_>, clients: Vec<String>) {
+        let mut under_way = locked(&self.under_way);
+        if let Some(own) = under_way.iter_mut().find(|call| call.number == of.number) {
+            own.stalled = clients;
+        }
     }
 
     /// Has the others held again and again, until there is a quiet moment. `None` if the client ends
@@ -544,7 +571,7 @@ impl ContextSync {
             let names: Vec<String> = stalled.iter().map(|(client, _)| client.clone()).collect();
             locked(&self.under_way).iter_mut().for_each(|of| of.stalled.clone_from(&names));
             self.turns.set_stalled(stalled);
-            self.tell(of, told);
+            self.tell(of, Progress::Waits, told);
         }
         None
     }

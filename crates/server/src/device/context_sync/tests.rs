@@ -27,7 +27,7 @@ fn make<R>(
 #[test]
 fn a_call_is_made_when_nothing_is_in_flight_and_is_counted() {
     let sync = Arc::new(ContextSync::default());
-    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     assert!(!sync.is_idle());
     let ended = AtomicBool::new(false);
     // The other one drains when it sees that a call is pending, and ends its work when it is held.
@@ -145,8 +145,7 @@ fn many_who_load_beside_work_that_never_pauses_get_their_turns() {
 #[test]
 fn beside_work_that_gets_on_a_call_is_made_when_little_of_it_is_in_flight() {
     let sync = ContextSync::default();
-    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-    own.set_busy(false);
+    let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     let [ended, was_held] = [(); 2].map(|()| AtomicBool::new(false));
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -173,8 +172,7 @@ fn beside_work_that_gets_on_a_call_is_made_when_little_of_it_is_in_flight() {
 #[test]
 fn a_graph_of_many_kernels_is_one_launch() {
     let sync = ContextSync::default();
-    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-    own.set_busy(false);
+    let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     // There is always another graph of that client's, but while it is held.
     other.set_in_flight(150, 1);
     make(&sync, &own, &|_| sync.is_held(), || assert!(sync.is_held()));
@@ -204,7 +202,7 @@ fn a_session_that_waits_for_its_own_call_need_not_count_down() {
 fn between_calls_that_follow_each_other_those_that_are_held_have_their_turn() {
     const CALLS: usize = 50;
     let sync = ContextSync::default();
-    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     [&other, &own].into_iter().for_each(|session| session.set_busy(false));
     let (submitted, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     let mut seen = Vec::new();
@@ -288,8 +286,7 @@ fn what_is_set_bounds_a_hold() {
 #[test]
 fn a_stream_that_stands_still_counts_beside_one_that_gets_on() {
     let sync = ContextSync::default();
-    let (other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-    own.set_busy(false);
+    let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     other.add_stream(CUstream(4));
     let (ended, forced) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -316,8 +313,7 @@ fn a_stream_that_stands_still_counts_beside_one_that_gets_on() {
 #[test]
 fn others_are_held_for_a_small_part_of_the_time_beside_work_that_does_not_get_on() {
     let sync = ContextSync::default();
-    let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-    own.set_busy(false);
+    let (_endless, own) = (busy(&sync, "3", 1), sync.join("7"));
     let is_done = |stream| stream == CUstream(2);
     let request = Request {
         call: LOAD,
@@ -360,8 +356,7 @@ fn a_call_whose_client_ends_is_not_made_and_is_told_of() {
     sync.report_to(move |report| {
         let _ = reports.lock().expect("the channel").send(report.clone());
     });
-    let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-    own.set_busy(false);
+    let (_endless, own) = (busy(&sync, "3", 1), sync.join("7"));
     let ended = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let call = scope.spawn(|| {
@@ -386,8 +381,7 @@ fn a_call_whose_client_ends_is_not_made_and_is_told_of() {
 #[test]
 fn beside_endless_work_a_call_is_made_when_all_are_to_end() {
     let sync = ContextSync::default();
-    let (_endless, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-    own.set_busy(false);
+    let (_endless, own) = (busy(&sync, "3", 1), sync.join("7"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !sync.is_held() {
@@ -397,6 +391,33 @@ fn beside_endless_work_a_call_is_made_when_all_are_to_end() {
         });
         make(&sync, &own, &|stream| stream == CUstream(2), || ());
     });
+}
+
+#[test]
+fn others_go_on_while_the_callers_own_work_does() {
+    let sync = ContextSync::default();
+    let (_other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // The other one's work ends at once.
+            let is_done = |stream| stream == CUstream(1) || ended.load(Ordering::SeqCst);
+            make(&sync, &own, &is_done, || assert!(sync.is_held()));
+        });
+        while sync.waiting().is_empty() {
+            std::thread::yield_now();
+        }
+        let until = Instant::now() + 3 * HOLD_MAX;
+        let mut held = false;
+        while Instant::now() < until {
+            held |= sync.is_pending() || sync.is_held();
+        }
+        let waits_for = sync.waiting().swap_remove(0).others;
+        ended.store(true, Ordering::SeqCst);
+        assert!(!held, "no hold makes the caller's own work end sooner");
+        assert_eq!(waits_for, ["7"]);
+    });
+    assert_eq!(sync.waiting(), []);
 }
 
 #[test]
@@ -417,7 +438,7 @@ fn a_long_call_is_reported() {
     sync.report_to(move |report| {
         let _ = reports.lock().expect("the channel").send(report.clone());
     });
-    let (_other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    let (_other, own) = (busy(&sync, "3", 1), sync.join("7"));
     make(&sync, &own, &|_| true, || std::thread::sleep(2 * REPORT_MIN));
     let report = reported.try_recv().expect("a report of a long call");
     assert_eq!((report.call, &report.others[..]), (LOAD, &["3".to_owned()][..]));

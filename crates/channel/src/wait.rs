@@ -186,6 +186,11 @@ impl SpinPolicy {
         }
     }
 
+    /// The policy of a consumer whose naps do not grow: what it finds late costs more than what it is woken for.
+    pub fn with_short_naps(self) -> Self {
+        Self { nap_max: self.nap, ..self }
+    }
+
     /// The policy for a program that is latency-critical, while there are cores for all: it spins for
     /// as long as a short request takes, and the server's side from one request to the next. Where
     /// no thread spins it is the same.
@@ -556,6 +561,8 @@ mod tests {
             (consumer.spin, consumer.nap_after, consumer.rhythm_min),
             (us(20), 0, RHYTHM_MIN)
         );
+        assert_eq!((consumer.nap, consumer.nap_max), (NAP, NAP_MAX));
+        assert_eq!(consumer.with_short_naps().nap_max, NAP);
         let consumer = SpinPolicy::new(8, Some("80")).gathering_consumer();
         assert_eq!((consumer.spin, consumer.nap_after, consumer.rhythm_min), (us(4), 0, us(200)));
         assert_eq!(SpinPolicy::new(8, None).attentive().spin, ATTENTION);

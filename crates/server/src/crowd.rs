@@ -44,6 +44,8 @@ pub struct Manner {
     pub waiting: Waiting,
     /// How many times longer than alone they sleep before they look by themselves; a power of 2.
     pub factor: u32,
+    /// The client is latency-critical: its launches wait for no others.
+    pub critical: bool,
 }
 
 /// The sessions at work of a server.
@@ -99,7 +101,7 @@ pub struct Place {
 impl Place {
     /// The place of a session that does not work yet.
     pub fn new(crowd: &Arc<Crowd>) -> Self {
-        let manner = Manner { waiting: Waiting::Plain, factor: 1 };
+        let manner = Manner { waiting: Waiting::Plain, factor: 1, critical: false };
         Self { crowd: crowd.clone(), works: false, manner }
     }
 
@@ -127,7 +129,7 @@ impl Place {
             (false, true) => Waiting::Attentive,
             (false, false) => Waiting::Plain,
         };
-        let manner = Manner { waiting, factor: self.crowd.factor() };
+        let manner = Manner { waiting, factor: self.crowd.factor(), critical };
         (std::mem::replace(&mut self.manner, manner) != manner).then_some(manner)
     }
 
@@ -164,7 +166,8 @@ mod tests {
         let told = || TOLD.load(Ordering::Relaxed);
         let crowd = Arc::new(Crowd::new(3, Options { cores: Some(5), tell }));
         let mut places: Vec<Place> = (0..4).map(|_| Place::new(&crowd)).collect();
-        let some = |waiting| Some(Manner { waiting, factor: 1 });
+        let of = |waiting, critical| Some(Manner { waiting, factor: 1, critical });
+        let some = |waiting| of(waiting, false);
         assert_eq!(places[0].update(true, false), None);
         assert_eq!(places[1].update(true, false), None);
         assert!(!told());
@@ -180,8 +183,9 @@ mod tests {
         assert_eq!(places[2].update(false, false), some(Waiting::Plain));
         assert!(!told() && !places[2].is_crowded());
         // A critical client is served at once, unless that is at the cost of all.
-        assert_eq!(places[2].update(false, true), some(Waiting::Attentive));
-        assert_eq!(places[2].update(true, true), some(Waiting::Crowded));
+        assert_eq!(places[2].update(false, true), of(Waiting::Attentive, true));
+        assert_eq!(places[2].update(true, true), of(Waiting::Crowded, true));
+        assert_eq!(places[2].update(true, false), some(Waiting::Crowded));
         drop(places);
         assert_eq!(crowd.at_work.load(Ordering::Relaxed), 0);
     }

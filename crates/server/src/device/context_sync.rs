@@ -532,9 +532,8 @@ impl ContextSync {
     /// Waits until the caller's own work has ended, of which no hold of the others' makes less. It submits nothing
     /// meanwhile.
     fn wait_for_own_work(&self, of: &Request<'_>, told: &mut Duration) {
-        let is_over = || {
-            !of.own.is_some_and(|own| own.has_work(of.is_done)) || self.hurries() || (of.ends)()
-        };
+        let is_over =
+            || !of.own.is_some_and(|own| own.has_work(of.is_done)) || self.hurries() || (of.ends)();
         if is_over() {
             return;
         }

@@ -143,7 +143,9 @@ fn line_of(report: &SyncReport) -> String {
             )
         }
         Progress::WaitsForOwn => {
-            format!("Client {client}: {call} waits since {waited} ms for its own work; the others go on")
+            format!(
+                "Client {client}: {call} waits since {waited} ms for its own work; the others go on"
+            )
         }
         Progress::Waits if stalled.is_empty() => {
             let others = others.join(", ");

@@ -217,8 +217,9 @@ impl Session {
         let is_other = std::mem::replace(&mut self.gathers, gathers) != gathers;
         let manner = self.place.update(busy, class == Class::Latency);
         if manner.is_some() || is_other {
-            let Manner { waiting, factor } = self.place.manner();
-            self.consumer.set_policy(waiting.consumer_policy(SpinPolicy::of_process(), gathers));
+            let Manner { waiting, factor, critical } = self.place.manner();
+            let policy = waiting.consumer_policy(SpinPolicy::of_process(), gathers);
+            self.consumer.set_policy(if critical { policy.with_short_naps() } else { policy });
             self.region.set_waiting(waiting);
             self.region.set_liveness_factor(factor);
         }

@@ -28,9 +28,9 @@ use super::under_way::Code;
 use crate::device::{KernelChain, LaunchShape};
 use crate::meter::{Launched, Meter, ShapeCounters};
 use ahead::Ahead;
+use chains::{Alive, Choice, Variants};
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
 use channel::ring::{Arrival, Record, RingBroken};
-use chains::{Alive, Choice, Variants};
 use chunk::{Chunk, Chunks, LaunchKey};
 use cuda_api::CudaError;
 use cuda_api::settings::Stretches as When;
@@ -249,7 +249,8 @@ impl Session {
                 return Ok(false);
             }
             self.stretches.totals.holds += 1;
-            let arrival = if naps_anyway { self.consumer.gather() } else { self.consumer.nap(HOLD) };
+            let arrival =
+                if naps_anyway { self.consumer.gather() } else { self.consumer.nap(HOLD) };
             match arrival? {
                 // The program is at something else, and the device may wait for what is held.
                 Arrival::TimedOut if naps_anyway => return Ok(false),
@@ -394,7 +395,8 @@ impl Session {
             let launch = record.decode::<LaunchKernel<'_>>();
             launch.map_err(|_| CudaError::INVALID_VALUE)
         });
-        let hash = held.iter().flat_map(Record::words).fold(0, |hash, word| chunk::join(hash, *word));
+        let hash =
+            held.iter().flat_map(Record::words).fold(0, |hash, word| chunk::join(hash, *word));
         let index = match variants.choose(hash, &self.stretches.alive) {
             Choice::Use(index) => index,
             Choice::Make => {
@@ -425,7 +427,8 @@ impl Session {
         let table = self.share.device().table();
         let mut nodes = Vec::with_capacity(launches.len());
         for launch in launches {
-            let LaunchKernel { function, grid, block, shared_bytes, flags, parameters, .. } = launch?;
+            let LaunchKernel { function, grid, block, shared_bytes, flags, parameters, .. } =
+                launch?;
             let shape = launch_shape(grid, block, shared_bytes, flags)?;
             let loaded = self.modules.loaded_mut(function.0 as u64)?;
             if loaded.may_print {

@@ -210,11 +210,11 @@ pub(crate) fn cuCtxGetCurrent(context: Out<CUcontext>) -> CUresult {
 }
 
 pub(crate) fn cuCtxGetDevice(device: Out<CUdevice>) -> CUresult {
-    device.set(with_current(|context| context.device)?)
+    device.set(mode::program()?.contexts().device_of(CUcontext::NULL)?)
 }
 
 pub(crate) fn cuCtxGetDevice_v2(device: Out<CUdevice>, context: CUcontext) -> CUresult {
-    device.set(mode::program()?.contexts().with(context, |context| context.device)?)
+    device.set(mode::program()?.contexts().device_of(context)?)
 }
 
 pub(crate) fn cuCtxGetApiVersion(context: CUcontext, version: Out<c_uint>) -> CUresult {
@@ -243,7 +243,7 @@ pub(crate) fn cuCtxSynchronize() -> CUresult {
 }
 
 pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> CUresult {
-    let device = mode::program()?.contexts().with(context, |context| context.device)?;
+    let device = mode::program()?.contexts().device_of(context)?;
     let client = mode::client_on(device)?;
     graphs().synchronizing_context(context.0 as u64)?;
     client.synchronize_all()
@@ -341,7 +341,7 @@ pub(crate) fn cuCtxDisablePeerAccess(peer: CUcontext) -> CUresult {
 fn peer_device(client: &Client, peer: CUcontext) -> Result<CUdevice, CudaError> {
     match peer.is_null() {
         true => Err(CudaError::INVALID_CONTEXT),
-        false => client.contexts().with(peer, |context| context.device),
+        false => client.contexts().device_of(peer),
     }
 }
 

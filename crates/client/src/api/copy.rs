@@ -270,7 +270,7 @@ pub(super) fn check_peers(one: CUcontext, other: CUcontext) -> Result<[CUdevice;
     let (client, _) = mode::enter()?;
     let device = |context: CUcontext| match context.is_null() {
         true => Err(CudaError::INVALID_CONTEXT),
-        false => client.contexts().with(context, |context| context.device),
+        false => client.contexts().device_of(context),
     };
     Ok([device(one)?, device(other)?])
 }

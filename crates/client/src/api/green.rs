@@ -72,7 +72,7 @@ pub(crate) fn cuGreenCtxCreate(
 
 pub(crate) fn cuGreenCtxDestroy(green: CUgreenCtx) -> CUresult {
     let client = mode::client_of(green.0)?;
-    let device = client.contexts().with(as_context(green)?, |context| context.device)?;
+    let device = client.contexts().device_of(as_context(green)?)?;
     let destroyed = client.contexts().destroy_green(green)?;
     if let Some(stream) = destroyed.default_stream {
         // Gone already if the primary context was reset.

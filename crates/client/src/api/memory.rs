@@ -15,7 +15,7 @@ const PITCH_ALIGNMENT: u64 = 512;
 
 /// The current context's device.
 pub(super) fn current_device() -> Result<CUdevice, CudaError> {
-    mode::program()?.contexts().with(CUcontext::NULL, |context| context.device)
+    mode::program()?.contexts().device_of(CUcontext::NULL)
 }
 
 pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> CUresult {

@@ -46,7 +46,7 @@ fn partition_of(device: &Device) -> Partition {
 fn resource_of(word: u64, kind: c_uint) -> Result<CUdevResource, CudaError> {
     let contexts = mode::program()?.contexts();
     let word = if word == 0 { current::word() } else { word };
-    let device = contexts.with(CUcontext(word as usize), |context| context.device)?;
+    let device = contexts.device_of(CUcontext(word as usize))?;
     let sms = contexts.with_green(word, |green| green.sms.clone()).ok();
     let sms = sms.or_else(|| contexts.sms_of(word));
     partition(device)?.whole(kind, sms.as_slice())

@@ -157,7 +157,7 @@ pub(crate) fn cuStreamGetDevice(
     device: Out<CUdevice>,
 ) -> CUresult {
     let context = CUcontext(description(default, stream)?.context as usize);
-    device.set(mode::program()?.contexts().with(context, |context| context.device)?)
+    device.set(mode::program()?.contexts().device_of(context)?)
 }
 
 pub(crate) fn cuStreamAddCallback(

@@ -215,6 +215,21 @@ impl Contexts {
         context.map(f).ok_or(CudaError::INVALID_CONTEXT)
     }
 
+    /// The device of a context, usable or not; NULL is the current one. No lock for one that is usable.
+    /// CUDA_ERROR_INVALID_CONTEXT if there is none.
+    #[inline]
+    pub(crate) fn device_of(&self, context: CUcontext) -> Result<CUdevice, CudaError> {
+        let word = if context.is_null() { current::word() } else { context.0 as u64 };
+        let live = self.live.get((word as u32 & Handle::INDEX_MAX) as usize);
+        if word != 0
+            && live.is_some_and(|live| live.load(Ordering::Acquire) == word)
+            && let Some(device) = device_of_word(word)
+        {
+            return Ok(device);
+        }
+        self.with(context, |context| context.device)
+    }
+
     /// The SMs that contexts of a device have as their own.
     pub(super) fn sms_taken(&self, device: CUdevice) -> Vec<Range<u32>> {
         let inner = self.lock();
@@ -389,6 +404,24 @@ mod tests {
         assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
         assert_eq!(contexts.retain(1), Err(CudaError::INVALID_DEVICE));
         assert_eq!(contexts.destroy(handle), Err(CudaError::INVALID_CONTEXT));
+        clear();
+    }
+
+    #[test]
+    fn each_context_has_its_device_while_it_is_there() {
+        clear();
+        let contexts = Contexts::new(3);
+        let none = Err(CudaError::INVALID_CONTEXT);
+        assert_eq!([CUcontext::NULL, CUcontext(1)].map(|word| contexts.device_of(word)), [none; 2]);
+        let primary = contexts.primary(2);
+        assert_eq!(contexts.device_of(primary), Ok(2), "retained or not");
+        assert_eq!(contexts.retain(2), Ok(primary));
+        let created = contexts.create(1, 0).unwrap();
+        let green = contexts.create_green(2, 0..8).unwrap();
+        let all = [primary, created, CUcontext(green.0), CUcontext::NULL];
+        assert_eq!(all.map(|word| contexts.device_of(word)), [Ok(2), Ok(1), Ok(2), Ok(1)]);
+        contexts.destroy(created).unwrap();
+        assert_eq!([created, CUcontext::NULL].map(|word| contexts.device_of(word)), [none; 2]);
         clear();
     }
 

@@ -111,7 +111,7 @@ impl Backend for ClientGraphs {
     }
 
     fn device_of_context(self, context: CUcontext) -> Result<CUdevice, CudaError> {
-        self.0.contexts().with(context, |context| context.device)
+        self.0.contexts().device_of(context)
     }
 
     fn kernel(

@@ -9,9 +9,9 @@ use channel::region::Waiting;
 use channel::request::*;
 use channel::ring::{Position, RingMemory};
 use cuda_api::constants::function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
-use cuda_api::number::cuFuncSetAttribute;
+use cuda_api::number::{cuFuncSetAttribute, cuMemsetD32Async};
 use cuda_api::settings::{Percentage, Stretches};
-use cuda_api::{CUgraphEdgeData, CUstream, CudaError};
+use cuda_api::{CUdeviceptr, CUgraphEdgeData, CUstream, CudaError};
 use server::device::Driver;
 use server::session::KERNELS_IN_FLIGHT_MAX;
 use std::os::unix::fs::FileExt;
@@ -505,9 +505,9 @@ fn floats(factor: f32) -> Vec<u8> {
     (0..64u8).flat_map(|number| (factor * f32::from(number)).to_le_bytes()).collect()
 }
 
-/// A client whose steps of `vector_add` wait in its ring behind a kernel that spins, and then run. Its
-/// parameters of a launch are what `change` makes of them.
-fn add_on_device(server: &mut Server, change: impl Fn(u32, &mut [u64; 4])) -> Client {
+/// A client with `vector_add`, its operands in its memory, and behind a kernel that spins until it is told to end in
+/// the memory's file.
+fn prepare_to_add(server: &mut Server) -> (Client, std::fs::File) {
     let mut client = server.connect();
     for (place, (image, kernel)) in (0..).zip(IMAGES) {
         client.load_image(module(place), image.as_bytes()).0.expect("a module");
@@ -519,6 +519,19 @@ fn add_on_device(server: &mut Server, change: impl Fn(u32, &mut [u64; 4])) -> Cl
     client.write(MIB + 4096, &floats(2.0));
     let [flag, seen] = [0, 4096].map(|offset| client.address(offset));
     launch(&mut client, 1, 1, &[flag, seen]);
+    (client, memory)
+}
+
+/// Has the kernel end, and waits for all behind it.
+fn run_added(client: &mut Client, memory: &std::fs::File) {
+    memory.write_all_at(&5u32.to_le_bytes(), 0).expect("the word that ends the spinning");
+    client.synchronize(LEGACY);
+}
+
+/// A client whose steps of `vector_add` wait in its ring behind a kernel that spins, and then run. Its
+/// parameters of a launch are what `change` makes of them.
+fn add_on_device(server: &mut Server, change: impl Fn(u32, &mut [u64; 4])) -> Client {
+    let (mut client, memory) = prepare_to_add(server);
     for number in 0..STEP * STEPS {
         // As in a step: c = a + b, with another c for each launch of it.
         let at = number % STEP;
@@ -527,8 +540,7 @@ fn add_on_device(server: &mut Server, change: impl Fn(u32, &mut [u64; 4])) -> Cl
         change(number, &mut words);
         launch(&mut client, 0, 1 + at % 5, &words);
     }
-    memory.write_all_at(&5u32.to_le_bytes(), 0).expect("the word that ends the spinning");
-    client.synchronize(LEGACY);
+    run_added(&mut client, &memory);
     client
 }
 
@@ -551,6 +563,68 @@ fn real_kernels_compute_the_same_in_stretches() {
     drop(client);
     server.wait_for_clients(0);
     assert!(server.log().contains(" launches went in "), "{}", server.log());
+}
+
+/// Posts a fill of 64 words of the client's memory with a value.
+fn fill(client: &mut Client, offset: u64, value: u64) {
+    let stream = LEGACY.0 as u64;
+    client.post_row(cuMemsetD32Async, &[client.address(offset), value, 64, stream]);
+}
+
+#[test]
+fn fills_between_launches_go_with_them_in_their_order() {
+    const LAUNCHES: u32 = 5;
+    for always_elsewhere in [false, true] {
+        let mut server = Server::start_stretched(device::driver());
+        let sum = 2 * MIB;
+        let (mut client, memory) = prepare_to_add(&mut server);
+        for step in 0..3 * STEPS {
+            // sum = 0, and a to it some times: too few launches for a graph of them alone.
+            fill(&mut client, sum, 0);
+            let to = client.address(sum);
+            let words = [client.address(MIB), to, to, 64];
+            (0..LAUNCHES).for_each(|at| launch(&mut client, 0, 1 + at, &words));
+            if always_elsewhere {
+                fill(&mut client, sum + 4096 + u64::from(step) * 256, 1f32.to_bits().into());
+            }
+        }
+        run_added(&mut client, &memory);
+        assert_eq!(client.region.sticky_error(), Ok(()));
+        assert_eq!(client.read(sum, 256), floats(LAUNCHES as f32));
+        if always_elsewhere {
+            let last = client.read(sum + 4096 + u64::from(3 * STEPS - 1) * 256, 256);
+            assert_eq!(last, 1f32.to_le_bytes().repeat(64));
+        }
+        drop(client);
+        server.wait_for_clients(0);
+        // One that is new each time ends a chunk.
+        let log = server.log();
+        assert_eq!(log.contains(" launches went in "), !always_elsewhere, "{log}");
+    }
+}
+
+#[test]
+fn a_fill_of_memory_that_is_gone_is_refused_in_a_stretch_too() {
+    let mut server = Server::start_stretched(device::driver());
+    let (mut client, memory) = prepare_to_add(&mut server);
+    let gone = client.address(8 * MIB);
+    client.chunk(8 * MIB, 4 * MIB).expect("memory");
+    let to = client.address(2 * MIB);
+    let words = [client.address(MIB), to, to, 64];
+    let steps = |client: &mut Client, steps: u32| {
+        for _ in 0..steps {
+            client.post_row(cuMemsetD32Async, &[gone, 0, 64, LEGACY.0 as u64]);
+            (0..5).for_each(|at| launch(client, 0, 1 + at, &words));
+        }
+    };
+    steps(&mut client, 3 * STEPS);
+    run_added(&mut client, &memory);
+    assert_eq!(client.error(), Ok(()));
+    client.call(&ChunkRelease { address: CUdeviceptr(gone) }).expect("the chunk is there");
+    steps(&mut client, 10);
+    client.synchronize(LEGACY);
+    assert_eq!(client.error(), Err(CudaError::INVALID_VALUE));
+    assert_eq!(client.region.sticky_error(), Ok(()));
 }
 
 #[test]

@@ -460,24 +460,43 @@ impl GraphExec {
     }
 }
 
-/// Kernels that run one after the other as one graph, and get other parameters from launch to launch.
-pub struct KernelChain {
+/// What a node of a chain does.
+pub enum ChainWork<'a> {
+    /// Launches a kernel with these parameters.
+    Kernel(&'a Function, LaunchShape, &'a [u8]),
+    /// Sets a range to a value, of so many bytes, so often.
+    Fill(CheckedRange, (u32, u32), u64),
+}
+
+/// Kernels and fills that run one after the other as one graph; kernels get other parameters from launch to launch.
+pub struct NodeChain {
     exec: GraphExec,
     /// The nodes' graph, which names them for as long as it is there.
     builder: GraphBuilder,
 }
 
-impl KernelChain {
-    /// A chain of these launches. One that may begin early may do so but for the first, which waits for
-    /// what is before the chain.
+impl NodeChain {
+    /// A chain of these. A launch that may begin early may do so behind another one; the first waits for what is
+    /// before the chain.
     pub fn new<'a>(
         share: &Rc<Share>,
-        launches: impl Iterator<Item = (&'a Function, LaunchShape, &'a [u8])>,
+        work: impl Iterator<Item = ChainWork<'a>>,
     ) -> Result<Self, CudaError> {
         let mut builder = GraphBuilder::new(share)?;
-        for (number, (function, shape, parameters)) in (0u32..).zip(launches) {
-            builder.add_kernel(function, shape, parameters)?;
-            let data = match shape.programmatic {
+        let mut behind_kernel = false;
+        for (number, work) in (0u32..).zip(work) {
+            let may_begin_early = match work {
+                ChainWork::Kernel(function, shape, parameters) => {
+                    builder.add_kernel(function, shape, parameters)?;
+                    std::mem::replace(&mut behind_kernel, true) && shape.programmatic
+                }
+                ChainWork::Fill(range, value, count) => {
+                    builder.add_fill(range, range.bytes(), value, [count, 1])?;
+                    behind_kernel = false;
+                    false
+                }
+            };
+            let data = match may_begin_early {
                 true => CUgraphEdgeData::PROGRAMMATIC,
                 false => CUgraphEdgeData::default(),
             };

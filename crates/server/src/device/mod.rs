@@ -66,7 +66,7 @@ pub use cupti::{Cupti, KernelRecord, WindowRecords};
 pub use describe::{DeviceInfo, describe_all};
 pub use event_cost::EventCost;
 pub use function::Function;
-pub use graph::{Condition, GraphBuilder, KernelChain};
+pub use graph::{ChainWork, Condition, GraphBuilder, NodeChain};
 pub use green_contexts::KEPT_GREEN_CONTEXTS_MAX;
 pub use host::HostRegistration;
 pub use in_flight::InFlight;

@@ -125,13 +125,13 @@ impl Meter {
     /// if one of them is to be, and nothing was said of them.
     pub fn pass_over<'a>(
         &mut self,
-        shapes: impl ExactSizeIterator<Item = &'a ShapeCounters>,
+        shapes: impl Iterator<Item = &'a ShapeCounters> + Clone,
     ) -> bool {
         match self.counting {
             Counting::Off => true,
             Counting::Every | Counting::Cupti => false,
             Counting::Sampled => {
-                let count = shapes.len() as u32;
+                let count = shapes.clone().count() as u32;
                 let mut shapes = shapes.map(|shape| shape.launches.get());
                 !self.records && shapes.all(sampler::is_past_early) && self.kernels.pass_over(count)
             }

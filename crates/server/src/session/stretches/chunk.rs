@@ -5,6 +5,7 @@
 //! another stream are another chunk: a graph's launch waits for the one before it, in whichever stream that
 //! is. Knows no provider.
 
+use super::fill::Fill;
 use channel::request::LaunchKernel;
 use std::collections::HashMap;
 
@@ -18,8 +19,11 @@ const WINDOW: usize = 32;
 /// Most chunks that are remembered, of a client.
 const CHUNKS_MAX: usize = 512;
 
+/// Flags of a fill's key, which no launch has.
+const FLAGS_OF_FILL: u32 = u32::MAX;
+
 /// What must be the same of two launches for one to stand for the other: all but the values of its
-/// parameters, and its stream, which is the chunk's.
+/// parameters, and its stream, which is the chunk's. Of a fill it is all but its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchKey {
     function: u64,
@@ -43,7 +47,21 @@ impl LaunchKey {
         }
     }
 
-    fn hash(&self) -> u64 {
+    /// Of a fill.
+    pub fn of_fill(fill: Fill) -> Self {
+        let Fill { address, value, element_bytes, count } = fill;
+        Self {
+            function: address,
+            grid: [value, element_bytes, 0],
+            block: [count as u32, (count >> 32) as u32, 0],
+            shared_bytes: 0,
+            flags: FLAGS_OF_FILL,
+            parameter_bytes: 0,
+        }
+    }
+
+    /// A hash of it.
+    pub fn hash(&self) -> u64 {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let [gx, gy, gz] = self.grid;
         let [bx, by, bz] = self.block;
@@ -284,7 +302,13 @@ mod tests {
     #[test]
     fn another_shape_or_length_of_parameters_is_another_launch() {
         let same = key(3);
+        let fill = Fill { address: 4096, value: 0, element_bytes: 4, count: 16 };
         let others = [
+            LaunchKey::of_fill(fill),
+            LaunchKey::of_fill(Fill { address: 8192, ..fill }),
+            LaunchKey::of_fill(Fill { value: 1, ..fill }),
+            LaunchKey::of_fill(Fill { element_bytes: 2, ..fill }),
+            LaunchKey::of_fill(Fill { count: 16 << 32, ..fill }),
             LaunchKey { parameter_bytes: 8, ..same },
             LaunchKey { grid: [2, 4, 1], ..same },
             LaunchKey { block: [64, 1, 1], ..same },

@@ -19,14 +19,15 @@
 mod ahead;
 mod chains;
 mod chunk;
+mod fill;
 
 use super::Session;
 use super::modules::Modules;
 use super::posts::launch_shape;
 use super::streams::Work;
 use super::under_way::Code;
-use crate::device::{KernelChain, LaunchShape};
-use crate::meter::{Launched, Meter, ShapeCounters};
+use crate::device::{ChainWork, CheckedRange, LaunchShape, NodeChain};
+use crate::meter::{Direction, Launched, Meter, ShapeCounters};
 use ahead::Ahead;
 use chains::{Alive, Choice, Variants};
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
@@ -34,6 +35,7 @@ use channel::ring::{Arrival, Record, RingBroken};
 use chunk::{Chunk, Chunks, LaunchKey};
 use cuda_api::CudaError;
 use cuda_api::settings::Stretches as When;
+use fill::{Fill, FillsSeen};
 use scheduling::Class;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,7 +60,7 @@ const CROWD_LAUNCHES_MIN: usize = 4;
 const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_REMOTE_DOMAIN;
 
 /// A launch of a chain.
-struct Node {
+struct Launch {
     function: u64,
     shape: LaunchShape,
     /// What is counted of it.
@@ -67,9 +69,16 @@ struct Node {
     parameters: Vec<u8>,
 }
 
+/// What a node of a chain does.
+enum Node {
+    Kernel(Launch),
+    /// The same each time.
+    Fill(Fill),
+}
+
 /// A graph of a chunk.
 struct Chain {
-    graph: KernelChain,
+    graph: NodeChain,
     nodes: Vec<Node>,
 }
 
@@ -116,6 +125,7 @@ pub struct Stretches {
     repeats: bool,
     chunks: Chunks<Kept>,
     alive: Alive,
+    fills: FillsSeen,
     ahead: Ahead,
     totals: Totals,
 }
@@ -131,6 +141,7 @@ impl Stretches {
             repeats: false,
             chunks: Chunks::default(),
             alive: Alive::default(),
+            fills: FillsSeen::default(),
             ahead: Ahead::default(),
             totals: Totals::default(),
         }
@@ -169,6 +180,18 @@ impl Stretches {
         })
     }
 
+    /// A launch or a fill that may be one of a chain, and its stream.
+    fn repeatable(&mut self, record: &Record) -> Option<(LaunchKey, u64)> {
+        if record.opcode() == LaunchKernel::OPCODE {
+            let launch = record.decode::<LaunchKernel<'_>>().ok()?;
+            let stream = launch.stream.0 as u64;
+            return (launch.flags & FLAGS_ALONE == 0).then(|| (LaunchKey::of(&launch), stream));
+        }
+        let (fill, stream) = Fill::of(record)?;
+        let key = LaunchKey::of_fill(fill);
+        self.fills.came_before(key.hash()).then_some((key, stream))
+    }
+
     fn hold(&mut self, record: &mut Record) {
         if self.records.len() == self.held {
             self.records.push(Record::new());
@@ -195,7 +218,7 @@ impl Session {
     /// Carries out a request, and what follows it in the ring if it is held with that.
     pub(super) fn take(&mut self, record: &mut Record) -> Result<(), RingBroken> {
         loop {
-            let Some((key, stream)) = repeatable(record) else {
+            let Some((key, stream)) = self.stretches.repeatable(record) else {
                 self.end_chunk();
                 self.carry_out(record);
                 return Ok(());
@@ -204,7 +227,7 @@ impl Session {
                 self.end_chunk();
                 self.stretches.chunk.set_stream(stream);
             }
-            self.stretches.totals.seen += 1;
+            self.stretches.totals.seen += u64::from(record.opcode() == LaunchKernel::OPCODE);
             if !self.may_hold() {
                 self.submit_held();
                 self.carry_out(record);
@@ -385,50 +408,53 @@ impl Session {
         submitted.unwrap_or(false)
     }
 
-    /// The graph of these launches, with their parameters. `None` if some of them are to be timed.
+    /// The graph of these launches and fills, with their parameters. `None` if some of them are to be timed.
     fn chain<'a>(
         &mut self,
         variants: &'a mut Variants<Chain>,
         held: &[Record],
     ) -> Result<Option<&'a Chain>, CudaError> {
-        let launches = held.iter().map(|record| {
-            let launch = record.decode::<LaunchKernel<'_>>();
-            launch.map_err(|_| CudaError::INVALID_VALUE)
-        });
         let hash =
             held.iter().flat_map(Record::words).fold(0, |hash, word| chunk::join(hash, *word));
         let index = match variants.choose(hash, &self.stretches.alive) {
             Choice::Use(index) => index,
             Choice::Make => {
-                let Some(chain) = self.make_chain(launches)? else { return Ok(None) };
+                let Some(chain) = self.make_chain(held)? else { return Ok(None) };
                 let index = variants.add(chain, hash, &self.stretches.alive);
                 return Ok(variants.take(index, hash).map(|chain| &*chain));
             }
         };
-        let Some(chain) = variants.take(index, hash) else { return Ok(None) };
-        if !may_pass(&mut self.meter, &chain.nodes) {
+        let Some(Chain { graph, nodes }) = variants.take(index, hash) else { return Ok(None) };
+        if !may_pass(&mut self.meter, nodes) {
             return Ok(None);
         }
-        for (number, (node, launch)) in chain.nodes.iter_mut().zip(launches).enumerate() {
-            let parameters = launch?.parameters;
-            if node.parameters != parameters {
-                set(&chain.graph, number, node, &self.modules, parameters)?;
-                self.stretches.totals.parameters += 1;
+        for (number, (node, record)) in nodes.iter_mut().zip(held).enumerate() {
+            match node {
+                Node::Kernel(launch) => {
+                    let parameters = decode(record)?.parameters;
+                    if launch.parameters != parameters {
+                        set(graph, number, launch, &self.modules, parameters)?;
+                        self.stretches.totals.parameters += 1;
+                    }
+                }
+                // The client may have freed it.
+                Node::Fill(fill) => drop(self.range_of(*fill)?),
             }
         }
-        Ok(Some(chain))
+        Ok(variants.take(index, hash).map(|chain| &*chain))
     }
 
-    /// Makes a graph of launches; `None` if some of them are to be timed.
-    fn make_chain<'a>(
-        &mut self,
-        launches: impl ExactSizeIterator<Item = Result<LaunchKernel<'a>, CudaError>>,
-    ) -> Result<Option<Chain>, CudaError> {
+    /// Makes a graph of launches and fills; `None` if some of them are to be timed.
+    fn make_chain(&mut self, held: &[Record]) -> Result<Option<Chain>, CudaError> {
         let table = self.share.device().table();
-        let mut nodes = Vec::with_capacity(launches.len());
-        for launch in launches {
+        let mut nodes = Vec::with_capacity(held.len());
+        for record in held {
+            if let Some((fill, _)) = Fill::of(record) {
+                nodes.push(Node::Fill(fill));
+                continue;
+            }
             let LaunchKernel { function, grid, block, shared_bytes, flags, parameters, .. } =
-                launch?;
+                decode(record)?;
             let shape = launch_shape(grid, block, shared_bytes, flags)?;
             let loaded = self.modules.loaded_mut(function.0 as u64)?;
             if loaded.may_print {
@@ -436,30 +462,51 @@ impl Session {
             }
             let counters = loaded.meter.counters(table, &loaded.function, &shape);
             let (function, parameters) = (function.0 as u64, parameters.to_vec());
-            nodes.push(Node { function, shape, counters, parameters });
+            nodes.push(Node::Kernel(Launch { function, shape, counters, parameters }));
         }
         if !may_pass(&mut self.meter, &nodes) {
             return Ok(None);
         }
-        let mut of = Vec::with_capacity(nodes.len());
+        let mut work = Vec::with_capacity(nodes.len());
         for node in &nodes {
-            of.push((self.modules.function(node.function)?, node.shape, &node.parameters[..]));
+            work.push(match node {
+                Node::Kernel(launch) => {
+                    let function = self.modules.function(launch.function)?;
+                    ChainWork::Kernel(function, launch.shape, &launch.parameters)
+                }
+                Node::Fill(fill) => {
+                    let range = self.range_of(*fill)?;
+                    ChainWork::Fill(range, (fill.value, fill.element_bytes), fill.count)
+                }
+            });
         }
-        let graph = KernelChain::new(&self.share, of.into_iter())?;
+        let graph = NodeChain::new(&self.share, work.into_iter())?;
         self.stretches.totals.made += 1;
         Ok(Some(Chain { graph, nodes }))
+    }
+
+    /// The client's memory that a fill writes.
+    fn range_of(&self, fill: Fill) -> Result<CheckedRange, CudaError> {
+        self.memory.device_range(fill.address, fill.bytes())
     }
 
     fn launch_chain(&mut self, chain: &Chain, stream: u64) -> Result<bool, CudaError> {
         let Chain { graph, nodes } = chain;
         let slot = self.streams.enter(stream, Work::Ordered)?;
         graph.launch(&slot.stream)?;
-        let count = nodes.len() as u32;
         // An event behind the graph costs the processor as much as some of its kernels.
         let is_marked = !self.place.is_crowded() && !self.place.shares_queues();
-        let (mut predicted_ns, mut sum) = (0, Launched::default());
+        let (mut count, mut predicted_ns, mut sum) = (0, 0, Launched::default());
         let (table, is_counting) = (self.share.device().table(), self.meter.is_counting());
         for node in nodes {
+            let node = match node {
+                Node::Kernel(launch) => launch,
+                Node::Fill(fill) => {
+                    slot.counters.copied(Direction::Within, fill.bytes());
+                    continue;
+                }
+            };
+            count += 1;
             // It is there as long as the chain; and what was submitted is not submitted again.
             let Ok(loaded) = self.modules.loaded_mut(node.function) else { continue };
             slot.under_way.launched(Code::Kernel(node.function), loaded.launches);
@@ -490,31 +537,29 @@ impl Session {
     }
 }
 
-/// A launch that may be one of a chain, and its stream.
-fn repeatable(record: &Record) -> Option<(LaunchKey, u64)> {
-    if record.opcode() != LaunchKernel::OPCODE {
-        return None;
-    }
-    let launch = record.decode::<LaunchKernel<'_>>().ok()?;
-    let stream = launch.stream.0 as u64;
-    (launch.flags & FLAGS_ALONE == 0).then(|| (LaunchKey::of(&launch), stream))
+/// A launch in the ring.
+fn decode(record: &Record) -> Result<LaunchKernel<'_>, CudaError> {
+    record.decode().map_err(|_| CudaError::INVALID_VALUE)
 }
 
 /// False if one of these launches is to be timed, which is done of launches by themselves.
 fn may_pass(meter: &mut Meter, nodes: &[Node]) -> bool {
-    meter.pass_over(nodes.iter().map(|node| &*node.counters))
+    meter.pass_over(nodes.iter().filter_map(|node| match node {
+        Node::Kernel(launch) => Some(&*launch.counters),
+        Node::Fill(_) => None,
+    }))
 }
 
 /// Gives a launch of a chain other parameters.
 fn set(
-    graph: &KernelChain,
+    graph: &NodeChain,
     number: usize,
-    node: &mut Node,
+    launch: &mut Launch,
     modules: &Modules,
     parameters: &[u8],
 ) -> Result<(), CudaError> {
-    graph.set_parameters(number, modules.function(node.function)?, node.shape, parameters)?;
-    node.parameters.clear();
-    node.parameters.extend_from_slice(parameters);
+    graph.set_parameters(number, modules.function(launch.function)?, launch.shape, parameters)?;
+    launch.parameters.clear();
+    launch.parameters.extend_from_slice(parameters);
     Ok(())
 }

@@ -83,6 +83,29 @@ fn launches_that_may_begin_early_may_do_so_in_graphs() {
     }
 }
 
+#[test]
+fn a_launch_behind_a_fill_waits_for_it_though_it_may_begin_early() {
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    client.chunk(0, 4 * MIB).expect("memory");
+    let (launches, _) = provider::graph_launches();
+    let (first, of_step) = (1_900_000, 6);
+    repeat(&mut client, gate(line!()), CORES_ENOUGH, 5 * STEPS, |client, step| {
+        fill(client, 0, step.min(1).into());
+        for at in 0..of_step {
+            let number = (first + step * of_step + at).to_le_bytes();
+            let flags = LAUNCH_PROGRAMMATIC;
+            client.post(&LaunchKernel { flags, ..launch_of(&number, LEGACY, at) });
+        }
+    });
+    let all = first..first + 5 * STEPS * of_step;
+    assert!(notes_of(all.clone()) == all.collect::<Vec<_>>(), "other numbers, or in another order");
+    let (launches_after, _) = provider::graph_launches();
+    assert!(launches_after > launches + 5, "{} graphs", launches_after - launches);
+    assert_eq!(client.read(0, 256), 1u32.to_le_bytes().repeat(64));
+}
+
 /// Repeats a step so often that launches wait in the ring behind a kernel that holds its stream, then
 /// lets them go. `step` is told the first number and the step's number.
 fn repeat(

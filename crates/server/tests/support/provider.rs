@@ -29,6 +29,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 /// Device memory of the provider, bytes.
 pub const MEMORY_BYTES: u64 = 64 << 20;
 
+#[derive(Clone)]
 enum Op {
     Kernel { name: String, parameters: Vec<u8> },
     Copy { to: u64, from: u64, bytes: usize },
@@ -64,8 +65,7 @@ struct MadeGraph {
 #[derive(Clone)]
 struct GraphNode {
     node: usize,
-    name: String,
-    parameters: Vec<u8>,
+    op: Op,
 }
 
 /// A launchable graph, and the event behind its last launch: a launch begins when the one before it has
@@ -380,7 +380,13 @@ impl World {
                 // SAFETY: as above.
                 false => unsafe { *data.add(index) },
             };
-            from.zip(to).map(|(from, to)| (from, to, data)).ok_or(CudaError::INVALID_VALUE)
+            let (from, to) = from.zip(to).ok_or(CudaError::INVALID_VALUE)?;
+            // What may begin early is told to by a kernel.
+            let is_kernel = |at: usize| matches!(nodes[at].op, Op::Kernel { .. });
+            match data.is_full() || is_kernel(from) && is_kernel(to) {
+                true => Ok((from, to, data)),
+                false => Err(CudaError::INVALID_VALUE),
+            }
         };
         (0..count).map(edge).collect()
     }

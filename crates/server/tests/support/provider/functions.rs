@@ -374,7 +374,21 @@ provide! {
         let (name, parameters) = world.node(&(*params).v1)?;
         let id = world.number();
         let graph = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
-        graph.nodes.push(GraphNode { node: id, name, parameters });
+        graph.nodes.push(GraphNode { node: id, op: Op::Kernel { name, parameters } });
+        *node = CUgraphNode(id);
+        Ok(())
+    }
+    cuGraphAddMemsetNode(
+        node: *mut CUgraphNode, graph: CUgraph, _d: *const CUgraphNode, _n: usize,
+        params: *const CUDA_MEMSET_NODE_PARAMS, _c: CUcontext
+    ) {
+        let CUDA_MEMSET_NODE_PARAMS { dst, pitch, value, elementSize, width, height } = *params;
+        let pattern = value.to_le_bytes()[..elementSize as usize].to_vec();
+        let mut world = world();
+        let id = world.number();
+        let graph = world.graphs.get_mut(&graph.0).ok_or(CudaError::INVALID_VALUE)?;
+        let op = Op::Fill { to: dst.0, pitch, pattern, width, height };
+        graph.nodes.push(GraphNode { node: id, op });
         *node = CUgraphNode(id);
         Ok(())
     }
@@ -435,8 +449,11 @@ provide! {
         let exec = world.execs.get_mut(&exec.0).ok_or(CudaError::INVALID_VALUE)?;
         let known = exec.nodes.iter_mut().find(|known| known.node == node.0);
         let known = known.ok_or(CudaError::INVALID_VALUE)?;
-        assert_eq!(known.name, name, "a node keeps its function");
-        known.parameters = parameters;
+        assert!(
+            matches!(&known.op, Op::Kernel { name: before, .. } if *before == name),
+            "a node keeps its function"
+        );
+        known.op = Op::Kernel { name, parameters };
         Ok(())
     }
     cuGraphExecDestroy(exec: CUgraphExec) {
@@ -451,8 +468,8 @@ provide! {
         let before = moment.recorded;
         moment.recorded += 1;
         world.enqueue(stream.0, Op::WaitEvent { event, sequence: before })?;
-        for GraphNode { name, parameters, .. } in nodes {
-            world.enqueue(stream.0, Op::Kernel { name, parameters })?;
+        for GraphNode { op, .. } in nodes {
+            world.enqueue(stream.0, op)?;
         }
         world.enqueue(stream.0, Op::Record { event, sequence: before + 1 })
     }

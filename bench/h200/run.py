@@ -338,9 +338,10 @@ def restarts(ways, dist):
             for way, figures in measured.items()}
 
 
-def stretches(ways, dist, rounds, count):
+def stretches(ways, dist, rounds, count, keep):
     """What processes of two networks, one after the other, do with one server after the other, in turns, and the
-    processor time of the server for all of them, which has the warming up in it."""
+    processor time of the server for all of them, which has the warming up in it. `keep` is given what there is after
+    each server."""
     measured, networks = {way: {} for way in ways}, ["resnet50", "bert"]
     begin, longest = time.monotonic(), 0
     for turn in range(rounds):
@@ -366,13 +367,9 @@ def stretches(ways, dist, rounds, count):
             measured[name].setdefault(f"server_{count}", []).append({"seconds": spent, "stretches": said})
             log(f"{name}: " + ", ".join(f"{of} {steps[of]:.0f} a second" for of in networks)
                 + f", {spent:.1f} s of the server {said[:2]}")
+            keep(stretches_values(measured))
         longest = max(longest, time.monotonic() - start)
-    values = {}
-    for name, figures in measured.items():
-        values[name] = {}
-        for what, servers in figures.items():
-            value = statistics.median(server.get("per_s", server.get("seconds")) for server in servers)
-            values[name][what] = {"value": value, "servers": servers}
+    values = stretches_values(measured)
     for name in (way for way in ways if way != "mps"):
         for what in (f"{network}_{count}" for network in networks):
             here, there = values[name].get(what), values.get("mps", {}).get(what)
@@ -383,6 +380,17 @@ def stretches(ways, dist, rounds, count):
             same = "the same" if digests[0] == digests[1] else "NOT the same"
             log(f"{name}: {what}: {here['over_mps']:.3f} of MPS ({here['value']:.0f} and {there['value']:.0f} a second), "
                 f"results are {same}")
+    keep(values)
+
+
+def stretches_values(measured):
+    """The medians of the servers of each way, and what each server gave."""
+    values = {}
+    for name, figures in measured.items():
+        values[name] = {}
+        for what, servers in figures.items():
+            value = statistics.median(server.get("per_s", server.get("seconds")) for server in servers)
+            values[name][what] = {"value": value, "servers": servers}
     return values
 
 
@@ -529,9 +537,8 @@ def main():
             log("NVIDIA's MPS is not installed")
             ways = [way for way in ways if way != "mps"]
         if arguments.part == "stretches":
-            figures = stretches(ways, dist, arguments.rounds, arguments.processes)
-            for name, of in figures.items():
-                keep(name, "stretches", of)
+            stretches(ways, dist, arguments.rounds, arguments.processes,
+                      lambda values: [keep(name, "stretches", of) for name, of in values.items()])
             continue
         if arguments.part == "mix":
             for name, of in mix(ways, dist, arguments.seconds).items():

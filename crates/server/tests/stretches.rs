@@ -176,6 +176,26 @@ fn parameters_that_stay_are_not_set_again() {
 }
 
 #[test]
+fn parameters_that_come_in_turns_are_seldom_set() {
+    const SETS: u32 = 4;
+    let mut server = Server::start_stretched(driver(false));
+    let mut client = server.connect();
+    client.load();
+    let (launches, set) = provider::graph_launches();
+    let number = |step: u32, at: u32| 320_000 + step % SETS * STEP + at;
+    // As layers with other weights: the same launches with other parameters, which come again.
+    repeat(&mut client, gate(line!()), CORES_ENOUGH, 2 * STEPS, |client, step| {
+        (0..STEP).for_each(|at| note(client, LEGACY, number(step, at), at));
+    });
+    let (launches_after, set_after) = provider::graph_launches();
+    assert!(launches_after > launches + 5);
+    let set = set_after - set;
+    assert!(set < u64::from(2 * STEPS * STEP / 4), "{set} parameters were set");
+    let all = (0..2 * STEPS).flat_map(|step| (0..STEP).map(move |at| number(step, at)));
+    assert!(notes_of(320_000..320_000 + SETS * STEP) == all.collect::<Vec<_>>());
+}
+
+#[test]
 fn nothing_goes_as_a_graph_unless_it_is_wanted() {
     let mut server = Server::start(false);
     let mut client = server.connect();

@@ -76,6 +76,8 @@ pub struct Stretches {
     /// Room for what is held, and how much is.
     records: Vec<Record>,
     held: usize,
+    /// Of all words of what is held.
+    held_hash: u64,
     /// When the session slept first with some of them held.
     held_since: Option<Instant>,
     /// The chunk that ended last was seen before.
@@ -94,6 +96,7 @@ impl Stretches {
             chunk: Chunk::default(),
             records: Vec::new(),
             held: 0,
+            held_hash: 0,
             held_since: None,
             repeats: false,
             chunks: Chunks::default(),
@@ -150,13 +153,16 @@ impl Stretches {
     }
 
     fn hold(&mut self, record: &mut Record) {
+        if self.held == 0 {
+            (self.held_since, self.held_hash) = (None, 0);
+        }
+        // Now, while it is in the cache.
+        let words = record.words().iter();
+        self.held_hash = words.fold(self.held_hash, |hash, word| chunk::join(hash, *word));
         if self.records.len() == self.held {
             self.records.push(Record::new());
         }
         std::mem::swap(&mut self.records[self.held], record);
-        if self.held == 0 {
-            self.held_since = None;
-        }
         self.held += 1;
     }
 }

@@ -3,7 +3,6 @@
 //! A graph that the provider refuses is never asked for again; its launches go one by one.
 
 use super::chains::{Choice, Variants};
-use super::chunk::join;
 use super::fill::Fill;
 use crate::device::{ChainWork, CheckedRange, LaunchShape, NodeChain};
 use crate::meter::{Direction, Launched, Meter, ShapeCounters};
@@ -93,7 +92,7 @@ impl Session {
         variants: &'a mut Variants<Chain>,
         held: &[Record],
     ) -> Result<Option<&'a Chain>, CudaError> {
-        let hash = held.iter().flat_map(Record::words).fold(0, |hash, word| join(hash, *word));
+        let hash = self.stretches.held_hash;
         let index = match variants.choose(hash, &self.stretches.alive) {
             Choice::Use(index) => index,
             Choice::Make => {

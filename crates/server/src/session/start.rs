@@ -18,6 +18,7 @@ use crate::crowd::Place;
 use crate::device::{Share, Stream};
 use crate::meter::Meter;
 use crate::window::{CLIENTS_MAX, Lease, Window};
+use channel::limits::WINDOW_ANY;
 use channel::memfd::FileError;
 use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome};
 use channel::region::{Region, RegionError, ServerState, SessionEnd};
@@ -43,6 +44,8 @@ const SMS: usize = MULTIPROCESSOR_COUNT as usize;
 
 /// How long a client waits for its windows, in which a session that ends may have memory of another device.
 const WINDOW_WAIT_MAX: Duration = Duration::from_secs(60);
+/// As [`WINDOW_WAIT_MAX`], of a client that takes any: all are those of other clients, of which some may just end.
+const ANY_WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Why a client is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -216,7 +219,8 @@ impl Session {
         }
         let window = link.identity.window;
         let began = Instant::now();
-        let waits = || began.elapsed() < WINDOW_WAIT_MAX && link.ending().is_none();
+        let longest = if window == WINDOW_ANY { ANY_WINDOW_WAIT_MAX } else { WINDOW_WAIT_MAX };
+        let waits = || began.elapsed() < longest && link.ending().is_none();
         let lease = common.windows.take_when_free(window, waits).ok_or(StartError::Full)?;
         let Identity { pid, command, .. } = &link.identity;
         let of = link.clone();

@@ -111,13 +111,21 @@ def main():
     print(f"{len(rows)} programs, {failed} fail through openmps alone")
 
 
+def what_failed(output, errors):
+    """Why a program failed, as it says: its errors, else the checks that it names, else its last words."""
+    checks = [line for line in output.splitlines() if line.startswith("FAIL")]
+    return errors or "\n".join(checks) or output[-300:]
+
+
 def judge(program, results):
     family, name, _, compare = program
     (native_status, native_output, native_errors), (status, output, errors) = results
     if native_status != 0:
-        verdict, reason = "native fails", native_errors or native_output[-300:]
+        verdict, reason = "native fails", what_failed(native_output, native_errors)
+        if status != 0:
+            reason += f"\nthrough openmps too: {what_failed(output, errors)}"
     elif status != 0:
-        verdict, reason = "FAILS", f"exit {status}: {errors or output[-300:]}"
+        verdict, reason = "FAILS", f"exit {status}: {what_failed(output, errors)}"
     else:
         same = compare(native_output) == compare(output)
         verdict, reason = ("ok", "") if same else ("DIFFERS", f"{native_output}\n---\n{output}")

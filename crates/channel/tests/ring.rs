@@ -317,7 +317,18 @@ fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
         }
         assert_eq!(region.flag(Flag::ConsumerAsleep), NAPPING);
         assert_eq!(region.wakeups().load(), wakeups);
-        // Something that is waited for wakes it.
+        // Something that is waited for wakes it, also if that was not said when it was pushed.
+        producer.end_nap();
+        assert_eq!(region.wakeups().load(), wakeups + 1);
+        while producer.head() != region.position(Position::Tail) {
+            thread::yield_now();
+        }
+        while region.flag(Flag::ConsumerAsleep) == AWAKE {
+            thread::yield_now();
+        }
+        let wakeups = region.wakeups().load();
+        producer.end_nap();
+        assert_eq!(region.wakeups().load(), wakeups, "there is nothing that it has not taken");
         producer.push(Fence::OPCODE, &[], &[], &alive).unwrap();
         assert_eq!(region.wakeups().load(), wakeups + 1);
         while producer.head() != region.position(Position::Tail) {

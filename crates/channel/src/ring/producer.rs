@@ -139,6 +139,14 @@ impl<M: RingMemory> Producer<M> {
         Ok(())
     }
 
+    /// Ends the consumer's nap if there are records that it has not taken: a thread waits for one of them that was
+    /// not urgent when it was pushed.
+    pub fn end_nap(&self) {
+        if self.memory.position(Position::Tail) != self.head {
+            self.memory.rouse(Flag::ConsumerAsleep);
+        }
+    }
+
     /// Makes room for a record of `bytes` bytes in one piece at `self.head`.
     #[inline]
     fn reserve(&mut self, bytes: u64, alive: &dyn Fn() -> bool) -> Result<(), PushError> {

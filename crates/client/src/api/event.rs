@@ -84,8 +84,10 @@ impl Client {
         }
         let Some(mark) = recorded else { return Ok(true) };
         let done = state.passed(mark);
-        if done {
-            state.streams.waited_for(mark);
+        match done {
+            true => state.streams.waited_for(mark),
+            // Who asks once may ask until it is.
+            false => state.hasten(),
         }
         Ok(done)
     }

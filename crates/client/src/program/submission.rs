@@ -413,13 +413,21 @@ impl Submission {
         }
     }
 
-    /// Makes sure that a fence is underway by which one learns that `mark` has passed.
+    /// Makes sure that a fence is underway by which one learns that `mark` has passed, for a thread that waits.
     pub(crate) fn fence(&mut self, mark: Mark) -> CUresult {
-        if let Some((stream, fence)) = self.streams.fence_for(mark) {
-            self.push(&Fence { stream: wire_stream(stream), value: fence.value as u32 })?;
-            self.streams.fenced(fence);
+        match self.streams.fence_for(mark) {
+            Some((stream, fence)) => {
+                self.push(&Fence { stream: wire_stream(stream), value: fence.value as u32 })?;
+                self.streams.fenced(fence);
+            }
+            None => self.hasten(),
         }
         Ok(())
+    }
+
+    /// Has the server look at what was posted, if it naps: a thread waits for it.
+    pub(crate) fn hasten(&self) {
+        self.ring.end_nap();
     }
 
     /// True if the operation has passed.

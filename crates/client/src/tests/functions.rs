@@ -4,6 +4,7 @@ use super::{input, out, server, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
 use crate::stream::DefaultStream::{Legacy, PerThread};
+use channel::ring::{AWAKE, Flag, NAPPING, RingMemory};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{event_flags, jit_option, pointer_attribute, stream_flags};
 use cuda_api::*;
@@ -335,6 +336,34 @@ fn events_happen_where_they_were_recorded() {
     assert_eq!(cuEventElapsedTime(out(&mut ms), start, untimed), invalid);
     cuEventDestroy_v2(start).unwrap();
     assert_eq!(cuEventDestroy_v2(start), invalid);
+}
+
+#[test]
+fn who_waits_for_what_was_not_urgent_ends_the_servers_nap() {
+    let session = session();
+    let (stream, region) = (stream(), &session.server.region);
+    let mut event = CUevent::NULL;
+    cuEventCreate(out(&mut event), event_flags::DISABLE_TIMING).unwrap();
+    session.server.held.store(true, Ordering::Release);
+    // The test's server does not touch the flag.
+    let ends_nap = |wait: &dyn Fn()| {
+        region.swap_flag(Flag::ConsumerAsleep, NAPPING);
+        wait();
+        region.swap_flag(Flag::ConsumerAsleep, AWAKE) == AWAKE
+    };
+    assert!(!ends_nap(&|| cuEventRecord(Legacy, event, stream).unwrap()), "it waits for nothing");
+    let not_ready = Err(CudaError::NOT_READY);
+    assert!(ends_nap(&|| assert_eq!(cuEventQuery(event), not_ready)));
+    assert!(ends_nap(&|| assert_eq!(cuStreamQuery(Legacy, stream), not_ready)));
+    region.swap_flag(Flag::ConsumerAsleep, NAPPING);
+    std::thread::scope(|scope| {
+        scope.spawn(|| watched(|| cuEventSynchronize(event)).unwrap());
+        while region.flag(Flag::ConsumerAsleep) == NAPPING {
+            std::thread::yield_now();
+        }
+        session.server.held.store(false, Ordering::Release);
+    });
+    cuEventDestroy_v2(event).unwrap();
 }
 
 /// As with NVIDIA's driver: a program's own streams, events and functions say whose they are.

@@ -6,7 +6,7 @@
 //! kernels that wait for this device's. So a call is made only when nothing is in flight: by the provider's
 //! word of every session's streams, the caller's own too.
 //!
-//! To get there, the caller's own work ends first, while the others go on. Then sessions keep their submission
+//! To get there, the caller's own work ends first, while the others go on (if it does in [`FORCE_AFTER`]). Then sessions keep their submission
 //! shallow, until none has more than [`SHALLOW_KERNELS`] launches in flight (of a graph's many kernels nothing can be
 //! put off); then they submit nothing while what they have ends, for the bound on holds ([`HOLD_MAX`] by default). If
 //! something does not end in that time, all go on for as long, and so on. After [`FORCE_AFTER`] the call is made all the
@@ -101,8 +101,6 @@ impl ContextCall {
 /// How far a call is that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It waits for its client's own work to end.
-    WaitsForOwn,
     /// It waits for a quiet moment.
     Waits,
     /// It was made, and took so long.
@@ -170,7 +168,7 @@ struct UnderWay {
     client: String,
     own: Option<InFlight>,
     since: Instant,
-    /// Clients whose work did not get on when it was looked at last, or the caller, whose own work is to end first.
+    /// Clients whose work did not get on when it was looked at last.
     stalled: Vec<String>,
 }
 
@@ -503,10 +501,10 @@ impl ContextSync {
     }
 
     /// Tells of a call that waits, when it has waited for so long.
-    fn tell(&self, of: &Request<'_>, progress: Progress, told: &mut Duration) {
+    fn tell(&self, of: &Request<'_>, told: &mut Duration) {
         if of.began.elapsed() >= *told {
             *told *= 2;
-            self.report(of, progress, self.turns.stalled());
+            self.report(of, Progress::Waits, self.turns.stalled());
         }
     }
 
@@ -514,7 +512,7 @@ impl ContextSync {
     /// lives; or until that has taken long enough. `None` if the client ends meanwhile.
     fn wait_for_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
         let mut told = TOLD_AFTER;
-        self.wait_for_own_work(of, &mut told);
+        self.wait_for_own_work(of);
         while !(of.ends)() {
             if let Some(rounds) = try_locked(&self.rounds) {
                 self.turns.owner_is_there();
@@ -524,32 +522,17 @@ impl ContextSync {
             if let Some(quiet) = self.share_quiet(of) {
                 return Some(quiet);
             }
-            self.tell(of, Progress::Waits, &mut told);
+            self.tell(of, &mut told);
         }
         None
     }
 
-    /// Waits until the caller's own work has ended, of which no hold of the others' makes less. It submits nothing
-    /// meanwhile.
-    fn wait_for_own_work(&self, of: &Request<'_>, told: &mut Duration) {
-        let is_over =
-            || !of.own.is_some_and(|own| own.has_work(of.is_done)) || self.hurries() || (of.ends)();
-        if is_over() {
-            return;
-        }
-        self.set_waits_for(of, vec![of.client.to_owned()]);
-        while !is_over() {
-            wait(TOLD_AFTER, PAUSE_MAX, is_over);
-            self.tell(of, Progress::WaitsForOwn, told);
-        }
-        self.set_waits_for(of, Vec::new());
-    }
-
-    fn set_waits_for(&self, of: &Request<'_>, clients: Vec<String>) {
-        let mut under_way = locked(&self.under_way);
-        if let Some(own) = under_way.iter_mut().find(|call| call.number == of.number) {
-            own.stalled = clients;
-        }
+    /// Waits a while for the caller's own work to end: no hold of the others brings about a quiet moment before.
+    /// What takes longer may need the device to itself.
+    fn wait_for_own_work(&self, of: &Request<'_>) {
+        wait(FORCE_AFTER, PAUSE_MAX, || {
+            !of.own.is_some_and(|own| own.has_work(of.is_done)) || self.hurries() || (of.ends)()
+        });
     }
 
     /// Has the others held again and again, until there is a quiet moment. `None` if the client ends
@@ -570,7 +553,7 @@ impl ContextSync {
             let names: Vec<String> = stalled.iter().map(|(client, _)| client.clone()).collect();
             locked(&self.under_way).iter_mut().for_each(|of| of.stalled.clone_from(&names));
             self.turns.set_stalled(stalled);
-            self.tell(of, Progress::Waits, told);
+            self.tell(of, told);
         }
         None
     }

@@ -142,11 +142,6 @@ fn line_of(report: &SyncReport) -> String {
                 "Client {client}: {call} is given up after {waited} ms, because the client ends"
             )
         }
-        Progress::WaitsForOwn => {
-            format!(
-                "Client {client}: {call} waits since {waited} ms for its own work; the others go on"
-            )
-        }
         Progress::Waits if stalled.is_empty() => {
             let others = others.join(", ");
             format!(

@@ -167,7 +167,21 @@ impl Gate {
         kernels: u32,
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
-        let launches = u32::from(kernels > 0);
+        self.submitted_as(slot, (kernels, u32::from(kernels > 0)), predicted)
+    }
+
+    /// As [`Gate::submitted`], of kernels that the program launched one by one and that went as one graph: a call that
+    /// waits for the context waits for each of them.
+    pub fn submitted_together(&mut self, slot: &mut Slot, kernels: u32) -> Result<(), CudaError> {
+        self.submitted_as(slot, (kernels, kernels), None)
+    }
+
+    fn submitted_as(
+        &mut self,
+        slot: &mut Slot,
+        (kernels, launches): (u32, u32),
+        predicted: Option<Predicted>,
+    ) -> Result<(), CudaError> {
         self.in_flight += kernels;
         self.launches += launches;
         if let Some(predicted) = predicted {

@@ -394,30 +394,25 @@ fn beside_endless_work_a_call_is_made_when_all_are_to_end() {
 }
 
 #[test]
-fn others_go_on_while_the_callers_own_work_does() {
+fn others_go_on_while_the_callers_own_work_may_soon_end() {
     let sync = ContextSync::default();
     let (_other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
-    let ended = AtomicBool::new(false);
+    let (ended, start) = (AtomicBool::new(false), Instant::now());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // The other one's work ends at once.
             let is_done = |stream| stream == CUstream(1) || ended.load(Ordering::SeqCst);
             make(&sync, &own, &is_done, || assert!(sync.is_held()));
         });
-        while sync.waiting().is_empty() {
+        let mut held = false;
+        while start.elapsed() < FORCE_AFTER / 2 {
+            // What is seen late may have been so late.
+            held |= (sync.is_pending() || sync.is_held()) && start.elapsed() < FORCE_AFTER;
             std::thread::yield_now();
         }
-        let until = Instant::now() + 3 * HOLD_MAX;
-        let mut held = false;
-        while Instant::now() < until {
-            held |= sync.is_pending() || sync.is_held();
-        }
-        let waits_for = sync.waiting().swap_remove(0).others;
         ended.store(true, Ordering::SeqCst);
-        assert!(!held, "no hold makes the caller's own work end sooner");
-        assert_eq!(waits_for, ["7"]);
+        assert!(!held, "there can be no quiet moment yet");
     });
-    assert_eq!(sync.waiting(), []);
 }
 
 #[test]

@@ -3,18 +3,39 @@
 //! The layers of a network are the same launches with other weights, and each comes again with its own: a graph
 //! that has them already needs none of its parameters set. Knows no provider.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Most graphs of a chunk: as many as a network has equal layers, mostly.
 const VARIANTS_MAX: usize = 24;
-/// Most graphs of a client.
-const GRAPHS_MAX: usize = 512;
+/// Most nodes of all graphs of a client.
+const NODES_MAX: usize = 24_576;
 /// Sets of parameters without a graph of their own that are remembered, of a chunk.
 const ASKED_MAX: usize = 2 * VARIANTS_MAX;
 
-/// What counts a client's graphs: each holds one reference.
-pub type Alive = Rc<()>;
+/// Nodes of a client's graphs that are there.
+pub type Alive = Rc<Cell<usize>>;
+
+/// Some nodes of [`Alive`].
+#[derive(Debug)]
+struct Nodes {
+    alive: Alive,
+    count: usize,
+}
+
+impl Nodes {
+    fn new(alive: &Alive, count: usize) -> Self {
+        alive.set(alive.get() + count);
+        Self { alive: alive.clone(), count }
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        self.alive.set(self.alive.get() - self.count);
+    }
+}
 
 /// A graph, and what parameters it has.
 #[derive(Debug)]
@@ -23,7 +44,7 @@ struct Variant<T> {
     parameters: u64,
     /// When it was used last, counted in uses of the chunk.
     used: u64,
-    _alive: Alive,
+    _nodes: Nodes,
 }
 
 /// What to do for a set of parameters.
@@ -33,6 +54,8 @@ pub enum Choice {
     Make,
     /// That graph has these parameters, as far as their hash tells, or is to be given them.
     Use(usize),
+    /// There are too many nodes for a graph, and there is none.
+    NoRoom,
 }
 
 /// The graphs of one chunk.
@@ -50,14 +73,15 @@ impl<T> Default for Variants<T> {
 }
 
 impl<T> Variants<T> {
-    /// Which graph stands for launches with these parameters, of which this is a hash. A set that came before gets
-    /// its own; others get the graph that was used longest ago.
-    pub fn choose(&mut self, parameters: u64, alive: &Alive) -> Choice {
+    /// Which graph stands for so many launches with these parameters, of which this is a hash. A set that came before
+    /// gets its own; others get the graph that was used longest ago.
+    pub fn choose(&mut self, parameters: u64, launches: usize, alive: &Alive) -> Choice {
         self.uses += 1;
         if let Some(index) = self.all.iter().position(|one| one.parameters == parameters) {
             return Choice::Use(index);
         }
-        let has_room = self.all.len() < VARIANTS_MAX && Rc::strong_count(alive) <= GRAPHS_MAX;
+        let has_room = alive.get() + launches <= NODES_MAX;
+        let may_make = has_room && self.all.len() < VARIANTS_MAX;
         let came_before = self.asked.contains(&parameters);
         if !came_before {
             if self.asked.len() == ASKED_MAX {
@@ -67,14 +91,16 @@ impl<T> Variants<T> {
         }
         let oldest = (0..self.all.len()).min_by_key(|index| self.all[*index].used);
         match oldest {
-            Some(index) if !(has_room && came_before) => Choice::Use(index),
+            Some(index) if !(may_make && came_before) => Choice::Use(index),
+            None if !has_room => Choice::NoRoom,
             _ => Choice::Make,
         }
     }
 
-    /// Adds a graph, with a hash of its parameters. Returns where it is.
-    pub fn add(&mut self, graph: T, parameters: u64, alive: &Alive) -> usize {
-        self.all.push(Variant { graph, parameters, used: self.uses, _alive: alive.clone() });
+    /// Adds a graph of so many launches, with a hash of its parameters. Returns where it is.
+    pub fn add(&mut self, graph: T, parameters: u64, launches: usize, alive: &Alive) -> usize {
+        let nodes = Nodes::new(alive, launches);
+        self.all.push(Variant { graph, parameters, used: self.uses, _nodes: nodes });
         self.all.len() - 1
     }
 
@@ -93,17 +119,21 @@ mod tests {
     /// How many graphs a sequence of parameters makes, and how often one got other parameters.
     fn made_and_set(parameters: impl Iterator<Item = u64>, others: usize) -> (usize, usize) {
         let alive = Alive::default();
-        let _others = vec![alive.clone(); others];
+        let others = Nodes::new(&alive, others);
         let (mut variants, mut set) = (Variants::<u64>::default(), 0);
         for wanted in parameters {
-            let index = match variants.choose(wanted, &alive) {
-                Choice::Make => variants.add(wanted, wanted, &alive),
+            let index = match variants.choose(wanted, 30, &alive) {
+                Choice::Make => variants.add(wanted, wanted, 30, &alive),
                 Choice::Use(index) => index,
+                Choice::NoRoom => continue,
             };
             let has = variants.take(index, wanted).expect("a graph");
             set += usize::from(std::mem::replace(has, wanted) != wanted);
         }
-        (variants.all.len(), set)
+        let made = variants.all.len();
+        drop((variants, others));
+        assert_eq!(alive.get(), 0);
+        (made, set)
     }
 
     #[test]
@@ -122,8 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_many_graphs_gets_one_for_each_chunk_only() {
-        let turns = (0..50).flat_map(|_| 0..12);
-        assert_eq!(made_and_set(turns, GRAPHS_MAX).0, 1);
+    fn a_client_has_no_more_nodes_than_it_may() {
+        let turns = || (0..50).flat_map(|_| 0..12);
+        assert_eq!(made_and_set(turns(), NODES_MAX - 59).0, 1);
+        assert_eq!(made_and_set(turns(), NODES_MAX - 29).0, 0);
     }
 }

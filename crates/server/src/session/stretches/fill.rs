@@ -6,7 +6,7 @@
 use channel::ring::Record;
 use cuda_api::number;
 
-/// Fills that are remembered, of a client.
+/// Different fills that are remembered, of a client.
 const SEEN_MAX: usize = 64;
 
 /// Sets memory to a value.
@@ -42,7 +42,7 @@ impl Fill {
     }
 }
 
-/// The fills that came last, by hash.
+/// The last fills that were new, by hash.
 #[derive(Debug, Default)]
 pub struct FillsSeen {
     hashes: Vec<u64>,

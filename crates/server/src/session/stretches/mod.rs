@@ -8,7 +8,8 @@
 //!
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
-//!   [`HOLD`] (in a crowd, than its nap): what is held stands in the session's tables as if it were still in the ring.
+//!   [`HOLD`] (in a crowd, than its naps in [`CROWD_HOLD_MAX`]): what is held stands in the session's tables as if it
+//!   were still in the ring.
 //! * Outside a crowd launches are held only behind work of their own stream: that of another one may wait
 //!   for them. A graph is launched in one stream only, for its launches wait for each other.
 //! * What a graph cannot do as launches do it is never one: cooperative launches, those of the remote
@@ -43,7 +44,7 @@ const PART_SEEN_MIN: u32 = 8;
 /// How long a session sleeps that holds launches and has no more in its ring, while the device has work
 /// for longer.
 const HOLD: Duration = Duration::from_micros(50);
-/// How long launches of one chunk are held in a crowd, before a nap that may be as long again.
+/// How long launches of one chunk are held in a crowd, but for the last nap's rest.
 const CROWD_HOLD_MAX: Duration = Duration::from_millis(2);
 /// Fewest launches that are worth a graph.
 const LAUNCHES_MIN: usize = 8;
@@ -84,6 +85,8 @@ pub struct Stretches {
     repeats: bool,
     chunks: Chunks<Kept>,
     alive: Alive,
+    /// There is no room for another graph.
+    is_full: bool,
     fills: FillsSeen,
     ahead: Ahead,
     totals: Totals,
@@ -101,6 +104,7 @@ impl Stretches {
             repeats: false,
             chunks: Chunks::default(),
             alive: Alive::default(),
+            is_full: false,
             fills: FillsSeen::default(),
             ahead: Ahead::default(),
             totals: Totals::default(),
@@ -225,7 +229,9 @@ impl Session {
                 return Ok(true);
             }
             // A tenant's work may be done by this thread.
-            let may_sleep = !self.share.is_tenant() && self.link.ending().is_none();
+            let may_sleep = !self.share.is_tenant()
+                && self.link.ending().is_none()
+                && self.next_look_at_fences().is_none();
             // In a crowd the session would nap with nothing held too.
             let now = Instant::now();
             let since = *self.stretches.held_since.get_or_insert(now);
@@ -235,8 +241,11 @@ impl Session {
                 return Ok(false);
             }
             self.stretches.totals.holds += 1;
+            // Nothing is submitted before it is awake again.
+            self.share.in_flight().end_submitting();
             let arrival =
                 if naps_anyway { self.consumer.gather() } else { self.consumer.nap(HOLD) };
+            self.begin_submitting();
             match arrival? {
                 // The program is at something else, and the device may wait for what is held.
                 Arrival::TimedOut if naps_anyway => return Ok(false),
@@ -317,6 +326,10 @@ impl Session {
         let is_chain =
             has_room && before >= seen_min && self.submit_chain(&mut seen.kept, chunk.stream());
         self.stretches.chunks = chunks;
+        if std::mem::take(&mut self.stretches.is_full) {
+            // What the program repeats now gets graphs again.
+            self.stretches.forget();
+        }
         if !is_chain {
             self.submit_held();
             return (before, false);

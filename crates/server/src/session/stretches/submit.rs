@@ -86,18 +86,23 @@ impl Session {
         submitted.unwrap_or(false)
     }
 
-    /// The graph of these launches and fills, with their parameters. `None` if some of them are to be timed.
+    /// The graph of these launches and fills, with their parameters. `None` if some of them are to be timed, or there
+    /// is no room for a graph.
     fn chain<'a>(
         &mut self,
         variants: &'a mut Variants<Chain>,
         held: &[Record],
     ) -> Result<Option<&'a Chain>, CudaError> {
         let hash = self.stretches.held_hash;
-        let index = match variants.choose(hash, &self.stretches.alive) {
+        let index = match variants.choose(hash, held.len(), &self.stretches.alive) {
             Choice::Use(index) => index,
+            Choice::NoRoom => {
+                self.stretches.is_full = true;
+                return Ok(None);
+            }
             Choice::Make => {
                 let Some(chain) = self.make_chain(held)? else { return Ok(None) };
-                let index = variants.add(chain, hash, &self.stretches.alive);
+                let index = variants.add(chain, hash, held.len(), &self.stretches.alive);
                 return Ok(variants.take(index, hash).map(|chain| &*chain));
             }
         };
@@ -208,7 +213,7 @@ impl Session {
         (totals.kernels, totals.launches) =
             (totals.kernels + u64::from(count), totals.launches + 1);
         // The graph was submitted, so that an error of the mark behind it must not have it repeated.
-        let marked = self.gate.submitted(slot, count, None);
+        let marked = self.gate.submitted_together(slot, count);
         self.posted(marked);
         Ok(true)
     }

@@ -36,12 +36,6 @@ SHOWN_US_MIN = 20
 LINE = re.compile(r"^\s*(?P<comm>.+?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?P<ip>[0-9a-f]+)\s+(?P<symbol>.*?)\s+\((?P<object>.*)\)\s*$")
 
 
-def servers(way):
-    asked = subprocess.run([way.control], input="get_server_list\n", text=True, env=way.environment,
-                           capture_output=True, timeout=30).stdout
-    return [int(pid) for pid in re.findall(r"^\s*(\d+)\s*$", asked, re.M)]
-
-
 def switches(pid):
     """Context switches of a process' threads so far: voluntary, and taken from the processor."""
     totals = [0, 0]
@@ -76,7 +70,7 @@ def profile(way, perf, network, count):
             time.sleep(0.05)
         time.sleep((NETWORK_SECONDS - SECONDS) / 2)
         pids = {process.pid for process in processes}
-        of_servers = servers(way)
+        of_servers = way.servers()
         observed = [*of_servers, *pids]
         before = {pid: switches(pid) for pid in observed}
         recording = Path(directory) / "perf.data"

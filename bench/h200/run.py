@@ -132,12 +132,16 @@ class Way:
                 logs = directory.glob("*.log")
                 self.log = "\n".join(path.read_text(errors="replace") for path in logs)
 
-    def server_seconds(self):
-        """Processor time of all servers so far."""
+    def servers(self):
+        """Process numbers of all servers."""
         asked = subprocess.run([self.control], input="get_server_list\n", text=True,
                                env=self.environment, capture_output=True, timeout=30).stdout
+        return [int(pid) for pid in re.findall(r"^\s*(\d+)\s*$", asked, re.M)]
+
+    def server_seconds(self):
+        """Processor time of all servers so far."""
         total = 0
-        for pid in re.findall(r"^\s*(\d+)\s*$", asked, re.M):
+        for pid in self.servers():
             with contextlib.suppress(OSError):
                 fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
                 total += int(fields[11]) + int(fields[12])

@@ -6,15 +6,16 @@
 //! kernels that wait for this device's. So a call is made only when nothing is in flight: by the provider's
 //! word of every session's streams, the caller's own too.
 //!
-//! To get there, the caller's own work ends first, while the others go on (if it does in [`FORCE_AFTER`]). Then sessions keep their submission
-//! shallow, until none has more than [`SHALLOW_KERNELS`] launches in flight (of a graph's many kernels nothing can be
-//! put off); then they submit nothing while what they have ends, for the bound on holds ([`HOLD_MAX`] by default). If
-//! something does not end in that time, all go on for as long, and so on. After [`FORCE_AFTER`] the call is made all the
-//! same if all that is in flight gets on and is shallow: it waits for a few kernels then. Work that does not get on may
-//! wait for what others submit, or for nothing at all: while there is some, sessions are kept shallow for no longer than
-//! the bound, and holds take [`HELD_PERCENT_MAX`] of the time at most. Of several calls that wait one asks the provider
-//! and has the others held; the quiet moment serves all that waited then. Behind it those that were held go on for as
-//! long as they were ([`turns`]). A call whose client ends meanwhile is not made.
+//! To get there, the caller's own work ends first, while the others go on (if it does in [`FORCE_AFTER`]). Then
+//! sessions keep their submission shallow, until none has more than [`SHALLOW_KERNELS`] launches in flight (of a
+//! program's graph nothing can be put off); then they submit nothing while what they have ends, for the bound on
+//! holds ([`HOLD_MAX`] by default). If something does not end in that time, all go on for as long, and so on. After
+//! [`FORCE_AFTER`] the call is made all the same if all that is in flight gets on and is shallow: it waits for a few
+//! kernels then. Work that does not get on may wait for what others submit, or for nothing at all: while there is
+//! some, sessions are kept shallow for no longer than the bound, and holds take [`HELD_PERCENT_MAX`] of the time at
+//! most. Of several calls that wait one asks the provider and has the others held; the quiet moment serves all that
+//! waited then. Behind it those that were held go on for as long as they were ([`turns`]). A call whose client ends
+//! meanwhile is not made.
 //!
 //! A provider with tenants has none of this: its calls wait for nothing of other clients.
 

@@ -70,10 +70,7 @@ impl Session {
         let submitted = match kept {
             Kept::Chains(variants) => match self.chain(variants, held) {
                 Ok(Some(chain)) => self.launch_chain(chain, stream),
-                Ok(None) => {
-                    self.stretches.totals.timed += 1;
-                    Ok(false)
-                }
+                Ok(None) => Ok(false),
                 Err(error) => Err(error),
             },
             Kept::Refused => Ok(false),
@@ -108,6 +105,7 @@ impl Session {
         };
         let Some(Chain { graph, nodes }) = variants.take(index, hash) else { return Ok(None) };
         if !may_pass(&mut self.meter, nodes) {
+            self.stretches.totals.timed += 1;
             return Ok(None);
         }
         for (number, (node, record)) in nodes.iter_mut().zip(held).enumerate() {
@@ -147,6 +145,7 @@ impl Session {
             nodes.push(Node::Kernel(Launch { function, shape, counters, parameters }));
         }
         if !may_pass(&mut self.meter, &nodes) {
+            self.stretches.totals.timed += 1;
             return Ok(None);
         }
         let mut work = Vec::with_capacity(nodes.len());

@@ -135,8 +135,8 @@ function showDevices(devices, clients) {
     [percent(device.util), mark + percent(device.sm_activity), mark + percent(device.occupancy)].forEach((text, at) => { values[at].textContent = text; });
     const canvas = card.querySelector("canvas");
     canvas.setAttribute("aria-label", "GPU-Util " + percent(device.util) + ", SM activity " + percent(device.sm_activity) + ", occupancy " + percent(device.occupancy));
-    canvas.dataset.points = points.length;
     chart(canvas, points);
+    canvas.dataset.updates = +(canvas.dataset.updates || 0) + 1;
     const [sms, memory] = card.querySelectorAll(".track"), [smsText, memoryText] = card.querySelectorAll(".meterline > :nth-child(3n)");
     const mine = clients.filter(client => client.device === device.uuid);
     parts(sms, mine.map(c => [c.sm_share, tone(c.server, c.id), program(c.command) + " (PID " + (c.pid ?? "?") + "): " + percent(c.sm_share) + " of the SMs"]));

@@ -78,11 +78,12 @@ impl Setting {
         std::fs::read_to_string(self.logs().join("control.log")).expect("control.log")
     }
 
+    /// The log of the servers, in which their words come late: the daemon copies them.
     pub fn server_log(&self) -> String {
-        std::fs::read_to_string(self.logs().join("server.log")).expect("server.log")
+        std::fs::read_to_string(self.logs().join("server.log")).unwrap_or_default()
     }
 
-    /// The log of a named server, in which servers' words come late.
+    /// The same of a named server.
     pub fn server_log_of(&self, name: &str) -> String {
         std::fs::read_to_string(self.logs().join(name).join("server.log")).unwrap_or_default()
     }
@@ -120,6 +121,11 @@ impl Setting {
         let outcome = self.control(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(outcome.errors, "", "{line}");
         (outcome.output, outcome.status)
+    }
+
+    /// Waits until the log says that so many shells are gone: each has its answer before that.
+    pub fn wait_for_closed_shells(&self, count: usize) {
+        wait_until("shells are gone", || self.control_log().matches("UI closed").count() == count);
     }
 
     /// Runs the control program with this standard input.

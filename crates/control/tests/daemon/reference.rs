@@ -235,6 +235,7 @@ fn control_log_tells_a_client_s_life() {
     let (server, uid) = (client.server, rustix::process::geteuid().as_raw());
     let second = setting.client(None).unwrap();
     setting.command("get_server_list");
+    setting.wait_for_closed_shells(1);
     let (one, two) = (client.pid(), second.pid());
     drop((client, second));
     setting.command("quit -t 1");

@@ -176,6 +176,7 @@ fn files_and_logs() {
     let (pid, server) = (client.pid(), client.server);
     drop(client);
     assert_eq!(setting.command("get_server_list").0, format!("{server}\n"));
+    setting.wait_for_closed_shells(1);
     assert_eq!(setting.command("quit -t 1"), ok(""));
     assert_eq!(names(&setting.pipe), [""; 0]);
 
@@ -213,8 +214,8 @@ fn files_and_logs() {
     assert_eq!(lines.iter().filter(|line| **line == device).count(), 1);
     let lines: Vec<&str> = lines.into_iter().filter(|line| *line != device).collect();
     assert_eq!(lines[..expected.len()], expected);
-    let server_log = std::fs::read_to_string(setting.logs().join("server.log")).unwrap();
-    assert_eq!(server_log, "Startup\n");
+    wait_until("the server's line", || !setting.server_log().is_empty());
+    assert_eq!(setting.server_log(), "Startup\n");
 }
 
 fn a_second_instance_is_refused() {

@@ -66,11 +66,13 @@ fn a_client_without_a_pid_here_is_named_by_its_id() {
     };
     assert_eq!(terminate("0"), none_has("0"), "PID 0 is no name");
     assert_eq!(terminate("id:3"), none_has("id:3"));
-    // The server says what it was told to end: one client and not the other.
+    // The server says what it was told to end, in a log that comes late: one client and not the other.
     let ended = |id: u32| setting.server_log().matches(&format!("terminate {id}\n")).count();
     assert_eq!(terminate("id:2"), ("0\n".into(), 0));
+    wait_until("the server says so", || ended(2) > 0);
     assert_eq!((ended(1), ended(2)), (0, 1));
     assert_eq!(terminate("1"), ("0\n".into(), 0));
+    wait_until("the server says so", || ended(1) > 0);
     assert_eq!((ended(1), ended(2)), (1, 1));
     drop((one, two));
     assert_eq!(setting.command("quit"), (String::new(), 0));

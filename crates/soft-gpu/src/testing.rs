@@ -239,7 +239,10 @@ pub(crate) fn wait_until_asleep(thread: i32, over: impl Fn() -> bool) {
     }
 }
 
-/// Ends the test program if it is still there after a minute.
+/// A test that takes longer has met a deadlock: a machine that is shared may take minutes for one.
+pub(crate) const TEST_MAX: Duration = Duration::from_secs(300);
+
+/// Ends the test program if it is still there after [`TEST_MAX`].
 pub(crate) struct Watchdog {
     _alive: std::sync::mpsc::Sender<()>,
 }
@@ -249,7 +252,7 @@ impl Watchdog {
         let (alive, dead) = std::sync::mpsc::channel();
         let name = std::thread::current().name().unwrap_or("?").to_owned();
         std::thread::spawn(move || {
-            let result = dead.recv_timeout(Duration::from_secs(60));
+            let result = dead.recv_timeout(TEST_MAX);
             if result == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 eprintln!("test {name} hangs");
                 std::process::abort();

@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Longest that a test of something that could hang may take.
-const WATCHDOG: Duration = Duration::from_secs(60);
+const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// A client of a program of its own that is attached to a server of its own.
 fn attach() -> (&'static Client, server::Handle) {

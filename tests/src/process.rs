@@ -29,6 +29,13 @@ impl Ended {
         self
     }
 
+    /// Standard error without lines that say that it waits for the daemon: a client library rightly writes
+    /// them where daemon or server have no core for seconds.
+    pub fn errors(&self) -> String {
+        const WAITS: &str = "openmps: waiting for the control daemon ";
+        self.stderr.split_inclusive('\n').filter(|line| !line.starts_with(WAITS)).collect()
+    }
+
     /// The last line of its output as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
@@ -172,6 +179,18 @@ mod tests {
         let ended = finish(Command::new("sh").args(["-c", "seq 1 50000; echo end >&2; exit 3"]));
         assert_eq!((ended.status, ended.stdout.lines().count()), (3, 50_000));
         assert_eq!(ended.stderr, "end\n");
+    }
+
+    #[test]
+    fn a_wait_for_the_daemon_is_no_error() {
+        let ended =
+            |stderr: &str| Ended { status: 0, stdout: String::new(), stderr: stderr.into() };
+        let waits = "openmps: waiting for the control daemon at /tmp/p (PID 7), which has not answered yet\n";
+        assert_eq!(ended(waits).errors(), "");
+        assert_eq!(
+            ended(&format!("one\n{waits}openmps: two\n{waits}")).errors(),
+            "one\nopenmps: two\n"
+        );
     }
 
     #[test]

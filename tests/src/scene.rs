@@ -118,15 +118,43 @@ impl Scene {
         numbers(&self.control("get_server_list").expect_success().stdout)
     }
 
-    /// PIDs of the one server's clients; none if there is no server that is ready.
+    /// PIDs of the one server's clients, as it says itself; none if there is no server. Asks again as long as
+    /// the server does not say.
     pub fn clients(&self) -> Vec<u32> {
-        let Some(server) = self.servers().first().copied() else { return Vec::new() };
+        let mut clients = None;
+        wait_until("the server says who its clients are", || {
+            clients = self.clients_if_told();
+            clients.is_some()
+        });
+        clients.unwrap_or_default()
+    }
+
+    fn clients_if_told(&self) -> Option<Vec<u32>> {
+        let Some(server) = self.servers().first().copied() else { return Some(Vec::new()) };
         let answer = self.control(&format!("get_client_list {server}"));
-        // A server is listed as soon as it is being started.
-        match answer.status == 1 && answer.stdout.contains("is not ready") {
-            true => Vec::new(),
-            false => numbers(&answer.expect_success().stdout),
+        // A server is listed as soon as it is being started, may be gone by the second question, and may
+        // have no core for as long as the daemon waits for it.
+        let no_answer = ["is not ready", "not found", "does not answer"];
+        if answer.status == 1 && no_answer.iter().any(|why| answer.stdout.contains(why)) {
+            return None;
         }
+        Some(numbers(&answer.expect_success().stdout))
+    }
+
+    /// What the daemon says of its servers (`openmps ps --json`), each of which has answered. Asks again as long
+    /// as one does not.
+    pub fn report(&self) -> serde_json::Value {
+        let mut report = serde_json::Value::Null;
+        wait_until("the daemon and its servers answer", || {
+            let answer = self.openmps(&["ps", "--json"]);
+            if answer.status != 0 && answer.stderr.contains("does not answer") {
+                return false;
+            }
+            report = answer.expect_success().json();
+            let servers = report["servers"].as_array().expect("servers");
+            servers.iter().all(|server| server["error"].is_null())
+        });
+        report
     }
 
     /// Keeps the scene's directory, with its logs, if a panic ends the scene.

@@ -9,8 +9,7 @@ const KILLS: usize = 100;
 
 /// Device memory of all clients, bytes, as `openmps ps` says.
 fn memory_in_use(scene: &Scene) -> u64 {
-    let report = scene.openmps(&["ps", "--json"]).expect_success();
-    let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("JSON");
+    let report = scene.report();
     let servers = report["servers"].as_array().expect("a list of servers");
     servers
         .iter()
@@ -162,5 +161,5 @@ fn a_client_whose_server_is_killed_goes_on_at_the_next_one() {
     finish(&mut scene.sample("vector_add", &["--iterations", "2"])).expect_success();
     std::fs::write(&enough, "").expect("the program is told to end");
     let ended = program.wait().expect_success();
-    assert_eq!(ended.stderr, "", "it noticed nothing");
+    assert_eq!(ended.errors(), "", "it noticed nothing");
 }

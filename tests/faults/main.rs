@@ -225,7 +225,7 @@ impl Series {
             let ended = running.wait().expect_success();
             let report = ended.json();
             assert_eq!(report["verified"], true, "{program}: {ended:?}");
-            assert_eq!(ended.stderr, "", "{program} notices nothing");
+            assert_eq!(ended.errors(), "", "{program} notices nothing");
             let slowest = report["slowest_us"].as_array().cloned().unwrap_or_default();
             turns.extend(slowest.iter().filter_map(serde_json::Value::as_f64).map(|us| us / 1e3));
         }

@@ -43,7 +43,7 @@ fn a_graph_has_conditional_nodes_of_another_device() {
     scene.start_daemon_with(&[DEVICES]);
     let ended = finish(&mut scene.sample("device_graphs", &["--loop"])).expect_success();
     assert_eq!(
-        (ended.stdout.trim(), ended.stderr.as_str()),
+        (ended.stdout.trim(), ended.errors().as_str()),
         ("conditional nodes of device 3 ok", "")
     );
 }
@@ -79,7 +79,7 @@ fn a_program_gets_windows_in_which_one_that_ended_had_another_devices_memory() {
         finish(&mut scene.sample("devices", &[])).expect_success();
         let ended =
             finish(&mut scene.sample("vector_add", &["--iterations", "1"])).expect_success();
-        assert_eq!(ended.stderr, "");
+        assert_eq!(ended.errors(), "");
     }
     std::fs::write(&stop, "").expect("the file that stops the program");
     busy.wait().expect_success();
@@ -108,7 +108,7 @@ fn two_trainings_on_both_devices_load_code_beside_each_others_collectives() {
     std::fs::write(&barrier, "").expect("the file that starts them");
     for training in trainings {
         let ended = training.wait().expect_success();
-        assert_eq!((ended.stdout.trim(), ended.stderr.as_str()), ("12 steps: right", ""));
+        assert_eq!((ended.stdout.trim(), ended.errors().as_str()), ("12 steps: right", ""));
     }
     let log = scene.log("control.log");
     assert!(log.contains("gets a server of its own: job 127.0.0.1:2950"), "{log}");
@@ -119,7 +119,7 @@ fn a_pipeline_of_two_devices_in_one_program_loads_code_on_the_way() {
     let mut scene = Scene::new();
     scene.start_daemon_with(&LIKE_A_DRIVER);
     let ended = finish(&mut scene.sample("training", &["--pattern", "pipeline"])).expect_success();
-    assert_eq!((ended.stdout.trim(), ended.stderr.as_str()), ("12 steps: right", ""));
+    assert_eq!((ended.stdout.trim(), ended.errors().as_str()), ("12 steps: right", ""));
 }
 
 #[test]
@@ -130,6 +130,6 @@ fn programs_that_load_the_same_code_at_once_all_get_it() {
     let programs: Vec<_> = (0..4).map(|_| start(&mut scene.sample("training", &words))).collect();
     for program in programs {
         let ended = program.wait().expect_success();
-        assert_eq!((ended.stdout.trim(), ended.stderr.as_str()), ("6 steps: right", ""));
+        assert_eq!((ended.stdout.trim(), ended.errors().as_str()), ("6 steps: right", ""));
     }
 }

@@ -71,7 +71,7 @@ fn a_daemon_is_replaced_while_a_program_is_alone_at_a_server_and_it_stays_alone(
     assert_eq!(isolates(&scene, server), long.pid());
     // One that waits for a file comes with its next call.
     std::fs::write(scene.file("barrier"), "").expect("the file that starts the neighbour");
-    assert_eq!(neighbour.wait().expect_success().stderr, "");
+    assert_eq!(neighbour.wait().expect_success().errors(), "");
     // The new daemon replaces its servers likewise.
     assert_eq!(scene.control("upgrade").expect_success().status, 0);
     wait_until("it is alone again", || {
@@ -79,7 +79,7 @@ fn a_daemon_is_replaced_while_a_program_is_alone_at_a_server_and_it_stays_alone(
         next.is_some() && next != server && isolates(&scene, next) == long.pid()
     });
     std::fs::write(scene.file("stop"), "").expect("the file that stops the program");
-    assert_eq!(long.wait().expect_success().stderr, "", "it notices nothing");
+    assert_eq!(long.wait().expect_success().errors(), "", "it notices nothing");
 }
 
 #[test]
@@ -89,10 +89,10 @@ fn a_program_with_long_kernels_goes_on_at_a_server_of_its_own() {
     assert_eq!(isolates(&scene, Some(servers[1])), long.pid());
     std::fs::write(scene.file("barrier"), "").expect("the file that starts the neighbour");
     let ended = neighbour.wait().expect_success();
-    assert_eq!((&ended.json()["verified"], ended.stderr.as_str()), (&true.into(), ""));
+    assert_eq!((&ended.json()["verified"], ended.errors().as_str()), (&true.into(), ""));
     std::fs::write(scene.file("stop"), "").expect("the file that stops the program");
     let ended = long.wait().expect_success();
-    assert_eq!(ended.stderr, "", "it notices nothing");
+    assert_eq!(ended.errors(), "", "it notices nothing");
     wait_until("its server ends with it", || {
         let servers_left = scene.servers();
         !servers_left.iter().any(|pid| u64::from(*pid) == servers[1])
@@ -154,7 +154,7 @@ fn a_load_beside_an_endless_kernel_is_told_of_ends_with_its_client_and_leaves_ot
     assert!(scene.log("server.log").contains("is given up after "), "{}", scene.log("server.log"));
     std::fs::write(&stop, "").expect("the file that stops the neighbour");
     let ended = neighbour.wait().expect_success();
-    assert_eq!(ended.stderr, "", "it notices nothing");
+    assert_eq!(ended.errors(), "", "it notices nothing");
     let mut endless = endless;
     endless.kill();
     endless.wait();

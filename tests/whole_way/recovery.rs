@@ -46,7 +46,7 @@ impl Innocents {
         for program in self.running {
             let ended = program.wait().expect_success();
             assert_eq!(ended.json()["verified"], true, "{ended:?}");
-            assert_eq!(ended.stderr, "", "it notices nothing");
+            assert_eq!(ended.errors(), "", "it notices nothing");
         }
     }
 }

@@ -111,7 +111,7 @@ fn programs_with_shares_come_beside_an_endless_kernel_and_find_green_contexts() 
     });
     std::fs::write(&stop, "").expect("the file that stops the programs");
     for program in programs {
-        assert_eq!(program.wait().expect_success().stderr, "");
+        assert_eq!(program.wait().expect_success().errors(), "");
     }
     endless.kill();
     endless.wait();

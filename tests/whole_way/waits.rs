@@ -43,7 +43,7 @@ fn start_blocked(scene: &Scene, at: &str, round: usize) -> Running {
 }
 
 fn assert_ended(ended: &Ended, error: &str, why: &str) {
-    let said = ended.stderr.lines().filter(|line| line.starts_with("openmps: ")).count();
+    let said = ended.errors().lines().filter(|line| line.starts_with("openmps: ")).count();
     assert_eq!((ended.status, said), (3, 1), "{ended:?}");
     assert!(ended.stderr.contains(&format!("the wait ended: {error}")), "{ended:?}");
     assert!(ended.stderr.contains(why), "{ended:?}");

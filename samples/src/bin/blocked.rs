@@ -103,6 +103,15 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
     let mut shared = ptr::null_mut();
     // SAFETY: the place is a local's; the event is never destroyed.
     unsafe { sys::cuEventCreate(&mut shared, flags) }.result().map_err(failed)?;
+    // Loaded before the wait for a start: one that sleeps after it sleeps in the call that is meant.
+    let mut unneeded = ptr::null_mut();
+    if arguments.at == Wait::Unload {
+        let text = std::ffi::CString::new(ptx::SPIN)?;
+        // SAFETY: the place is a local's; the text ends with a zero and lives during the call.
+        unsafe { sys::cuModuleLoadData(&mut unneeded, text.as_ptr().cast()) }
+            .result()
+            .map_err(failed)?;
+    }
 
     start::wait(options)?;
     match arguments.at {
@@ -148,12 +157,7 @@ fn run(arguments: &CommandLine) -> Result<sys::CUresult> {
             }),
             Wait::Download => sys::cuMemcpyDtoHAsync_v2(host, address, bytes, stream.cu_stream()),
             Wait::Unload => {
-                let mut module = ptr::null_mut();
-                let text = std::ffi::CString::new(ptx::SPIN)?;
-                sys::cuModuleLoadData(&mut module, text.as_ptr().cast())
-                    .result()
-                    .map_err(failed)?;
-                sys::cuModuleUnload(module).result().map_err(failed)?;
+                sys::cuModuleUnload(unneeded).result().map_err(failed)?;
                 let (mut free, mut total) = (0, 0);
                 sys::cuMemGetInfo_v2(&mut free, &mut total)
             }

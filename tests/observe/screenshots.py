@@ -153,10 +153,8 @@ def main():
                 page.goto(f"{base}/?token={token}")
                 time.sleep(arguments.seconds)
                 page.select_option("#length", "200")
-                page.click("#record")
-                page.wait_for_function("+document.querySelector('#timeline').dataset.records > 0")
-                page.click("#advise")
-                page.wait_for_selector("#advice li")
+                browser.record(page)
+                browser.look(page)
                 page.mouse.move(2, 2)
                 page.evaluate("scrollTo(0, 0)")
                 for scheme in ["light", "dark"]:

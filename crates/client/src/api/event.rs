@@ -192,6 +192,7 @@ pub(crate) fn cuEventElapsedTime(milliseconds: Out<f32>, start: CUevent, end: CU
             asked[index] = found.asked;
         }
         if !marks.into_iter().flatten().all(|mark| state.passed(mark)) {
+            state.hasten();
             return Err(CudaError::NOT_READY);
         }
         marks.into_iter().flatten().for_each(|mark| state.streams.waited_for(mark));

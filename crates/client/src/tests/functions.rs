@@ -1,9 +1,10 @@
 //! What programs call, when all is well.
 
-use super::{input, out, server, session, watched};
+use super::{attach, input, out, server, session, watched};
 use crate::api::*;
 use crate::boundary::Out;
 use crate::stream::DefaultStream::{Legacy, PerThread};
+use crate::stream::table::LEGACY;
 use channel::ring::{AWAKE, Flag, NAPPING, RingMemory};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{event_flags, jit_option, pointer_attribute, stream_flags};
@@ -355,6 +356,16 @@ fn who_waits_for_what_was_not_urgent_ends_the_servers_nap() {
     let not_ready = Err(CudaError::NOT_READY);
     assert!(ends_nap(&|| assert_eq!(cuEventQuery(event), not_ready)));
     assert!(ends_nap(&|| assert_eq!(cuStreamQuery(Legacy, stream), not_ready)));
+    let mut timed = CUevent::NULL;
+    cuEventCreate(out(&mut timed), 0).unwrap();
+    cuEventRecord(Legacy, timed, stream).unwrap();
+    assert!(ends_nap(&|| {
+        assert_eq!(cuEventElapsedTime(out(&mut 0.0), timed, timed), not_ready);
+    }));
+    // A stream of another device waits for it too.
+    let (other_device, _server) = attach();
+    let recorded = cuda_api::handle::Handle::from_word(timed.0 as u64).unwrap();
+    assert!(ends_nap(&|| other_device.wait_event_of(session.client, recorded, LEGACY).unwrap()));
     region.swap_flag(Flag::ConsumerAsleep, NAPPING);
     std::thread::scope(|scope| {
         scope.spawn(|| watched(|| cuEventSynchronize(event)).unwrap());
@@ -364,6 +375,7 @@ fn who_waits_for_what_was_not_urgent_ends_the_servers_nap() {
         session.server.held.store(false, Ordering::Release);
     });
     cuEventDestroy_v2(event).unwrap();
+    cuEventDestroy_v2(timed).unwrap();
 }
 
 /// As with NVIDIA's driver: a program's own streams, events and functions say whose they are.

@@ -10,6 +10,7 @@ use channel::request::{
     GraphInstantiate, GraphKernel, GraphLaunch, HostReference, HostToDevice, HostUnmap,
     LaunchKernel, UnloadModule,
 };
+use channel::ring::{Position, RingMemory};
 use cuda_api::constants::array_format;
 use cuda_api::constants::function_attribute::PREFERRED_SHARED_MEMORY_CARVEOUT;
 use cuda_api::handle::{Handle, HandleKind};
@@ -375,6 +376,27 @@ fn a_server_that_ends_waits_for_no_idle_context() {
     // The end of the test ends the server, and looks whether anything is left at the provider.
     provider::open_gate(8300);
     drop(busy);
+}
+
+#[test]
+fn a_client_that_ends_while_another_ones_call_is_made_submits_nothing_more() {
+    let mut server = Server::start(false);
+    let (mut client, mut loads) = (server.connect(), server.connect());
+    client.load();
+    // The first launch may have to wait for a moment of its own.
+    client.launch("note", LEGACY, &8652u32.to_le_bytes());
+    client.synchronize(LEGACY);
+    let text = b"// load gate 8650\n.version 8.0\n.target sm_80\n.address_size 64\n\0";
+    loads.begin_load(module(7), text);
+    wait_until("the load is made", || provider::is_waited_for(8650));
+    client.launch("note", LEGACY, &8651u32.to_le_bytes());
+    let position = |of| client.region.position(of);
+    wait_until("it is taken", || position(Position::Tail) == position(Position::Head));
+    drop(client);
+    server.wait_for_clients(1);
+    provider::open_gate(8650);
+    assert_eq!(loads.reply(), Ok(()));
+    assert_eq!(provider::notes(|n| n == 8651), []);
 }
 
 #[test]

@@ -325,6 +325,7 @@ fn a_server_in_standby_keeps_up_with_how_many_programs_have_a_module_with_variab
         write_held(&here, &elsewhere, &lines.concat());
         wait_until("it has loaded them", || modules() == loaded);
     }
+    wait_until("it says so", || warm(&standby).0 == 4);
     // It looks four times a second.
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!((modules(), warm(&standby).0), (4, 4), "one without variables serves all");

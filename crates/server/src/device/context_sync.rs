@@ -14,7 +14,7 @@
 //! kernels then. Work that does not get on may wait for what others submit, or for nothing at all: while there is
 //! some, sessions are kept shallow for no longer than the bound, and holds take [`HELD_PERCENT_MAX`] of the time at
 //! most. Of several calls that wait one asks the provider and has the others held; the quiet moment serves all that
-//! waited then. Behind it those that were held go on for as long as they were ([`turns`]). A call whose client ends
+//! waited then, be it for their own work. Behind it those that were held go on for as long as they were ([`turns`]). A call whose client ends
 //! meanwhile is not made.
 //!
 //! A provider with tenants has none of this: its calls wait for nothing of other clients.
@@ -513,9 +513,10 @@ impl ContextSync {
     /// lives; or until that has taken long enough. `None` if the client ends meanwhile.
     fn wait_for_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
         let mut told = TOLD_AFTER;
-        self.wait_for_own_work(of);
         while !(of.ends)() {
-            if let Some(rounds) = try_locked(&self.rounds) {
+            if self.wait_for_own_work(of)
+                && let Some(rounds) = try_locked(&self.rounds)
+            {
                 self.turns.owner_is_there();
                 return self.bring_about(rounds, of, &mut told);
             }
@@ -529,11 +530,17 @@ impl ContextSync {
     }
 
     /// Waits a while for the caller's own work to end: no hold of the others brings about a quiet moment before.
-    /// What takes longer may need the device to itself.
-    fn wait_for_own_work(&self, of: &Request<'_>) {
+    /// What takes longer may need the device to itself. False if another call has the others held, whose moment
+    /// may come before.
+    fn wait_for_own_work(&self, of: &Request<'_>) -> bool {
+        let mut is_over = false;
         wait(FORCE_AFTER, PAUSE_MAX, || {
-            !of.own.is_some_and(|own| own.has_work(of.is_done)) || self.hurries() || (of.ends)()
+            is_over = of.began.elapsed() >= FORCE_AFTER
+                || !of.own.is_some_and(|own| own.has_work(of.is_done))
+                || self.hurries();
+            is_over || self.turns.has_owner() || (of.ends)()
         });
+        is_over
     }
 
     /// Has the others held again and again, until there is a quiet moment. `None` if the client ends
@@ -618,13 +625,11 @@ impl ContextSync {
             }
             making.is_some() || self.hurries() || (of.ends)()
         });
+        // In this order: work of which nothing has ended since the call began has stood still for as long.
+        let is_late = of.began.elapsed() >= FORCE_AFTER;
         let stalled = self.stalled(of.is_done);
         rounds.stalled = !stalled.is_empty();
-        let gets_on = || {
-            of.began.elapsed() >= FORCE_AFTER
-                && stalled.is_empty()
-                && self.is_shallow(of.own, of.is_done)
-        };
+        let gets_on = || is_late && stalled.is_empty() && self.is_shallow(of.own, of.is_done);
         if making.is_none() && !(of.ends)() && (self.hurries() || gets_on()) {
             making = self.turns.try_make(since);
         }

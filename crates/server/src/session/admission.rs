@@ -69,7 +69,9 @@ impl Session {
                         let counters = &self.link.counters;
                         counters.limits_hit.add(1);
                         counters.throttled_ns.add(Instant::elapsed(&since).as_nanos() as u64);
-                        self.begin_submitting();
+                        if !self.begin_submitting() {
+                            self.check_end()?;
+                        }
                     }
                     return Ok(free_sms);
                 }

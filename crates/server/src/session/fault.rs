@@ -217,8 +217,9 @@ impl Session {
         // Others' calls that wait for the context do not wait for this.
         self.share.in_flight().end_submitting();
         let waited = self.wait_with_pauses(done);
-        self.begin_submitting();
-        waited
+        let may_submit = self.begin_submitting();
+        waited?;
+        if may_submit { Ok(()) } else { self.check_end() }
     }
 
     fn wait_with_pauses(
@@ -239,29 +240,30 @@ impl Session {
         }
     }
 
-    /// Waits while nothing may be submitted: another session makes a call that waits for the context.
+    /// Waits while nothing may be submitted: another session makes a call that waits for the context. False if
+    /// the session is to end before: it has nothing to submit then.
     #[inline]
-    pub(super) fn begin_submitting(&mut self) {
-        if !self.share.device().sync().may_submit(self.share.in_flight()) {
-            self.wait_while_held();
-        }
+    pub(super) fn begin_submitting(&mut self) -> bool {
+        self.share.device().sync().may_submit(self.share.in_flight()) || self.wait_while_held()
     }
 
     #[cold]
-    fn wait_while_held(&mut self) {
+    fn wait_while_held(&mut self) -> bool {
         let device = self.share.device().clone();
         let sync = device.sync();
         let _waits = sync.begin_waiting();
-        // A session that ends has nothing to submit. One that is handed over carries out what it has taken.
-        while self.link.ending().is_none_or(|end| end == End::HandedOver)
-            && !sync.may_submit(self.share.in_flight())
-        {
+        // One that is handed over carries out what it has taken.
+        while self.link.ending().is_none_or(|end| end == End::HandedOver) {
+            if sync.may_submit(self.share.in_flight()) {
+                return true;
+            }
             // The driver would let this thread in when the call is over.
             if !sync.is_making() {
                 self.look();
             }
             sync.wait_while_held(HELD_PAUSE);
         }
+        false
     }
 
     /// Waits until all of the client's work is done.

@@ -161,7 +161,9 @@ impl Session {
             }
             let done = match self.consumer.pop(&mut record) {
                 Ok(true) => {
-                    self.begin_submitting();
+                    if !self.begin_submitting() {
+                        break;
+                    }
                     let carried_out = if self.looks_for_stretches() {
                         self.take(&mut record)
                     } else {

@@ -128,6 +128,8 @@ struct World {
     /// Priorities that streams were made with, in their order.
     priorities: Vec<c_int>,
     gates: HashSet<u32>,
+    /// Those that a load or a compilation has come to.
+    waited_for: HashSet<u32>,
     tenants: HashMap<u64, Option<CudaError>>,
     ended: HashSet<u64>,
     poison: Option<CudaError>,
@@ -153,6 +155,11 @@ pub fn notes(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
 /// Priorities that streams were made with, in their order.
 pub fn priorities_made() -> Vec<c_int> {
     world().priorities.clone()
+}
+
+/// True if a load or a compilation has come to that gate.
+pub fn is_waited_for(gate: u32) -> bool {
+    world().waited_for.contains(&gate)
 }
 
 /// Lets `hold` kernels of that gate end.

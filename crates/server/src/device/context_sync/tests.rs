@@ -151,10 +151,15 @@ fn beside_work_that_gets_on_a_call_is_made_when_little_of_it_is_in_flight() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             // One kernel after the other ends of a long queue, and then there is always another one.
+            let mut before = start;
             while !ended.load(Ordering::SeqCst) {
                 other.gets_on(CUstream(1));
+                let (now, is_held) = (Instant::now(), sync.is_held());
+                // Where the machine has left this thread without a processor, the work did not get on.
+                let got_on = now - before < STALLED_AFTER / 2 && now.elapsed() < STALLED_AFTER / 2;
+                before = now;
                 let is_long = start.elapsed() < 3 * FORCE_AFTER;
-                was_held.fetch_or(is_long && sync.is_held(), Ordering::SeqCst);
+                was_held.fetch_or(is_long && got_on && is_held, Ordering::SeqCst);
                 let count = if is_long { 100 } else { SHALLOW_KERNELS };
                 other.set_in_flight(count, count);
                 std::thread::yield_now();
@@ -413,6 +418,32 @@ fn others_go_on_while_the_callers_own_work_may_soon_end() {
         ended.store(true, Ordering::SeqCst);
         assert!(!held, "there can be no quiet moment yet");
     });
+}
+
+#[test]
+fn who_waits_for_its_own_work_is_served_by_another_calls_moment() {
+    const LOOKS: usize = 100;
+    let sync = ContextSync::default();
+    let (_other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
+    let (looks, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let rounds = locked(&sync.rounds);
+    sync.turns.owner_is_there();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let is_done = |_| {
+                looks.fetch_add(1, Ordering::SeqCst);
+                false
+            };
+            sync.make(LOAD, ("7", Some(&own)), &is_done, &|| ended.load(Ordering::SeqCst), || ())
+        });
+        while sync.turns.waiting() == 0 && looks.load(Ordering::SeqCst) < LOOKS {
+            std::thread::yield_now();
+        }
+        let looks = looks.load(Ordering::SeqCst);
+        ended.store(true, Ordering::SeqCst);
+        assert!(looks < LOOKS, "it waits for its own work alone");
+    });
+    drop(rounds);
 }
 
 #[test]

@@ -131,6 +131,17 @@ impl Turns {
         }
     }
 
+    /// True if a call brings a moment about.
+    pub(super) fn has_owner(&self) -> bool {
+        locked(&self.state).has_owner
+    }
+
+    /// How many calls wait for a moment that another one brings about.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        locked(&self.state).waiting.len()
+    }
+
     /// A call brings a moment about.
     pub(super) fn owner_is_there(&self) {
         locked(&self.state).has_owner = true;

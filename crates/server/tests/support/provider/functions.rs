@@ -260,6 +260,7 @@ provide! {
             }
             return Err(CudaError::INVALID_PTX);
         }
+        wait_for_gate(&text, "// load gate ");
         let mut world = world();
         let id = world.number();
         world.modules.insert(id, text);
@@ -528,7 +529,21 @@ provide! {
     }
 }
 
-/// The provider's table.
+/// Waits for the gate that a text's first line names behind these words, if it does.
+fn wait_for_gate(text: &str, words: &str) {
+    let gate = text.strip_prefix(words).and_then(|rest| rest.lines().next()?.parse().ok());
+    let is_closed = |gate: u32| {
+        let mut world = world();
+        world.waited_for.insert(gate);
+        !world.gates.contains(&gate)
+    };
+    while gate.is_some_and(is_closed) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// The provider's table. Loading a text that begins with `// load gate N` takes until that gate is opened
+/// ([`open_gate`](super::open_gate)).
 pub fn table() -> &'static DriverTable {
     static TABLE: OnceLock<DriverTable> = OnceLock::new();
     // SAFETY: each function has cuda.h's signature under its name.
@@ -572,10 +587,7 @@ pub fn table_that_compiles() -> &'static DriverTable {
     ) -> CUresult {
         // SAFETY: a text ends with a NUL.
         let text = unsafe { CStr::from_ptr(data.cast()) }.to_string_lossy().into_owned();
-        let gate = text.strip_prefix("// gate ").and_then(|rest| rest.lines().next()?.parse().ok());
-        while gate.is_some_and(|gate: u32| !world().gates.contains(&gate)) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        wait_for_gate(&text, "// gate ");
         let mut world = world();
         let link = world.links.get_mut(&state.0).ok_or(CudaError::INVALID_HANDLE)?;
         if text.contains("garbage") {

@@ -472,7 +472,8 @@ pub enum ChainWork<'a> {
 pub struct NodeChain {
     exec: GraphExec,
     /// The nodes' graph, which names them for as long as it is there.
-    builder: GraphBuilder,
+    _graph: Rc<RawGraph>,
+    nodes: Vec<CUgraphNode>,
 }
 
 impl NodeChain {
@@ -503,7 +504,9 @@ impl NodeChain {
             let before = number.checked_sub(1).map(|before| (before, data));
             builder.add_edges(number, before)?;
         }
-        Ok(Self { exec: builder.instantiate()?, builder })
+        let exec = builder.instantiate()?;
+        let GraphBuilder { graph, nodes, .. } = builder;
+        Ok(Self { exec, _graph: graph, nodes })
     }
 
     /// Gives one of its launches, which are numbered from 0, other parameters from its next launch on.
@@ -515,7 +518,7 @@ impl NodeChain {
         shape: LaunchShape,
         parameters: &[u8],
     ) -> CUresult {
-        let node = *self.builder.nodes.get(number).ok_or(CudaError::INVALID_VALUE)?;
+        let node = *self.nodes.get(number).ok_or(CudaError::INVALID_VALUE)?;
         let share = &self.exec.share;
         let shape = function.with_required_cluster(shape);
         with_kernel_node(function, &shape, parameters, |params| {

@@ -11,6 +11,8 @@ use std::rc::Rc;
 const VARIANTS_MAX: usize = 24;
 /// Most nodes of all graphs of a client.
 const NODES_MAX: usize = 24_576;
+/// What a graph takes beside its nodes, as so many nodes.
+const NODES_OF_GRAPH: usize = 8;
 /// Sets of parameters without a graph of their own that are remembered, of a chunk.
 const ASKED_MAX: usize = 2 * VARIANTS_MAX;
 
@@ -25,7 +27,9 @@ struct Nodes {
 }
 
 impl Nodes {
-    fn new(alive: &Alive, count: usize) -> Self {
+    /// Those of a graph of so many launches.
+    fn new(alive: &Alive, launches: usize) -> Self {
+        let count = launches + NODES_OF_GRAPH;
         alive.set(alive.get() + count);
         Self { alive: alive.clone(), count }
     }
@@ -64,11 +68,13 @@ pub struct Variants<T> {
     all: Vec<Variant<T>>,
     asked: VecDeque<u64>,
     uses: u64,
+    /// No other graph is made.
+    is_complete: bool,
 }
 
 impl<T> Default for Variants<T> {
     fn default() -> Self {
-        Self { all: Vec::new(), asked: VecDeque::new(), uses: 0 }
+        Self { all: Vec::new(), asked: VecDeque::new(), uses: 0, is_complete: false }
     }
 }
 
@@ -80,8 +86,8 @@ impl<T> Variants<T> {
         if let Some(index) = self.all.iter().position(|one| one.parameters == parameters) {
             return Choice::Use(index);
         }
-        let has_room = alive.get() + launches <= NODES_MAX;
-        let may_make = has_room && self.all.len() < VARIANTS_MAX;
+        let has_room = alive.get() + launches + NODES_OF_GRAPH <= NODES_MAX;
+        let may_make = has_room && self.all.len() < VARIANTS_MAX && !self.is_complete;
         let came_before = self.asked.contains(&parameters);
         if !came_before {
             if self.asked.len() == ASKED_MAX {
@@ -89,8 +95,7 @@ impl<T> Variants<T> {
             }
             self.asked.push_back(parameters);
         }
-        let oldest = (0..self.all.len()).min_by_key(|index| self.all[*index].used);
-        match oldest {
+        match self.oldest() {
             Some(index) if !(may_make && came_before) => Choice::Use(index),
             None if !has_room => Choice::NoRoom,
             _ => Choice::Make,
@@ -104,11 +109,31 @@ impl<T> Variants<T> {
         self.all.len() - 1
     }
 
-    /// The graph there, which is used now and has or gets parameters with that hash.
-    pub fn take(&mut self, index: usize, parameters: u64) -> Option<&mut T> {
+    /// The graph there.
+    pub fn graph(&mut self, index: usize) -> Option<&mut T> {
+        Some(&mut self.all.get_mut(index)?.graph)
+    }
+
+    /// The graph there is used now, and has parameters with that hash.
+    pub fn used(&mut self, index: usize, parameters: u64) -> Option<&T> {
         let one = self.all.get_mut(index)?;
         (one.parameters, one.used) = (parameters, self.uses);
-        Some(&mut one.graph)
+        Some(&one.graph)
+    }
+
+    /// Another graph could not be made: those that are there have to do. The one that was used longest ago.
+    pub fn make_no_more(&mut self) -> Option<usize> {
+        self.is_complete = true;
+        self.oldest()
+    }
+
+    /// True if there is a graph.
+    pub fn has_some(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    fn oldest(&self) -> Option<usize> {
+        (0..self.all.len()).min_by_key(|index| self.all[*index].used)
     }
 }
 
@@ -119,7 +144,7 @@ mod tests {
     /// How many graphs a sequence of parameters makes, and how often one got other parameters.
     fn made_and_set(parameters: impl Iterator<Item = u64>, others: usize) -> (usize, usize) {
         let alive = Alive::default();
-        let others = Nodes::new(&alive, others);
+        let others = Nodes::new(&alive, others - NODES_OF_GRAPH);
         let (mut variants, mut set) = (Variants::<u64>::default(), 0);
         for wanted in parameters {
             let index = match variants.choose(wanted, 30, &alive) {
@@ -127,8 +152,9 @@ mod tests {
                 Choice::Use(index) => index,
                 Choice::NoRoom => continue,
             };
-            let has = variants.take(index, wanted).expect("a graph");
+            let has = variants.graph(index).expect("a graph");
             set += usize::from(std::mem::replace(has, wanted) != wanted);
+            variants.used(index, wanted);
         }
         let made = variants.all.len();
         drop((variants, others));
@@ -139,22 +165,40 @@ mod tests {
     #[test]
     fn sets_of_parameters_that_come_in_turns_get_a_graph_each() {
         let turns = |sets: u64| (0..50).flat_map(move |_| 0..sets);
-        assert_eq!(made_and_set(turns(1), 0), (1, 0));
-        let (made, set) = made_and_set(turns(12), 0);
+        assert_eq!(made_and_set(turns(1), NODES_OF_GRAPH), (1, 0));
+        let (made, set) = made_and_set(turns(12), NODES_OF_GRAPH);
         assert!((11..=12).contains(&made) && set < 30, "{made} graphs, set {set} times");
-        let (made, set) = made_and_set(turns(100), 0);
+        let (made, set) = made_and_set(turns(100), NODES_OF_GRAPH);
         assert!(made <= VARIANTS_MAX && set > 4000, "{made} graphs, set {set} times");
     }
 
     #[test]
+    fn a_graph_that_cannot_be_made_leaves_those_that_are_there() {
+        let (alive, mut variants) = (Alive::default(), Variants::<u64>::default());
+        assert_eq!(variants.make_no_more(), None);
+        let mut variants = Variants::<u64>::default();
+        for wanted in [1, 2] {
+            assert_eq!(variants.choose(wanted, 30, &alive), Choice::Make);
+            variants.add(wanted, wanted, 30, &alive);
+            variants.asked.push_back(wanted + 1);
+        }
+        variants.choose(1, 30, &alive);
+        variants.used(0, 1);
+        assert_eq!(variants.choose(3, 30, &alive), Choice::Make);
+        assert_eq!(variants.make_no_more(), Some(1), "the one that was used longest ago");
+        assert_eq!(variants.choose(3, 30, &alive), Choice::Use(1));
+    }
+
+    #[test]
     fn parameters_that_never_come_again_get_no_graphs() {
-        assert_eq!(made_and_set(0..1000, 0), (1, 999));
+        assert_eq!(made_and_set(0..1000, NODES_OF_GRAPH), (1, 999));
     }
 
     #[test]
     fn a_client_has_no_more_nodes_than_it_may() {
         let turns = || (0..50).flat_map(|_| 0..12);
-        assert_eq!(made_and_set(turns(), NODES_MAX - 59).0, 1);
-        assert_eq!(made_and_set(turns(), NODES_MAX - 29).0, 0);
+        let of_graph = 30 + NODES_OF_GRAPH;
+        assert_eq!(made_and_set(turns(), NODES_MAX - of_graph).0, 1);
+        assert_eq!(made_and_set(turns(), NODES_MAX - of_graph + 1).0, 0);
     }
 }

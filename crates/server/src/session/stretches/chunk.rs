@@ -18,6 +18,8 @@ pub const LAUNCHES_MAX: usize = 96;
 const WINDOW: usize = 32;
 /// Most chunks that are remembered, of a client.
 const CHUNKS_MAX: usize = 512;
+/// Chunks after which one that was not among them is unused.
+const UNUSED_MIN: u64 = 1024;
 
 /// Flags of a fill's key, which no launch has.
 const FLAGS_OF_FILL: u32 = u32::MAX;
@@ -197,6 +199,17 @@ impl<T: Default> Chunks<T> {
         seen
     }
 
+    /// Forgets the chunk that was not seen for longest of those for which `has_some` says true, if that is
+    /// [`UNUSED_MIN`] chunks ago: what comes in turns is not forgotten for what comes in the same turns.
+    pub fn forget_oldest(&mut self, has_some: impl Fn(&T) -> bool) {
+        let with_some = self.seen.iter().filter(|(_, seen)| has_some(&seen.kept));
+        let oldest = with_some.min_by_key(|(_, seen)| seen.last);
+        if let Some((hash, _)) = oldest.filter(|(_, seen)| self.now - seen.last >= UNUSED_MIN) {
+            let hash = *hash;
+            self.seen.remove(&hash);
+        }
+    }
+
     /// Forgets those of a stream.
     pub fn forget_stream(&mut self, stream: u64) {
         self.seen.retain(|_, seen| seen.stream != stream);
@@ -326,6 +339,34 @@ mod tests {
         assert_eq!((ended(same), ended(same)), (0, 1));
         assert!(others.iter().all(|other| ended(*other) == 0));
         assert_eq!(ended(same), 2);
+    }
+
+    #[test]
+    fn what_is_kept_of_an_unused_chunk_goes_before_that_of_others() {
+        let chunk = |kernel| {
+            let mut chunk = Chunk::default();
+            chunk.add(key(kernel));
+            chunk
+        };
+        let mut seen = Chunks::<u32>::default();
+        for kernel in 0..4 {
+            seen.ended(&chunk(kernel)).kept = kernel as u32;
+        }
+        let kept = |seen: &Chunks<u32>| {
+            let mut kept: Vec<u32> = seen.seen.values().map(|seen| seen.kept).collect();
+            kept.sort_unstable();
+            kept
+        };
+        seen.forget_oldest(|kept| *kept > 0);
+        assert_eq!(kept(&seen), [0, 1, 2, 3], "they came a moment ago");
+        for _ in 0..UNUSED_MIN {
+            seen.ended(&chunk(1));
+        }
+        seen.forget_oldest(|kept| *kept > 0);
+        assert_eq!(kept(&seen), [0, 1, 3], "nothing is kept of the oldest");
+        seen.forget_oldest(|kept| *kept > 0);
+        seen.forget_oldest(|kept| *kept > 0);
+        assert_eq!(kept(&seen), [0, 1]);
     }
 
     #[test]

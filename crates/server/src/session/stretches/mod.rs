@@ -47,12 +47,14 @@ const HOLD: Duration = Duration::from_micros(50);
 /// How long launches of one chunk are held in a crowd, but for the last nap's rest.
 const CROWD_HOLD_MAX: Duration = Duration::from_millis(2);
 /// Fewest launches that are worth a graph.
-const LAUNCHES_MIN: usize = 8;
+const GRAPH_LAUNCHES_MIN: usize = 8;
 /// Fewest launches that are worth a graph where the cores have other work: 3 launches take the
 /// processor for longer than a graph of them.
-const CROWD_LAUNCHES_MIN: usize = 4;
+const CROWD_GRAPH_LAUNCHES_MIN: usize = 4;
 /// Launches that are not held: with these a graph's kernels are not what launches are.
 const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_REMOTE_DOMAIN;
+/// Most bytes of parameters of a launch in a graph, which keeps them.
+const PARAMETER_BYTES_MAX: usize = 4096;
 
 /// What went as graphs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -148,8 +150,9 @@ impl Stretches {
     fn repeatable(&mut self, record: &Record) -> Option<(LaunchKey, u64)> {
         if record.opcode() == LaunchKernel::OPCODE {
             let launch = record.decode::<LaunchKernel<'_>>().ok()?;
-            let stream = launch.stream.0 as u64;
-            return (launch.flags & FLAGS_ALONE == 0).then(|| (LaunchKey::of(&launch), stream));
+            let is_one =
+                launch.flags & FLAGS_ALONE == 0 && launch.parameters.len() <= PARAMETER_BYTES_MAX;
+            return is_one.then(|| (LaunchKey::of(&launch), launch.stream.0 as u64));
         }
         let (fill, stream) = Fill::of(record)?;
         let key = LaunchKey::of_fill(fill);
@@ -245,8 +248,12 @@ impl Session {
             self.share.in_flight().end_submitting();
             let arrival =
                 if naps_anyway { self.consumer.gather() } else { self.consumer.nap(HOLD) };
-            self.begin_submitting();
+            let may_submit = self.begin_submitting();
             match arrival? {
+                _ if !may_submit => {
+                    self.stretches.held = 0;
+                    return Ok(false);
+                }
                 // The program is at something else, and the device may wait for what is held.
                 Arrival::TimedOut if naps_anyway => return Ok(false),
                 Arrival::Records | Arrival::TimedOut => {}
@@ -277,7 +284,8 @@ impl Session {
 
     /// The chunk ends: what is held of it is submitted, as a graph if it is one.
     fn end_chunk(&mut self) {
-        let launches_min = if self.place.is_crowded() { CROWD_LAUNCHES_MIN } else { LAUNCHES_MIN };
+        let launches_min =
+            if self.place.is_crowded() { CROWD_GRAPH_LAUNCHES_MIN } else { GRAPH_LAUNCHES_MIN };
         let mut chunk = std::mem::take(&mut self.stretches.chunk);
         if chunk.len() < launches_min {
             self.submit_held();
@@ -307,7 +315,7 @@ impl Session {
     /// is.
     fn submit_part(&mut self, chunk: &Chunk) -> bool {
         let held = self.stretches.held;
-        if held < CROWD_LAUNCHES_MIN || !self.place.is_crowded() {
+        if held < CROWD_GRAPH_LAUNCHES_MIN || !self.place.is_crowded() {
             self.submit_held();
             return false;
         }
@@ -327,8 +335,7 @@ impl Session {
             has_room && before >= seen_min && self.submit_chain(&mut seen.kept, chunk.stream());
         self.stretches.chunks = chunks;
         if std::mem::take(&mut self.stretches.is_full) {
-            // What the program repeats now gets graphs again.
-            self.stretches.forget();
+            self.stretches.chunks.forget_oldest(Kept::has_graphs);
         }
         if !is_chain {
             self.submit_held();
@@ -336,7 +343,9 @@ impl Session {
         }
         let count = std::mem::take(&mut self.stretches.held) as u32;
         if let (Some(spent), Some(since)) = (&mut self.spent, since) {
-            spent.add(LaunchKernel::OPCODE, count.into(), since);
+            let held = &self.stretches.records[..count as usize];
+            let kernels = held.iter().filter(|record| record.opcode() == LaunchKernel::OPCODE);
+            spent.add(LaunchKernel::OPCODE, kernels.count() as u64, since);
         }
         self.count_requests(count);
         (before, true)

@@ -53,6 +53,13 @@ impl Default for Kept {
     }
 }
 
+impl Kept {
+    /// True if there are graphs of it.
+    pub(super) fn has_graphs(&self) -> bool {
+        matches!(self, Self::Chains(variants) if variants.has_some())
+    }
+}
+
 impl Session {
     /// Submits what is held as one graph; false if nothing was submitted.
     pub(super) fn submit_chain(&mut self, kept: &mut Kept, stream: u64) -> bool {
@@ -97,13 +104,17 @@ impl Session {
                 self.stretches.is_full = true;
                 return Ok(None);
             }
-            Choice::Make => {
-                let Some(chain) = self.make_chain(held)? else { return Ok(None) };
-                let index = variants.add(chain, hash, held.len(), &self.stretches.alive);
-                return Ok(variants.take(index, hash).map(|chain| &*chain));
-            }
+            Choice::Make => match self.make_chain(held) {
+                Ok(Some(chain)) => {
+                    let index = variants.add(chain, hash, held.len(), &self.stretches.alive);
+                    return Ok(variants.used(index, hash));
+                }
+                Ok(None) => return Ok(None),
+                // There may be no memory for one more.
+                Err(error) => variants.make_no_more().ok_or(error)?,
+            },
         };
-        let Some(Chain { graph, nodes }) = variants.take(index, hash) else { return Ok(None) };
+        let Some(Chain { graph, nodes }) = variants.graph(index) else { return Ok(None) };
         if !may_pass(&mut self.meter, nodes) {
             self.stretches.totals.timed += 1;
             return Ok(None);
@@ -121,7 +132,7 @@ impl Session {
                 Node::Fill(fill) => drop(self.range_of(*fill)?),
             }
         }
-        Ok(variants.take(index, hash).map(|chain| &*chain))
+        Ok(variants.used(index, hash))
     }
 
     /// Makes a graph of launches and fills; `None` if some of them are to be timed.

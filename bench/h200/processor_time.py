@@ -50,8 +50,10 @@ def switches(pid):
 def samples(perf, recording):
     """(pid, thread's name, object, function) of each sample."""
     command = [perf, "script", "-i", recording, "-F", "comm,pid,tid,ip,sym,dso"]
-    output = subprocess.run(command, capture_output=True, text=True, errors="replace").stdout
-    for line in output.splitlines():
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        raise SystemExit(f"perf script failed: {done.stderr.strip()}")
+    for line in done.stdout.splitlines():
         found = LINE.match(line)
         if found:
             symbol = found["symbol"]
@@ -84,6 +86,8 @@ def profile(way, perf, network, count):
         per_s = sum(result[network]["per_s"] for result in results if result)
         if recorded.returncode:
             raise SystemExit(f"perf record failed: {recorded.stderr.strip()}")
+        if not per_s:
+            raise SystemExit(f"{way.name}: no process of {network} has made a step")
         by_object, by_function, by_thread = (collections.Counter() for _ in range(3))
         for pid, thread, of, function in samples(perf, recording):
             who = "server" if pid in of_servers else "clients" if pid in pids else "idle" if pid == 0 else "others"

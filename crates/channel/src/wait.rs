@@ -35,12 +35,12 @@ const YIELDS: u32 = 4;
 const YIELD_WANTED: Duration = Duration::from_micros(5);
 
 /// A consumer whose producer keeps waking it for next to nothing naps instead: it sleeps this long
-/// and looks by itself. It is what an unhurried request can be late by.
+/// and looks by itself. It is what an unhurried request can be late by, where naps do not grow.
 const NAP: Duration = Duration::from_micros(50);
 
-/// The longest nap where more threads want to run than there are cores. Each end of a nap takes the core from
-/// a thread that works: 16 programs of PyTorch on 16 cores, of which each launches a kernel in 60 us, lose a
-/// third of their time by naps of 50 us. What a thread waits for ends a nap at once.
+/// The longest nap where programs leave no core free. Each end of a nap takes the core from a thread that works:
+/// 16 programs of PyTorch on 16 cores, of which each launches a kernel in 60 us, lose an eighth of their time by
+/// naps of 50 us. What a thread waits for ends a nap at once.
 const NAP_MAX: Duration = Duration::from_millis(1);
 
 /// Naps with nothing to do before a consumer asks to be woken again: 1 to 2 ms.
@@ -66,7 +66,7 @@ const DOZE_MAX: Duration = Duration::from_micros(50);
 /// never sleep; others do between their requests.
 const ATTENTION: Duration = Duration::from_millis(20);
 
-/// Where more threads want to run than there are cores, waiters spin this much shorter and doze this
+/// Where programs leave no core free, waiters spin this much shorter and doze this
 /// much longer: 16 programs that wait for a device for 3 ms a step look 100 times else, of which each takes 3 us
 /// from one that works.
 const CROWDED_FACTOR: u32 = 4;
@@ -155,7 +155,7 @@ impl SpinPolicy {
         }
     }
 
-    /// The policy where more threads want to run than there are cores: a thread that spins takes a
+    /// The policy where programs leave no core free: a thread that spins takes a
     /// core from one that would work. Where no thread spins anyway it is the same.
     pub fn crowded(self) -> Self {
         if self.spin.is_zero() {

@@ -212,6 +212,20 @@ fn something_urgent_ends_a_nap() {
     });
 }
 
+/// What a thread waits for that was not urgent when it was pushed ends a nap that would not end by itself.
+#[test]
+fn a_thread_that_waits_ends_a_nap() {
+    explore(4, || {
+        let memory = Model::with_naps(false);
+        let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
+        let consumer = Consumer::new(memory, NAPS).unwrap();
+        let popping = thread::spawn(move || consume(consumer, 2));
+        produce(&mut producer, PLAIN, 0..2);
+        producer.end_nap();
+        popping.join().unwrap();
+    });
+}
+
 /// A bell ends a wait whenever it rings.
 #[test]
 fn a_bell_is_not_lost() {

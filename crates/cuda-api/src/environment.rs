@@ -197,7 +197,7 @@ variables! {
     OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["off", "on", "crowd"]),
         "crowd on NVIDIA's driver, else off",
         "Launches of which a program repeats the sequence are submitted as one graph: crowd, while \
-        more threads want to run than there are cores; on, also while the device has other work. See \
+        programs leave no core free; on, also while the device has other work. See \
         docs/scheduling.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \

@@ -90,7 +90,7 @@ pub enum Stretches {
     Off,
     /// While the device has other work, and as in [`Stretches::Crowd`].
     On,
-    /// While more threads want to run than there are cores.
+    /// While programs leave no core free.
     Crowd,
 }
 

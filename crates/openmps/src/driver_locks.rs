@@ -4,7 +4,7 @@
 //! once. A server's threads all submit to one context and hold such a mutex for about a microsecond
 //! at a time; to sleep and to be woken costs ten. So this program has a `pthread_mutex_lock` of its
 //! own, which comes before the C library's for all that it loads: in a server it tries for a moment
-//! before it sleeps, and a shorter one while more threads want to run than there are cores.
+//! before it sleeps, and a shorter one while programs leave no core free.
 //!
 //! Not here: locks of our own, which are none of the C library's. Invariant: a process that is not
 //! a server, or has few cores, gets the C library's function and nothing else.
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 /// How often a mutex is tried before the thread sleeps; with the pauses in between some 20 us, a
 /// few times what the driver holds one.
 const TRIES: u32 = 24;
-/// As [`TRIES`], while more threads want to run than there are cores: some 3 us. A thread that holds
+/// As [`TRIES`], while programs leave no core free: some 3 us. A thread that holds
 /// the mutex may have lost its core, and one that tries takes a core from one that would work.
 const TRIES_IN_CROWD: u32 = 6;
 /// Longest pause between two tries, in turns of a spin loop (1 us): a thread that tries more often
@@ -45,7 +45,7 @@ pub(crate) fn be_patient() {
     set_crowded(false);
 }
 
-/// As [`be_patient`]: whether more threads want to run than there are cores.
+/// As [`be_patient`]: whether programs leave no core free.
 pub(crate) fn set_crowded(crowded: bool) {
     static CORES: OnceLock<usize> = OnceLock::new();
     let cores = CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()));

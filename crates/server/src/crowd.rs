@@ -1,7 +1,7 @@
 //! Crowd: how many sessions are at work, and whether they are too many for the cores or the queues.
 //!
 //! A program at work keeps two threads busy: its own and its session's. While there are cores for
-//! all of them and one to spare, waiters spin; beyond that, a thread that spins takes a core from one that would
+//! all of them and, beside several programs, one to spare, waiters spin; beyond that, a thread that spins takes a core from one that would
 //! work. The clients are told in their regions. Hundreds of them also look less often, each whether
 //! the other still lives and what became of its work: else they would do nothing but look. What
 //! many sessions mean for the device's queues is said in [`fences`](crate::session).
@@ -26,7 +26,7 @@ const FACTOR_MAX: u32 = (LIVENESS_PERIOD_MAX.as_millis() / LIVENESS_PERIOD.as_mi
 pub struct Options {
     /// Cores for programs and sessions; `None`: those that this process may use.
     pub cores: Option<usize>,
-    /// Is told whether more threads want to run than there are cores, when sessions begin and end to
+    /// Is told whether programs leave no core free, when sessions begin and end to
     /// work: by their threads, so that it must not wait.
     pub tell: fn(bool),
 }
@@ -115,7 +115,7 @@ impl Place {
         self.manner.factor
     }
 
-    /// True if more threads wanted to run than there are cores when the session looked last.
+    /// True if programs left no core free when the session looked last.
     pub fn is_crowded(&self) -> bool {
         self.manner.waiting == Waiting::Crowded
     }

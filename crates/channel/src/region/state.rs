@@ -28,7 +28,7 @@ pub enum Waiting {
     /// As their process' policy says.
     #[default]
     Plain = 0,
-    /// More threads want to run than there are cores: waiters had better leave the cores to others.
+    /// Programs leave no core free: waiters had better leave the cores to others.
     Crowded = 1,
     /// The client is latency-critical, and there are cores for all: they spin.
     Attentive = 2,
@@ -45,7 +45,7 @@ impl Waiting {
     }
 
     /// The policy of the consumer of the client's ring; `gathers`: it carries out several records at once
-    /// while more threads want to run than there are cores.
+    /// while programs leave no core free.
     pub fn consumer_policy(self, policy: SpinPolicy, gathers: bool) -> SpinPolicy {
         match self {
             Self::Plain => policy,

@@ -217,7 +217,8 @@ impl<M: RingMemory> Consumer<M> {
     /// A producer that pushes seldom enough for this side to fall asleep each time would pay a
     /// system call for each record. After a few such wake-ups in a row this side naps first: it
     /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent: a
-    /// [`Fence`](crate::request::Fence), a [`Notify`](crate::request::Notify) or a call. While naps bring records, but
+    /// [`Fence`](crate::request::Fence), a [`Notify`](crate::request::Notify), a call, or a thread that asks for
+    /// what was pushed ([`Producer::end_nap`](super::Producer::end_nap)). While naps bring records, but
     /// few, they become longer, up to [`SpinPolicy::nap_max`].
     ///
     /// With [`SpinPolicy::attention`] it spins for that long since the last record, and at most for

@@ -73,7 +73,7 @@ pub const ASLEEP: u32 = 1;
 pub const NAPPING: u32 = 2;
 
 /// True for requests that end a nap: what a thread of the client is about to wait for. A call's
-/// [`ReplyReader`](crate::reply::ReplyReader) ends it too.
+/// [`ReplyReader`](crate::reply::ReplyReader) ends it too, and [`Producer::end_nap`] for what was not urgent before.
 const fn is_urgent(opcode: u16) -> bool {
     matches!(opcode, Fence::OPCODE | Notify::OPCODE)
 }

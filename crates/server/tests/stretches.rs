@@ -176,6 +176,34 @@ fn parameters_that_stay_are_not_set_again() {
 }
 
 #[test]
+fn launches_with_many_bytes_of_parameters_go_one_by_one() {
+    for (bytes, first, goes) in [(4096, 340_000, true), (4104, 345_000, false)] {
+        let mut server = Server::start_stretched(driver(false));
+        let mut client = server.connect();
+        client.load();
+        let (launches, _) = provider::graph_launches();
+        // So many that some wait in the ring, which has room for these.
+        let (steps, of_step) = (KERNELS_IN_FLIGHT_MAX / 20 + 9, 20);
+        repeat(&mut client, gate(line!() + bytes), CORES_ENOUGH, steps, |client, step| {
+            for at in 0..of_step {
+                let mut parameters = vec![0; bytes as usize];
+                parameters[..4].copy_from_slice(&(first + step * of_step + at).to_le_bytes());
+                client.post(&LaunchKernel {
+                    parameters: &parameters,
+                    ..launch_of(&[0; 4], LEGACY, at)
+                });
+            }
+        });
+        let all = first..first + steps * of_step;
+        assert!(
+            notes_of(all.clone()) == all.collect::<Vec<_>>(),
+            "other numbers, or in another order"
+        );
+        assert_eq!(provider::graph_launches().0 > launches, goes, "{bytes} bytes");
+    }
+}
+
+#[test]
 fn parameters_that_come_in_turns_are_seldom_set() {
     const SETS: u32 = 4;
     let mut server = Server::start_stretched(driver(false));

@@ -190,6 +190,18 @@ mod tests {
     }
 
     #[test]
+    fn a_graph_that_was_not_used_keeps_its_parameters() {
+        let (alive, mut variants) = (Alive::default(), Variants::<u64>::default());
+        variants.choose(1, 30, &alive);
+        variants.add(7, 1, 30, &alive);
+        // It is to be given others, and a launch of it is to be timed.
+        assert_eq!(variants.choose(2, 30, &alive), Choice::Use(0));
+        assert_eq!(variants.graph(0), Some(&mut 7));
+        variants.asked.push_back(1);
+        assert_eq!(variants.choose(1, 30, &alive), Choice::Use(0), "and no second one is made");
+    }
+
+    #[test]
     fn parameters_that_never_come_again_get_no_graphs() {
         assert_eq!(made_and_set(0..1000, NODES_OF_GRAPH), (1, 999));
     }

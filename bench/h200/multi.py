@@ -16,6 +16,9 @@ DIST is an installation, as for run.py. On two GPUs with PyTorch about seven min
     pipeline the same with a rank a stage and NCCL's send and receive (torch.distributed.pipelining)
     double   two data-parallel trainings at once, so two processes on each device: steps of both beside one alone
     small    all-reduces of 4 KiB and 1 MiB, 20 and 200 of them: how long a rank takes to ask for one, and to get it
+    gaps     what a row of 64 MiB all-reduces consists of: each waited for by the stream, all asked for at once, as one CUDA
+             graph (us each, best of five); and of NCCL's kernels how long each takes and how long after the one before it
+             begins, by PyTorch's profiler, through openmps by `openmps trace`
     chain    two streams of one device that wait for each other's events: as small, without NCCL
     visible  CUDA_VISIBLE_DEVICES=1: the one device that a program sees, by its UUID, and a sum on it
     pairs    two programs on each device at once, work of each beside alone: 2.0 is no loss
@@ -35,6 +38,7 @@ import faulthandler
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -44,9 +48,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from run import Way, vendor_control  # noqa: E402
 from stuck import describe  # noqa: E402
 
-PARTS = ("list", "peer", "sharing", "nccl", "ddp", "fsdp", "stages", "pipeline", "double", "small", "chain", "visible",
+PARTS = ("list", "peer", "sharing", "nccl", "ddp", "fsdp", "stages", "pipeline", "double", "small", "gaps", "chain", "visible",
          "pairs")
-DISTRIBUTED = ("nccl", "ddp", "fsdp", "pipeline", "small")
+DISTRIBUTED = ("nccl", "ddp", "fsdp", "pipeline", "small", "gaps")
 # No program takes longer; of a worker, by its environment.
 LIMIT_S = float(os.environ.get("MULTI_TIMEOUT", 180))
 QUICK = bool(os.environ.get("MULTI_QUICK"))
@@ -138,6 +142,89 @@ def small_rank(rank, ranks, where):
             if rank == 0:
                 say(**{f"{key}_{kib}_kib_{times}": value for key, value in fields.items()})
     dist.destroy_process_group()
+
+
+def gaps_rank(rank, ranks, where):
+    torch, dist = join(rank, ranks, where)
+    x = torch.ones(64 << 18, device="cuda")
+    times = 20
+
+    def in_turn():
+        for _ in range(times):
+            dist.all_reduce(x)
+
+    def at_once():
+        for work in [dist.all_reduce(x, async_op=True) for _ in range(times)]:
+            work.wait()
+
+    in_turn()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        in_turn()
+    fields = {}
+    for name, work in {"in_turn": in_turn, "at_once": at_once, "graph": graph.replay}.items():
+        best = None
+        for _ in range(5):
+            dist.barrier()
+            torch.cuda.synchronize()
+            start = time.time()
+            work()
+            torch.cuda.synchronize()
+            took = (time.time() - start) / times * 1e6
+            best = took if best is None else min(best, took)
+        fields[f"{name}_us"] = best
+    if os.environ.get("MULTI_PROFILE"):
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            for _ in range(5):
+                in_turn()
+                torch.cuda.synchronize()
+        kernels = [(e.time_range.start, e.time_range.end) for e in profiler.events() if "ncclDevKernel" in e.name]
+        fields.update(kernels_and_gaps(kernels))
+    else:
+        # Seconds of them, for a recorder.
+        Path(os.environ["MULTI_RECORD"]).touch()
+        for _ in range(1000):
+            in_turn()
+            torch.cuda.synchronize()
+    if rank == 0:
+        say(**fields)
+    dist.destroy_process_group()
+
+
+def kernels_and_gaps(kernels):
+    """Medians of how long kernels take and of the time between two, of (begin, end) in us; nothing of none."""
+    kernels = sorted(kernels)
+    if len(kernels) < 2:
+        return {}
+    # Rows of collectives have a pause between them.
+    gaps = [after[0] - before[1] for before, after in zip(kernels, kernels[1:]) if after[0] - before[1] < 200]
+    return {"kernels": len(kernels), "kernel_us": statistics.median(end - begin for begin, end in kernels),
+            "gap_us": statistics.median(gaps) if gaps else None}
+
+
+def gaps(way):
+    if way.name != "openmps":
+        return finish(way, start(way, "gaps", MULTI_PROFILE="1"))
+    path, record = way.directory / "gaps.json", way.directory / "record"
+    process = start(way, "gaps", MULTI_RECORD=str(record))
+    while not record.exists() and process.poll() is None and time.monotonic() < process.end:
+        time.sleep(0.05)
+    traced = subprocess.run([way.dist / "bin/openmps", "trace", "-o", path, "--seconds", "2"], env=way.environment,
+                            capture_output=True, text=True, timeout=60)
+    fields = finish(way, process)
+    if traced.returncode != 0:
+        return {**fields, "trace": (traced.stdout + traced.stderr)[-500:]}
+    tracks = {}
+    for event in json.loads(path.read_text())["traceEvents"]:
+        if event.get("ph") == "X" and "ncclDevKernel" in event.get("name", ""):
+            begin = float(event["ts"])
+            tracks.setdefault((event["pid"], event["tid"]), []).append((begin, begin + float(event["dur"])))
+    if tracks:
+        fields.update(kernels_and_gaps(max(tracks.values(), key=len)))
+    return fields
 
 
 def timed(torch, times, work):
@@ -351,7 +438,8 @@ def worker(part, arguments):
     elif part == "stages":
         stages()
     elif part in DISTRIBUTED:
-        ranks = {"nccl": nccl_rank, "ddp": ddp_rank, "fsdp": fsdp_rank, "pipeline": pipeline_rank, "small": small_rank}
+        ranks = {"nccl": nccl_rank, "ddp": ddp_rank, "fsdp": fsdp_rank, "pipeline": pipeline_rank, "small": small_rank,
+                 "gaps": gaps_rank}
         spawned(ranks[part])
     elif part == "work":
         small_work(int(arguments[0]), float(arguments[1]))
@@ -461,6 +549,8 @@ def measure(way, part):
         return double(way)
     if part == "sharing":
         return sharing(way)
+    if part == "gaps":
+        return gaps(way)
     variables = {"CUDA_VISIBLE_DEVICES": "1"} if part == "visible" else {}
     if part in DISTRIBUTED:
         # What it says where it fails; nothing else.

@@ -2,7 +2,7 @@
 """What programs notice of others that fault, of servers that die and of upgrades; writes JSON.
 
     recovery.py DIST [--output FILE] [--ways native,mps,openmps,standby,upgrade8] [--rounds N]
-                     [--seconds S] [--events fault-trap,kill,...] [--innocents ...]
+                     [--seconds S] [--events fault-trap,kill,...] [--innocents ...] [--device N]
 
 Beside ResNet-50 and BERT inference, training of GPT-2 and ResNet-18 with AMP, CuPy and Numba, each of
 which compares every result, a program faults in each way that there is (`fault --kind`); with openmps
@@ -12,6 +12,9 @@ program the longest time between two of its steps is taken, and beside it that o
 program. `native` is time-slicing, `mps` NVIDIA's MPS, `standby` openmps with OPENMPS_STANDBY=1, `upgrade8`
 upgrades under eight ResNet-50. The programs of a way run on from event to event; those that end are
 started again where NVIDIA's MPS or time-slicing ends them.
+
+With several devices an innocent program may be NAME@N, which has device N alone, or stages, which has two; with
+--device N faults and kills are of that device alone, and the table has a row for each program too.
 
 A line is printed and FILE is written when an event is over; what FILE has stays, so that ways, events
 and rounds can be measured one after the other. A table is printed at the end, when the time is over
@@ -34,7 +37,7 @@ from run import Way, log, vendor_control
 
 HERE = Path(__file__).resolve().parent
 KINDS = ["null-write", "null-read", "stray-write", "neighbour", "misaligned", "trap", "assert", "stack"]
-PYTORCH = ("resnet50", "bert", "train", "gpt2")
+PYTORCH = ("resnet50", "bert", "stages", "train", "gpt2")
 OURS = ("openmps", "standby", "upgrade8")
 # Steps that each innocent program makes after an event before it counts as over, and how long that
 # may take, s.
@@ -61,8 +64,8 @@ class Innocent:
     """A program that runs beside the events."""
 
     def __init__(self, name, number, directory):
-        self.name = name
         self.label = f"{number} {name}"
+        self.name, _, self.device = name.partition("@")
         self.directory = Path(directory)
         self.steps = self.directory / f"steps{number}"
         self.said = self.directory / f"said{number}"
@@ -75,7 +78,8 @@ class Innocent:
     def environment(self, way):
         # Each step of these begins with inputs that no step changes, and is waited for.
         replay = "auto" if self.name in ("train", "gpt2") else "always"
-        return {**way.environment, "OPENMPS_REPLAY": replay}
+        device = {"CUDA_VISIBLE_DEVICES": self.device} if self.device else {}
+        return {**way.environment, **device, "OPENMPS_REPLAY": replay}
 
     def start(self, way, stop, forker):
         if forker is not None and self.name in PYTORCH:
@@ -218,9 +222,14 @@ def control(way, line, seconds=EVENT_S_MAX):
 
 
 def server_in(way, state):
-    for pid in control(way, "get_server_list"):
-        if control(way, f"get_server_status {pid}") == [state]:
-            return int(pid)
+    """PID of a server in that state: of the way's device, if it has one."""
+    done = subprocess.run([way.dist / "bin/openmps", "ps", "--json"], env=way.environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=EVENT_S_MAX)
+    report = json.loads(done.stdout)
+    for server in report.get("servers", []):
+        here = way.device is None or report["devices"][way.device]["uuid"] in [d["uuid"] for d in server["devices"]]
+        if here and server["state"] == state:
+            return server["pid"]
     return None
 
 
@@ -232,7 +241,8 @@ def fault(way, kind):
     def act():
         begin = now()
         command = [way.samples / "fault", "--kind", kind]
-        done = subprocess.run(command, env=way.environment, stdout=subprocess.DEVNULL,
+        device = {} if way.device is None else {"CUDA_VISIBLE_DEVICES": str(way.device)}
+        done = subprocess.run(command, env={**way.environment, **device}, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, timeout=EVENT_S_MAX)
         return done.returncode, begin
     return act
@@ -305,6 +315,23 @@ class Report:
     def count(self, name, what):
         return sum(event["what"] == what for event in self.way(name)["events"])
 
+    def rows_of_programs(self, ways, kinds):
+        """With several devices: the longest gap of each program for each kind of event, ms."""
+        labels = [i["name"] for i in self.way(ways[0])["innocents"]] if ways else []
+        if not any("@" in label for label in labels):
+            return []
+        lines = []
+        for kind in kinds:
+            for label in labels:
+                cells = []
+                for name in ways:
+                    of_it = [e for e in self.ways[name]["events"] if e["what"] == kind]
+                    gaps = [e["gaps"][label] for e in of_it if e["gaps"].get(label) is not None]
+                    ended = sum(label in e["ended"] for e in of_it)
+                    cells.append((f"{max(gaps):.0f}" if gaps else "-") + (f" ({ended} ended)" if ended else ""))
+                lines.append(f"| {kind}: {label} | " + " | ".join(cells) + " |")
+        return lines
+
     def table(self):
         """A row for each kind of event, a column for each way: over all innocent programs that went on
         the median and the longest of their gaps, ms, and how many programs ended."""
@@ -325,6 +352,7 @@ class Report:
                 cells.append(f"{cell} ({len(of_it)}{f', {ended} ended' if ended else ''})"
                              if of_it else "-")
             lines.append(f"| {kind} | " + " | ".join(cells) + " |")
+        lines += self.rows_of_programs(ways, kinds)
         for what in ("right", "wrong", "caught"):
             counts = (sum(i[what] for i in self.ways[name]["innocents"]) for name in ways)
             lines.append(f"| steps {what} | " + " | ".join(map(str, counts)) + " |")
@@ -353,6 +381,7 @@ def note_log(way, here):
 
 def measure(name, dist, names, arguments, report, deadline, forkers):
     way = Way("openmps" if name in OURS else name, dist)
+    way.device = arguments.device
     if name == "standby":
         way.environment["OPENMPS_STANDBY"] = "1"
     if name == "upgrade8":
@@ -446,6 +475,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=330, help="for all, to the table")
     parser.add_argument("--events", help="fault-KIND, kill, terminate, upgrade; without it all")
     parser.add_argument("--innocents", default="resnet50,bert,gpt2,train,cupy,numba")
+    parser.add_argument("--device", type=int, help="faults and kills are of this device's server alone")
     arguments = parser.parse_args()
     report, forkers, end = Report(arguments.output), {}, now() + arguments.seconds
 

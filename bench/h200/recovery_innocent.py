@@ -4,7 +4,8 @@
     recovery_innocent.py NAME STOP STEPS
     recovery_innocent.py --fork
 
-NAME is resnet50 or bert (inference, fp16, batch 1), cupy (a product, a sum and a kernel of its own),
+NAME is resnet50 or bert (inference, fp16, batch 1), stages (a transformer in two halves, each on a device of its
+own), cupy (a product, a sum and a kernel of its own),
 numba (a kernel in place, made anew each step), or train or gpt2 (ResNet-18 or GPT-2 with AMP, which
 catch an error and go on from their last checkpoint, kept in the host's memory). It runs, waiting for each
 step, until the file STOP exists. The file STEPS gets "ready" after the warm-up and then a line a step:
@@ -23,7 +24,7 @@ import signal
 import sys
 import time
 
-PYTORCH = ("resnet50", "bert", "train", "gpt2")
+PYTORCH = ("resnet50", "bert", "stages", "train", "gpt2")
 WARM_UP = 5
 CHECKPOINT_STEPS = 4
 # Losses of the first steps are computed twice: what training gives does not depend on what
@@ -58,6 +59,22 @@ def inference(name):
             model = BertModel(BertConfig()).eval().half().cuda()
             tokens = torch.randint(0, 30000, (1, 128)).cuda()
             step = lambda: digest(model(tokens).last_hidden_state)
+        for _ in range(WARM_UP):
+            expected = step()
+        yield
+        while True:
+            yield step() == expected
+
+
+def stages(_):
+    """What one device makes goes on at the other, and back to the host."""
+    torch.manual_seed(5)
+    with torch.inference_mode():
+        half = lambda: torch.nn.Sequential(*[
+            torch.nn.TransformerEncoderLayer(512, 8, 2048, dropout=0.0, batch_first=True) for _ in range(3)])
+        first, second = half().eval().to("cuda:0"), half().eval().to("cuda:1")
+        x = torch.randn(4, 128, 512, device="cuda:0")
+        step = lambda: digest(second(first(x).to("cuda:1")))
         for _ in range(WARM_UP):
             expected = step()
         yield
@@ -206,7 +223,7 @@ def training(name):
 def main(name, stop, path):
     if name in PYTORCH and "torch" not in globals():
         import_pytorch()
-    steps = {"train": training, "gpt2": training, "cupy": lambda _: cupy_steps(),
+    steps = {"stages": stages, "train": training, "gpt2": training, "cupy": lambda _: cupy_steps(),
              "numba": lambda _: numba_steps()}.get(name, inference)(name)
     next(steps)
     words = {True: "right", False: "wrong", None: "caught"}

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# All that two GPUs are measured with: two_devices.sh DIST OUT [collectives|mixed]. Without the last word both: twelve
+# minutes. Each part has a limit and writes as it goes, so that what a limit cuts leaves the rest.
+set -u
+dist=$1 out=$2 part=${3:-both} here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "$out"
+if [ "$part" != mixed ]; then
+    {
+        nvidia-smi -L
+        nvidia-smi topo -m | head -6
+        timeout 350 python3 "$here/multi.py" "$dist" --output "$out/multi.json" --ways native,openmps --timeout 60 \
+            --parts nccl,gaps,peer,ddp,fsdp,pipeline,stages,double,small,chain,pairs,list,visible
+        timeout 110 python3 "$here/multi.py" "$dist" --output "$out/multi-mps.json" --ways mps --timeout 60 \
+            --parts nccl,gaps,peer,ddp,fsdp,pipeline,double
+    } >"$out/multi.txt" 2>&1
+fi
+if [ "$part" != collectives ]; then
+    timeout 230 python3 "$here/two_devices.py" "$dist" --output "$out/two_devices.json" \
+        --ways openmps,native,mps >"$out/two_devices.txt" 2>&1
+    timeout 110 python3 "$here/recovery.py" "$dist" --output "$out/recovery-two.json" --device 0 --seconds 95 \
+        --ways openmps --rounds 2 --events fault-null-write,fault-trap,kill,upgrade \
+        --innocents resnet50@0,bert@0,resnet50@1,bert@1,stages >"$out/recovery-two.txt" 2>&1
+fi
+tail -n 60 "$out"/*.txt

@@ -144,11 +144,13 @@ struct ContextShare {
 /// What is wrong at a place of the text.
 struct Mistake(Range<usize>, String);
 
-/// Reads a file.
-pub(crate) fn read(path: &Path) -> Result<Configuration, ConfigurationError> {
+/// Reads a file: what it asks for, and its text.
+pub(crate) fn read(path: &Path) -> Result<(Configuration, String), ConfigurationError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| ConfigurationError::Read { path: path.to_owned(), error })?;
-    parse(&text).map_err(|text| ConfigurationError::Wrong { path: path.to_owned(), text })
+    let wrong = |text| ConfigurationError::Wrong { path: path.to_owned(), text };
+    let read = parse(&text).map_err(wrong)?;
+    Ok((read, text))
 }
 
 /// Reads a file's text.

@@ -6,10 +6,16 @@
 //!
 //! The lock is the POSIX kind, over the whole file, as NVIDIA's daemon takes it: the two see each
 //! other. Such a lock dies with *any* descriptor of the file that its process closes, so this file
-//! is opened here and nowhere else.
+//! is opened here and nowhere else. Only its owner can open it: who could would have the lock once
+//! the daemon is gone, and keep every other daemon out.
+//!
+//! Files are removed by identity (device and inode), never by name alone: a directory that was
+//! removed may be another daemon's by now.
 
 use crate::error::DirectoryError;
+use channel::socket::{FileId, SeqPacket, file_id};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -31,6 +37,10 @@ const LOCK: &str = "control_lock";
 const NAMED_DEPTH: usize = 2;
 const LOG: &str = "log";
 const PID: &str = "nvidia-cuda-mps-control.pid";
+/// What commands have changed, for the next daemon.
+const STATE: &str = "control_state";
+/// How long a socket is tried that may be a daemon's.
+const PROBE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A pipe directory's paths. Having one says nothing about what is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +95,16 @@ impl PipeDirectory {
         self.0.join(LOCK)
     }
 
+    /// The file in which a daemon leaves for the next one what commands have changed.
+    pub(crate) fn state_file(&self) -> PathBuf {
+        self.0.join(STATE)
+    }
+
+    /// True if a daemon listens here.
+    fn has_daemon(&self) -> bool {
+        SeqPacket::connect(&self.control(), PROBE).is_ok()
+    }
+
     /// Makes the directory if it is not there, becomes its only daemon and removes what a killed
     /// one left. The lock is held until the returned value is dropped.
     ///
@@ -104,13 +124,26 @@ impl PipeDirectory {
                 .map_err(|error| DirectoryError::at(&self.0, error.into()))?;
         }
         let lock = self.lock()?;
-        let occupied = Occupied { directory: self.clone(), lock };
-        occupied.remove_files();
-        // Servers of a daemon that was killed write into its FIFO.
+        self.remove_left_over();
+        Ok(Occupied { directory: self.clone(), lock, log: None })
+    }
+
+    /// Removes what a killed daemon left, but for its FIFO, which its servers write into, and what
+    /// is below. Only for who has the lock.
+    fn remove_left_over(&self) {
+        for path in [self.pid_file(), self.control(), self.control_privileged()] {
+            // What cannot be removed makes itself heard when the new file is made.
+            let _ = fs::remove_file(path);
+        }
         if !is_own_fifo(&self.log()) {
             let _ = fs::remove_file(self.log());
         }
-        Ok(occupied)
+    }
+
+    /// Removes sockets and logs of named servers that a daemon left, and their directories if these
+    /// are empty then; of the names in `stay` nothing. Only for who has the lock.
+    pub(crate) fn remove_named_but(&self, stay: &BTreeSet<PathBuf>) {
+        remove_named(&self.0, NAMED_DEPTH, stay);
     }
 
     /// True if a daemon was killed here that no other one has followed.
@@ -119,8 +152,8 @@ impl PipeDirectory {
     }
 
     /// Goes on as its daemon, in the process that has its lock already, and whose files are there.
-    pub fn occupied_before(&self, lock: OwnedFd) -> Occupied {
-        Occupied { directory: self.clone(), lock }
+    pub fn occupied_before(&self, lock: OwnedFd, log: &impl AsFd) -> Occupied {
+        Occupied { directory: self.clone(), lock, log: id_of(log).ok() }
     }
 
     /// A socket's path is bounded by the kernel; better said here than as EINVAL from bind.
@@ -160,12 +193,8 @@ impl PipeDirectory {
     /// servers and namespaces, and a name that it does not know is a mistake.
     fn check_above(&self) -> Result<(), DirectoryError> {
         for above in self.0.ancestors().skip(1).take(NAMED_DEPTH) {
-            let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let Ok(file) = rustix::fs::open(above.join(LOCK), flags, Mode::empty()) else {
-                continue;
-            };
-            let held = rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockShared);
-            if matches!(held, Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS)) {
+            // The lock file is its owner's alone, so the socket says whether a daemon listens.
+            if above.join(LOCK).exists() && PipeDirectory::new(above).has_daemon() {
                 return Err(DirectoryError::OfAnother {
                     path: self.0.clone(),
                     above: above.to_owned(),
@@ -180,8 +209,14 @@ impl PipeDirectory {
         let failed = |error: rustix::io::Errno| DirectoryError::at(&path, error.into());
         loop {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file =
-                rustix::fs::open(&path, flags, Mode::from_raw_mode(0o666)).map_err(failed)?;
+            let mode = Mode::from_raw_mode(0o600);
+            let file = match rustix::fs::open(&path, flags, mode) {
+                // Another user's, whose daemon may run.
+                Err(rustix::io::Errno::ACCESS) if path.exists() && self.has_daemon() => {
+                    return Err(DirectoryError::AlreadyRunning);
+                }
+                opened => opened.map_err(failed)?,
+            };
             match rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => {
@@ -191,11 +226,11 @@ impl PipeDirectory {
             }
             // A daemon that ends removes its lock file before it lets go of it. What was locked
             // here may be that removed file: then the lock is worth nothing, and a new file is due.
-            let held = rustix::fs::fstat(&file).map_err(failed)?;
-            match fs::symlink_metadata(&path) {
-                Ok(there) if (there.dev(), there.ino()) == (held.st_dev, held.st_ino) => {
-                    // The umask may have taken bits away; another owner's file is left as it is.
-                    let _ = rustix::fs::fchmod(&file, Mode::from_raw_mode(0o666));
+            let held = id_of(&file).map_err(|error| DirectoryError::at(&path, error))?;
+            match file_id(&path) {
+                Ok(there) if there == held => {
+                    // One that is left of an older version is open to all; another owner's stays as it is.
+                    let _ = rustix::fs::fchmod(&file, mode);
                     return Ok(file);
                 }
                 Ok(_) => continue,
@@ -211,6 +246,8 @@ impl PipeDirectory {
 pub struct Occupied {
     directory: PipeDirectory,
     lock: OwnedFd,
+    /// The log FIFO's file, once it is made.
+    log: Option<FileId>,
 }
 
 impl Occupied {
@@ -232,8 +269,30 @@ impl Occupied {
 
     /// Makes the FIFO of server.log and opens both ends: one to read, which never blocks and never
     /// sees an end, and one for servers to write.
-    pub fn make_log(&self) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
-        make_fifo(&self.directory.log())
+    pub fn make_log(&mut self) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
+        let (reader, writer) = make_fifo(&self.directory.log())?;
+        self.log = id_of(&reader).ok();
+        Ok((reader, writer))
+    }
+
+    /// True if the directory is still this daemon's: its lock file is the one at the path.
+    pub fn is_in_place(&self) -> bool {
+        is_file_of(&self.directory.lock_file(), id_of(&self.lock).ok())
+    }
+
+    /// Makes the directory and the lock file anew that another process has removed.
+    ///
+    /// # Errors
+    /// [`DirectoryError::AlreadyRunning`]: it is another daemon's by now.
+    pub fn occupy_again(&mut self) -> Result<(), DirectoryError> {
+        *self = self.directory.occupy()?;
+        Ok(())
+    }
+
+    /// True if the pid file is this daemon's.
+    pub fn has_pid(&self) -> bool {
+        let text = fs::read_to_string(self.directory.pid_file()).unwrap_or_default();
+        text.trim() == std::process::id().to_string()
     }
 
     /// Writes the pid file. Last of all, so that it says the daemon is there.
@@ -247,16 +306,17 @@ impl Occupied {
             .map_err(|error| DirectoryError::at(&path, error.into()))?;
         Ok(())
     }
+}
 
-    /// Removes everything but the lock file and the FIFO.
-    fn remove_files(&self) {
-        let directory = &self.directory;
-        for path in [directory.pid_file(), directory.control(), directory.control_privileged()] {
-            // What cannot be removed makes itself heard when the new file is made.
-            let _ = fs::remove_file(path);
-        }
-        remove_named(&directory.0, NAMED_DEPTH);
-    }
+/// Which file is open.
+fn id_of(file: &impl AsFd) -> io::Result<FileId> {
+    let open = rustix::fs::fstat(file)?;
+    Ok((open.st_dev, open.st_ino))
+}
+
+/// True if a path leads to that file.
+fn is_file_of(path: &Path, file: Option<FileId>) -> bool {
+    file.is_some() && file_id(path).ok() == file
 }
 
 /// Makes a FIFO for all to write into and opens both ends: one to read, which never blocks and never
@@ -265,6 +325,8 @@ pub(crate) fn make_fifo(path: &Path) -> Result<(OwnedFd, OwnedFd), DirectoryErro
     let failed = |error: rustix::io::Errno| DirectoryError::at(path, error.into());
     let all_users = Mode::from_raw_mode(0o777);
     if !is_own_fifo(path) {
+        // What else is there is no daemon's of this user.
+        let _ = fs::remove_file(path);
         rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, all_users, 0).map_err(failed)?;
     }
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -295,14 +357,19 @@ pub(crate) fn check_socket_path(path: &Path) -> Result<(), DirectoryError> {
 }
 
 /// Removes what a daemon has made of named servers: sockets and logs in directories below, `depth`
-/// levels deep, and those of these directories that are empty then. Links are not followed.
-fn remove_named(directory: &Path, depth: usize) {
+/// levels deep, and those of these directories that are empty then, but none that is to stay. Links
+/// are not followed.
+fn remove_named(directory: &Path, depth: usize, stay: &BTreeSet<PathBuf>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         if depth == 0 || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
         let below = entry.path();
+        if stay.contains(&below) {
+            remove_named(&below, depth - 1, stay);
+            continue;
+        }
         for name in [CONTROL, LOG] {
             let file = below.join(name);
             let made = fs::symlink_metadata(&file).is_ok_and(|there| {
@@ -313,17 +380,24 @@ fn remove_named(directory: &Path, depth: usize) {
                 let _ = fs::remove_file(file);
             }
         }
-        remove_named(&below, depth - 1);
+        remove_named(&below, depth - 1, stay);
         let _ = fs::remove_dir(below);
     }
 }
 
 impl Drop for Occupied {
-    /// The lock file goes last, while the lock is still held: see [`PipeDirectory::lock`].
+    /// The lock file goes last, while the lock is still held: see [`PipeDirectory::lock`]. What another
+    /// daemon has made in the same place stays. Sockets are removed with their listeners.
     fn drop(&mut self) {
-        self.remove_files();
-        let _ = fs::remove_file(self.directory.log());
-        let _ = fs::remove_file(self.directory.lock_file());
+        if self.has_pid() {
+            let _ = fs::remove_file(self.directory.pid_file());
+        }
+        if is_file_of(&self.directory.log(), self.log) {
+            let _ = fs::remove_file(self.directory.log());
+        }
+        if self.is_in_place() {
+            let _ = fs::remove_file(self.directory.lock_file());
+        }
     }
 }
 
@@ -340,7 +414,7 @@ mod tests {
     #[test]
     fn a_directory_is_made_filled_and_emptied() {
         let directory = PipeDirectory::new(scratch("filled"));
-        let occupied = directory.occupy().unwrap();
+        let mut occupied = directory.occupy().unwrap();
         let (reader, writer) = occupied.make_log().unwrap();
         occupied.write_pid().unwrap();
         rustix::io::write(&writer, b"hello").unwrap();
@@ -350,7 +424,7 @@ mod tests {
         assert_eq!(pid.trim(), std::process::id().to_string());
         let mode = |path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
         assert_eq!(mode(directory.log()), 0o777);
-        assert_eq!(mode(directory.lock_file()), 0o666);
+        assert_eq!(mode(directory.lock_file()), 0o600);
         drop(occupied);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         fs::remove_dir(directory.path()).unwrap();
@@ -365,16 +439,40 @@ mod tests {
         {
             fs::write(file, "999999\n").unwrap();
         }
-        let occupied = directory.occupy().unwrap();
+        let mut occupied = directory.occupy().unwrap();
         assert!(!directory.control().exists() && !directory.log().exists());
         // Servers of a daemon that was killed go on writing into its FIFO.
         let inode = |_: &(OwnedFd, OwnedFd)| fs::symlink_metadata(directory.log()).unwrap().ino();
         let of_first = inode(&occupied.make_log().unwrap());
         fs::write(directory.pid_file(), "999999\n").unwrap();
         assert!(directory.has_dead_daemon());
-        occupied.remove_files();
+        directory.remove_left_over();
         assert_eq!(inode(&occupied.make_log().unwrap()), of_first);
         drop(occupied);
+        fs::remove_dir(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn files_of_another_daemon_in_the_same_place_stay() {
+        let directory = PipeDirectory::new(scratch("moved"));
+        let mut first = directory.occupy().unwrap();
+        let _log = first.make_log().unwrap();
+        first.write_pid().unwrap();
+        fs::remove_dir_all(directory.path()).unwrap();
+        assert!(!first.is_in_place() && !first.has_pid());
+        fs::create_dir(directory.path()).unwrap();
+        let another = [directory.lock_file(), directory.pid_file(), directory.log()];
+        for file in &another {
+            fs::write(file, "999999\n").unwrap();
+        }
+        drop(first);
+        assert!(another.iter().all(|file| file.exists()), "another's");
+        // A directory that no other daemon has is made anew.
+        let mut first = directory.occupy().unwrap();
+        fs::remove_dir_all(directory.path()).unwrap();
+        first.occupy_again().unwrap();
+        assert!(first.is_in_place());
+        drop(first);
         fs::remove_dir(directory.path()).unwrap();
     }
 

@@ -34,7 +34,7 @@ pub struct Fault {
 }
 
 /// The last ones.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Faults(VecDeque<(SystemTime, Fault)>);
 
 impl Faults {

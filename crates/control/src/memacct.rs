@@ -6,13 +6,14 @@
 
 use channel::message::MemoryGroup;
 use cuda_api::settings::names_device;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Cgroups with limits.
 const LIMITS_MAX: usize = 4096;
 
 /// Limits of a cgroup on a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CgroupLimit {
     /// The cgroup's path, as in /proc/PID/cgroup; it holds for those below too.
     pub cgroup: String,

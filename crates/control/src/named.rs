@@ -4,6 +4,7 @@ use crate::settings::Settings;
 use channel::message::{self, Devices, SetBy, Wishes};
 use cuda_api::CUuuid;
 use cuda_api::settings::{Percentage, Priority, names_device, parse_device, parse_size};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -104,6 +105,64 @@ impl NamespaceLimits {
     }
 }
 
+/// Named servers as one daemon writes them for the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct NamedRecord {
+    last: u32,
+    servers: Vec<ServerRecord>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct ServerRecord {
+    number: u32,
+    name: String,
+    uid: u32,
+    gid: u32,
+    automatic: bool,
+    allowed: Vec<String>,
+    namespaces: BTreeMap<String, LimitsRecord>,
+}
+
+impl NamedRecord {
+    /// The directories of servers and namespaces, below the daemon's.
+    pub fn directories(&self) -> Vec<String> {
+        let of = |server: &ServerRecord| {
+            let below = server.namespaces.keys().map(|name| format!("{}/{name}", server.name));
+            std::iter::once(server.name.clone()).chain(below).collect::<Vec<_>>()
+        };
+        self.servers.iter().flat_map(of).collect()
+    }
+}
+
+/// Bytes and text of memory, thousandths of a share, number of a priority.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct LimitsRecord {
+    memory: Option<(u64, String)>,
+    share: Option<u32>,
+    priority: Option<u8>,
+}
+
+impl LimitsRecord {
+    fn of(limits: &NamespaceLimits) -> LimitsRecord {
+        LimitsRecord {
+            memory: limits.memory.clone(),
+            share: limits.share.map(Percentage::thousandths),
+            priority: limits.priority.map(Priority::number),
+        }
+    }
+
+    fn limits(self) -> NamespaceLimits {
+        NamespaceLimits {
+            memory: self.memory,
+            share: self.share.and_then(Percentage::from_thousandths),
+            priority: self.priority.and_then(Priority::from_number),
+        }
+    }
+}
+
 /// A named server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedServer {
@@ -162,6 +221,43 @@ pub(crate) struct Named {
 }
 
 impl Named {
+    /// What the next daemon is given of them.
+    pub fn record(&self) -> NamedRecord {
+        let limits = |(name, of): (&String, &NamespaceLimits)| (name.clone(), LimitsRecord::of(of));
+        let server = |of: &NamedServer| ServerRecord {
+            number: of.number,
+            name: of.name.clone(),
+            uid: of.uid,
+            gid: of.gid,
+            automatic: of.automatic,
+            allowed: of.allowed.clone(),
+            namespaces: of.namespaces.iter().map(limits).collect(),
+        };
+        NamedRecord { last: self.last, servers: self.servers.iter().map(server).collect() }
+    }
+
+    /// Those that a daemon before had, without their clients. Names are checked: a directory is made
+    /// for each.
+    pub fn from_record(record: NamedRecord) -> Self {
+        let is_name = |name: &str| check_name(name).is_ok() && !TAKEN.contains(&name);
+        let server = |of: ServerRecord| NamedServer {
+            number: of.number,
+            name: of.name,
+            uid: of.uid,
+            gid: of.gid,
+            automatic: of.automatic,
+            allowed: of.allowed,
+            namespaces: of
+                .namespaces
+                .into_iter()
+                .filter(|(name, _)| is_name(name))
+                .map(|(name, limits)| (name, limits.limits()))
+                .collect(),
+        };
+        let servers = record.servers.into_iter().filter(|of| is_name(&of.name)).map(server);
+        Self { last: record.last, servers: servers.collect(), clients: Vec::new() }
+    }
+
     /// All, oldest first.
     pub fn all(&self) -> &[NamedServer] {
         &self.servers
@@ -209,6 +305,13 @@ impl Named {
         server.namespaces.entry(DEFAULT_NAMESPACE.to_owned()).or_default();
         self.servers.push(server);
         Ok(self.last)
+    }
+
+    /// Gives a server of a daemon before other devices and limits, of the configuration file.
+    pub fn replace(&mut self, new: NamedServer) {
+        if let Some(server) = self.servers.iter_mut().find(|of| of.name == new.name) {
+            *server = NamedServer { number: server.number, ..new };
+        }
     }
 
     /// Takes one away.

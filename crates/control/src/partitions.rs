@@ -4,6 +4,7 @@
 use channel::message::Device;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
 use cuda_api::{CUuuid, CudaError};
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use thiserror::Error;
 
@@ -84,6 +85,26 @@ impl Sms {
     }
 }
 
+/// Partitions as one daemon writes them for the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PartitionsRecord {
+    made: u64,
+    all: Vec<PartitionRecord>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct PartitionRecord {
+    device: String,
+    name: String,
+    first_chunk: u32,
+    chunks: u32,
+    sms: u32,
+    named: u32,
+    label: String,
+    remainder: bool,
+}
+
 /// All partitions.
 #[derive(Debug, Default)]
 pub(crate) struct Partitions {
@@ -95,6 +116,33 @@ pub(crate) struct Partitions {
 }
 
 impl Partitions {
+    /// What the next daemon is given of them; programs have their names in variables.
+    pub fn record(&self) -> PartitionsRecord {
+        let record = |of: &Partition| PartitionRecord {
+            device: of.device.to_string(),
+            name: of.name.clone(),
+            first_chunk: of.first_chunk,
+            chunks: of.chunks,
+            sms: of.sms,
+            named: of.of.named,
+            label: of.of.label.clone(),
+            remainder: of.of.remainder,
+        };
+        PartitionsRecord { made: self.made, all: self.all.iter().map(record).collect() }
+    }
+
+    /// Those that a daemon before had, without their clients.
+    pub fn from_record(record: PartitionsRecord) -> Self {
+        let partition = |of: PartitionRecord| {
+            let PartitionRecord { name, first_chunk, chunks, sms, .. } = of;
+            let device = CUuuid::parse(&of.device)?;
+            let of = Purpose { named: of.named, label: of.label, remainder: of.remainder };
+            Some(Partition { device, name, first_chunk, chunks, sms, of })
+        };
+        let all = record.all.into_iter().filter_map(partition).collect();
+        Self { all, made: record.made, clients: Vec::new() }
+    }
+
     /// Makes one of so many chunks in a row.
     pub fn add(
         &mut self,
@@ -212,6 +260,11 @@ impl Partitions {
         let id = self.of_device(device).find(wanted).map(Partition::id);
         let id = id.ok_or_else(|| PartitionError::Unknown(label.to_owned()))?;
         self.remove(device, &id)
+    }
+
+    /// Takes away those of a named server whose labels are wanted.
+    pub fn forget_labels(&mut self, named: u32, goes: impl Fn(&str) -> bool) {
+        self.all.retain(|partition| partition.of.named != named || !goes(&partition.of.label));
     }
 
     /// A named server is gone, with its partitions.

@@ -8,7 +8,7 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
-pub use listener::Listener;
+pub use listener::{FileId, Listener, file_id};
 pub use poll::{Interest, Readiness, poll};
 
 use crate::message::{FDS_MAX, MESSAGE_BYTES_MAX, Message, MessageError};

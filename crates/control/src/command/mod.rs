@@ -218,12 +218,19 @@ pub(crate) fn is_logged(line: &str) -> bool {
     !matches!(line.split_whitespace().next(), Some("report" | "counts" | "trace"))
 }
 
+/// Whether a command changes what the next daemon is to know.
+fn changes(name: &str) -> bool {
+    const NAMES: &[&str] = &["schedule", "class_rules", "counters", "sm_partition"];
+    name.starts_with("set") || NAMES.contains(&name) || v3::is_module(name)
+}
+
 /// Carries out one line for the user of `peer`.
 pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) -> Answer {
     let mut words = line.split_whitespace();
     let name = words.next().unwrap_or_default();
     let request = Request { daemon, arguments: words.collect(), uid, gid, owner };
     daemon.wait_for_found();
+    let changes = changes(name);
     let result = match COMMANDS.iter().find(|row| row.name == name) {
         None if daemon.is_v3() && v3::is_module(name) => v3::run(name, &request),
         None if v3::is_module(name) => Err(Failure(format!(
@@ -240,6 +247,9 @@ pub(crate) fn run(daemon: &Daemon, line: &str, uid: u32, gid: u32, owner: bool) 
             handler(&request)
         }
     };
+    if result.is_ok() && owner && changes {
+        daemon.write_snapshot();
+    }
     match result {
         Ok(text) => Answer { text, status: 0 },
         Err(Failure(text)) => Answer { text: text + "\n", status: 1 },

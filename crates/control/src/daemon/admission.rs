@@ -4,6 +4,7 @@
 use super::endpoints::Chosen;
 use super::inventory::Asking;
 use super::launch_error::{LaunchError, WAITING_MAX};
+use super::membership::Membership;
 use super::protocol::{self, Socket};
 use super::scheduling::Scheduling;
 use super::server_process::is_ending;
@@ -454,6 +455,14 @@ impl Daemon {
         let Some(server) = state.server(server) else { return HandOver::Later };
         settings.partition = partition.as_ref().map(|(_, sms)| *sms);
         settings.group.clone_from(&group);
+        let membership = Membership {
+            server: server.pid,
+            client: pid,
+            named: *named,
+            namespace: namespace.clone(),
+            partition: partition.map(|(id, _)| id),
+            cgroup: group.as_ref().map(Membership::of_group),
+        };
         let who = Client {
             pid,
             uid: client.uid,
@@ -463,17 +472,26 @@ impl Daemon {
             settings,
             scheduling: scheduling.to_string(),
         };
+        // Before the server has it: a daemon that is killed then has left it all the same.
+        let is_noted = *named != 0 || membership.partition.is_some() || group.is_some();
+        let server = server.pid;
+        if is_noted {
+            self.note_membership(state, membership.clone());
+        }
+        let Some(found) = state.server(server) else { return HandOver::Later };
         // From here on the socket is the server's; non-blocking is a property of the connection's
         // open description, which client and daemon do not share with each other.
         let blocking = client.socket.set_nonblocking(false);
         let sent = blocking.and_then(|()| {
-            protocol::send_client(&server.link.socket, who, &client.socket, &client.region)
+            protocol::send_client(&found.link.socket, who, &client.socket, &client.region)
         });
         if sent.is_err() {
+            if is_noted {
+                self.note_left(state, server, pid);
+            }
             return HandOver::Later;
         }
-        server.take_client(Instant::now());
-        let server = server.pid;
+        found.take_client(Instant::now());
         state.present.enter(UnderWay {
             server,
             pid,
@@ -484,15 +502,7 @@ impl Daemon {
             began: SystemTime::now(),
         });
         state.windows.give(process, window, server, || ClientEnd::of(pid));
-        if *named != 0 {
-            state.named.enter(server, pid, namespace.clone());
-        }
-        if let Some(group) = group {
-            state.memacct.enter(server, pid, group);
-        }
-        if let Some((id, _)) = partition {
-            state.partitions.enter(server, pid, id);
-        }
+        self.enter_membership(state, &membership);
         self.follow_number(state, process.device);
         HandOver::Done
     }

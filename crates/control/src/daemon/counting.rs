@@ -26,6 +26,13 @@ impl Daemon {
         *self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What a daemon before had servers count.
+    pub(super) fn restore_counting(&self, text: &str) {
+        if let Ok(counting) = Counting::parse(text) {
+            *self.counting.lock().unwrap_or_else(PoisonError::into_inner) = counting;
+        }
+    }
+
     /// Has all servers count something else, those to come too. Returns the servers that do not, and
     /// why.
     pub(crate) fn set_counting(&self, counting: Counting) -> Vec<ChangeError> {

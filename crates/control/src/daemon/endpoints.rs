@@ -4,9 +4,9 @@ use crate::directory::make_fifo;
 use crate::error::DirectoryError;
 use crate::log::{LineAssembler, LogFile};
 use crate::named::DEFAULT_NAMESPACE;
-use channel::socket::Listener;
+use channel::socket::{Listener, file_id};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex};
 /// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
 pub(super) const MODES: [u32; 2] = [0o666, 0o755];
 
+/// The FIFO that a server's processes write their log into.
+const LOG: &str = "log";
 /// Reads of one log before others have their turn.
 const READS_MAX: usize = 64;
 
@@ -28,7 +30,6 @@ pub(super) struct Chosen {
 /// A socket that clients of a namespace come by.
 #[derive(Clone)]
 struct Endpoint {
-    path: PathBuf,
     listener: Arc<Listener>,
     chosen: Chosen,
 }
@@ -47,6 +48,19 @@ impl ServerLog {
     /// The end that is read.
     pub fn reader(&self) -> &OwnedFd {
         &self.reader
+    }
+
+    /// The server's number, and the ends to read and to write.
+    pub fn descriptors(&self) -> (u32, RawFd, RawFd) {
+        (self.named, self.reader.as_raw_fd(), self.writer.as_raw_fd())
+    }
+
+    /// Removes the FIFO, unless another file is in its place.
+    fn unlink(&self) {
+        let open = rustix::fs::fstat(&self.reader).map(|open| (open.st_dev, open.st_ino));
+        if open.is_ok_and(|open| file_id(&self.path).is_ok_and(|there| there == open)) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 
     /// Moves lines from the FIFO to the file.
@@ -103,6 +117,14 @@ impl Endpoints {
         opened
     }
 
+    /// Removes the sockets and the logs of all. Their directories stay: containers have them mounted, and
+    /// reach the next daemon there.
+    pub fn close_all(&mut self) {
+        self.sockets.iter().for_each(|socket| socket.listener.unlink());
+        self.logs.iter().for_each(|log| log.unlink());
+        *self = Endpoints::default();
+    }
+
     fn try_open(
         &mut self,
         directory: &Path,
@@ -110,9 +132,22 @@ impl Endpoints {
         named: u32,
     ) -> Result<(), DirectoryError> {
         make_directory(directory)?;
-        let path = directory.join("log");
-        let _ = std::fs::remove_file(&path);
-        let (reader, writer) = make_fifo(&path)?;
+        let path = directory.join(LOG);
+        // Servers of a daemon before write into its FIFO.
+        let fifo = make_fifo(&path)?;
+        self.adopt_log(directory, logs, named, fifo)?;
+        self.listen(directory, Chosen { named, namespace: DEFAULT_NAMESPACE.to_owned() })
+    }
+
+    /// Goes on with the log FIFO of a daemon before: its ends to read and to write.
+    pub fn adopt_log(
+        &mut self,
+        directory: &Path,
+        logs: Option<&Path>,
+        named: u32,
+        (reader, writer): (OwnedFd, OwnedFd),
+    ) -> Result<(), DirectoryError> {
+        let path = directory.join(LOG);
         let file = match logs.zip(directory.file_name()) {
             Some((logs, name)) => {
                 let logs = logs.join(name);
@@ -124,7 +159,24 @@ impl Endpoints {
         };
         let lines = Mutex::default();
         self.logs.push(Arc::new(ServerLog { named, path, reader, writer, lines, file }));
-        self.listen(directory, Chosen { named, namespace: DEFAULT_NAMESPACE.to_owned() })
+        Ok(())
+    }
+
+    /// Goes on with a socket of a daemon before.
+    pub fn adopt(&mut self, listener: Listener, chosen: Chosen) {
+        self.sockets.push(Endpoint { listener: Arc::new(listener), chosen });
+    }
+
+    /// True if there is a socket for a namespace.
+    pub fn has(&self, named: u32, namespace: &str) -> bool {
+        let is_it = |of: &Chosen| (of.named, of.namespace.as_str()) == (named, namespace);
+        self.sockets.iter().any(|socket| is_it(&socket.chosen))
+    }
+
+    /// The descriptors that a successor goes on with.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let sockets = self.sockets.iter().map(|socket| socket.listener.as_fd());
+        sockets.chain(self.logs.iter().flat_map(|log| [log.reader.as_fd(), log.writer.as_fd()]))
     }
 
     /// Makes the directory and the socket of a namespace of the server in `directory`.
@@ -143,8 +195,27 @@ impl Endpoints {
         let path = directory.join("control");
         crate::directory::check_socket_path(&path)?;
         let listener = Arc::new(listen(&path, MODES[0])?);
-        self.sockets.push(Endpoint { path, listener, chosen });
+        self.sockets.push(Endpoint { listener, chosen });
         Ok(())
+    }
+
+    /// Makes those sockets anew, with their directories, that another process has removed; their paths.
+    pub fn open_again(&mut self) -> Result<Vec<PathBuf>, DirectoryError> {
+        let mut made = Vec::new();
+        for socket in &mut self.sockets {
+            if socket.listener.is_in_place() {
+                continue;
+            }
+            let path = socket.listener.path().to_owned();
+            // Of a server, and of a namespace the server's too.
+            let directories: Vec<&Path> = path.ancestors().skip(1).take(2).collect();
+            for directory in directories.into_iter().rev() {
+                make_directory(directory)?;
+            }
+            socket.listener = Arc::new(listen(&path, MODES[0])?);
+            made.push(path);
+        }
+        Ok(made)
     }
 
     /// Removes the sockets, the log and the directories of a server.
@@ -153,7 +224,7 @@ impl Endpoints {
         self.logs.retain(|log| {
             if log.named == named {
                 log.drain();
-                let _ = std::fs::remove_file(&log.path);
+                log.unlink();
             }
             log.named != named
         });
@@ -170,8 +241,8 @@ impl Endpoints {
         self.sockets.retain(|socket| {
             let goes = gone(&socket.chosen);
             if goes {
-                let _ = std::fs::remove_file(&socket.path);
-                if let Some(directory) = socket.path.parent() {
+                socket.listener.unlink();
+                if let Some(directory) = socket.listener.path().parent() {
                     let _ = std::fs::remove_dir(directory);
                 }
             }
@@ -214,6 +285,5 @@ pub(super) fn listen(path: &Path, mode: u32) -> Result<Listener, DirectoryError>
     let unfinished = path.with_file_name("new");
     let _ = std::fs::remove_file(&unfinished);
     let listener = Listener::bind(&unfinished, mode).map_err(failed)?;
-    std::fs::rename(&unfinished, path).map_err(failed)?;
-    Ok(listener)
+    listener.rename(path).map_err(failed)
 }

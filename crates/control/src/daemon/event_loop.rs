@@ -2,16 +2,16 @@
 
 use super::Daemon;
 use super::admission::{Door, SILENT_MAX, Silent};
+use super::presence::Presence;
 use super::protocol::{self, Socket};
+use super::sources::Sources;
 use super::state::State;
 use crate::accounting::Record;
-use crate::directory::Occupied;
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
 use recovery::servers::NoServer;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,20 +25,6 @@ const BATCH_MAX: usize = 64;
 const FAULT_BATCH_MAX: usize = 8192;
 /// How long SIGTERM lets servers end by themselves.
 const SIGNAL_TIMEOUT: Duration = Duration::ZERO;
-
-/// The sources of events, but for servers, which are in the state.
-pub(super) struct Sources {
-    /// `control` and `control_privileged`.
-    pub listeners: [Arc<Listener>; 2],
-    /// A byte comes for each signal that ends the daemon.
-    pub signals: UnixStream,
-    /// A byte comes for each signal that has it open its logs again.
-    pub hang_ups: UnixStream,
-    /// The end of the log FIFO that is read.
-    pub log: OwnedFd,
-    /// The pipe directory, whose lock a successor has to keep.
-    pub occupied: Arc<Occupied>,
-}
 
 /// One server's descriptors, kept while they are polled.
 struct Watched {
@@ -54,16 +40,18 @@ pub(super) struct EventLoop {
     silent: Vec<Silent>,
     lines: LineAssembler,
     accept_after: Option<Instant>,
+    presence: Presence,
 }
 
 impl EventLoop {
     pub fn new(daemon: Arc<Daemon>, sources: Sources) -> EventLoop {
         let lines = LineAssembler::default();
-        EventLoop { daemon, sources, silent: Vec::new(), lines, accept_after: None }
+        let presence = Presence::new(Instant::now());
+        EventLoop { daemon, sources, silent: Vec::new(), lines, accept_after: None, presence }
     }
 
-    /// Runs until the daemon is to end and its servers have.
-    pub fn run(mut self) {
+    /// Runs until the daemon is to end and its servers have. What it polled is given back.
+    pub fn run(mut self) -> Sources {
         // Why it fails is in the log, and those who come are told.
         let _ = self.daemon.find_devices(&mut self.daemon.lock());
         loop {
@@ -72,6 +60,7 @@ impl EventLoop {
             let mut state = daemon.lock();
             let now = Instant::now();
             self.advance(&mut state, now);
+            self.presence.look(&mut self.sources, &daemon, &mut state, now);
             daemon.changed.notify_all();
             daemon.give_way(&mut state, &self.sources, !self.silent.is_empty());
             let idle = state.servers.is_empty() && !state.inventory.is_asked();
@@ -80,6 +69,7 @@ impl EventLoop {
             }
         }
         self.drain_log();
+        self.sources
     }
 
     /// Waits for something to happen and deals with it.
@@ -190,6 +180,7 @@ impl EventLoop {
             .chain(state.servers.next_due())
             .chain(retry)
             .chain(self.accept_after)
+            .chain(self.presence.due())
             .min()
             .map(|deadline| deadline.saturating_duration_since(now))
     }
@@ -358,6 +349,7 @@ impl EventLoop {
                 state.partitions.leave(pid, process);
                 state.named.leave(pid, process);
                 state.memacct.leave(pid, process);
+                self.daemon.note_left(state, pid, process);
                 state.present.leave(pid, process);
                 self.daemon.follow_number(state, device);
             }

@@ -2,16 +2,20 @@
 //! serve on.
 //!
 //! A server is believed what it says of itself, because it serves its own user alone: the kernel says
-//! whose it is. For a moment newcomers wait, so that no server is started beside one that is on its way
+//! whose it is, and the directory by which it comes, of which named server. In which namespace a client
+//! is, and which partition and cgroup's account it has, the daemon before has left (`snapshot`). For a moment newcomers wait, so that no server is started beside one that is on its way
 //! here, and no newcomer gets addresses that a client has. Of a client whose server is killed after that
 //! there is no line in the accounting.
 
 use super::Daemon;
 use super::admission::Door;
+use super::membership::Membership;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
 use super::server_process::{ServerProcess, pidfd};
 use super::state::{ClientEnd, Link, State};
+use crate::named::DEFAULT_NAMESPACE;
+use crate::settings::{Settings, SettingsRecord};
 use channel::message::Serving;
 use channel::socket::PeerCredentials;
 use cuda_api::CudaError;
@@ -46,8 +50,13 @@ impl Daemon {
         };
         let count = serving.clients.iter().filter(|(process, _)| *process != 0).count();
         self.log(format!("Server {pid} of the daemon before serves on, with {count} clients"));
-        let seat = Seat { uid: peer.uid, named: 0, device: serving.device };
-        let settings = state.named.settings_of_server(0, serving.device, &state.defaults);
+        let named = self.named_by(door);
+        let seat = Seat { uid: peer.uid, named, device: serving.device };
+        let of_it = |(server, _): &(u32, SettingsRecord)| *server == pid;
+        let settings = match state.left.1.iter().position(of_it) {
+            Some(at) => Settings::from_record(&state.left.1.remove(at).1),
+            None => state.named.settings_of_server(named, serving.device, &state.defaults),
+        };
         let link = Link {
             socket: Arc::new(socket),
             exit: Arc::new(exit),
@@ -76,12 +85,40 @@ impl Daemon {
                 state.windows.free(seat.uid, window, server);
             }
             let process = if process == 0 { pid } else { process };
-            let client =
-                ClientProcess { uid: seat.uid, named: 0, pid: process, device: seat.device };
+            let client = ClientProcess { uid: seat.uid, named, pid: process, device: seat.device };
             state.windows.give(client, window, pid, || ClientEnd::of(process));
+        }
+        for (process, _) in serving.clients.iter().filter(|(process, _)| *process != 0) {
+            let known =
+                |of: &&Membership| (of.server, of.client, of.named) == (pid, *process, named);
+            let membership = match state.left.0.iter().find(known) {
+                Some(known) => known.clone(),
+                None if named == 0 => continue,
+                None => Membership {
+                    server: pid,
+                    client: *process,
+                    named,
+                    namespace: DEFAULT_NAMESPACE.to_owned(),
+                    ..Membership::default()
+                },
+            };
+            self.enter_membership(&mut state, &membership);
+            state.memberships.push(membership);
+        }
+        state.left.0.retain(|of| of.server != pid);
+        if !state.memberships.is_empty() {
+            self.write_snapshot_of(&mut state);
         }
         drop(state);
         self.wake();
+    }
+
+    /// Number of the named server whose directory a process came by.
+    fn named_by(&self, door: &Door) -> u32 {
+        match door {
+            Door::Named(chosen) => chosen.named,
+            Door::Main | Door::Privileged => 0,
+        }
     }
 
     fn may_take_over(
@@ -94,8 +131,15 @@ impl Daemon {
         if state.found_until.is_none_or(|until| Instant::now() > until + LATE) {
             return Err("no daemon was killed here lately".to_owned());
         }
-        if *door != Door::Main || self.is_v3() || self.options.static_partitioning {
-            return Err("this daemon has named servers or partitions".to_owned());
+        match (door, self.is_v3()) {
+            (Door::Main, false) => {}
+            (Door::Named(chosen), true) => {
+                let server = state.named.find(chosen.named).ok_or("its server was deleted")?;
+                if server.uid != uid {
+                    return Err(format!("server '{}' is of another user by now", server.name));
+                }
+            }
+            _ => return Err("this daemon follows another protocol".to_owned()),
         }
         if self.options.access.server_user(self.owner, uid) != uid {
             return Err("this daemon has one server for all users".to_owned());

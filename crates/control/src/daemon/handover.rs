@@ -5,26 +5,28 @@
 //! its descriptors stay as they are. What it knew travels in a memory file, as JSON: a version reads what
 //! it knows of it. Clients that wait for a server and have none yet lose their connection, and come
 //! again. Neither shells nor devices that are just being looked for are handed over: they are waited for.
-//! A daemon with named servers or static partitions stays: only its servers are replaced.
 
 use super::Daemon;
-use super::event_loop::Sources;
-use super::kept::{Kept, KeptRecord};
+use super::endpoints::Chosen;
 use super::protocol::Socket;
 use super::questions::Questions;
 use super::server_process::{ServerProcess, pidfd};
+use super::snapshot::{Given, Snapshot};
+use super::sources::Sources;
 use super::state::{ClientEnd, Link, Server, State, Successor};
 use crate::accounting::Present;
 use crate::directory::PipeDirectory;
+use crate::faults::Faults;
+use crate::named::{DEFAULT_NAMESPACE, Named};
 use crate::options::TAKE_OVER;
 use crate::settings::{Settings, SettingsRecord};
-use channel::socket::{Listener, inherited};
+use channel::socket::{FileId, Listener, inherited};
 use cuda_api::CUuuid;
 use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CLASS_RULES, OPENMPS_COUNTERS,
     OPENMPS_SCHEDULING,
 };
-use recovery::servers::{ClientProcess, Phase};
+use recovery::servers::{ClientProcess, Failures, Phase, Seat};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
@@ -39,7 +41,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Version of what is handed over: another program is asked for its own before.
-pub const HANDOVER_VERSION: u32 = 1;
+pub const HANDOVER_VERSION: u32 = 2;
 /// Shells and starts that go on after so long are not waited for any more: the daemon stays.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -51,16 +53,56 @@ pub(crate) struct Handover {
     lock: RawFd,
     /// The log FIFO, to read and to write.
     log: [RawFd; 2],
-    listeners: [RawFd; 2],
+    listeners: [ListenerRecord; 2],
+    /// Sockets of namespaces.
+    named_listeners: Vec<NamedListenerRecord>,
+    /// Log FIFOs of named servers: number, to read and to write.
+    named_logs: Vec<(u32, RawFd, RawFd)>,
     servers: Vec<ServerRecord>,
     windows: Vec<WindowRecord>,
-    settings: SettingsRecord,
-    /// What was changed of programs that run.
-    #[serde(default)]
-    kept: Vec<KeptRecord>,
+    /// What commands have changed, and who is where.
+    snapshot: Snapshot,
+    failures: Vec<FailureRecord>,
+    /// Processes that may have caused a fault, and for how long they have been that.
+    suspects: Vec<(ProcessRecord, u64)>,
+    faults: Faults,
     /// The clients at servers.
     #[serde(default)]
     present: Present,
+}
+
+/// A socket that listens, and its file.
+#[derive(Serialize, Deserialize)]
+struct ListenerRecord {
+    fd: RawFd,
+    file: FileId,
+}
+
+#[derive(Serialize, Deserialize)]
+struct NamedListenerRecord {
+    named: u32,
+    namespace: String,
+    listener: ListenerRecord,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ProcessRecord {
+    uid: u32,
+    named: u32,
+    pid: u32,
+    device: String,
+}
+
+/// Failures of servers at a seat.
+#[derive(Serialize, Deserialize)]
+struct FailureRecord {
+    uid: u32,
+    named: u32,
+    device: String,
+    count: u32,
+    /// What is left of the pause.
+    pause_ms: u64,
+    reason: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -68,6 +110,8 @@ struct ServerRecord {
     pid: u32,
     uid: u32,
     gid: u32,
+    named: u32,
+    stays: bool,
     device: String,
     socket: RawFd,
     settings: SettingsRecord,
@@ -90,9 +134,7 @@ struct ServerRecord {
 
 #[derive(Serialize, Deserialize)]
 struct WindowRecord {
-    uid: u32,
-    pid: u32,
-    device: String,
+    process: ProcessRecord,
     index: u32,
     server: u32,
 }
@@ -101,7 +143,7 @@ struct WindowRecord {
 pub(crate) struct Inherited {
     pub lock: OwnedFd,
     pub log: [OwnedFd; 2],
-    pub listeners: [OwnedFd; 2],
+    pub listeners: [(OwnedFd, FileId); 2],
 }
 
 /// An error of data that the daemon before has written.
@@ -132,34 +174,37 @@ impl Handover {
     /// One of them is not open.
     pub fn inherit(&self) -> io::Result<Inherited> {
         let [log, to_log] = self.log;
-        let [main, privileged] = self.listeners;
+        let [main, privileged] = &self.listeners;
         Ok(Inherited {
             lock: inherited(self.lock)?,
             log: [inherited(log)?, inherited(to_log)?],
-            listeners: [inherited(main)?, inherited(privileged)?],
+            listeners: [
+                (inherited(main.fd)?, main.file),
+                (inherited(privileged.fd)?, privileged.file),
+            ],
         })
+    }
+
+    /// What the first daemon was started with.
+    pub fn given(&self) -> Given {
+        self.snapshot.given.clone()
     }
 }
 
 /// The sockets that clients and shells come to.
 pub(super) fn listeners(
-    inherited: [OwnedFd; 2],
+    inherited: [(OwnedFd, FileId); 2],
     directory: &PipeDirectory,
 ) -> io::Result<[Arc<Listener>; 2]> {
-    let [main, privileged] = inherited;
-    Ok([
-        Arc::new(Listener::from_fd(main, &directory.control())?),
-        Arc::new(Listener::from_fd(privileged, &directory.control_privileged())?),
-    ])
+    let [(main, of_main), (privileged, of_privileged)] = inherited;
+    let privileged = Listener::from_fd(privileged, &directory.control_privileged(), of_privileged)?;
+    Ok([Arc::new(Listener::from_fd(main, &directory.control(), of_main)?), Arc::new(privileged)])
 }
 
 impl Daemon {
     /// Has another program take the daemon's place, when no shell is connected any more; a sentence if
     /// this daemon stays.
     pub(crate) fn begin_handover(&self, program: Option<PathBuf>) -> Option<String> {
-        if self.options.protocol != 2 || self.options.static_partitioning {
-            return Some("the daemon itself stays: it has named servers or partitions".to_owned());
-        }
         let mut command = self.programs.successor(program.as_deref());
         let said = command.arg(crate::options::HANDOVER).output();
         let theirs = said.ok().and_then(|output| String::from_utf8(output.stdout).ok());
@@ -221,6 +266,7 @@ impl Daemon {
             sources.listeners[1].as_fd(),
         ];
         kept.extend(sockets.iter().map(|socket| socket.as_fd()));
+        kept.extend(state.endpoints.descriptors());
         for fd in &kept {
             fcntl_setfd(fd, FdFlags::empty())?;
         }
@@ -250,6 +296,8 @@ impl Daemon {
             pid: server.pid,
             uid: server.uid,
             gid: server.gid,
+            named: server.named,
+            stays: server.stays,
             device: server.device.to_string(),
             socket: server.link.socket.as_fd().as_raw_fd(),
             settings: server.link.settings.record(),
@@ -264,27 +312,80 @@ impl Daemon {
             stuck: server.stuck,
             isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
         };
-        let window = |(process, index, server): (ClientProcess, u32, u32)| WindowRecord {
-            uid: process.uid,
-            pid: process.pid,
-            device: process.device.to_string(),
+        let process = |of: ClientProcess| ProcessRecord {
+            uid: of.uid,
+            named: of.named,
+            pid: of.pid,
+            device: of.device.to_string(),
+        };
+        let window = |(of, index, server): (ClientProcess, u32, u32)| WindowRecord {
+            process: process(of),
             index,
             server,
         };
+        let failure = |(seat, of): (&Seat, &Failures)| FailureRecord {
+            uid: seat.uid,
+            named: seat.named,
+            device: seat.device.to_string(),
+            count: of.count,
+            pause_ms: ms(of.until.saturating_duration_since(now)),
+            reason: of.reason.clone(),
+        };
+        let suspect = |(of, since): (&ClientProcess, &Instant)| {
+            (process(*of), ms(now.saturating_duration_since(*since)))
+        };
+        let listener = |of: &Listener| ListenerRecord { fd: of.as_raw_fd(), file: of.file() };
+        let named_listener = |(of, chosen): &(Arc<Listener>, Chosen)| NamedListenerRecord {
+            named: chosen.named,
+            namespace: chosen.namespace.clone(),
+            listener: listener(of),
+        };
+        let watched = state.endpoints.watched();
         Ok(Handover {
             from: env!("CARGO_PKG_VERSION").to_owned(),
             lock: sources.occupied.lock().as_raw_fd(),
             log: [sources.log.as_fd().as_raw_fd(), self.log_writer.as_fd().as_raw_fd()],
-            listeners: [
-                sources.listeners[0].as_fd().as_raw_fd(),
-                sources.listeners[1].as_fd().as_raw_fd(),
-            ],
+            listeners: [listener(&sources.listeners[0]), listener(&sources.listeners[1])],
+            named_listeners: watched.sockets.iter().map(named_listener).collect(),
+            named_logs: watched.logs.iter().map(|log| log.descriptors()).collect(),
             servers: state.servers.iter().map(server).collect(),
             windows: state.windows.all().map(window).collect(),
-            settings: state.defaults.record(),
-            kept: state.kept.record(),
+            snapshot: self.snapshot(state),
+            failures: state.servers.failures().map(failure).collect(),
+            suspects: state.servers.suspects().map(suspect).collect(),
+            faults: state.faults.clone(),
             present: state.present.clone(),
         })
+    }
+
+    fn take_endpoints(
+        &self,
+        state: &mut State,
+        listeners: Vec<NamedListenerRecord>,
+        logs: Vec<(u32, RawFd, RawFd)>,
+    ) -> io::Result<()> {
+        let State { named, endpoints, .. } = state;
+        for (number, reader, writer) in logs {
+            let server = named.find(number).ok_or_else(|| wrong("the log of no server"))?;
+            let directory = self.directory_of(&server.name);
+            let fifo = (inherited(reader)?, inherited(writer)?);
+            let logs = self.logs.directory.as_deref();
+            endpoints.adopt_log(&directory, logs, number, fifo).map_err(io::Error::other)?;
+        }
+        for NamedListenerRecord { named: number, namespace, listener } in listeners {
+            let server = named.find(number).ok_or_else(|| wrong("a socket of no server"))?;
+            let mut directory = self.directory_of(&server.name);
+            // The one of a server and the one of its namespace `default` have one choice.
+            let is_server_s = !endpoints.has(number, &namespace) && namespace == DEFAULT_NAMESPACE;
+            if !is_server_s {
+                directory.push(&namespace);
+            }
+            let socket = inherited(listener.fd)?;
+            let path = directory.join("control");
+            let listener = Listener::from_fd(socket, &path, listener.file)?;
+            endpoints.adopt(listener, Chosen { named: number, namespace });
+        }
+        Ok(())
     }
 
     /// Goes on with what the daemon before knew.
@@ -292,27 +393,31 @@ impl Daemon {
     /// # Errors
     /// What it has left is not understood.
     pub(super) fn go_on(&self, handover: Handover) -> io::Result<()> {
-        let Handover { from, servers, windows, settings, kept, present, .. } = handover;
+        let Handover { from, servers, windows, snapshot, present, faults, .. } = handover;
+        let Handover { named_listeners, named_logs, failures, suspects, .. } = handover;
         let now = Instant::now();
         let before = |ms: u64| now.checked_sub(Duration::from_millis(ms)).unwrap_or(now);
         let mut state = self.lock();
-        state.defaults = Settings::from_record(&settings);
-        state.kept = Kept::from_record(kept);
-        state.present = present;
+        self.restore(&mut state, &snapshot);
+        state.named = Named::from_record(snapshot.named);
+        state.features = snapshot.features;
+        state.left = Default::default();
+        (state.present, state.faults) = (present, faults);
+        self.take_endpoints(&mut state, named_listeners, named_logs)?;
         let device = |text: &str| CUuuid::parse(text).ok_or_else(|| wrong("no device"));
         let count = servers.len();
         for of in servers {
             let device = device(&of.device)?;
-            let isolates =
-                of.isolates.map(|pid| ClientProcess { uid: of.uid, named: 0, pid, device });
+            let (uid, named) = (of.uid, of.named);
+            let isolates = of.isolates.map(|pid| ClientProcess { uid, named, pid, device });
             let socket = Socket::from_fd(inherited(of.socket)?)?;
             state.servers.adopt(Server {
                 pid: of.pid,
                 uid: of.uid,
                 gid: of.gid,
                 device,
-                named: 0,
-                stays: false,
+                named,
+                stays: of.stays,
                 link: Link {
                     socket: Arc::new(socket),
                     exit: Arc::new(pidfd(of.pid)?),
@@ -338,10 +443,29 @@ impl Daemon {
                 isolates: isolates.is_some(),
             });
         }
+        let process = |of: &ProcessRecord| {
+            let device = device(&of.device)?;
+            io::Result::Ok(ClientProcess { uid: of.uid, named: of.named, pid: of.pid, device })
+        };
         for of in windows {
-            let (uid, pid) = (of.uid, of.pid);
-            let process = ClientProcess { uid, named: 0, pid, device: device(&of.device)? };
+            let (process, pid) = (process(&of.process)?, of.process.pid);
             state.windows.give(process, of.index, of.server, || ClientEnd::of(pid));
+        }
+        for membership in &snapshot.clients {
+            self.enter_membership(&mut state, membership);
+        }
+        state.memberships = snapshot.clients;
+        for of in failures {
+            let seat = Seat { uid: of.uid, named: of.named, device: device(&of.device)? };
+            let until = now + Duration::from_millis(of.pause_ms);
+            let failures = Failures { count: of.count, until, reason: of.reason };
+            state.servers.has_failed_before(seat, failures);
+        }
+        for (of, since) in suspects {
+            state.servers.is_suspect_since(process(&of)?, before(since));
+        }
+        if self.is_v3() || self.directory.state_file().exists() {
+            self.write_snapshot_of(&mut state);
         }
         drop(state);
         let version = env!("CARGO_PKG_VERSION");

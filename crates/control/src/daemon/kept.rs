@@ -3,7 +3,7 @@
 //! A server forgets its clients' settings when it ends. The daemon keeps what was changed of a process on a
 //! device until the process ends, and gives it to each server that the process comes to.
 
-use super::server_process::ClientEnd;
+use super::server_process::{ClientEnd, began};
 use channel::message::{Change, SetBy, Settings};
 use cuda_api::CUuuid;
 use cuda_api::settings::{MemoryLimit, Percentage, Priority};
@@ -49,9 +49,12 @@ impl Share {
 pub(super) struct Kept(Vec<(Place, ClientEnd, Changes)>);
 
 /// What was changed of one process, as one daemon writes it for the next.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct KeptRecord {
     pid: u32,
+    /// When the process began: another one may have its PID by now.
+    began: u64,
     device: String,
     /// Bytes; the largest number: all.
     memory: Option<u64>,
@@ -140,6 +143,7 @@ impl Kept {
             };
             KeptRecord {
                 pid: *pid,
+                began: began(*pid),
                 device: device.to_string(),
                 memory: of.memory.map(|bytes| bytes.unwrap_or(u64::MAX)),
                 part,
@@ -163,7 +167,8 @@ impl Kept {
             };
             Some(((of.pid, CUuuid::parse(&of.device)?), ClientEnd::of(of.pid), changes))
         };
-        Self(records.into_iter().filter_map(process).collect())
+        let is_there = |of: &KeptRecord| began(of.pid) == of.began;
+        Self(records.into_iter().filter(is_there).filter_map(process).collect())
     }
 }
 

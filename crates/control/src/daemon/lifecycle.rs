@@ -13,7 +13,9 @@ use super::state::{Link, State};
 use crate::accounting::Record;
 use crate::named::Named;
 use crate::settings::Settings;
-use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_WARM};
+use cuda_api::environment::{
+    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CPUS, OPENMPS_WARM,
+};
 use recovery::servers::{Seat, Servers, Serves, Start, Tell};
 use std::ffi::OsStr;
 use std::io;
@@ -67,7 +69,9 @@ impl Start<Link> for Hands<'_> {
     fn start(&mut self, seat: Seat, gid: u32, serves: Serves) -> Result<(u32, Link), String> {
         let log = self.endpoints.log_of(seat.named).unwrap_or(&self.daemon.log_writer);
         let settings = self.named.settings_of_server(seat.named, seat.device, self.defaults);
-        self.daemon.spawn((seat, gid), serves, log, settings).map_err(|error| error.to_string())
+        let name = self.named.find(seat.named).map(|of| of.name.as_str());
+        let how = (name, log, settings);
+        self.daemon.spawn((seat, gid), serves, how).map_err(|error| error.to_string())
     }
 
     fn stays(&self, seat: Seat) -> bool {
@@ -139,12 +143,9 @@ impl Daemon {
         command
             .arg(super::CONTROL_FD)
             .arg(theirs.as_raw_fd().to_string())
-            .env(cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
+            .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
             // Where its log is, which clients are told: not always where the variable said.
-            .env(
-                cuda_api::environment::CUDA_MPS_LOG_DIRECTORY,
-                self.logs.directory.as_deref().unwrap_or("".as_ref()),
-            )
+            .env(CUDA_MPS_LOG_DIRECTORY, self.logs.directory.as_deref().unwrap_or("".as_ref()))
             .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
             .env(cuda_api::environment::OPENMPS_COUNTERS, self.counting().name())
             .envs(
@@ -173,8 +174,7 @@ impl Daemon {
         &self,
         (seat, gid): (Seat, u32),
         serves: Serves,
-        log: &OwnedFd,
-        settings: Settings,
+        (name, log, settings): (Option<&str>, &OwnedFd, Settings),
     ) -> io::Result<(u32, Link)> {
         let Seat { uid, device, .. } = seat;
         let (ours, theirs) = Socket::pair()?;
@@ -182,6 +182,13 @@ impl Daemon {
         let mut command = self.server_command(&theirs)?;
         command.stdout(log.try_clone()?).stderr(log.try_clone()?);
         command.arg(super::DEVICE).arg(device.to_string());
+        if let Some(name) = name {
+            // There it looks for the next daemon, which knows by that whose process it is.
+            command.env(CUDA_MPS_PIPE_DIRECTORY, self.directory_of(name));
+            if let Some(logs) = &self.logs.directory {
+                command.env(CUDA_MPS_LOG_DIRECTORY, logs.join(name));
+            }
+        }
         if serves == Serves::Suspect {
             // It waits for its own code alone, and what it uses is no list of what others need.
             command.env(OPENMPS_WARM, "0");
@@ -238,6 +245,7 @@ impl Daemon {
         state.partitions.forget_server(pid);
         state.named.forget_server(pid);
         state.memacct.forget_server(pid);
+        self.note_server_ended(state, pid);
         for record in state.present.server_ended(pid, SystemTime::now()) {
             self.write_down(&record);
         }

@@ -20,12 +20,16 @@ mod kept;
 mod launch_error;
 mod lifecycle;
 mod limits;
+mod membership;
 mod named;
 mod notify;
+mod presence;
 mod protocol;
 mod questions;
 mod scheduling;
 mod server_process;
+mod snapshot;
+mod sources;
 mod start;
 mod state;
 mod upgrade;
@@ -120,6 +124,8 @@ pub struct Daemon {
     warnings: Vec<String>,
     /// How it shares devices.
     options: DaemonOptions,
+    /// What its environment and its configuration file said at its start.
+    given: snapshot::Given,
     /// It was started for the background.
     detached: bool,
     /// Shells that wait for an answer.

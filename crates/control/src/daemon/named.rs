@@ -2,10 +2,11 @@
 
 use super::endpoints::Chosen;
 use super::launch_error::LaunchError;
+use super::snapshot::Snapshot;
 use super::state::{Features, State};
 use super::{Daemon, protocol};
-use crate::configuration::{Configuration, PartitionConfiguration};
-use crate::named::{DEFAULT_NAMESPACE, NamedError, NamedServer, NamespaceLimits};
+use crate::configuration::{self, Configuration, PartitionConfiguration, ServerConfiguration};
+use crate::named::{DEFAULT_NAMESPACE, Named, NamedError, NamedServer, NamespaceLimits};
 use crate::partitions::{Partition, Purpose};
 use crate::status::{Client, ServerState};
 use channel::message::Device;
@@ -131,6 +132,7 @@ impl Daemon {
         let (allowed, namespaces) = (Vec::new(), BTreeMap::new());
         let new = NamedServer { number: 0, name, uid, gid, automatic: true, allowed, namespaces };
         let named = self.enter_server(state, new).map_err(NoServer::NotStarted)?;
+        self.write_snapshot_of(state);
         Ok(Chosen { named, namespace })
     }
 
@@ -404,38 +406,134 @@ impl Daemon {
         change(&mut self.lock().features);
     }
 
-    /// Makes what a configuration file asks for. Processes start on a thread of their own: clients wait
-    /// for them as for any server.
-    pub(super) fn apply(&self, configuration: Configuration) -> Result<(), String> {
+    /// Makes what the daemon before left and what a configuration file asks for. Where the file is the
+    /// same as then, commands that came after it hold; where it was changed it goes before them, and
+    /// what commands have made beside it stays. Processes are not started.
+    pub(super) fn apply(
+        &self,
+        left: Option<Snapshot>,
+        configuration: Configuration,
+    ) -> Result<(), String> {
         let mut state = self.lock();
-        let mut names = Vec::new();
-        for server in configuration.servers {
-            let wrong = |reason: String| format!("servers.{}: {reason}", server.name);
-            let (uid, gid) = self.user_of(server.uid).map_err(wrong)?;
-            let new = NamedServer {
-                number: 0,
-                name: server.name.clone(),
-                uid,
-                gid,
-                automatic: false,
-                allowed: server.allowed,
-                namespaces: server.namespaces,
-            };
-            self.enter_server(&mut state, new).map_err(wrong)?;
-            let mine = server.partitions.into_iter().map(|wanted| (server.name.clone(), wanted));
-            state.partitions_wanted.extend(mine);
-            names.push(server.name);
+        let is_same =
+            left.as_ref().is_some_and(|left| left.given.configuration == self.given.configuration);
+        let mut before = Configuration::default();
+        if let Some(left) = left {
+            before = configuration::parse(&left.given.configuration).unwrap_or_default();
+            state.named = Named::from_record(left.named);
+            state.features = left.features;
         }
-        let features = &mut state.features;
-        features.memacct = configuration.memacct.unwrap_or_default();
-        features.memacct_is_set = configuration.memacct.is_some();
-        features.audit_log = configuration.audit_log.unwrap_or_default();
-        drop(state);
+        if !is_same {
+            let is_gone = |of: &&ServerConfiguration| {
+                !configuration.servers.iter().any(|new| new.name == of.name)
+            };
+            for gone in before.servers.iter().filter(is_gone) {
+                let number = state.named.by_name(&gone.name).map(|server| server.number);
+                if let Ok(number) = number {
+                    state.named.delete(number);
+                    state.partitions.forget_named(number);
+                }
+            }
+            for server in configuration.servers {
+                let of_before = before.servers.iter().find(|of| of.name == server.name);
+                self.apply_server(&mut state, server, of_before)?;
+            }
+            let features = &mut state.features;
+            if configuration.memacct.is_some() {
+                features.memacct = configuration.memacct.unwrap_or_default();
+                features.memacct_is_set = true;
+            }
+            features.audit_log = configuration.audit_log.unwrap_or(features.audit_log);
+        }
+        let State { named, endpoints, .. } = &mut *state;
+        for server in named.all() {
+            let (directory, logs) =
+                (self.directory_of(&server.name), self.logs.directory.as_deref());
+            let names = server.namespaces.keys().map(String::as_str);
+            endpoints
+                .open_server(&directory, logs, server.number, names)
+                .map_err(|error| format!("servers.{}: {error}", server.name))?;
+        }
+        Ok(())
+    }
+
+    /// Makes or changes a server as the configuration file says; `before` is what the file said of it
+    /// when the daemon before was started.
+    fn apply_server(
+        &self,
+        state: &mut State,
+        server: ServerConfiguration,
+        before: Option<&ServerConfiguration>,
+    ) -> Result<(), String> {
+        let wrong = |reason: String| format!("servers.{}: {reason}", server.name);
+        let (uid, gid) = self.user_of(server.uid).map_err(wrong)?;
+        let mut new = NamedServer {
+            number: 0,
+            name: server.name.clone(),
+            uid,
+            gid,
+            automatic: false,
+            allowed: server.allowed,
+            namespaces: server.namespaces,
+        };
+        let number = match state.named.by_name(&new.name) {
+            Err(_) => state.named.create(new).map_err(|error| wrong(error.to_string()))?,
+            Ok(there) => {
+                let number = there.number;
+                let by_command =
+                    |name: &str| before.is_none_or(|before| !before.namespaces.contains_key(name));
+                for (name, limits) in there.namespaces.iter().filter(|(name, _)| by_command(name)) {
+                    new.namespaces.entry(name.clone()).or_insert_with(|| limits.clone());
+                }
+                state.named.replace(new);
+                number
+            }
+        };
+        let of_file = before.map_or(&[][..], |before| &before.partitions);
+        state.partitions.forget_labels(number, |label| of_file.iter().any(|of| of.name == label));
+        let name = &server.name;
+        let mine = server.partitions.into_iter().map(|wanted| (name.clone(), wanted));
+        state.partitions_wanted.extend(mine);
+        Ok(())
+    }
+
+    /// Whether the devices have what the configuration file asks for. Waits until they are known, if the
+    /// file names any.
+    pub(super) fn check_configuration(&self) -> Result<(), String> {
+        let names_devices = {
+            let state = self.lock();
+            !state.partitions_wanted.is_empty()
+                || state.named.all().iter().any(|server| !server.allowed.is_empty())
+        };
+        if !names_devices {
+            return Ok(());
+        }
+        self.devices().map_err(|error| format!("the devices are not known: {error}"))?;
+        let mut state = self.lock();
+        let mistakes = std::mem::take(&mut state.partitions_refused);
+        if let Some(first) = mistakes.into_iter().next() {
+            return Err(first);
+        }
+        for server in state.named.all() {
+            if let Some(Err(error)) = state.devices_of(server.number) {
+                return Err(format!("servers.{}: {error}", server.name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the processes of all servers that stay, on a thread of its own: clients wait for them as for
+    /// any server. Those of a daemon that was killed come first.
+    pub(super) fn start_all_named(&self) -> Result<(), String> {
+        let stays = |server: &&NamedServer| !server.automatic;
+        let names: Vec<String> =
+            self.lock().named.all().iter().filter(stays).map(|of| of.name.clone()).collect();
         let Some(daemon) = self.this.upgrade().filter(|_| !names.is_empty()) else { return Ok(()) };
         let start = move || {
+            daemon.wait_for_found();
             for name in names {
                 if let Err(reason) = daemon.start_named(&name) {
-                    daemon.log(format!("Server '{name}' of the configuration: {reason}"));
+                    daemon.log(format!("Server '{name}': {reason}"));
                 }
             }
         };
@@ -457,7 +555,9 @@ impl Daemon {
             };
             if let Err(reason) = made {
                 let name = &wanted.name;
-                self.log(format!("SM partition '{name}' of the configuration: {reason}"));
+                let refused = format!("servers.{server}: SM partition '{name}': {reason}");
+                self.log(&refused);
+                state.partitions_refused.push(refused);
             }
         }
     }

@@ -47,6 +47,13 @@ impl Scheduling {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Settings of servers as a daemon before had them, which has checked them.
+    pub fn restore(&self, text: &str) {
+        if let Ok(settings) = Settings::parse(text) {
+            self.lock().settings = settings;
+        }
+    }
+
     /// A sentence about what a client asks for in vain.
     pub fn not_used(asked: &str) -> Option<String> {
         let error = ClientSettings::parse(asked).err()?;
@@ -74,6 +81,11 @@ impl Scheduling {
         settings
     }
 
+    /// The rules for clients.
+    pub fn rules_text(&self) -> String {
+        self.lock().rules_text.clone()
+    }
+
     /// What servers are started with.
     pub fn of_servers(&self) -> String {
         self.lock().settings.to_string()
@@ -83,7 +95,7 @@ impl Scheduling {
 impl Daemon {
     /// The rules for clients to come.
     pub(crate) fn class_rules(&self) -> String {
-        self.scheduling.lock().rules_text.clone()
+        self.scheduling.rules_text()
     }
 
     /// Sets other rules for clients to come.

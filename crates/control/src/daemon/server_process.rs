@@ -88,6 +88,14 @@ pub(super) fn is_ending(pid: u32) -> bool {
     flags.is_some_and(|flags: u64| flags & EXITING != 0)
 }
 
+/// When a process began, in the kernel's ticks since its start; 0 if there is no such process.
+pub(super) fn began(pid: u32) -> u64 {
+    // proc_pid_stat(5): starttime is the 20th field behind the name.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let began = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19)?.parse().ok());
+    began.unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +104,7 @@ mod tests {
     #[test]
     fn a_process_that_was_killed_ends_before_it_is_waited_for() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat");
+        assert!(began(child.id()) >= began(std::process::id()) && began(0) == 0);
         assert!(!is_ending(child.id()) && !is_ending(std::process::id()) && !is_ending(0));
         let exit = pidfd(child.id()).expect("a pidfd");
         child.kill().expect("a kill");

@@ -1,16 +1,18 @@
 //! Starting the daemon: in this process, or in the background.
 
 use super::endpoints::{MODES, listen};
-use super::event_loop::{EventLoop, Sources};
+use super::event_loop::EventLoop;
 use super::found::NEWCOMERS_WAIT;
 use super::handover::{self, Handover, Inherited};
 use super::notify::notify;
 use super::scheduling::Scheduling;
+use super::snapshot::{Given, Snapshot};
+use super::sources::Sources;
 use super::state::State;
 use super::{Commands, Daemon, Programs};
 use crate::BINARY_VERSION;
 use crate::accounting::Book;
-use crate::configuration::{self, ConfigurationError};
+use crate::configuration::{self, Configuration, ConfigurationError};
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
 use crate::log::Logs;
@@ -79,7 +81,9 @@ pub fn run(
         return Err(StartError::NotRoot);
     }
     let file = options.configuration.clone();
-    let configuration = file.as_deref().map(configuration::read).transpose()?;
+    // The daemon before has applied it, and commands may have changed that since.
+    let read = file.as_deref().filter(|_| options.take_over.is_none()).map(configuration::read);
+    let (configuration, text) = read.transpose()?.unwrap_or_default();
     let handover = options.take_over.map(Handover::read).transpose();
     let handover = handover.map_err(system("taking over from the daemon before"))?;
     if detach && handover.is_none() {
@@ -97,13 +101,13 @@ pub fn run(
     let before = before.map_err(system("taking over from the daemon before"))?;
     let directory = PipeDirectory::new(path);
     let follows_killed = before.is_none() && directory.has_dead_daemon();
-    let (occupied, found) = match before {
+    let (mut occupied, found) = match before {
         Some(Inherited { lock, log, listeners }) => {
-            (directory.occupied_before(lock), Some((log, listeners)))
+            (directory.occupied_before(lock, &log[0]), Some((log, listeners)))
         }
         None => (directory.occupy()?, None),
     };
-    let occupied = Arc::new(occupied);
+    let is_first = handover.is_none();
     let directory = occupied.directory().clone();
     let logs = Logs::open(directory.path(), !detach);
     for complaint in [logs.complaint.clone(), foreign_owner(&occupied)].into_iter().flatten() {
@@ -113,6 +117,8 @@ pub fn run(
         logs.control.control(complaint);
     }
     raise_descriptor_limit();
+    let left =
+        if is_first { left_by_the_daemon_before(&occupied, &logs, options.protocol) } else { None };
     let (defaults, mistakes) = Settings::from_environment(|name| std::env::var(name).ok());
     let mut warnings = warnings();
     warnings.extend(mistakes);
@@ -159,6 +165,13 @@ pub fn run(
     let found_until = follows_killed.then(|| Instant::now() + NEWCOMERS_WAIT);
     let mut servers = Servers::default();
     servers.rules = Rules { owner, standby, one_user, idle_max: idle_max() };
+    let given = Given {
+        configuration: text,
+        settings: defaults.record(),
+        class_rules: scheduling.rules_text(),
+        scheduling: scheduling.of_servers(),
+        counting: counting.name().to_owned(),
+    };
     let daemon = Arc::new_cyclic(|this| Daemon {
         this: this.clone(),
         owner,
@@ -171,6 +184,7 @@ pub fn run(
         program: Mutex::default(),
         warnings,
         options,
+        given: handover.as_ref().map_or(given, Handover::given),
         detached: detach,
         shells: AtomicUsize::new(0),
         scheduling,
@@ -179,9 +193,10 @@ pub fn run(
         changed: Condvar::new(),
         waker,
     });
-    if let Some(configuration) = configuration {
-        let path = file.unwrap_or_default();
-        daemon.apply(configuration).map_err(|text| ConfigurationError::Wrong { path, text })?;
+    if is_first {
+        let path = file.unwrap_or_else(|| daemon.directory.state_file());
+        let begun = daemon.begin(left, configuration);
+        begun.map_err(|text| ConfigurationError::Wrong { path, text })?;
     }
     let follows = handover.is_some();
     if let Some(handover) = handover {
@@ -191,13 +206,68 @@ pub fn run(
     if detach && !follows {
         say_ready().map_err(system("letting go of the terminal"))?;
     }
-    EventLoop::new(
-        daemon.clone(),
-        Sources { listeners, signals, hang_ups, log, occupied: occupied.clone() },
-    )
-    .run();
-    end(&daemon, occupied);
+    let sources = Sources { listeners, signals, hang_ups, log, occupied };
+    if !follows {
+        daemon.start_all_named().map_err(|text| StartError::System {
+            what: "starting servers",
+            error: io::Error::other(text),
+        })?;
+    }
+    let sources = EventLoop::new(daemon.clone(), sources).run();
+    end(&daemon, sources);
     Ok(())
+}
+
+/// What the daemon before left in the directory. Its sockets go, but for those of servers that come back:
+/// these are replaced.
+fn left_by_the_daemon_before(occupied: &Occupied, logs: &Logs, protocol: u32) -> Option<Snapshot> {
+    let directory = occupied.directory();
+    let left = Snapshot::read(&directory.state_file()).unwrap_or_else(|why| {
+        logs.control.control(why);
+        None
+    });
+    let left = left.filter(|left| left.protocol == protocol);
+    let names = left.as_ref().map(|left| left.named.directories()).unwrap_or_default();
+    directory.remove_named_but(&names.iter().map(|name| directory.path().join(name)).collect());
+    if left.is_none() {
+        let _ = std::fs::remove_file(directory.state_file());
+    }
+    left
+}
+
+impl Daemon {
+    /// Makes what the daemon before left and what the configuration file says, and writes it down. If that
+    /// fails nothing is left of it.
+    fn begin(&self, left: Option<Snapshot>, configuration: Configuration) -> Result<(), String> {
+        let is_new = left.is_none();
+        if let Some(left) = &left {
+            self.restore(&mut self.lock(), left);
+        }
+        let has_left = left.is_some();
+        let begun = match self.is_v3() {
+            true => self.apply(left, configuration).and_then(|()| self.check_configuration()),
+            false => Ok(()),
+        };
+        let mut state = self.lock();
+        match &begun {
+            Ok(()) if has_left || !state.named.all().is_empty() => {
+                self.write_snapshot_of(&mut state);
+                // Directories of servers that the configuration file has no more.
+                let names = state.named.record().directories();
+                let stay = names.iter().map(|name| self.directory.path().join(name)).collect();
+                self.directory.remove_named_but(&stay);
+            }
+            Ok(()) => {}
+            Err(_) => {
+                state.inventory.stop();
+                state.endpoints.close_all();
+                if is_new {
+                    self.directory.remove_named_but(&Default::default());
+                }
+            }
+        }
+        begun
+    }
 }
 
 /// Starts the daemon in a process of its own and returns when it accepts connections. What it has
@@ -300,10 +370,12 @@ fn say_ready() -> io::Result<()> {
 }
 
 /// Frees the pipe directory, then lets those know who wait for that.
-fn end(daemon: &Daemon, occupied: Arc<Occupied>) {
+fn end(daemon: &Daemon, sources: Sources) {
     notify("STOPPING=1");
     daemon.logs.control.control("Exit with status 0");
-    drop(occupied);
+    daemon.leave_snapshot();
+    daemon.lock().endpoints.close_all();
+    drop(sources);
     daemon.lock().ended = true;
     daemon.changed.notify_all();
 }

@@ -4,6 +4,7 @@
 use super::endpoints::{Chosen, Endpoints};
 use super::inventory::Inventory;
 use super::kept::Kept;
+use super::membership::{Membership, SnapshotFile};
 use super::questions::{LastAnswers, Questions};
 pub(super) use super::server_process::ClientEnd;
 use super::server_process::ServerProcess;
@@ -13,12 +14,13 @@ use crate::faults::Faults;
 use crate::memacct::Memacct;
 use crate::named::Named;
 use crate::partitions::Partitions;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsRecord};
 use crate::status::ServerState;
 use channel::message::Wishes;
 use channel::socket::SeqPacket as Socket;
 use cuda_api::CUuuid;
 use recovery::servers::{Phase, Servers, Windows};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -44,10 +46,17 @@ pub(super) struct State {
     pub kept: Kept,
     pub features: Features,
     pub memacct: Memacct,
+    /// Clients in namespaces, partitions and cgroups' accounts, as the next daemon is to know them.
+    pub memberships: Vec<Membership>,
+    /// Those that a daemon before knew at servers that have not come yet, and these servers' settings.
+    pub left: (Vec<Membership>, Vec<(u32, SettingsRecord)>),
+    pub snapshot: SnapshotFile,
     /// Clients at servers, for the accounting of those whose server is killed.
     pub present: Present,
     /// Partitions of the configuration file, and their servers' names, until the devices are known.
     pub partitions_wanted: Vec<(String, PartitionConfiguration)>,
+    /// Those that could not be made, a sentence each.
+    pub partitions_refused: Vec<String>,
     /// Until then servers that get ready record what their clients do from the first one on.
     pub recording_until: Option<Instant>,
     /// The last faults of clients.
@@ -109,7 +118,8 @@ pub(super) fn state_of(server: &Server) -> ServerState {
 }
 
 /// What of protocol 3 can be switched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Features {
     /// Memory accounting: limits of cgroups, eviction.
     pub memacct: bool,

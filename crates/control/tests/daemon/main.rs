@@ -18,6 +18,7 @@ mod harness;
 mod hostile;
 mod kubernetes;
 mod limits;
+mod lives;
 mod namespaces;
 mod observe;
 mod reference;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         namespaces::TESTS,
         limits::TESTS,
         v3::TESTS,
+        lives::TESTS,
         kubernetes::TESTS,
         reference::TESTS,
         observe::TESTS,

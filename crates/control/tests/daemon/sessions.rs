@@ -171,7 +171,7 @@ fn files_and_logs() {
         std::fs::symlink_metadata(setting.pipe.join(name)).unwrap().permissions().mode() & 0o777
     };
     let modes = ["control", "control_lock", "control_privileged", "log"].map(mode);
-    assert_eq!(modes, [0o666, 0o666, 0o755, 0o777]);
+    assert_eq!(modes, [0o666, 0o600, 0o755, 0o777]);
     let client = setting.client(None).unwrap();
     let (pid, server) = (client.pid(), client.server);
     drop(client);

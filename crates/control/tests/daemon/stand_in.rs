@@ -2,8 +2,8 @@
 
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
-    DeviceStatus, Devices, Hello, Message, Question, Refused, ServerStatus, SetBy, SubmittedCounts,
-    Welcome, Wishes,
+    DeviceStatus, Devices, Hello, Message, Question, Refused, ServerStatus, Serving, SetBy,
+    SubmittedCounts, Welcome, Wishes,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
@@ -123,7 +123,7 @@ fn server(arguments: &[String]) -> ExitCode {
         eprintln!("wrong arguments: {arguments:?}");
         return ExitCode::from(2);
     };
-    let daemon = SeqPacket::inherit(number.parse().expect("a number")).expect("a socket");
+    let mut daemon = SeqPacket::inherit(number.parse().expect("a number")).expect("a socket");
     let place = match what {
         [DESCRIBE] => return describe(&daemon, &behaviour),
         [DEVICE, uuid] => uuids().iter().position(|own| own.to_string() == *uuid),
@@ -276,6 +276,11 @@ fn server(arguments: &[String]) -> ExitCode {
                     held.limits.sms = (settings.share.0.sms(132, 2), settings.share.1);
                 }
             }
+            Ok((Message::Move(()), _)) => {
+                // They come again, but these have nothing to come again for.
+                clients.clear();
+                ending = true;
+            }
             Ok((Message::Leave(()), _)) => may_leave = true,
             Ok((Message::Shutdown(force), _)) => {
                 if behaviour == "stay" {
@@ -287,12 +292,34 @@ fn server(arguments: &[String]) -> ExitCode {
                 }
             }
             Ok((other, _)) => panic!("the daemon said {}", other.name()),
+            Err(ReceiveError::Closed) if behaviour == "serves on" => {
+                let Some(next) = next_daemon(&mut clients) else { break };
+                let told = clients.iter().map(|held| (held.who.pid, held.who.window)).collect();
+                let serving =
+                    Serving { device: uuids()[ordinal], clients: told, ..Serving::default() };
+                let _ = next.send(&Message::Serving(serving), &[]);
+                daemon = next;
+            }
             Err(ReceiveError::Closed) => break,
             Err(error) => panic!("{error}"),
         }
     }
     let _ = daemon.send(&Message::Exiting(()), &[]);
     ExitCode::SUCCESS
+}
+
+/// Looks for the daemon that follows one that was killed, until the last client is gone.
+fn next_daemon(clients: &mut Vec<Held>) -> Option<SeqPacket> {
+    let pipe = std::env::var_os("CUDA_MPS_PIPE_DIRECTORY").expect("a directory");
+    while !clients.is_empty() {
+        let control = Path::new(&pipe).join("control");
+        if let Ok(socket) = SeqPacket::connect(&control, Duration::from_secs(1)) {
+            return Some(socket);
+        }
+        clients.retain(|held| !held.socket.is_hung_up());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    None
 }
 
 fn status(clients: &[Held], ordinal: usize) -> Vec<ServerStatus> {

@@ -531,6 +531,8 @@ fn what_a_killed_daemon_left_is_taken_over() {
     assert!(setting.pipe.join("training/default/control").exists());
     std::fs::write(setting.pipe.join("training/notes"), "precious").unwrap();
     let _daemon = start(&setting, &[]);
+    assert_eq!(names(&setting.pipe.join("training")), ["control", "default", "log", "notes"]);
+    assert_eq!(setting.command("server create training").1, 1, "it is there");
+    assert_eq!(setting.command("server delete training").1, 0);
     assert_eq!(names(&setting.pipe.join("training")), ["notes"]);
-    assert_eq!(setting.command("server create training").1, 0);
 }

@@ -84,7 +84,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         if started && !arguments.quiet {
             daemon::say_started(&report);
         }
-        command.env(CUDA_MPS_PIPE_DIRECTORY, &report.pipe_directory);
+        // Where it was asked, not where it says that it is: in a directory below there are its named servers
+        // and namespaces, and in a container it has another path.
+        command.env(CUDA_MPS_PIPE_DIRECTORY, daemon::pipe_directory());
         if let Ok(list) = std::env::var(CUDA_VISIBLE_DEVICES)
             && report.visible_devices.as_ref() == Some(&list)
         {

@@ -219,6 +219,26 @@ impl<L> Servers<L> {
         self.list.push(server);
     }
 
+    /// The failures of servers, by their seats.
+    pub fn failures(&self) -> impl Iterator<Item = (&Seat, &Failures)> {
+        self.failures.iter()
+    }
+
+    /// Servers at a seat have failed under the daemon before.
+    pub fn has_failed_before(&mut self, seat: Seat, failures: Failures) {
+        self.failures.insert(seat, failures);
+    }
+
+    /// Processes that may have caused a fault, and since when.
+    pub fn suspects(&self) -> impl Iterator<Item = (&ClientProcess, &Instant)> {
+        self.suspects.iter()
+    }
+
+    /// A process may have caused a fault, as the daemon before knew.
+    pub fn is_suspect_since(&mut self, process: ClientProcess, since: Instant) {
+        self.suspects.insert(process, since);
+    }
+
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

@@ -1,0 +1,44 @@
+//! Membership: where a client counts that a server has, as the next daemon is to know it, and the file
+//! in which that lies.
+
+use channel::message::MemoryGroup;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+
+/// Where a client is that a server has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Membership {
+    pub server: u32,
+    pub client: u32,
+    /// Number of the named server; 0: none.
+    pub named: u32,
+    pub namespace: String,
+    /// ID of the static partition.
+    pub partition: Option<String>,
+    /// Its cgroup, with the soft and the hard limit, bytes.
+    pub cgroup: Option<(String, u64, Option<u64>)>,
+}
+
+impl Membership {
+    pub fn group(&self) -> Option<MemoryGroup> {
+        let (name, soft_bytes, hard) = self.cgroup.clone()?;
+        Some(MemoryGroup { name, soft_bytes, hard_bytes: hard.unwrap_or(u64::MAX) })
+    }
+
+    pub fn of_group(group: &MemoryGroup) -> (String, u64, Option<u64>) {
+        let hard = Some(group.hard_bytes).filter(|bytes| *bytes < u64::MAX);
+        (group.name.clone(), group.soft_bytes, hard)
+    }
+}
+
+/// The file in which a daemon leaves its snapshot.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotFile {
+    /// None: nothing was changed yet.
+    pub open: Option<File>,
+    /// Lines behind the first one.
+    pub lines: usize,
+    /// That it cannot be written was said.
+    pub said: bool,
+}

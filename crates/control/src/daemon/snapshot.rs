@@ -1,0 +1,299 @@
+//! Snapshot: what commands have changed and who is where, for the daemon that follows.
+//!
+//! A daemon that takes this one's place in its process is given it as it is (`handover`). For one that
+//! is started later it lies in a file of the pipe directory: a line of JSON, and behind it a line for
+//! each client that came to a namespace, a partition or a cgroup's account since, or left. So a daemon
+//! that was killed has left all of it. Servers that go on say themselves who is at them; of the rest
+//! what concerns a process holds only while that process is there.
+//!
+//! What the configuration file and the environment say goes before what commands have made of it if it
+//! was changed since: the snapshot holds what they said.
+
+use super::Daemon;
+use super::kept::{Kept, KeptRecord};
+use super::membership::Membership;
+use super::state::{Features, State};
+use crate::memacct::CgroupLimit;
+use crate::named::NamedRecord;
+use crate::partitions::{Partitions, PartitionsRecord};
+use crate::settings::{Settings, SettingsRecord};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Lines behind the first one before the file is written anew.
+const LINES_MAX: usize = 4096;
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Snapshot {
+    pub protocol: u32,
+    pub given: Given,
+    pub settings: SettingsRecord,
+    pub class_rules: String,
+    pub scheduling: String,
+    pub counting: String,
+    pub features: Features,
+    pub named: NamedRecord,
+    pub partitions: PartitionsRecord,
+    pub cgroup_limits: Vec<CgroupLimit>,
+    pub kept: Vec<KeptRecord>,
+    /// What servers' clients to come are given, by the servers' PIDs.
+    pub servers: Vec<(u32, SettingsRecord)>,
+    pub clients: Vec<Membership>,
+}
+
+/// What a daemon was started with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Given {
+    /// The text of the configuration file.
+    pub configuration: String,
+    pub settings: SettingsRecord,
+    pub class_rules: String,
+    pub scheduling: String,
+    pub counting: String,
+}
+
+/// A line behind the first one.
+#[derive(Debug, Serialize, Deserialize)]
+enum Change {
+    Enter(Membership),
+    Leave { server: u32, client: u32 },
+    ServerEnded(u32),
+}
+
+impl Snapshot {
+    /// What the daemon before left at a path, if it left anything; a sentence if that is not understood.
+    pub fn read(path: &Path) -> Result<Option<Snapshot>, String> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        let mut snapshot: Snapshot = serde_json::from_str(first).map_err(|error| {
+            format!("{} is not understood, and not used: {error}", path.display())
+        })?;
+        // The last one may be torn, where the file system was full.
+        for change in lines.filter_map(|line| serde_json::from_str(line).ok()) {
+            snapshot.apply(change);
+        }
+        Ok(Some(snapshot))
+    }
+
+    fn apply(&mut self, change: Change) {
+        match change {
+            Change::Enter(membership) => self.clients.push(membership),
+            Change::Leave { server, client } => {
+                let of = |it: &Membership| (it.server, it.client) == (server, client);
+                if let Some(at) = self.clients.iter().position(of) {
+                    self.clients.remove(at);
+                }
+            }
+            Change::ServerEnded(server) => self.clients.retain(|of| of.server != server),
+        }
+    }
+}
+
+impl Daemon {
+    fn snapshot_path(&self) -> PathBuf {
+        self.directory.state_file()
+    }
+
+    /// What the daemon that follows is to know.
+    pub(super) fn snapshot(&self, state: &State) -> Snapshot {
+        let settings = |server: &super::state::Server| (server.pid, server.link.settings.record());
+        Snapshot {
+            protocol: self.options.protocol,
+            given: self.given.clone(),
+            settings: state.defaults.record(),
+            class_rules: self.class_rules(),
+            scheduling: self.server_scheduling(),
+            counting: self.counting().name().to_owned(),
+            features: state.features,
+            named: state.named.record(),
+            partitions: state.partitions.record(),
+            cgroup_limits: state.memacct.limits().to_vec(),
+            kept: state.kept.record(),
+            servers: state.servers.iter().map(settings).chain(state.left.1.clone()).collect(),
+            clients: state.memberships.iter().chain(&state.left.0).cloned().collect(),
+        }
+    }
+
+    /// Writes down what commands have changed.
+    pub(crate) fn write_snapshot(&self) {
+        self.write_snapshot_of(&mut self.lock());
+    }
+
+    /// The same, of a state that is held.
+    pub(super) fn write_snapshot_of(&self, state: &mut State) {
+        let snapshot = self.snapshot(state);
+        let written = write_anew(&self.snapshot_path(), &snapshot);
+        state.snapshot.lines = 0;
+        self.has_written(state, written.map(Some));
+    }
+
+    /// A client is at a server, in a namespace, a partition or a cgroup's account.
+    pub(super) fn note_membership(&self, state: &mut State, membership: Membership) {
+        state.memberships.push(membership.clone());
+        self.append(state, &Change::Enter(membership));
+    }
+
+    /// A client has left a server.
+    pub(super) fn note_left(&self, state: &mut State, server: u32, client: u32) {
+        let of = |it: &Membership| (it.server, it.client) == (server, client);
+        if let Some(at) = state.memberships.iter().position(of) {
+            state.memberships.remove(at);
+            self.append(state, &Change::Leave { server, client });
+        }
+    }
+
+    /// A server has ended, with its clients.
+    pub(super) fn note_server_ended(&self, state: &mut State, server: u32) {
+        let before = state.memberships.len();
+        state.memberships.retain(|of| of.server != server);
+        if state.memberships.len() < before {
+            self.append(state, &Change::ServerEnded(server));
+        }
+    }
+
+    fn append(&self, state: &mut State, change: &Change) {
+        if state.snapshot.lines >= LINES_MAX || state.snapshot.open.is_none() {
+            return self.write_snapshot_of(state);
+        }
+        state.snapshot.lines += 1;
+        let Some(file) = &mut state.snapshot.open else { return };
+        let line = serde_json::to_string(change).map_err(io::Error::other);
+        let written = line.and_then(|line| file.write_all(format!("{line}\n").as_bytes()));
+        self.has_written(state, written.map(|()| None));
+    }
+
+    fn has_written(&self, state: &mut State, written: io::Result<Option<File>>) {
+        match written {
+            Ok(new) => {
+                state.snapshot.said = false;
+                state.snapshot.open = new.or(state.snapshot.open.take());
+            }
+            Err(error) => {
+                // The next change writes all of it.
+                state.snapshot.open = None;
+                if !std::mem::replace(&mut state.snapshot.said, true) {
+                    self.log(format!(
+                        "What commands change cannot be written down for the next daemon: {error}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Enters a client that a server has where its namespace, its partition and its cgroup count it.
+    pub(super) fn enter_membership(&self, state: &mut State, of: &Membership) {
+        if of.named != 0 {
+            state.named.enter(of.server, of.client, of.namespace.clone());
+        }
+        if let Some(group) = of.group() {
+            state.memacct.enter(of.server, of.client, group);
+        }
+        if let Some(id) = &of.partition {
+            state.partitions.enter(of.server, of.client, id.clone());
+        }
+    }
+
+    /// At the daemon's end: with protocol 3 servers and namespaces stay for the next one, since
+    /// containers have their directories mounted; with protocol 2 commands hold for the daemon's life.
+    pub(super) fn leave_snapshot(&self) {
+        let mut state = self.lock();
+        if !self.is_v3() {
+            if state.snapshot.open.take().is_some() {
+                let _ = std::fs::remove_file(self.snapshot_path());
+            }
+            return;
+        }
+        state.memberships.clear();
+        state.left = Default::default();
+        state.kept = Kept::default();
+        self.write_snapshot_of(&mut state);
+    }
+
+    /// Goes on with what a daemon before left, but for named servers.
+    pub(super) fn restore(&self, state: &mut State, snapshot: &Snapshot) {
+        let is_as_given = |now: &SettingsRecord| *now == snapshot.given.settings;
+        if is_as_given(&self.given.settings) {
+            state.defaults = Settings::from_record(&snapshot.settings);
+        }
+        if self.given.class_rules == snapshot.given.class_rules {
+            // They were checked when they were set.
+            let _ = self.set_class_rules(&snapshot.class_rules);
+        }
+        if self.given.scheduling == snapshot.given.scheduling {
+            self.scheduling.restore(&snapshot.scheduling);
+        }
+        if self.given.counting == snapshot.given.counting {
+            self.restore_counting(&snapshot.counting);
+        }
+        for limit in &snapshot.cgroup_limits {
+            let _ = state.memacct.set(limit.clone());
+        }
+        state.kept = Kept::from_record(snapshot.kept.clone());
+        state.partitions = Partitions::from_record(snapshot.partitions.clone());
+        state.left = (snapshot.clients.clone(), snapshot.servers.clone());
+    }
+}
+
+/// Writes a file of its own and puts it in the place of the one before: a daemon that is killed
+/// meanwhile leaves that one.
+fn write_anew(path: &Path, snapshot: &Snapshot) -> io::Result<File> {
+    let new = path.with_extension("new");
+    let _ = std::fs::remove_file(&new);
+    let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&new)?;
+    let text = serde_json::to_string(snapshot)?;
+    let written = file.write_all(format!("{text}\n").as_bytes());
+    match written.and_then(|()| std::fs::rename(&new, path)) {
+        Ok(()) => Ok(file),
+        Err(error) => {
+            let _ = std::fs::remove_file(&new);
+            Err(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn membership(server: u32, client: u32) -> Membership {
+        let cgroup = Some(("/a".to_owned(), 5, None));
+        let namespace = "batch".to_owned();
+        Membership { server, client, named: 1, namespace, partition: None, cgroup }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_a_torn_line_costs_only_itself() {
+        let path = std::env::temp_dir().join(format!("openmps-snapshot-{}", std::process::id()));
+        let clients = vec![membership(1, 2)];
+        let snapshot = Snapshot { protocol: 3, clients, ..Snapshot::default() };
+        let mut file = write_anew(&path, &snapshot).unwrap();
+        for change in [
+            Change::Enter(membership(1, 3)),
+            Change::Enter(membership(4, 5)),
+            Change::Leave { server: 1, client: 2 },
+            Change::Leave { server: 1, client: 99 },
+            Change::ServerEnded(4),
+        ] {
+            writeln!(file, "{}", serde_json::to_string(&change).unwrap()).unwrap();
+        }
+        write!(file, "{{\"Enter\":{{\"serv").unwrap();
+        let read = Snapshot::read(&path).unwrap().unwrap();
+        assert_eq!(read, Snapshot { clients: vec![membership(1, 3)], ..snapshot });
+        assert_eq!(read.clients[0].group().unwrap().hard_bytes, u64::MAX);
+        std::fs::write(&path, "nonsense").unwrap();
+        assert!(Snapshot::read(&path).unwrap_err().contains("is not understood"));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(Snapshot::read(&path), Ok(None));
+    }
+}

@@ -86,8 +86,25 @@ pub(crate) fn tests(profile: Profile, to: &Path) -> Result<()> {
 /// Units for systemd: root's, and a user's. Both are told by the daemon when it accepts programs.
 fn units(to: &Path) -> Result<()> {
     let program = std::path::absolute(to)?.join("bin/nvidia-cuda-mps-control");
+    for (folder, text) in unit_texts(&program) {
+        let directory = to.join("lib/systemd").join(folder);
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("making {}", directory.display()))?;
+        let path = directory.join("openmps.service");
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The units by their folders.
+///
+/// A daemon that crashes is started again, and takes its servers over: so only the main process is killed
+/// (KillMode), its directory stays (RuntimeDirectoryPreserve; containers have directories in it mounted,
+/// so it stays after a stop too), and a server that the kernel kills for want of memory ends no other one
+/// (OOMPolicy). The sockets are where programs look without a variable (`channel::discovery`).
+fn unit_texts(program: &Path) -> [(&'static str, String); 2] {
     let program = program.display();
-    for (folder, whose, directories, target) in [
+    [
         (
             "system",
             "all users",
@@ -99,27 +116,24 @@ fn units(to: &Path) -> Result<()> {
         (
             "user",
             "this user",
-            "RuntimeDirectory=nvidia-mps\nLogsDirectory=nvidia-mps\n\
-             Environment=CUDA_MPS_PIPE_DIRECTORY=%t/nvidia-mps\n\
+            "RuntimeDirectory=openmps\nRuntimeDirectoryMode=0700\nLogsDirectory=nvidia-mps\n\
+             Environment=CUDA_MPS_PIPE_DIRECTORY=%t/openmps\n\
              Environment=CUDA_MPS_LOG_DIRECTORY=%L/nvidia-mps\n",
             "default.target",
         ),
-    ] {
-        let directory = to.join("lib/systemd").join(folder);
-        std::fs::create_dir_all(&directory)
-            .with_context(|| format!("making {}", directory.display()))?;
+    ]
+    .map(|(folder, whose, directories, target)| {
         let text = format!(
             "[Unit]\nDescription=openmps: CUDA programs of {whose} share the GPU\n\
              Documentation=man:openmps(1)\n\n\
              [Service]\nType=notify\nExecStart={program} -f\nExecReload=kill -HUP $MAINPID\n\
-             ExecStop={program} quit -t 10\nTimeoutStopSec=30\nKillMode=mixed\n\
-             LimitNOFILE=1048576\nRestart=on-failure\n{directories}\n\
+             ExecStop={program} quit -t 10\nTimeoutStopSec=30\nKillMode=process\n\
+             OOMPolicy=continue\nDelegate=yes\nRestart=on-failure\n\
+             LimitNOFILE=1048576\nRuntimeDirectoryPreserve=yes\n{directories}\n\
              [Install]\nWantedBy={target}\n"
         );
-        let path = directory.join("openmps.service");
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
-    }
-    Ok(())
+        (folder, text)
+    })
 }
 
 /// Man pages and completions, where shells and `man` look for those of a program in `bin/`.
@@ -212,4 +226,57 @@ fn link(target: &Path, name: &Path) -> Result<()> {
         _ => {}
     }
     std::os::unix::fs::symlink(target, name).with_context(|| format!("linking {}", name.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_keep_servers_and_directories_when_the_daemon_is_lost() {
+        for (folder, text) in unit_texts(Path::new("/opt/openmps/bin/nvidia-cuda-mps-control")) {
+            for line in [
+                "KillMode=process",
+                "OOMPolicy=continue",
+                "RuntimeDirectoryPreserve=yes",
+                "Restart=on-failure",
+                "Delegate=yes",
+            ] {
+                assert!(text.lines().any(|of| of == line), "{folder}: {line}\n{text}");
+            }
+            // Where programs look without a variable.
+            let runtime = if folder == "system" { "/run/nvidia-mps" } else { "%t/openmps" };
+            let pipe = format!("Environment=CUDA_MPS_PIPE_DIRECTORY={runtime}");
+            assert!(text.lines().any(|of| of == pipe), "{folder}: {text}");
+            let (_, name) = runtime.rsplit_once('/').expect("a directory");
+            assert!(text.lines().any(|of| of == format!("RuntimeDirectory={name}")), "{text}");
+        }
+    }
+
+    /// systemd's own check, where there is one: no option is unknown to it, and none is misspelt.
+    #[test]
+    fn systemd_understands_the_units() {
+        let there = Command::new("systemd-analyze").arg("--version").output();
+        if !there.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: there is no systemd-analyze here");
+            return;
+        }
+        let directory = std::env::temp_dir().join(format!("openmps-units-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        // A program that is there: the check wants one.
+        for (folder, text) in unit_texts(Path::new("/bin/true")) {
+            let path = directory.join("openmps.service");
+            std::fs::write(&path, text).expect("a unit");
+            let mut verify = Command::new("systemd-analyze");
+            verify.arg("verify").arg("--man=no");
+            if folder == "user" {
+                verify.arg("--user");
+            }
+            let said = verify.arg(&path).output().expect("to run");
+            let text = String::from_utf8_lossy(&said.stderr).into_owned();
+            let about_it = text.lines().any(|line| line.contains("openmps.service"));
+            assert!(!about_it, "{folder}: {text}");
+        }
+        std::fs::remove_dir_all(&directory).expect("to remove it");
+    }
 }

@@ -333,7 +333,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             ),
             layer("shell", &["command", "directory", "process", "report", "status"]),
             layer("locate", &["directory", "report", "shell"]),
-            layer("program", &["command", "daemon", "directory", "options", "report", "shell"]),
+            layer("program", &["command", "daemon", "locate", "options", "report", "shell"]),
         ],
     ),
     (

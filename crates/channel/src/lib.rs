@@ -12,6 +12,7 @@
 //! | [`wait`] | adaptive waiting: spin, then sleep on a futex |
 //! | [`memfd`] | sealed memory files, mappings at fixed addresses, reserved windows |
 //! | [`pool_file`] | what stands for a pool of memory in another process |
+//! | [`discovery`] | in which directory the daemon is |
 //! | [`socket`] | SOCK_SEQPACKET sockets with file descriptors and credentials |
 //! | [`signals`] | blocking signals in a thread |
 //! | [`system`] | what the operating system refuses a process |
@@ -29,6 +30,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod codec;
+pub mod discovery;
 pub mod limits;
 pub mod memfd;
 pub mod message;

@@ -319,19 +319,19 @@ fn is_file_of(path: &Path, file: Option<FileId>) -> bool {
     file.is_some() && file_id(path).ok() == file
 }
 
-/// Makes a FIFO for all to write into and opens both ends: one to read, which never blocks and never
-/// sees an end, and one for servers to write.
+/// Makes a FIFO and opens both ends: one to read, which never blocks and never sees an end, and one for
+/// servers to write, which inherit it. No other user can open it: its lines would look like a server's.
 pub(crate) fn make_fifo(path: &Path) -> Result<(OwnedFd, OwnedFd), DirectoryError> {
     let failed = |error: rustix::io::Errno| DirectoryError::at(path, error.into());
-    let all_users = Mode::from_raw_mode(0o777);
+    let mode = Mode::from_raw_mode(0o600);
     if !is_own_fifo(path) {
         // What else is there is no daemon's of this user.
         let _ = fs::remove_file(path);
-        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, all_users, 0).map_err(failed)?;
+        rustix::fs::mknodat(rustix::fs::CWD, path, FileType::Fifo, mode, 0).map_err(failed)?;
     }
     let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let reader = rustix::fs::open(path, OFlags::RDONLY | flags, Mode::empty()).map_err(failed)?;
-    rustix::fs::fchmod(&reader, all_users).map_err(failed)?;
+    rustix::fs::fchmod(&reader, mode).map_err(failed)?;
     let writer = rustix::fs::open(path, OFlags::WRONLY | flags, Mode::empty()).map_err(failed)?;
     Ok((reader, writer))
 }
@@ -423,7 +423,7 @@ mod tests {
         let pid = fs::read_to_string(directory.pid_file()).unwrap();
         assert_eq!(pid.trim(), std::process::id().to_string());
         let mode = |path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
-        assert_eq!(mode(directory.log()), 0o777);
+        assert_eq!(mode(directory.log()), 0o600);
         assert_eq!(mode(directory.lock_file()), 0o600);
         drop(occupied);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);

@@ -1,12 +1,11 @@
-//! Which pipe directory is this user's.
-//!
-//! The default directory of NVIDIA's MPS is used only if a daemon of ours is there already:
-//! programs with NVIDIA's own library look there too.
+//! Which pipe directory is this user's: where `openmps`, the shell and NVML find a daemon, as programs do
+//! (`channel::discovery`), and where a daemon of the user's own is started.
 
-use crate::directory::{DEFAULT_PIPE_DIRECTORY, PipeDirectory};
+use crate::directory::PipeDirectory;
 use crate::report::Report;
-use crate::shell::Shell;
-use cuda_api::environment::{OPENMPS_SYSTEM_DIRECTORY, XDG_RUNTIME_DIR};
+use crate::shell::{Shell, ShellError};
+use channel::discovery;
+pub use channel::discovery::Place;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,38 +13,47 @@ use std::time::Duration;
 /// How long a daemon may take to say who it is.
 pub const ANSWER: Duration = Duration::from_secs(5);
 
-/// The pipe directory of this user: the environment's, else the default one if a daemon there
-/// serves this user, else one of the user's own.
+/// The pipe directory of this user: the environment's, else the first one in which a daemon of ours serves
+/// this user, else one of the user's own.
 pub fn pipe_directory() -> PathBuf {
-    if let Some(directory) = PipeDirectory::from_environment() {
-        let path = directory.path();
-        return std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    place().directory
+}
+
+/// The same, and why it is that one.
+pub fn place() -> Place {
+    if let Some(directory) = discovery::named() {
+        let directory = std::path::absolute(&directory).unwrap_or(directory);
+        return Place { directory, why: "CUDA_MPS_PIPE_DIRECTORY" };
     }
-    let system = std::env::var_os(OPENMPS_SYSTEM_DIRECTORY).map(PathBuf::from);
-    let system = system
-        .filter(|directory| directory.is_absolute())
-        .unwrap_or_else(|| PathBuf::from(DEFAULT_PIPE_DIRECTORY));
-    if is_trustworthy(&system)
-        && let Some(Report { uid: owner, .. }) = report(&system)
-        && (owner == 0 || owner == rustix::process::geteuid().as_raw())
-    {
-        return system;
+    let why = "this user's own directory";
+    running().unwrap_or_else(|| Place { directory: own_directory(), why })
+}
+
+/// The first of the places in which a daemon of ours runs, even if it does not answer now. Another
+/// project's daemon is none of ours.
+fn running() -> Option<Place> {
+    let is_ours = |place: &Place| {
+        let shell = Shell::new(PipeDirectory::new(&place.directory)).with_patience(ANSWER);
+        matches!(shell.ask("report"), Ok(_) | Err(ShellError::Silent(_)))
+    };
+    discovery::listening().find(is_ours)
+}
+
+/// The directory of the daemon that commands of the shell are for: as [`pipe_directory`], but the default one
+/// where there is no daemon.
+pub fn of_shell() -> PipeDirectory {
+    match discovery::named() {
+        Some(directory) => PipeDirectory::new(directory),
+        None => {
+            running().map_or_else(PipeDirectory::found, |place| PipeDirectory::new(place.directory))
+        }
     }
-    own_directory()
 }
 
 /// The directory for a daemon of this user's own. A runtime directory is used if it is this user's:
 /// `su` and `sudo` may leave another one's in the environment.
 pub fn own_directory() -> PathBuf {
-    let me = rustix::process::geteuid().as_raw();
-    let is_mine = |directory: &PathBuf| {
-        directory.is_absolute()
-            && std::fs::metadata(directory).is_ok_and(|it| it.is_dir() && it.uid() == me)
-    };
-    match std::env::var_os(XDG_RUNTIME_DIR).map(PathBuf::from).filter(is_mine) {
-        Some(directory) => directory.join("openmps"),
-        None => PathBuf::from(format!("/tmp/openmps-{me}")),
-    }
+    discovery::own_directories().swap_remove(0)
 }
 
 /// Only root or this user could have put a daemon into the directory.

@@ -34,10 +34,11 @@ pub enum Role {
     Other,
 }
 
-/// One line without its end: `[2026-11-21 02:32:00.123 Control   261] text`, local time. Control
+/// One line without its end: `[2026-11-21 02:32:00.123+01:00 Control   261] text`: local time as NVIDIA's,
+/// and what it is ahead of UTC. Control
 /// characters in `text`, which may hold what a client sent, become `?`.
 pub fn line(role: Role, pid: u32, text: impl Display) -> String {
-    let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f");
+    let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f%:z");
     let mut line = format!("[{now} {role:?} {pid:5}] {}", printable(&text.to_string()));
     truncate(&mut line, LINE_BYTES_MAX - 1);
     line
@@ -292,8 +293,10 @@ mod tests {
         let line = line(Role::Control, 261, "NEW UI\nforged");
         assert!(line.ends_with(" Control   261] NEW UI?forged"), "{line}");
         let stamp = &line[..line.find(" Control").unwrap()];
-        assert_eq!(stamp.len(), "[2026-11-21 02:32:00.123".len(), "{line}");
-        assert_eq!(&stamp[stamp.len() - 4..stamp.len() - 3], ".");
+        assert_eq!(stamp.len(), "[2026-11-21 02:32:00.123+01:00".len(), "{line}");
+        let moment = stamp[1..].replacen(' ', "T", 1).parse::<jiff::Timestamp>().expect("a moment");
+        let apart = jiff::Timestamp::now().duration_since(moment).unsigned_abs();
+        assert!(apart < std::time::Duration::from_secs(3600), "{line}: with its zone");
         assert!(super::line(Role::Other, 1, "é".repeat(9000)).len() < LINE_BYTES_MAX);
     }
 

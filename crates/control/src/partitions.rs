@@ -233,11 +233,13 @@ impl Partitions {
                  `sm_partition add {} CHUNKS` makes one",
                 device.uuid
             )),
-            None if wanted.is_empty() => Err(format!(
-                "this daemon gives SMs out in static partitions (-S): set CUDA_MPS_SM_PARTITION to \
-                 one of {}",
-                known()
-            )),
+            None if wanted.is_empty() => {
+                let whose = match named {
+                    0 => "this daemon gives SMs out in static partitions (-S)",
+                    _ => "this server has SM partitions on the device (`sm-partition list`)",
+                };
+                Err(format!("{whose}: set CUDA_MPS_SM_PARTITION to one of {}", known()))
+            }
             None => {
                 Err(format!("CUDA_MPS_SM_PARTITION is {wanted:?}, which is none of {}", known()))
             }
@@ -402,6 +404,8 @@ mod tests {
         let large = partitions.add(&hopper, 4, of(1, "large", true)).unwrap();
         assert_eq!(partitions.of_client(&large, &hopper, 1).unwrap().1, (96, 132));
         assert!(partitions.of_client(&large, &hopper, 2).is_err(), "another server's");
+        let unnamed = partitions.of_client("", &hopper, 1).unwrap_err();
+        assert!(unnamed.contains("sm-partition list") && !unnamed.contains("-S"), "{unnamed}");
         let other = partitions.add(&hopper, 2, of(2, "large", false)).unwrap();
         assert_eq!(partitions.of_client(&other, &hopper, 2).unwrap().1, (0, 16));
         let again = partitions.add(&hopper, 1, of(1, "large", false));

@@ -2,7 +2,7 @@
 
 use crate::command::{self, connection};
 use crate::daemon::{self, Programs, StartError};
-use crate::directory::PipeDirectory;
+use crate::locate;
 use crate::options::{self, Action, DaemonOptions};
 use crate::report::Report;
 use crate::shell::{self, Shell, complain};
@@ -43,7 +43,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
         }
         Action::Quit { any_protocol } => quit(any_protocol),
         Action::Command(line) => {
-            match Shell::new(PipeDirectory::found()).command(&line, &mut io::stdout()) {
+            match Shell::new(locate::of_shell()).command(&line, &mut io::stdout()) {
                 Ok(status) => exit_status(status),
                 Err(error) => {
                     complain(error);
@@ -53,7 +53,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
         }
         Action::Shell => {
             let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
-            let shell = Shell::new(PipeDirectory::found());
+            let shell = Shell::new(locate::of_shell());
             exit_status(shell::converse(&shell, &mut io::stdin().lock(), terminal))
         }
     }
@@ -70,7 +70,7 @@ fn with_protocol(options: DaemonOptions) -> Result<DaemonOptions, u8> {
 
 /// Ends the daemon; one of protocol 2 only if `any_protocol`, as `-q` asks it for something else.
 fn quit(any_protocol: bool) -> u8 {
-    let shell = Shell::new(PipeDirectory::found());
+    let shell = Shell::new(locate::of_shell());
     let protocol = shell.ask("report").map(|(report, _)| {
         serde_json::from_str::<Report>(&report).map_or(2, |report| report.protocol)
     });

@@ -216,7 +216,7 @@ pub fn converse(shell: &Shell, input: &mut dyn BufRead, terminal: bool) -> i32 {
                 return 1;
             }
         };
-        if terminal && line.trim().is_empty() {
+        if line.trim().is_empty() {
             continue;
         }
         let status = match shell.command(&line, &mut output) {

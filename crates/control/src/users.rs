@@ -1,7 +1,13 @@
 //! Users: their names, groups and homes, from the system's name service (files, LDAP and other
 //! sources). Users whom it does not know (containers) are numbers.
+//!
+//! The name service may be a server that does not answer. So what it said of a user is kept, and a daemon
+//! has a thread of its own ask ([`learn`]) before it takes a user's process in, and never under a lock.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 use uzers::os::unix::UserExt;
 
 /// A user.
@@ -28,9 +34,50 @@ impl From<uzers::User> for User {
     }
 }
 
+/// After so long the name service is asked again.
+const FRESH: Duration = Duration::from_secs(600);
+
+/// What the name service said of a user.
+#[derive(Debug)]
+struct Known {
+    user: Option<User>,
+    groups: Vec<u32>,
+    at: Instant,
+}
+
+static KNOWN: RwLock<BTreeMap<u32, Arc<Known>>> = RwLock::new(BTreeMap::new());
+
+fn known(uid: u32) -> Option<Arc<Known>> {
+    KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned()
+}
+
+/// Asks the name service about a user, and keeps what it says.
+pub fn learn(uid: u32) {
+    ask(uid);
+}
+
+fn ask(uid: u32) -> Arc<Known> {
+    let user = uzers::get_user_by_uid(uid).map(User::from);
+    let groups = user.as_ref().and_then(|user| uzers::get_user_groups(&user.name, user.gid));
+    let groups = groups.unwrap_or_default().iter().map(uzers::Group::gid).collect();
+    let known = Arc::new(Known { user, groups, at: Instant::now() });
+    KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(uid, known.clone());
+    known
+}
+
+/// True if what the name service says of a user is known: then no function here asks it about that user.
+pub fn is_known(uid: u32) -> bool {
+    known(uid).is_some()
+}
+
+/// True if that was not long ago.
+pub fn is_fresh(uid: u32) -> bool {
+    known(uid).is_some_and(|known| known.at.elapsed() < FRESH)
+}
+
 /// The user with this id, if the name service knows one.
 pub fn find(uid: u32) -> Option<User> {
-    uzers::get_user_by_uid(uid).map(User::from)
+    known(uid).unwrap_or_else(|| ask(uid)).user.clone()
 }
 
 /// The user with this name, if the name service knows one.
@@ -45,9 +92,7 @@ pub fn group_id(name: &str) -> Option<u32> {
 
 /// All groups of a user whom the name service knows; none of another one.
 pub fn groups(uid: u32) -> Vec<u32> {
-    let user = find(uid);
-    let groups = user.and_then(|user| uzers::get_user_groups(&user.name, user.gid));
-    groups.unwrap_or_default().iter().map(uzers::Group::gid).collect()
+    known(uid).unwrap_or_else(|| ask(uid)).groups.clone()
 }
 
 /// Whether this process's user namespace has numbers for a user and a group: only then can a process
@@ -96,6 +141,8 @@ mod tests {
         let root = find(0).expect("root");
         assert_eq!((root.name.as_str(), root.gid), ("root", 0));
         assert_eq!(find_by_name("root"), Some(root));
+        learn(4_000_000_001);
+        assert!(is_known(0) && is_fresh(0) && is_known(4_000_000_001) && !is_known(4_000_000_002));
         assert!(groups(0).contains(&0) && groups(4_000_000_000).is_empty());
         assert_eq!((name(0).as_str(), name(4_000_000_000).as_str()), ("root", "4000000000"));
     }

@@ -102,7 +102,10 @@ use Values::{AbsolutePath, Any, Budget, Bytes, MemoryLimits, Number, OneOf, Perc
 
 variables! {
     CUDA_MPS_PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY", "client, daemon, openmps", Any,
-        "/tmp/nvidia-mps", "Directory of the daemon's sockets; client and daemon must agree.";
+        "the first one in which a daemon serves the user: /tmp/nvidia-mps, /run/nvidia-mps, openmps in \
+        XDG_RUNTIME_DIR and /run/user/UID, /tmp/openmps-UID; nvidia-cuda-mps-control -d starts one in \
+        the first", "Directory of the daemon's sockets, with protocol 3 also that of a server or a \
+        namespace below it.";
     CUDA_MPS_LOG_DIRECTORY = "CUDA_MPS_LOG_DIRECTORY", "daemon, openmps", Any,
         "/var/log/nvidia-mps", "Directory of control.log and server.log.";
     CUDA_MPS_ACTIVE_THREAD_PERCENTAGE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "client, daemon",
@@ -180,9 +183,9 @@ variables! {
     OPENMPS_CUPTI = "OPENMPS_CUPTI", "server", AbsolutePath,
         "libcupti.so where the loader finds it, then /usr/local/cuda/extras/CUPTI/lib64",
         "NVIDIA's CUPTI library, for counters=cupti.";
-    OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "openmps, NVML", AbsolutePath,
-        "/tmp/nvidia-mps", "Where openmps and the NVML look for the system's daemon if \
-        CUDA_MPS_PIPE_DIRECTORY says nothing.";
+    OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "client, openmps, NVML", AbsolutePath,
+        "/tmp/nvidia-mps, then /run/nvidia-mps", "Where programs, openmps and the NVML look for the \
+        system's daemon if CUDA_MPS_PIPE_DIRECTORY says nothing.";
     OPENMPS_KERNEL_TIMEOUT_S = "OPENMPS_KERNEL_TIMEOUT_S", "daemon, server", Number(0),
         "0", "How long what a stream has may take, seconds, before its program is terminated with \
         CUDA_ERROR_LAUNCH_TIMEOUT; 0: for ever.";

@@ -225,6 +225,8 @@ impl fmt::Display for Priority {
 
 /// What a size of memory may be.
 pub const SIZE_ALLOWED: &str = "a whole number above 0 with K, M or G behind it, as 512M or 4G";
+/// The same of a number that is too large.
+pub const SIZE_MAX_ALLOWED: &str = "a size below 16 EiB: it is too large";
 
 /// Reads a size of memory: a whole number with `K`, `M` or `G`, with or without `B` or `iB` behind. Bytes.
 ///
@@ -244,10 +246,13 @@ pub fn parse_size(text: &str) -> Result<u64, Refused> {
     };
     let digits = &word[..word.len() - 1];
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let number = if plain { digits.parse::<u64>().ok() } else { None };
-    match number.filter(|n| *n > 0).and_then(|n| n.checked_mul(1 << shift)) {
+    if !plain || digits.bytes().all(|byte| byte == b'0') {
+        return refused(text, SIZE_ALLOWED);
+    }
+    // A whole number that is too large for 64 bits is one all the same.
+    match digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift)) {
         Some(bytes) => Ok(bytes),
-        None => refused(text, SIZE_ALLOWED),
+        None => refused(text, SIZE_MAX_ALLOWED),
     }
 }
 
@@ -404,6 +409,10 @@ mod tests {
         {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
+        for large in ["99999999999999G", "999999999999999999999999K"] {
+            assert_eq!(parse_size(large).unwrap_err().allowed, SIZE_MAX_ALLOWED, "{large}");
+        }
+        assert_eq!(parse_size("00000000000000000000000G").unwrap_err().allowed, SIZE_ALLOWED);
         assert_eq!(
             (size_text(3 << 30), size_text(1536 << 20), size_text(5)),
             ("3G".into(), "1536M".into(), "5B".into())

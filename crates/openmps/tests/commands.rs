@@ -267,6 +267,56 @@ fn the_systems_daemon_is_found() {
     assert!(!system.join("control").exists());
 }
 
+/// The same program as NVIDIA's shell, or its daemon.
+fn control(home: &Home, arguments: &[&str]) -> Command {
+    let mut command = home.command(arguments);
+    command.arg0("nvidia-cuda-mps-control");
+    command
+}
+
+#[test]
+fn the_shell_finds_the_daemon_that_up_has_started() {
+    let home = Home::new();
+    let ask = || Said::from(control(&home, &["get_server_list"]).output().unwrap());
+    let Said(_, errors, status) = ask();
+    assert_eq!((errors.as_str(), status), ("Cannot find MPS control daemon process\n", 1));
+    assert_eq!(home.openmps(&["up"]).2, 0);
+    assert_eq!(ask(), Said(String::new(), String::new(), 0));
+    let doctor = home.openmps(&["doctor"]);
+    let line = format!("running in {} (this user's own directory)", home.pipe().display());
+    assert!(doctor.0.contains(&line), "{doctor:?}");
+    // The system's daemon comes before it, and the environment's before both.
+    let system = home.0.join("system");
+    let mut up = home.command(&["up"]);
+    assert!(up.env("CUDA_MPS_PIPE_DIRECTORY", &system).output().unwrap().status.success());
+    let of = |command: &mut Command| {
+        let report: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        PathBuf::from(report["pipe_directory"].as_str().unwrap())
+    };
+    assert_eq!(of(&mut control(&home, &["report"])), system);
+    let mut named = control(&home, &["report"]);
+    assert_eq!(of(named.env("CUDA_MPS_PIPE_DIRECTORY", home.pipe())), home.pipe());
+    assert_eq!(home.openmps(&["down"]).2, 0);
+    assert!(!system.join("control").exists() && home.pipe().join("control").exists());
+}
+
+#[test]
+fn run_keeps_the_server_and_the_namespace_of_protocol_3() {
+    let home = Home::new();
+    let file = home.0.join("mps.toml");
+    std::fs::write(&file, "schema_version = \"1.0\"\n[servers.training.namespaces.batch]\n")
+        .unwrap();
+    let mut daemon = control(&home, &["-d", "-p", "3", "-a", file.to_str().unwrap()]);
+    let said = Said::from(daemon.env("CUDA_MPS_PIPE_DIRECTORY", home.pipe()).output().unwrap());
+    assert_eq!(said.2, 0, "{said:?}");
+    for below in ["", "training", "training/batch"] {
+        let directory = home.pipe().join(below);
+        let mut run = home.command(&["run", "sh", "-c", "echo $CUDA_MPS_PIPE_DIRECTORY"]);
+        let said = run.env("CUDA_MPS_PIPE_DIRECTORY", &directory).output().unwrap();
+        assert_eq!(Said::from(said), Said(format!("{}\n", directory.display()), String::new(), 0));
+    }
+}
+
 #[test]
 fn a_list_of_devices_counts_once() {
     let home = Home::new();

@@ -56,7 +56,11 @@ impl fmt::Display for ProviderError {
                 write!(f, "; set {OPENMPS_PROVIDER} to its absolute path, or to 'soft'")
             }
             Self::NoSoftwareGpu { searched } => {
-                f.write_str("the software GPU's library is missing; looked for")?;
+                f.write_str("the software GPU's library is missing; ")?;
+                match searched.is_empty() {
+                    true => f.write_str("this program's own file is gone, beside which it lies")?,
+                    false => f.write_str("looked for")?,
+                }
                 list(f, searched)?;
                 write!(f, "; set {OPENMPS_LIB_DIR} to the directory it is in")
             }

@@ -1,6 +1,6 @@
 //! Log: lines of server.log.
 //!
-//! A line is `[YYYY-MM-DD hh:mm:ss.mmm Server  12345] text`, local time, the role padded to seven
+//! A line is `[YYYY-MM-DD hh:mm:ss.mmm+hh:mm Server  12345] text`, local time and what it is ahead of UTC, the role padded to seven
 //! characters and the process id to five, as NVIDIA's are. Where lines go is the binary's business: it hands over a writer. A line that
 //! cannot be written is lost; no thread waits for a log.
 
@@ -55,7 +55,7 @@ impl Log {
 
     /// Writes a line in a role.
     pub fn line_as(&self, role: Role, text: impl AsRef<str>) {
-        let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f").to_string();
+        let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string();
         let line = format_line(&now, role, std::process::id(), text.as_ref());
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = writer.write_all(line.as_bytes());

@@ -7,16 +7,15 @@ use super::{Connection, slow_start, wishes};
 use channel::message::{Devices, Hello, Message, MessageError, Wishes};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
-use channel::system;
+use channel::{discovery, system};
 use core::fmt;
 use core::time::Duration;
 use cuda_api::{CUuuid, CudaError, environment};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-/// Where the daemon listens if the environment does not say.
-const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
 /// The daemon's socket in its directory.
 const CONTROL_SOCKET: &str = "control";
 /// How long a daemon whose queue is full is waited for. As below: for one that is stuck.
@@ -62,12 +61,29 @@ fn failed(text: impl fmt::Display) -> AttachError {
     refused(CudaError::MPS_CONNECTION_FAILED, text)
 }
 
-/// The socket of the daemon that the environment names.
-fn daemon_path() -> PathBuf {
-    let directory = std::env::var_os(environment::CUDA_MPS_PIPE_DIRECTORY)
-        .filter(|directory| !directory.is_empty())
-        .map_or_else(|| PathBuf::from(PIPE_DIRECTORY_DEFAULT), PathBuf::from);
-    directory.join(CONTROL_SOCKET)
+/// Does something with the socket of the process's daemon: of the one that the environment names, else of
+/// the first one found that is no other project's. That one stays the process's: while it is started
+/// anew the process does not go to another one.
+fn at_daemon<T>(act: impl Fn(&Path) -> Result<T, AttachError>) -> Result<T, AttachError> {
+    static FOUND: OnceLock<PathBuf> = OnceLock::new();
+    let act = |path: &Path| act(path).map_err(|error| about(path, error));
+    if let Some(directory) = discovery::named() {
+        return act(&directory.join(CONTROL_SOCKET));
+    }
+    if let Some(path) = FOUND.get() {
+        return act(path);
+    }
+    for place in discovery::listening() {
+        let path = place.directory.join(CONTROL_SOCKET);
+        match act(&path) {
+            Err(AttachError::NoDaemon) => {}
+            outcome => {
+                FOUND.get_or_init(|| path);
+                return outcome;
+            }
+        }
+    }
+    Err(AttachError::NoDaemon)
 }
 
 /// An error with the daemon that it is about.
@@ -80,19 +96,17 @@ fn about(path: &Path, error: AttachError) -> AttachError {
     }
 }
 
-/// Attaches to a device's server, of the daemon that the environment names. The region is given to
+/// Attaches to a device's server, of the process's daemon. The region is given to
 /// `prepare` before its server sees it.
 pub(crate) fn attach(device: CUuuid, prepare: &dyn Fn(&Region)) -> Result<Connection, AttachError> {
-    let path = daemon_path();
     let (wishes, timeout) = (wishes::of_process(), WELCOME_TIMEOUT);
     let wanted = Wanted { device, wishes: &wishes, prepare };
-    attach_patiently(&path, timeout, &wanted).map_err(|error| about(&path, error))
+    at_daemon(|path| attach_patiently(path, timeout, &wanted))
 }
 
-/// Asks the daemon that the environment names for its devices.
+/// Asks the process's daemon for its devices.
 pub(crate) fn describe() -> Result<Devices, AttachError> {
-    let path = daemon_path();
-    patiently(|| describe_at(&path, WELCOME_TIMEOUT)).map_err(|error| about(&path, error))
+    at_daemon(|path| patiently(|| describe_at(path, WELCOME_TIMEOUT)))
 }
 
 fn describe_at(path: &Path, timeout: Duration) -> Result<Devices, AttachError> {

@@ -54,13 +54,13 @@ impl fmt::Display for Held {
         match *self {
             Self::DaemonStopped(pid) => write!(
                 f,
-                " (PID {pid}), which is stopped: `kill -CONT {pid}` lets it go on, `kill -9 {pid}` \
-                 ends it and all programs that it serves"
+                " (PID {pid}), which is stopped: `kill -CONT {pid}` lets it go on, \
+                 programs that run go on without it"
             ),
             Self::ServerStopped { daemon, server } => write!(
                 f,
                 " (PID {daemon}): its server (PID {server}) is stopped: `kill -CONT {server}` lets it \
-                 go on, `kill -9 {server}` ends it and all programs that it serves"
+                 go on, `kill -9 {server}` has its programs go on at another one"
             ),
             Self::Unknown(pid) => {
                 if pid != 0 {

@@ -4,7 +4,8 @@ use super::act::{client_ids, devices_named};
 use super::query::{find, visible};
 use super::{Failure, Request};
 use channel::message::Change;
-use cuda_api::settings::{Percentage, Priority, parse_device, parse_size};
+use cuda_api::CUuuid;
+use cuda_api::settings::{Percentage, Priority, parse_device, parse_size, size_text};
 use scheduling::{ClientSettings, Settings};
 
 type Outcome = Result<String, Failure>;
@@ -58,7 +59,7 @@ pub(super) fn set_default_device_pinned_mem_limit(request: &Request<'_>) -> Outc
     };
     let (device, bytes) = (there(request, device)?, parse_size(size)?);
     request.daemon.set_default_memory(device, bytes, size)?;
-    Ok(String::new())
+    Ok(beyond(request, device, bytes))
 }
 
 pub(super) fn get_default_device_pinned_mem_limit(request: &Request<'_>) -> Outcome {
@@ -76,7 +77,7 @@ pub(super) fn set_device_pinned_mem_limit(request: &Request<'_>) -> Outcome {
     let server = find(request, server)?.pid;
     let (device, bytes) = (there(request, device)?, parse_size(size)?);
     request.daemon.set_memory(server, device, bytes, size)?;
-    Ok(String::new())
+    Ok(beyond(request, device, bytes))
 }
 
 pub(super) fn get_device_pinned_mem_limit(request: &Request<'_>) -> Outcome {
@@ -95,6 +96,22 @@ fn there<'a>(request: &Request<'_>, word: &'a str) -> Result<&'a str, Failure> {
         devices_named(&known, Some(device))?;
     }
     Ok(device)
+}
+
+/// A line that says so of a limit that is more than the device has: it limits nothing.
+fn beyond(request: &Request<'_>, device: &str, bytes: u64) -> String {
+    let Some(known) = request.daemon.known_devices() else { return String::new() };
+    let uuids: Vec<CUuuid> = known.devices.iter().map(|device| device.uuid).collect();
+    let place = cuda_api::visible::device_named(device, &uuids);
+    let memory_bytes =
+        place.and_then(|place| known.devices.get(place)).map_or(0, |d| d.memory_bytes);
+    match (1..bytes).contains(&memory_bytes) {
+        true => format!(
+            "The device has {}: a limit beyond that limits nothing\n",
+            size_text(memory_bytes)
+        ),
+        false => String::new(),
+    }
 }
 
 /// A line with a value; nothing for none.

@@ -98,7 +98,11 @@ pub(super) fn visible(request: &Request<'_>) -> Vec<ServerSummary> {
 /// The server whose PID is the only argument.
 fn one_server(request: &Request<'_>) -> Result<ServerSummary, Failure> {
     match request.arguments.as_slice() {
-        [] => find(request, "0"),
+        // The first line is NVIDIA's.
+        [] => {
+            Err("Server 0 not found\nThe PID of a server is wanted: get_server_list prints them"
+                .into())
+        }
         [pid] => find(request, pid),
         [_, more @ ..] => Err(Failure(format!("one server PID is wanted, got {:?} too", more[0]))),
     }

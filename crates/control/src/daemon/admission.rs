@@ -3,7 +3,7 @@
 
 use super::endpoints::Chosen;
 use super::inventory::Asking;
-use super::launch_error::{LaunchError, WAITING_MAX};
+use super::launch_error::{LaunchError, WAITING_MAX, WAITING_OF_USER_MAX};
 use super::membership::Membership;
 use super::protocol::{self, Socket};
 use super::scheduling::Scheduling;
@@ -21,8 +21,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Connections that have not said a word yet. The oldest makes room for a new one, so no process
-/// can shut others out by being silent.
+/// Connections that have not said a word yet. The oldest of the user that has the most makes room for a
+/// new one, so no process can shut others out by being silent.
 pub(super) const SILENT_MAX: usize = 256;
 /// How long a connection may be silent. Both client and shell speak at once, but on a busy machine a
 /// process may not run for long; a silent connection costs nothing but its place.
@@ -222,8 +222,9 @@ impl Daemon {
     }
 
     fn push_waiting(&self, state: &mut State, client: WaitingClient) {
-        if state.waiting.len() >= WAITING_MAX {
-            let error = LaunchError::Crowded;
+        let of_user = state.waiting.iter().filter(|waiting| waiting.uid == client.uid).count();
+        if of_user >= WAITING_OF_USER_MAX || state.waiting.len() >= WAITING_MAX {
+            let error = LaunchError::Crowded(of_user.max(WAITING_OF_USER_MAX));
             protocol::refuse(&client.socket, error.result(), error.to_string());
             return;
         }

@@ -6,7 +6,7 @@
 use super::Daemon;
 use super::admission::Door;
 use super::inventory::Asking;
-use super::launch_error::{LaunchError, WAITING_MAX};
+use super::launch_error::{LaunchError, WAITING_MAX, WAITING_OF_USER_MAX};
 use super::protocol::{self, Socket};
 use super::state::State;
 use channel::message::{Devices, Message};
@@ -46,6 +46,12 @@ impl State {
             false => Ok(Arc::new(devices)),
         })
     }
+}
+
+/// True if as many clients wait for the answer as may, of all users or of this one.
+fn is_crowded(waiting: &[Asking], uid: u32) -> bool {
+    waiting.len() >= WAITING_MAX
+        || waiting.iter().filter(|asking| asking.uid == uid).count() >= WAITING_OF_USER_MAX
 }
 
 fn not_started(error: &io::Error) -> LaunchError {
@@ -154,8 +160,8 @@ impl Daemon {
         });
         match may {
             Err(error) => self.refuse_one(asking.pid, asking.uid, &asking.socket, &error),
-            Ok(()) if state.inventory.waiting.len() >= WAITING_MAX => {
-                let error = LaunchError::Crowded;
+            Ok(()) if is_crowded(&state.inventory.waiting, asking.uid) => {
+                let error = LaunchError::Crowded(WAITING_OF_USER_MAX);
                 protocol::refuse(&asking.socket, error.result(), error.to_string());
             }
             Ok(()) => {

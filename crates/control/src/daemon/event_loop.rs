@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::admission::{Door, SILENT_MAX, Silent};
+use super::newcomers::{self, Newcomer};
 use super::presence::Presence;
 use super::protocol::{self, Socket};
 use super::sources::Sources;
@@ -10,7 +11,9 @@ use crate::accounting::Record;
 use crate::log::LineAssembler;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
+use cuda_api::CudaError;
 use recovery::servers::NoServer;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -38,6 +41,7 @@ pub(super) struct EventLoop {
     daemon: Arc<Daemon>,
     sources: Sources,
     silent: Vec<Silent>,
+    newcomers: Vec<Newcomer>,
     lines: LineAssembler,
     accept_after: Option<Instant>,
     presence: Presence,
@@ -47,7 +51,15 @@ impl EventLoop {
     pub fn new(daemon: Arc<Daemon>, sources: Sources) -> EventLoop {
         let lines = LineAssembler::default();
         let presence = Presence::new(Instant::now());
-        EventLoop { daemon, sources, silent: Vec::new(), lines, accept_after: None, presence }
+        EventLoop {
+            daemon,
+            sources,
+            silent: Vec::new(),
+            newcomers: Vec::new(),
+            lines,
+            accept_after: None,
+            presence,
+        }
     }
 
     /// Runs until the daemon is to end and its servers have. What it polled is given back.
@@ -62,7 +74,8 @@ impl EventLoop {
             self.advance(&mut state, now);
             self.presence.look(&mut self.sources, &daemon, &mut state, now);
             daemon.changed.notify_all();
-            daemon.give_way(&mut state, &self.sources, !self.silent.is_empty());
+            let greeting = !self.silent.is_empty() || !self.newcomers.is_empty();
+            daemon.give_way(&mut state, &self.sources, greeting);
             let idle = state.servers.is_empty() && !state.inventory.is_asked();
             if state.servers.stopping.is_some() && idle {
                 break;
@@ -150,6 +163,7 @@ impl EventLoop {
         }
         let heard: Vec<bool> = (first_silent..first_listener).map(happened).collect();
         self.hear_silent(&heard);
+        self.hear_newcomers();
         for listener in 0..self.sources.listeners.len() {
             if accepting && happened(first_listener + listener) {
                 let door = if listener == 1 { Door::Privileged } else { Door::Main };
@@ -177,6 +191,7 @@ impl EventLoop {
         let handover = state.successor.is_some().then(|| now + Duration::from_millis(RETRY_MS));
         silent
             .chain(handover)
+            .chain(self.newcomers.iter().map(|newcomer| newcomer.deadline))
             .chain(state.servers.next_due())
             .chain(retry)
             .chain(self.accept_after)
@@ -247,12 +262,42 @@ impl EventLoop {
             };
             // A connection whose credentials cannot be read has no user.
             let Ok(silent) = accepted else { continue };
-            // Most have spoken by now.
-            if let Some(silent) = silent.hear(&self.daemon) {
-                if self.silent.len() >= SILENT_MAX {
-                    self.silent.remove(0);
-                }
-                self.silent.push(silent);
+            if newcomers::is_known(&self.daemon, silent.peer.uid) {
+                self.hear_first(silent);
+                continue;
+            }
+            if self.newcomers.len() >= SILENT_MAX {
+                make_room(&mut self.newcomers, |of| of.silent.peer.uid);
+            }
+            self.newcomers.push(Newcomer::new(silent));
+        }
+    }
+
+    fn hear_first(&mut self, silent: Silent) {
+        // Most have spoken by now.
+        if let Some(silent) = silent.hear(&self.daemon) {
+            if self.silent.len() >= SILENT_MAX {
+                make_room(&mut self.silent, |silent| silent.peer.uid);
+            }
+            self.silent.push(silent);
+        }
+    }
+
+    /// Hears those of whose users it is known by now what the name service says.
+    fn hear_newcomers(&mut self) {
+        let now = Instant::now();
+        for newcomer in std::mem::take(&mut self.newcomers) {
+            let uid = newcomer.silent.peer.uid;
+            if newcomers::is_known(&self.daemon, uid) {
+                self.hear_first(newcomer.silent);
+            } else if now < newcomer.deadline {
+                self.newcomers.push(newcomer);
+            } else {
+                let reason = format!("the name service does not say who user {uid} is");
+                self.daemon
+                    .log(format!("Process {} is refused: {reason}", newcomer.silent.peer.pid));
+                let code = CudaError::MPS_CONNECTION_FAILED;
+                protocol::refuse(&newcomer.silent.socket, code, reason);
             }
         }
     }
@@ -389,5 +434,31 @@ impl EventLoop {
             }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }
+    }
+}
+
+/// Removes the oldest one of the user that has the most.
+fn make_room<T>(all: &mut Vec<T>, uid_of: impl Fn(&T) -> u32) {
+    let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+    for one in all.iter() {
+        *counts.entry(uid_of(one)).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(uid, _)| uid);
+    if let Some(at) = all.iter().position(|one| Some(uid_of(one)) == most) {
+        all.remove(at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::make_room;
+
+    #[test]
+    fn one_user_s_silent_connections_do_not_push_out_another_s() {
+        let mut all = vec![(7, 'a'), (5, 'b'), (5, 'c'), (5, 'd')];
+        make_room(&mut all, |of| of.0);
+        assert_eq!(all, [(7, 'a'), (5, 'c'), (5, 'd')]);
+        make_room(&mut all, |of| of.0);
+        assert_eq!(all, [(7, 'a'), (5, 'd')]);
     }
 }

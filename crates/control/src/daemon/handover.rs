@@ -8,6 +8,7 @@
 
 use super::Daemon;
 use super::endpoints::Chosen;
+use super::newcomers;
 use super::protocol::Socket;
 use super::questions::Questions;
 use super::server_process::{ServerProcess, pidfd};
@@ -30,6 +31,7 @@ use recovery::servers::{ClientProcess, Failures, Phase, Seat};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -467,7 +469,14 @@ impl Daemon {
         if self.is_v3() || self.directory.state_file().exists() {
             self.write_snapshot_of(&mut state);
         }
+        let users: BTreeSet<u32> = state.servers.iter().map(|server| server.uid).collect();
         drop(state);
+        if let Some(daemon) = self.this.upgrade() {
+            // Of their users the accounting has names.
+            for uid in users {
+                let _ = newcomers::is_known(&daemon, uid);
+            }
+        }
         let version = env!("CARGO_PKG_VERSION");
         self.log(format!(
             "This daemon (version {version}) has taken the place of version {from}: {count} \

@@ -5,7 +5,10 @@ use recovery::servers::NoServer;
 use thiserror::Error;
 
 /// Clients that wait for a server at one time. Each holds two descriptors.
-pub(super) const WAITING_MAX: usize = 1024;
+pub(super) const WAITING_MAX: usize = 4096;
+/// Of one user: as many as can be served. One user's programs do not keep others' out.
+pub(super) const WAITING_OF_USER_MAX: usize = 1024;
+const _: () = assert!(WAITING_OF_USER_MAX < WAITING_MAX);
 
 /// Why there is no server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -28,8 +31,8 @@ pub(crate) enum LaunchError {
     ServerDeleted,
     #[error("server '{0}' has none of this daemon's devices: see its allowed-devices")]
     NoAllowedDevice(String),
-    #[error("{max} clients wait already", max = WAITING_MAX)]
-    Crowded,
+    #[error("{0} clients wait already")]
+    Crowded(usize),
     #[error(transparent)]
     None(#[from] NoServer),
     #[error("this daemon does not serve {0}: its operator says whom by --allow")]
@@ -52,7 +55,7 @@ impl LaunchError {
             LaunchError::NoSuchDevice(_) | LaunchError::NoAllowedDevice(_) => {
                 CudaError::INVALID_DEVICE
             }
-            LaunchError::Crowded => CudaError::MPS_MAX_CONNECTIONS_REACHED,
+            LaunchError::Crowded(_) => CudaError::MPS_MAX_CONNECTIONS_REACHED,
             LaunchError::None(
                 NoServer::Stopping
                 | NoServer::BackOff { .. }

@@ -22,6 +22,7 @@ mod lifecycle;
 mod limits;
 mod membership;
 mod named;
+mod newcomers;
 mod notify;
 mod presence;
 mod protocol;

@@ -19,7 +19,7 @@ use crate::log::Logs;
 use crate::options::{DETACH, DaemonOptions};
 use crate::settings::Settings;
 use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_IDLE_S, OPENMPS_STANDBY};
-use cuda_api::settings::parse_cpus;
+use cuda_api::settings::{Cpus, parse_cpus};
 use recovery::servers::{Rules, Servers};
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -43,6 +43,9 @@ pub enum StartError {
     /// One server for all users is only root's to have.
     #[error("-multiuser-server is for root: another user's servers serve that user alone")]
     NotRoot,
+    /// CPUs that servers cannot have.
+    #[error("--cpus: {0}")]
+    Cpus(String),
     /// The configuration file.
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
@@ -79,6 +82,11 @@ pub fn run(
 ) -> Result<(), StartError> {
     if options.access.multiuser && !rustix::process::geteuid().is_root() {
         return Err(StartError::NotRoot);
+    }
+    if let Some(why) =
+        options.cpus.as_deref().and_then(|cpus| cpus_missing(&parse_cpus(cpus).ok()?))
+    {
+        return Err(StartError::Cpus(why));
     }
     let file = options.configuration.clone();
     // The daemon before has applied it, and commands may have changed that since.
@@ -126,7 +134,12 @@ pub fn run(
     warnings.append(&mut wrong);
     let (counting, wrong) = super::counting::from_environment();
     warnings.extend(wrong);
-    warnings.iter().for_each(|warning| logs.control.control(warning));
+    for warning in &warnings {
+        if detach && is_first {
+            let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {warning}");
+        }
+        logs.control.control(warning);
+    }
     let (log, log_writer, listeners) = match found {
         Some(([log, log_writer], inherited)) => {
             let listeners = handover::listeners(inherited, &directory);
@@ -328,8 +341,13 @@ fn idle_max() -> Option<Duration> {
 fn warnings() -> Vec<String> {
     let mut warnings = Vec::new();
     let cpus = std::env::var(OPENMPS_CPUS).unwrap_or_default();
-    if let Some(error) = parse_cpus(&cpus).err().filter(|_| !cpus.trim().is_empty()) {
-        warnings.push(format!("{OPENMPS_CPUS} is not taken: {error}"));
+    if !cpus.trim().is_empty() {
+        match parse_cpus(&cpus) {
+            Ok(cpus) => {
+                warnings.extend(cpus_missing(&cpus).map(|why| format!("{OPENMPS_CPUS}: {why}")))
+            }
+            Err(error) => warnings.push(format!("{OPENMPS_CPUS} is not taken: {error}")),
+        }
     }
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS_WANTED) {
@@ -340,6 +358,26 @@ fn warnings() -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// A sentence about CPUs of a list that this process may not run on.
+fn cpus_missing(wanted: &Cpus) -> Option<String> {
+    let Cpus::List(wanted) = wanted else { return None };
+    let own = rustix::thread::sched_getaffinity(None).ok()?;
+    let missing: Vec<String> = wanted
+        .iter()
+        .filter(|cpu| {
+            **cpu as usize >= rustix::thread::CpuSet::MAX_CPU || !own.is_set(**cpu as usize)
+        })
+        .map(u32::to_string)
+        .collect();
+    match missing.len() {
+        0 => None,
+        count if count == wanted.len() => {
+            Some(format!("this daemon has none of the CPUs {}", missing.join(",")))
+        }
+        _ => Some(format!("this daemon does not have the CPUs {}", missing.join(","))),
+    }
 }
 
 fn foreign_owner(occupied: &Occupied) -> Option<String> {

@@ -2,6 +2,7 @@
 //! with protocol 2, with protocol 3, and with a namespace of a named server of protocol 3.
 
 use crate::harness::{ClientProcess, Daemon, Setting, is_daemon, kill, names, signal, wait_until};
+use crate::stand_in::CONTROL;
 use control::report::Report;
 use rustix::process::Signal;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +14,8 @@ crate::tests! {
     directories_of_namespaces_outlive_daemons,
     a_changed_configuration_goes_before_what_commands_have_made,
     static_partitions_outlive_a_killed_daemon,
+    a_partition_that_the_devices_do_not_have_starts_no_daemon,
+    start_up_settings_that_do_not_hold_fail_or_are_said,
     files_that_were_removed_are_made_anew,
     a_daemon_whose_directory_is_another_s_leaves_it_alone,
 }
@@ -285,6 +288,57 @@ fn a_changed_configuration_goes_before_what_commands_have_made() {
     let files =
         ["control", "control_lock", "control_privileged", "log", "nvidia-cuda-mps-control.pid"];
     assert_eq!(names(&setting.pipe), files);
+}
+
+fn a_partition_that_the_devices_do_not_have_starts_no_daemon() {
+    let setting = Setting::new();
+    let path = setting.scratch.0.join("mps.toml");
+    for (from, to, part) in [
+        ("chunks = 2", "chunks = 99", "99 chunks"),
+        ("uuid = \"0\"", "uuid = \"7\"", "there is no device"),
+        ("active_thread", "allowed_devices = \"7\"\nactive_thread", "see its allowed-devices"),
+    ] {
+        std::fs::write(&path, CONFIGURATION.replacen(from, to, 1)).unwrap();
+        let outcome = setting.control(&["-d", "-p", "3", "-a", path.to_str().unwrap()]);
+        assert!(outcome.status == 1 && outcome.errors.contains(part), "{to}: {outcome:?}");
+        assert!(outcome.errors.contains("servers.training: "), "{outcome:?}");
+        assert_eq!(names(&setting.pipe), Vec::<String>::new(), "nothing is left");
+    }
+    // What is there already is not taken away by a mistake.
+    drop(start_with(&setting, CONFIGURATION));
+    let directory = inode(&setting.pipe.join("training/batch"));
+    std::fs::write(&path, CONFIGURATION.replacen("chunks = 2", "chunks = 99", 1)).unwrap();
+    assert_eq!(setting.control(&["-d", "-p", "3", "-a", path.to_str().unwrap()]).status, 1);
+    assert_eq!(inode(&setting.pipe.join("training/batch")), directory);
+    let _daemon = start_with(&setting, CONFIGURATION);
+    assert_eq!(setting.command("sm-partition list --format=csv,noheader").0.lines().count(), 1);
+}
+
+fn start_up_settings_that_do_not_hold_fail_or_are_said() {
+    let setting = Setting::new();
+    let outcome = setting.control(&["-d", "--cpus", "1000"]);
+    assert_eq!(outcome.status, 1, "{outcome:?}");
+    assert_eq!(
+        outcome.errors.lines().next(),
+        Some("--cpus: this daemon has none of the CPUs 1000"),
+        "{outcome:?}"
+    );
+    for (name, value, part) in [
+        ("OPENMPS_CLASS_RULES", "usr:ann batch", "OPENMPS_CLASS_RULES is not used: "),
+        ("OPENMPS_SCHEDULING", "preset=foo", "OPENMPS_SCHEDULING is not used: "),
+        ("OPENMPS_COUNTERS", "all", "OPENMPS_COUNTERS is not used: "),
+        ("OPENMPS_CPUS", "1000", "OPENMPS_CPUS: this daemon has none of the CPUs 1000"),
+        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "150", "is not taken: "),
+        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=9", "is not taken: "),
+    ] {
+        let setting = Setting::new();
+        let output = setting.program(CONTROL).arg("-d").env(name, value).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let _daemon = Daemon { pid: setting.daemon_pid() };
+        assert!(output.status.success() && errors.contains(part), "{name}: {errors}");
+        assert!(errors.starts_with("nvidia-cuda-mps-control: "), "{errors}");
+        assert!(report(&setting).warnings.iter().any(|warning| warning.contains(part)), "{name}");
+    }
 }
 
 fn static_partitions_outlive_a_killed_daemon() {

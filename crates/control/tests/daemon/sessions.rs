@@ -6,6 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 crate::tests! {
     commands_print_what_nvidias_do,
     wrong_commands_say_why,
+    empty_lines_are_no_commands,
+    a_limit_beyond_the_device_is_said,
     without_a_daemon,
     scripts_may_lack_the_last_newline,
     help_and_version_need_no_daemon,
@@ -89,6 +91,26 @@ fn commands_print_what_nvidias_do() {
     assert_eq!(setting.command("quit"), ok(""));
 }
 
+fn empty_lines_are_no_commands() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let outcome = setting.script("\n  \nget_server_list\n\r\n\n");
+    assert_eq!((outcome.output.as_str(), outcome.errors.as_str(), outcome.status), ("", "", 0));
+}
+
+fn a_limit_beyond_the_device_is_said() {
+    let setting = Setting::new();
+    let _daemon = setting.start();
+    let set = "set_default_device_pinned_mem_limit 0";
+    assert_eq!(setting.command(&format!("{set} 4G")), (String::new(), 0));
+    assert_eq!(
+        setting.command(&format!("{set} 99999999G")),
+        ("The device has 141G: a limit beyond that limits nothing\n".into(), 0)
+    );
+    let (text, status) = setting.command(&format!("{set} 999999999999G"));
+    assert!(status == 1 && text.contains("is too large"), "{text}");
+}
+
 fn wrong_commands_say_why() {
     let setting = Setting::new();
     let _daemon = setting.start();
@@ -97,7 +119,10 @@ fn wrong_commands_say_why() {
         ("get_server", "Unknown command \"get_server\"\n"),
         ("get_servr_list", "Unknown command \"get_servr_list\"\nDid you mean get_server_list?\n"),
         ("get_active_thread_percentage 1", "Server 1 not found\n"),
-        ("get_client_list", "Server 0 not found\n"),
+        (
+            "get_client_list",
+            "Server 0 not found\nThe PID of a server is wanted: get_server_list prints them\n",
+        ),
         ("get_client_list 1", "Server 1 not found\n"),
         ("get_server_status x", "Server x not found\n"),
         ("ps -p 1", "Server 1 not found\n"),
@@ -134,7 +159,7 @@ fn scripts_may_lack_the_last_newline() {
     let outcome = setting.script(&format!("get_server_list\nget_server_status {server}"));
     assert_eq!((outcome.output, outcome.status), (format!("{server}\nACTIVE\n"), 0));
     let outcome = setting.script("get_server_list\n\nbogus\n");
-    let text = format!("{server}\nUnknown command \"\"\nUnknown command \"bogus\"\n");
+    let text = format!("{server}\nUnknown command \"bogus\"\n");
     assert_eq!((outcome.output, outcome.status), (text, 1));
     let outcome = setting.script("bogus\nget_server_list\n");
     assert_eq!(outcome.status, 1, "what failed first counts");
@@ -171,7 +196,7 @@ fn files_and_logs() {
         std::fs::symlink_metadata(setting.pipe.join(name)).unwrap().permissions().mode() & 0o777
     };
     let modes = ["control", "control_lock", "control_privileged", "log"].map(mode);
-    assert_eq!(modes, [0o666, 0o600, 0o755, 0o777]);
+    assert_eq!(modes, [0o666, 0o600, 0o755, 0o600]);
     let client = setting.client(None).unwrap();
     let (pid, server) = (client.pid(), client.server);
     drop(client);

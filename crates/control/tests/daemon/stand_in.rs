@@ -99,6 +99,7 @@ fn describe(daemon: &SeqPacket, behaviour: &str) -> ExitCode {
         name: "NVIDIA H200".to_owned(),
         uuid,
         pci_bus_id: pci_bus_id(ordinal),
+        memory_bytes: 141 << 30,
         attributes,
         ..Device::default()
     });

@@ -1,6 +1,6 @@
 //! Several users: only root can be several; without it these tests check nothing.
 
-use crate::harness::{NOBODY, Setting, is_daemon, is_root};
+use crate::harness::{NOBODY, Setting, is_daemon, is_root, wait_until};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -10,6 +10,7 @@ crate::tests! {
     no_permission_is_said,
     a_full_file_system_is_said,
     another_users_link_is_not_followed,
+    a_name_service_that_does_not_answer_keeps_only_its_user_waiting,
 }
 
 /// Goes on as root.
@@ -148,4 +149,65 @@ fn another_users_link_is_not_followed() {
     std::os::unix::fs::lchown(&setting.pipe, Some(0), None).unwrap();
     let _daemon = setting.start();
     assert!(target.join("control_privileged").exists());
+}
+
+/// Stands before the C library's function, and waits for one user until the test lets it go on.
+const SHIM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+typedef int function(uid_t, struct passwd *, char *, size_t, struct passwd **);
+int getpwuid_r(uid_t uid, struct passwd *entry, char *text, size_t size, struct passwd **found) {
+    const char *fifo = getenv("SHIM_FIFO");
+    if (fifo && uid == 41003) {
+        char asked[4096];
+        snprintf(asked, sizeof asked, "%s.asked", fifo);
+        close(open(asked, O_WRONLY | O_CREAT, 0600));
+        close(open(fifo, O_RDONLY));
+    }
+    function *real = (function *)dlsym(RTLD_NEXT, "getpwuid_r");
+    return real(uid, entry, text, size, found);
+}
+"#;
+
+fn a_name_service_that_does_not_answer_keeps_only_its_user_waiting() {
+    only_root();
+    let setting = Setting::new();
+    let [source, library, fifo] =
+        ["shim.c", "shim.so", "fifo"].map(|name| setting.scratch.0.join(name));
+    std::fs::write(&source, SHIM).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
+    if !compiler.status().is_ok_and(|status| status.success()) {
+        crate::skip("there is no C compiler");
+    }
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let mut daemon = setting.program(crate::stand_in::CONTROL);
+    daemon.arg("-d").env("LD_PRELOAD", &library).env("SHIM_FIFO", &fifo);
+    assert!(daemon.output().unwrap().status.success());
+    let _daemon = crate::harness::Daemon { pid: setting.daemon_pid() };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| setting.client(Some(41003)));
+        wait_until("its user is asked about", || fifo.with_extension("asked").exists());
+        // All others are served meanwhile, and commands are answered.
+        let roots = setting.client(None).unwrap();
+        let nobodys = setting.client(Some(NOBODY)).unwrap();
+        assert_eq!(setting.command("get_server_list").0.lines().count(), 2);
+        assert!(setting.command("ps").0.contains(&roots.pid().to_string()));
+        drop((roots, nobodys));
+        assert!(!waits.is_finished());
+        // It is let go on each time that it asks.
+        while !waits.is_finished() {
+            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+            let _ = rustix::fs::open(&fifo, flags, rustix::fs::Mode::empty());
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(waits.join().unwrap().is_ok());
+    });
+    drop(std::fs::OpenOptions::new().read(true).write(true).open(&fifo));
 }

@@ -7,8 +7,8 @@ use control::accounting::{self, Record, Total};
 use control::locate::own_directory;
 use control::log::{DEFAULT_LOG_DIRECTORY, printable};
 use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
-use jiff::civil::Date;
-use jiff::{SignedDuration, Timestamp, Zoned};
+use jiff::civil::DateTime;
+use jiff::{Span, SpanRelativeTo, Timestamp, Zoned};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,7 +17,8 @@ use std::process::ExitCode;
 /// The daemon writes a line for each client of a server when the client has ended, into
 /// accounting.jsonl beside its logs; of one whose server was killed only who it was and when. The
 /// file outlives the daemon; when it has 64 MiB it becomes accounting.jsonl.old, in place of the one
-/// before. Programs that run are in `openmps ps`.
+/// before. Programs that run are in `openmps ps`. The table has local time with what it is ahead of UTC;
+/// JSON and CSV have UTC, with a Z.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps accounting                          all that is written down
@@ -25,8 +26,8 @@ use std::process::ExitCode;
   openmps accounting --since 2026-11-01 --csv > november.csv
   openmps accounting --json | jq '[.users[] | {user, device_ns}]'")]
 pub(crate) struct Arguments {
-    /// Only programs that ended since then: a date (2026-11-01), a moment (2026-11-01T08:00:00Z), or how
-    /// long ago (90m, 24h)
+    /// Only programs that ended since then: a date or local time (2026-11-01, 2026-11-01T08:00), a moment
+    /// (2026-11-01T08:00:00Z), or how long ago (90m, 24h, 7d, 2w)
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     since: Option<Timestamp>,
     /// Only this user's: a name or a number
@@ -47,13 +48,17 @@ fn moment(text: &str) -> Result<Timestamp, String> {
     if let Ok(moment) = text.parse::<Timestamp>() {
         return Ok(moment);
     }
-    if let Ok(date) = text.parse::<Date>() {
+    // Without a zone it is local time; a date alone is its midnight.
+    if let Ok(local) = text.parse::<DateTime>() {
         let zone = Zoned::now().time_zone().clone();
-        return date.to_zoned(zone).map(|day| day.timestamp()).map_err(|error| error.to_string());
+        return local.to_zoned(zone).map(|at| at.timestamp()).map_err(|error| error.to_string());
     }
-    let ago = text.parse::<SignedDuration>().ok().filter(|ago| !ago.is_negative());
+    let ago = text.parse::<Span>().ok();
+    let ago = ago.and_then(|ago| ago.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+    let ago = ago.filter(|ago| !ago.is_negative());
     ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok()).ok_or_else(|| {
-        "a date (2026-11-01), a moment (2026-11-01T08:00:00Z) or a time ago (90m, 24h) is allowed"
+        "a date (2026-11-01), local time (2026-11-01T08:00), a moment (2026-11-01T08:00:00Z) or a \
+         time ago (90m, 24h, 7d, 2w) is allowed"
             .to_owned()
     })
 }
@@ -135,14 +140,24 @@ fn mebibytes(bytes: u64) -> String {
     format!("{:.1}", bytes as f64 / f64::from(1 << 20))
 }
 
+/// Local time of a moment, with what it is ahead of UTC and without fractions of the second.
+fn local(moment: &str) -> String {
+    match moment.parse::<Timestamp>() {
+        Ok(moment) => {
+            let zone = Zoned::now().time_zone().clone();
+            moment.to_zoned(zone).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string()
+        }
+        Err(_) => moment.to_owned(),
+    }
+}
+
 fn table(records: &[Record], users: &[Total]) -> String {
     let head =
         ["BEGAN", "USER", "PID", "WALL_S", "DEVICE_S", "KERNELS", "IN_MIB", "OUT_MIB", "PEAK_MIB"];
     let mut rows: Vec<([String; 9], String)> = vec![(head.map(str::to_owned), "COMMAND".into())];
     for record in records {
         let about = if record.sampled { "~" } else { "" };
-        // Without fractions of the second.
-        let began = record.began.split('.').next().unwrap_or_default().trim_end_matches('Z');
+        let began = local(&record.began);
         let used = [
             format!("{about}{}", seconds(record.device_ns / 1_000_000)),
             record.kernels.to_string(),
@@ -163,7 +178,7 @@ fn table(records: &[Record], users: &[Total]) -> String {
             _ => used,
         };
         let wall = seconds(record.wall_ms);
-        let (began, user, pid) = (began.to_owned(), record.user.clone(), record.pid.to_string());
+        let (began, user, pid) = (began, record.user.clone(), record.pid.to_string());
         let cells = [began, user, pid, wall, device, kernels, bytes_in, bytes_out, peak];
         rows.push((cells, printable(&record.command)));
     }
@@ -211,6 +226,7 @@ fn table(records: &[Record], users: &[Total]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::SignedDuration;
 
     #[test]
     fn moments_are_dates_and_times_ago() {
@@ -218,9 +234,20 @@ mod tests {
         assert_eq!(day.as_millisecond(), 1_793_520_000_000);
         assert!(moment("2026-11-01").is_ok());
         let before = Timestamp::now();
-        let now = moment("1h").unwrap() + SignedDuration::from_hours(1);
-        assert!((before..=Timestamp::now()).contains(&now), "{now} is not just after {before}");
-        for text in ["", "yesterday", "-1h", "13"] {
+        for (ago, hours) in [("1h", 1), ("1d", 24), ("1w", 168), ("2 days 1h", 49)] {
+            let now = moment(ago).unwrap() + SignedDuration::from_hours(hours);
+            assert!((before..=Timestamp::now()).contains(&now), "{ago}: {now}, not after {before}");
+        }
+        // Local time, of which no part is lost.
+        let zone = Zoned::now().time_zone().clone();
+        let at = |hour, minute, second| {
+            let date = jiff::civil::date(2026, 11, 29).at(hour, minute, second, 0);
+            date.to_zoned(zone.clone()).unwrap().timestamp()
+        };
+        assert_eq!(moment("2026-11-29T23:59:59"), Ok(at(23, 59, 59)));
+        assert_eq!(moment("2026-11-29 16:00"), Ok(at(16, 0, 0)));
+        assert_eq!(moment("2026-11-29"), Ok(at(0, 0, 0)));
+        for text in ["", "yesterday", "-1h", "13", "1 month"] {
             assert!(moment(text).is_err_and(|error| error.contains("24h")), "{text}");
         }
     }
@@ -244,7 +271,10 @@ mod tests {
         let text = table(&records, &accounting::by_user(&records));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
-        assert!(lines[1].starts_with("2026-11-01T08:00:00  ann    42     1.5"), "{text}");
+        let began = local("2026-11-01T08:00:00.123Z");
+        assert!(lines[1].starts_with(&format!("{began}  ann    42     1.5")), "{text}");
+        let moment = |text: &str| text.parse::<Timestamp>().expect("a moment");
+        assert_eq!(moment(&began), moment("2026-11-01T08:00:00Z"), "with its zone");
         assert!(lines[2].contains("~0.2") && lines[1].ends_with("./train, \"fast\""), "{text}");
         assert!(lines[3].starts_with("all ") && lines[3].contains("3.0"), "{text}");
         assert!(lines[3].ends_with("2 clients"), "{text}");

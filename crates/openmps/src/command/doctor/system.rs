@@ -24,11 +24,11 @@ pub(super) fn findings() -> Vec<Finding> {
 }
 
 fn daemon() -> Finding {
-    let directory = crate::daemon::pipe_directory();
+    let control::locate::Place { directory, why } = control::locate::place();
     let topic = "daemon";
     match crate::daemon::state(&directory) {
         crate::daemon::State::Running { version } => {
-            Finding::ok(topic, format!("running in {}, {version}", directory.display()))
+            Finding::ok(topic, format!("running in {} ({why}), {version}", directory.display()))
         }
         crate::daemon::State::None => match obstacle_to_files(&directory) {
             Some(obstacle) => Finding::problem(

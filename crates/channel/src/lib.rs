@@ -36,6 +36,7 @@ pub mod memfd;
 pub mod message;
 pub mod oracle;
 pub mod payload;
+pub mod per_thread;
 pub mod pool_file;
 pub mod region;
 pub mod reply;

@@ -2,14 +2,16 @@
 //!
 //! Whether the context of a word is there at all is for [`crate::context::table`] to say.
 
+use channel::per_thread::PerThread;
 use core::cell::{Cell, RefCell};
 
 thread_local! {
     /// The current context's word, the top of `BELOW`'s stack; 0 if there is none.
     static TOP: Cell<u64> = const { Cell::new(0) };
-    /// What lies below the top.
-    static BELOW: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
+
+/// What lies below the top.
+static BELOW: PerThread<RefCell<Vec<u64>>> = PerThread::new();
 
 /// The current context's word as the program sees it: 0 if there is none, usable or not.
 #[inline(always)]
@@ -21,8 +23,8 @@ pub(crate) fn word() -> u64 {
 pub(crate) fn push(word: u64) {
     let below = TOP.replace(word);
     if below != 0 {
-        // A thread that is ending has lost its stack; what it pushes is current until it ends.
-        let _ = BELOW.try_with(|stack| stack.borrow_mut().push(below));
+        // Without a stack it is current all the same.
+        let _ = BELOW.with(|stack| stack.borrow_mut().push(below));
     }
 }
 
@@ -33,6 +35,6 @@ pub(crate) fn replace(word: u64) {
 
 /// Takes the current context away; 0 if there is none.
 pub(crate) fn pop() -> u64 {
-    let below = BELOW.try_with(|stack| stack.borrow_mut().pop()).ok().flatten();
+    let below = BELOW.with(|stack| stack.borrow_mut().pop()).flatten();
     TOP.replace(below.unwrap_or(0))
 }

@@ -13,6 +13,7 @@ use crate::program::submission::{wire_event, wire_stream};
 use crate::stream::DefaultStream;
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::message::DEVICES_MAX;
+use channel::per_thread::PerThread;
 use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify, WaitEvent};
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
@@ -47,11 +48,13 @@ impl Drop for Hidden {
     }
 }
 
-thread_local! {
-    static HIDDEN: Hidden = const {
-        Hidden([const { Cell::new(0) }; DEVICES_MAX], RefCell::new(BTreeMap::new()))
-    };
+impl Default for Hidden {
+    fn default() -> Self {
+        Self([const { Cell::new(0) }; DEVICES_MAX], RefCell::new(BTreeMap::new()))
+    }
 }
+
+static HIDDEN: PerThread<Hidden> = PerThread::new();
 
 impl Client {
     /// The stream that a program's word stands for, the literals 0, 1 and 2 included, which are
@@ -156,11 +159,11 @@ impl Client {
         let default = self.default_of(context, 0);
         let is_own = default != OwnDefault::Legacy;
         let word = HIDDEN
-            .try_with(|hidden| match is_own {
+            .with(|hidden| match is_own {
                 true => hidden.1.borrow().get(&context).copied().unwrap_or(0),
                 false => hidden.0[device].get(),
             })
-            .map_err(|_| CudaError::DEINITIALIZED)?;
+            .ok_or(CudaError::OUT_OF_MEMORY)?;
         if word != 0 {
             // It is gone if the context was reset.
             if let Ok(handle) = self.state().streams.lookup(CUstream(word as usize)) {
@@ -174,7 +177,7 @@ impl Client {
             flags: stream_flags::DEFAULT,
             priority: self.priority_range().0.min(0),
         })?;
-        let _ = HIDDEN.try_with(|hidden| match is_own {
+        let _ = HIDDEN.with(|hidden| match is_own {
             true => drop(hidden.1.borrow_mut().insert(context, handle.to_word())),
             false => hidden.0[device].set(handle.to_word()),
         });

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use channel::per_thread::PerThread;
 use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUstream};
 
 use super::Driver;
@@ -42,13 +43,10 @@ impl Drop for ThreadState {
     }
 }
 
-thread_local! {
-    static STATE: ThreadState = ThreadState::default();
-}
+static STATE: PerThread<ThreadState> = PerThread::new();
 
 fn with<R>(f: impl FnOnce(&ThreadState) -> R) -> Result<R> {
-    // Gone only while the thread ends.
-    STATE.try_with(f).map_err(|_| Error::DEINITIALIZED)
+    STATE.with(f).ok_or(Error::OUT_OF_MEMORY)
 }
 
 /// The current context, which must be alive.

@@ -229,8 +229,9 @@ pub(super) unsafe fn with<R>(
     let base = unsafe { object.cast::<u64>().add(1).read_unaligned() };
     let mix = base >> 8;
     let mix = mix ^ mix >> 4 ^ encoded as u64 ^ encoded as u64 >> 8 ^ u64::from(level);
-    PLANS.with_borrow_mut(|plans| {
-        let slot = &mut plans[mix as usize % KEPT];
+    let mut f = Some(f);
+    let cached = PLANS.try_with(|plans| {
+        let slot = &mut plans.borrow_mut()[mix as usize % KEPT];
         let found = slot.as_ref().is_some_and(|kept| {
             let rest = (kept.op, kept.level, kept.target);
             // SAFETY: by contract.
@@ -240,7 +241,12 @@ pub(super) unsafe fn with<R>(
             // SAFETY: by contract.
             *slot = Some(kept(target, unsafe { object.read() }, encoded, level));
         }
-        slot.as_ref()?.plan.as_ref().map(f)
+        slot.as_ref()?.plan.as_ref().map(f.take()?)
+    });
+    cached.unwrap_or_else(|_| {
+        // The thread runs exit's handlers: its plans are gone.
+        // SAFETY: by contract.
+        kept(target, unsafe { object.read() }, encoded, level).plan.as_ref().map(f.take()?)
     })
 }
 

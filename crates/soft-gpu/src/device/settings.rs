@@ -233,7 +233,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// RAM of the machine, bytes.
-fn physical_memory_bytes() -> u64 {
+pub(super) fn physical_memory_bytes() -> u64 {
     // SAFETY: sysconf takes a number and touches no memory of ours.
     let (pages, size) =
         unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };

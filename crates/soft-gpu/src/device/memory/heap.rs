@@ -39,7 +39,8 @@ fn taken(bytes: u64) -> Option<u64> {
 pub enum AllocationKind {
     /// cuMemAlloc.
     Device,
-    /// cuMemAllocManaged: the same memory, good on both sides as it is.
+    /// cuMemAllocManaged: the machine's memory, good on both sides as it is. None of the device's:
+    /// programs may have more of it than the device has memory.
     Managed,
     /// cuMemAllocAsync, of the pool with that handle.
     Pool {
@@ -88,6 +89,8 @@ pub(super) struct Allocation {
 /// Private memory mapped for a heap.
 pub(super) struct Chunk {
     pub(super) end: u64,
+    /// It is the machine's memory and none of the device's.
+    managed: bool,
     /// What other processes can open, once it is shared.
     pub(super) file: Option<OwnedFd>,
 }
@@ -151,6 +154,14 @@ impl Heap {
     }
 }
 
+/// Gives a chunk's bytes back to where they were taken from.
+fn give_chunk(tables: &mut Tables, tenant: &Tenant, bytes: u64, managed: bool) {
+    match managed {
+        true => tables.host_bytes -= bytes,
+        false => tables.give_bytes(tenant.device, bytes),
+    }
+}
+
 impl Device {
     fn new_chunk(
         &self,
@@ -159,13 +170,19 @@ impl Device {
         kind: HeapKind,
         bytes: u64,
     ) -> Result<u64> {
-        self.memory.charge(tables, tenant.device, bytes)?;
-        let Ok(start) = pages::map_private(bytes, kind == HeapKind::Managed) else {
-            tables.give_bytes(tenant.device, bytes);
+        let managed = kind == HeapKind::Managed;
+        match managed {
+            true => self.memory.charge_host(tables, bytes)?,
+            false => self.memory.charge(tables, tenant.device, bytes)?,
+        }
+        let Ok(start) = pages::map_private(bytes, managed) else {
+            give_chunk(tables, tenant, bytes, managed);
             return Err(Error::OUT_OF_MEMORY);
         };
-        tables.chunks.insert(start, Chunk { end: start + bytes, file: None });
-        tenant.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        tables.chunks.insert(start, Chunk { end: start + bytes, managed, file: None });
+        if !managed {
+            tenant.memory_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
         let range = Range { start, end: start + bytes, writable: kind != HeapKind::Constant };
         match kind {
             HeapKind::Managed => self.show_everywhere(tables, tenant, range),
@@ -314,8 +331,10 @@ impl Device {
             written.forget(start, bytes);
         }
         self.hide(tables, start, || pages::release(start, bytes));
-        tables.give_bytes(tenant.device, bytes);
-        tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        give_chunk(tables, tenant, bytes, chunk.managed);
+        if !chunk.managed {
+            tenant.memory_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
 
     /// Frees all allocations and host memory of a context.

@@ -35,8 +35,13 @@ impl Device {
             return Err(Error::INVALID_VALUE);
         }
         let bytes = bytes.checked_next_multiple_of(PAGE_BYTES).ok_or(Error::OUT_OF_MEMORY)?;
-        let start = pages::map_shared(bytes).map_err(|_| Error::OUT_OF_MEMORY)?;
+        self.memory.charge_host(&mut self.memory.tables(), bytes)?;
+        let mapped = pages::map_shared(bytes);
         let mut tables = self.memory.tables();
+        let Ok(start) = mapped else {
+            tables.host_bytes -= bytes;
+            return Err(Error::OUT_OF_MEMORY);
+        };
         self.add_host(&mut tables, tenant, context, start, start + bytes, flags, false, true);
         Ok(start)
     }
@@ -99,6 +104,9 @@ impl Device {
         let Some(host) = tables.host.remove(&address) else { return };
         if let Some(written) = &self.written {
             written.forget(address, host.end - address);
+        }
+        if !host.registered {
+            tables.host_bytes -= host.end - address;
         }
         self.hide(tables, address, || {
             if !host.registered {

@@ -32,6 +32,7 @@ use self::used::{Descriptor, UsedBytes};
 pub use self::vmm::{Access, Physical};
 use self::vmm::{Mapping, Reservation};
 use super::Device;
+use super::settings::physical_memory_bytes;
 use super::slab::Slab;
 use super::tenant::{Tenant, TenantId};
 use crate::error::{Error, Result};
@@ -45,6 +46,8 @@ pub struct Memory {
     rows: Vec<Descriptor>,
     /// Of each device.
     total_bytes: u64,
+    /// Of the machine.
+    machine_bytes: u64,
 }
 
 /// What memory there is: every table of it, under one lock, keyed by first address.
@@ -67,6 +70,8 @@ pub(in crate::device) struct Tables {
     peers: HashMap<(u32, u32), u32>,
     /// By device.
     used_bytes: Vec<UsedBytes>,
+    /// Of the machine's memory: pinned and managed memory of this process.
+    host_bytes: u64,
     /// What was there lately, oldest first.
     freed: VecDeque<Freed>,
     ids: u64,
@@ -180,7 +185,8 @@ impl Memory {
             tables.used_bytes.push(place(&0));
         }
         let rows = tables.used_bytes.iter().map(UsedBytes::descriptor).collect();
-        Self { tables: Mutex::new(tables), rows, total_bytes }
+        let machine_bytes = physical_memory_bytes();
+        Self { tables: Mutex::new(tables), rows, total_bytes, machine_bytes }
     }
 
     /// In the child of a fork: gives up the child's hold on the row in which this process counts.
@@ -230,6 +236,14 @@ impl Memory {
     fn charge(&self, tables: &mut Tables, device: u32, bytes: u64) -> Result {
         let used = tables.used_bytes.get_mut(device as usize).ok_or(Error::INVALID_DEVICE)?;
         if used.take(bytes, self.total_bytes) { Ok(()) } else { Err(Error::OUT_OF_MEMORY) }
+    }
+
+    /// Takes `bytes` of the machine's memory into account: a process cannot pin or manage more than
+    /// there is, even if it touches none of it.
+    fn charge_host(&self, tables: &mut Tables, bytes: u64) -> Result {
+        let all = tables.host_bytes.checked_add(bytes).filter(|all| *all <= self.machine_bytes);
+        tables.host_bytes = all.ok_or(Error::OUT_OF_MEMORY)?;
+        Ok(())
     }
 }
 

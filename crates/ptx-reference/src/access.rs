@@ -10,7 +10,7 @@ use ptx::ast::{
 
 impl Thread {
     /// Where an access goes: the space and the address in it.
-    fn location(
+    pub(crate) fn location(
         &mut self,
         grid: &Grid<'_>,
         inst: &Instruction,
@@ -61,7 +61,7 @@ impl Thread {
         })
     }
 
-    fn peek(
+    pub(crate) fn peek(
         &mut self,
         grid: &Grid<'_>,
         memory: &mut Memory<'_>,
@@ -77,7 +77,7 @@ impl Thread {
         Some(u64::from_le_bytes(word))
     }
 
-    fn poke(
+    pub(crate) fn poke(
         &mut self,
         grid: &Grid<'_>,
         memory: &mut Memory<'_>,

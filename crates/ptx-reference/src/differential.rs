@@ -1,8 +1,8 @@
 //! Differential test: holds an implementation of PTX against the interpreter, and shrinks what
 //! differs.
 
-use crate::generate::{Node, Program};
-use crate::{Buffer, Launch, run};
+use crate::generate::{Node, Program, Synchronising};
+use crate::{Buffer, Launch, run, run_in_random_order};
 
 /// Runs a launch of a text on buffers; an error is a finding too.
 pub type Runner<'a> = dyn Fn(&str, &Launch, &mut Vec<Buffer>) -> Result<(), String> + 'a;
@@ -28,14 +28,72 @@ pub fn compare_text(
     buffers: &[Buffer],
     runners: &Runners<'_>,
 ) -> Result<(), String> {
-    let module = ptx::parse(text).map_err(|e| format!("not PTX: {e}"))?;
-    ptx::check(&module).map_err(|e| format!("not PTX: {e}"))?;
+    let module = parse(text)?;
     let mut expected = buffers.to_vec();
     run(&module, launch, &mut expected).map_err(|e| format!("the reference: {e}"))?;
+    compare_with(&expected, text, launch, buffers, runners)
+}
+
+fn parse(text: &str) -> Result<ptx::ast::Module, String> {
+    let module = ptx::parse(text).map_err(|e| format!("not PTX: {e}"))?;
+    ptx::check(&module).map_err(|e| format!("not PTX: {e}"))?;
+    Ok(module)
+}
+
+/// Orders of threads in which the reference runs a program whose threads wait for each other: it
+/// must give the same in all of them, or the program is not what it should be.
+const ORDERS: u64 = 2;
+
+/// Compares one program whose threads wait for each other.
+///
+/// # Errors
+/// What differs, in words.
+pub fn compare_synchronising(program: &Synchronising, runners: &Runners<'_>) -> Result<(), String> {
+    let (text, launch, buffers) = (program.text(), program.launch(), program.buffers());
+    let module = parse(&text)?;
+    let mut results = (0..ORDERS).map(|order| {
+        let mut result = buffers.clone();
+        let ran = run_in_random_order(&module, &launch, &mut result, order);
+        ran.map(|()| result).map_err(|e| format!("the reference, order {order}: {e}"))
+    });
+    let expected = results.next().ok_or("no order")??;
+    for result in results {
+        if let Some(difference) = difference(&expected, &result?) {
+            return Err(format!("the reference depends on the order: {difference}"));
+        }
+    }
+    compare_with(&expected, &text, &launch, &buffers, runners)
+}
+
+/// Tries the program of a seed whose threads wait for each other.
+///
+/// # Panics
+/// With the smallest program found that differs, and its seed.
+pub fn check_synchronising(seed: u64, runners: &Runners<'_>) {
+    let mut program = Synchronising::new(seed);
+    let Err(mut difference) = compare_synchronising(&program, runners) else { return };
+    let smaller = |program: &Synchronising| {
+        program.smaller().find_map(|smaller| {
+            compare_synchronising(&smaller, runners).err().map(|e| (smaller, e))
+        })
+    };
+    while let Some(found) = smaller(&program) {
+        (program, difference) = found;
+    }
+    panic!("seed {seed}: {difference}\n{:?}\n{}", program.launch(), program.text());
+}
+
+fn compare_with(
+    expected: &[Buffer],
+    text: &str,
+    launch: &Launch,
+    buffers: &[Buffer],
+    runners: &Runners<'_>,
+) -> Result<(), String> {
     for (name, runner) in runners {
         let mut got = buffers.to_vec();
         runner(text, launch, &mut got).map_err(|e| format!("{name}: {e}"))?;
-        if let Some(difference) = difference(&expected, &got) {
+        if let Some(difference) = difference(expected, &got) {
             return Err(format!("{name}: {difference}"));
         }
     }

@@ -179,6 +179,7 @@ impl Thread {
             Opcode::Ld | Opcode::Ldu => self.load(grid, memory, inst)?,
             Opcode::St => self.store(grid, memory, inst)?,
             Opcode::Atom | Opcode::Red => self.atomic(grid, memory, inst)?,
+            Opcode::Mbarrier => self.mbarrier(grid, memory, inst)?,
             Opcode::Membar | Opcode::Fence | Opcode::Nanosleep | Opcode::Prefetch => {}
             _ => self.compute(grid, inst)?,
         }

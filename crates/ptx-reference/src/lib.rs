@@ -4,7 +4,8 @@
 //! that are exact until they are rounded once. There are no passes, no vectors and no shared code
 //! with what it judges, apart from the parser. [`generate`] makes random programs whose results do
 //! not depend on the order in which threads run, and [`differential`] holds an implementation of
-//! PTX against the interpreter and shrinks what differs.
+//! PTX against the interpreter and shrinks what differs. Programs in which threads wait for each
+//! other are run in a random order ([`run_in_random_order`]).
 //!
 //! Deliberately absent: approximate functions (they have no one right answer), textures, matrix
 //! products but `mma` of f16, bf16 and tf32, and programs that race.
@@ -19,6 +20,7 @@ mod float;
 pub mod generate;
 mod integer;
 mod matrix;
+mod mbarrier;
 mod memory;
 mod narrow;
 mod number;
@@ -28,4 +30,4 @@ mod warp;
 
 pub use memory::{Buffer, GLOBAL_BASE};
 pub use random::Random;
-pub use run::{Argument, Launch, run};
+pub use run::{Argument, Launch, run, run_in_random_order};

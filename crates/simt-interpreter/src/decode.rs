@@ -9,6 +9,7 @@
 mod expansion;
 mod handlers;
 mod slot_coloring;
+mod spin_loops;
 
 use handlers::*;
 
@@ -82,6 +83,10 @@ pub(super) struct CodeBlock {
     pub(super) size: u32,
     /// Its back-edge closes a loop that may wait for other threads.
     pub(super) spins: bool,
+    /// First and last block of the innermost such loop that it is in.
+    pub(super) spin_loop: Option<(u32, u32)>,
+    /// What it does to memory may be more than waiting.
+    pub(super) is_progress: bool,
     /// What its back-edge costs the warp's fuel.
     pub(super) cost: i64,
     /// Line of the terminator.
@@ -169,10 +174,12 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
     };
     d.place_registers();
     let (prologue, prologue_starts) = d.instructions(&f.prologue, false);
+    let spin_loops = spin_loops::innermost(f);
     let blocks = f
         .blocks
         .iter()
-        .map(|block| {
+        .zip(spin_loops)
+        .map(|(block, spin_loop)| {
             let (site, objects) = (d.site, d.objects.len());
             let (full, full_starts) = d.block(block, false);
             // Both forms remember the same ranges.
@@ -187,6 +194,8 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
                 term: d.term(&block.term),
                 size: block.insts.len() as u32 + 1,
                 spins: block.spins,
+                spin_loop,
+                is_progress: block.insts.iter().any(|inst| inst.op.is_progress()),
                 cost: if block.spins { FUEL / SPIN_FUEL } else { 1 },
                 line: block.line,
                 live_in: block.live_in.clone(),

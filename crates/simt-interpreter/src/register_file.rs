@@ -95,6 +95,37 @@ impl RegisterFile {
         }
     }
 
+    /// A number that nearly always changes when a register's values in the lanes of `mask` do.
+    pub(super) fn fingerprint(&self, place: Place, mask: u32, seed: u64) -> u64 {
+        let mix = |hash: u64, bytes: &[u8]| {
+            bytes.chunks(8).fold(hash, |hash, chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                (hash ^ u64::from_le_bytes(word))
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(29)
+            })
+        };
+        if let Some(at) = place.mask {
+            return mix(seed, &(self.mask(at) & mask).to_le_bytes());
+        }
+        if let Some(at) = place.scalar {
+            let values = if place.halves { 2 } else { 1 };
+            let bytes = values * SCALAR_BYTES as usize;
+            return mix(seed, &self.view()[at as usize..at as usize + bytes]);
+        }
+        let Some(at) = place.vector else { return seed };
+        let (at, bytes) = (at as usize, place.bytes as usize);
+        if mask == u32::MAX {
+            return mix(seed, &self.view()[at..at + WARP_LANES * bytes]);
+        }
+        let lanes = (0..WARP_LANES).filter(|lane| mask >> lane & 1 != 0);
+        lanes.fold(seed, |hash, lane| {
+            let at = at + lane * bytes;
+            mix(hash, &self.view()[at..at + bytes])
+        })
+    }
+
     /// Writes a 32-bit number or, to a predicate, whether it is not 0.
     pub(super) fn put(&mut self, place: Place, mask: u32, value: u32) {
         if let Some(at) = place.mask {

@@ -12,6 +12,8 @@ mod formulas;
 mod harness;
 #[path = "filetests/kinds.rs"]
 mod kinds;
+#[path = "filetests/locks.rs"]
+mod locks;
 #[path = "filetests/matrix.rs"]
 mod matrix;
 #[path = "filetests/programs.rs"]

@@ -18,6 +18,8 @@ mod harness;
 mod kinds;
 #[path = "filetests/limits.rs"]
 mod limits;
+#[path = "../../simt-interpreter/tests/filetests/locks.rs"]
+mod locks;
 #[path = "filetests/loops.rs"]
 mod loops;
 #[path = "../../simt-interpreter/tests/filetests/matrix.rs"]

@@ -153,6 +153,8 @@ pub struct Launch {
     pub cluster: Option<Dim3>,
     /// Dynamic shared memory, bytes a block.
     pub dynamic_shared_bytes: u32,
+    /// What a thread's stack may take at most, bytes (CU_LIMIT_STACK_SIZE). A tier may allow more.
+    pub stack_bytes: u32,
     /// Address of the memory in which a cooperative grid's blocks meet, zeroed; 0 if the launch is
     /// not cooperative.
     pub workspace: u64,

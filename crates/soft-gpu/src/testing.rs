@@ -123,6 +123,7 @@ fn launched(
         block: Dim3 { x: threads, y: 1, z: 1 },
         cluster: None,
         dynamic_shared_bytes: 0,
+        stack_bytes: 1024,
         params: Box::default(),
         printf: Arc::<crate::device::printf::PrintfFifo>::default(),
         device: None,

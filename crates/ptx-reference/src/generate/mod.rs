@@ -16,7 +16,9 @@
 mod forms;
 mod program;
 mod statements;
+mod synchronising;
 mod tree;
 
 pub use program::Program;
+pub use synchronising::Synchronising;
 pub use tree::Node;

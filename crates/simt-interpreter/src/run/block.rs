@@ -11,6 +11,7 @@ use crate::ops::special::thread_of;
 use crate::run::cluster::Peer;
 use crate::run::program::Program;
 use crate::run::warp::{CLUSTER_BARRIER, Reduction, Stop, Waiting, Warp};
+use simt::ir::op::BarrierOp;
 use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Worker};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +23,8 @@ pub(crate) const BARRIERS: usize = 16;
 pub(crate) struct BlockEnvironment {
     pub(crate) launch: Arc<Launch>,
     pub(crate) program: Arc<Program>,
+    /// Local memory, bytes a thread.
+    pub(crate) local_bytes: u64,
     /// Shared memory of the cluster's blocks by rank, this one's included; empty without a cluster.
     pub(crate) peers: Arc<[Peer]>,
 }
@@ -195,7 +198,10 @@ impl InterpretedBlock {
                 warp.restart(&self.environment.program, index, lanes);
                 warp
             }
-            None => Box::new(Warp::new(&self.environment.program, index, lanes)),
+            None => {
+                let BlockEnvironment { program, local_bytes, .. } = &self.environment;
+                Box::new(Warp::new(program, *local_bytes, index, lanes))
+            }
         }
     }
 
@@ -211,7 +217,7 @@ impl InterpretedBlock {
             shared: self.shared.as_mut_ptr().cast(),
             shared_bytes: self.shared_bytes,
             local: std::ptr::null_mut(),
-            local_bytes: 0,
+            local_bytes: self.environment.local_bytes,
             frame: 0,
             warp: 0,
             following: 0,
@@ -230,32 +236,46 @@ impl InterpretedBlock {
         }
     }
 
-    /// All lanes of the warp wait: they arrive where they wait.
-    fn announce(&mut self, warp: &mut Warp) {
-        let mut told = [false; BARRIERS];
-        let named = |w: &&mut Waiting| !w.announced && w.barrier != CLUSTER_BARRIER;
-        for w in warp.waiting.iter_mut().filter(named) {
-            w.announced = true;
-            let b = &mut self.barriers[w.barrier as usize];
-            if !std::mem::replace(&mut told[w.barrier as usize], true) {
-                b.arrived += WARP_LANES as u32;
-                if let Some(account) = &self.account {
-                    account.arrive(warp.index, Some(w.barrier));
-                }
-            }
-            b.count = w.count;
-            b.awaited = true;
-            b.votes.all &= w.votes == w.mask;
-            b.votes.any |= w.votes != 0;
-            b.votes.count += w.votes.count_ones();
+    /// A warp arrives at a barrier that expects `count` threads.
+    fn arrive(&mut self, warp: u32, number: u32, count: u32) {
+        let b = &mut self.barriers[number as usize];
+        b.arrived += WARP_LANES as u32;
+        b.count = count;
+        if let Some(account) = &self.account {
+            account.arrive(warp, Some(number));
         }
+    }
+
+    /// All lanes of the warp wait: it arrives once at each barrier that lanes have come to, unless
+    /// others of its lanes wait there already. True if lanes go on that only arrive.
+    fn announce(&mut self, warp: &mut Warp) -> bool {
+        let named = |w: &&mut Waiting| w.barrier != CLUSTER_BARRIER;
+        let mut arrived = [false; BARRIERS];
+        for w in warp.waiting.iter_mut().filter(named).filter(|w| w.announced) {
+            arrived[w.barrier as usize] = true;
+        }
+        let index = warp.index;
+        for w in warp.waiting.iter_mut().filter(named).filter(|w| !w.announced) {
+            w.announced = true;
+            if !std::mem::replace(&mut arrived[w.barrier as usize], true) {
+                self.arrive(index, w.barrier, w.count);
+            }
+            let b = &mut self.barriers[w.barrier as usize];
+            if w.op != BarrierOp::Arrive {
+                b.awaited = true;
+                b.votes.all &= w.votes == w.mask;
+                b.votes.any |= w.votes != 0;
+                b.votes.count += w.votes.count_ones();
+            }
+        }
+        warp.leave_arrivals()
     }
 
     /// Opens barriers that are complete; true if any was.
     fn open_barriers(&mut self) -> bool {
         let mut opened = false;
-        for number in 0..BARRIERS {
-            let b = self.barriers[number];
+        for number in 0..BARRIERS as u32 {
+            let b = self.barriers[number as usize];
             let expected = match b.count {
                 0 => self.alive * WARP_LANES as u32,
                 count => count.next_multiple_of(WARP_LANES as u32),
@@ -264,20 +284,23 @@ impl InterpretedBlock {
             if b.arrived == 0 || b.arrived < expected || !(b.awaited || b.count != 0) {
                 continue;
             }
-            self.barriers[number] = EMPTY;
+            self.barriers[number as usize] = EMPTY;
             if let Some(account) = &self.account {
-                let waits = |warp: &Warp| warp.waiting.iter().any(|w| w.barrier == number as u32);
-                let waiting = self.waiting.iter().filter(|warp| waits(warp));
-                account.open(number as u32, waiting.map(|warp| warp.index));
+                let warps = self.waiting.iter().chain(&self.ready);
+                let waiting = warps.filter(|warp| warp.waits_at(number));
+                account.open(number, waiting.map(|warp| warp.index));
             }
             opened = true;
             self.apart = false;
+            // Other lanes of a warp may have been let go by another barrier.
+            for warp in self.ready.iter_mut().filter(|warp| warp.waits_at(number)) {
+                warp.release(&self.environment.program, number, b.votes);
+            }
             let mut index = 0;
             while index < self.waiting.len() {
-                let waits = self.waiting[index].waiting.iter().any(|w| w.barrier == number as u32);
-                if waits {
+                if self.waiting[index].waits_at(number) {
                     let mut warp = self.waiting.remove(index);
-                    warp.release(&self.environment.program, number as u32, b.votes);
+                    warp.release(&self.environment.program, number, b.votes);
                     self.ready.push_back(warp);
                 } else {
                     index += 1;
@@ -408,20 +431,18 @@ impl InterpretedBlock {
                 }
             }
             Stop::Barrier => {
-                self.announce(&mut warp);
-                self.waiting.push(warp);
+                if self.announce(&mut warp) {
+                    self.ready.push_front(warp);
+                } else {
+                    self.waiting.push(warp);
+                }
                 if self.open_barriers() {
                     *idle_turns = 0;
                 }
             }
             Stop::Arrived => {
                 if let Some((number, count)) = warp.arrival.take() {
-                    let b = &mut self.barriers[number as usize];
-                    b.arrived += WARP_LANES as u32;
-                    b.count = count;
-                    if let Some(account) = &self.account {
-                        account.arrive(warp.index, Some(number));
-                    }
+                    self.arrive(warp.index, number, count);
                 }
                 self.ready.push_front(warp);
                 self.open_barriers();

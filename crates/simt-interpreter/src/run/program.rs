@@ -15,9 +15,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Local memory for the frames of calls that were not inlined, bytes a thread. CUDA's default
-/// stack is 1 KiB; frames here also hold what hardware would keep in registers.
-const STACK_BYTES: u64 = 16 << 10;
+/// Local memory for the frames of calls that were not inlined, bytes a thread, at least. CUDA's
+/// default limit is 1 KiB; frames here also hold what hardware would keep in registers.
+const STACK_BYTES_MIN: u64 = 16 << 10;
+/// For the same reason, how many times the launch's limit they may take.
+const STACK_FACTOR: u64 = 2;
 /// Register files kept for the next block, each function: as many as workers are likely.
 const SPARE_FILES_MAX: usize = 64;
 
@@ -49,8 +51,8 @@ pub(crate) struct Program {
     pub(crate) const_ranges: Vec<(u64, u64)>,
     /// What `malloc` takes from.
     pub(crate) heap: Option<Arc<DeviceHeap>>,
-    /// Local memory, bytes a thread.
-    pub(crate) local_bytes: u64,
+    /// The kernel's own frame, bytes.
+    frame_bytes: u64,
     /// Finds the memory of uncommon accesses, for this processor.
     pub(crate) locate: Locate,
     /// Register files of finished blocks, by whether they are the entry's. They hold old values
@@ -77,8 +79,7 @@ impl Program {
         };
         let functions: HashMap<u32, Code> =
             kernel.functions.iter().map(|(n, f)| (*n, decode(f))).collect();
-        let stack = if functions.is_empty() { 0 } else { STACK_BYTES };
-        let local_bytes = (u64::from(kernel.entry.frame_bytes) + stack).min(WINDOW_BYTES);
+        let frame_bytes = u64::from(kernel.entry.frame_bytes);
         debug_assert_eq!(kernel.entry_independent.mode, Mode::Independent);
         let at_once = generator.as_ref().is_some_and(|g| g.threshold() == 0);
         let program = Self {
@@ -93,7 +94,7 @@ impl Program {
             functions,
             const_ranges: kernel.const_ranges,
             heap: kernel.heap,
-            local_bytes: local_bytes.next_multiple_of(16),
+            frame_bytes,
             locate: locate_for(target),
             spare: Mutex::default(),
             checker,
@@ -134,6 +135,16 @@ impl Program {
                     .spawn(move || program.make_native()),
             );
         }
+    }
+
+    /// Local memory of a launch, bytes a thread: the kernel's frame, and room for those of what it
+    /// calls.
+    fn local_bytes(&self, launch: &Launch) -> u64 {
+        let stack = match self.functions.is_empty() {
+            true => 0,
+            false => STACK_BYTES_MIN.max(STACK_FACTOR * u64::from(launch.stack_bytes)),
+        };
+        (self.frame_bytes + stack).min(WINDOW_BYTES).next_multiple_of(16)
     }
 
     /// Where findings go, if accesses are accounted for.
@@ -215,7 +226,8 @@ impl InterpretedKernel {
         let program = self.0.clone();
         let info = &program.info;
         let static_shared = u64::from(info.shared_bytes) + u64::from(info.kept_shared_bytes);
-        let environment = BlockEnvironment { launch, program, peers: Arc::default() };
+        let local_bytes = program.local_bytes(&launch);
+        let environment = BlockEnvironment { launch, program, local_bytes, peers: Arc::default() };
         InterpretedBlock::new(environment, index, static_shared)
     }
 }

@@ -9,9 +9,11 @@ mod activation;
 mod barriers;
 mod block_entry;
 mod calls;
+mod spinning;
 
 use crate::run::warp::activation::Activation;
 pub(crate) use crate::run::warp::barriers::{CLUSTER_BARRIER, Reduction, Waiting};
+use crate::run::warp::spinning::{SliceEnd, Spin};
 use crate::time_slice::FUEL;
 
 use crate::decode::{Code, CodeTerm, RETURN, Word};
@@ -21,11 +23,8 @@ use crate::ops::memory::lanes;
 use crate::run::program::{CodeId, Program};
 use crate::tier1_abi;
 use simt::ir::op::BarrierOp;
-use simt::kernel::{Control, FaultKind};
+use simt::kernel::{Control, FaultKind, WARP_LANES};
 use std::sync::Arc;
-
-/// Fuel of loops that watch memory once lanes have been seen to wait for each other.
-const INDEPENDENT_FUEL: i64 = 1 << 6;
 
 /// Why a warp came back.
 #[derive(Debug)]
@@ -62,6 +61,7 @@ pub(crate) struct Warp {
     counted_at_cluster: bool,
     local: Vec<u64>,
     fuel: i64,
+    spin: Spin,
     /// Why the warp stops, set with [`Next::Stop`].
     stop: Option<Stop>,
 }
@@ -89,8 +89,8 @@ pub(crate) enum Settled {
 
 impl Warp {
     /// A warp about to start.
-    pub(crate) fn new(program: &Arc<Program>, index: u32, lanes: u32) -> Self {
-        let local_words = program.local_bytes as usize * 4;
+    pub(crate) fn new(program: &Arc<Program>, local_bytes: u64, index: u32, lanes: u32) -> Self {
+        let local_words = local_bytes as usize * WARP_LANES / size_of::<u64>();
         Self {
             index,
             activations: vec![Activation::new(program, CodeId::Entry, lanes, 0)],
@@ -101,6 +101,7 @@ impl Warp {
             counted_at_cluster: false,
             local: vec![0; local_words],
             fuel: FUEL,
+            spin: Spin::default(),
             stop: None,
         }
     }
@@ -109,6 +110,7 @@ impl Warp {
     pub(crate) fn restart(&mut self, program: &Arc<Program>, index: u32, lanes: u32) {
         self.index = index;
         self.fuel = FUEL;
+        self.spin.restart();
         self.current = 0;
         self.at_cluster = 0;
         self.counted_at_cluster = false;
@@ -150,7 +152,6 @@ impl Warp {
     ) -> Stop {
         machine.warp = self.index;
         machine.local = self.local.as_mut_ptr().cast();
-        machine.local_bytes = program.local_bytes;
         loop {
             let top = self.top();
             machine.regs = top.file.base();
@@ -211,7 +212,8 @@ impl Warp {
             if entry && !force && top.parked.is_empty() {
                 native = native.or_else(|| program.native());
             }
-            if let (Some(native), false, true) = (native, force, top.parked.is_empty()) {
+            let native_now = native.filter(|_| self.spin.probe.is_none());
+            if let (Some(native), false, true) = (native_now, force, top.parked.is_empty()) {
                 let alone = tier1_abi::WarpEntry {
                     pending: &mut top.pending,
                     lowest,
@@ -260,6 +262,7 @@ impl Warp {
                     }
                 }
                 machine.force = false;
+                self.spin.is_progress |= b.is_progress;
                 // Nearly always all lanes go to a block in front of which none wait.
                 let to = match &b.term {
                     CodeTerm::Jump(to) => *to,
@@ -276,7 +279,8 @@ impl Warp {
                     }
                     _ => RETURN,
                 };
-                if to < lowest && to < RETURN {
+                let watched = self.spin.probe.is_some() || b.spins && to <= block;
+                if to < lowest && to < RETURN && !watched {
                     if to > block {
                         block = to;
                         continue;
@@ -318,6 +322,7 @@ impl Warp {
         let me = self.current;
         // Others may have been run to their ends in this one's place, and it is theirs now.
         self.index = back.warp;
+        self.spin.is_progress = true;
         machine.following = back.following;
         let top = self.top();
         top.live = back.live;
@@ -409,8 +414,7 @@ impl Warp {
             },
             CodeTerm::Pause { next } => {
                 self.top().add(*next, mask);
-                self.fuel = 0;
-                self.lose_patience(program, machine, *next, true)
+                self.end_slice(program, machine, *next, SliceEnd::Paused)
             }
         }
     }
@@ -440,18 +444,34 @@ impl Warp {
             return Next::Choose;
         }
         if to <= from {
-            let top = self.top();
-            let b = &program.code(top.code).blocks[from as usize];
-            let spins = b.spins;
+            let code = program.code(self.top().code);
+            let b = &code.blocks[from as usize];
             self.fuel -= b.cost;
             if control.yield_requested() {
                 self.top().add(to, mask);
                 return self.halt(Stop::Asked);
             }
-            if self.fuel <= 0 {
+            let probed = self.spin.probe.is_some();
+            let fruitless = b.spins && self.is_fruitless(code, to, mask);
+            if fruitless || self.fuel <= 0 {
                 self.top().add(to, mask);
-                return self.lose_patience(program, machine, to, spins);
+                let end = match (fruitless, b.spins) {
+                    (true, _) => SliceEnd::Fruitless,
+                    (false, true) => SliceEnd::Spun,
+                    (false, false) => SliceEnd::Used,
+                };
+                return self.end_slice(program, machine, to, end);
             }
+            if probed && self.spin.probe.is_none() {
+                // Back to native code.
+                self.top().add(to, mask);
+                return Next::Choose;
+            }
+        }
+        if self.spin.probe.is_some_and(|(first, last)| !(first..=last).contains(&to)) {
+            self.spin.advance();
+            self.top().add(to, mask);
+            return Next::Choose;
         }
         let top = self.top();
         if to < top.lowest {
@@ -479,16 +499,16 @@ impl Warp {
         from: u32,
         parts: &[(u32, u32)],
     ) -> Next {
-        let independent = self.top().code != CodeId::Entry;
-        if independent && let Some(((first, mask), rest)) = parts.split_first() {
-            for (to, lanes) in rest {
-                if *to >= RETURN {
-                    self.leave(machine, *to, *lanes);
-                } else {
-                    self.top().add(*to, *lanes);
-                }
-            }
-            return self.go(program, machine, control, from, *first, *mask);
+        let b = &program.code(self.top().code).blocks[from as usize];
+        let leaves =
+            |to: u32| b.spin_loop.is_some_and(|(first, last)| !(first..=last).contains(&to));
+        if self.top().code != CodeId::Entry {
+            // Lanes that leave a spin loop run first: the others may wait for them.
+            let first = parts.iter().position(|(to, _)| leaves(*to)).unwrap_or(0);
+            return self.part_independent(program, machine, control, from, (parts, first));
+        }
+        if parts.iter().any(|(to, _)| leaves(*to)) {
+            self.spin.advance();
         }
         let mut back = None;
         for (to, lanes) in parts {
@@ -502,17 +522,52 @@ impl Warp {
             }
         }
         if let Some(to) = back {
-            let b = &program.code(self.top().code).blocks[from as usize];
-            let spins = b.spins;
             self.fuel -= b.cost;
             if control.yield_requested() {
                 return self.halt(Stop::Asked);
             }
             if self.fuel <= 0 {
-                return self.lose_patience(program, machine, to, spins);
+                let end = if b.spins { SliceEnd::Spun } else { SliceEnd::Used };
+                return self.end_slice(program, machine, to, end);
             }
         }
         Next::Choose
+    }
+
+    /// Lanes of the group go different ways, in code for any order: one part goes on.
+    fn part_independent(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut HandlerContext<'_>,
+        control: &Control,
+        from: u32,
+        (parts, first): (&[(u32, u32)], usize),
+    ) -> Next {
+        let mut back = false;
+        for (index, (to, lanes)) in parts.iter().enumerate() {
+            if index == first {
+                continue;
+            }
+            if *to >= RETURN {
+                self.leave(machine, *to, *lanes);
+            } else {
+                self.top().add(*to, *lanes);
+                back |= *to <= from;
+            }
+        }
+        let (to, mask) = parts[first];
+        if back {
+            self.spin.advance();
+            self.fuel -= program.code(self.top().code).blocks[from as usize].cost;
+        }
+        if back && to < RETURN && (self.fuel <= 0 || control.yield_requested()) {
+            self.top().add(to, mask);
+            self.top().rotate_from = to.checked_sub(1);
+            let asked = control.yield_requested();
+            self.fuel = FUEL;
+            return self.halt(if asked { Stop::Asked } else { Stop::Turn });
+        }
+        self.go(program, machine, control, from, to, mask)
     }
 }
 

@@ -16,6 +16,9 @@ use std::sync::{Arc, Mutex};
 /// Yields in a row after which a test counts as stuck: no test needs nearly as many.
 const ROUNDS_MAX: usize = 200_000;
 
+/// The limit of a thread's stack that contexts begin with.
+pub(crate) const STACK_BYTES: u32 = 1024;
+
 /// What buffers are aligned to, as device allocations are.
 const ALIGN_BYTES: usize = 256;
 /// Bytes of a page.
@@ -159,6 +162,8 @@ pub(crate) struct Device {
     pub(crate) findings: Option<Arc<Mutex<Vec<String>>>>,
     /// Blocks are asked to give way nearly all of the time.
     pub(crate) interrupted: bool,
+    /// The limit of a thread's stack.
+    pub(crate) stack_bytes: u32,
     set: Set,
     /// What was loaded last.
     text: RefCell<String>,
@@ -190,6 +195,7 @@ impl Device {
             counters: Counters::default(),
             findings: None,
             interrupted: false,
+            stack_bytes: STACK_BYTES,
             set,
             text: RefCell::default(),
         }
@@ -255,6 +261,7 @@ impl Device {
             block: shape.block,
             cluster: shape.cluster.or(kernel.info().required_cluster),
             dynamic_shared_bytes: shape.shared,
+            stack_bytes: self.stack_bytes,
             params: params.into(),
             printf: self.printed.clone(),
             device: None,

@@ -1,7 +1,7 @@
 //! Whole programs: `.ptx` files whose comments say how to run them and what must come out.
 //!
-//! - `// run: KERNEL grid=X[,Y,Z] block=X[,Y,Z] [cluster=X[,Y,Z]] [shared=BYTES]` starts a run; what follows belongs
-//!   to it.
+//! - `// run: KERNEL grid=X[,Y,Z] block=X[,Y,Z] [cluster=X[,Y,Z]] [shared=BYTES] [stack=BYTES]` starts a run; what
+//!   follows belongs to it.
 //! - `// arg: NAME TYPE[COUNT] [= VALUES]` is a pointer to a buffer; `// value: TYPE = V` a value.
 //! - `// room: NAME TYPE[COUNT]` is a pointer to an uninitialised buffer.
 //! - `// expect: NAME[OFFSET] TYPE = VALUES` compares memory after the run, from an element on.
@@ -12,7 +12,7 @@
 //!
 //! Types: u8 u16 u32 u64 f32 f64. Values: numbers, `V*N` repeats, `A..B` counts up, both ends in.
 
-use super::harness::{Device, Params, Shape};
+use super::harness::{Device, Params, STACK_BYTES, Shape};
 use super::tiers::{ALL_SETS, Set};
 use simt::kernel::{Dim3, Fault, FaultKind};
 use std::collections::HashMap;
@@ -72,6 +72,8 @@ struct Run {
     line: usize,
     kernel: String,
     shape: Option<Shape>,
+    /// The limit of a thread's stack.
+    stack_bytes: Option<u32>,
     args: Vec<Argument>,
     expect: Vec<(usize, String, usize, String, Vec<u8>)>,
     /// Its kind, and what else is said of it.
@@ -104,16 +106,19 @@ fn parse(text: &str) -> Vec<Run> {
             let mut words = rest.split_whitespace();
             let kernel = words.next().expect("a kernel").to_owned();
             let mut shape = Shape::linear(1, 32);
+            let mut stack_bytes = None;
             for word in words {
                 match word.split_once('=').expect("key=value") {
                     ("grid", v) => shape.grid = dim(v),
                     ("block", v) => shape.block = dim(v),
                     ("cluster", v) => shape.cluster = Some(dim(v)),
                     ("shared", v) => shape.shared = v.parse().expect("bytes"),
+                    ("stack", v) => stack_bytes = Some(v.parse().expect("bytes")),
                     other => panic!("{other:?}"),
                 }
             }
-            runs.push(Run { line: index + 1, kernel, shape: Some(shape), ..Run::default() });
+            let shape = Some(shape);
+            runs.push(Run { line: index + 1, kernel, shape, stack_bytes, ..Run::default() });
             continue;
         }
         let Some(run) = runs.last_mut() else { continue };
@@ -221,6 +226,7 @@ fn execute(
         None => Device::new(set),
     };
     device.interrupted = interrupted;
+    device.stack_bytes = run.stack_bytes.unwrap_or(STACK_BYTES);
     let module = match device.load(text) {
         Ok(module) => module,
         Err(error) => return failures.push(format!("{place}: {error}")),

@@ -94,6 +94,18 @@ fn random_programs_give_what_ptx_means() {
     }
 }
 
+/// Programs in which threads wait for each other: barriers, locks, mbarriers, flags.
+#[test]
+fn random_programs_that_synchronise_give_the_same_in_any_order() {
+    let first = number("OPENMPS_FUZZ_SEED").unwrap_or(0);
+    for seed in first..first + rounds(150) {
+        let set = ALL_SETS[seed as usize % ALL_SETS.len()];
+        let checked = seed % 8 == 7;
+        let name = format!("{set:?}{}", if checked { ", checking" } else { "" });
+        differential::check_synchronising(seed, &[(&name, &tier(set, checked))]);
+    }
+}
+
 /// Forms of ISA 9 on numbers: `$d` is the result of 64 bits, `$r` of 32, `$h` of 16; `%d`, `%r`,
 /// `%f` and `%h` are sources. The random programs above stay what other devices can run.
 const NEW_FORMS: &[&str] = &[

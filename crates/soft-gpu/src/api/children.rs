@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cuda_api::constants::limit;
 use cuda_api::limits::Limits;
 use cuda_api::{CUfunction, CUlaunchConfig, CUstream, CudaError};
-use simt::kernel::{ChildLaunch, DeviceRequest, DeviceRuntime, NO_ANSWER};
+use simt::kernel::{ChildLaunch, DeviceRequest, DeviceRuntime, Kernel, Launch, NO_ANSWER};
 
 use super::module::LoadedModule;
 use super::{Driver, thread};
@@ -61,6 +61,8 @@ struct Asked {
     tails: Vec<Op>,
     /// The last error of each thread that has one, by block and thread.
     errors: HashMap<(u64, u32), u32>,
+    /// Kernels among them for whose shapes no code has been made yet.
+    unprepared: Vec<(Arc<dyn Kernel>, Arc<Launch>)>,
 }
 
 impl Nesting {
@@ -71,10 +73,14 @@ impl Nesting {
         Some(Self { driver, module, limits })
     }
 
+    /// A limit of the context; 0 if there is none.
+    pub(super) fn limit(&self, limit: u32) -> usize {
+        self.limits.get(limit).unwrap_or(0)
+    }
+
     /// Launches of a grid that may wait.
     fn pending_max(&self) -> usize {
-        let limit = self.limits.get(limit::DEV_RUNTIME_PENDING_LAUNCH_COUNT);
-        limit.unwrap_or(0).max(PENDING_MIN)
+        self.limit(limit::DEV_RUNTIME_PENDING_LAUNCH_COUNT).max(PENDING_MIN)
     }
 
     /// For one grid.
@@ -114,8 +120,10 @@ impl Children {
             Err(CudaError::INVALID_VALUE) => return error::INVALID_CONFIGURATION,
             Err(other) => return other.code(),
         };
-        let op = prepared.into_op(&driver.device, &self.tenant, 0);
+        let op = prepared.into_kernel_op(&driver.device, &self.tenant, 0);
         let mut asked = self.asked();
+        asked.unprepared.push((op.kernel.clone(), op.launch.clone()));
+        let op = Op::Kernel(Box::new(op));
         match launch.stream {
             STREAM_TAIL_LAUNCH => asked.tails.push(op),
             _ => asked.ops.push(op),
@@ -202,6 +210,11 @@ impl DeviceRuntime for Children {
 }
 
 impl Followers for Children {
+    fn prepare(&self) {
+        let unprepared = std::mem::take(&mut self.asked().unprepared);
+        unprepared.iter().for_each(|(kernel, launch)| kernel.prepare(launch));
+    }
+
     fn take(&self) -> Vec<Op> {
         let mut asked = self.asked();
         let mut ops = std::mem::take(&mut asked.ops);

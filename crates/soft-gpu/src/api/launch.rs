@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cuda_api::constants::{launch_attribute, launch_param};
+use cuda_api::constants::{launch_attribute, launch_param, limit};
+use cuda_api::limits::Limits;
 use cuda_api::pointer::{FromProgram, In, Out};
 use cuda_api::*;
 
@@ -10,7 +11,7 @@ use super::children::Nesting;
 use super::event::record;
 use super::function::Function;
 use super::graph::SoftGraphs;
-use super::{Driver, driver, exports};
+use super::{Driver, driver, exports, thread};
 use crate::device::Device;
 use crate::device::grid::{Followers, KernelOp, SmMask};
 use crate::device::limits::*;
@@ -128,6 +129,8 @@ pub(crate) struct Prepared {
     need: BlockNeed,
     blocks_per_sm: u32,
     params: Box<[u8]>,
+    /// The context's limit.
+    stack_bytes: u32,
     /// If the kernel may ask the device for something.
     nesting: Option<Nesting>,
     /// SMs for its blocks, if they are not the stream's.
@@ -194,8 +197,22 @@ impl Prepared {
         self.request.cooperative
     }
 
-    /// The launch as an operation of a stream of that tenant.
+    /// The launch as an operation of a stream of that tenant, with code for its shape.
     pub(super) fn into_op(self, device: &Device, tenant: &Arc<Tenant>, workspace: u64) -> Op {
+        let op = self.into_kernel_op(device, tenant, workspace);
+        // Here, and not where blocks run: who compiles there is in others' way, and does not hear
+        // that its kernel is to end.
+        op.kernel.prepare(&op.launch);
+        Op::Kernel(Box::new(op))
+    }
+
+    /// The same without code for its shape yet.
+    pub(super) fn into_kernel_op(
+        self,
+        device: &Device,
+        tenant: &Arc<Tenant>,
+        workspace: u64,
+    ) -> KernelOp {
         let children = self.nesting.map(|nesting| nesting.begin(tenant));
         let launch = Launch {
             grid_id: device.next_grid_id(),
@@ -204,14 +221,12 @@ impl Prepared {
             block: self.request.block,
             cluster: self.request.cluster,
             dynamic_shared_bytes: self.request.dynamic_shared,
+            stack_bytes: self.stack_bytes,
             params: self.params,
             printf: tenant.printf.clone(),
             device: children.clone().map(|children| children as Arc<dyn DeviceRuntime>),
         };
-        // Here, and not where blocks run: who compiles there is in others' way, and does not hear
-        // that its kernel is to end.
-        self.kernel.prepare(&launch);
-        Op::Kernel(Box::new(KernelOp {
+        KernelOp {
             kernel: self.kernel,
             launch: Arc::new(launch),
             need: self.need,
@@ -219,7 +234,7 @@ impl Prepared {
             followers: children.map(|children| children as Arc<dyn Followers>),
             sms: self.sms.map(|sms| device.sms_of(tenant, sms)),
             submitted_ns: 0,
-        }))
+        }
     }
 }
 
@@ -259,7 +274,25 @@ impl Driver {
         let (need, blocks_per_sm) = request.check(function, &self.device.settings)?;
         request.cluster = request.cluster(function)?;
         let (params, kernel) = (params(function)?, function.kernel.clone());
-        Ok(Prepared { kernel, request, need, blocks_per_sm, params, nesting, sms: None })
+        let stack_bytes = match &nesting {
+            Some(nesting) => nesting.limit(limit::STACK_SIZE),
+            // A stream's handle says enough: no context need be current.
+            None => match thread::current() {
+                Ok(context) => context.limits().get(limit::STACK_SIZE)?,
+                Err(_) => Limits::default().get(limit::STACK_SIZE)?,
+            },
+        };
+        let stack_bytes = u32::try_from(stack_bytes).unwrap_or(u32::MAX);
+        Ok(Prepared {
+            kernel,
+            request,
+            need,
+            blocks_per_sm,
+            params,
+            stack_bytes,
+            nesting,
+            sms: None,
+        })
     }
 
     fn launch(

@@ -2,7 +2,8 @@
 //!
 //! Invariants: nothing is run, freed, woken or waited for while the lock is held; what must
 //! happen is noted in [`After`] and happens when the lock is let go. Lock order: memory tables,
-//! then core, then (only tried, never waited for) a space's access lock.
+//! then core. A space's access lock is waited for with the memory tables locked, until the blocks
+//! that hold it give way; who holds it takes neither the tables nor core.
 
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};

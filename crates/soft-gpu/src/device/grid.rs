@@ -50,6 +50,10 @@ pub struct KernelOp {
 
 /// Work that a grid brings about.
 pub trait Followers: Send + Sync {
+    /// Makes ready what was asked for since the last call. Called by who has run blocks of the grid,
+    /// with nothing locked and no memory held: it may compile.
+    fn prepare(&self);
+
     /// What is to be done in the place of the grid, in this order, now that it has ended; none of it
     /// is a record, a write, a wait or a host function, whose places in their stream others know.
     /// Called with the core locked: it must not wait, nor ask the device for anything.

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use super::clock::now_ns;
 use super::core::{CachedView, Core, Desk, Running};
 use super::floats::DefaultFloats;
-use super::grid::{Block, Grid, Place};
+use super::grid::{Block, Followers, Grid, Place};
 use super::slab::Key;
 use super::stream::{Head, Op, Stream};
 use super::tenant::{Tenant, TenantId};
@@ -47,6 +47,7 @@ enum Work {
         finished: usize,
         kernel: Arc<dyn Kernel>,
         launch: Arc<Launch>,
+        followers: Option<Arc<dyn Followers>>,
         counters: Counters,
     },
     Transfer {
@@ -195,7 +196,7 @@ impl Core {
             return None;
         };
         let (tenant, kernel) = (grid.tenant.clone(), grid.op.kernel.clone());
-        let launch = grid.op.launch.clone();
+        let (launch, followers) = (grid.op.launch.clone(), grid.op.followers.clone());
         let since_ns = now_ns();
         let running = Running { tenant: tenant.id, grid: Some(key), since_ns };
         self.slots[desk.slot].running = Some(running);
@@ -208,7 +209,7 @@ impl Core {
             self.after.drop_run(run);
         }
         let counters = Counters::default();
-        let work = Work::Blocks { grid: key, finished: 0, kernel, launch, counters };
+        let work = Work::Blocks { grid: key, finished: 0, kernel, launch, followers, counters };
         Some(Assignment { desk, tenant, work, since_ns })
     }
 
@@ -319,7 +320,12 @@ impl Core {
 impl Device {
     /// Runs an assignment, without the lock.
     pub(super) fn execute(&self, assignment: &mut Assignment) -> Settled {
-        match self.execute_mapped(assignment) {
+        let settled = self.execute_mapped(assignment);
+        if let Work::Blocks { followers: Some(followers), .. } = &assignment.work {
+            // What it does not make ready is made ready where it starts.
+            let _ = std::panic::catch_unwind(AssertUnwindSafe(|| followers.prepare()));
+        }
+        match settled {
             // Memory's tables may be asked only when no memory is held.
             Settled::Blocks(Outcome::Fault(fault)) => {
                 let (error, mut text) = fault::describe(&fault);
@@ -362,7 +368,7 @@ impl Device {
                 let stop = || tenant.wants_worker_back();
                 Settled::Transfer(transfer.step(space, stop))
             }
-            Work::Blocks { grid, finished, kernel, launch, counters } => {
+            Work::Blocks { grid, finished, kernel, launch, counters, .. } => {
                 let Desk { control, blocks, view, spare: kept, .. } = &mut *assignment.desk;
                 let mut spare = kept.take().map(|(_, run)| run);
                 let version = tenant.space.version();

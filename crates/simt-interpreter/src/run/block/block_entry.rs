@@ -39,7 +39,6 @@ impl InterpretedBlock {
         let control = worker.control;
         let code = program.code(CodeId::Entry);
         let mut machine = self.machine(worker, blocks);
-        machine.local_bytes = program.local_bytes;
         let before = machine.more;
         // SAFETY: the slots are of this block's warps, in the kernel's lockstep form; those of
         // warps that have ended have no lanes and cannot get any without further blocks.

@@ -5,6 +5,7 @@ use crate::handler_context::HandlerContext;
 use crate::ops::map::read_pred;
 use crate::run::block::BARRIERS;
 use crate::run::program::Program;
+use crate::run::warp::calls::KERNEL;
 use crate::run::warp::{Next, Stop, Warp, fault, lane_u32};
 use simt::ir::Reg;
 use simt::ir::op::BarrierOp;
@@ -26,10 +27,10 @@ pub(crate) struct Waiting {
     pub(crate) count: u32,
     /// Values of the predicate.
     pub(crate) votes: u32,
-    pub(super) op: BarrierOp,
+    pub(crate) op: BarrierOp,
     pub(super) dst: Option<Reg>,
     pub(super) next: u32,
-    /// The block has been told.
+    /// The warp has arrived there.
     pub(crate) announced: bool,
 }
 
@@ -60,7 +61,8 @@ impl Warp {
             machine.fail(lane, FaultKind::Trap);
             return self.halt(fault(code, machine, 0, line));
         }
-        if barrier.op == BarrierOp::Arrive {
+        // An arrival waits for the other lanes of the warp, wherever they are: it is the warp's.
+        if barrier.op == BarrierOp::Arrive && mask == self.activations[KERNEL].live {
             self.arrival = Some((number, count));
             self.top().add(barrier.next, mask);
             return self.halt(Stop::Arrived);
@@ -108,6 +110,22 @@ impl Warp {
             });
         }
         Next::Choose
+    }
+
+    /// The warp has arrived wherever its lanes wait: those that only arrive go on. True if there were any.
+    pub(crate) fn leave_arrivals(&mut self) -> bool {
+        let before = self.waiting.len();
+        let arrived = |w: &mut Waiting| w.op == BarrierOp::Arrive && w.announced;
+        for w in self.waiting.extract_if(.., arrived) {
+            let activation = &mut self.activations[w.activation];
+            activation.add(w.next, w.mask & activation.live);
+        }
+        self.waiting.len() < before
+    }
+
+    /// Some of its lanes have arrived at a barrier and wait there.
+    pub(crate) fn waits_at(&self, barrier: u32) -> bool {
+        self.waiting.iter().any(|w| w.barrier == barrier && w.announced)
     }
 
     /// True once all of its lanes that have not exited have arrived at the cluster's barrier.

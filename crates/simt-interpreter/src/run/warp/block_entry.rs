@@ -19,6 +19,8 @@ impl Warp {
         if !simple {
             return None;
         }
+        self.spin.restart();
+        let top = &mut self.activations[0];
         top.take(block);
         debug_assert_eq!(top.lowest, u32::MAX);
         let block = if std::mem::replace(&mut top.prepared, true) { block } else { START };

@@ -10,20 +10,22 @@ use crate::handler_context::HandlerContext;
 use crate::ops::memory::lanes;
 use crate::run::program::{CodeId, Program};
 use crate::run::warp::activation::Activation;
-use crate::run::warp::{INDEPENDENT_FUEL, Next, Stop, Warp, fault, lane_u64};
-use crate::time_slice::{FUEL, SPIN_FUEL};
+use crate::run::warp::{Next, Stop, Warp, fault, lane_u64};
 use simt::ir::vector::FUNCTION_BASE;
 use simt::kernel::FaultKind;
 use std::sync::Arc;
 
-/// Nested calls of a thread.
-const CALL_DEPTH_MAX: usize = 512;
+/// Least bytes of a stack that a call takes on hardware: as many calls may be nested as the
+/// launch's limit has room for.
+const CALL_BYTES_MIN: u32 = 16;
+/// Nested calls of a thread that are always good.
+const CALL_DEPTH_MIN: u32 = 512;
 /// Where the kernel itself is among the activations.
-const KERNEL: usize = 0;
+pub(super) const KERNEL: usize = 0;
 
 impl Warp {
     /// The next function after the current one that has lanes to run, if another one has.
-    fn other_to_run(&self) -> Option<usize> {
+    pub(super) fn other_to_run(&self) -> Option<usize> {
         let (me, n) = (self.current, self.activations.len());
         (me + 1..n).chain(0..me).find(|index| self.activations[*index].has_pending())
     }
@@ -54,7 +56,11 @@ impl Warp {
     }
 
     /// Lets the lanes go on that have returned from a function in which others still are.
-    fn send_all_back(&mut self, program: &Arc<Program>, machine: &mut HandlerContext<'_>) {
+    pub(super) fn send_all_back(
+        &mut self,
+        program: &Arc<Program>,
+        machine: &mut HandlerContext<'_>,
+    ) {
         for callee in KERNEL + 1..self.activations.len() {
             self.send_back(callee, program, machine);
         }
@@ -134,6 +140,7 @@ impl Warp {
                 file.adopt(&kernel.file, from, to, mask);
             }
         }
+        self.spin.advance();
         let kernel = &mut self.activations[KERNEL];
         let old = std::mem::replace(&mut kernel.file, file);
         let code = std::mem::replace(&mut kernel.code, CodeId::Independent);
@@ -154,35 +161,6 @@ impl Warp {
         // Lanes that waited for these wait no longer.
         top.parked.clear();
         machine.live = top.live;
-    }
-
-    /// The group that runs has had its turn: others of the warp, and other warps, get theirs.
-    pub(super) fn lose_patience(
-        &mut self,
-        program: &Arc<Program>,
-        machine: &mut HandlerContext<'_>,
-        at: u32,
-        spins: bool,
-    ) -> Next {
-        if spins {
-            self.send_all_back(program, machine);
-        }
-        let top = self.top();
-        let others = top.pending.iter().enumerate().any(|(b, m)| b as u32 != at && *m != 0);
-        let elsewhere = self.other_to_run();
-        if !(spins && (others || elsewhere.is_some())) {
-            self.fuel = FUEL;
-            return self.halt(Stop::Turn);
-        }
-        if self.top().code == CodeId::Entry {
-            self.become_independent(program, machine);
-        }
-        self.fuel = INDEPENDENT_FUEL * (FUEL / SPIN_FUEL);
-        self.top().rotate_from = Some(at);
-        if let Some(other) = elsewhere {
-            self.go_on_with(other, program, machine);
-        }
-        self.halt(Stop::Turn)
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of one terminator")]
@@ -227,7 +205,8 @@ impl Warp {
         let Activation { frame, depth, .. } = self.activations[self.current];
         let at = frame + u64::from(code.frame_bytes);
         let end = at + u64::from(function.frame_bytes);
-        if depth + 1 >= CALL_DEPTH_MAX || end > program.local_bytes {
+        let depth_max = (machine.block.launch.stack_bytes / CALL_BYTES_MIN).max(CALL_DEPTH_MIN);
+        if depth + 1 >= depth_max as usize || end > machine.local_bytes {
             machine.fail(mask.trailing_zeros(), FaultKind::StackOverflow);
             return self.halt(fault(code, machine, 0, line));
         }

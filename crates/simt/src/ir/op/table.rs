@@ -157,6 +157,22 @@ impl Op {
         self.has(EFFECT)
     }
 
+    /// False if it leaves memory as it is whenever what it waits for has not come: a loop of nothing
+    /// else, in which no value changes, only waits.
+    pub fn is_progress(&self) -> bool {
+        use AtomOp::{And, Cas, Exch, Max, Min, Or};
+        let waits = match self {
+            Self::Atom { op, .. } => matches!(op, Cas | Exch | And | Or | Min | Max),
+            Self::Mbarrier(op, _) => matches!(op, MbarrierOp::Test { .. }),
+            Self::StoreMatrix { .. } => false,
+            Self::Load(_) | Self::LoadFragment(_) | Self::CopyNote(..) | Self::Fence => true,
+            Self::Texture(_) | Self::TextureQuery(_) => true,
+            Self::SurfaceLoad(_) | Self::SurfaceAddress(_) => true,
+            op => op.is_sync(),
+        };
+        self.has_effect() && !waits
+    }
+
     /// True if all lanes of the warp must be together to run it: PTX's `.aligned`.
     pub fn is_aligned(&self) -> bool {
         self.has(ALIGNED)

@@ -1,6 +1,8 @@
 //! Memory: pointers, pinned memory, physical memory as a descriptor, pools.
 
+use super::super::managed::*;
 use super::*;
+use cuda_api::constants::limit;
 
 #[test]
 fn bad_device_pointers_are_refused_and_freed_memory_is_bad() {
@@ -32,6 +34,44 @@ fn bad_device_pointers_are_refused_and_freed_memory_is_bad() {
     cu!(cuMemFree_v2(CUdeviceptr(0))).unwrap();
     cu!(openmpsTenantEnd(tenant)).unwrap();
     cu!(openmpsTenantBind(0)).unwrap();
+}
+
+#[test]
+fn a_launch_has_the_stack_that_the_context_allows() {
+    let _alive = start();
+    let seen = Arc::new(AtomicU32::new(0));
+    let see = seen.clone();
+    let kernel = function(0, move |_, launch, _| {
+        see.store(launch.stack_bytes, Ordering::Relaxed);
+        Outcome::Finished
+    });
+    for bytes in [1024, 128 << 10, 1024] {
+        cu!(cuCtxSetLimit(limit::STACK_SIZE, bytes)).unwrap();
+        launch(kernel, 1, CUstream::NULL, &mut []).unwrap();
+        cu!(cuCtxSynchronize()).unwrap();
+        assert_eq!(seen.load(Ordering::Relaxed) as usize, bytes);
+    }
+}
+
+#[test]
+fn managed_and_pinned_memory_are_the_machines() {
+    let _alive = start();
+    let (mut free, mut total) = (0, 0);
+    cu!(cuMemGetInfo_v2(&mut free, &mut total)).unwrap();
+    // More than the device has, and none of it is gone for others.
+    let mut managed = CUdeviceptr(0);
+    cu!(cuMemAllocManaged(&mut managed, total + (2 << 20), 1)).unwrap();
+    cu!(cuMemFree_v2(allocate(64 << 20))).unwrap();
+    cu!(cuMemFree_v2(managed)).unwrap();
+    // No more than the machine has, though no page of it is touched.
+    // SAFETY: both only ask.
+    let machine =
+        unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) * libc::sysconf(libc::_SC_PAGESIZE) };
+    let twice = 2 * machine as usize;
+    let (mut pinned, none) = (null_mut(), Err(Error::OUT_OF_MEMORY));
+    assert_eq!(cu!(cuMemHostAlloc(&mut pinned, twice, 0)), none);
+    assert_eq!(cu!(cuMemAllocHost_v2(&mut pinned, twice)), none);
+    assert_eq!(cu!(cuMemAllocManaged(&mut managed, twice, 1)), none);
 }
 
 #[test]

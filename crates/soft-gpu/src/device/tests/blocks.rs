@@ -221,3 +221,33 @@ fn two_devices_take_turns_and_both_get_on() {
     assert!(shares.iter().sum::<u64>() <= total + total / 4, "{shares:?} of {total}");
     std::fs::remove_dir_all(dir).unwrap();
 }
+
+/// Takes all of the tenant's memory to make ready what a grid asked for, as an unmapping does.
+struct TakesMemory {
+    tenant: Arc<crate::device::tenant::Tenant>,
+    ready: AtomicU32,
+}
+
+impl crate::device::grid::Followers for TakesMemory {
+    fn prepare(&self) {
+        self.tenant.space.exclusively(|| self.ready.fetch_add(1, Ordering::Relaxed));
+    }
+
+    fn take(&self) -> Vec<Op> {
+        assert!(self.ready.load(Ordering::Relaxed) > 0, "it is ready when the grid has ended");
+        Vec::new()
+    }
+}
+
+#[test]
+fn what_a_grid_asks_for_is_made_ready_while_no_memory_is_held() {
+    let device = TestDevice::new();
+    let tenant = device.default_tenant().clone();
+    let followers = Arc::new(TakesMemory { tenant, ready: AtomicU32::new(0) });
+    let stream = device.stream();
+    let Op::Kernel(mut op) = launch(4, 32, |_, _, _| Outcome::Finished) else { unreachable!() };
+    op.followers = Some(followers.clone());
+    device.enqueue(stream, Op::Kernel(op)).unwrap();
+    device.synchronize_stream(stream).unwrap();
+    assert!(followers.ready.load(Ordering::Relaxed) > 0);
+}

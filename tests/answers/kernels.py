@@ -19,6 +19,8 @@ KERNELS = HEADER + b"""
 
 .visible .entry small(.param .u32 first, .param .u64 second) { ret; }
 
+.visible .entry uneven(.param .u64 first, .param .u32 second) { ret; }
+
 .visible .entry eight(.param .u64 address) { ret; }
 
 .visible .entry stop() { trap; }

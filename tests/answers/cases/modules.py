@@ -227,6 +227,9 @@ def launches(c):
     launch("a buffer of 12", function=eight, extra=extra(12))
     launch("a buffer of 8", function=eight, extra=extra(8))
     launch("a buffer of 16 for 4 and 8", function=small, extra=extra(16))
+    uneven = c.function(module, b"uneven")
+    for size in (12, 14, 16, 20, 24):
+        launch(f"a buffer of {size} for 8 and 4", function=uneven, extra=extra(size))
     launch("a buffer of 4", function=eight, extra=extra(4))
     launch("a buffer of 0", function=eight, extra=extra(0))
     launch("a buffer of no size", function=eight, extra=extra(8, given_size=False))

@@ -13,6 +13,7 @@ differently stands in deviations.tsv with its reason.
 """
 
 import argparse
+import concurrent.futures
 import ctypes
 import importlib
 import os
@@ -106,6 +107,7 @@ def main():
     parser.add_argument("--library", default="libcuda.so.1", help="path to libcuda.so.1")
     parser.add_argument("--only", default="", help="groups whose name contains this")
     parser.add_argument("--seconds", type=float, default=SECONDS_MAX, help="for each group")
+    parser.add_argument("--jobs", type=int, default=1, help="groups asked at the same time")
     parser.add_argument("--list", action="store_true", help="the groups' names")
     parser.add_argument("--group", help=argparse.SUPPRESS)
     parser.add_argument("--skip", action="append", default=[], help=argparse.SUPPRESS)
@@ -120,9 +122,10 @@ def main():
     if not options.only:
         for line in version(options.library):
             print(line)
-    for group in groups():
-        if options.only in group:
-            for line in ask_apart(options.library, group, options.seconds):
+    wanted = [group for group in groups() if options.only in group]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for lines in pool.map(lambda group: ask_apart(options.library, group, options.seconds), wanted):
+            for line in lines:
                 print(line, flush=True)
 
 

@@ -15,6 +15,7 @@ mod table;
 
 pub mod advice;
 pub mod array;
+pub mod batch;
 mod box_copy;
 pub mod constants;
 mod driver;
@@ -25,6 +26,7 @@ pub mod handle;
 pub mod limits;
 pub mod link;
 mod linked;
+pub mod old_launch;
 pub mod pointer;
 pub mod pool;
 pub mod resource;

@@ -50,7 +50,7 @@ impl Limits {
     }
 
     /// Sets a limit to the nearest value that can be had. CUDA_ERROR_INVALID_VALUE for a stack that
-    /// is too large; CUDA_ERROR_NOT_PERMITTED for what only tells of the device.
+    /// or fetch that is too large; CUDA_ERROR_NOT_PERMITTED for what only tells of the device.
     pub fn set(&mut self, limit: c_uint, value: usize) -> Result<(), CudaError> {
         if matches!(limit, SHMEM_SIZE | CIG_ENABLED) {
             return Err(CudaError::NOT_PERMITTED);
@@ -67,7 +67,9 @@ impl Limits {
                 .checked_next_multiple_of(HEAP_UNIT_BYTES)
                 .ok_or(CudaError::INVALID_VALUE)?,
             DEV_RUNTIME_PENDING_LAUNCH_COUNT => value.max(PENDING_LAUNCHES_MIN),
-            MAX_L2_FETCH_GRANULARITY => value.min(FETCH_BYTES_MAX),
+            MAX_L2_FETCH_GRANULARITY if value > FETCH_BYTES_MAX => {
+                return Err(CudaError::INVALID_VALUE);
+            }
             _ => value,
         };
         self.0[limit as usize] = value;
@@ -94,6 +96,8 @@ mod tests {
         assert_eq!(after(MALLOC_HEAP_SIZE, usize::MAX), Err(CudaError::INVALID_VALUE));
         assert_eq!(after(DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2), Ok(32));
         assert_eq!(after(DEV_RUNTIME_SYNC_DEPTH, 2), Err(CudaError::UNSUPPORTED_LIMIT));
+        assert_eq!(after(MAX_L2_FETCH_GRANULARITY, 128), Ok(128));
+        assert_eq!(after(MAX_L2_FETCH_GRANULARITY, 1 << 20), Err(CudaError::INVALID_VALUE));
         assert_eq!(after(SHMEM_SIZE, 2), Err(CudaError::NOT_PERMITTED));
         assert_eq!(after(9, 2), Err(CudaError::UNSUPPORTED_LIMIT));
         assert_eq!(after(10, 2), Err(CudaError::INVALID_VALUE));

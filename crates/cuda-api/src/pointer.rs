@@ -325,6 +325,7 @@ macro_rules! plain {
 plain!(
     u8,
     u16,
+    f32,
     c_int,
     c_uint,
     u64,

@@ -22,6 +22,18 @@ pub fn check_pool_location(location: CUmemLocation, kind: c_uint) -> Result<(), 
     }
 }
 
+/// The error for a kind of handles that a pool cannot be shared by: CUDA_ERROR_NOT_SUPPORTED for one
+/// that CUDA has, CUDA_ERROR_INVALID_VALUE for what is no such thing.
+pub fn check_pool_handles(kind: c_uint) -> CudaError {
+    const WIN32: c_uint = 2;
+    const WIN32_KMT: c_uint = 4;
+    const FABRIC: c_uint = 8;
+    match kind {
+        WIN32 | WIN32_KMT | FABRIC => CudaError::NOT_SUPPORTED,
+        _ => CudaError::INVALID_VALUE,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +46,7 @@ mod tests {
         assert_eq!(check(ALLOCATION_MANAGED, 1), Err(CudaError::NOT_SUPPORTED));
         assert_eq!(check(vmm::ALLOCATION_PINNED, 0), Err(CudaError::INVALID_VALUE));
         assert_eq!(check(7, vmm::LOCATION_DEVICE), Err(CudaError::INVALID_VALUE));
+        assert_eq!(check_pool_handles(8), CudaError::NOT_SUPPORTED);
+        assert_eq!(check_pool_handles(99), CudaError::INVALID_VALUE);
     }
 }

@@ -67,6 +67,7 @@ macro_rules! driver_functions {
             71 local cuDevResourceGenerateDesc(
                 description: *mut CUdevResourceDesc, resources: *mut CUdevResource,
                 count: c_uint);
+            72 local cuDeviceGetProperties(properties: *mut CUdevprop, device: CUdevice);
 
             // Primary contexts.
             101 local cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
@@ -101,7 +102,7 @@ macro_rules! driver_functions {
             165 special cuCtxSynchronize();
             166 special cuCtxSynchronize_v2(context: CUcontext);
             167 local cuCtxGetLimit(pvalue: *mut usize, limit: c_uint);
-            168 local cuCtxSetLimit(limit: c_uint, value: usize);
+            168 call cuCtxSetLimit(limit: c_uint, value: usize);
             169 local cuCtxGetCacheConfig(pconfig: *mut c_uint);
             170 local cuCtxSetCacheConfig(config: c_uint);
             171 local cuCtxGetSharedMemConfig(p_config: *mut c_uint);
@@ -114,6 +115,8 @@ macro_rules! driver_functions {
             177 local cuCtxGetDevResource(
                 context: CUcontext, resource: *mut CUdevResource, kind: c_uint);
             178 local cuCtxGetExecAffinity(param: *mut CUexecAffinityParam, kind: c_uint);
+            179 special cuCtxAttach(context: *mut CUcontext, flags: c_uint);
+            180 special cuCtxDetach(context: CUcontext);
 
             // Green contexts.
             181 local cuGreenCtxCreate(
@@ -210,6 +213,13 @@ macro_rules! driver_functions {
             308 local cuFuncIsLoaded(state: *mut c_uint, function: CUfunction);
             309 local cuFuncLoad(function: CUfunction);
             310 local cuFuncGetParamCount(function: CUfunction, count: *mut usize);
+            311 local cuFuncSetBlockShape(function: CUfunction, x: c_int, y: c_int, z: c_int);
+            312 local cuFuncSetSharedSize(function: CUfunction, bytes: c_uint);
+            313 local cuParamSetSize(function: CUfunction, bytes: c_uint);
+            314 local cuParamSeti(function: CUfunction, offset: c_int, value: c_uint);
+            315 local cuParamSetf(function: CUfunction, offset: c_int, value: f32);
+            316 local cuParamSetv(
+                function: CUfunction, offset: c_int, pointer: *mut c_void, bytes: c_uint);
 
             // Execution.
             351 special cuLaunchKernel | cuLaunchKernel_ptsz(
@@ -226,6 +236,10 @@ macro_rules! driver_functions {
                 shared_mem_bytes: c_uint, stream: CUstream, kernel_params: *mut *mut c_void);
             354 special cuLaunchHostFunc | cuLaunchHostFunc_ptsz(
                 stream: CUstream, function: CUhostFn, user_data: *mut c_void);
+            355 special cuLaunch(function: CUfunction);
+            356 special cuLaunchGrid(function: CUfunction, width: c_int, height: c_int);
+            357 special cuLaunchGridAsync(
+                function: CUfunction, width: c_int, height: c_int, stream: CUstream);
 
             // Memory.
             401 special cuMemGetInfo_v2(free: *mut usize, total: *mut usize);

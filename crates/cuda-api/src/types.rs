@@ -331,6 +331,22 @@ impl CUDA_MEMCPY3D_PEER {
     }
 }
 
+/// What a device was once described by.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CUdevprop {
+    pub maxThreadsPerBlock: c_int,
+    pub maxThreadsDim: [c_int; 3],
+    pub maxGridSize: [c_int; 3],
+    pub sharedMemPerBlock: c_int,
+    pub totalConstantMemory: c_int,
+    pub SIMDWidth: c_int,
+    pub memPitch: c_int,
+    pub regsPerBlock: c_int,
+    pub clockRate: c_int,
+    pub textureAlign: c_int,
+}
+
 /// Hints about copies of a batch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

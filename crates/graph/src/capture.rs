@@ -258,16 +258,34 @@ impl Captures {
         }
     }
 
-    /// A thread wants to wait for a stream, or to know whether it is idle.
+    /// A thread wants to wait for a stream, or to know whether it is idle. The answer is the same for
+    /// a stream whose capture is invalidated.
     pub(crate) fn synchronize(&mut self, stream: StreamKey) -> CUresult {
-        match self.enter(stream)? {
-            None => Ok(()),
-            Some(number) => {
-                if let Some(capture) = self.active.get_mut(&number) {
-                    capture.invalidated = true;
-                }
+        match self.of(stream) {
+            Some(number) if stream.order != StreamOrder::Legacy => {
+                self.invalidate_one(number);
                 Err(CudaError::STREAM_CAPTURE_UNSUPPORTED)
             }
+            _ => self.enter(stream).map(drop),
+        }
+    }
+
+    /// Invalidates a capture, if it is not over.
+    pub(crate) fn invalidate_one(&mut self, number: u64) {
+        if let Some(capture) = self.active.get_mut(&number) {
+            capture.invalidated = true;
+        }
+    }
+
+    /// A thread asks about an event, or waits for it: CUDA_ERROR_CAPTURED_EVENT if it was last
+    /// recorded in a capture, which that invalidates; CUDA_ERROR_INVALID_VALUE if that is over.
+    pub(crate) fn ask_event(&mut self, event: CUevent) -> CUresult {
+        let Some((number, _)) = self.events.get(&event.0) else { return Ok(()) };
+        let number = *number;
+        self.invalidate_one(number);
+        match self.active.contains_key(&number) {
+            true => Err(CudaError::CAPTURED_EVENT),
+            false => Err(CudaError::INVALID_VALUE),
         }
     }
 
@@ -303,15 +321,14 @@ impl Captures {
         let Some((number, behind)) = self.events.get(&event.0).cloned() else {
             return Ok(false);
         };
-        let alive = self.active.get(&number).is_some_and(|c| !c.invalidated);
+        let Some(capture) = self.active.get(&number) else {
+            return Err(CudaError::INVALID_VALUE);
+        };
+        let alive = !capture.invalidated;
         match own {
             _ if !alive => Err(CudaError::CAPTURED_EVENT),
             Some(own) if own != number => {
-                for number in [own, number] {
-                    if let Some(capture) = self.active.get_mut(&number) {
-                        capture.invalidated = true;
-                    }
-                }
+                [own, number].into_iter().for_each(|number| self.invalidate_one(number));
                 Err(CudaError::STREAM_CAPTURE_MERGE)
             }
             None if stream.order == StreamOrder::Legacy => Err(CudaError::STREAM_CAPTURE_IMPLICIT),
@@ -350,6 +367,7 @@ impl Captures {
         let number = self.of(stream).ok_or(CudaError::ILLEGAL_STATE)?;
         let capture = self.active.get(&number).ok_or(CudaError::ILLEGAL_STATE)?;
         if capture.origin != stream.id {
+            self.invalidate_one(number);
             return Err(CudaError::STREAM_CAPTURE_UNMATCHED);
         }
         let me = std::thread::current().id();
@@ -451,7 +469,6 @@ mod tests {
         scene.fork(MAIN, SIDE);
         let (left, right) = (scene.work(MAIN), scene.work(SIDE));
         assert_eq!(scene.captures.status(SIDE), Ok((constant::STATUS_ACTIVE, 5)));
-        assert_eq!(scene.end(SIDE), Err(CudaError::STREAM_CAPTURE_UNMATCHED));
         scene.fork(SIDE, MAIN);
         let last = scene.work(MAIN);
         assert_eq!(scene.end(MAIN), Ok(Ok(())));
@@ -461,7 +478,16 @@ mod tests {
         assert_eq!(scene.captures.status(SIDE), Ok((constant::STATUS_NONE, 0)));
         assert_eq!(scene.end(MAIN), Err(CudaError::ILLEGAL_STATE));
         // The event belongs to a capture that is over.
-        assert_eq!(scene.captures.wait(None, MAIN, EVENT), Err(CudaError::CAPTURED_EVENT));
+        assert_eq!(scene.captures.wait(None, MAIN, EVENT), Err(CudaError::INVALID_VALUE));
+    }
+
+    #[test]
+    fn an_end_in_another_stream_invalidates_the_capture() {
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        scene.work(MAIN);
+        scene.fork(MAIN, SIDE);
+        assert_eq!(scene.end(SIDE), Err(CudaError::STREAM_CAPTURE_UNMATCHED));
+        assert_eq!(scene.end(MAIN), Ok(Err(CudaError::STREAM_CAPTURE_INVALIDATED)));
     }
 
     /// What the edges to a node say, by the nodes that they begin at.
@@ -539,9 +565,22 @@ mod tests {
         assert_eq!(scene.captures.synchronize(MAIN), unsupported);
         let invalidated = CudaError::STREAM_CAPTURE_INVALIDATED;
         assert_eq!(scene.captures.enter(MAIN), Err(invalidated));
+        assert_eq!(scene.captures.synchronize(MAIN), unsupported, "invalidated as it is");
         assert_eq!(scene.captures.status(MAIN), Ok((constant::STATUS_INVALIDATED, 5)));
         assert_eq!(scene.end(MAIN), Ok(Err(invalidated)));
         assert_eq!(scene.captures.synchronize_context(1), Ok(()));
+    }
+
+    #[test]
+    fn asking_about_a_captured_event_invalidates_its_capture() {
+        let mut scene = Scene::new(constant::MODE_GLOBAL);
+        scene.work(MAIN);
+        assert_eq!(scene.captures.ask_event(EVENT), Ok(()), "never recorded");
+        scene.captures.record(5, MAIN, EVENT);
+        assert_eq!(scene.captures.ask_event(EVENT), Err(CudaError::CAPTURED_EVENT));
+        assert_eq!(scene.captures.status(MAIN), Ok((constant::STATUS_INVALIDATED, 5)));
+        assert_eq!(scene.end(MAIN), Ok(Err(CudaError::STREAM_CAPTURE_INVALIDATED)));
+        assert_eq!(scene.captures.ask_event(EVENT), Err(CudaError::INVALID_VALUE), "it is over");
     }
 
     #[test]

@@ -102,9 +102,8 @@ impl<E: Send + 'static> Graphs<E> {
     ) -> Result<bool, CudaError> {
         let mut tables = self.lock();
         let own = tables.captures.enter(stream)?;
-        if let Some(number) = own
-            && flags & capture::EVENT_EXTERNAL != 0
-        {
+        if flags & capture::EVENT_EXTERNAL != 0 {
+            let number = own.ok_or(CudaError::ILLEGAL_STATE)?;
             add(&mut tables, number, stream, NodeKind::WaitEvent(event))?;
             return Ok(true);
         }
@@ -115,12 +114,23 @@ impl<E: Send + 'static> Graphs<E> {
             (None, _) => Ok(false),
             // An event that was never recorded is nothing to wait for.
             (Some(_), false) => Ok(true),
-            (Some(_), true) => Err(CudaError::STREAM_CAPTURE_ISOLATION),
+            (Some(number), true) => {
+                tables.captures.invalidate_one(number);
+                Err(CudaError::STREAM_CAPTURE_ISOLATION)
+            }
         }
     }
 
-    /// A thread asks about an event. CUDA_ERROR_CAPTURED_EVENT if it was last recorded in a
-    /// capture.
+    /// A thread asks about an event, or waits for it: CUDA_ERROR_CAPTURED_EVENT if it was last
+    /// recorded in a capture, which that invalidates; else as [`Self::unsafe_call`].
+    pub fn asking_event(&self, event: CUevent) -> CUresult {
+        if self.has_captured_events() {
+            self.lock().captures.ask_event(event)?;
+        }
+        self.unsafe_call()
+    }
+
+    /// CUDA_ERROR_CAPTURED_EVENT if an event was last recorded in a capture.
     pub fn check_event(&self, event: CUevent) -> CUresult {
         if !self.has_captured_events() {
             return Ok(());

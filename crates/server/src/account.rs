@@ -195,15 +195,13 @@ impl Account {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// What its owner is to be told of a memory with so many bytes free and in all.
-    pub fn seen(&self, free_bytes: u64, total_bytes: u64) -> (u64, u64) {
-        let (free_bytes, total_bytes) = match &self.group {
-            Some((group, _)) => group.seen(free_bytes, total_bytes),
-            None => (free_bytes, total_bytes),
+    /// How much is free for its owner of a memory with so many bytes free.
+    pub fn free(&self, free_bytes: u64) -> u64 {
+        let free_bytes = match &self.group {
+            Some((group, _)) => group.free(free_bytes),
+            None => free_bytes,
         };
-        let limit = self.limit_bytes();
-        let left = limit.saturating_sub(self.used_bytes());
-        (free_bytes.min(left), total_bytes.min(limit))
+        free_bytes.min(self.limit_bytes().saturating_sub(self.used_bytes()))
     }
 }
 
@@ -225,9 +223,9 @@ mod tests {
         assert_eq!(account.charge(41).err(), Some(CudaError::OUT_OF_MEMORY));
         assert_eq!(account.charge(u64::MAX).err(), Some(CudaError::OUT_OF_MEMORY));
         let second = account.charge(40).unwrap();
-        assert_eq!((account.used_bytes(), account.seen(500, 1000)), (100, (0, 100)));
+        assert_eq!((account.used_bytes(), account.free(500)), (100, 0));
         drop(first);
-        assert_eq!((account.used_bytes(), account.seen(50, 80)), (40, (50, 80)));
+        assert_eq!((account.used_bytes(), account.free(50)), (40, 50));
         drop(second);
         assert_eq!(account.used_bytes(), 0);
         assert!(account.could_hold(100) && !account.could_hold(101));
@@ -239,8 +237,8 @@ mod tests {
         let _held = account.charge(60).unwrap();
         account.set_limit(50);
         assert_eq!(
-            (account.charge(1).err(), account.seen(500, 1000)),
-            (Some(CudaError::OUT_OF_MEMORY), (0, 50))
+            (account.charge(1).err(), account.free(500)),
+            (Some(CudaError::OUT_OF_MEMORY), 0)
         );
         account.set_limit(61);
         assert!(account.charge(1).is_ok());
@@ -256,7 +254,7 @@ mod tests {
         let held = one.charge(60).unwrap();
         assert_eq!(two.charge(41).err(), Some(CudaError::OUT_OF_MEMORY), "the group's limit");
         assert_eq!((two.used_bytes(), group.used_bytes()), (0, 60));
-        assert_eq!(two.seen(500, 1000), (40, 70));
+        assert_eq!(two.free(500), 40);
         drop(held);
         assert_eq!(two.charge(71).err(), Some(CudaError::OUT_OF_MEMORY), "its own");
         assert_eq!(group.used_bytes(), 0, "what was charged there for it came back");

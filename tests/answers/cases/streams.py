@@ -19,6 +19,7 @@ def streams(c):
         c.ask(f"priority of {priority}", "cuStreamGetPriority", +made, out, priority=out)
     c.ask("priority with flags 9", "cuStreamCreateWithPriority", handle, 9, 0)
     stream, quiet = c.stream(), c.stream(1)
+    c.do("cuCtxSynchronize")
     for label, each in (("blocking", stream), ("non-blocking", quiet), ("default", 0), ("legacy", 1), ("thread's", 2)):
         out = Int32()
         c.ask(f"flags of {label}", "cuStreamGetFlags", each, out, flags=out)
@@ -198,6 +199,7 @@ def captures(c):
     for mode, modes_name in ((0, "global"), (1, "thread"), (2, "relaxed")):
         for label, (name, *arguments) in calls.items():
             stream, event, graph = c.stream(1), c.event(), Handle()
+            c.do("cuCtxSynchronize")
             c.do("cuStreamBeginCapture_v2", stream, mode)
             c.do("cuEventRecord", event, stream)
             given = [{"stream": stream, "event": event}.get(a, a) if isinstance(a, str) else a for a in arguments]

@@ -34,7 +34,7 @@ fn create(array: Out<CUarray>, descriptor: CUDA_ARRAY3D_DESCRIPTOR) -> CUresult 
     let (client, context) = mode::enter()?;
     graphs().unsafe_call()?;
     array.required()?;
-    array.set(client.create_array(context, descriptor)?)
+    array.set(client.with_room(|| client.create_array(context, descriptor))?)
 }
 
 pub(crate) fn cuArrayDestroy(array: CUarray) -> CUresult {

@@ -4,14 +4,17 @@ use super::resource::partition;
 use crate::boundary::{FromProgram, Out};
 use crate::context::affinity;
 use crate::context::current;
-use crate::context::table::Context;
+use crate::context::table::{Context, check_flags};
 use crate::graph::backend::graphs;
 use crate::program::Client;
 use crate::program::mode;
 use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
-use cuda_api::constants::{ctx_flags, limit};
+use cuda_api::constants::limit;
 use cuda_api::{CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUresult, CudaError};
+
+/// CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE: what all devices of today have.
+const FOUR_BYTE_BANKS: c_uint = 1;
 
 /// The current context, usable or not. CUDA_ERROR_INVALID_CONTEXT if there is none.
 fn with_current<R>(f: impl FnOnce(&mut Context) -> R) -> Result<R, CudaError> {
@@ -65,6 +68,7 @@ pub(crate) fn cuDevicePrimaryCtxReset(device: CUdevice) -> CUresult {
         let context = program.contexts().primary(device);
         end_what_belongs_to(program.client_at(device as usize)?, context);
     }
+    program.contexts().set_back(device)?;
     program.client_at(device as usize).map_or(Ok(()), Client::health)
 }
 
@@ -103,9 +107,7 @@ pub(crate) fn cuDevicePrimaryCtxSetFlags_v2(device: CUdevice, flags: c_uint) -> 
 pub(crate) fn cuCtxCreate_v2(context: Out<CUcontext>, flags: c_uint, device: CUdevice) -> CUresult {
     mode::program()?;
     context.required()?;
-    if flags & !ctx_flags::MASK != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
+    check_flags(flags)?;
     create(context, flags, device, share_of_new_context(device))
 }
 
@@ -133,13 +135,11 @@ pub(crate) fn cuCtxCreate_v3(
     mode::program()?;
     context.required()?;
     match count {
-        0 => return cuCtxCreate_v2(context, flags, device),
+        ..=0 => return cuCtxCreate_v2(context, flags, device),
         1 => {}
         _ => return Err(CudaError::INVALID_VALUE),
     }
-    if flags & !ctx_flags::MASK != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
+    check_flags(flags)?;
     let param = params.as_in().get()?;
     mode::client_on(device)?;
     affinity::check(param.kind, param.smCount, partition(device)?.sms)?;
@@ -177,12 +177,39 @@ pub(crate) fn cuCtxCreate_v4(
 
 pub(crate) fn cuCtxDestroy_v2(context: CUcontext) -> CUresult {
     let contexts = mode::program()?.contexts();
+    if context.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     if !contexts.is_created(context) {
         return Err(CudaError::INVALID_CONTEXT);
     }
     let device = contexts.with(context, |context| context.device)?;
     end_what_belongs_to(mode::program()?.client_at(device as usize)?, context);
     contexts.destroy(context)
+}
+
+/// Counts a use of the current context (deprecated).
+pub(crate) fn cuCtxAttach(context: Out<CUcontext>, flags: c_uint) -> CUresult {
+    mode::enter()?;
+    context.required()?;
+    if flags != 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    with_current(|context| context.uses = context.uses.saturating_add(1))?;
+    cuCtxGetCurrent(context)
+}
+
+/// Ends a use of a context, which is destroyed with its last one (deprecated).
+pub(crate) fn cuCtxDetach(context: CUcontext) -> CUresult {
+    let contexts = mode::program()?.contexts();
+    if !contexts.is_created(context) {
+        return Err(CudaError::INVALID_CONTEXT);
+    }
+    let is_last = contexts.with(context, |context| {
+        context.uses = context.uses.saturating_sub(1);
+        context.uses == 0
+    })?;
+    if is_last { cuCtxDestroy_v2(context) } else { Ok(()) }
 }
 
 pub(crate) fn cuCtxPushCurrent_v2(context: CUcontext) -> CUresult {
@@ -230,9 +257,7 @@ pub(crate) fn cuCtxGetFlags(flags: Out<c_uint>) -> CUresult {
 }
 
 pub(crate) fn cuCtxSetFlags(flags: c_uint) -> CUresult {
-    if flags & !ctx_flags::MASK != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
+    check_flags(flags)?;
     with_current(|context| context.flags = flags)
 }
 
@@ -270,10 +295,33 @@ pub(crate) fn cuCtxGetLimit(value: Out<usize>, limit: c_uint) -> CUresult {
     value.set(with_current(|context| context.limits.get(limit))??)
 }
 
-/// Limits are kept and answered, but the context that they would act on is shared by all clients:
-/// what a kernel needs beyond the server's own limits fails there.
-pub(crate) fn cuCtxSetLimit(limit: c_uint, value: usize) -> CUresult {
-    with_current(|context| context.limits.set(limit, value))?
+/// Sets a limit. All clients share a context at the server: `at_server` has what kernels need be
+/// theirs there, and is CUDA_ERROR_UNSUPPORTED_LIMIT where the provider has that for all alike.
+pub(crate) fn set_limit(
+    limit: c_uint,
+    value: usize,
+    at_server: impl FnOnce(usize) -> CUresult,
+) -> CUresult {
+    let (client, _) = mode::enter()?;
+    graphs().unsafe_call()?;
+    let mut limits = with_current(|context| context.limits.clone())?;
+    let before = limits.get(limit)?;
+    limits.set(limit, value)?;
+    let after = limits.get(limit)?;
+    let is_of_kernels =
+        matches!(limit, limit::STACK_SIZE | limit::PRINTF_FIFO_SIZE | limit::MALLOC_HEAP_SIZE);
+    if is_of_kernels && after != before {
+        at_server(after).inspect_err(|error| {
+            if *error == CudaError::UNSUPPORTED_LIMIT {
+                crate::stderr::say(format_args!(
+                    "cuCtxSetLimit: limit {limit} of {after} bytes is more than programs that \
+                     share this device have"
+                ));
+            }
+        })?;
+        client.server_limits.lock().insert(limit, after);
+    }
+    with_current(|context| context.limits = limits)
 }
 
 pub(crate) fn cuCtxGetCacheConfig(config: Out<c_uint>) -> CUresult {
@@ -281,14 +329,15 @@ pub(crate) fn cuCtxGetCacheConfig(config: Out<c_uint>) -> CUresult {
 }
 
 pub(crate) fn cuCtxGetSharedMemConfig(config: Out<c_uint>) -> CUresult {
-    config.set(with_current(|context| context.shared_mem_config)?)
+    with_current(|_| ())?;
+    config.set(FOUR_BYTE_BANKS)
 }
 
-/// Without meaning on any device of today; remembered.
+/// Without meaning on any device of today: a preference that none can follow.
 pub(crate) fn cuCtxSetSharedMemConfig(config: c_uint) -> CUresult {
     const EIGHT_BYTE_BANKS: c_uint = 2;
     match config <= EIGHT_BYTE_BANKS {
-        true => with_current(|context| context.shared_mem_config = config),
+        true => with_current(|_| ()),
         false => Err(CudaError::INVALID_VALUE),
     }
 }
@@ -310,7 +359,7 @@ pub(crate) fn cuCtxEnablePeerAccess(peer: CUcontext, flags: c_uint) -> CUresult 
     let device = peer_device(client, peer)?;
     // A device is no peer of itself.
     if device == client.device {
-        return Err(CudaError::INVALID_DEVICE);
+        return Err(CudaError::PEER_ACCESS_UNSUPPORTED);
     }
     if !client.can_access(device) {
         return Err(CudaError::PEER_ACCESS_UNSUPPORTED);

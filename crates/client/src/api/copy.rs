@@ -9,7 +9,9 @@ use crate::program::mode;
 use crate::program::reported::Reports;
 use crate::program::submission::wire_stream;
 use crate::stream::DefaultStream;
+use crate::stream::table::LEGACY;
 use core::ffi::c_void;
+use cuda_api::batch::read_during_call;
 use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;
 use cuda_api::{
@@ -18,9 +20,6 @@ use cuda_api::{
 };
 use graph::{CopyEnd, CopyNode, NodeKind};
 
-/// Copies of one batch: more than any program lists, and nothing here depends on it.
-const BATCH_MAX: usize = 1 << 20;
-
 /// Whether a copy is done when the call returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
@@ -28,6 +27,8 @@ pub(super) enum Ends {
     InStream,
     /// When the call returns, where CUDA promises that.
     WithCall,
+    /// When the stream gets there; but its source has been read when the call returns.
+    SourceWithCall,
 }
 
 /// One end of a copy, as the program names it.
@@ -80,7 +81,7 @@ fn copy(
     }
     match ends {
         Ends::WithCall => client.check_not_capturing(stream)?,
-        Ends::InStream => {
+        Ends::InStream | Ends::SourceWithCall => {
             if client.captured(stream, || as_node(client, to, from, bytes))? {
                 return Ok(());
             }
@@ -99,6 +100,11 @@ fn copy(
         }
         Err(error) => return Err(error),
     };
+    // Pinned memory is staged then, as memory is that only this process reaches.
+    let from = match (ends, from) {
+        (Ends::SourceWithCall, Side::Pinned) => Side::Pageable,
+        (_, from) => from,
+    };
     let (Named::Device(named) | Named::Any(named)) = named_to;
     let copy = match to {
         Side::Device => client.copy_of_variable(named, bytes)?,
@@ -110,15 +116,17 @@ fn copy(
             side => client.copy_to_device(copy, source, side, bytes, stream)?,
         }
         post_device_to_device(client, destination, copy, bytes, stream)?;
-        return match ends == Ends::WithCall && from == Side::Pinned {
-            true => client.synchronize_copy(stream, bytes),
-            false => Ok(()),
+        return match (ends, from) {
+            (Ends::WithCall, Side::Pinned) | (Ends::SourceWithCall, Side::Device) => {
+                client.synchronize_copy(stream, bytes)
+            }
+            _ => Ok(()),
         };
     }
     match (to, from) {
         (Side::Device, Side::Device) => {
             post_device_to_device(client, destination, source, bytes, stream)?;
-            match devices.waits_behind(stream) {
+            match devices.waits_behind(stream) || ends == Ends::SourceWithCall {
                 true => client.synchronize(stream),
                 false => Ok(()),
             }
@@ -135,7 +143,9 @@ fn copy(
         (side, Side::Device) => {
             client.copy_from_device(destination, side, source, bytes, stream)?;
             match (ends, side) {
-                (Ends::WithCall, _) => client.synchronize_copy(stream, bytes),
+                (Ends::WithCall | Ends::SourceWithCall, _) => {
+                    client.synchronize_copy(stream, bytes)
+                }
                 // It is done: what went wrong with what it copied is known.
                 (Ends::InStream, Side::Pageable) => client.report_error(Reports::Once),
                 (Ends::InStream, _) => Ok(()),
@@ -285,21 +295,29 @@ pub(crate) fn cuMemcpyBatchAsync(
     sizes: Out<usize>,
     count: usize,
     attributes: Out<CUmemcpyAttributes>,
-    _attribute_starts: Out<usize>,
+    attribute_starts: Out<usize>,
     attribute_count: usize,
     failed: Out<usize>,
     stream: CUstream,
 ) -> CUresult {
     failed.set_if_wanted(usize::MAX);
-    if count == 0 || count > BATCH_MAX || attribute_count == 0 || attribute_count > count {
+    let during_call = read_during_call(count, attributes, attribute_starts, attribute_count)?;
+    // A batch is for streams that have an order of their own.
+    if mode::client_of(stream.0)?.stream(stream, default)? == LEGACY {
         return Err(CudaError::INVALID_VALUE);
     }
-    attributes.required()?;
+    let sizes = sizes.array(count);
     for index in 0..count {
+        if sizes.at(index)? == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+    }
+    for (index, during_call) in during_call.into_iter().enumerate() {
+        let ends = if during_call { Ends::SourceWithCall } else { Ends::InStream };
         let copied = (|| {
             let to = Named::Any(destinations.array(count).at(index)?.0);
             let from = Named::Any(sources.array(count).at(index)?.0);
-            copy(default, stream, to, from, sizes.array(count).at(index)?, Ends::InStream)
+            copy(default, stream, to, from, sizes.at(index)?, ends)
         })();
         if copied.is_err() {
             failed.set_if_wanted(index);

@@ -30,11 +30,13 @@ pub(super) fn copy(
             client.check_not_capturing(stream)?;
             client.write_unseen(node.destination.device.0);
         }
-        Ends::InStream if client.captured(stream, || Ok(NodeKind::Copy(*node)))? => {
+        Ends::InStream | Ends::SourceWithCall
+            if client.captured(stream, || Ok(NodeKind::Copy(*node)))? =>
+        {
             client.write_unseen(node.destination.device.0);
             return Ok(());
         }
-        Ends::InStream => client.write_unseen(node.destination.device.0),
+        Ends::InStream | Ends::SourceWithCall => client.write_unseen(node.destination.device.0),
     }
     devices.wait_before(stream)?;
     let waits = match resolved {

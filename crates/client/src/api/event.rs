@@ -136,12 +136,16 @@ pub(crate) fn cuEventRecordWithFlags(
     {
         return Ok(());
     }
+    // Only a capture has a node for it.
+    if flags & EVENT_EXTERNAL != 0 {
+        return Err(CudaError::ILLEGAL_STATE);
+    }
     client.record_event(event, stream)
 }
 
 pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
     let client = mode::client_of(event.0)?;
-    graphs().check_event(event)?;
+    graphs().asking_event(event)?;
     match client.is_event_done(event)? {
         true => client.report_error(Reports::AndLeaves),
         false => Err(CudaError::NOT_READY),
@@ -150,7 +154,7 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
 
 pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
     let client = mode::client_of(event.0)?;
-    graphs().check_event(event)?;
+    graphs().asking_event(event)?;
     let (shared, recorded) = {
         let state = client.state();
         let found = state.events.lookup(event.0)?;

@@ -68,12 +68,20 @@ fn check_settable(attribute: c_uint) -> CUresult {
 }
 
 pub(crate) fn cuFuncGetModule(module: Out<CUmodule>, function: CUfunction) -> CUresult {
+    // Of no function at all it is a wrong value, not a wrong handle.
+    if function.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     module.set(CUmodule(with(function, |f| f.module.to_word())? as usize))
 }
 
 /// The name lives as long as the function is loaded.
 pub(crate) fn cuFuncGetName(name: Out<*const c_char>, function: CUfunction) -> CUresult {
     name.required()?;
+    // Of no function at all it is a wrong value, not a wrong handle.
+    if function.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     name.set(with(function, |f| f.name.as_ptr())?)
 }
 

@@ -137,6 +137,10 @@ pub(crate) fn cuIpcCloseMemHandle(pointer: CUdeviceptr) -> CUresult {
 pub(crate) fn cuIpcGetEventHandle(handle: Out<CUipcEventHandle>, event: CUevent) -> CUresult {
     let (client, _) = mode::enter()?;
     handle.required()?;
+    // Of no event at all it is a wrong value, not a wrong handle.
+    if event.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     let flags = client.state().events.lookup(event.0)?.flags;
     if flags & event_flags::INTERPROCESS == 0 {
         return Err(CudaError::INVALID_HANDLE);

@@ -36,7 +36,10 @@ pub(crate) fn cuLibraryLoadData(
     let client = mode::client()?;
     library.required()?;
     let options = JitOptions::read(jit_count, jit_options, jit_values)?;
-    give(library, client.load_image_at(code.pointer().cast(), NO_CONTEXT, &options)?)
+    give(
+        library,
+        client.with_room(|| client.load_image_at(code.pointer().cast(), NO_CONTEXT, &options))?,
+    )
 }
 
 #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
@@ -53,7 +56,7 @@ pub(crate) fn cuLibraryLoadFromFile(
     let client = mode::client()?;
     library.required()?;
     let options = JitOptions::read(jit_count, jit_options, jit_values)?;
-    give(library, client.load_image_from(path, NO_CONTEXT, &options)?)
+    give(library, client.with_room(|| client.load_image_from(path, NO_CONTEXT, &options))?)
 }
 
 pub(crate) fn cuLibraryUnload(library: CUlibrary) -> CUresult {

@@ -32,7 +32,7 @@ pub(crate) fn cuLinkCreate_v2(
     let options = JitOptions::read(count, options, values)?;
     let handle = LINKS.lock().insert(Link::new(options.registers_max()))?;
     // Nothing is compiled before the image is loaded, so nothing is said.
-    options.answer(None, Duration::ZERO);
+    options.answer(None, Ok(()), Duration::ZERO);
     state.set(CUlinkState(handle.to_word() as usize))
 }
 

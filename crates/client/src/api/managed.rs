@@ -5,6 +5,7 @@
 
 use super::memory::current_device;
 use crate::boundary::Out;
+use crate::graph::backend::graphs;
 use crate::memory::address::Place;
 use crate::memory::{HostKind, HostTag};
 use crate::program::Client;
@@ -40,6 +41,7 @@ pub(crate) fn cuMemAllocManaged(
     flags: c_uint,
 ) -> CUresult {
     let (client, context) = mode::enter()?;
+    graphs().unsafe_call()?;
     pointer.required()?;
     current_device()?;
     if !matches!(flags, attach_flags::GLOBAL | attach_flags::HOST) {
@@ -145,7 +147,8 @@ pub(crate) fn cuStreamAttachMemAsync(
     flags: c_uint,
 ) -> CUresult {
     let client = mode::client_of(stream.0)?;
-    client.stream(stream, default)?;
+    // An attachment has no node.
+    client.check_not_capturing(client.stream(stream, default)?)?;
     let known = attach_flags::GLOBAL | attach_flags::HOST | attach_flags::SINGLE;
     if !flags.is_power_of_two() || flags & !known != 0 {
         return Err(CudaError::INVALID_VALUE);

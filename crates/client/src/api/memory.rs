@@ -35,7 +35,7 @@ pub(crate) fn cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) -> CUresult {
 pub(crate) fn cuMemAlloc_v2(pointer: Out<CUdeviceptr>, bytes: usize) -> CUresult {
     let (client, context) = mode::enter()?;
     graphs().unsafe_call()?;
-    pointer.required()?;
+    pointer.set(CUdeviceptr(0))?;
     let address = client.allocate(context, bytes as u64, CUmemoryPool::NULL)?;
     pointer.set(CUdeviceptr(address))
 }
@@ -79,7 +79,6 @@ pub(crate) fn cuMemFree_v2(pointer: CUdeviceptr) -> CUresult {
     if let Place::Pinned { tag: HostTag { kind: HostKind::Managed, .. }, .. } = place {
         return client.free_pinned(pointer.0, HostKind::Managed);
     }
-    client.count_pool_free(pointer.0);
     client.free(pointer.0)
 }
 
@@ -108,9 +107,14 @@ pub(crate) fn cuMemAllocHost_v2(pointer: Out<*mut c_void>, bytes: usize) -> CUre
 pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_uint) -> CUresult {
     let known = host_flags::PORTABLE | host_flags::DEVICE_MAP | host_flags::WRITE_COMBINED;
     let (client, context) = mode::enter()?;
+    graphs().unsafe_call()?;
     pointer.required()?;
     if flags & !known != 0 {
         return Err(CudaError::INVALID_VALUE);
+    }
+    // Nothing is allocated, and that is no error.
+    if bytes == 0 {
+        return pointer.set(core::ptr::null_mut());
     }
     let address = client.allocate_pinned(context, bytes as u64, flags, HostKind::Pinned)?;
     pointer.set(address as *mut c_void)
@@ -118,22 +122,23 @@ pub(crate) fn cuMemHostAlloc(pointer: Out<*mut c_void>, bytes: usize, flags: c_u
 
 pub(crate) fn cuMemFreeHost(pointer: Out<c_void>) -> CUresult {
     let client = mode::client_at(pointer.address())?;
+    // Nothing to free.
+    if pointer.is_null() {
+        return Ok(());
+    }
+    graphs().unsafe_call()?;
     client.free_pinned(pointer.address(), HostKind::Pinned)
 }
 
 /// Registers the program's own memory, see [`crate::memory`]'s `registered`. All of it is portable
 /// and mapped, where it can be mapped.
 pub(crate) fn cuMemHostRegister_v2(pointer: Out<c_void>, bytes: usize, flags: c_uint) -> CUresult {
-    use host_flags::{DEVICE_MAP, IO_MEMORY, PORTABLE, READ_ONLY};
+    use host_flags::{DEVICE_MAP, PORTABLE, READ_ONLY};
     let (client, context) = mode::enter()?;
-    if pointer.is_null()
-        || bytes == 0
-        || flags & !(PORTABLE | DEVICE_MAP | IO_MEMORY | READ_ONLY) != 0
-    {
+    graphs().unsafe_call()?;
+    // Memory of other devices is none that this process could give.
+    if pointer.is_null() || bytes == 0 || flags & !(PORTABLE | DEVICE_MAP | READ_ONLY) != 0 {
         return Err(CudaError::INVALID_VALUE);
-    }
-    if flags & (IO_MEMORY | READ_ONLY) != 0 {
-        return Err(CudaError::NOT_SUPPORTED);
     }
     client.register_host(context, pointer.address(), bytes as u64, flags)
 }
@@ -170,9 +175,12 @@ pub(crate) fn cuMemHostGetDevicePointer_v2(
 pub(crate) fn cuMemHostGetFlags(flags: Out<c_uint>, pointer: Out<c_void>) -> CUresult {
     let (client, _) = mode::enter()?;
     match client.memory().place(pointer.address())? {
-        // Unified addressing makes all pinned memory portable and mapped.
+        // Unified addressing maps all of it for every context.
         Place::Pinned { tag, .. } if tag.kind == HostKind::Pinned => {
-            flags.set(tag.flags | host_flags::PORTABLE | host_flags::DEVICE_MAP)
+            flags.set(tag.flags & !host_flags::PORTABLE | host_flags::DEVICE_MAP)
+        }
+        Place::Registered { tag, .. } => {
+            flags.set(tag.flags & host_flags::PORTABLE | host_flags::DEVICE_MAP)
         }
         _ => Err(CudaError::INVALID_VALUE),
     }

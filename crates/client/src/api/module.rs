@@ -15,13 +15,18 @@ fn give(module: Out<CUmodule>, handle: Handle) -> CUresult {
 pub(crate) fn cuModuleLoad(module: Out<CUmodule>, path: In<c_char>) -> CUresult {
     let (client, context) = mode::enter()?;
     module.required()?;
-    give(module, client.load_image_from(path, context, &JitOptions::none())?)
+    give(module, client.with_room(|| client.load_image_from(path, context, &JitOptions::none()))?)
 }
 
 pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: In<c_void>) -> CUresult {
     let (client, context) = mode::enter()?;
     module.required()?;
-    give(module, client.load_image_at(image.pointer().cast(), context, &JitOptions::none())?)
+    give(
+        module,
+        client.with_room(|| {
+            client.load_image_at(image.pointer().cast(), context, &JitOptions::none())
+        })?,
+    )
 }
 
 pub(crate) fn cuModuleLoadDataEx(
@@ -34,7 +39,10 @@ pub(crate) fn cuModuleLoadDataEx(
     let (client, context) = mode::enter()?;
     module.required()?;
     let options = JitOptions::read(count, options, values)?;
-    give(module, client.load_image_at(image.pointer().cast(), context, &options)?)
+    give(
+        module,
+        client.with_room(|| client.load_image_at(image.pointer().cast(), context, &options))?,
+    )
 }
 
 pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, image: In<c_void>) -> CUresult {
@@ -65,7 +73,11 @@ pub(crate) fn cuModuleGetFunction(
     let module = module_handle(client, module.0, HandleKind::Module)?;
     // As drivers do: what is not found leaves no handle behind.
     function.set(CUfunction::NULL)?;
-    let handle = client.find_function(module, &name.text()?)?;
+    let name = name.text()?;
+    if name.is_empty() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    let handle = client.find_function(module, &name)?;
     function.set(CUfunction(handle.to_word() as usize))
 }
 
@@ -99,5 +111,8 @@ pub(crate) fn cuModuleGetGlobal_v2(
 ) -> CUresult {
     let client = mode::client_of(module.0)?;
     let module = module_handle(client, module.0, HandleKind::Module)?;
+    if pointer.is_null() && bytes.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
     client.find_global(module, false, &name.text()?, pointer, bytes)
 }

@@ -171,6 +171,10 @@ pub(crate) fn cuPointerGetAttribute(
 ) -> CUresult {
     let client = anywhere(pointer)?;
     let place = client.memory().place(pointer.0)?;
+    // Of what CUDA knows nothing of it stores nothing.
+    if place == Place::Pageable {
+        return Err(CudaError::INVALID_VALUE);
+    }
     store(client, Some(place), number, pointer, data)
 }
 
@@ -182,7 +186,7 @@ pub(crate) fn cuPointerGetAttributes(
     pointer: CUdeviceptr,
 ) -> CUresult {
     let client = anywhere(pointer)?;
-    if count as usize > ATTRIBUTES_MAX {
+    if count == 0 || count as usize > ATTRIBUTES_MAX {
         return Err(CudaError::INVALID_VALUE);
     }
     let place = client.memory().place(pointer.0).ok();

@@ -1,7 +1,7 @@
 //! Stream-ordered allocation (the manual's "Stream Ordered Memory Allocator").
 
 use crate::boundary::{In, Out};
-use crate::graph::backend::ClientGraphs;
+use crate::graph::backend::{ClientGraphs, graphs};
 use crate::handles::device_of_word;
 use crate::memory::pools::{Sharing, default_pool};
 use crate::program::mode;
@@ -9,7 +9,7 @@ use crate::stream::DefaultStream;
 use channel::pool_file;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::vmm;
-use cuda_api::pool::check_pool_location;
+use cuda_api::pool::{check_pool_handles, check_pool_location};
 use cuda_api::{
     CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemLocation, CUmemPoolProps, CUmemoryPool, CUresult,
     CUstream, CudaError,
@@ -87,9 +87,9 @@ pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, properties: In<CUmemPoolP
             let number = pool_file::new_number().map_err(|_| CudaError::OPERATING_SYSTEM)?;
             Sharing::Exportable(number)
         }
-        _ => return Err(CudaError::NOT_SUPPORTED),
+        other => return Err(check_pool_handles(other)),
     };
-    check_device(properties.location.id)?;
+    check_device(properties.location.id).map_err(|_| CudaError::INVALID_VALUE)?;
     let bytes_max = properties.maxSize as u64;
     pool.set(mode::client_on(properties.location.id)?.memory().pools.create(bytes_max, sharing)?)
 }
@@ -107,7 +107,7 @@ pub(crate) fn cuMemPoolSetAccess(
 ) -> CUresult {
     let client = mode::client_of(pool.0)?;
     client.memory().pools.get(pool)?;
-    if count > DESCRIPTIONS_MAX {
+    if count == 0 || count > DESCRIPTIONS_MAX {
         return Err(CudaError::INVALID_VALUE);
     }
     for index in 0..count {
@@ -117,6 +117,7 @@ pub(crate) fn cuMemPoolSetAccess(
         match flags {
             _ if !of_device => return Err(CudaError::INVALID_DEVICE),
             vmm::ACCESS_READ_WRITE if device == own => {}
+            vmm::ACCESS_NONE if device == own => return Err(CudaError::INVALID_DEVICE),
             _ if device == own => return Err(CudaError::INVALID_VALUE),
             _ if !client.program.can_access(device, own) => return Err(CudaError::INVALID_DEVICE),
             vmm::ACCESS_READ_WRITE => client.set_reader(device, true)?,
@@ -210,6 +211,7 @@ pub(crate) fn cuMemFreeAsync(
 
 pub(crate) fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize) -> CUresult {
     let client = mode::client_of(pool.0)?;
+    graphs().unsafe_call()?;
     client.trim_pool(pool, min_bytes_to_keep as u64)
 }
 

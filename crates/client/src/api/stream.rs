@@ -60,6 +60,7 @@ pub(crate) fn cuStreamSynchronize(default: DefaultStream, stream: CUstream) -> C
     let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     client.check_not_capturing(stream)?;
+    graphs().unsafe_call()?;
     client.synchronize(stream)
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn cuStreamQuery(default: DefaultStream, stream: CUstream) -> CUresul
     let client = mode::client_of(stream.0)?;
     let stream = client.stream(stream, default)?;
     client.check_not_capturing(stream)?;
+    graphs().unsafe_call()?;
     match client.is_idle(stream)? {
         true => Ok(()),
         false => Err(CudaError::NOT_READY),
@@ -93,6 +95,10 @@ pub(crate) fn cuStreamWaitEvent(
         && graphs().wait_event(client.stream_key(stream)?, event, flags, recorded)?
     {
         return Ok(());
+    }
+    // Only a capture has a node for it.
+    if flags & EVENT_EXTERNAL != 0 {
+        return Err(CudaError::ILLEGAL_STATE);
     }
     match owner.device == client.device {
         true => client.wait_event(handle, stream),
@@ -129,6 +135,8 @@ pub(crate) fn cuStreamGetFlags(
     stream: CUstream,
     flags: Out<c_uint>,
 ) -> CUresult {
+    let client = mode::client_of(stream.0)?;
+    client.check_not_capturing(client.stream(stream, default)?)?;
     flags.set(description(default, stream)?.flags)
 }
 

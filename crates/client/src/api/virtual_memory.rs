@@ -81,7 +81,8 @@ pub(crate) fn cuMemCreate(
         return Err(CudaError::INVALID_VALUE);
     }
     let client = mode::client_on(device)?;
-    handle.set(client.create_physical(check_size(bytes)?, handle_types)?)
+    let bytes = check_size(bytes)?;
+    handle.set(client.with_room(|| client.create_physical(bytes, handle_types))?)
 }
 
 pub(crate) fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {

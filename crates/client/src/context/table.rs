@@ -31,8 +31,9 @@ pub(crate) struct Context {
     pub(crate) device: CUdevice,
     pub(crate) flags: c_uint,
     pub(crate) cache_config: c_uint,
-    pub(crate) shared_mem_config: c_uint,
     pub(crate) limits: Limits,
+    /// As cuCtxAttach and cuCtxDetach count them.
+    pub(crate) uses: u32,
     /// SMs of its own, if it has them not all, and its own default stream, which is on them.
     pub(super) sms: Option<Range<u32>>,
     pub(super) own_default: Option<Handle>,
@@ -43,6 +44,8 @@ pub(crate) struct Context {
 struct Primary {
     context: Context,
     retains: u32,
+    /// False after a reset until the program retains it again, however often it did before.
+    active: bool,
 }
 
 /// A green context: a context of its own in what is asked and set, while what is made in it is
@@ -80,12 +83,21 @@ impl Context {
             device,
             flags,
             cache_config: 0,
-            shared_mem_config: 0,
             limits: Limits::default(),
+            uses: 1,
             sms: None,
             own_default: None,
             id,
         }
+    }
+}
+
+/// CUDA_ERROR_INVALID_VALUE for flags that no context has, and for two ways of waiting at once.
+pub(crate) fn check_flags(flags: c_uint) -> CUresult {
+    let one_schedule = matches!(flags & ctx_flags::SCHED_MASK, 0 | 1 | 2 | 4);
+    match flags & !ctx_flags::MASK == 0 && one_schedule {
+        true => Ok(()),
+        false => Err(CudaError::INVALID_VALUE),
     }
 }
 
@@ -110,7 +122,8 @@ impl Contexts {
     pub(crate) fn new(devices: usize) -> Self {
         let devices = devices.min(DEVICES_MAX as usize);
         let primaries = (0..devices)
-            .map(|d| Primary { context: Context::new(d as CUdevice, 0, d as u64 + 1), retains: 0 });
+            .map(|d| Context::new(d as CUdevice, 0, d as u64 + 1))
+            .map(|context| Primary { context, retains: 0, active: false });
         Self {
             inner: Lock::new(
                 Rank::Leaf,
@@ -306,7 +319,7 @@ impl Contexts {
         let index = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
         let primary = inner.primaries.get_mut(index).ok_or(CudaError::INVALID_DEVICE)?;
         let result = f(primary)?;
-        let word = if primary.retains > 0 { primary_handle(device) } else { 0 };
+        let word = if primary.active { primary_handle(device) } else { 0 };
         self.live[index].store(word, Ordering::Release);
         Ok(result)
     }
@@ -315,6 +328,7 @@ impl Contexts {
     pub(crate) fn retain(&self, device: CUdevice) -> Result<CUcontext, CudaError> {
         self.with_primary(device, |primary| {
             primary.retains = primary.retains.checked_add(1).ok_or(CudaError::INVALID_VALUE)?;
+            primary.active = true;
             Ok(())
         })?;
         Ok(self.primary(device))
@@ -324,29 +338,32 @@ impl Contexts {
     pub(crate) fn release(&self, device: CUdevice) -> Result<bool, CudaError> {
         self.with_primary(device, |primary| {
             primary.retains = primary.retains.checked_sub(1).ok_or(CudaError::INVALID_CONTEXT)?;
-            Ok(primary.retains == 0)
+            Ok(primary.retains == 0 && core::mem::take(&mut primary.active))
         })
     }
 
-    /// Takes away all retains; true if there were any.
+    /// Ends it until it is retained again, and counts the retains on; true if it was in use, so that
+    /// what belongs to it has to go.
     pub(crate) fn reset(&self, device: CUdevice) -> Result<bool, CudaError> {
+        self.with_primary(device, |primary| Ok(core::mem::take(&mut primary.active)))
+    }
+
+    /// Puts back what was set in a primary context that is not in use, its flags too.
+    pub(crate) fn set_back(&self, device: CUdevice) -> CUresult {
         self.with_primary(device, |primary| {
-            // A reset puts the flags back too: the next retain makes a new context.
-            primary.context.limits = Limits::default();
-            Ok(core::mem::take(&mut primary.retains) > 0)
+            primary.context = Context::new(device, 0, primary.context.id);
+            Ok(())
         })
     }
 
     /// Flags of a device's primary context, and whether it is in use.
     pub(crate) fn primary_state(&self, device: CUdevice) -> Result<(c_uint, bool), CudaError> {
-        self.with_primary(device, |primary| Ok((primary.context.flags, primary.retains > 0)))
+        self.with_primary(device, |primary| Ok((primary.context.flags, primary.active)))
     }
 
     /// Sets them.
     pub(crate) fn set_primary_flags(&self, device: CUdevice, flags: c_uint) -> CUresult {
-        if flags & !ctx_flags::MASK != 0 {
-            return Err(CudaError::INVALID_VALUE);
-        }
+        check_flags(flags)?;
         self.with_primary(device, |primary| {
             primary.context.flags = flags;
             Ok(())
@@ -375,7 +392,7 @@ impl Contexts {
     /// Makes a context current, on top of the one that is.
     pub(crate) fn push_current(&self, context: CUcontext) -> CUresult {
         if context.is_null() {
-            return Err(CudaError::INVALID_CONTEXT);
+            return Err(CudaError::INVALID_VALUE);
         }
         self.with(context, |_| current::push(context.0 as u64))
     }
@@ -404,6 +421,26 @@ mod tests {
         assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
         assert_eq!(contexts.retain(1), Err(CudaError::INVALID_DEVICE));
         assert_eq!(contexts.destroy(handle), Err(CudaError::INVALID_CONTEXT));
+        clear();
+    }
+
+    #[test]
+    fn a_reset_puts_everything_back_and_does_not_release() {
+        clear();
+        let contexts = Contexts::new(1);
+        contexts.set_primary_flags(0, 4).unwrap();
+        let handle = contexts.retain(0).unwrap();
+        contexts.set_current(handle).unwrap();
+        contexts.with(handle, |context| context.cache_config = 2).unwrap();
+        assert_eq!((contexts.reset(0), contexts.set_back(0)), (Ok(true), Ok(())));
+        assert_eq!(contexts.primary_state(0), Ok((0, false)));
+        assert_eq!(contexts.with(handle, |context| context.cache_config), Ok(0));
+        assert_eq!(contexts.current(), Err(CudaError::CONTEXT_IS_DESTROYED));
+        assert_eq!(contexts.reset(0), Ok(false), "nothing of it is left");
+        assert_eq!(contexts.release(0), Ok(false), "the retain from before");
+        assert_eq!(contexts.release(0), Err(CudaError::INVALID_CONTEXT));
+        assert_eq!(contexts.retain(0), Ok(handle));
+        assert_eq!(contexts.current(), Ok(handle.0 as u64));
         clear();
     }
 
@@ -453,11 +490,13 @@ mod tests {
         clear();
         let contexts = Contexts::new(1);
         let invalid = Err(CudaError::INVALID_CONTEXT);
-        contexts.set_primary_flags(0, ctx_flags::MASK).unwrap();
+        let flags = ctx_flags::MASK & !ctx_flags::SCHED_MASK;
+        assert_eq!(contexts.set_primary_flags(0, ctx_flags::MASK), Err(CudaError::INVALID_VALUE));
+        contexts.set_primary_flags(0, flags).unwrap();
         let primary = contexts.retain(0).unwrap();
         let green = contexts.create_green(0, 2..6).unwrap();
         let (word, as_context) = (green.0 as u64, CUcontext(green.0));
-        assert_eq!(contexts.with(as_context, |c| (c.device, c.flags)), Ok((0, ctx_flags::MASK)));
+        assert_eq!(contexts.with(as_context, |c| (c.device, c.flags)), Ok((0, flags)));
         assert_ne!(contexts.id(as_context), contexts.id(primary));
         assert_eq!((current_green(), contexts.push_current(as_context)), (0, Ok(())));
         assert_eq!((current_green(), contexts.current()), (word, Ok(primary.0 as u64)));

@@ -61,6 +61,13 @@ macro_rules! implement {
             call cuFuncSetAttribute, DefaultStream::Legacy, function, attribute, value))
     }};
 
+    // Most limits are the context's, which is the client's own.
+    (call cuCtxSetLimit [] ($limit:expr, $value:expr)) => {{
+        let (limit, value) = ($limit, $value);
+        api::set_limit(limit, value, |value| generic!(
+            call cuCtxSetLimit, DefaultStream::Legacy, limit, value))
+    }};
+
     (post $name:ident [] ($($argument:expr),*)) => {
         generic!(post $name, DefaultStream::Legacy $(, $argument)*)
     };

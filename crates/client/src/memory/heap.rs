@@ -138,6 +138,12 @@ impl<T: Copy> Heap<T> {
         Some(block)
     }
 
+    /// Bytes of the smallest chunk without a block.
+    pub(crate) fn smallest_empty_chunk(&self) -> Option<u64> {
+        let empty = |(address, bytes): &(&u64, &u64)| self.free.get(*address) == Some(*bytes);
+        self.chunks.iter().filter(empty).map(|(_, bytes)| *bytes).min()
+    }
+
     /// Takes out of the heap all chunks without a block but `keep` of the smallest: to be
     /// released by the caller.
     pub(crate) fn take_empty_chunks(&mut self, keep: usize) -> Vec<u64> {

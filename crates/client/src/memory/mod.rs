@@ -31,7 +31,7 @@ use std::sync::Arc;
 use virtual_memory::VirtualMemory;
 
 /// Device chunks are at least that large: small allocations share them.
-const DEVICE_CHUNK_BYTES_MIN: u64 = 8 << 20;
+pub(crate) const DEVICE_CHUNK_BYTES_MIN: u64 = 8 << 20;
 /// Pinned chunks are at least that large.
 const HOST_CHUNK_BYTES_MIN: u64 = CHUNK_ALIGNMENT;
 

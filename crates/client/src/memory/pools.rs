@@ -293,6 +293,22 @@ impl Pools {
         Ok(())
     }
 
+    /// Counts a pool's block that was freed out of a stream's order.
+    pub(crate) fn count_free(&mut self, pool: CUmemoryPool, asked: u64, bytes: u64) {
+        if let Some(pool) = self.by_handle.get_mut(&pool) {
+            pool.count_back(asked, bytes);
+        }
+        self.forget_spent();
+    }
+
+    /// True if a pool has more freed memory than it may keep.
+    pub(crate) fn keeps_too_much(&self) -> bool {
+        self.by_handle.values().any(|pool| {
+            let keeps = if pool.destroyed { 0 } else { pool.release_threshold };
+            !pool.freed.is_empty() && pool.reserved() > keeps
+        })
+    }
+
     /// Takes out the blocks whose streams have passed the free, of all pools: those above the
     /// pools' release thresholds, or all of them.
     pub(crate) fn take_passed(
@@ -329,6 +345,26 @@ mod tests {
         pool.freed.push(Freed { address: 0x3000, bytes: 512, mark });
         assert_eq!(pool.take_above(0, |_| false), []);
         assert_eq!(pool.take_above(0, |_| true), [0x3000]);
+    }
+
+    #[test]
+    fn more_than_the_threshold_of_freed_memory_is_too_much() {
+        let mut pools = Pools::new(0);
+        let default = default_pool(0);
+        let mark = Mark { slot: 3, value: 9 };
+        pools.get(default).unwrap().count(512, 512);
+        assert!(!pools.keeps_too_much(), "in use");
+        pools.count_free(default, 512, 512);
+        pools.get(default).unwrap().freed.push(Freed { address: 0x1000, bytes: 512, mark });
+        assert!(pools.keeps_too_much());
+        pools.get(default).unwrap().release_threshold = 512;
+        assert!(!pools.keeps_too_much());
+        pools.get(default).unwrap().release_threshold = 511;
+        assert_eq!(pools.take_passed(false, |_| false), [], "not there yet");
+        assert_eq!(
+            (pools.take_passed(false, |_| true), pools.keeps_too_much()),
+            (vec![0x1000], false)
+        );
     }
 
     #[test]

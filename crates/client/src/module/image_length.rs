@@ -37,7 +37,8 @@ unsafe fn read<T: Copy>(image: *const u8, offset: usize) -> T {
 
 impl Image {
     /// The image at the address that a program passed. CUDA_ERROR_INVALID_VALUE for NULL,
-    /// CUDA_ERROR_INVALID_IMAGE for headers that make no sense.
+    /// CUDA_ERROR_INVALID_IMAGE for headers that make no sense, CUDA_ERROR_NO_BINARY_FOR_GPU for
+    /// those of a fatbin.
     ///
     /// # Safety
     /// If not NULL, `address` is that of an image of one of the kinds above, unchanged for as
@@ -75,8 +76,12 @@ impl Image {
                 }
                 return Self::checked(data, bytes);
             }
-            // SAFETY: a fatbin starts there.
-            FATBIN_MAGIC | FATBIN_MAGIC_OLD => unsafe { fatbin_bytes(address) },
+            FATBIN_MAGIC | FATBIN_MAGIC_OLD => {
+                // SAFETY: a fatbin starts there.
+                let bytes = unsafe { fatbin_bytes(address) };
+                // With lengths that make no sense nothing in it is for the device.
+                return Self::checked(address, bytes).map_err(|_| CudaError::NO_BINARY_FOR_GPU);
+            }
             // SAFETY: an ELF file starts there.
             ELF_MAGIC => unsafe { elf_bytes(address) },
             // SAFETY: anything else is text that ends with a NUL.
@@ -260,7 +265,7 @@ mod tests {
         assert_eq!(length(&outer), Err(CudaError::INVALID_IMAGE));
         let mut huge = fatbin(0);
         huge[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(length(&huge), Err(CudaError::INVALID_IMAGE));
+        assert_eq!(length(&huge), Err(CudaError::NO_BINARY_FOR_GPU));
     }
 
     #[test]

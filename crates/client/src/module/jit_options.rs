@@ -3,9 +3,12 @@
 use crate::boundary::{Out, OutArray};
 use channel::request::{JIT_OPTIONS_MAX, JitOption, LOG_BYTES_MAX, ModuleLoaded};
 use core::ffi::{c_char, c_uint, c_void};
-use cuda_api::CudaError;
 use cuda_api::constants::jit_option;
+use cuda_api::{CUresult, CudaError};
 use std::time::Duration;
+
+/// What the error log says of what is not an image at all.
+const NO_IMAGE: &[u8] = b"not an image: neither PTX, nor a fat binary, nor an ELF file";
 
 /// A buffer of the program's for a log.
 #[derive(Clone, Copy, Default)]
@@ -95,10 +98,12 @@ impl JitOptions {
     }
 
     /// Gives the program the results of the load: both logs, how long they are, and the time.
-    pub(crate) fn answer(&self, loaded: Option<&ModuleLoaded>, took: Duration) {
-        let empty = Vec::new();
-        let info = loaded.map_or(&empty, |loaded| &loaded.info_log);
-        let error = loaded.map_or(&empty, |loaded| &loaded.error_log);
+    pub(crate) fn answer(&self, loaded: Option<&ModuleLoaded>, result: CUresult, took: Duration) {
+        let info: &[u8] = loaded.map_or(&[], |loaded| &loaded.info_log);
+        let mut error: &[u8] = loaded.map_or(&[], |loaded| &loaded.error_log);
+        if error.is_empty() && result == Err(CudaError::INVALID_IMAGE) {
+            error = NO_IMAGE;
+        }
         for (log, text) in [(&self.info, info), (&self.error, error)] {
             let written = log.fill(text);
             if let Some(index) = log.size_at {
@@ -163,13 +168,16 @@ mod tests {
             error_log: b"line 3: no".to_vec(),
             ..ModuleLoaded::default()
         };
-        read.answer(Some(&loaded), Duration::from_millis(2));
+        read.answer(Some(&loaded), Ok(()), Duration::from_millis(2));
         assert_eq!(&info, b"a long \0");
         assert_eq!(&error[..11], b"line 3: no\0");
         assert_eq!((values[1] as usize, values[3] as usize), (7, 10));
         assert_eq!(f32::from_bits(values[5] as usize as u32), 2.0);
-        read.answer(None, Duration::ZERO);
-        assert_eq!((info[0], values[3] as usize), (0, 0));
+        read.answer(None, Err(CudaError::NO_BINARY_FOR_GPU), Duration::ZERO);
+        assert_eq!((info[0], error[0], values[1] as usize, values[3] as usize), (0, 0, 0, 0));
+        read.answer(None, Err(CudaError::INVALID_IMAGE), Duration::ZERO);
+        assert_eq!((info[0], values[1] as usize, values[3] as usize), (0, 0, NO_IMAGE.len()));
+        assert_eq!(&error[..NO_IMAGE.len()], NO_IMAGE);
     }
 
     #[test]

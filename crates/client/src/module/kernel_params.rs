@@ -7,6 +7,8 @@ use cuda_api::constants::launch_param;
 
 pub(crate) use cuda_api::constants::PARAMETER_BYTES_MAX as PARAM_BYTES_MAX;
 
+/// What parameters of basic types are aligned to at most, bytes.
+const PARAM_ALIGNMENT_MAX: usize = 8;
 /// Longest `extra` list followed: three kinds of entries, some room for repetition.
 const EXTRA_ENTRIES_MAX: usize = 16;
 
@@ -47,7 +49,8 @@ impl Layout {
     /// They come as an array of pointers, one a parameter, or as `extra`: a list with the address
     /// and the length of a buffer that is laid out already, whose end may be missing: parameters
     /// beyond it are 0 (NCCL gives as much of its 4 KiB as a launch uses). CUDA_ERROR_INVALID_VALUE
-    /// if neither gives parameters to a kernel that has some.
+    /// if neither gives parameters to a kernel that has some; CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES for
+    /// a buffer that is longer than the parameters.
     #[inline]
     pub(crate) fn fill(
         &self,
@@ -110,8 +113,12 @@ impl Layout {
                 _ => return Err(CudaError::INVALID_VALUE),
             }
         }
-        if !ended || bytes > PARAM_BYTES_MAX {
+        if !ended {
             return Err(CudaError::INVALID_VALUE);
+        }
+        // A structure may be as much longer as the alignment of its largest member wants.
+        if bytes > self.bytes.next_multiple_of(PARAM_ALIGNMENT_MAX) {
+            return Err(CudaError::LAUNCH_OUT_OF_RESOURCES);
         }
         if self.bytes > 0 {
             if source.is_null() || bytes == 0 {
@@ -203,6 +210,10 @@ mod tests {
         bytes = 0;
         extra[3] = address(&mut bytes);
         assert_eq!(layout.fill(null(), out(&mut extra), &mut buffer), invalid);
+        bytes = 12;
+        extra[3] = address(&mut bytes);
+        let too_long = Err(CudaError::LAUNCH_OUT_OF_RESOURCES);
+        assert_eq!(layout.fill(null(), out(&mut extra), &mut buffer), too_long);
         let mut pointers = [address(&mut values)];
         assert_eq!(layout.fill(out(&mut pointers), out(&mut extra), &mut buffer), invalid);
         let mut nonsense = [77 as *mut c_void; 40];

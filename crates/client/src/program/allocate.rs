@@ -1,16 +1,17 @@
 //! Allocation: device memory is allocated and freed.
 
 use super::Client;
-use crate::memory::{DeviceTag, Memory};
+use crate::memory::{DEVICE_CHUNK_BYTES_MIN, DeviceTag, Memory};
 use channel::request::{ChunkCreate, ChunkRelease, MemoryNote};
 use cuda_api::extension::memory_note;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
 use recovery::Mark;
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
-/// Empty chunks that a device keeps: one, so that a program that allocates and frees in turns
-/// does not ask the server each time.
-pub(super) const EMPTY_CHUNKS_KEPT: usize = 1;
+/// A device keeps one empty chunk, so that a program that allocates and frees a little in turns does
+/// not ask the server each time; none that is larger, since other programs may want the memory.
+const EMPTY_CHUNK_BYTES_MAX: u64 = DEVICE_CHUNK_BYTES_MIN;
 
 /// How a server knows its device: it has one.
 pub(crate) const WIRE_DEVICE: CUdevice = 0;
@@ -65,16 +66,40 @@ impl Client {
     }
 
     fn allocate_patiently(&self, wanted: Wanted) -> Result<u64, CudaError> {
-        match self.allocate_in(&mut self.memory(), wanted) {
+        self.with_room(|| self.allocate_in(&mut self.memory(), wanted))
+    }
+
+    /// Makes something that takes device memory; once more where there was no room, behind the end of
+    /// all work, when what was freed in streams' order and chunks that are kept have gone back.
+    /// `make` is called without a lock.
+    pub(crate) fn with_room<R>(
+        &self,
+        make: impl Fn() -> Result<R, CudaError>,
+    ) -> Result<R, CudaError> {
+        match make() {
             Err(CudaError::OUT_OF_MEMORY) => {}
             other => return other,
         }
-        // What was freed in streams' order, and chunks that are kept, may make room.
         self.wait_for_everything()?;
+        {
+            let mut memory = self.memory();
+            self.reclaim(&mut memory, true);
+            self.release_chunks(&mut memory, 0);
+        }
+        make()
+    }
+
+    /// The program has waited for work: gives back what was freed in streams' order, but for what
+    /// pools may keep.
+    pub(crate) fn give_back_freed(&self) {
+        if !self.keeps_freed.load(Ordering::Acquire) {
+            return;
+        }
         let mut memory = self.memory();
-        self.reclaim(&mut memory, true);
-        self.release_chunks(&mut memory, 0);
-        self.allocate_in(&mut memory, wanted)
+        self.reclaim(&mut memory, false);
+        // Streams that have not got there yet are looked at again.
+        self.keeps_freed.store(memory.pools.keeps_too_much(), Ordering::Release);
+        self.release_spare_chunks(&mut memory);
     }
 
     fn allocate_in(&self, memory: &mut Memory, wanted: Wanted) -> Result<u64, CudaError> {
@@ -116,10 +141,19 @@ impl Client {
         if !is_allocation(&mut memory) {
             return Err(CudaError::INVALID_VALUE);
         }
-        memory.heap.free(address);
+        if let Some(block) = memory.heap.free(address) {
+            memory.pools.count_free(block.tag.pool, block.tag.asked, block.bytes);
+        }
         self.note_memory(address, 1, memory_note::FREED);
-        self.release_chunks(&mut memory, EMPTY_CHUNKS_KEPT);
+        self.release_spare_chunks(&mut memory);
         Ok(())
+    }
+
+    /// Gives chunks without an allocation back to the server, but for a small one.
+    pub(crate) fn release_spare_chunks(&self, memory: &mut Memory) {
+        let smallest = memory.heap.smallest_empty_chunk();
+        let keep = smallest.is_some_and(|bytes| bytes <= EMPTY_CHUNK_BYTES_MAX);
+        self.release_chunks(memory, usize::from(keep));
     }
 
     /// Gives chunks without an allocation back to the server, but `keep` of them.

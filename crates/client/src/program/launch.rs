@@ -139,9 +139,10 @@ pub(crate) fn check_launch(
 }
 
 /// What a launch's attributes ask for. Hints are ignored, as they may be; CUDA_ERROR_NOT_SUPPORTED
-/// for what would change the result.
+/// for what would change the result, CUDA_ERROR_INVALID_VALUE for what no launch has.
 pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
     use launch_attribute::*;
+    const CLUSTER_SCHEDULING_LAST: u32 = 2;
     let mut flags = 0;
     for attribute in attributes_of(config)? {
         let attribute = attribute?;
@@ -152,8 +153,6 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
         match attribute.id {
             IGNORE
             | ACCESS_POLICY_WINDOW
-            | SYNCHRONIZATION_POLICY
-            | CLUSTER_SCHEDULING_POLICY_PREFERENCE
             | PRIORITY
             | MEM_SYNC_DOMAIN_MAP
             | PREFERRED_CLUSTER_DIMENSION
@@ -162,8 +161,9 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
             | PROGRAMMATIC_EVENT
             | LAUNCH_COMPLETION_EVENT
             | NVLINK_UTIL_CENTRIC_SCHEDULING => {}
+            CLUSTER_SCHEDULING_POLICY_PREFERENCE if word(0) <= CLUSTER_SCHEDULING_LAST => {}
             MEM_SYNC_DOMAIN if word(0) == 0 => {}
-            MEM_SYNC_DOMAIN => flags |= LAUNCH_REMOTE_DOMAIN,
+            MEM_SYNC_DOMAIN if word(0) == 1 => flags |= LAUNCH_REMOTE_DOMAIN,
             COOPERATIVE if word(0) == 0 => {}
             COOPERATIVE => flags |= LAUNCH_COOPERATIVE,
             PROGRAMMATIC_STREAM_SERIALIZATION if word(0) == 0 => {}
@@ -172,7 +172,9 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
                 let cluster = [word(0), word(1), word(2)];
                 flags |= cluster_flags(cluster).ok_or(CudaError::INVALID_CLUSTER_SIZE)?;
             }
-            _ => return Err(CudaError::NOT_SUPPORTED),
+            DEVICE_UPDATABLE_KERNEL_NODE => return Err(CudaError::NOT_SUPPORTED),
+            // What no launch has, such as a stream's synchronization policy, and values that are none.
+            _ => return Err(CudaError::INVALID_VALUE),
         }
     }
     Ok(flags)

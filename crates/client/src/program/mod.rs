@@ -56,7 +56,7 @@ use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use cuda_api::handle::Handle;
 use cuda_api::{CUdevice, CUresult, CUuuid, CudaError};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::OnceLock;
 
@@ -253,6 +253,10 @@ pub(crate) struct Client {
     has_foreign_variables: AtomicBool,
     /// True if a failed assertion was shown.
     pub(crate) asserted: AtomicBool,
+    /// Limits that the server was told, by CUlimit.
+    pub(crate) server_limits: Lock<BTreeMap<u32, usize>>,
+    /// True while memory that was freed in a stream's order may have to go back at a synchronisation.
+    keeps_freed: AtomicBool,
 }
 
 impl Client {
@@ -290,6 +294,8 @@ impl Client {
             prints: AtomicBool::new(false),
             has_foreign_variables: AtomicBool::new(false),
             asserted: AtomicBool::new(false),
+            server_limits: Lock::new(Rank::Leaf, BTreeMap::new()),
+            keeps_freed: AtomicBool::new(false),
         })
     }
 

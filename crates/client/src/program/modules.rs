@@ -9,7 +9,6 @@ use crate::module::image_length::Image;
 use crate::module::jit_options::JitOptions;
 use crate::module::kernel_params::Layout;
 use crate::program::Client;
-use crate::program::allocate::EMPTY_CHUNKS_KEPT;
 use crate::program::submission::{
     Function, Module, ModuleSource, function_handle, wire_function, wire_module,
 };
@@ -26,7 +25,7 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Client {
     /// Loads an image in a context, or in none (0) for a library.
@@ -62,7 +61,8 @@ impl Client {
         let handle = self.state().modules.insert(module)?;
         let answer = self.load_with_place(handle, &source, options.log_bytes());
         let loaded = answer.as_ref().ok().and_then(|(_, loaded, _)| loaded.as_ref());
-        options.answer(loaded, start.elapsed());
+        let result = answer.as_ref().map_or_else(|error| Err(*error), |(result, ..)| *result);
+        options.answer(loaded, result, start.elapsed());
         if let Some(loaded) = loaded {
             let prints = loaded.flags & MODULE_PRINTS != 0;
             if prints {
@@ -147,7 +147,8 @@ impl Client {
         options: &JitOptions,
     ) -> Result<Handle, CudaError> {
         // SAFETY: the program passed the address as that of an image, good during the call.
-        let image = unsafe { Image::at(address) }?;
+        let image = unsafe { Image::at(address) }
+            .inspect_err(|error| options.answer(None, Err(*error), Duration::ZERO))?;
         // SAFETY: as above.
         self.load_image(unsafe { image.bytes() }, context, options)
     }
@@ -160,10 +161,12 @@ impl Client {
         options: &JitOptions,
     ) -> Result<Handle, CudaError> {
         let path = std::ffi::OsStr::from_bytes(path.text()?.to_bytes()).to_owned();
-        let mut bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        let bytes = std::fs::read(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => CudaError::FILE_NOT_FOUND,
             _ => CudaError::INVALID_VALUE,
-        })?;
+        });
+        let mut bytes =
+            bytes.inspect_err(|error| options.answer(None, Err(*error), Duration::ZERO))?;
         // A text ends with a NUL, as one in memory would; anything else does not mind one.
         bytes.push(0);
         self.load_image(&bytes, context, options)
@@ -203,7 +206,7 @@ impl Client {
         // What uses the memory from now on comes behind the unloading, which waits for the kernels.
         if let Some((address, _)) = place {
             memory.heap.free(address);
-            self.release_chunks(&mut memory, EMPTY_CHUNKS_KEPT);
+            self.release_spare_chunks(&mut memory);
         }
         posted
     }
@@ -239,6 +242,7 @@ impl Client {
                 cache: 0,
                 occupancy: Default::default(),
                 launched: false,
+                old_launch: None,
             })?
         };
         let answer = self.call(&GetFunction {

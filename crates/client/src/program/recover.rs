@@ -192,6 +192,8 @@ impl Client {
         }
         let mut losses = Losses::default();
         self.declare_memory(&mut losses)?;
+        // Before modules, whose kernels may have a heap.
+        self.declare_limits()?;
         self.declare_modules(&mut losses)?;
         self.declare_streams()?;
         self.declare_events(&mut losses)?;
@@ -234,6 +236,15 @@ impl Client {
     }
 
     /// Modules from their images, and functions with the attributes that the program set.
+    fn declare_limits(&self) -> CUresult {
+        let limits = self.server_limits.lock().clone();
+        for (limit, value) in limits {
+            let (opcode, words) = (number::cuCtxSetLimit, [u64::from(limit), value as u64]);
+            self.call_row(opcode, |state| state.push_words(opcode, &words), |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
     fn declare_modules(&self, losses: &mut Losses) -> CUresult {
         let mut modules: Vec<_> = {
             let state = self.state();

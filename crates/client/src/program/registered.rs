@@ -1,6 +1,7 @@
 //! Registering the program's memory: pages are exchanged here and mapped by the server.
 
 use super::Client;
+use crate::memory::address::Place;
 use crate::memory::fd_numbers::out_of_the_way;
 use crate::memory::page_exchange::{self, Nature, Pages};
 use crate::memory::registered::{Exchanged, Registered};
@@ -86,11 +87,21 @@ impl Client {
         Ok(Some(Exchanged { pages, window, _mapping: mapping, file }))
     }
 
-    /// Takes a registration back, when nothing uses it any more.
-    /// CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED if none starts there.
+    /// Takes a registration back, when nothing uses it any more. CUDA_ERROR_INVALID_VALUE for an
+    /// address within one, and for memory that was allocated;
+    /// CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED for other memory.
     pub(crate) fn unregister_host(&self, address: u64) -> CUresult {
-        if !self.memory().registered.contains_key(&address) {
-            return Err(CudaError::HOST_MEMORY_NOT_REGISTERED);
+        if address == 0 {
+            return Err(CudaError::INVALID_VALUE);
+        }
+        {
+            let memory = self.memory();
+            if !memory.registered.contains_key(&address) {
+                return Err(match memory.place(address) {
+                    Ok(Place::Registered { .. } | Place::Pinned { .. }) => CudaError::INVALID_VALUE,
+                    _ => CudaError::HOST_MEMORY_NOT_REGISTERED,
+                });
+            }
         }
         self.wait_for_all_devices()?;
         let mut memory = self.memory();

@@ -5,6 +5,7 @@ use crate::memory::DeviceTag;
 use crate::memory::pools::{Freed, Sharing, default_pool, pooled_bytes};
 use cuda_api::{CUmemoryPool, CUresult, CudaError};
 use recovery::Mark;
+use std::sync::atomic::Ordering;
 
 impl Client {
     /// Allocates from a pool for work in a stream's slot.
@@ -57,7 +58,8 @@ impl Client {
     pub(crate) fn free_in_stream(&self, address: u64, mark: Mark) -> CUresult {
         let mut memory = self.memory();
         let block = memory.heap.block_mut(address).ok_or(CudaError::INVALID_VALUE)?;
-        if block.tag.freed {
+        // A module's variables are not the program's to free.
+        if block.tag.freed || block.tag.variables {
             return Err(CudaError::INVALID_VALUE);
         }
         block.tag.freed = true;
@@ -71,19 +73,8 @@ impl Client {
             }
             keeper.freed.push(Freed { address, bytes, mark });
         }
+        self.keeps_freed.store(true, Ordering::Release);
         Ok(())
-    }
-
-    /// Counts a pool's allocation that was freed out of a stream's order.
-    pub(crate) fn count_pool_free(&self, address: u64) {
-        let mut memory = self.memory();
-        let block = memory.heap.block_mut(address);
-        let Some(block) = block.filter(|block| !block.tag.freed) else { return };
-        let (bytes, asked, pool) = (block.bytes, block.tag.asked, block.tag.pool);
-        if let Some(pool) = memory.pools.by_handle.get_mut(&pool) {
-            pool.count_back(asked, bytes);
-        }
-        memory.pools.forget_spent();
     }
 
     /// Gives up cached memory of a pool down to `keep` bytes in all.

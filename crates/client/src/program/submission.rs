@@ -22,6 +22,7 @@ use channel::ring::{Producer, PushError};
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::old_launch::OldLaunch;
 use cuda_api::{CUdevice, CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
@@ -126,6 +127,8 @@ pub(crate) struct Function {
     pub(crate) occupancy: Occupancy,
     /// It was launched.
     pub(crate) launched: bool,
+    /// What was set at it as before CUDA 4.0.
+    pub(crate) old_launch: Option<OldLaunch>,
 }
 
 /// Launches of a function whose occupancy is remembered: libraries ask before each launch, for a

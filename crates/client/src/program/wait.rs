@@ -88,9 +88,11 @@ impl Client {
         Ok(())
     }
 
-    /// What a synchronising call reports when the work it waited for is done: what was printed
-    /// goes to standard output, then an error that was not reported yet.
+    /// What a synchronising call does when the work it waited for is done: memory that was freed in
+    /// streams' order goes back, what was printed goes to standard output, then an error is reported
+    /// that was not reported yet.
     pub(crate) fn report(&self) -> CUresult {
+        self.give_back_freed();
         self.drain_printf();
         self.report_error(Reports::Once)
     }

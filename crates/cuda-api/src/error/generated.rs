@@ -22,6 +22,8 @@ impl CudaError {
     pub const PROFILER_ALREADY_STOPPED: Self = Self::known(8);
     /// CUDA_ERROR_STUB_LIBRARY: CUDA driver is a stub library
     pub const STUB_LIBRARY: Self = Self::known(34);
+    /// CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER: API call is not supported in the installed CUDA driver
+    pub const CALL_REQUIRES_NEWER_DRIVER: Self = Self::known(36);
     /// CUDA_ERROR_DEVICE_UNAVAILABLE: CUDA-capable device(s) is/are busy or unavailable
     pub const DEVICE_UNAVAILABLE: Self = Self::known(46);
     /// CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected
@@ -78,6 +80,8 @@ impl CudaError {
     pub const UNSUPPORTED_EXEC_AFFINITY: Self = Self::known(224);
     /// CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC: the provided PTX contains unsupported call to cudaDeviceSynchronize
     pub const UNSUPPORTED_DEVSIDE_SYNC: Self = Self::known(225);
+    /// CUDA_ERROR_CONTAINED: Invalid access of peer GPU memory over nvlink or a hardware error
+    pub const CONTAINED: Self = Self::known(226);
     /// CUDA_ERROR_INVALID_SOURCE: device kernel image is invalid
     pub const INVALID_SOURCE: Self = Self::known(300);
     /// CUDA_ERROR_FILE_NOT_FOUND: file not found
@@ -136,6 +140,8 @@ impl CudaError {
     pub const LAUNCH_FAILED: Self = Self::known(719);
     /// CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: too many blocks in cooperative launch
     pub const COOPERATIVE_LAUNCH_TOO_LARGE: Self = Self::known(720);
+    /// CUDA_ERROR_TENSOR_MEMORY_LEAK: tensor memory not completely freed
+    pub const TENSOR_MEMORY_LEAK: Self = Self::known(721);
     /// CUDA_ERROR_NOT_PERMITTED: operation not permitted
     pub const NOT_PERMITTED: Self = Self::known(800);
     /// CUDA_ERROR_NOT_SUPPORTED: operation not supported
@@ -188,14 +194,14 @@ impl CudaError {
     pub const EXTERNAL_DEVICE: Self = Self::known(911);
     /// CUDA_ERROR_INVALID_CLUSTER_SIZE: a kernel launch error has occurred due to cluster misconfiguration
     pub const INVALID_CLUSTER_SIZE: Self = Self::known(912);
-    /// CUDA_ERROR_FUNCTION_NOT_LOADED: function not loaded
+    /// CUDA_ERROR_FUNCTION_NOT_LOADED: the function handle is not loaded when calling an API that requires a loaded function
     pub const FUNCTION_NOT_LOADED: Self = Self::known(913);
-    /// CUDA_ERROR_INVALID_RESOURCE_TYPE: invalid resource type
+    /// CUDA_ERROR_INVALID_RESOURCE_TYPE: one or more resources passed in are not valid resource types for the operation
     pub const INVALID_RESOURCE_TYPE: Self = Self::known(914);
-    /// CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: invalid resource configuration
+    /// CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: one or more resources are insufficient or non-applicable for the operation
     pub const INVALID_RESOURCE_CONFIGURATION: Self = Self::known(915);
-    /// CUDA_ERROR_STREAM_DETACHED: stream is detached
-    pub const STREAM_DETACHED: Self = Self::known(917);
+    /// CUDA_ERROR_KEY_ROTATION: an error happened during the key rotation sequence
+    pub const KEY_ROTATION: Self = Self::known(916);
     /// CUDA_ERROR_UNKNOWN: unknown error
     pub const UNKNOWN: Self = Self::known(999);
 }
@@ -211,6 +217,7 @@ pub(super) const ERROR_ROWS: &[ErrorRow] = &[
     ErrorRow { code: 7, name: c"CUDA_ERROR_PROFILER_ALREADY_STARTED", text: c"profiler already started" },
     ErrorRow { code: 8, name: c"CUDA_ERROR_PROFILER_ALREADY_STOPPED", text: c"profiler already stopped" },
     ErrorRow { code: 34, name: c"CUDA_ERROR_STUB_LIBRARY", text: c"CUDA driver is a stub library" },
+    ErrorRow { code: 36, name: c"CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER", text: c"API call is not supported in the installed CUDA driver" },
     ErrorRow { code: 46, name: c"CUDA_ERROR_DEVICE_UNAVAILABLE", text: c"CUDA-capable device(s) is/are busy or unavailable" },
     ErrorRow { code: 100, name: c"CUDA_ERROR_NO_DEVICE", text: c"no CUDA-capable device is detected" },
     ErrorRow { code: 101, name: c"CUDA_ERROR_INVALID_DEVICE", text: c"invalid device ordinal" },
@@ -239,6 +246,7 @@ pub(super) const ERROR_ROWS: &[ErrorRow] = &[
     ErrorRow { code: 223, name: c"CUDA_ERROR_JIT_COMPILATION_DISABLED", text: c"PTX JIT compilation was disabled" },
     ErrorRow { code: 224, name: c"CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", text: c"the provided execution affinity is not supported" },
     ErrorRow { code: 225, name: c"CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC", text: c"the provided PTX contains unsupported call to cudaDeviceSynchronize" },
+    ErrorRow { code: 226, name: c"CUDA_ERROR_CONTAINED", text: c"Invalid access of peer GPU memory over nvlink or a hardware error" },
     ErrorRow { code: 300, name: c"CUDA_ERROR_INVALID_SOURCE", text: c"device kernel image is invalid" },
     ErrorRow { code: 301, name: c"CUDA_ERROR_FILE_NOT_FOUND", text: c"file not found" },
     ErrorRow { code: 302, name: c"CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND", text: c"shared object symbol not found" },
@@ -268,6 +276,7 @@ pub(super) const ERROR_ROWS: &[ErrorRow] = &[
     ErrorRow { code: 718, name: c"CUDA_ERROR_INVALID_PC", text: c"invalid program counter" },
     ErrorRow { code: 719, name: c"CUDA_ERROR_LAUNCH_FAILED", text: c"unspecified launch failure" },
     ErrorRow { code: 720, name: c"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", text: c"too many blocks in cooperative launch" },
+    ErrorRow { code: 721, name: c"CUDA_ERROR_TENSOR_MEMORY_LEAK", text: c"tensor memory not completely freed" },
     ErrorRow { code: 800, name: c"CUDA_ERROR_NOT_PERMITTED", text: c"operation not permitted" },
     ErrorRow { code: 801, name: c"CUDA_ERROR_NOT_SUPPORTED", text: c"operation not supported" },
     ErrorRow { code: 802, name: c"CUDA_ERROR_SYSTEM_NOT_READY", text: c"system not yet initialized" },
@@ -294,9 +303,9 @@ pub(super) const ERROR_ROWS: &[ErrorRow] = &[
     ErrorRow { code: 910, name: c"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", text: c"the graph update was not performed because it included changes which violated constraints specific to instantiated graph update" },
     ErrorRow { code: 911, name: c"CUDA_ERROR_EXTERNAL_DEVICE", text: c"an async error has occured in external entity outside of CUDA" },
     ErrorRow { code: 912, name: c"CUDA_ERROR_INVALID_CLUSTER_SIZE", text: c"a kernel launch error has occurred due to cluster misconfiguration" },
-    ErrorRow { code: 913, name: c"CUDA_ERROR_FUNCTION_NOT_LOADED", text: c"function not loaded" },
-    ErrorRow { code: 914, name: c"CUDA_ERROR_INVALID_RESOURCE_TYPE", text: c"invalid resource type" },
-    ErrorRow { code: 915, name: c"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", text: c"invalid resource configuration" },
-    ErrorRow { code: 917, name: c"CUDA_ERROR_STREAM_DETACHED", text: c"stream is detached" },
+    ErrorRow { code: 913, name: c"CUDA_ERROR_FUNCTION_NOT_LOADED", text: c"the function handle is not loaded when calling an API that requires a loaded function" },
+    ErrorRow { code: 914, name: c"CUDA_ERROR_INVALID_RESOURCE_TYPE", text: c"one or more resources passed in are not valid resource types for the operation" },
+    ErrorRow { code: 915, name: c"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", text: c"one or more resources are insufficient or non-applicable for the operation" },
+    ErrorRow { code: 916, name: c"CUDA_ERROR_KEY_ROTATION", text: c"an error happened during the key rotation sequence" },
     ErrorRow { code: 999, name: c"CUDA_ERROR_UNKNOWN", text: c"unknown error" },
 ];

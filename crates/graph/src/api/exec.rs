@@ -194,5 +194,11 @@ pub fn cuGraphNodeGetEnabled<B: Backend>(
     node: CUgraphNode,
     enabled: Out<c_uint>,
 ) -> CUresult {
-    enabled.set(locked(&find(b, exec)?).step(node)?.enabled.into())
+    let exec = find(b, exec)?;
+    let exec = locked(&exec);
+    let step = exec.step(node)?;
+    match step.kind.can_be_disabled() {
+        true => enabled.set(step.enabled.into()),
+        false => Err(CudaError::INVALID_VALUE),
+    }
 }

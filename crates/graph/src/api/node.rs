@@ -139,6 +139,11 @@ pub fn cuGraphAddEmptyNode<B: Backend>(
     Place::new(graph, dependencies, count).add(b, node, || Ok(NodeKind::Empty))
 }
 
+/// Of no event at all it is a wrong value, not a wrong handle.
+fn check_event<B: Backend>(b: B, event: CUevent) -> CUresult {
+    if event.is_null() { Err(CudaError::INVALID_VALUE) } else { b.check_event(event) }
+}
+
 pub fn cuGraphAddEventRecordNode<B: Backend>(
     b: B,
     node: Out<CUgraphNode>,
@@ -147,7 +152,7 @@ pub fn cuGraphAddEventRecordNode<B: Backend>(
     count: usize,
     event: CUevent,
 ) -> CUresult {
-    let make = || b.check_event(event).map(|()| NodeKind::RecordEvent(event));
+    let make = || check_event(b, event).map(|()| NodeKind::RecordEvent(event));
     Place::new(graph, dependencies, count).add(b, node, make)
 }
 
@@ -159,7 +164,7 @@ pub fn cuGraphAddEventWaitNode<B: Backend>(
     count: usize,
     event: CUevent,
 ) -> CUresult {
-    let make = || b.check_event(event).map(|()| NodeKind::WaitEvent(event));
+    let make = || check_event(b, event).map(|()| NodeKind::WaitEvent(event));
     Place::new(graph, dependencies, count).add(b, node, make)
 }
 

@@ -31,6 +31,9 @@ pub(super) fn describe_fill<B: Backend>(
     if !matches!(params.elementSize, 1 | 2 | 4) {
         return Err(CudaError::INVALID_VALUE);
     }
+    if params.width == 0 || params.height == 0 {
+        return Err(CudaError::INVALID_VALUE);
+    }
     untrim(b)?;
     b.check_fill(&params)?;
     Ok(NodeKind::Fill(params))

@@ -41,7 +41,7 @@ calls! {
     Nothing:
         cuLaunchKernel cuLaunchKernelEx;
     Nothing:
-        cuInit cuDriverGetVersion cuCtxSetCurrent cuDevicePrimaryCtxRetain
+        cuInit cuDriverGetVersion cuCtxSetCurrent cuCtxSetLimit cuDevicePrimaryCtxRetain
         cuDevicePrimaryCtxRelease_v2 cuCtxGetStreamPriorityRange cuDeviceGetName cuDeviceGetUuid
         cuDeviceGetCount cuDeviceGetP2PAttribute
         cuDeviceGetUuid_v2 cuDeviceTotalMem_v2 cuDeviceGetPCIBusId cuDeviceGetAttribute
@@ -156,7 +156,7 @@ mod tests {
 
     /// What `bench/h200/waitcalls.cu` does not call: its class is that of the calls of its kind.
     const NOT_MEASURED: &str = "
-        cuArrayGetMemoryRequirements cuCtxGetStreamPriorityRange cuCtxSynchronize
+        cuArrayGetMemoryRequirements cuCtxGetStreamPriorityRange cuCtxSetLimit cuCtxSynchronize
         cuDeviceGetAttribute cuDeviceGetCount cuDeviceGetName
         cuDeviceGetP2PAttribute cuDeviceGetPCIBusId cuDeviceGetUuid
         cuDeviceGetUuid_v2 cuDevicePrimaryCtxRelease_v2 cuDeviceTotalMem_v2

@@ -373,6 +373,12 @@ impl Device {
         if self.has_tenants() { usize::MAX } else { HARDWARE_QUEUES }
     }
 
+    /// Sets a limit (CUlimit) of the calling thread's tenant.
+    pub(crate) fn set_limit(&self, limit: u32, value: usize) -> CUresult {
+        // SAFETY: both are plain numbers, which the provider checks.
+        unsafe { self.table().cuCtxSetLimit(limit, value) }
+    }
+
     /// The driver API, for this folder and for the rows that are forwarded as they are.
     pub(crate) fn table(&self) -> &'static DriverTable {
         self.driver.table

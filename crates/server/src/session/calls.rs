@@ -14,6 +14,7 @@ use channel::request::{
     Request, Reset, WaitIdle,
 };
 use channel::socket::ReceiveError;
+use cuda_api::limits::Limits;
 use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
 use std::ffi::CStr;
 use std::ffi::CString;
@@ -113,8 +114,8 @@ impl Session {
     pub(super) fn memory_info(&mut self, r: MemoryInfo) -> Result<MemoryInfoReply, CudaError> {
         check_device(r.device)?;
         let (free_bytes, total_bytes) = self.share.device().memory_info()?;
-        let (free_bytes, total_bytes) = self.memory.account.seen(free_bytes, total_bytes);
-        Ok(MemoryInfoReply { free_bytes, total_bytes })
+        // A limit leaves the device its size, as under NVIDIA's MPS: what is free is less.
+        Ok(MemoryInfoReply { free_bytes: self.memory.account.free(free_bytes), total_bytes })
     }
 
     pub(super) fn answer_when_idle(&mut self, _: WaitIdle) -> Result<(), CudaError> {
@@ -151,6 +152,21 @@ impl Session {
         let meter = KernelMeter::new(self.link.counters.kernel(&name, new));
         self.modules.add_function(request.function.0 as u64, module, name, function, meter)?;
         Ok(info)
+    }
+
+    /// cuCtxSetLimit's words: limit, value. A tenant's limits are its own. Elsewhere all clients have
+    /// those of the one context, which are CUDA's to begin with: CUDA_ERROR_UNSUPPORTED_LIMIT for more.
+    pub(super) fn set_limit(&mut self, words: &[u64]) -> Result<(), CudaError> {
+        let &[limit, value] = words else { return Err(CudaError::INVALID_VALUE) };
+        let limit = u32::try_from(limit).map_err(|_| CudaError::INVALID_VALUE)?;
+        let value = usize::try_from(value).map_err(|_| CudaError::INVALID_VALUE)?;
+        if self.share.is_tenant() {
+            return self.share.device().set_limit(limit, value);
+        }
+        match value <= Limits::default().get(limit)? {
+            true => Ok(()),
+            false => Err(CudaError::UNSUPPORTED_LIMIT),
+        }
     }
 
     /// cuFuncSetAttribute's words: function, attribute, value.

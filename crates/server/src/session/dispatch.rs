@@ -224,6 +224,9 @@ impl Session {
         if row == number::cuFuncSetAttribute {
             return self.set_function_attribute(words);
         }
+        if row == number::cuCtxSetLimit {
+            return self.set_limit(words);
+        }
         if row == number::cuFuncSetCacheConfig {
             return self.set_function_cache(words);
         }

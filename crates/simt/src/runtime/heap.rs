@@ -46,6 +46,22 @@ impl DeviceHeap {
         Self { lists: Mutex::new(lists) }
     }
 
+    /// Has it be `bytes` at `address` from now on. False, and nothing is changed, if a block is in use.
+    pub fn replace(&self, address: u64, bytes: u64) -> bool {
+        let mut lists = self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let unused = lists.used.is_empty();
+        if unused {
+            lists.free = BTreeMap::from([(address, bytes)]);
+        }
+        unused
+    }
+
+    /// True if a block is in use.
+    pub fn is_used(&self) -> bool {
+        let lists = self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        !lists.used.is_empty()
+    }
+
     /// `malloc`: the address, or 0 if there is no room.
     pub fn allocate(&self, bytes: u64) -> u64 {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(HEAP_ALIGN) else { return 0 };
@@ -115,5 +131,9 @@ mod tests {
         assert_eq!(heap.allocate(48), 0x1000);
         assert_eq!((heap.release(0x1000), heap.release(c)), (Ok(()), Ok(())));
         assert_eq!(heap.allocate(64), 0x1000);
+        assert!(heap.is_used() && !heap.replace(0x8000, 128), "a block is in use");
+        assert_eq!(heap.release(0x1000), Ok(()));
+        assert!(!heap.is_used() && heap.replace(0x8000, 128));
+        assert_eq!((heap.allocate(128), heap.allocate(1)), (0x8000, 0));
     }
 }

@@ -9,7 +9,7 @@ use cuda_api::array::{ArrayShape, level_of, levels_max};
 use cuda_api::*;
 use simt::runtime::texture::row_bytes;
 
-use super::copy::{End, Place};
+use super::copy::{Done, End, Place};
 use super::{Driver, devices, driver, exports, thread};
 use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::AllocationKind;
@@ -181,7 +181,7 @@ impl Driver {
             Row::Host(address) => Ok(End::linear(address, Place::Host)),
         };
         let ends = (end(dst)?, end(src)?);
-        self.copy(stream.0, stream.1, synchronous, ends, [bytes as u64, 1, 1])
+        self.copy(stream.0, stream.1, Done::of(synchronous), ends, [bytes as u64, 1, 1])
     }
 }
 

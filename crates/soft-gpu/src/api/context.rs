@@ -15,13 +15,18 @@ use cuda_api::*;
 use super::{Driver, devices, driver, exports, thread};
 use crate::device::grid::SmMask;
 use crate::device::limits;
+use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
+use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-use simt::runtime::heap::HEAP_BYTES;
+use simt::runtime::heap::{HEAP_ALIGN, HEAP_BYTES};
 
 /// What cuCtxGetApiVersion says: the API has been stable since.
 const API_VERSION: u32 = 3020;
+
+/// CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE: what all devices of today have.
+const FOUR_BYTE_BANKS: u32 = 1;
 
 /// What a context has that is a green one's.
 pub(crate) struct Green {
@@ -47,7 +52,8 @@ pub(crate) struct Context {
     active: AtomicBool,
     limits: Mutex<Limits>,
     cache_config: AtomicU32,
-    shared_config: AtomicU32,
+    /// As cuCtxAttach and cuCtxDetach count them.
+    uses: AtomicU32,
     /// Set for the context of a green one.
     pub(super) green: Option<Green>,
 }
@@ -69,7 +75,7 @@ impl Context {
             active: AtomicBool::new(active),
             limits: Mutex::default(),
             cache_config: AtomicU32::new(0),
-            shared_config: AtomicU32::new(0),
+            uses: AtomicU32::new(1),
             green: None,
         }
     }
@@ -121,6 +127,14 @@ impl Context {
 
     pub(super) fn limits(&self) -> MutexGuard<'_, Limits> {
         self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts back what was set in it.
+    fn set_back(&self) {
+        *self.limits() = Limits::default();
+        for setting in [&self.flags, &self.cache_config] {
+            setting.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Fails unless the context is alive.
@@ -205,6 +219,26 @@ impl Driver {
         self.flush_printf(self.device.default_tenant());
     }
 
+    /// Gives a tenant's kernels a heap of another size, if they have one already.
+    ///
+    /// # Errors
+    /// CUDA_ERROR_INVALID_VALUE if something was allocated of it, as the manual has it.
+    fn resize_heap(&self, context: &Context, tenant: &Arc<Tenant>, bytes: u64) -> Result {
+        let heaps = self.heaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(heap) = heaps.get(&(context.number(), tenant.id)) else { return Ok(()) };
+        if heap.is_used() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let kind = AllocationKind::Module { writable: true };
+        let number = context.number();
+        let address = self.device.allocate(tenant, number, bytes, HEAP_ALIGN, kind)?;
+        // The one that it had stays as long as its context: kernels may know addresses of it.
+        match heap.replace(address, bytes) {
+            true => Ok(()),
+            false => Err(Error::INVALID_VALUE),
+        }
+    }
+
     fn peers(&self) -> MutexGuard<'_, HashSet<(u64, u64)>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -277,9 +311,9 @@ exports! {
             Some(context) => context.active.load(Ordering::Acquire),
             None => false,
         };
-        flags.set_if_wanted(primary.flags);
-        active.set_if_wanted(is_active.into());
-        Ok(())
+        active.required()?;
+        flags.set(primary.flags)?;
+        active.set(is_active.into())
     }
 
     fn cuDevicePrimaryCtxSetFlags(device: CUdevice, flags: c_uint) {
@@ -296,11 +330,12 @@ exports! {
     }
 
     fn cuCtxCreate_v3(
-        context: *mut CUcontext, _params: *mut CUexecAffinityParam, num_params: c_int,
+        context: *mut CUcontext, params: *mut CUexecAffinityParam, num_params: c_int,
         flags: c_uint, device: CUdevice,
     ) {
         context.required()?;
-        if num_params != 0 {
+        if num_params > 0 {
+            params.get()?;
             return Err(Error::UNSUPPORTED_EXEC_AFFINITY);
         }
         context.set(create(flags, device)?)
@@ -332,22 +367,37 @@ exports! {
     }
 
     fn cuCtxDestroy_v2(context: CUcontext) {
-        let driver = driver()?;
-        let found = driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
-        if found.primary || found.green.is_some() {
-            return Err(Error::INVALID_CONTEXT);
+        if context.is_null() {
+            driver()?;
+            return Err(Error::INVALID_VALUE);
         }
-        driver.finish_context(&found);
-        driver.clear_context(&found);
-        driver.contexts.remove(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
-        if thread::top()?.is_some_and(|top| top.handle == found.handle) {
-            thread::pop()?;
+        destroy(&*created(context)?)
+    }
+
+    fn cuCtxAttach(context: *mut CUcontext, flags: c_uint) {
+        driver()?;
+        let current = thread::current()?;
+        context.required()?;
+        if flags != 0 {
+            return Err(Error::INVALID_VALUE);
         }
-        Ok(())
+        current.uses.fetch_add(1, Ordering::Relaxed);
+        context.set(CUcontext(current.handle))
+    }
+
+    fn cuCtxDetach(context: CUcontext) {
+        let found = created(context)?;
+        match found.uses.fetch_sub(1, Ordering::Relaxed) {
+            1 => destroy(&found),
+            _ => Ok(()),
+        }
     }
 
     fn cuCtxPushCurrent_v2(context: CUcontext) {
         let driver = driver()?;
+        if context.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
         thread::push(driver.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?)
     }
 
@@ -439,17 +489,25 @@ exports! {
     fn cuCtxSetLimit(limit: c_uint, value: usize) {
         let driver = driver()?;
         let context = thread::current()?;
-        if limit == limit::MALLOC_HEAP_SIZE {
-            let key = (context.number(), driver.tenant().id);
-            let heaps = driver.heaps.lock().unwrap_or_else(PoisonError::into_inner);
-            // As the manual has it: only before a kernel that allocates.
-            if heaps.contains_key(&key) {
-                return Err(Error::INVALID_VALUE);
+        driver.graphs.unsafe_call()?;
+        let tenant = driver.tenant();
+        // Tenants share a context, but not its limits.
+        let is_default = tenant.id == driver.device.default_tenant().id;
+        let mut limits = context.limits().clone();
+        limits.set(limit, value)?;
+        let bytes = limits.get(limit)?;
+        match limit {
+            limit::MALLOC_HEAP_SIZE => {
+                driver.resize_heap(&context, &tenant, bytes as u64)?;
+                if !is_default {
+                    tenant.heap_bytes.store(bytes as u64, Ordering::Relaxed);
+                }
             }
+            limit::PRINTF_FIFO_SIZE => tenant.printf.set_limit_bytes(bytes),
+            _ => {}
         }
-        context.limits().set(limit, value)?;
-        if limit == limit::PRINTF_FIFO_SIZE {
-            driver.tenant().printf.set_limit_bytes(context.limits().get(limit)?);
+        if is_default {
+            *context.limits() = limits;
         }
         Ok(())
     }
@@ -470,7 +528,8 @@ exports! {
 
     fn cuCtxGetSharedMemConfig(p_config: *mut c_uint) {
         driver()?;
-        p_config.set(thread::current()?.shared_config.load(Ordering::Relaxed))
+        thread::current()?;
+        p_config.set(FOUR_BYTE_BANKS)
     }
 
     fn cuCtxSetSharedMemConfig(config: c_uint) {
@@ -478,8 +537,8 @@ exports! {
         if config > 2 {
             return Err(Error::INVALID_VALUE);
         }
-        thread::current()?.shared_config.store(config, Ordering::Relaxed);
-        Ok(())
+        // A preference that no device of today can follow.
+        thread::current().map(drop)
     }
 
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
@@ -505,7 +564,7 @@ exports! {
         }
         // A device is no peer of itself.
         if peer.device == context.device {
-            return Err(Error::INVALID_DEVICE);
+            return Err(Error::PEER_ACCESS_UNSUPPORTED);
         }
         let pair = (context.number(), peer.number());
         let mut peers = driver.peers();
@@ -527,6 +586,26 @@ exports! {
         driver.device.disable_peer(context.device, peer.device);
         Ok(())
     }
+}
+
+/// A context that cuCtxCreate made. CUDA_ERROR_INVALID_CONTEXT for another one.
+fn created(context: CUcontext) -> Result<Arc<Context>> {
+    let found = driver()?.contexts.get(context.0).map_err(|_| Error::INVALID_CONTEXT)?;
+    match found.primary || found.green.is_some() {
+        true => Err(Error::INVALID_CONTEXT),
+        false => Ok(found),
+    }
+}
+
+fn destroy(context: &Context) -> Result {
+    let driver = driver()?;
+    driver.finish_context(context);
+    driver.clear_context(context);
+    driver.contexts.remove(context.handle).map_err(|_| Error::INVALID_CONTEXT)?;
+    if thread::top()?.is_some_and(|top| top.handle == context.handle) {
+        thread::pop()?;
+    }
+    Ok(())
 }
 
 fn checked_flags(flags: u32) -> Result<u32> {
@@ -560,21 +639,25 @@ pub(super) fn release_primary(device: CUdevice) -> Result {
     primary.retained -= 1;
     if primary.retained == 0
         && let Some(context) = primary.context.clone()
+        && context.active.load(Ordering::Acquire)
     {
         driver.clear_context(&context);
     }
     Ok(())
 }
 
+/// A reset ends the context until it is retained again, puts back what was set in it, and releases
+/// it not.
 fn reset_primary(device: CUdevice) -> Result {
     let driver = driver()?;
     let device = devices::check(device)?;
     let context = driver.lock_primary(device)?.context.clone();
     context.iter().for_each(|context| driver.finish_context(context));
     let mut primary = driver.lock_primary(device)?;
-    primary.retained = 0;
+    primary.flags = 0;
     if let Some(context) = primary.context.clone() {
         driver.clear_context(&context);
+        context.set_back();
     }
     Ok(())
 }

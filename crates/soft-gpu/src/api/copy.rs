@@ -4,19 +4,19 @@
 //! move. Pageable host memory behaves as CUDA promises: the source of an asynchronous copy has
 //! been read when the call returns, a target has been written.
 
+use cuda_api::batch::read_during_call;
 use cuda_api::constants::memory_type;
-use cuda_api::pointer::{FromProgram, Out};
+use cuda_api::pointer::Out;
 use cuda_api::*;
 
 use super::{Driver, driver, exports, thread};
+use crate::device::memory::PointerKind;
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
 use crate::device::transfer::{Copy, Side, Transfer};
 use crate::error::{Error, Result};
-use graph::{CopyEnd, CopyNode, NodeKind};
+use graph::{CopyEnd, CopyNode, NodeKind, StreamOrder};
 
-/// Copies of one batch: more than any program lists, and nothing here depends on it.
-const BATCH_MAX: usize = 1 << 20;
 /// Pageable sources up to this size are copied aside so that the call need not wait.
 const STAGED_BYTES_MAX: u64 = 64 << 10;
 
@@ -29,6 +29,23 @@ pub(super) enum Place {
     Device,
     /// Host or device memory, as the address says.
     Unified,
+}
+
+/// When a copy is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Done {
+    /// When the stream gets there.
+    InStream,
+    /// When the call returns.
+    WithCall,
+    /// When the stream gets there; but its source has been read when the call returns.
+    SourceWithCall,
+}
+
+impl Done {
+    pub(super) fn of(synchronous: bool) -> Self {
+        if synchronous { Self::WithCall } else { Self::InStream }
+    }
 }
 
 /// One end of a copy as the program describes it.
@@ -96,13 +113,13 @@ impl Driver {
         &self,
         stream: CUstream,
         per_thread: bool,
-        synchronous: bool,
+        done: Done,
         ends: (End, End),
         [width, height, depth]: [u64; 3],
     ) -> Result {
         self.working_tenant()?;
         let stream = self.stream(stream, per_thread)?;
-        if synchronous {
+        if done == Done::WithCall {
             self.check_not_capturing(stream)?;
         } else if self.captured(stream, || Ok(as_node(ends, [width, height, depth])))? {
             return Ok(());
@@ -117,9 +134,14 @@ impl Driver {
         let src_bytes = extent(&src_end, width, height, depth)?;
         let (mut src, src_pageable) = self.side(&tenant, &src_end, src_bytes)?;
         let mut staged = None;
-        let mut wait = synchronous || dst_pageable;
-        if src_pageable && !wait {
-            if src_bytes <= STAGED_BYTES_MAX && self.device.query_stream(stream).is_err() {
+        let mut wait = done == Done::WithCall || dst_pageable;
+        let now = done == Done::SourceWithCall;
+        let kind = self.device.memory.pointer(src.address).map(|known| known.kind);
+        let is_host = src_pageable || matches!(kind, Some(PointerKind::Host { .. }));
+        wait |= now && !is_host;
+        if (src_pageable || now) && !wait {
+            let stages = now || src_bytes <= STAGED_BYTES_MAX;
+            if stages && self.device.query_stream(stream).is_err() {
                 let mut bytes = vec![0u8; src_bytes as usize].into_boxed_slice();
                 // SAFETY: the program says that the source is `src_bytes` bytes long; `bytes` is
                 // ours and as long.
@@ -130,7 +152,7 @@ impl Driver {
                         bytes.len(),
                     );
                 }
-                src.address = bytes.as_ptr() as u64;
+                (src.address, src.device) = (bytes.as_ptr() as u64, false);
                 staged = Some(bytes);
             } else {
                 wait = true;
@@ -156,7 +178,7 @@ impl Driver {
         src: End,
         bytes: usize,
     ) -> Result {
-        self.copy(stream, per_thread, synchronous, (dst, src), [bytes as u64, 1, 1])
+        self.copy(stream, per_thread, Done::of(synchronous), (dst, src), [bytes as u64, 1, 1])
     }
 }
 
@@ -279,23 +301,21 @@ exports! {
 
     fn cuMemcpyBatchAsync(
         dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize,
-        attrs: *mut CUmemcpyAttributes, _attrs_idxs: *mut usize, num_attrs: usize,
+        attrs: *mut CUmemcpyAttributes, attrs_idxs: *mut usize, num_attrs: usize,
         fail_idx: *mut usize, stream: CUstream,
     ) | cuMemcpyBatchAsync_ptsz per_thread {
-        attrs.required()?;
-        copy_batch((dsts, srcs, sizes), count, num_attrs, fail_idx, stream, per_thread)
+        fail_idx.set_if_wanted(usize::MAX);
+        let during_call = read_during_call(count, attrs, attrs_idxs, num_attrs)?;
+        copy_batch((dsts, srcs, sizes), &during_call, fail_idx, stream, per_thread)
     }
 
     fn cuMemcpyBatchAsync_v2(
         dsts: *mut CUdeviceptr, srcs: *mut CUdeviceptr, sizes: *mut usize, count: usize,
-        attrs: *mut CUmemcpyAttributes, _attrs_idxs: *mut usize, num_attrs: usize,
+        attrs: *mut CUmemcpyAttributes, attrs_idxs: *mut usize, num_attrs: usize,
         stream: CUstream,
     ) | cuMemcpyBatchAsync_v2_ptsz per_thread {
-        attrs.required()?;
-        let mut failed = usize::MAX;
-        // SAFETY: a local that lives as long as the call.
-        let failed = unsafe { FromProgram::believe(&raw mut failed) };
-        copy_batch((dsts, srcs, sizes), count, num_attrs, failed, stream, per_thread)
+        let during_call = read_during_call(count, attrs, attrs_idxs, num_attrs)?;
+        copy_batch((dsts, srcs, sizes), &during_call, Out::null(), stream, per_thread)
     }
 
     fn cuMemcpy3DPeer(p_copy: *const CUDA_MEMCPY3D_PEER) | cuMemcpy3DPeer_ptds per_thread {
@@ -340,21 +360,28 @@ exports! {
 /// first one failed goes to `failed`, or usize::MAX if it was none of them.
 fn copy_batch(
     (dsts, srcs, sizes): (Out<CUdeviceptr>, Out<CUdeviceptr>, Out<usize>),
-    count: usize,
-    attributes: usize,
+    during_call: &[bool],
     failed: Out<usize>,
     stream: CUstream,
     per_thread: bool,
 ) -> Result {
     let driver = driver()?;
-    failed.set_if_wanted(usize::MAX);
-    if count == 0 || count > BATCH_MAX || attributes == 0 || attributes > count {
+    let (count, sizes) = (during_call.len(), sizes.array(during_call.len()));
+    // A batch is for streams that have an order of their own.
+    if driver.stream_key(driver.stream(stream, per_thread)?)?.order == StreamOrder::Legacy {
         return Err(Error::INVALID_VALUE);
     }
     for index in 0..count {
+        if sizes.at(index)? == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+    }
+    for (index, during_call) in during_call.iter().enumerate() {
+        let done = if *during_call { Done::SourceWithCall } else { Done::InStream };
         let copied = dsts.array(count).at(index).and_then(|dst| {
-            let (src, bytes) = (srcs.array(count).at(index)?, sizes.array(count).at(index)?);
-            driver.copy_linear(stream, per_thread, false, unified(dst), unified(src), bytes)
+            let (src, bytes) = (srcs.array(count).at(index)?, sizes.at(index)?);
+            let ends = (unified(dst), unified(src));
+            driver.copy(stream, per_thread, done, ends, [bytes as u64, 1, 1])
         });
         if copied.is_err() {
             failed.set_if_wanted(index);
@@ -415,5 +442,5 @@ fn copy_box(node: CopyNode, stream: CUstream, per_thread: bool, synchronous: boo
     let driver = driver()?;
     thread::current()?;
     let (ends, extent) = box_of(&node)?;
-    driver.copy(stream, per_thread, synchronous, ends, extent)
+    driver.copy(stream, per_thread, Done::of(synchronous), ends, extent)
 }

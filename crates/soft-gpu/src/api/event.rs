@@ -117,7 +117,7 @@ exports! {
 
     fn cuEventQuery(event: CUevent) {
         let driver = driver()?;
-        driver.graphs.check_event(event)?;
+        driver.graphs.asking_event(event)?;
         let event = driver.events.get(event.0)?;
         event.tenant.alive()?;
         if let Some(words) = event.shared {
@@ -133,7 +133,7 @@ exports! {
 
     fn cuEventSynchronize(event: CUevent) {
         let driver = driver()?;
-        driver.graphs.check_event(event)?;
+        driver.graphs.asking_event(event)?;
         let event = driver.events.get(event.0)?;
         // The last record may be another process', but what is to be done here is done first.
         if let Some(point) = event.point() {
@@ -166,6 +166,10 @@ pub(super) fn record(event: CUevent, stream: CUstream, per_thread: bool, flags: 
         && driver.graphs.record_event(driver.stream_key(key)?, event, flags)?
     {
         return Ok(());
+    }
+    // Only a capture has a node for it.
+    if flags & capture::EVENT_EXTERNAL != 0 {
+        return Err(Error::ILLEGAL_STATE);
     }
     found.record(&driver.device, key)
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_api::constants::function_attribute as attribute;
 use cuda_api::handle::HandleKind;
+use cuda_api::old_launch::OldLaunch;
 use cuda_api::pointer::Out;
 use cuda_api::*;
 
@@ -44,6 +45,8 @@ pub(crate) struct Function {
     /// Blocks of a cluster that the device allows.
     cluster_blocks_limit: u32,
     chosen: Mutex<Chosen>,
+    /// What was set at it as before CUDA 4.0.
+    old_launch: Mutex<OldLaunch>,
 }
 
 /// What the program set for a function.
@@ -91,6 +94,7 @@ impl Function {
                 cluster: [0; 3],
                 cluster_policy: 0,
             }),
+            old_launch: Mutex::default(),
         }
     }
 
@@ -112,6 +116,10 @@ impl Function {
 
     fn lock(&self) -> MutexGuard<'_, Chosen> {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn old_launch(&self) -> MutexGuard<'_, OldLaunch> {
+        self.old_launch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is set for it now.
@@ -280,6 +288,10 @@ exports! {
     }
 
     fn cuFuncGetName(name: *mut *const c_char, function: CUfunction) {
+        // Of no function at all it is a wrong value, not a wrong handle.
+        if function.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
         // Valid until the module is unloaded, as the manual says.
         name.set(driver()?.function(function)?.name.as_ptr())
     }

@@ -25,10 +25,12 @@ exports! {
 
     fn cuMemFreeHost(pointer: *mut c_void) {
         let driver = driver()?;
-        let context = thread::current()?;
+        // Nothing to free.
         if pointer.is_null() {
-            return Err(Error::INVALID_VALUE);
+            return Ok(());
         }
+        let context = thread::current()?;
+        driver.graphs.unsafe_call()?;
         // As cuMemFree, it waits for what may still use the memory.
         let tenant = driver.tenant();
         let group = driver.device.group(context.number(), &tenant)?;
@@ -41,9 +43,7 @@ exports! {
         let driver = driver()?;
         let context = thread::current()?;
         let tenant = driver.working_tenant()?;
-        if flags & host_flags::IO_MEMORY != 0 {
-            return Err(Error::NOT_SUPPORTED);
-        }
+        driver.graphs.unsafe_call()?;
         let known = host_flags::PORTABLE | host_flags::DEVICE_MAP | host_flags::READ_ONLY;
         if flags & !known != 0 {
             return Err(Error::INVALID_VALUE);
@@ -78,8 +78,9 @@ exports! {
         thread::current()?;
         match driver.device.memory.pointer(pointer.address()).map(|p| p.kind) {
             // Unified addressing maps all of it for every context.
-            Some(PointerKind::Host { flags, registered: false }) => {
-                p_flags.set(flags | host_flags::DEVICE_MAP)
+            Some(PointerKind::Host { flags, registered }) => {
+                let shown = if registered { host_flags::PORTABLE } else { !host_flags::PORTABLE };
+                p_flags.set(flags & shown | host_flags::DEVICE_MAP)
             }
             _ => Err(Error::INVALID_VALUE),
         }
@@ -90,6 +91,11 @@ fn allocate(bytes: usize, flags: u32) -> Result<*mut std::ffi::c_void> {
     let driver = driver()?;
     let context = thread::current()?;
     let tenant = driver.working_tenant()?;
+    driver.graphs.unsafe_call()?;
+    // Nothing is allocated, and that is no error.
+    if bytes == 0 {
+        return Ok(std::ptr::null_mut());
+    }
     let address = driver.device.allocate_host(&tenant, context.number(), bytes as u64, flags)?;
     Ok(address as *mut _)
 }

@@ -3,6 +3,7 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -63,13 +64,15 @@ struct LogBuffer {
 }
 
 impl LogBuffer {
+    /// Writes a text with its NUL, cut to fit, and how many bytes of text these are.
     fn write(&self, text: &str) {
-        let Some(place) = self.place else { return };
-        // A buffer without room gets nothing; that is no error of the load.
-        if place.set_text(self.bytes, text.as_bytes()).is_ok()
-            && let Some(written) = self.written
-        {
-            written.set_if_wanted((text.len() + 1).min(self.bytes) as *mut c_void);
+        let filled = self.place.is_some_and(|place| {
+            // A buffer without room gets nothing; that is no error of the load.
+            place.set_text(self.bytes, text.as_bytes()).is_ok()
+        });
+        let bytes = if filled { text.len().min(self.bytes - 1) } else { 0 };
+        if let Some(written) = self.written {
+            written.set_if_wanted(bytes as *mut c_void);
         }
     }
 }
@@ -231,7 +234,10 @@ impl ModuleMemory for VariableMemory<'_> {
         if let Some(heap) = heaps.get(&key) {
             return Ok(heap.clone());
         }
-        let bytes = thread::current().map_or(HEAP_BYTES, |context| context.heap_bytes());
+        let bytes = match self.tenant.heap_bytes.load(Ordering::Relaxed) {
+            0 => thread::current().map_or(HEAP_BYTES, |context| context.heap_bytes()),
+            own => own,
+        };
         let kind = AllocationKind::Module { writable: true };
         let address = self
             .device
@@ -317,6 +323,7 @@ impl Driver {
 
     fn report(&self, logs: &JitOptions, refusal: &Refusal) {
         logs.error.write(&refusal.why);
+        logs.info.write("");
         self.device.log(&refusal.why);
     }
 

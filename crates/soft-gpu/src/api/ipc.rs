@@ -208,6 +208,10 @@ exports! {
         let driver = driver()?;
         thread::current()?;
         handle.required()?;
+        // Of no event at all it is a wrong value, not a wrong handle.
+        if event.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
         let event = driver.events.get(event.0)?;
         let words = event.shared_words().ok_or(Error::INVALID_HANDLE)?;
         let shared = driver.share(words.address, SharedWords::BYTES, 0)?;

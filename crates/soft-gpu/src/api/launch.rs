@@ -26,6 +26,10 @@ use simt::kernel::{DeviceRuntime, Dim3, Kernel, Launch};
 
 /// Attributes that one launch may have: more than there are.
 const ATTRIBUTES_MAX: u32 = 64;
+/// The last CU_CLUSTER_SCHEDULING_POLICY.
+const CLUSTER_SCHEDULING_LAST: i32 = 2;
+/// What parameters of basic types are aligned to at most, bytes.
+const PARAM_ALIGNMENT_MAX: usize = 8;
 /// Entries of cuLaunchKernel's `extra` list: two pairs and the end.
 const EXTRA_ENTRIES_MAX: usize = 16;
 
@@ -295,7 +299,7 @@ impl Driver {
         })
     }
 
-    fn launch(
+    pub(super) fn launch(
         &'static self,
         function: CUfunction,
         config: &CUlaunchConfig,
@@ -382,6 +386,10 @@ fn read_buffer(bytes: usize, extra: Out<*mut std::ffi::c_void>) -> Result<Box<[u
             launch_param::END => {
                 if bytes > 0 && size == 0 {
                     return Err(Error::INVALID_VALUE);
+                }
+                // A structure may be as much longer as the alignment of its largest member wants.
+                if size > bytes.next_multiple_of(PARAM_ALIGNMENT_MAX) {
+                    return Err(Error::LAUNCH_OUT_OF_RESOURCES);
                 }
                 let given = size.min(bytes);
                 // SAFETY: the program says that the buffer has `size` bytes.
@@ -555,12 +563,16 @@ fn read_config(config: &CUlaunchConfig) -> Result<Request> {
             | launch_attribute::LAUNCH_COMPLETION_EVENT
             | launch_attribute::ACCESS_POLICY_WINDOW
             | launch_attribute::PREFERRED_CLUSTER_DIMENSION
-            | launch_attribute::SYNCHRONIZATION_POLICY
-            | launch_attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE
+            | launch_attribute::PREFERRED_SHARED_MEMORY_CARVEOUT
+            | launch_attribute::NVLINK_UTIL_CENTRIC_SCHEDULING
             | launch_attribute::PROGRAMMATIC_STREAM_SERIALIZATION
-            | launch_attribute::MEM_SYNC_DOMAIN_MAP
-            | launch_attribute::MEM_SYNC_DOMAIN => {}
-            _ => return Err(Error::NOT_SUPPORTED),
+            | launch_attribute::MEM_SYNC_DOMAIN_MAP => {}
+            launch_attribute::CLUSTER_SCHEDULING_POLICY_PREFERENCE
+                if (0..=CLUSTER_SCHEDULING_LAST).contains(&word(0)) => {}
+            launch_attribute::MEM_SYNC_DOMAIN if matches!(word(0), 0 | 1) => {}
+            launch_attribute::DEVICE_UPDATABLE_KERNEL_NODE => return Err(Error::NOT_SUPPORTED),
+            // What no launch has, such as a stream's synchronization policy, and values that are none.
+            _ => return Err(Error::INVALID_VALUE),
         }
     }
     Ok(request)

@@ -193,6 +193,10 @@ exports! {
     }
 
     fn cuKernelGetName(name: *mut *const c_char, kernel: CUkernel) {
+        // Of no kernel at all it is a wrong value, not a wrong handle.
+        if kernel.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
         // Valid until the library is unloaded, as the manual says.
         name.set(driver()?.kernel(kernel)?.name.as_ptr())
     }

@@ -75,6 +75,7 @@ exports! {
         let driver = driver()?;
         let context = thread::current()?;
         let tenant = driver.working_tenant()?;
+        driver.graphs.unsafe_call()?;
         pointer.required()?;
         if !matches!(flags, attach_flags::GLOBAL | attach_flags::HOST) {
             return Err(Error::INVALID_VALUE);
@@ -147,7 +148,8 @@ exports! {
     ) | cuStreamAttachMemAsync_ptsz per_thread {
         // Both sides always see it alike: it is attached to every stream.
         let driver = driver()?;
-        driver.stream(stream, per_thread)?;
+        // An attachment has no node.
+        driver.check_not_capturing(driver.stream(stream, per_thread)?)?;
         let known = attach_flags::GLOBAL | attach_flags::HOST | attach_flags::SINGLE;
         if !flags.is_power_of_two() || flags & !known != 0 {
             return Err(Error::INVALID_VALUE);

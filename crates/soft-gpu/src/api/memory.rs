@@ -50,8 +50,9 @@ exports! {
         let driver = driver()?;
         let context = thread::current()?;
         let (free_bytes, total_bytes) = driver.device.memory.info(context.device);
-        free.set(free_bytes as usize)?;
-        total.set(total_bytes as usize)
+        free.set_if_wanted(free_bytes as usize);
+        total.set_if_wanted(total_bytes as usize);
+        Ok(())
     }
 
     fn cuMemAlloc_v2(pointer: *mut CUdeviceptr, bytesize: usize) {
@@ -59,7 +60,7 @@ exports! {
         driver.graphs.unsafe_call()?;
         let context = thread::current()?;
         let tenant = driver.working_tenant()?;
-        pointer.required()?;
+        pointer.set(CUdeviceptr(0))?;
         let (number, bytes) = (context.number(), bytesize as u64);
         let address =
             driver.allocate(&tenant, number, bytes, AllocationKind::Device)?;

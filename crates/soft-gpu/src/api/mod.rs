@@ -32,6 +32,7 @@ mod managed;
 mod memory;
 mod module;
 mod occupancy;
+mod old_launch;
 mod pointer_attributes;
 mod pool;
 mod pool_memory;
@@ -301,6 +302,7 @@ static EXPORTS: &[&[Export]] = &[
     memory::EXPORTS,
     module::EXPORTS,
     occupancy::EXPORTS,
+    old_launch::EXPORTS,
     pointer_attributes::EXPORTS,
     pool::EXPORTS,
     pool_share::EXPORTS,

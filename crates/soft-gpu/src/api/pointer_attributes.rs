@@ -27,7 +27,7 @@ exports! {
         num_attributes: c_uint, attributes: *mut c_uint, data: *mut *mut c_void, ptr: CUdeviceptr,
     ) {
         let driver = driver()?;
-        if num_attributes > ATTRIBUTES_MAX {
+        if num_attributes == 0 || num_attributes > ATTRIBUTES_MAX {
             return Err(Error::INVALID_VALUE);
         }
         let found = driver.own_pointer(ptr);

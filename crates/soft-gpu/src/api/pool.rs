@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use channel::pool_file;
 use cuda_api::pointer::Out;
-use cuda_api::pool::check_pool_location;
+use cuda_api::pool::{check_pool_handles, check_pool_location};
 use cuda_api::*;
 
 use super::graph::SoftGraphs;
@@ -217,10 +217,10 @@ exports! {
                 let number = pool_file::new_number().map_err(|_| Error::OPERATING_SYSTEM)?;
                 Sharing::Exportable(number)
             },
-            _ => return Err(Error::NOT_SUPPORTED),
+            other => return Err(check_pool_handles(other)),
         };
         check_pool_location(props.location, props.allocType)?;
-        let device = devices::check(props.location.id)?;
+        let device = devices::check(props.location.id).map_err(|_| Error::INVALID_VALUE)?;
         let bytes_max = props.maxSize as u64;
         let make = |handle| Pool::new(handle, device, bytes_max, sharing);
         let made = driver.pools.insert_with(make)?;
@@ -239,6 +239,7 @@ exports! {
 
     fn cuMemPoolTrimTo(pool: CUmemoryPool, min_bytes_to_keep: usize) {
         let driver = driver()?;
+        driver.graphs.unsafe_call()?;
         let pool = driver.pool(pool)?;
         driver.trim_pool(&pool, min_bytes_to_keep as u64);
         driver.device.trim(&driver.working_tenant_on(pool.device)?);
@@ -248,7 +249,7 @@ exports! {
     fn cuMemPoolSetAccess(pool: CUmemoryPool, map: *const CUmemAccessDesc, count: usize) {
         let driver = driver()?;
         let pool = driver.pool(pool)?;
-        if count > driver.device.count() as usize {
+        if count == 0 || count > driver.device.count() as usize {
             return Err(Error::INVALID_VALUE);
         }
         for index in 0..count {
@@ -262,6 +263,9 @@ exports! {
                 constants::vmm::ACCESS_READ_WRITE => true,
                 _ => return Err(Error::INVALID_VALUE),
             };
+            if !access && device == pool.device {
+                return Err(Error::INVALID_DEVICE);
+            }
             driver.set_pool_access(&pool, device, access)?;
         }
         Ok(())

@@ -56,6 +56,7 @@ exports! {
         let driver = driver()?;
         let key = driver.stream(stream, per_thread)?;
         driver.check_not_capturing(key)?;
+        driver.graphs.unsafe_call()?;
         let result = driver.device.synchronize_stream(key);
         driver.flush_printf(&driver.tenant());
         result
@@ -65,6 +66,7 @@ exports! {
         let driver = driver()?;
         let key = driver.stream(stream, per_thread)?;
         driver.check_not_capturing(key)?;
+        driver.graphs.unsafe_call()?;
         driver.device.query_stream(key)
     }
 
@@ -83,6 +85,10 @@ exports! {
                 return Ok(());
             }
         }
+        // Only a capture has a node for it.
+        if flags & capture::EVENT_EXTERNAL != 0 {
+            return Err(Error::ILLEGAL_STATE);
+        }
         found.wait_in(&driver.device, key)
     }
 
@@ -98,7 +104,8 @@ exports! {
         stream: CUstream, flags: *mut c_uint,
     ) | cuStreamGetFlags_ptsz per_thread {
         let driver = driver()?;
-        driver.stream(stream, per_thread)?;
+        let key = driver.stream(stream, per_thread)?;
+        driver.check_not_capturing(key)?;
         flags.set(driver.streams.get(stream.0).map_or(stream_flags::DEFAULT, |s| s.flags))
     }
 
@@ -230,7 +237,7 @@ impl Driver {
         self.stream(stream, per_thread)?;
         match self.streams.get(stream.0) {
             Ok(entry) => {
-                self.contexts.get(entry.context_handle).map_err(|_| Error::STREAM_DETACHED)
+                self.contexts.get(entry.context_handle).map_err(|_| Error::CONTEXT_IS_DESTROYED)
             }
             Err(_) => thread::current(),
         }

@@ -55,6 +55,8 @@ pub struct Tenant {
     /// Unmappings that wait for its blocks to return; blocks give way at once while not 0.
     pub(super) unmaps_pending: AtomicU32,
     pub(super) memory_bytes: AtomicU64,
+    /// Bytes of the heap that its kernels' `malloc` takes from; 0: as its context says.
+    pub heap_bytes: AtomicU64,
 }
 
 impl Tenant {
@@ -103,6 +105,7 @@ impl Tenant {
             host_calls: HostCalls::default(),
             unmaps_pending: AtomicU32::new(0),
             memory_bytes: AtomicU64::new(0),
+            heap_bytes: AtomicU64::new(0),
         })
     }
 

@@ -67,6 +67,6 @@ fn a_verbose_log_tells_of_each_kernel_and_the_time_is_said() {
     load(&mut options).unwrap();
     let text = CStr::from_bytes_until_nul(&log).unwrap().to_str().unwrap();
     assert!(text.starts_with("wide: ") && text.contains(" registers, "), "{text}");
-    assert_eq!(options[1].1, text.len() + 1);
+    assert_eq!(options[1].1, text.len());
     assert!(f32::from_bits(options[3].1 as u32) > 0.0);
 }

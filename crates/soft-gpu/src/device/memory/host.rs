@@ -75,6 +75,10 @@ impl Device {
             _ => return Err(Error::INVALID_VALUE),
         }
         let mut tables = self.memory.tables();
+        let allocated = tables.host.range(..=address).next_back();
+        if allocated.is_some_and(|(_, host)| !host.registered && address < host.end) {
+            return Err(Error::INVALID_VALUE);
+        }
         if overlaps(&tables.host, address, end, |_, h| h.end) {
             return Err(Error::HOST_MEMORY_ALREADY_REGISTERED);
         }
@@ -91,7 +95,14 @@ impl Device {
     pub fn unregister_host(&self, address: u64) -> Result {
         let mut tables = self.memory.tables();
         match tables.host.get(&address) {
-            None => Err(Error::HOST_MEMORY_NOT_REGISTERED),
+            None if address == 0 => Err(Error::INVALID_VALUE),
+            None => {
+                let before = tables.host.range(..address).next_back();
+                Err(match before.is_some_and(|(_, host)| address < host.end) {
+                    true => Error::INVALID_VALUE,
+                    false => Error::HOST_MEMORY_NOT_REGISTERED,
+                })
+            }
             Some(host) if !host.registered => Err(Error::INVALID_VALUE),
             Some(_) => {
                 self.drop_host(&mut tables, address);

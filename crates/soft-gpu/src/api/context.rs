@@ -504,6 +504,9 @@ exports! {
                 }
             }
             limit::PRINTF_FIFO_SIZE => tenant.printf.set_limit_bytes(bytes),
+            limit::STACK_SIZE if !is_default => {
+                tenant.stack_bytes.store(bytes as u64, Ordering::Relaxed);
+            }
             _ => {}
         }
         if is_default {

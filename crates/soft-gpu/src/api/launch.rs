@@ -1,6 +1,7 @@
 //! Launches: of kernels, checked and put into streams.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cuda_api::constants::{launch_attribute, launch_param, limit};
 use cuda_api::limits::Limits;
@@ -280,10 +281,13 @@ impl Driver {
         let (params, kernel) = (params(function)?, function.kernel.clone());
         let stack_bytes = match &nesting {
             Some(nesting) => nesting.limit(limit::STACK_SIZE),
-            // A stream's handle says enough: no context need be current.
-            None => match thread::current() {
-                Ok(context) => context.limits().get(limit::STACK_SIZE)?,
-                Err(_) => Limits::default().get(limit::STACK_SIZE)?,
+            None => match self.tenant().stack_bytes.load(Ordering::Relaxed) {
+                // A stream's handle says enough: no context need be current.
+                0 => match thread::current() {
+                    Ok(context) => context.limits().get(limit::STACK_SIZE)?,
+                    Err(_) => Limits::default().get(limit::STACK_SIZE)?,
+                },
+                own => own as usize,
             },
         };
         let stack_bytes = u32::try_from(stack_bytes).unwrap_or(u32::MAX);

@@ -57,6 +57,8 @@ pub struct Tenant {
     pub(super) memory_bytes: AtomicU64,
     /// Bytes of the heap that its kernels' `malloc` takes from; 0: as its context says.
     pub heap_bytes: AtomicU64,
+    /// Bytes of a thread's stack; 0: as its context says.
+    pub stack_bytes: AtomicU64,
 }
 
 impl Tenant {
@@ -106,6 +108,7 @@ impl Tenant {
             unmaps_pending: AtomicU32::new(0),
             memory_bytes: AtomicU64::new(0),
             heap_bytes: AtomicU64::new(0),
+            stack_bytes: AtomicU64::new(0),
         })
     }
 

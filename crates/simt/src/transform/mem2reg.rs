@@ -153,19 +153,23 @@ pub(crate) fn place_frame(f: &mut Function) -> (Vec<u32>, u32) {
     for block in &mut f.blocks {
         let mut insts = Vec::with_capacity(block.insts.len());
         for mut inst in block.insts.drain(..) {
-            for source in &mut inst.src {
-                if let Operand::Slot(slot) = *source {
-                    f.regs.push(Class::Lane(Width::W64));
+            for at in 0..inst.src.len() {
+                let Operand::Slot(slot) = inst.src[at] else { continue };
+                let mut value = |op, width, src| {
+                    f.regs.push(Class::Lane(width));
                     let reg = Reg(f.regs.len() as u32 - 1);
-                    insts.push(Inst {
-                        op: Op::FrameAddress(offsets_ref[slot.0 as usize]),
-                        guard: None,
-                        dst: vec![reg],
-                        src: vec![],
-                        line: inst.line,
-                    });
-                    *source = Operand::Reg(reg);
+                    insts.push(Inst { op, guard: None, dst: vec![reg], src, line: inst.line });
+                    Operand::Reg(reg)
+                };
+                let offset = offsets_ref[slot.0 as usize];
+                let mut address = value(Op::FrameAddress(offset), Width::W64, vec![]);
+                // Addresses of local memory may be used as 32 bits: not the halves of 64-bit lanes.
+                let narrow =
+                    Op::Extend { from: Width::W64, bits: 32, signed: false, to: Width::W32 };
+                if inst.op.source_class(at) == Class::Lane(Width::W32) {
+                    address = value(narrow, Width::W32, vec![address]);
                 }
+                inst.src[at] = address;
             }
             insts.push(inst);
         }
@@ -255,5 +259,22 @@ mod tests {
         ] {
             assert_eq!(promoted(&insts), insts);
         }
+    }
+
+    #[test]
+    fn a_frame_address_of_32_bits_is_made_of_the_whole_one() {
+        let (op, src) = (Op::Mov(Width::W32), vec![Operand::Slot(SlotId(0))]);
+        let insts = vec![Inst { op, guard: None, dst: vec![VALUE], src, line: 0 }];
+        let blocks = vec![Block { insts, term: Term::Jump(Target::Exit), line: 0 }];
+        let regs = vec![Class::Lane(Width::W32)];
+        let mut f = Function { regs, blocks, ..Function::default() };
+        f.new_slot(512, 8);
+        place_frame(&mut f);
+        let [address, narrow, mov] = &f.blocks[0].insts[..] else { panic!("three instructions") };
+        assert_eq!(address.op, Op::FrameAddress(0));
+        assert_eq!(f.regs[address.dst[0].index()], Class::Lane(Width::W64));
+        assert_eq!(narrow.src, [Operand::Reg(address.dst[0])]);
+        assert_eq!(f.regs[narrow.dst[0].index()], Class::Lane(Width::W32));
+        assert_eq!(mov.src, [Operand::Reg(narrow.dst[0])]);
     }
 }

@@ -35,23 +35,34 @@ pub struct Fault {
 
 /// The last ones.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Faults(VecDeque<(SystemTime, Fault)>);
+#[serde(default)]
+pub struct Faults {
+    last: VecDeque<(SystemTime, Fault)>,
+    /// How many there were in all.
+    count: u64,
+}
 
 impl Faults {
     /// Adds what a server of a user said.
     pub fn note(&mut self, server: u32, uid: u32, said: ClientFault, at: SystemTime) {
         let ClientFault { pid, command, is_culprit, error, why } = said;
-        if self.0.len() == FAULTS_MAX {
-            self.0.pop_front();
+        self.count += 1;
+        if self.last.len() == FAULTS_MAX {
+            self.last.pop_front();
         }
         let time = jiff::Timestamp::try_from(at).unwrap_or_default().to_string();
         let fault = Fault { at: time, ago_s: 0, server, uid, pid, command, is_culprit, error, why };
-        self.0.push_back((at, fault));
+        self.last.push_back((at, fault));
+    }
+
+    /// How many there were in all.
+    pub fn count(&self) -> u64 {
+        self.count
     }
 
     /// Those of users whom `sees` is true for, oldest first, as of a moment.
     pub fn list(&self, sees: impl Fn(u32) -> bool, now: SystemTime) -> Vec<Fault> {
-        let seen = self.0.iter().filter(|(_, fault)| sees(fault.uid));
+        let seen = self.last.iter().filter(|(_, fault)| sees(fault.uid));
         let aged = seen.map(|(at, fault)| {
             let ago_s = now.duration_since(*at).unwrap_or_default().as_secs();
             Fault { ago_s, ..fault.clone() }
@@ -76,6 +87,7 @@ mod tests {
         }
         let all = faults.list(|_| true, at(100));
         assert_eq!((all.len(), all[0].pid, all[0].ago_s), (FAULTS_MAX, 1, 99));
+        assert_eq!(faults.count(), FAULTS_MAX as u64 + 1);
         assert_eq!(all[0].at, "1970-01-01T00:00:01Z");
         assert!(faults.list(|uid| uid == 1, at(0)).iter().all(|fault| fault.pid % 2 == 1));
     }

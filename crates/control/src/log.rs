@@ -69,7 +69,10 @@ pub struct LogFile {
 #[derive(Debug)]
 struct Inner {
     file: Option<Bounded>,
+    /// Since a line was written.
     lines_lost: u64,
+    /// In all.
+    lines_lost_ever: u64,
 }
 
 /// A file that is begun anew when it is full.
@@ -129,7 +132,7 @@ impl Bounded {
 
 impl LogFile {
     fn new(file: Option<Bounded>, echo: bool) -> LogFile {
-        LogFile { inner: Mutex::new(Inner { file, lines_lost: 0 }), echo }
+        LogFile { inner: Mutex::new(Inner { file, lines_lost: 0, lines_lost_ever: 0 }), echo }
     }
 
     /// A log at a path.
@@ -155,6 +158,11 @@ impl LogFile {
         }
     }
 
+    /// Lines that could not be written, in all.
+    pub fn lines_lost(&self) -> u64 {
+        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).lines_lost_ever
+    }
+
     /// Appends a line that has its stamp already.
     pub fn append(&self, line: &str) {
         if self.echo {
@@ -162,7 +170,7 @@ impl LogFile {
             let _ = writeln!(io::stderr(), "{line}");
         }
         let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let Inner { file: Some(file), lines_lost } = &mut *inner else { return };
+        let Inner { file: Some(file), lines_lost, lines_lost_ever } = &mut *inner else { return };
         let mut text = String::with_capacity(line.len() + 1);
         if *lines_lost > 0 {
             let note = format!("{lines_lost} lines were lost: the log could not be written");
@@ -173,7 +181,10 @@ impl LogFile {
         text.push('\n');
         match file.write(&text) {
             Ok(true) => *lines_lost = 0,
-            Ok(false) | Err(_) => *lines_lost += 1,
+            Ok(false) | Err(_) => {
+                *lines_lost += 1;
+                *lines_lost_ever += 1;
+            }
         }
     }
 }

@@ -9,12 +9,22 @@ use channel::message::{
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// The form of [`Report`].
+pub const SCHEMA: u32 = 1;
+
+/// Programs that a device's server takes at the most.
+pub const CLIENTS_MAX: u64 = channel::limits::WINDOWS_MAX as u64;
+
 /// Lanes of a warp, of every device.
 const WARP_LANES: u64 = 32;
 
 /// A daemon.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
+    /// The form of this report; it changes when a field goes or means something else. 0: a daemon of an earlier
+    /// version.
+    #[serde(default)]
+    pub schema: u32,
     /// Version of openmps.
     pub version: String,
     /// Its process.
@@ -44,6 +54,15 @@ pub struct Report {
     /// What about its environment and its limits is not as its owner may think, a sentence each.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// It gives SMs out in static partitions only: a program must name one.
+    #[serde(default)]
+    pub static_partitions: bool,
+    /// What is wrong now and keeps programs from sharing, a sentence each.
+    #[serde(default)]
+    pub problems: Vec<String>,
+    /// What has happened since its start.
+    #[serde(default)]
+    pub counters: Counters,
     /// The devices that it serves; none while it does not know them.
     #[serde(default)]
     pub devices: Vec<Device>,
@@ -55,6 +74,24 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// Its servers, oldest first.
     pub servers: Vec<Server>,
+}
+
+/// What has happened since a daemon's start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Faults that clients have caused, or may have.
+    pub faults: u64,
+    /// Servers that were started.
+    pub servers_started: u64,
+    /// Servers that ended by a fault, a signal or an error.
+    pub servers_lost: u64,
+    /// Clients that were terminated, by commands or for others' memory.
+    pub clients_terminated: u64,
+    /// Programs that were refused.
+    pub clients_refused: u64,
+    /// Lines that could not be written to the logs.
+    pub log_lines_lost: u64,
 }
 
 /// Device memory that the programs of a cgroup may have together.
@@ -474,6 +511,7 @@ pub fn lanes_active(warp_instructions: u64, thread_instructions: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::DeviceCounts;
 
     #[test]
     fn a_report_of_an_earlier_version_is_read() {
@@ -486,5 +524,64 @@ mod tests {
         assert_eq!((client.pid, work.busy_ns, work.blocks), (Some(3), 6, 0));
         let again: Report = serde_json::from_str(&serde_json::to_string(&report).unwrap()).unwrap();
         assert_eq!(again, report);
+    }
+
+    /// A report in which each list has an entry and each optional part is there.
+    fn whole() -> Report {
+        let device = Device {
+            ordinal: 0,
+            pci: String::new(),
+            uuid: String::new(),
+            name: String::new(),
+            counts: DeviceCounts::default(),
+        };
+        let text = r#"{"version":"0","pid":1,"uid":0,"pipe_directory":"/p","log_directory":null,
+            "clients_waiting":0,"servers":[{"pid":2,"state":"ACTIVE","name":"a","isolates":1,
+            "quarantine":1,"error":"x","clients":[{"pid":3,"id":1,"user":"ann","memory_bytes":4,
+            "kernels":5,"work":{},"mps_namespace":"b","command":"x"}]}]}"#;
+        let mut report: Report = serde_json::from_str(text).unwrap();
+        report.warnings = vec![String::new()];
+        report.problems = vec![String::new()];
+        report.devices = vec![device.clone()];
+        report.faults = vec![Fault::default()];
+        report.cgroup_limits = vec![CgroupMemory {
+            cgroup: String::new(),
+            device: None,
+            soft_bytes: 0,
+            hard_bytes: None,
+        }];
+        report.servers[0].devices = vec![device];
+        report.servers[0].context = Some(Context {
+            calls: vec![ContextCalls::default()],
+            waiting: vec![Waiting::default()],
+            warm: Warm::default(),
+        });
+        report
+    }
+
+    /// The paths of all values that are no objects.
+    fn paths(value: &serde_json::Value, path: &str, all: &mut Vec<String>) {
+        match value {
+            serde_json::Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+                let dot = if path.is_empty() { "" } else { "." };
+                paths(value, &format!("{path}{dot}{name}"), all);
+            }),
+            serde_json::Value::Array(values) => {
+                values.iter().for_each(|value| paths(value, &format!("{path}[]"), all));
+            }
+            _ => all.push(path.to_owned()),
+        }
+    }
+
+    #[test]
+    fn the_fields_of_the_json_are_those_of_its_document() {
+        let mut printed = Vec::new();
+        paths(&serde_json::to_value(whole()).unwrap(), "", &mut printed);
+        let document = include_str!("../../../docs/json.md");
+        let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let mut documented: Vec<String> = rows.map(str::to_owned).collect();
+        printed.sort();
+        documented.sort();
+        assert_eq!(printed, documented, "docs/json.md has a row for each field that is printed");
     }
 }

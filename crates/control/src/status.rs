@@ -1,6 +1,7 @@
 //! What a server says about itself, as the daemon keeps it and the commands print it.
 
 use channel::message::{self, ClientLimits, ClientScheduling, ClientWork, ContextStatus, Devices};
+use cuda_api::attributes::MULTIPROCESSOR_COUNT;
 use serde::{Deserialize, Serialize};
 
 /// State of a server, by NVIDIA's words where it has them.
@@ -109,7 +110,11 @@ impl Device {
             pci: device.pci_bus_id.clone(),
             uuid: device.uuid.to_string(),
             name: device.name.clone(),
-            counts: DeviceCounts::default(),
+            counts: DeviceCounts {
+                sms: u32::try_from(device.attributes[MULTIPROCESSOR_COUNT as usize]).unwrap_or(0),
+                memory_bytes: device.memory_bytes,
+                ..DeviceCounts::default()
+            },
         })
         .collect()
     }

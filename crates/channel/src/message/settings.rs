@@ -247,7 +247,7 @@ pub enum Change {
     Memory(Option<u64>),
     /// The share of SMs.
     Share(Percentage),
-    /// A number of SMs.
+    /// A number of SMs; 0: those that it was given at first.
     Sms(u32),
     /// The priority.
     Priority(Priority),

@@ -169,7 +169,7 @@ pub(super) fn lspart(request: &Request<'_>) -> Outcome {
 }
 
 const SET_USAGE: &str = "usage: set <client PID | id:ID> [server=PID] [memory=SIZE|none] \
-                         [sms=PERCENTAGE%|NUMBER] [priority=0|1] [class=latency|normal|batch] \
+                         [sms=PERCENTAGE%|NUMBER|none] [priority=0|1] [class=latency|normal|batch] \
                          [weight=N] [deadline=TIME|none] [quota=TIME|none]";
 
 /// `set`: other limits for a client that runs.
@@ -212,11 +212,13 @@ fn change(name: &str, value: &str) -> Result<Change, Failure> {
     Ok(match (name, value) {
         ("memory", "none") => Change::Memory(None),
         ("memory", size) => Change::Memory(Some(parse_size(size)?)),
+        // What it was given at first.
+        ("sms", "none") => Change::Sms(0),
         ("sms", share) if share.ends_with('%') => Change::Share(Percentage::parse(share)?),
         ("sms", number) => match number.parse::<u32>() {
             Ok(sms) if sms > 0 => Change::Sms(sms),
             _ => {
-                let allowed = "a number of SMs above 0, nor a percentage as 25%";
+                let allowed = "a number of SMs above 0, nor a percentage as 25%, nor none";
                 return Err(Failure(format!("{number:?} is not {allowed}")));
             }
         },
@@ -276,6 +278,7 @@ mod tests {
         assert_eq!(read("memory", "none"), Ok(Change::Memory(None)));
         assert_eq!(read("sms", "30%"), Ok(Change::Share(Percentage::parse("30").unwrap())));
         assert_eq!(read("sms", "4"), Ok(Change::Sms(4)));
+        assert_eq!(read("sms", "none"), Ok(Change::Sms(0)));
         assert_eq!(read("priority", "1"), Ok(Change::Priority(Priority::BelowNormal)));
         for (name, value, part) in [
             ("memory", "2", "with K, M or G"),

@@ -2,7 +2,7 @@
 
 use super::query::{pid_namespace, visible};
 use super::{Failure, Request};
-use crate::report::{Client, Context, Report, Server};
+use crate::report::{Client, Context, Report, SCHEMA, Server};
 use crate::status::Device;
 use crate::users;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
@@ -48,6 +48,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         })
         .collect();
     let report = Report {
+        schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         uid: daemon.owner(),
@@ -59,6 +60,9 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         descriptors_max: daemon.descriptors_max(),
         visible_devices: std::env::var(CUDA_VISIBLE_DEVICES).ok(),
         warnings: daemon.warnings().to_vec(),
+        static_partitions: daemon.gives_partitions_only(),
+        problems: daemon.problems(|uid| request.sees(uid)),
+        counters: daemon.counters(),
         devices: daemon.known_devices().map_or_else(Vec::new, |devices| Device::list(&devices)),
         cgroup_limits: daemon.cgroup_memory(),
         faults: daemon.faults(|uid| request.sees(uid)),

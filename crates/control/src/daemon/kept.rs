@@ -80,6 +80,7 @@ impl Kept {
         match *change {
             Change::Memory(bytes) => changes.memory = Some(bytes),
             Change::Share(part) => changes.share = Some(Share::Part(part)),
+            Change::Sms(0) => changes.share = None,
             Change::Sms(sms) => changes.share = Some(Share::Sms(sms)),
             Change::Priority(priority) => {
                 changes.priority = Some(priority);
@@ -183,6 +184,18 @@ mod tests {
         let mut scheduling = ClientSettings::parse(class).unwrap();
         kept.apply((pid, DEVICE), 132, &mut settings, &mut scheduling);
         (settings, scheduling.to_string())
+    }
+
+    #[test]
+    fn sms_given_at_first_are_kept_as_none() {
+        let mut kept = Kept::default();
+        let me = std::process::id();
+        let share = |kept: &Kept| applied(kept, me, "normal").0.share;
+        let before = share(&kept);
+        kept.keep((me, DEVICE), &Change::Sms(13));
+        assert_ne!(share(&kept), before);
+        kept.keep((me, DEVICE), &Change::Sms(0));
+        assert_eq!(share(&kept), before);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::endpoints::Endpoints;
 use super::inventory::Inventory;
 use super::launch_error::LaunchError;
 use super::notify::NOTIFY_SOCKET;
+use super::problems;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
 use super::server_process::{ServerProcess, ending, pidfd};
@@ -16,7 +17,7 @@ use crate::settings::Settings;
 use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CPUS, OPENMPS_WARM,
 };
-use recovery::servers::{Seat, Servers, Serves, Start, Tell};
+use recovery::servers::{Phase, Seat, Servers, Serves, Start, Tell};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -211,6 +212,7 @@ impl Daemon {
             }
         }
         let child = command.spawn()?;
+        problems::count(&problems::SERVERS_STARTED);
         let pid = child.id();
         let exit = pidfd(pid)?;
         let link = Link {
@@ -240,6 +242,9 @@ impl Daemon {
         };
         let (servers, mut hands) = state.servers_and_hands(self);
         let Some(ended) = servers.has_ended(pid, &how, Instant::now(), &mut hands) else { return };
+        if ended.server.fault || ended.server.phase != Phase::Draining {
+            problems::count(&problems::SERVERS_LOST);
+        }
         let seat = ended.server.seat();
         state.last_answers.keep(pid, ended.server.link.questions);
         state.partitions.forget_server(pid);

@@ -185,7 +185,7 @@ impl Daemon {
 
     /// A change as the server has made it: it gives SMs out in groups.
     fn as_given(&self, server: u32, id: u32, change: Change) -> Change {
-        let Change::Sms(sms) = change else { return change };
+        let Change::Sms(sms @ 1..) = change else { return change };
         let status = self.statuses(&[server]).pop().and_then(|(_, status)| status.ok());
         let clients = status.into_iter().flat_map(|status| status.clients);
         let given = clients.filter(|client| client.id == id).map(|client| client.limits.sms.0);

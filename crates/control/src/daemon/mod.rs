@@ -25,6 +25,7 @@ mod named;
 mod newcomers;
 mod notify;
 mod presence;
+mod problems;
 mod protocol;
 mod questions;
 mod scheduling;
@@ -383,7 +384,12 @@ impl Daemon {
     pub(crate) fn terminate_client(&self, server: u32, id: u32) -> Result<u32, QueryError> {
         let deadline = Instant::now() + Duration::from_secs(TERMINATE_S_MAX);
         match self.ask(server, Question::Terminate(id), deadline)? {
-            Reply::Done(result) => Ok(result),
+            Reply::Done(result) => {
+                if result == 0 {
+                    problems::count(&problems::CLIENTS_TERMINATED);
+                }
+                Ok(result)
+            }
             _ => Err(QueryError::Silent(server)),
         }
     }

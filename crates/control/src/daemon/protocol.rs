@@ -76,6 +76,7 @@ pub(super) fn send_devices(client: &Socket, devices: &Devices) {
 
 /// Says no to a client. One that does not read the answer does not get it.
 pub(super) fn refuse(client: &Socket, error: CudaError, reason: impl Into<String>) {
+    super::problems::count(&super::problems::CLIENTS_REFUSED);
     let refused = Refused { result: error.code(), reason: reason.into() };
     let _ = client.send(&Message::Refused(refused), &[]);
 }

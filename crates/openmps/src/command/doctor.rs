@@ -14,6 +14,10 @@ mod variables;
 ///
 /// Exits with 1 if something needs mending; warnings alone leave it at 0.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps doctor
+  openmps doctor --variables              what each environment variable does
+  openmps doctor --json | jq '.findings[] | select(.severity != \"ok\")'")]
 pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]

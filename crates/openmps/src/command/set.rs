@@ -25,6 +25,7 @@ use std::process::ExitCode;
   openmps set 18903 --memory 2G       no more than 2 GiB of device memory
   openmps set 18903 --memory none     as much as there is
   openmps set 18903 --sms 30%         30 % of the device's SMs, rounded down
+  openmps set 18903 --sms none        the SMs that it was given at first
   openmps set id:7 --sms 16           16 SMs, for the client that ps lists with ID 7
   openmps set 18903 --priority 1      below normal
   openmps set 18903 --class batch     its work waits while latency-critical work is there
@@ -42,7 +43,7 @@ pub(crate) struct Arguments {
     /// Most device memory: a number with K, M or G; none: no limit
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<String>,
-    /// Its SMs: a number, or a percentage of the device's
+    /// Its SMs: a number, or a percentage of the device's; none: those that it was given at first
     #[arg(long, value_name = "NUMBER|PERCENT%", value_parser = sms)]
     sms: Option<String>,
     /// Its priority: 0 (normal) or 1 (below normal)
@@ -99,10 +100,13 @@ fn memory(text: &str) -> Result<String, String> {
 }
 
 fn sms(text: &str) -> Result<String, String> {
+    if text == "none" {
+        return Ok(text.to_owned());
+    }
     let is_share = text.ends_with('%') && Percentage::parse(text).is_ok();
     match is_share || text.parse::<u32>().is_ok_and(|number| number > 0) {
         true => Ok(text.to_owned()),
-        false => Err("a number above 0 is allowed, or a percentage up to 100%".to_owned()),
+        false => Err("a number above 0 is allowed, a percentage up to 100%, or none".to_owned()),
     }
 }
 
@@ -259,6 +263,7 @@ mod tests {
         assert_eq!(command("42 --memory 2GiB"), said("set 42 memory=2GiB"));
         let all = "id:7 --sms 30% --memory none --priority normal --server 9";
         assert_eq!(command(all), said("set id:7 memory=none sms=30% priority=0 server=9"));
+        assert_eq!(command("42 --sms none"), said("set 42 sms=none"));
         assert_eq!(command("42"), Ok(None));
         assert_eq!(command("42 --class batch --weight 3"), said("set 42 class=batch weight=3"));
         let schedule = command("--scheduling policy=fair,in-flight=1ms");

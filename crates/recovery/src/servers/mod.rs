@@ -308,6 +308,16 @@ impl<L> Servers<L> {
         self.failures.get(&seat)
     }
 
+    /// Failures of servers at seats where none serves now.
+    pub fn failures(&self) -> impl Iterator<Item = (Seat, &Failures)> {
+        let serves = |seat: Seat| {
+            let mut there = self.list.iter().filter(|server| server.seat() == seat);
+            there.any(|server| server.phase == Phase::Running)
+        };
+        let failures = self.failures.iter().map(|(seat, failures)| (*seat, failures));
+        failures.filter(move |(seat, _)| !serves(*seat))
+    }
+
     /// When something is due here, if nothing happens before.
     pub fn next_due(&self) -> Option<Instant> {
         let servers = self.list.iter().flat_map(|server| {

@@ -297,6 +297,7 @@ impl Clients {
             Change::Memory(None) => "Device memory limit removed".to_owned(),
             Change::Memory(Some(bytes)) => format!("Device memory limit set to {bytes} bytes"),
             Change::Share(share) => format!("Active Threads Percentage set to {share}"),
+            Change::Sms(0) => "SMs set to those that it was given at first".to_owned(),
             Change::Sms(sms) => format!("SMs set to {sms}"),
             Change::Priority(priority) => format!("Priority set to {}", priority.number()),
         };

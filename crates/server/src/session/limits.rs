@@ -17,6 +17,8 @@ pub struct Limits {
     pub memory: Arc<Account>,
     places: Arc<SmPlaces>,
     now: Mutex<Now>,
+    /// SMs that it was given at first, and by whom.
+    given: (u32, SetBy),
     queues: u32,
     /// Grows with each change of what a session has to act on.
     version: AtomicU32,
@@ -109,6 +111,7 @@ impl Limits {
                 sms: (sms, lease, by),
                 priority: settings.priority,
             }),
+            given: (sms, by),
             queues: settings.connections,
             version: AtomicU32::new(1),
         }
@@ -192,11 +195,24 @@ impl Limits {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Another number of SMs: rounded up to a whole step, as an affinity is. An error says what is
-    /// allowed.
+    /// Another number of SMs: rounded up to a whole step, as an affinity is; 0: those that it was given at
+    /// first. An error says what is allowed.
     pub fn set_sms(&self, sms: u32) -> Result<(), String> {
         let SmCount { all, step } = self.places.count();
-        if sms == 0 || sms > all {
+        if sms == 0 {
+            return match self.given {
+                (_, SetBy::Live) => {
+                    Err("it came here from another server with the SMs that were set: what it \
+                     was given at first is not known; say a number or a percentage"
+                        .to_owned())
+                }
+                (sms, by) => {
+                    self.give_as(sms, by);
+                    Ok(())
+                }
+            };
+        }
+        if sms > all {
             return Err(format!("the device has {all} SMs: a number from 1 to {all} is allowed"));
         }
         self.give(sms.next_multiple_of(step.max(1)).min(all));
@@ -233,9 +249,9 @@ mod tests {
         assert_eq!(limits.report().sms, (6, SetBy::Live));
         assert_eq!(limits.report().memory, Some((1 << 30, SetBy::Live)));
         assert!(limits.version() > version);
-        for wrong in [0, 133] {
-            assert!(limits.set_sms(wrong).unwrap_err().contains("from 1 to 132"));
-        }
+        assert!(limits.set_sms(133).unwrap_err().contains("from 1 to 132"));
+        limits.set_sms(0).unwrap();
+        assert_eq!(limits.report().sms, (32, SetBy::Daemon), "what it was given at first");
         limits.set_memory(None);
         assert_eq!(limits.report().memory, None);
     }

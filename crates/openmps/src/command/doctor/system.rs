@@ -2,6 +2,9 @@
 
 use super::Finding;
 use control::daemon::DESCRIPTORS_WANTED;
+use control::report::Report;
+use control::status::Device;
+use cuda_api::environment::CUDA_MPS_SM_PARTITION;
 use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::process::{Resource, getrlimit, getuid};
 use std::path::Path;
@@ -65,11 +68,61 @@ fn daemons_own() -> Vec<Finding> {
             findings.push(Finding::ok("daemon", format!("it limits program {pid}: {limits}")));
         }
     }
-    findings.extend(report.log_directory.as_deref().and_then(room_for_logs));
+    findings.extend(devices(&report));
+    findings.extend(partitions(&report, std::env::var(CUDA_MPS_SM_PARTITION).ok().as_deref()));
+    findings.extend(report.problems.iter().map(|problem| {
+        Finding::problem(
+            "daemon",
+            problem,
+            "control.log and server.log say more; programs may have to run alone",
+        )
+    }));
+    // Another user's rights are not the daemon's.
+    let is_mine = report.uid == rustix::process::geteuid().as_raw();
+    findings.extend(report.log_directory.as_deref().filter(|_| is_mine).and_then(room_for_logs));
+    if report.counters.log_lines_lost > 0 {
+        let lost = report.counters.log_lines_lost;
+        findings.push(Finding::warning(
+            "logs",
+            format!("the daemon could not write {lost} lines since its start"),
+            "make room where its logs are",
+        ));
+    }
     findings.extend(report.warnings.iter().map(|warning| {
         Finding::warning("daemon", warning, "that is how the daemon was started; start it anew")
     }));
     findings
+}
+
+/// The daemon's devices, which need not be those that a program has by itself.
+fn devices(report: &Report) -> Vec<Finding> {
+    let of_servers = report.servers.iter().flat_map(|server| &server.devices);
+    let device = |device: &Device| {
+        let counts = of_servers.clone().find(|of| of.uuid == device.uuid).unwrap_or(device).counts;
+        let (ordinal, name) = (device.ordinal, &device.name);
+        let (sms, mib) = (counts.sms, counts.memory_bytes >> 20);
+        Finding::ok("daemon", format!("its device {ordinal}: {name}, {mib} MiB, {sms} SMs"))
+    };
+    report.devices.iter().map(device).collect()
+}
+
+/// That a daemon gives SMs out in partitions only, which a program has to name.
+fn partitions(report: &Report, named: Option<&str>) -> Option<Finding> {
+    if !report.static_partitions {
+        return None;
+    }
+    Some(match named.filter(|name| !name.is_empty()) {
+        Some(name) => {
+            Finding::ok("daemon", format!("it gives SMs out in static partitions (-S): {name}"))
+        }
+        None => Finding::problem(
+            "daemon",
+            "it gives SMs out in static partitions only (-S): programs that name none are refused (915)",
+            format!(
+                "set {CUDA_MPS_SM_PARTITION}; `nvidia-cuda-mps-control lspart` lists partitions"
+            ),
+        ),
+    })
 }
 
 /// That the daemon's lines are lost, if it has no room for them: a full disk keeps no program from running, and its
@@ -155,5 +208,19 @@ mod tests {
         assert!(finding.topic == "logs" && finding.severity == Severity::Warning);
         assert!(finding.text.contains("/proc/self/cmdline is no directory"), "{}", finding.text);
         assert!(room_for_logs(&std::env::temp_dir()).is_none());
+    }
+
+    #[test]
+    fn a_daemon_s_devices_and_partitions_are_judged() {
+        let text = r#"{"version":"0","pid":1,"uid":0,"pipe_directory":"/p","log_directory":null,
+            "clients_waiting":0,"static_partitions":true,"servers":[],"devices":[{"ordinal":0,
+            "pci":"0","uuid":"GPU-0","name":"software GPU","counts":{"sms":16}}]}"#;
+        let report: Report = serde_json::from_str(text).expect("a report");
+        assert!(devices(&report)[0].text.ends_with("16 SMs"));
+        let without = partitions(&report, None).expect("a finding");
+        assert!(without.severity == Severity::Problem && without.text.contains("915"));
+        let with = partitions(&report, Some("GPU-0/EABA")).expect("a finding");
+        assert!(with.severity == Severity::Ok);
+        assert!(partitions(&Report { static_partitions: false, ..report }, None).is_none());
     }
 }

@@ -17,6 +17,8 @@ const LEFT_OUT: [usize; 5] = [9, 8, 4, 10, 2];
 const COMMAND_MIN: usize = 12;
 /// Faults are shown for so long, s; older ones are in the JSON.
 const LATELY_S: u64 = 600;
+/// Characters of a fault's command, and of what is said of it, that are shown.
+const FAULT_TEXT_MAX: usize = 120;
 /// How many of the last ones are shown.
 const FAULTS_SHOWN: usize = 4;
 /// Between two columns.
@@ -73,8 +75,8 @@ pub(super) fn table(
     let mut lines = aligned(&mut rows, width);
     // Those with limits, and who set them.
     lines.extend(clients(report).filter_map(|(_, client)| {
-        let pid = client.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        Some(format!("limits of {pid}: {}", client.limits.text()?))
+        let name = client.pid.map_or_else(|| format!("id:{}", client.id), |pid| pid.to_string());
+        Some(format!("limits of {name}: {}", client.limits.text()?))
     }));
     for server in &report.servers {
         if let Some(error) = &server.error {
@@ -119,13 +121,24 @@ pub(super) fn table(
     Table { lines, head }
 }
 
+/// The first line of a text, up to [`FAULT_TEXT_MAX`] characters.
+fn first_part(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let mut part: String = line.chars().take(FAULT_TEXT_MAX).collect();
+    if part.len() < text.trim().len() {
+        part.push_str(" ...");
+    }
+    control::log::printable(&part)
+}
+
 /// The last faults, if they were lately.
 fn of_faults(faults: &[Fault]) -> Vec<String> {
     let lately: Vec<&Fault> = faults.iter().filter(|fault| fault.ago_s < LATELY_S).collect();
     let (older, shown) = lately.split_at(lately.len().saturating_sub(FAULTS_SHOWN));
     let line = |fault: &&Fault| {
         let Fault { pid, ago_s, error, .. } = fault;
-        let [command, why] = [&fault.command, &fault.why].map(|text| control::log::printable(text));
+        // A device's assertion may be of any length, over several lines: all of it is in the JSON.
+        let [command, why] = [&fault.command, &fault.why].map(|text| first_part(text));
         let what = match fault.is_culprit {
             true => "has",
             false => "may have caused",
@@ -354,6 +367,10 @@ mod tests {
     fn reading(clients: Vec<Client>) -> Reading {
         let state = "ACTIVE".to_owned();
         let report = Report {
+            schema: control::report::SCHEMA,
+            static_partitions: false,
+            problems: vec![],
+            counters: Default::default(),
             devices: vec![],
             version: "0".into(),
             pid: 1,
@@ -548,6 +565,11 @@ mod tests {
         assert!(lines[2].starts_with("fault 12 s ago: 6 (./bad"), "{lines:?}");
         assert!(lines[2].contains("may have caused CUDA_ERROR_ILLEGAL_ADDRESS: under way"));
         assert!(lines[5].contains(") has CUDA_ERROR_ILLEGAL_ADDRESS: "), "{lines:?}");
+        let mut long = fault(5, 12);
+        long.why = format!("{}\nsecond line", "x".repeat(400));
+        now.report.faults = vec![long];
+        let shown = table(&now, None, 0, None).lines.pop().expect("a line");
+        assert!(shown.ends_with("xxx ...") && shown.len() < 240, "{shown}");
         assert!(lines.len() == 6 && !lines.concat().contains('\u{1b}'), "{lines:?}");
     }
 

@@ -1,0 +1,92 @@
+//! Problems: what is wrong with the daemon now, for `openmps doctor`; and what was counted since its start.
+
+use super::Daemon;
+use crate::report::Counters;
+use crate::users;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+// A process has one daemon, also one that has taken the place of another.
+pub(super) static SERVERS_STARTED: AtomicU64 = AtomicU64::new(0);
+pub(super) static SERVERS_LOST: AtomicU64 = AtomicU64::new(0);
+pub(super) static CLIENTS_TERMINATED: AtomicU64 = AtomicU64::new(0);
+pub(super) static CLIENTS_REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// One more of them.
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What the kernel puts behind the path of a program that is gone.
+const DELETED: &str = " (deleted)";
+
+/// What became of a running program's file, by what its link in /proc leads to; nothing if it is there still.
+fn of_program(link: &Path) -> Option<String> {
+    let path = link.to_str()?.strip_suffix(DELETED)?;
+    Some(match Path::new(path).exists() {
+        true => format!(
+            "its program {path} has been replaced since it started: `openmps upgrade` goes over to the new one"
+        ),
+        false => format!(
+            "its program {path} is gone: put it back, or start a daemon of another installation"
+        ),
+    })
+}
+
+impl Daemon {
+    /// True if a program gets SMs by a static partition only.
+    pub(crate) fn gives_partitions_only(&self) -> bool {
+        self.options.static_partitioning
+    }
+
+    /// What keeps programs from sharing, a sentence each, as far as it is about users whom `sees` is true for.
+    pub(crate) fn problems(&self, sees: impl Fn(u32) -> bool) -> Vec<String> {
+        let link = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        let mut problems: Vec<String> = of_program(&link).into_iter().collect();
+        let successor: Option<PathBuf> =
+            self.program.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        if let Some(path) = successor.filter(|path| !path.exists()) {
+            problems.push(format!("its servers' program {} is gone", path.display()));
+        }
+        let state = self.lock();
+        for (seat, failures) in state.servers.failures().filter(|(seat, _)| sees(seat.uid)) {
+            let (user, count) = (users::name(seat.uid), failures.count);
+            let times = if count == 1 { "once" } else { "again and again" };
+            problems.push(format!(
+                "servers of user {user} do not stay ({times}, {count} failures): {}",
+                failures.reason
+            ));
+        }
+        problems
+    }
+
+    /// What has happened since the daemon's start.
+    pub(crate) fn counters(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            faults: self.lock().faults.count(),
+            servers_started: read(&SERVERS_STARTED),
+            servers_lost: read(&SERVERS_LOST),
+            clients_terminated: read(&CLIENTS_TERMINATED),
+            clients_refused: read(&CLIENTS_REFUSED),
+            log_lines_lost: self.logs.control.lines_lost() + self.logs.server.lines_lost(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_gone_or_replaced_is_told_apart() {
+        let name = format!("openmps-problems-{}", std::process::id());
+        let program = std::env::temp_dir().join(name);
+        let deleted = PathBuf::from(format!("{}{DELETED}", program.display()));
+        assert_eq!(of_program(&program), None);
+        assert!(of_program(&deleted).is_some_and(|text| text.contains("is gone")));
+        std::fs::write(&program, "").expect("a file");
+        assert!(of_program(&deleted).is_some_and(|text| text.contains("openmps upgrade")));
+        std::fs::remove_file(&program).expect("it is there");
+    }
+}

@@ -227,8 +227,9 @@ def check_advise(scene):
 
 
 def check_metrics(fetch, pids):
-    """Prometheus' own parser reads the text, and each program has its series. The text."""
-    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+    """Prometheus' own parsers read both formats, and each program has its series. The text in Prometheus' own."""
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families as families_of_open_metrics
+    from prometheus_client.parser import text_string_to_metric_families
 
     def told():
         # There are none without an answer of the daemon, and some are missing without one of a server.
@@ -238,10 +239,12 @@ def check_metrics(fetch, pids):
         told_of = {sample.labels["pid"] for sample in kernels.samples} if kernels else set()
         return told_of == {str(pid) for pid in pids} and (text, families)
 
+    open_metrics = {family.name for family in families_of_open_metrics(fetch(OPEN_METRICS))}
     text, families = until("all programs have metrics, and no other has", told)
     for name in ["GPU_UTIL", "FB_USED", "FB_FREE", "FB_TOTAL"]:
         assert f"DCGM_FI_DEV_{name}" in families, name
     assert "DCGM_FI_PROF_SM_ACTIVE" in families and "DCGM_FI_PROF_SM_OCCUPANCY" in families
+    assert {"openmps_client_kernels", "openmps_faults"} <= open_metrics & set(families), open_metrics
     samples = families["openmps_client_kernels"].samples
     print(f"metrics: {len(families)} families, {sum(s.value for s in samples):.0f} kernels")
     return text
@@ -314,8 +317,11 @@ def web(scene):
     scene.end([program])
 
 
-def fetched(base, path, token):
-    request = urllib.request.Request(base + path, headers={"Authorization": f"Bearer {token}"})
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def fetched(base, path, token, accept="*/*"):
+    request = urllib.request.Request(base + path, headers={"Authorization": f"Bearer {token}", "Accept": accept})
     return urllib.request.urlopen(request, timeout=READY_SECONDS_MAX).read().decode()
 
 
@@ -366,7 +372,7 @@ def main():
             with web(scene) as (base, token):
                 check_unauthorised(base)
                 if "metrics" in parts:
-                    text = check_metrics(lambda: fetched(base, "/metrics", token), pids)
+                    text = check_metrics(lambda accept="*/*": fetched(base, "/metrics", token, accept), pids)
                     if scrape.is_installed():
                         scrape.check_names(text)
                         scrape.check_prometheus(Path(directory), base.removeprefix("http://"), token, pids)

@@ -1,10 +1,13 @@
-//! Demangling: kernels' names as their C++ sources have them.
+//! Demangling: kernels' names as their C++ or Rust sources have them.
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// The name as C++ has it; names that are not C++'s stay as they are, but for characters that a terminal would
+/// The name as C++ or Rust has it, Rust's without its hash; other names stay as they are, but for characters that a terminal would
 /// take for more than text.
 pub fn demangled(name: &str) -> String {
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return control::log::printable(&format!("{rust:#}"));
+    }
     let symbol = Symbol::new(name).ok().filter(|_| name.starts_with("_Z"));
     let text = symbol.and_then(|symbol| symbol.demangle(&DemangleOptions::default()).ok());
     control::log::printable(&text.unwrap_or_else(|| name.to_owned()))
@@ -44,6 +47,9 @@ mod tests {
         assert_eq!(demangled("_Z9add_arrayPfi"), "add_array(float*, int)");
         assert_eq!(demangled("vector_add"), "vector_add");
         assert_eq!(short("_Z9add_arrayPfi"), "add_array");
+        assert_eq!(demangled("_ZN7kernels3add17h05af221e174051e9E"), "kernels::add");
+        assert_eq!(demangled("_RNvCs15kBYyAo9fc_7mycrate7example"), "mycrate::example");
+        assert_eq!(short("_RINvNtC3std3mem8align_ofdE"), "std::mem::align_of");
         assert_eq!(short("_ZN2at6native6kernelILi4EfEEvT0_"), "at::native::kernel");
         assert_eq!(short("(graphs)"), "(graphs)");
         assert_eq!(short("\x1b]0;x\x07k"), "?]0;x?k");

@@ -56,6 +56,8 @@ pub struct ClientRates {
     pub memory: u64,
     /// SMs that it may use, of the device's; 0: not known.
     pub sms_allowed: u32,
+    /// What limits it and who said so, for people; nothing if nothing does.
+    pub limits: Option<String>,
     /// Its scheduling class.
     pub class: String,
     /// Launches a second.
@@ -213,6 +215,7 @@ fn client_rates(
         device: now.device_uuid.clone(),
         memory: now.memory_bytes,
         sms_allowed: now.limits.sms,
+        limits: now.limits.text(),
         class: now.scheduling.class.clone(),
         kernels_per_s: grown(now.kernels, before.map_or(0, |before| before.kernels)) / seconds,
         busy: share(of(|work| work.busy_ns), elapsed_ns),

@@ -6,6 +6,7 @@ use super::sharing::{Limit, limit, predict};
 use crate::names;
 use crate::rates::DeviceRates;
 use control::counts::{Kernel, Shape, Timing};
+use control::report::CLIENTS_MAX;
 use serde::Serialize;
 
 /// Registers of an SM, as devices have them since compute capability 3.0.
@@ -104,7 +105,7 @@ pub struct Analysis {
     pub kernels_per_s: f64,
     /// Device memory, bytes.
     pub memory_bytes: u64,
-    /// Copies that fit the device's memory.
+    /// Copies that fit the device's memory, of those that its server takes.
     pub fit: u64,
     /// Share of the machine's processors that it and its server had, 0 to 1; 0: not known.
     pub processors: f64,
@@ -197,7 +198,7 @@ pub fn analyse(observed: &Observed, kernels: &[Kernel], machine: &Machine) -> An
         copied_per_s: observed.copied_bytes as f64 / observed.seconds.max(1e-9),
         kernels_per_s: observed.kernels as f64 / observed.seconds.max(1e-9),
         memory_bytes: observed.memory_bytes,
-        fit: fit.min(9999),
+        fit: fit.min(CLIENTS_MAX),
         processors: observed.processors,
         others: observed.others,
         submitting: observed.submitting,

@@ -2,6 +2,7 @@
 
 use super::{Advice, Bound, KernelAdvice, Limit, Limiter};
 use crate::rates::{bytes_text, time_text};
+use control::report::CLIENTS_MAX;
 
 /// Below this gain sharing is not worth it.
 const WORTH: f64 = 1.1;
@@ -166,11 +167,12 @@ pub fn describe(advice: &Advice) -> Vec<String> {
         words.push(format!("With {copies} copies: {error}. More were not tried."));
     }
     if a.memory_bytes > 0 {
-        words.push(format!(
-            "It holds {} of device memory at the most: {} copies fit.",
-            bytes_text(a.memory_bytes),
-            a.fit
-        ));
+        let fit = match a.fit == CLIENTS_MAX {
+            true => format!("as many copies fit as a device's server takes, {CLIENTS_MAX}"),
+            false => format!("{} copies fit", a.fit),
+        };
+        let held = bytes_text(a.memory_bytes);
+        words.push(format!("It holds {held} of device memory at the most: {fit}."));
     }
     for neighbour in &advice.neighbours {
         let beside = match neighbour.together <= 1.0 {

@@ -1,25 +1,24 @@
-//! Metrics: what Prometheus scrapes, in the text format of OpenMetrics.
+//! Metrics: what Prometheus scrapes, in its own text format or in that of OpenMetrics.
 //!
 //! Names are those of dcgm-exporter where they mean the same (a GPU by `gpu`, `UUID` and `modelName`);
-//! what is openmps' own begins with `openmps_`. Series are bounded: clients that come and go would
+//! what is openmps' own begins with `openmps_` and has labels in small letters. Series are bounded: clients that come and go would
 //! make more for ever, so at most [`CLIENTS_MAX`] of them are told apart ([`Series`]), and the others
 //! are summed.
 
+mod format;
 mod series;
 
+pub use format::Format;
 pub use series::{CLIENTS_MAX, Series};
 
 use control::counts::ClientCounts;
-use control::report::{Client, Report};
+use control::report::{Client, Counters, Report, Server};
 use control::status::Device;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Kernels of a client that have series of their own, where kernels are asked for.
 pub const KERNELS_MAX: usize = 20;
-
-/// The media type of the text.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A family: its name, kind, unit and what it says.
 struct Family {
@@ -32,6 +31,13 @@ struct Family {
 enum Kind {
     Gauge,
     Counter,
+}
+
+impl Family {
+    /// What the names of its samples end in.
+    fn suffix(&self) -> &'static str {
+        if self.kind == Kind::Counter { "_total" } else { "" }
+    }
 }
 
 const fn gauge(name: &'static str, help: &'static str) -> Family {
@@ -95,6 +101,33 @@ const DEVICE: &[(Family, Value<Device>)] = &[
     (
         gauge("openmps_device_sampled", "1 if device time is estimated from a sample of launches."),
         |d| f64::from(u8::from(d.counts.sampled)),
+    ),
+];
+
+/// What has happened since the daemon's start, for alerts.
+const DAEMON: &[(Family, Value<Counters>)] = &[
+    (counter("openmps_faults", "Faults that clients have caused, or may have."), |c| {
+        c.faults as f64
+    }),
+    (counter("openmps_servers_started", "Servers that were started."), |c| {
+        c.servers_started as f64
+    }),
+    (
+        counter("openmps_servers_lost", "Servers that ended by a fault, a signal or an error."),
+        |c| c.servers_lost as f64,
+    ),
+    (counter("openmps_clients_terminated", "Clients that were terminated by a command."), |c| {
+        c.clients_terminated as f64
+    }),
+    (counter("openmps_clients_refused", "Programs that were refused."), |c| {
+        c.clients_refused as f64
+    }),
+    (
+        counter(
+            "openmps_log_lines_lost",
+            "Lines that could not be written to control.log or server.log.",
+        ),
+        |c| c.log_lines_lost as f64,
     ),
 ];
 
@@ -227,33 +260,66 @@ fn labels(pairs: &[(&str, &str)]) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-struct Text(String);
+struct Text {
+    text: String,
+    format: Format,
+}
 
 impl Text {
+    fn new(format: Format) -> Self {
+        Self { text: String::new(), format }
+    }
+
     fn family(&mut self, family: &Family) {
         let kind = if family.kind == Kind::Counter { "counter" } else { "gauge" };
         let Family { name, help, .. } = family;
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        // OpenMetrics names the family, Prometheus' own format the samples.
+        let suffix = match self.format {
+            Format::OpenMetrics => "",
+            Format::Prometheus => family.suffix(),
+        };
+        let _ = writeln!(self.text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}");
     }
 
     fn sample(&mut self, family: &Family, labels: &str, value: f64) {
-        let suffix = if family.kind == Kind::Counter { "_total" } else { "" };
-        let _ = writeln!(self.0, "{}{suffix}{labels} {value}", family.name);
+        let _ = writeln!(self.text, "{}{}{labels} {value}", family.name, family.suffix());
+    }
+
+    /// A family with one sample.
+    fn single(&mut self, family: &Family, labels: &str, value: f64) {
+        self.family(family);
+        self.sample(family, labels, value);
+    }
+
+    fn end(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
     }
 }
 
-/// Labels of a device, or of one server's.
-fn device_labels(device: &Device, server: Option<u32>) -> String {
+/// Labels of a device, as dcgm-exporter has them.
+fn device_labels(device: &Device) -> String {
     let ordinal = device.ordinal.to_string();
-    let server = server.map(|pid| pid.to_string());
-    let mut pairs = vec![
-        ("gpu", &*ordinal),
+    labels(&[
+        ("gpu", &ordinal),
         ("UUID", &device.uuid),
         ("pci_bus_id", &device.pci),
         ("modelName", &device.name),
-    ];
-    pairs.extend(server.as_deref().map(|pid| ("server", pid)));
-    labels(&pairs)
+    ])
+}
+
+/// Labels of what a server says of a device.
+fn server_device_labels(device: &Device, server: u32) -> String {
+    let (ordinal, server) = (device.ordinal.to_string(), server.to_string());
+    labels(&[
+        ("gpu", &ordinal),
+        ("uuid", &device.uuid),
+        ("pci_bus_id", &device.pci),
+        ("model", &device.name),
+        ("server", &server),
+    ])
 }
 
 fn program(command: &str) -> &str {
@@ -263,40 +329,64 @@ fn program(command: &str) -> &str {
 
 /// Whether the daemon answers. `labels` are of one that does.
 fn up(text: &mut Text, labels: &str, value: f64) {
-    let up = gauge("openmps_up", "1 if the daemon answers, else 0.");
-    text.family(&up);
-    text.sample(&up, labels, value);
+    text.single(&gauge("openmps_up", "1 if the daemon answers, else 0."), labels, value);
 }
 
 /// The text where no daemon answers.
-pub fn without_daemon() -> String {
-    let mut text = Text(String::new());
+pub fn without_daemon(format: Format) -> String {
+    let mut text = Text::new(format);
     up(&mut text, "", 0.0);
-    text.0.push_str("# EOF\n");
-    text.0
+    text.end()
 }
 
 /// The text of a report. `ratios` are those of devices between the last two looks, by UUID; `counts` adds series of
 /// kernels.
 pub fn text(
+    format: Format,
     series: &mut Series,
     report: &Report,
     ratios: &BTreeMap<String, Ratios>,
     counts: Option<&[ClientCounts]>,
 ) -> String {
     series.see(report);
-    let mut text = Text(String::new());
+    let mut text = Text::new(format);
     up(&mut text, &labels(&[("version", &report.version)]), 1.0);
     let waiting = gauge("openmps_clients_waiting", "Programs whose server is not ready.");
-    text.family(&waiting);
-    text.sample(&waiting, "", report.clients_waiting as f64);
+    text.single(&waiting, "", report.clients_waiting as f64);
+    for (family, value) in DAEMON {
+        text.single(family, "", value(&report.counters));
+    }
+    servers(&mut text, &report.servers);
     devices(&mut text, report, ratios);
     clients(&mut text, series, report);
     if let Some(counts) = counts {
         kernels(&mut text, series, counts);
     }
-    text.0.push_str("# EOF\n");
-    text.0
+    text.end()
+}
+
+/// A gauge for each server, with what it is for and how it is.
+fn servers(text: &mut Text, servers: &[Server]) {
+    let family = gauge(
+        "openmps_server",
+        "1 for each server: its state, and whether it is for all programs, or for one that may have caused a \
+         fault (quarantine) or has long kernels (isolation).",
+    );
+    text.family(&family);
+    for server in servers {
+        let purpose = match (server.quarantine, server.isolates) {
+            (Some(_), _) => "quarantine",
+            (None, Some(_)) => "isolation",
+            (None, None) => "all",
+        };
+        let labels = labels(&[
+            ("server", &server.pid.to_string()),
+            ("user", &server.user),
+            ("state", &server.state.to_lowercase()),
+            ("purpose", purpose),
+        ]);
+        text.sample(&family, &labels, 1.0);
+    }
 }
 
 fn devices(text: &mut Text, report: &Report, ratios: &BTreeMap<String, Ratios>) {
@@ -316,26 +406,27 @@ fn devices(text: &mut Text, report: &Report, ratios: &BTreeMap<String, Ratios>) 
     for (family, value) in MEMORY {
         text.family(family);
         for device in each.values() {
-            text.sample(family, &device_labels(device, None), value(device));
+            text.sample(family, &device_labels(device), value(device));
         }
     }
     for (family, value) in RATIOS {
         text.family(family);
         for (uuid, device) in &each {
             let ratios = ratios.get(*uuid).copied().unwrap_or_default();
-            text.sample(family, &device_labels(device, None), value(&ratios));
+            text.sample(family, &device_labels(device), value(&ratios));
         }
     }
     for (family, value) in DEVICE {
         text.family(family);
         for (server, device) in &all {
-            text.sample(family, &device_labels(device, Some(*server)), value(device));
+            text.sample(family, &server_device_labels(device, *server), value(device));
         }
     }
 }
 
 fn clients(text: &mut Text, series: &Series, report: &Report) {
     let mut rows: Vec<(String, Numbers)> = Vec::new();
+    let mut limits: Vec<(String, u64)> = Vec::new();
     for ((server, id), client) in crate::reading::clients(report) {
         if !series.is_own((server, id)) {
             continue;
@@ -347,8 +438,9 @@ fn clients(text: &mut Text, series: &Series, report: &Report) {
             ("pid", &pid),
             ("user", &client.user),
             ("program", program(&client.command)),
-            ("UUID", &client.device_uuid),
+            ("uuid", &client.device_uuid),
         ]);
+        limits.extend(client.limits.memory_bytes.map(|bytes| (labels.clone(), bytes)));
         rows.push((labels, Numbers::of(client)));
     }
     rows.extend(series.others().map(|others| (labels(&[("client", "others")]), others)));
@@ -358,9 +450,14 @@ fn clients(text: &mut Text, series: &Series, report: &Report) {
             text.sample(family, labels, numbers.0[place]);
         }
     }
+    let limit = gauge(
+        "openmps_client_memory_limit_bytes",
+        "Device memory that a client may hold, if that is limited.",
+    );
+    text.family(&limit);
+    limits.iter().for_each(|(labels, bytes)| text.sample(&limit, labels, *bytes as f64));
     let number = gauge("openmps_clients", "Programs that use the daemon.");
-    text.family(&number);
-    text.sample(&number, "", report.programs() as f64);
+    text.single(&number, "", report.programs() as f64);
 }
 
 fn kernels(text: &mut Text, series: &Series, counts: &[ClientCounts]) {
@@ -397,7 +494,8 @@ mod tests {
     fn series_are_bounded_and_what_is_left_out_is_summed() {
         let clients: Vec<_> = (1..=100u32).map(|id| (id, u64::from(id), 0)).collect();
         let report = reading(Instant::now(), 10, &clients).report;
-        let text = text(&mut Series::default(), &report, &BTreeMap::new(), None);
+        let text =
+            text(Format::OpenMetrics, &mut Series::default(), &report, &BTreeMap::new(), None);
         let rows: Vec<&str> =
             text.lines().filter(|l| l.starts_with("openmps_client_kernels_total{")).collect();
         assert_eq!(rows.len(), CLIENTS_MAX + 1);
@@ -412,12 +510,14 @@ mod tests {
         let report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
         let ratios = Ratios { util: 0.5, ..Ratios::default() };
         let ratios = BTreeMap::from([("GPU-0".to_owned(), ratios)]);
-        let text = text(&mut Series::default(), &report, &ratios, None);
+        let text = text(Format::OpenMetrics, &mut Series::default(), &report, &ratios, None);
         let of = "gpu=\"0\",UUID=\"GPU-0\",pci_bus_id=\"0\",modelName=\"software GPU\"";
         for line in [
             format!("DCGM_FI_DEV_GPU_UTIL{{{of}}} 50"),
             format!("DCGM_FI_DEV_FB_USED{{{of}}} 2048"),
-            format!("openmps_device_busy_seconds_total{{{of},server=\"2\"}} 1"),
+            "openmps_device_busy_seconds_total{gpu=\"0\",uuid=\"GPU-0\",pci_bus_id=\"0\",model=\"software GPU\",\
+             server=\"2\"} 1"
+                .to_owned(),
         ] {
             assert!(text.contains(&line), "{line}: {text}");
         }
@@ -430,7 +530,8 @@ mod tests {
         other[0].pid = 3;
         other[0].devices[0].counts.memory_free_bytes -= 1 << 30;
         report.servers.append(&mut other);
-        let text = text(&mut Series::default(), &report, &BTreeMap::new(), None);
+        let text =
+            text(Format::OpenMetrics, &mut Series::default(), &report, &BTreeMap::new(), None);
         let of = |name: &str| {
             let rows = text.lines().filter(|line| line.starts_with(name));
             let values: Vec<&str> = rows.filter_map(|line| line.rsplit(' ').next()).collect();
@@ -455,7 +556,13 @@ mod tests {
             kernel("_ZN41_GLOBAL__N__9a1b2c3d_4_b_cu_9a2b3c4d_56783addEPf", 4),
         ];
         let counts = ClientCounts { server: 2, client: 1, kernels, ..ClientCounts::default() };
-        let text = text(&mut Series::default(), &report, &BTreeMap::new(), Some(&[counts]));
+        let text = text(
+            Format::OpenMetrics,
+            &mut Series::default(),
+            &report,
+            &BTreeMap::new(),
+            Some(&[counts]),
+        );
         let of = "{server=\"2\",client=\"1\",kernel=\"(anonymous namespace)::add(float*)\"}";
         assert!(text.contains(&format!("openmps_kernel_launches_total{of} 7\n")), "{text}");
         assert_eq!(text.matches("openmps_kernel_device_seconds_total{").count(), 1, "{text}");
@@ -464,5 +571,58 @@ mod tests {
     #[test]
     fn label_values_cannot_end_early() {
         assert_eq!(labels(&[("a", "x\"y\\z")]), "{a=\"x\\\"y\\\\z\"}");
+    }
+
+    /// Names of families that have the comment `what` and of samples, each once.
+    fn names<'a>(text: &'a str, what: &str) -> (Vec<&'a str>, Vec<&'a str>) {
+        let comments = text.lines().filter_map(|line| line.strip_prefix(what)?.split(' ').next());
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        let mut samples: Vec<&str> =
+            samples.filter_map(|line| line.split(['{', ' ']).next()).collect();
+        samples.dedup();
+        (comments.collect(), samples)
+    }
+
+    #[test]
+    fn each_format_describes_its_samples_by_their_names() {
+        let report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
+        let of = |format| text(format, &mut Series::default(), &report, &BTreeMap::new(), None);
+        let plain = of(Format::Prometheus);
+        for what in ["# HELP ", "# TYPE "] {
+            let (described, samples) = names(&plain, what);
+            for sample in samples {
+                assert!(described.contains(&sample), "{what}{sample}");
+            }
+        }
+        assert!(!plain.contains("# EOF"), "{plain}");
+        let open = of(Format::OpenMetrics);
+        let (described, _) = names(&open, "# HELP ");
+        assert!(!described.iter().any(|name| name.ends_with("_total")), "{described:?}");
+        let own = plain.lines().filter(|line| line.starts_with("openmps_"));
+        let labels =
+            own.flat_map(|line| line.split(['{', ',']).skip(1)).filter_map(|l| l.split_once('='));
+        for (label, _) in labels {
+            assert_eq!(label, label.to_lowercase());
+        }
+    }
+
+    #[test]
+    fn what_alerts_need_is_counted() {
+        let mut report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
+        report.counters = Counters { faults: 3, clients_refused: 2, ..Counters::default() };
+        report.servers[0].quarantine = Some(7);
+        report.servers[0].clients[0].limits.memory_bytes = Some(1 << 30);
+        let text =
+            text(Format::Prometheus, &mut Series::default(), &report, &BTreeMap::new(), None);
+        for line in [
+            "openmps_faults_total 3",
+            "openmps_clients_refused_total 2",
+            "openmps_servers_lost_total 0",
+            "state=\"active\",purpose=\"quarantine\"} 1",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let limit = text.lines().find(|l| l.starts_with("openmps_client_memory_limit_bytes{"));
+        assert!(limit.is_some_and(|line| line.ends_with(" 1073741824")), "{text}");
     }
 }

@@ -8,7 +8,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{HashMap, VecDeque};
 
 /// Values of history that are kept, of a client or device.
-const HISTORY_MAX: usize = 120;
+pub(super) const HISTORY_MAX: usize = 120;
 
 /// Lines that a key for a page goes.
 const PAGE: usize = 10;
@@ -76,6 +76,8 @@ pub(super) enum Mode {
 /// The screen's state.
 pub struct App {
     pub(super) colours: bool,
+    /// The locale has only ASCII.
+    pub(super) ascii: bool,
     pub(super) rates: Rates,
     pub(super) counts: Vec<ClientCounts>,
     history: HashMap<ClientKey, VecDeque<f64>>,
@@ -101,6 +103,7 @@ impl App {
     pub fn new(colours: bool) -> Self {
         Self {
             colours,
+            ascii: false,
             rates: Rates::default(),
             counts: Vec::new(),
             history: HashMap::new(),

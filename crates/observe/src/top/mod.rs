@@ -4,6 +4,7 @@
 //! terminal and a daemon.
 
 mod app;
+mod columns;
 mod draw;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,13 @@ fn read(source: &mut dyn Source) -> Result<Reading> {
     Ok(Reading { at: Instant::now(), report: source.report()? })
 }
 
+/// Whether the locale has UTF-8. Where none is set it is taken to: many containers set none.
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &&str| variable(name).filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set);
+    locale.is_none_or(|locale| locale.to_lowercase().replace('-', "").contains("utf8"))
+}
+
 /// What happens in `interval` from now on.
 pub fn rates_of(source: &mut dyn Source, interval: Duration) -> Result<Rates> {
     let before = read(source)?;
@@ -48,6 +56,7 @@ pub fn rates_of(source: &mut dyn Source, interval: Duration) -> Result<Rates> {
 pub fn print_once(source: &mut dyn Source, interval: Duration) -> Result<String> {
     let rates = rates_of(source, interval)?;
     let mut app = App::new(false);
+    app.ascii = !is_utf8(|name| std::env::var(name).ok());
     app.update(rates);
     Ok(frame_text(&app, FRAME))
 }
@@ -118,6 +127,7 @@ pub fn run(
     let first = read(&mut *source)?;
     let mut past = Past::default();
     let mut app = App::new(colours);
+    app.ascii = !is_utf8(|name| std::env::var(name).ok());
     app.update(Rates::since(&past, &first));
     past.take(&first);
     let (ask, told) = asker(source)?;

@@ -172,3 +172,54 @@ fn a_client_s_kernels_are_shown_with_their_time() {
     press(&mut app, "\x1bq");
     assert_eq!(app.take_wish(), Some(Wish::Quit));
 }
+
+#[test]
+fn a_narrow_screen_has_fewer_columns_and_whole_figures() {
+    let mut app = app();
+    app.rates.clients[0].pid = Some(4_194_303);
+    app.rates.clients[1].kernels_per_s = 1_234_567.0;
+    for width in [40, 60, 80, 120] {
+        let text = frame_text(&app, (width, 24));
+        for whole in ["4194303", "1234567", "502", "1.5 GiB", "program2", "75 %"] {
+            let found = text.split_whitespace().any(|word| word == whole)
+                || text.contains(&format!(" {whole}"));
+            assert!(found || text.contains(&format!("\n{whole} ")), "{width}, {whole}: {text}");
+        }
+    }
+    let narrow = frame_text(&app, (40, 24));
+    assert!(!narrow.contains("QUEUE") && narrow.contains("KERN/S"), "{narrow}");
+}
+
+#[test]
+fn a_wide_screen_has_a_longer_history() {
+    let mut app = app();
+    let rates = app.rates.clone();
+    (0..100).for_each(|_| app.update(rates.clone()));
+    let columns = |width| {
+        let text = frame_text(&app, (width, 24));
+        let line = text.lines().nth(2).expect("the device").to_owned();
+        line.chars().filter(|c| "▁▂▃▄".contains(*c)).count()
+    };
+    assert_eq!(columns(80), 12);
+    assert!(columns(200) > 60, "{}", columns(200));
+}
+
+#[test]
+fn without_utf_8_the_screen_is_ascii() {
+    let mut app = app();
+    app.ascii = true;
+    for keys in ["", "x", "n\n"] {
+        press(&mut app, keys);
+        assert!(frame_text(&app, (120, 24)).is_ascii());
+    }
+    let locale = |all: &str, lang: &str| {
+        let of = |name: &str| match name {
+            "LC_ALL" => Some(all.to_owned()),
+            "LANG" => Some(lang.to_owned()),
+            _ => None,
+        };
+        is_utf8(of)
+    };
+    assert!(!locale("C", "en_US.UTF-8") && locale("", "de_DE.utf8") && !locale("", "POSIX"));
+    assert!(is_utf8(|_| None));
+}

@@ -3,7 +3,7 @@
 use super::poll::Seen;
 use super::{MakeSource, Shared};
 use crate::advise;
-use crate::metrics::{self, Ratios};
+use crate::metrics::{self, Format, Ratios};
 use crate::source::Source;
 use crate::trace::Recorder;
 use axum::extract::{Query, Request, State};
@@ -66,13 +66,22 @@ fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
 }
 
-fn token_of(request: &Request) -> Option<String> {
+/// The token that a request carries: in its header, its cookie or its address.
+fn token_of(request: &Request, cookie: &str) -> Option<String> {
     let header = request.headers().get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
     if let Some(token) = header.and_then(|text| text.strip_prefix("Bearer ")) {
         return Some(token.to_owned());
     }
+    let cookies = request.headers().get_all(header::COOKIE).iter();
+    let mut cookies = cookies.filter_map(|v| v.to_str().ok()).flat_map(|text| text.split(';'));
+    let cookie = cookies.find_map(|pair| pair.trim().strip_prefix(cookie)?.strip_prefix('='));
+    cookie.or_else(|| query_token(request)).map(str::to_owned)
+}
+
+/// The token in the address.
+fn query_token(request: &Request) -> Option<&str> {
     let query = request.uri().query().unwrap_or_default();
-    query.split('&').find_map(|pair| pair.strip_prefix("token=")).map(str::to_owned)
+    query.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
 /// True if a request that came by loopback was meant for it: a name of another site that leads here is
@@ -93,13 +102,16 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
             .into_response();
     }
     if let Some(token) = &shared.token
-        && !token_of(&request).is_some_and(|given| same(&given, token))
+        && !token_of(&request, &shared.cookie).is_some_and(|given| same(&given, token))
     {
         let challenge = [(header::WWW_AUTHENTICATE, "Bearer")];
         let said = "a token is needed: open the address that `openmps web` has printed\n";
         return (StatusCode::UNAUTHORIZED, challenge, said).into_response();
     }
     let path = request.uri().path();
+    if path == "/" && shared.token.is_some() && query_token(&request).is_some() {
+        return without_token_in_address(&shared);
+    }
     if OWN.contains(&path) && !request.headers().contains_key(OWN_HEADER) {
         return refused(StatusCode::FORBIDDEN, "only the page itself may do that");
     }
@@ -115,6 +127,20 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
+}
+
+/// Leads the browser to the page's address without the token, which stays in a cookie: an address is kept in
+/// histories and in logs of proxies.
+fn without_token_in_address(shared: &Shared) -> Response {
+    let token = shared.token.as_deref().unwrap_or_default();
+    let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", shared.cookie);
+    let headers = [
+        (header::LOCATION, "/".to_owned()),
+        (header::SET_COOKIE, cookie),
+        (header::REFERRER_POLICY, "no-referrer".to_owned()),
+        (header::CACHE_CONTROL, "no-store".to_owned()),
+    ];
+    (StatusCode::SEE_OTHER, headers).into_response()
 }
 
 /// Why a request is refused, as the page shows it.
@@ -168,7 +194,9 @@ async fn events(
     Sse::new(stream).keep_alive(KeepAlive::default())
 }
 
-async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::accepted(accept.unwrap_or_default());
     let rates = shared.poller.last().unwrap_or_default();
     let ratios: BTreeMap<String, Ratios> = rates
         .devices
@@ -183,12 +211,12 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
         let report = source.report()?;
         let counts = source.counts()?;
         let mut series = series.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(metrics::text(&mut series, &report, &ratios, Some(&counts)))
+        Ok(metrics::text(format, &mut series, &report, &ratios, Some(&counts)))
     })
     .await;
     // A scrape that fails would look like a page that is not there.
-    let text = text.unwrap_or_else(|_| metrics::without_daemon());
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
+    let text = text.unwrap_or_else(|_| metrics::without_daemon(format));
+    ([(header::CONTENT_TYPE, format.content_type())], text).into_response()
 }
 
 async fn kernels(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failed> {
@@ -257,11 +285,18 @@ async fn timeline(
     Ok(Json(value.await?).into_response())
 }
 
-async fn advice(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failed> {
-    let value = with_source(&shared.make, |source| {
+async fn advice(State(shared): State<Arc<Shared>>) -> Result<Response, Failed> {
+    // Each holds a thread for a second, and asks the daemon several times.
+    let Ok(turn) = shared.advising.clone().try_acquire_owned() else {
+        let why = "advice is being made already: try again in a second";
+        return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
+    };
+    let value = with_source(&shared.make, move |source| {
+        // Also where the reader has gone meanwhile.
+        let _turn = turn;
         Ok(json!(advise::of_clients(source, Duration::from_secs(1))?))
     });
-    Ok(Json(value.await?))
+    Ok(Json(value.await?).into_response())
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! The web page: devices, clients, charts, timeline and advice, and `/metrics` for Prometheus.
 //!
 //! One page without a build chain, live by server-sent events. A request needs the token, as `Authorization:
-//! Bearer` or `?token=`. On loopback there may be none: then every user of the machine can look, and none
+//! Bearer`, in a cookie or as `?token=`: the page's own address with it leads to the one without, and a cookie. On loopback there may be none: then every user of the machine can look, and none
 //! can do more. What changes something, slows programs or takes long needs a header of the page's own
 //! too, which no other site's page can send, and a request on loopback must name loopback as its host.
 
@@ -37,7 +37,11 @@ struct Shared {
     make: MakeSource,
     poller: Poller,
     token: Option<String>,
+    /// Name of the cookie with the token: cookies are for all ports of a host.
+    cookie: String,
     loopback: bool,
+    /// Pieces of advice that may be made: one at a time.
+    advising: Arc<Semaphore>,
     /// Recordings that may begin: one at a time.
     recording: Arc<Semaphore>,
     /// Which clients have metrics of their own.
@@ -58,15 +62,18 @@ pub fn serve(make: MakeSource, options: Options, ready: impl FnOnce(SocketAddr))
         let listener = tokio::net::TcpListener::bind(options.address)
             .await
             .with_context(|| format!("listening on {}", options.address))?;
+        let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             poller: Poller::start(make.clone(), options.interval),
             make,
             token: options.token,
+            cookie: format!("openmps-{}", address.port()),
             loopback,
+            advising: Arc::new(Semaphore::new(1)),
             recording: Arc::new(Semaphore::new(1)),
             series: Arc::default(),
         });
-        ready(listener.local_addr()?);
+        ready(address);
         axum::serve(listener, api::router(shared)).await?;
         Ok(())
     })

@@ -73,7 +73,7 @@ fn start_with(token: Option<&str>, make: MakeSource) -> SocketAddr {
 #[test]
 fn a_scrape_without_a_daemon_says_so() {
     let address = start_with(None, Arc::new(|| Box::new(Nothing)));
-    let metrics = get(address, "/metrics", "", "# EOF");
+    let metrics = get(address, "/metrics", "", "\nopenmps_up 0");
     assert!(metrics.starts_with("HTTP/1.1 200") && metrics.contains("\nopenmps_up 0"), "{metrics}");
 }
 
@@ -119,8 +119,12 @@ fn a_page_with_state_events_and_metrics() {
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("content-security-policy"), "{page}");
     let events = get(address, "/events", "", "./program1");
     assert!(events.contains("data: {") && events.contains("\"sm_activity\""), "{events}");
-    let metrics = get(address, "/metrics", "", "# EOF");
-    assert!(metrics.contains("application/openmetrics-text"), "{metrics}");
+    let open = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
+    let metrics = get(address, "/metrics", open, "# EOF");
+    assert!(metrics.contains("content-type: application/openmetrics-text"), "{metrics}");
+    assert!(metrics.contains("openmps_client_kernels_total{"), "{metrics}");
+    let metrics = get(address, "/metrics", "", "\nopenmps_clients ");
+    assert!(metrics.contains("content-type: text/plain; version=0.0.4"), "{metrics}");
     assert!(metrics.contains("openmps_client_kernels_total{"), "{metrics}");
     let kernels = get(address, "/api/kernels", "", "]");
     assert!(kernels.contains("\"client\":1"), "{kernels}");
@@ -204,7 +208,77 @@ fn without_the_token_there_is_nothing() {
     }
     let bearer = get(address, "/api/state", BEARER, "\r\n");
     assert!(bearer.starts_with("HTTP/1.1 200"), "{bearer}");
-    assert!(get(address, "/?token=secret", "", "\r\n").starts_with("HTTP/1.1 200"));
+    assert!(get(address, "/api/state?token=secret", "", "\r\n").starts_with("HTTP/1.1 200"));
+}
+
+#[test]
+fn the_page_s_address_loses_the_token_to_a_cookie() {
+    let (address, _) = start(Some("secret"));
+    let answer = get(address, "/?token=secret", "", "\r\n\r\n");
+    assert!(
+        answer.starts_with("HTTP/1.1 303") && answer.contains("\r\nlocation: /\r\n"),
+        "{answer}"
+    );
+    let cookie =
+        answer.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let pair = cookie.split(';').next().expect("a pair");
+    assert_eq!(pair, format!("openmps-{}=secret", address.port()));
+    let with = |pair: &str| get(address, "/", &format!("Cookie: a=b; {pair}\r\n"), "\r\n\r\n");
+    assert!(with(pair).starts_with("HTTP/1.1 200"));
+    assert!(with(&pair.replace("secret", "other")).starts_with("HTTP/1.1 401"));
+}
+
+#[test]
+fn one_advice_is_made_at_a_time() {
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel();
+    let may_go_on = Arc::new(Mutex::new(may_go_on));
+    let held =
+        move || -> Box<dyn Source + Send> { Box::new(Held(begun.clone(), may_go_on.clone())) };
+    // The poller's own questions are answered at once.
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let make: MakeSource =
+        Arc::new(move || match first.swap(false, std::sync::atomic::Ordering::Relaxed) {
+            true => Box::new(Fake(Arc::default())),
+            false => held(),
+        });
+    let address = start_with(Some("secret"), make);
+    let (sender, looked) = mpsc::channel();
+    let ask = move || {
+        let own = format!("x-openmps: 1\r\n{BEARER}");
+        get(address, "/api/advice", &own, "]")
+    };
+    // So that the poller has its source.
+    assert!(get(address, "/events", BEARER, "./program1").contains("./program1"));
+    let one = std::thread::spawn(move || sender.send(ask()).expect("it is heard"));
+    has_begun.recv().expect("the first one begins");
+    let second = ask();
+    assert!(second.starts_with("HTTP/1.1 429") && second.contains("already"), "{second}");
+    go_on.send(()).expect("it waits");
+    drop(go_on);
+    assert!(looked.recv().expect("an answer").starts_with("HTTP/1.1 200"));
+    one.join().expect("it ends");
+}
+
+/// A source whose first report is held until it is told to go on.
+struct Held(mpsc::Sender<()>, Arc<Mutex<mpsc::Receiver<()>>>);
+
+impl Source for Held {
+    fn report(&mut self) -> Result<Report> {
+        let _ = self.0.send(());
+        let _ = self.1.lock().expect("a receiver").recv();
+        Fake(Arc::default()).report()
+    }
+    fn counts(&mut self) -> Result<Vec<ClientCounts>> {
+        Fake(Arc::default()).counts()
+    }
+    fn trace(&mut self, _: &[(u32, u64)]) -> Result<Vec<Trace>> {
+        Ok(vec![])
+    }
+    fn command(&mut self, _: &str) -> Result<String> {
+        Ok(String::new())
+    }
 }
 
 #[test]

@@ -25,7 +25,7 @@ const TOKEN_LETTERS_MIN: usize = 16;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps web                                   then open the address that it prints
-  openmps web --listen 0.0.0.0:7070             for other machines
+  openmps web --listen 0.0.0.0:7070             for other machines, in a network that you trust
   openmps web --token-file /etc/openmps/token   the same token each time, as Prometheus needs it
   openmps web --no-token                        all users of the machine may look: neither end nor record
   curl -H \"Authorization: Bearer $(cat FILE)\" http://127.0.0.1:7070/metrics
@@ -47,6 +47,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.no_token && !arguments.listen.ip().is_loopback() {
         bail!("--no-token: {} is not loopback; other machines need the token", arguments.listen);
+    }
+    if !arguments.listen.ip().is_loopback() {
+        output::say(
+            "other machines are served over HTTP: who reads the traffic on the way learns the token, and can end \
+             programs; a tunnel (ssh -L 7070:127.0.0.1:7070) or a proxy with TLS in front of loopback is safe",
+        );
     }
     let token = match &arguments.token_file {
         _ if arguments.no_token => None,

@@ -1,11 +1,9 @@
 "use strict";
 // What is shared.
 const $ = id => document.getElementById(id);
-const token = new URLSearchParams(location.search).get("token");
+// The token is in a cookie, which the browser sends along.
 function url(path, query = {}) {
-  const all = new URLSearchParams(query);
-  if (token) all.set("token", token);
-  const text = all.toString();
+  const text = new URLSearchParams(query).toString();
   return text ? path + "?" + text : path;
 }
 const percent = x => (100 * x).toFixed(x > 0 && x < 0.0995 ? 1 : 0) + " %";
@@ -156,7 +154,7 @@ function clientRow(client, id) {
   row.id = id;
   for (const kind of kinds) row.append(element("td", undefined, kind));
   const cells = row.children, share = element("div", undefined, "share"), track = element("div", undefined, "track");
-  cells[0].append(element("b", ""), element("span", "", "mono wide"), element("span", "", "narrow"));
+  cells[0].append(element("b", ""), element("span", "", "mono wide"), element("span", "", "narrow"), element("span", "", "limits"));
   cells[3].append(element("span", "", "tag"));
   share.append(element("span", ""), track);
   cells[4].append(share);
@@ -178,8 +176,9 @@ function showClients(clients) {
     const cells = row.children, mark = client.sampled ? "~" : "", colour = tone(client.server, client.id);
     known.delete(id);
     row.style.setProperty("--tone", colour);
-    const [name, command, pid] = cells[0].children;
+    const [name, command, pid, limits] = cells[0].children;
     name.textContent = program(client.command); command.textContent = shortened(client.command); pid.textContent = "PID " + (client.pid ?? "-"); cells[0].title = client.command;
+    limits.textContent = client.limits ? "limited: " + client.limits : "";
     cells[1].textContent = client.pid ?? "-"; cells[2].textContent = client.user; cells[3].firstChild.textContent = client.class || "normal";
     const [share, track] = cells[4].firstChild.children;
     share.textContent = mark + percent(client.sm_share);

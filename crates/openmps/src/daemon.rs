@@ -13,7 +13,8 @@ use control::locate::{ANSWER, is_trustworthy, own_directory};
 use control::report::Report;
 use control::shell::{Shell, ShellError};
 use cuda_api::environment::{
-    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_LIB_DIR,
+    CUDA_CACHE_DISABLE, CUDA_CACHE_PATH, CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY,
+    CUDA_VISIBLE_DEVICES, OPENMPS_LIB_DIR, OPENMPS_SOFT_DIR, VARIABLES, Variable,
 };
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -225,10 +226,87 @@ pub(crate) fn say_started(report: &Report) {
     ));
 }
 
+/// Variables that the daemon and its servers read and programs do not, which are set here to what the daemon in the
+/// background was not started with: they have no effect on a program that is its client.
+fn without_effect(
+    set: impl Fn(&str) -> Option<String>,
+    of_daemon: impl Fn(&str) -> Option<String>,
+) -> Vec<String> {
+    let is_servers = |row: &&Variable| {
+        row.readers.split(", ").all(|reader| ["daemon", "server", "software GPU"].contains(&reader))
+            // The device's processes meet there, clients' tools too.
+            && ![OPENMPS_SOFT_DIR, CUDA_CACHE_PATH, CUDA_CACHE_DISABLE].contains(&row.name)
+    };
+    let differs = |row: &&Variable| {
+        let here = set(row.name).filter(|value| !value.is_empty());
+        here.is_some() && here != of_daemon(row.name)
+    };
+    VARIABLES.iter().filter(is_servers).filter(differs).map(|row| row.name.to_owned()).collect()
+}
+
+/// The environment of the daemon's process; `None` where it cannot be read: it is another user's.
+fn environment_of(pid: u32) -> Option<Vec<String>> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let variables = bytes.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    Some(variables.map(String::from).collect())
+}
+
+/// The value of a variable in an environment.
+fn value_in(environment: &[String], name: &str) -> Option<String> {
+    let values = environment.iter().filter_map(|variable| variable.split_once('='));
+    values.filter(|(of, _)| *of == name).map(|(_, value)| value.to_owned()).next()
+}
+
+/// Which of these variables a daemon that runs was not started with; all where that cannot be known.
+pub(crate) fn not_applied(report: &Report, wanted: &[(&'static str, String)]) -> Vec<&'static str> {
+    let environment = environment_of(report.pid).unwrap_or_default();
+    let differs = |(name, value): &&(&'static str, String)| {
+        value_in(&environment, name).as_ref() != Some(value)
+    };
+    wanted.iter().filter(differs).map(|(name, _)| *name).collect()
+}
+
+/// Says which variables of this environment a daemon that runs does not heed. `alone`: the program is no client.
+pub(crate) fn say_what_has_no_effect(report: &Report, alone: bool) {
+    let Some(environment) = environment_of(report.pid).filter(|_| !alone) else { return };
+    let names =
+        without_effect(|name| std::env::var(name).ok(), |name| value_in(&environment, name));
+    if !names.is_empty() {
+        output::say(format_args!(
+            "{}: read by the daemon's servers alone, and the daemon (PID {}) runs already, without it: no effect here; \
+             set it for `openmps up`, after `openmps down`",
+            names.join(", "),
+            report.pid
+        ));
+    }
+}
+
 /// The error of a command that needs a daemon where there is none.
 pub(crate) fn none_in(directory: &Path) -> anyhow::Error {
     anyhow::anyhow!(
         "no daemon runs in {}; `openmps up` or `openmps run` starts one",
         directory.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_servers_read_has_no_effect_at_a_daemon_that_runs() {
+        let set = |name: &str| match name {
+            "OPENMPS_SOFT_PROFILE" => Some("k.tsv".to_owned()),
+            "OPENMPS_SOFT_SMS" => Some("16".to_owned()),
+            // Programs read these.
+            "OPENMPS_CLASS" => Some("batch".to_owned()),
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" => Some("50".to_owned()),
+            _ => None,
+        };
+        let of_daemon = |name: &str| (name == "OPENMPS_SOFT_SMS").then(|| "16".to_owned());
+        assert_eq!(without_effect(set, of_daemon), ["OPENMPS_SOFT_PROFILE"]);
+        assert_eq!(without_effect(|_| None, of_daemon), [""; 0]);
+        let environment = ["A=1".to_owned(), "AB=2=3".to_owned()];
+        assert_eq!(value_in(&environment, "AB").as_deref(), Some("2=3"));
+    }
 }

@@ -9,7 +9,9 @@ mod command;
 mod daemon;
 mod destination;
 mod driver_locks;
+mod executable;
 mod group;
+mod groups_of_commands;
 mod libraries;
 mod output;
 mod personality;
@@ -20,7 +22,7 @@ mod seconds;
 mod server_program;
 mod signals;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -109,7 +111,10 @@ fn main() -> ExitCode {
         return status;
     }
     let words: Vec<OsString> = std::env::args_os().collect();
-    match CommandLine::parse_from(without_help_on_help(words)).command.run() {
+    let matches = groups_of_commands::grouped(CommandLine::command())
+        .get_matches_from(without_help_on_help(words));
+    let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match line.command.run() {
         Ok(status) => status,
         Err(error) if error.is::<output::Closed>() => ExitCode::SUCCESS,
         // As shells answer for what Ctrl-C ended.

@@ -19,7 +19,7 @@ use observe::source::{Daemon, Source};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -66,6 +66,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.command.is_empty() {
         return of_those_that_run(arguments.json);
+    }
+    let program = Path::new(&arguments.command[0]);
+    if !super::run::is_there(program) {
+        // No daemon is started for a slip of the pen.
+        bail!("{}: no such program", program.display());
     }
     let mut trial = Trial::new(&arguments.command)?;
     let (alone, observed, counts, mut machine) = match arguments.seconds {

@@ -19,6 +19,9 @@ use std::process::ExitCode;
 /// (or, for launches a second, fewer launches) through openmps. Figures of one run belong
 /// together: on a noisy machine only the ratios mean something.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps bench                 what driver calls cost
+  openmps bench kernels         the software GPU's code beside C and OpenCL")]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

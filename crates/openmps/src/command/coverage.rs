@@ -13,6 +13,9 @@ use std::process::ExitCode;
 /// with a reply. special: by code of its own. unsupported: CUDA_ERROR_NOT_SUPPORTED (with no
 /// daemon, calls go to the provider, which may have more).
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps coverage
+  openmps coverage --json")]
 pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]

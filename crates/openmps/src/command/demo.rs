@@ -19,6 +19,9 @@ use std::process::ExitCode;
 /// own results. GPU-Util is the time in which any kernel ran; SM activity says how much of the
 /// device those kernels used.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps demo
+  openmps demo --processes 2,4 --seconds 2")]
 pub(crate) struct Arguments {
     /// Print JSON instead of a table
     #[arg(long)]

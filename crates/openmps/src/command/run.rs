@@ -2,6 +2,7 @@
 
 use super::trace::{self, PERIOD, To};
 use crate::daemon;
+use crate::executable;
 use crate::libraries::Libraries;
 use crate::output;
 use crate::scratch::Scratch;
@@ -72,6 +73,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         // No daemon is started for a slip of the pen.
         return Ok(failed(program, &io::Error::from_raw_os_error(libc::ENOENT)));
     }
+    let obstacle = executable::obstacle(Path::new(program)).filter(|_| !arguments.no_daemon);
+    if let Some(obstacle) = obstacle {
+        output::say(format_args!("{} {}", program.display(), obstacle.words()));
+    }
     // Before the daemon and the program: neither is to start for a trace that no file takes.
     let to = arguments.trace.as_deref().map(destination).transpose()?;
     if let Some(class) = arguments.class {
@@ -83,6 +88,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         let (report, started) = daemon::find_or_start(&libraries)?;
         if started && !arguments.quiet {
             daemon::say_started(&report);
+        }
+        if !started {
+            daemon::say_what_has_no_effect(&report, obstacle.is_some());
         }
         // Where it was asked, not where it says that it is: in a directory below there are its named servers
         // and namespaces, and in a container it has another path.
@@ -129,6 +137,10 @@ pub(crate) fn prepared(libraries: &Libraries, words: &[OsString]) -> Result<Comm
     let mut command = Command::new(program);
     command.args(rest);
     libraries.put_in_front(&mut command);
+    // Their loader knows no such auditor, and says so.
+    if executable::obstacle(Path::new(program)) == Some(executable::Obstacle::Kind) {
+        return Ok(command);
+    }
     let software = provider::Choice::from_environment()?.resolve().is_ok_and(|it| it.is_software());
     if software && std::env::var(OPENMPS_COMPILERS).as_deref() != Ok("own") {
         libraries.put_compilers_in_front(&mut command);
@@ -237,7 +249,7 @@ fn class(word: &str) -> Result<scheduling::Class, String> {
 
 /// Whether there is such a file, or one of that name on the search path. Whether it can be run is
 /// seen when it is.
-fn is_there(program: &Path) -> bool {
+pub(crate) fn is_there(program: &Path) -> bool {
     match std::env::var_os("PATH") {
         Some(path) if program.components().count() == 1 && program.is_relative() => {
             std::env::split_paths(&path).any(|directory| directory.join(program).exists())

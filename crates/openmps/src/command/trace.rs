@@ -144,9 +144,13 @@ pub(crate) fn write(recorder: Recorder, to: &To, ranges: Option<&Path>) -> Resul
     for error in recording.silent.values() {
         output::say(format_args!("the end of what its clients did is not there: {error}"));
     }
-    let reader = if to.is_json { "chrome://tracing" } else { "https://ui.perfetto.dev" };
+    let reader = match (&to.file, to.is_json) {
+        (None, _) => "",
+        (Some(_), true) => "; open it in chrome://tracing",
+        (Some(_), false) => "; open it in https://ui.perfetto.dev",
+    };
     output::say(format_args!(
-        "{} records of {} client(s) in {place}; open it in {reader}",
+        "{} records of {} client(s) in {place}{reader}",
         recording.records.len(),
         recording.clients.len(),
     ));

@@ -13,6 +13,8 @@ use serde_json::json;
 use std::process::ExitCode;
 
 /// Start the daemon of this user, unless it runs
+///
+/// Exits with 1 if one runs that was started without the options given here.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps up
@@ -78,13 +80,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         environment.push((OPENMPS_WARM, warm.clone()));
     }
     let (report, started) = daemon::find_or_start_with(&Libraries::find()?, &environment)?;
-    if !started && !environment.is_empty() {
-        output::say("the daemon that runs keeps what it was started with: stop it first");
+    let not_applied = match started {
+        true => Vec::new(),
+        false => daemon::not_applied(&report, &environment),
+    };
+    if !not_applied.is_empty() {
+        output::say(format_args!(
+            "the daemon runs already, and was not started with {}: `openmps down` it first",
+            not_applied.join(", ")
+        ));
+    } else if !started {
+        daemon::say_what_has_no_effect(&report, false);
     }
     let directory = report.pipe_directory.display();
     if arguments.json {
         let report = json!({
             "started": started,
+            "applied": not_applied.is_empty(),
             "pid": report.pid,
             "pipe_directory": report.pipe_directory,
             "log_directory": report.log_directory,
@@ -100,5 +112,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     } else {
         output::print(&format!("a daemon runs already (PID {}) in {directory}\n", report.pid))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if not_applied.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// by terminate_client, and by SIGKILL. Its kernel has ended when the command has its answer, or
 /// when the daemon no longer lists the client.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps bench ends
+  openmps bench ends --times 100 --json")]
 pub(crate) struct Arguments {
     /// Print JSON instead of a table
     #[arg(long)]

@@ -23,6 +23,9 @@ use std::process::ExitCode;
 /// processor. Either is left out where it is not installed. Results are compared before a figure is
 /// printed. Bounds are checked, as always.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  openmps bench kernels
+  openmps bench kernels --only saxpy --json")]
 pub(crate) struct Arguments {
     /// Print JSON instead of a table
     #[arg(long)]

@@ -7,6 +7,7 @@ mod counters;
 mod coverage;
 mod device_servers;
 mod devices;
+mod documents;
 mod ends;
 mod faults;
 mod isolation;

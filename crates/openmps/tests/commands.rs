@@ -609,3 +609,97 @@ fn man_pages_and_completions_know_every_command() {
     std::fs::write(&file, &script).unwrap();
     assert!(Command::new("bash").arg("-n").arg(&file).status().unwrap().success());
 }
+
+#[test]
+fn options_that_a_running_daemon_was_not_started_with_are_a_failure() {
+    let home = Home::new();
+    let json = |arguments: &[&str]| -> (Value, i32) {
+        let Said(output, _, status) = home.openmps(arguments);
+        (serde_json::from_str(&output).unwrap(), status)
+    };
+    let (up, status) = json(&["up", "--json", "--hold-max", "2ms"]);
+    assert_eq!((&up["started"], &up["applied"], status), (&true.into(), &true.into(), 0));
+    let (again, status) = json(&["up", "--json", "--hold-max", "2ms"]);
+    assert_eq!((&again["started"], &again["applied"], status), (&false.into(), &true.into(), 0));
+    let (other, status) = json(&["up", "--json", "--hold-max", "3ms"]);
+    assert_eq!((&other["applied"], status), (&false.into(), 1));
+    let Said(_, errors, status) = home.openmps(&["up", "--standby"]);
+    assert!(status == 1 && errors.contains("not started with OPENMPS_STANDBY"), "{errors}");
+}
+
+#[test]
+fn variables_of_servers_are_named_where_a_daemon_runs_already() {
+    let home = Home::new();
+    let run = || {
+        let mut command = home.command(&["run", "--quiet", "--", "true"]);
+        Said::from(command.env("OPENMPS_SOFT_PROFILE", "k.tsv").output().unwrap())
+    };
+    assert_eq!(run(), Said(String::new(), String::new(), 0), "the daemon starts with it");
+    assert_eq!(run(), Said(String::new(), String::new(), 0), "the daemon has it");
+    home.openmps(&["down"]);
+    home.openmps(&["up"]);
+    let Said(_, errors, status) = run();
+    assert_eq!((errors.lines().count(), status), (1, 0), "{errors}");
+    assert!(errors.contains("OPENMPS_SOFT_PROFILE") && errors.contains("no effect"), "{errors}");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_that_cannot_load_the_libraries_is_named() {
+    // mov eax, 60; mov edi, 3; syscall: exit(3), without a loader.
+    let code = [0xb8, 60, 0, 0, 0, 0xbf, 3, 0, 0, 0, 0x0f, 0x05];
+    let mut elf = vec![0u8; 120];
+    let mut put = |at: usize, bytes: &[u8]| elf[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &[0x7f, b'E', b'L', b'F', 2, 1, 1]);
+    put(16, &[2, 0, 62, 0, 1, 0, 0, 0]);
+    put(24, &0x40_0078_u64.to_le_bytes());
+    put(32, &64_u64.to_le_bytes());
+    put(52, &[64, 0, 56, 0, 1, 0]);
+    put(64, &[1, 0, 0, 0, 5, 0, 0, 0]);
+    put(80, &0x40_0000_u64.to_le_bytes());
+    put(88, &0x40_0000_u64.to_le_bytes());
+    put(96, &132_u64.to_le_bytes());
+    put(104, &132_u64.to_le_bytes());
+    put(112, &4096_u64.to_le_bytes());
+    elf.extend(code);
+    let home = Home::new();
+    let program = home.0.join("fixed");
+    std::fs::write(&program, elf).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let Said(_, errors, status) = home.openmps(&["run", "-q", "--", program.to_str().unwrap()]);
+    assert_eq!((errors.lines().count(), status), (1, 3), "{errors}");
+    assert!(errors.contains("fixed is linked statically"), "{errors}");
+    let Said(_, errors, _) = home.openmps(&["run", "-q", "--", "true"]);
+    assert_eq!(errors, "", "nothing is said of one that can");
+}
+
+#[test]
+fn doctor_says_that_the_daemon_s_program_is_gone() {
+    let home = Home::new();
+    let program = home.0.join("copy");
+    std::fs::copy(env!("CARGO_BIN_EXE_openmps"), &program).unwrap();
+    let mut up = Command::new(&program);
+    let environment = home.command(&[]);
+    let set = environment.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    assert!(up.arg("up").envs(set).output().unwrap().status.success());
+    let problems = || {
+        let Said(output, ..) = home.openmps(&["doctor", "--json"]);
+        let report: Value = serde_json::from_str(&output).unwrap();
+        let findings = report["findings"].as_array().unwrap().clone();
+        let wrong = |f: &Value| f["topic"] == "daemon" && f["severity"] == "problem";
+        findings.into_iter().filter(wrong).map(|f| f["text"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(problems(), [""; 0]);
+    std::fs::remove_file(&program).unwrap();
+    assert!(problems()[0].contains("is gone"), "{:?}", problems());
+    std::fs::write(&program, "another").unwrap();
+    assert!(problems()[0].contains("has been replaced"), "{:?}", problems());
+}
+
+#[test]
+fn advice_on_a_program_that_is_not_there_starts_no_daemon() {
+    let home = Home::new();
+    let Said(_, errors, status) = home.openmps(&["advise", "--", "./no-such-program"]);
+    assert!(status == 1 && errors.contains("no such program"), "{errors}");
+    assert!(!home.pipe().join("control").exists());
+}

@@ -321,6 +321,6 @@ impl super::figures::Program {
 fn tests(figures: &Figures) -> String {
     match figures.tests.trim() {
         "" => "They were not run with these results.".to_owned(),
-        tests => format!("```\n{tests}\n```"),
+        tests => format!("```text\n{tests}\n```"),
     }
 }

@@ -49,7 +49,9 @@ impl Daemon {
             problems.push(format!("its servers' program {} is gone", path.display()));
         }
         let state = self.lock();
-        for (seat, failures) in state.servers.failures().filter(|(seat, _)| sees(seat.uid)) {
+        for (seat, failures) in
+            state.servers.failures_without_server().filter(|(seat, _)| sees(seat.uid))
+        {
             let (user, count) = (users::name(seat.uid), failures.count);
             let times = if count == 1 { "once" } else { "again and again" };
             problems.push(format!(

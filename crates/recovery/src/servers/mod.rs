@@ -309,7 +309,7 @@ impl<L> Servers<L> {
     }
 
     /// Failures of servers at seats where none serves now.
-    pub fn failures(&self) -> impl Iterator<Item = (Seat, &Failures)> {
+    pub fn failures_without_server(&self) -> impl Iterator<Item = (Seat, &Failures)> {
         let serves = |seat: Seat| {
             let mut there = self.list.iter().filter(|server| server.seat() == seat);
             there.any(|server| server.phase == Phase::Running)

@@ -12,7 +12,7 @@ use super::admission::Door;
 use super::membership::Membership;
 use super::protocol::{self, Socket};
 use super::questions::Questions;
-use super::server_process::{ServerProcess, pidfd};
+use super::server_process::{ServerProcess, began, pidfd};
 use super::state::{ClientEnd, Link, State};
 use crate::named::DEFAULT_NAMESPACE;
 use crate::settings::{Settings, SettingsRecord};
@@ -28,6 +28,8 @@ use std::time::{Duration, Instant};
 pub(super) const NEWCOMERS_WAIT: Duration = Duration::from_millis(600);
 /// How long after that a server may still come: it may have been stopped, or busy.
 const LATE: Duration = Duration::from_secs(60);
+/// How long servers that start by themselves wait for those of the daemon before.
+const LEFT_MAX: Duration = Duration::from_secs(10);
 
 impl Daemon {
     /// A server of the daemon before has come.
@@ -111,6 +113,16 @@ impl Daemon {
         }
         drop(state);
         self.wake();
+    }
+
+    /// Waits for those servers of the daemon before that are still there: on a busy machine they come late, and
+    /// none is to be started beside them.
+    pub(super) fn wait_for_left(&self) {
+        let until = Instant::now() + LEFT_MAX;
+        let comes = |(pid, _): &(u32, SettingsRecord)| began(*pid) != 0;
+        while Instant::now() < until && self.lock().left.1.iter().any(comes) {
+            std::thread::sleep(NEWCOMERS_WAIT / 10);
+        }
     }
 
     /// Number of the named server whose directory a process came by.

@@ -531,6 +531,7 @@ impl Daemon {
         let Some(daemon) = self.this.upgrade().filter(|_| !names.is_empty()) else { return Ok(()) };
         let start = move || {
             daemon.wait_for_found();
+            daemon.wait_for_left();
             for name in names {
                 if let Err(reason) = daemon.start_named(&name) {
                     daemon.log(format!("Server '{name}': {reason}"));

@@ -493,7 +493,7 @@ mod tests {
     /// What the edges to a node say, by the nodes that they begin at.
     fn edges_to(scene: &Scene, node: u64) -> Vec<(u64, CUgraphEdgeData)> {
         let node = &scene.graphs[&GraphId(1)].nodes[&NodeId(node)];
-        node.dependencies.iter().map(|edge| (edge.node.0, edge.data)).collect()
+        node.dependencies().iter().map(|edge| (edge.node.0, edge.data)).collect()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A graph that can be launched: the plan of a graph as it was when it was made, and what the
 //! backend made of it.
 
-use crate::id::node_word;
+use crate::id::node_number;
 use crate::plan::{Plan, Step};
 use cuda_api::{CUgraphNode, CudaError};
 use std::collections::BTreeMap;
@@ -22,14 +22,14 @@ pub(crate) struct Exec<E> {
 impl<E> Exec<E> {
     /// The step that a node became.
     pub(crate) fn step(&self, node: CUgraphNode) -> Result<&Step, CudaError> {
-        let found = self.plan.find(|id| node_word(id) == node);
+        let found = self.plan.find(node_number(node)?);
         found.ok_or(CudaError::INVALID_VALUE)
     }
 
     /// As [`Exec::step`], to change it.
     pub(crate) fn change(&mut self, node: CUgraphNode) -> Result<&mut Step, CudaError> {
         self.stale = true;
-        let found = self.plan.find_mut(|id| node_word(id) == node);
+        let found = self.plan.find_mut(node_number(node)?);
         found.ok_or(CudaError::INVALID_VALUE)
     }
 

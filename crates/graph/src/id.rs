@@ -15,11 +15,19 @@ pub struct GraphId(pub(crate) u64);
 pub struct NodeId(pub(crate) u64);
 
 /// That a node waits for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Eq)]
 pub(crate) struct Edge {
     /// Whom it waits for.
     pub(crate) node: NodeId,
     pub(crate) data: CUgraphEdgeData,
+}
+
+impl PartialEq for Edge {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        crate::counted::compare();
+        (self.node, self.data) == (other.node, other.data)
+    }
 }
 
 impl Edge {

@@ -29,6 +29,8 @@ pub mod api;
 mod backend;
 mod capture;
 mod conditional;
+#[cfg(test)]
+mod counted;
 mod dot;
 mod exec;
 mod hooks;

@@ -74,6 +74,10 @@ pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     /// Which steps each child graph's node became.
     pub(crate) children: Vec<(NodeId, Range<usize>)>,
+    /// Which step each other node became.
+    step_of: BTreeMap<NodeId, usize>,
+    /// Steps that have bodies.
+    with_bodies: Vec<usize>,
 }
 
 /// Two plans that differ.
@@ -144,14 +148,14 @@ impl Plan {
         let mut open: BTreeMap<NodeId, ()> = BTreeMap::new();
         for id in graph.order().ok_or(CudaError::INVALID_VALUE)? {
             let node = graph.node(id)?;
-            let dependencies = match node.dependencies.is_empty() {
+            let dependencies = match node.dependencies().is_empty() {
                 true => entry.iter().map(|step| Dependency::on(*step)).collect(),
-                false => each_once(node.dependencies.iter().flat_map(|Edge { node, data }| {
+                false => each_once(node.dependencies().iter().flat_map(|Edge { node, data }| {
                     let ends = ends.get(node).into_iter().flatten();
                     ends.map(|step| Dependency { step: *step, data: *data })
                 })),
             };
-            for edge in &node.dependencies {
+            for edge in node.dependencies() {
                 open.remove(&edge.node);
             }
             let end = match node.kind {
@@ -168,8 +172,13 @@ impl Plan {
                         let body = |id: &GraphId| Self::of_body(graphs, *id, depth + 1);
                         step.bodies = node.bodies.iter().map(body).collect::<Result<_, _>>()?;
                     }
+                    let at = self.steps.len();
+                    self.step_of.insert(id, at);
+                    if !step.bodies.is_empty() {
+                        self.with_bodies.push(at);
+                    }
                     self.steps.push(step);
-                    vec![self.steps.len() - 1]
+                    vec![at]
                 }
             };
             ends.insert(id, end);
@@ -210,19 +219,22 @@ impl Plan {
     }
 
     /// The step that a node became, in any body.
-    pub(crate) fn find(&self, wanted: impl Fn(NodeId) -> bool + Copy) -> Option<&Step> {
-        self.steps.iter().find_map(|step| match wanted(step.node) {
-            true => Some(step),
-            false => step.bodies.iter().find_map(|body| body.find(wanted)),
-        })
+    pub(crate) fn find(&self, node: NodeId) -> Option<&Step> {
+        if let Some(at) = self.step_of.get(&node) {
+            return self.steps.get(*at);
+        }
+        let mut bodies = self.with_bodies.iter().flat_map(|at| &self.steps[*at].bodies);
+        bodies.find_map(|body| body.find(node))
     }
 
     /// As [`Plan::find`], to change it.
-    pub(crate) fn find_mut(&mut self, wanted: impl Fn(NodeId) -> bool + Copy) -> Option<&mut Step> {
-        self.steps.iter_mut().find_map(|step| match wanted(step.node) {
-            true => Some(step),
-            false => step.bodies.iter_mut().find_map(|body| body.find_mut(wanted)),
-        })
+    pub(crate) fn find_mut(&mut self, node: NodeId) -> Option<&mut Step> {
+        if let Some(at) = self.step_of.get(&node) {
+            return self.steps.get_mut(*at);
+        }
+        let within = |at: &usize| self.steps[*at].bodies.iter().any(|b| b.find(node).is_some());
+        let at = *self.with_bodies.iter().find(|at| within(at))?;
+        self.steps[at].bodies.iter_mut().find_map(|body| body.find_mut(node))
     }
 }
 
@@ -332,7 +344,7 @@ mod tests {
         assert_eq!((fill.dst.0, fill.value, fill.elementSize), (0x40, 7, 4));
         assert_eq!([0, 1].map(|step: usize| plan.steps[step].beginning_on), [Some(1), None]);
         assert_eq!(plan.steps[2].bodies().map(<[Step]>::len).collect::<Vec<_>>(), [1]);
-        assert!(plan.find(|id| id == NodeId(100)).is_some());
+        assert!(plan.find(NodeId(100)).is_some());
         assert_eq!(plan.compare(&plan.steps, 0..3), Ok(()));
         graphs.insert(GraphId(2), graph(100, &[NodeKind::Empty, NodeKind::Empty], &[]));
         let other = Plan::of(&graphs, GraphId(1)).unwrap();

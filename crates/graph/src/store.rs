@@ -250,9 +250,7 @@ impl<E> Tables<E> {
         let mut graph = Graph { embedded, ..Graph::default() };
         for (id, mut node) in nodes {
             node.original = Some(id);
-            for edge in &mut node.dependencies {
-                edge.node = numbers[&edge.node];
-            }
+            node.renumber(|id| numbers[&id]);
             if let NodeKind::Child(child) = &mut node.kind {
                 *child = self.clone_graph(*child, true)?;
             }

@@ -4,7 +4,7 @@ use super::{check_lossless, edge_data, give, give_part};
 use crate::backend::Backend;
 use crate::dot;
 use crate::id::{Edge, NodeId, graph_word, node_word};
-use crate::model::Graph;
+use crate::model::{Changed, Graph};
 use core::ffi::{c_char, c_uint};
 use cuda_api::pointer::{In, Out};
 use cuda_api::{CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};
@@ -118,7 +118,7 @@ fn change_edges<B: Backend>(
     to: In<CUgraphNode>,
     data: In<CUgraphEdgeData>,
     count: usize,
-    change: impl Fn(&mut Graph, NodeId, NodeId, CUgraphEdgeData) -> CUresult,
+    change: impl Fn(&mut Graph, NodeId, NodeId, CUgraphEdgeData) -> Result<Changed, CudaError>,
 ) -> CUresult {
     let mut tables = b.graphs().lock();
     let id = tables.graph_id(graph)?;
@@ -128,15 +128,7 @@ fn change_edges<B: Backend>(
         Ok((from, to, edge_data(data, count, i)?))
     };
     let edges: Vec<_> = (0..count).map(edge).collect::<Result<_, CudaError>>()?;
-    let graph = tables.graph_mut(id)?;
-    let before: Vec<_> = graph.nodes.values().map(|node| node.dependencies.clone()).collect();
-    let result = edges.into_iter().try_for_each(|(from, to, data)| change(graph, from, to, data));
-    if result.is_err() {
-        for (node, dependencies) in graph.nodes.values_mut().zip(before) {
-            node.dependencies = dependencies;
-        }
-    }
-    result
+    tables.graph_mut(id)?.change_edges(edges, change)
 }
 
 pub fn cuGraphAddDependencies<B: Backend>(

@@ -47,7 +47,7 @@ pub fn cuGraphNodeGetDependencies_v2<B: Backend>(
     data: Out<CUgraphEdgeData>,
     count: Out<usize>,
 ) -> CUresult {
-    give_edges(&b.graphs().lock().node(node)?.dependencies, dependencies, data, count)
+    give_edges(b.graphs().lock().node(node)?.dependencies(), dependencies, data, count)
 }
 
 pub fn cuGraphNodeGetDependentNodes<B: Backend>(
@@ -68,7 +68,7 @@ pub fn cuGraphNodeGetDependentNodes_v2<B: Backend>(
 ) -> CUresult {
     let tables = b.graphs().lock();
     let (graph, id) = tables.node_id(node)?;
-    let edges: Vec<Edge> = tables.graph(graph)?.dependents(id).collect();
+    let edges = tables.graph(graph)?.dependents(id);
     give_edges(&edges, dependents, data, count)
 }
 

@@ -10,6 +10,7 @@
 mod choice;
 pub mod compute_mode;
 mod error;
+mod exported;
 mod library;
 mod search;
 mod visible;

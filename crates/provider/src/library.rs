@@ -1,5 +1,6 @@
 //! A loaded provider.
 
+use crate::exported::Exported;
 use crate::whole::cut_off;
 use crate::{MARKER, ProviderError};
 use cuda_api::DriverTable;
@@ -23,14 +24,14 @@ pub(crate) enum Kind {
 /// A provider, loaded for the life of the process.
 pub struct Provider {
     path: PathBuf,
-    handle: *mut c_void,
+    symbols: Symbols,
     table: DriverTable,
     extension: Option<Extension>,
     kind: Kind,
 }
 
-// SAFETY: the handle is only passed to dlsym, which may be called from any thread; the tables
-// hold function pointers.
+// SAFETY: the handle is only passed to dlsym, which may be called from any thread, and the library's own
+// tables are read only; the tables here hold function pointers.
 unsafe impl Send for Provider {}
 // SAFETY: as above; nothing is mutable.
 unsafe impl Sync for Provider {}
@@ -61,13 +62,14 @@ impl Provider {
             };
             return Err(error(reason));
         }
-        let lookup = |name: &CStr| symbol(handle, name);
+        let symbols = Symbols::of(handle);
+        let lookup = |name: &CStr| symbols.find(name);
         // SAFETY: the library is a CUDA driver by the user's or the installation's word, its cu*
         // symbols have cuda.h's signatures, and it stays loaded.
         let table = unsafe { DriverTable::resolve(lookup) };
         // SAFETY: as above; the names are the project's own.
         let extension = unsafe { Extension::resolve(lookup) };
-        Ok(Self { path: path.to_path_buf(), handle, table, extension, kind })
+        Ok(Self { path: path.to_path_buf(), symbols, table, extension, kind })
     }
 
     /// The provider's functions.
@@ -82,7 +84,7 @@ impl Provider {
 
     /// The address of an exported symbol.
     pub fn symbol(&self, name: &CStr) -> Option<*const c_void> {
-        symbol(self.handle, name)
+        self.symbols.find(name)
     }
 
     /// Absolute path of the library.
@@ -96,10 +98,36 @@ impl Provider {
     }
 }
 
-fn symbol(handle: *mut c_void, name: &CStr) -> Option<*const c_void> {
-    // SAFETY: handle came from dlopen and is never closed; name is a C string.
-    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
-    (!address.is_null()).then_some(address.cast_const())
+/// Where a library's symbols are looked up.
+#[derive(Clone, Copy)]
+enum Symbols {
+    /// In its own table.
+    Own(Exported),
+    /// By the loader: the functions are those of a library that it needs, or the table is of another kind.
+    Loader(*mut c_void),
+}
+
+impl Symbols {
+    /// Of what `dlopen` gave, which is never closed.
+    fn of(handle: *mut c_void) -> Self {
+        // SAFETY: libraries of providers stay loaded.
+        let exported = unsafe { Exported::of(handle) };
+        match exported.filter(|exported| exported.find(c"cuInit").is_some()) {
+            Some(exported) => Self::Own(exported),
+            None => Self::Loader(handle),
+        }
+    }
+
+    fn find(&self, name: &CStr) -> Option<*const c_void> {
+        match self {
+            Self::Own(exported) => exported.find(name),
+            Self::Loader(handle) => {
+                // SAFETY: handle came from dlopen and is never closed; name is a C string.
+                let address = unsafe { libc::dlsym(*handle, name.as_ptr()) };
+                (!address.is_null()).then_some(address.cast_const())
+            }
+        }
+    }
 }
 
 /// True if the file carries our client library's marker.

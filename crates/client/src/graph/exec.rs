@@ -19,8 +19,8 @@ use crate::program::submission::{Event, GraphRecords, wire_event, wire_function,
 use crate::stream::table::{OwnDefault, Stream};
 use channel::request::{
     BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
-    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, GraphLaunch,
-    LaunchKernel, Request,
+    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, LaunchKernel,
+    Request,
 };
 use cuda_api::constants::{event_flags, graph_conditional, stream_flags};
 use cuda_api::handle::Handle;
@@ -68,7 +68,7 @@ impl Relay {
     fn launch(&self, graph: Handle, stream: Handle) -> CUresult {
         self.home.record_event(wire_event(self.before), stream)?;
         self.client.wait_event_of(self.home, self.before, self.stream)?;
-        launch_graph(self.client, graph, self.stream)?;
+        self.client.launch_graph(wire_graph(graph), self.stream)?;
         self.client.record_event(wire_event(self.behind), self.stream)?;
         self.home.wait_event_of(self.client, self.behind, stream)
     }
@@ -81,15 +81,6 @@ impl Drop for Relay {
         let _ = self.client.destroy_event(self.behind);
         let _ = self.home.destroy_event(self.before);
     }
-}
-
-/// Launches a graph in a stream of its device.
-fn launch_graph(client: &Client, graph: Handle, stream: Handle) -> CUresult {
-    let mut state = client.state();
-    let (graph, stream_word) = (wire_graph(graph), wire_stream(stream));
-    state.push_in(stream, &GraphLaunch { graph, stream: stream_word })?;
-    state.launched = true;
-    Ok(())
 }
 
 /// What is posted at once.
@@ -110,11 +101,13 @@ struct ServerGraph {
 
 impl Drop for ServerGraph {
     fn drop(&mut self) {
-        let mut state = self.client.state();
         // Not there any more if another one has taken its place.
-        if state.graphs.remove(self.handle).is_some() {
+        if self.client.state().graphs.remove(self.handle).is_some() {
             // A server that does not answer has no such graph any more.
-            let _ = state.push(&GraphDestroy { graph: wire_graph(self.handle) });
+            let posting = self.client.posting();
+            let _ = posting.and_then(|mut posting| {
+                posting.push(&GraphDestroy { graph: wire_graph(self.handle) })
+            });
         }
     }
 }
@@ -214,8 +207,12 @@ impl ClientExec {
         let relays = places.others.iter().map(|other| Relay::new(client, other));
         let relays = relays.collect::<Result<Vec<_>, _>>()?;
         let mut parts = Vec::new();
-        for stage in 0..=stages.iter().copied().max().unwrap_or(0) {
-            let here: Vec<usize> = (0..items.len()).filter(|i| stages[*i] == stage).collect();
+        let mut by_stage: Vec<Vec<usize>> = vec![Vec::new()];
+        for (index, stage) in stages.iter().enumerate() {
+            by_stage.resize_with(by_stage.len().max(stage + 1), Vec::new);
+            by_stage[*stage].push(index);
+        }
+        for (stage, here) in by_stage.into_iter().enumerate() {
             if stage % classes != HERE {
                 let client = places.client((stage % classes).saturating_sub(HERE));
                 let works = |item: &Item<'_>| !matches!(item.doing, Doing::Device(Work::Nothing));
@@ -236,15 +233,19 @@ impl ClientExec {
 
     /// Makes steps ready.
     pub(crate) fn new(client: &'static Client, steps: &[Step]) -> Result<Self, CudaError> {
+        host_copy::end_unused();
         Self::assemble(client, steps, &mut Vec::new())
     }
 
     /// Makes steps ready in the place of those that were.
     pub(crate) fn replace(mut self, steps: &[Step]) -> Result<Self, CudaError> {
         let mut old: Vec<ServerGraph> = Vec::new();
+        host_copy::end_unused();
         for part in core::mem::take(&mut self.parts) {
-            if let Part::Graph(graph) = part {
-                old.push(graph);
+            match part {
+                Part::Graph(graph) => old.push(graph),
+                Part::Copy(copy) => copy.leave(self.client, self.end),
+                _ => {}
             }
         }
         // The last one is taken first.
@@ -257,6 +258,13 @@ impl ClientExec {
 
     /// Posts all parts.
     pub(crate) fn launch(&mut self, stream: Handle) -> CUresult {
+        let launched = self.post_parts(stream);
+        // Some may have been posted in any case.
+        self.end = Some(self.client.state().streams.last(stream.index));
+        launched
+    }
+
+    fn post_parts(&mut self, stream: Handle) -> CUresult {
         let client = self.client;
         // The parts of two launches must not come between each other.
         let several = self.parts.len() > 1;
@@ -272,7 +280,7 @@ impl ClientExec {
                     let device = graph.client.device;
                     match self.relays.iter().find(|relay| relay.client.device == device) {
                         Some(relay) => relay.launch(graph.handle, stream)?,
-                        None => launch_graph(client, graph.handle, stream)?,
+                        None => client.launch_graph(wire_graph(graph.handle), stream)?,
                     }
                 }
                 Part::Host(HostNode { function, user_data }) => {
@@ -307,7 +315,6 @@ impl ClientExec {
         {
             client.record_event(wire_event(event), stream)?;
         }
-        self.end = Some(client.state().streams.last(stream.index));
         Ok(())
     }
 
@@ -324,6 +331,12 @@ impl Drop for ClientExec {
         if let Some(event) = self.order.take() {
             let _ = self.client.destroy_event(event);
         }
+        for part in self.parts.drain(..) {
+            if let Part::Copy(copy) = part {
+                copy.leave(self.client, self.end);
+            }
+        }
+        host_copy::end_unused();
     }
 }
 
@@ -601,7 +614,7 @@ fn post_conditional(
 /// Posts a request of which a graph is made, and notes it.
 fn post<'a, R: Request<'a>>(client: &Client, records: &mut GraphRecords, request: &R) -> CUresult {
     records.0.push((R::OPCODE, request.to_words()));
-    client.state().push(request)
+    client.posting()?.push(request)
 }
 
 fn post_node(

@@ -164,6 +164,9 @@ impl Daemon {
             .envs(self.options.kernel_timeout_s.map(|seconds| {
                 (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
             }))
+            // Libraries that are put before programs: their functions of CUDA are not for a server, which calls
+            // the driver for all programs.
+            .env_remove("LD_PRELOAD")
             .stdin(Stdio::null())
             .stdout(self.log_writer.try_clone()?)
             .stderr(self.log_writer.try_clone()?)

@@ -1,5 +1,6 @@
 //! The whole way: unmodified programs, client library, daemon, server, software GPU.
 
+mod ahead;
 mod answers;
 mod checks;
 mod containers;

@@ -28,7 +28,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("context", &["handles", "lock"]),
             layer("stream", &["connection", "handles"]),
             layer("module", &["boundary"]),
-            layer("memory", &["connection", "handles"]),
+            layer("memory", &["connection", "handles", "stderr"]),
             layer("replay", &[]),
             layer(
                 "program",
@@ -45,7 +45,10 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "stream",
                 ],
             ),
-            layer("graph", &["connection", "handles", "memory", "module", "program", "stream"]),
+            layer(
+                "graph",
+                &["connection", "handles", "lock", "memory", "module", "program", "stream"],
+            ),
             layer(
                 "api",
                 &[

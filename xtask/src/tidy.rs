@@ -144,7 +144,8 @@ fn nothing_is_left_to_do_in_the_code() {
 const WAY_OF_A_LAUNCH: &[(&str, &str)] = &[
     ("api/launch.rs", "cuLaunchKernel"),
     ("program/launch.rs", "launch"),
-    ("program/submission.rs", "launch"),
+    ("program/posting.rs", "launch"),
+    ("program/submission.rs", "launch_now"),
     ("module/kernel_params.rs", "fill"),
 ];
 

@@ -1,4 +1,5 @@
-//! Blocking signals in a thread: around what a handler of the program's must not interrupt.
+//! Blocking signals in a thread, and its cancellation: around what a handler of the program's must not
+//! interrupt, and what must not end in the middle.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -32,6 +33,42 @@ impl Drop for Blocked {
     fn drop(&mut self) {
         // SAFETY: the set was filled by `all`, in this same thread, as the type is not Send.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, core::ptr::null_mut()) };
+    }
+}
+
+/// While it lives, a cancellation of this thread (pthread_cancel) waits. It would unwind through functions of
+/// Rust, which ends the process.
+#[derive(Debug)]
+pub struct Uncancellable {
+    before: libc::c_int,
+    /// The state is one thread's: this must not go to another.
+    _of_this_thread: PhantomData<*const ()>,
+}
+
+/// pthread.h's PTHREAD_CANCEL_DISABLE.
+const CANCEL_DISABLE: libc::c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+impl Uncancellable {
+    /// Has cancellations wait.
+    #[inline]
+    pub fn begin() -> Self {
+        let mut before = 0;
+        // SAFETY: the state is one of the two that there are; the former one is written to a local.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
+        Self { before, _of_this_thread: PhantomData }
+    }
+}
+
+impl Drop for Uncancellable {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the state is the former one of this same thread, as the type is not Send. A thread is
+        // cancelled at its next call that can be, not here.
+        unsafe { pthread_setcancelstate(self.before, core::ptr::null_mut()) };
     }
 }
 

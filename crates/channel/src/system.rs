@@ -14,6 +14,17 @@ pub fn result_of(error: &io::Error) -> CudaError {
     }
 }
 
+/// Why there is no memory, for a person: with the limit that is to be raised, if it is one.
+pub fn why_no_memory(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EFBIG) => format!(
+            "{error}: memory that is shared with a server counts as a file; raise the limit of files' sizes \
+             (ulimit -f, RLIMIT_FSIZE)"
+        ),
+        _ => error.to_string(),
+    }
+}
+
 /// Asks whether a file may become `bytes` long. To be called before any file is made longer in a
 /// program that is not ours: RLIMIT_FSIZE holds for files in memory too, and a process that exceeds
 /// it gets SIGXFSZ.

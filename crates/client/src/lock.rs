@@ -5,6 +5,7 @@
 //! changed in two steps that a panic could come between, so poison is no reason to fail.
 
 use core::ops::{Deref, DerefMut};
+use core::time::Duration;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Ranks, lowest first. (Graphs and captures have a lock of their own in crate graph, before all.)
@@ -65,6 +66,13 @@ impl<T> Guard<'_, T> {
     pub(crate) fn wait(self, condition: &Condvar) -> Self {
         let Self { guard, held } = self;
         Self { guard: condition.wait(guard).unwrap_or_else(PoisonError::into_inner), held }
+    }
+
+    /// As [`Self::wait`], at most so long.
+    pub(crate) fn wait_timeout(self, condition: &Condvar, timeout: Duration) -> Self {
+        let Self { guard, held } = self;
+        let waited = condition.wait_timeout(guard, timeout);
+        Self { guard: waited.unwrap_or_else(PoisonError::into_inner).0, held }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a loaded library exports, from its own tables: the ELF format's dynamic section.
 //!
 //! Not by `dlsym`: libraries put before a program (LD_PRELOAD) have a `dlsym` of their own that answers with their
-//! own `cu...` functions for any library, and these call whoever asked.
+//! own `cu...` functions for any library, and these call the library that asked.
 
 use std::ffi::{CStr, c_char, c_void};
 

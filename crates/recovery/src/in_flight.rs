@@ -42,6 +42,12 @@ impl InFlight {
         Self { posted, known, complete, whole, again: Vec::new() }
     }
 
+    /// The first operation that is not done.
+    pub fn first_undone(&self) -> Option<Mark> {
+        let mut all = self.posted.iter().zip(&self.known);
+        all.find(|(_, (done, _))| !done).map(|(posted, _)| posted.mark)
+    }
+
     /// Decides what becomes of it, by what each operation does with memory and whether it can be done
     /// once more: false if the program is to be told that work is lost. To be called once more if the server to
     /// which it is posted is lost too.

@@ -9,13 +9,14 @@ use crate::memfd::PAGE_BYTES;
 pub const REGION_MAGIC: u64 = u64::from_le_bytes(*b"OMPSREGN");
 
 /// Streams of a client that can exist at a time, the default streams among them: one completion
-/// word each. CUDA programs have tens.
-pub const STREAM_SLOTS: u32 = 4096;
+/// word each. CUDA programs have tens; tests of some make 10000.
+pub const STREAM_SLOTS: u32 = 16_384;
 /// Distance of completion words, bytes: a cache line each, because device and client write and
 /// poll them independently.
 pub const COMPLETION_WORD_STRIDE: u64 = 64;
-/// Host functions of a client that can be queued at a time.
-pub const HOST_CALL_SLOTS: u32 = 1024;
+/// Host functions of a client that can be queued at a time; who queues more waits. 3000 behind a slow one were
+/// seen to be taken by a GPU's driver.
+pub const HOST_CALL_SLOTS: u32 = 16_384;
 /// Set in a host-call slot when the client has run the function.
 pub const HOST_CALL_DONE: u32 = 1 << 31;
 /// The reply area, bytes: a module's error log and info log fit.

@@ -24,7 +24,7 @@ mod record;
 
 pub use consumer::{Arrival, Consumer, Doorbell};
 pub use local::LocalRing;
-pub use producer::{Producer, PushError};
+pub use producer::{Producer, PushError, Room};
 pub use record::Record;
 
 use crate::region::{

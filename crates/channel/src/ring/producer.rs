@@ -139,6 +139,27 @@ impl<M: RingMemory> Producer<M> {
         Ok(())
     }
 
+    /// True if records of so many bytes fit, headers included, one of them perhaps behind a pad. Nothing waits.
+    ///
+    /// # Errors
+    /// [`PushError::Broken`].
+    #[inline]
+    pub fn has_room(&mut self, bytes: u64) -> Result<bool, PushError> {
+        let bytes = bytes + M::RECORD_BYTES_MAX;
+        if self.free() < bytes {
+            self.look()?;
+        }
+        Ok(self.free() >= bytes)
+    }
+
+    /// What a thread waits with for half of the ring, while others push.
+    pub fn room(&self) -> Room<M>
+    where
+        M: Clone,
+    {
+        Room { memory: self.memory.clone(), head: self.head, policy: self.policy }
+    }
+
     /// Ends the consumer's nap if there are records that it has not taken: a thread waits for one of them that was
     /// not urgent when it was pushed.
     pub fn end_nap(&self) {
@@ -221,6 +242,54 @@ impl<M: RingMemory> Producer<M> {
         if self.memory.flag(Flag::ConsumerAsleep) != NAPPING || is_urgent(opcode) {
             self.memory.rouse(Flag::ConsumerAsleep);
         }
+    }
+}
+
+/// A wait for half of the ring to be free, by a thread that keeps no other one from pushing.
+#[derive(Debug)]
+pub struct Room<M = Region> {
+    memory: M,
+    /// Bytes pushed when the wait began.
+    head: u64,
+    policy: SpinPolicy,
+}
+
+impl<M: RingMemory> Room<M> {
+    /// Waits until half of the ring is free of what was pushed when this was made; others may have pushed
+    /// more meanwhile. `alive` is asked every [`LIVENESS_PERIOD`] whether the server still lives.
+    ///
+    /// # Errors
+    /// [`PushError::PeerGone`] or [`PushError::Broken`].
+    pub fn wait(&self, alive: &dyn Fn() -> bool) -> Result<(), PushError> {
+        let mut room = Ok(false);
+        if self.policy != SpinPolicy::NONE {
+            self.policy.spin_until(|| {
+                room = self.look();
+                room != Ok(false)
+            });
+        }
+        while !room? {
+            self.memory.swap_flag(Flag::ProducerWaits, ASLEEP);
+            self.memory.fence();
+            room = self.look();
+            // The flag stays up: other threads may sleep on it.
+            if room != Ok(false) {
+                break;
+            }
+            self.memory.sleep(Flag::ProducerWaits, ASLEEP, LIVENESS_PERIOD);
+            room = self.look();
+            if room == Ok(false) && !alive() {
+                return Err(PushError::PeerGone);
+            }
+        }
+        room.map(|_| ())
+    }
+
+    /// Looks at the shared tail.
+    fn look(&self) -> Result<bool, PushError> {
+        let tail = self.memory.position(Position::Tail);
+        // It may be beyond `head`: others have pushed since.
+        Ok(tail >= self.head || self.head - tail <= M::RING_BYTES / 2)
     }
 }
 

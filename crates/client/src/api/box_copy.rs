@@ -29,7 +29,7 @@ pub(super) fn post(
         (to @ Reached::ByDevice, from) | (to, from @ Reached::ByDevice) => {
             let (destination, source) = (destination.wire([0; 3]), source.wire([0; 3]));
             let copy = BoxCopy { destination, source, extent };
-            client.state().push_in(stream, &CopyBox { stream: wire_stream(stream), copy })?;
+            client.posting()?.push_in(stream, &CopyBox { stream: wire_stream(stream), copy })?;
             waits = to != from;
         }
         (

@@ -69,7 +69,7 @@ impl Client {
         let (mut words, default) = (Words::new(), DefaultStream::Legacy);
         wire_function(function).encode(self, default, &mut words)?;
         config.encode(self, default, &mut words)?;
-        words.post(&mut self.state(), number::cuFuncSetCacheConfig)
+        words.post(&mut self.posting()?, number::cuFuncSetCacheConfig)
     }
 
     /// Has a function that was just looked up follow its context's preference, if there is one.

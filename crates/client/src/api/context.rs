@@ -6,6 +6,7 @@ use crate::context::affinity;
 use crate::context::current;
 use crate::context::table::{Context, check_flags};
 use crate::graph::backend::graphs;
+use crate::graph::host_copy::end_unused;
 use crate::program::Client;
 use crate::program::mode;
 use core::ffi::{c_int, c_uint};
@@ -264,7 +265,9 @@ pub(crate) fn cuCtxSetFlags(flags: c_uint) -> CUresult {
 pub(crate) fn cuCtxSynchronize() -> CUresult {
     let (client, context) = mode::enter()?;
     graphs().synchronizing_context(context)?;
-    client.synchronize_all()
+    client.synchronize_all()?;
+    end_unused();
+    Ok(())
 }
 
 pub(crate) fn cuCtxSynchronize_v2(context: CUcontext) -> CUresult {

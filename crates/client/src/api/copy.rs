@@ -185,7 +185,7 @@ fn post_device_to_device(
     stream: Handle,
 ) -> CUresult {
     let words = [destination, source, bytes, wire_stream(stream).to_word()];
-    client.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(|_| ())
+    client.posting()?.push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(|_| ())
 }
 
 /// Functions in their synchronous and their asynchronous form: name, types of both ends, how the

@@ -24,7 +24,7 @@ const SHARED_PAUSE_MAX: Duration = Duration::from_millis(1);
 impl Client {
     /// Destroys an event. A stream that waits for it still does.
     pub(crate) fn destroy_event(&self, handle: Handle) -> CUresult {
-        let mut state = self.state();
+        let mut state = self.posting()?;
         state.check_open()?;
         state.events.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
         state.push(&DestroyEvent { event: wire_event(handle) })
@@ -32,7 +32,7 @@ impl Client {
 
     /// Makes an event.
     pub(crate) fn create_event(&self, event: Event) -> Result<Handle, CudaError> {
-        let mut state = self.state();
+        let mut state = self.posting()?;
         // To the server they are events like any other: all clients' are in one process.
         let flags = event.flags & !event_flags::INTERPROCESS;
         let handle = state.events.insert(event)?;
@@ -45,7 +45,7 @@ impl Client {
 
     /// Records an event in a stream.
     pub(crate) fn record_event(&self, event: CUevent, stream: Handle) -> CUresult {
-        let mut state = self.state();
+        let mut state = self.posting()?;
         let handle = state.events.decode(event.0)?;
         state.events.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
         // The record is its own fence.

@@ -42,12 +42,12 @@ fn post<const N: usize>(
         client.write_unseen(fill.dst.0);
     } else if let Some(copy) = client.copy_of_variable(fill.dst.0, bytes)? {
         all[0] = copy;
-        client.state().push_words_in(stream, opcode, &all[..=N])?;
+        client.posting()?.push_words_in(stream, opcode, &all[..=N])?;
         let words = [present, copy, bytes, wire_stream(stream).to_word()];
-        client.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words)?;
+        client.posting()?.push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words)?;
         return Ok(());
     }
-    client.state().push_words_in(stream, opcode, &all[..=N])?;
+    client.posting()?.push_words_in(stream, opcode, &all[..=N])?;
     let seen_by_host = ends == Ends::WithCall && client.end(fill.dst.0, 1)?.0 == Side::Pinned;
     if seen_by_host { client.synchronize(stream) } else { Ok(()) }
 }

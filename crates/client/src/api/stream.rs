@@ -3,6 +3,7 @@
 use crate::boundary::Out;
 use crate::context::table::current_green;
 use crate::graph::backend::graphs;
+use crate::graph::host_copy::end_unused;
 use crate::handles::device_of_word;
 use crate::program::host_functions::HostFunction;
 use crate::program::mode;
@@ -61,7 +62,9 @@ pub(crate) fn cuStreamSynchronize(default: DefaultStream, stream: CUstream) -> C
     let stream = client.stream(stream, default)?;
     client.check_not_capturing(stream)?;
     graphs().unsafe_call()?;
-    client.synchronize(stream)
+    client.synchronize(stream)?;
+    end_unused();
+    Ok(())
 }
 
 pub(crate) fn cuStreamQuery(default: DefaultStream, stream: CUstream) -> CUresult {

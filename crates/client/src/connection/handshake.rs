@@ -9,10 +9,11 @@ use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use channel::{discovery, system};
 use core::fmt;
+use core::sync::atomic::{AtomicI32, Ordering};
 use core::time::Duration;
 use cuda_api::{CUuuid, CudaError, environment};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -158,10 +159,12 @@ fn attach_to(
 ) -> Result<Connection, AttachError> {
     // First of all, so that nothing that takes time comes between connecting and the first word.
     let (region, region_file) = Region::create().map_err(|error| {
-        refused(system::result_of(&error), format_args!("no shared memory: {error}"))
+        let why = system::why_no_memory(&error);
+        refused(system::result_of(&error), format_args!("no shared memory: {why}"))
     })?;
     (wanted.prepare)(&region);
     let socket = reach(path)?;
+    let _in_hand = InHand::begin([socket.as_fd().as_raw_fd(), region_file.as_raw_fd()]);
     let hello = Message::Hello(Hello {
         pid: std::process::id(),
         command_line: command_line(),
@@ -174,6 +177,36 @@ fn attach_to(
     match receive_first(&socket, path, timeout)? {
         Message::Welcome(welcome) => Ok(Connection::new((region, region_file), socket, welcome)),
         other => Err(failed(format_args!("unexpected answer {}", other.name()))),
+    }
+}
+
+/// Descriptors of a connection that is being made, by one thread at a time.
+static IN_HAND: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+
+/// While it lives, children that are forked close their copies: only the parent's count for the other side.
+struct InHand;
+
+impl InHand {
+    fn begin(descriptors: [RawFd; 2]) -> Self {
+        IN_HAND.iter().zip(descriptors).for_each(|(at, fd)| at.store(fd, Ordering::Release));
+        Self
+    }
+}
+
+impl Drop for InHand {
+    fn drop(&mut self) {
+        IN_HAND.iter().for_each(|at| at.store(-1, Ordering::Release));
+    }
+}
+
+/// In a forked child: closes its copies of a connection that a thread of the parent was making.
+pub(crate) fn close_in_child() {
+    for at in &IN_HAND {
+        let fd = at.swap(-1, Ordering::AcqRel);
+        if fd >= 0 {
+            // SAFETY: the descriptor belongs to a thread of the parent, which does not exist here.
+            unsafe { libc::close(fd) };
+        }
     }
 }
 

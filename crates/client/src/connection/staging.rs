@@ -1,12 +1,10 @@
-//! Staging: which copies use which part of the staging area, a ring of slices, given up in the
-//! order of use.
+//! Staging: which copies use which part of the staging area.
 //!
-//! Pure bookkeeping. A slice is taken for one copy, and is free again once the stream of that
-//! copy has passed it; because slices are given up oldest first, one slow stream can keep others
-//! waiting for room, never anything wrong.
+//! Pure bookkeeping. A slice is taken for one copy, and is free again once the stream of that copy has passed it,
+//! also while others are in use. A stream has at most half of what the others leave: one that does not move
+//! never has all, and copies of other streams go on.
 
 use recovery::Mark;
-use std::collections::VecDeque;
 
 /// What offsets and sizes of slices are multiples of: a cache line.
 pub(crate) const SLICE_ALIGNMENT: u32 = 64;
@@ -20,23 +18,33 @@ const SLICES_MIN: u32 = 16;
 #[derive(Clone, Copy, Debug)]
 struct Slice {
     offset: u32,
+    bytes: u32,
+    /// The slot of the copy's stream.
+    stream: u32,
     /// What must have passed before the slice is free; `None` while the copy is not posted.
     until: Option<Mark>,
+}
+
+/// Why there is no slice now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The stream has its part of all: its oldest copy has to pass.
+    Behind(Mark),
+    /// Other threads' or other streams' copies take the room.
+    OfOthers,
 }
 
 /// The staging area.
 pub(crate) struct Staging {
     bytes: u32,
-    /// Where the next slice starts, if there is room.
-    next: u32,
-    /// Slices in use, oldest first.
-    slices: VecDeque<Slice>,
+    /// Slices in use, by their places.
+    slices: Vec<Slice>,
 }
 
 impl Staging {
     /// An unused area.
     pub(crate) const fn new(bytes: u32) -> Self {
-        Self { bytes, next: 0, slices: VecDeque::new() }
+        Self { bytes, slices: Vec::new() }
     }
 
     /// Largest slice for a copy of that length: a quarter of it, so that copying into one overlaps
@@ -48,51 +56,45 @@ impl Staging {
         quarter.clamp(SLICE_BYTES_MIN.min(largest), largest).next_multiple_of(SLICE_ALIGNMENT)
     }
 
-    /// Takes a slice; `None` if there is no room before the oldest is given up. The slice must be
-    /// given to [`Self::posted`].
-    pub(crate) fn take(&mut self, bytes: u32) -> Option<u32> {
-        let bytes = bytes.checked_next_multiple_of(SLICE_ALIGNMENT)?.max(SLICE_ALIGNMENT);
-        let offset = match self.slices.front() {
-            None if bytes <= self.bytes => 0,
-            None => return None,
-            // In use is the range from the oldest to `next`, perhaps around the end.
-            Some(oldest) if oldest.offset < self.next => {
-                if bytes <= self.bytes - self.next {
-                    self.next
-                } else if bytes <= oldest.offset {
-                    0
-                } else {
-                    return None;
-                }
-            }
-            Some(oldest) if bytes <= oldest.offset - self.next => self.next,
-            Some(_) => return None,
+    /// Takes a slice for a copy of the slot's stream. The slice must be given to [`Self::posted`].
+    pub(crate) fn take(&mut self, bytes: u32, stream: u32) -> Result<u32, Full> {
+        let aligned = bytes.checked_next_multiple_of(SLICE_ALIGNMENT).ok_or(Full::OfOthers)?;
+        let bytes = aligned.max(SLICE_ALIGNMENT);
+        let in_use = |own: bool| -> u32 {
+            let slices = self.slices.iter().filter(|slice| (slice.stream == stream) == own);
+            slices.map(|slice| slice.bytes).sum()
         };
-        self.slices.push_back(Slice { offset, until: None });
-        self.next = offset + bytes;
-        Some(offset)
+        let (own, others) = (in_use(true), in_use(false));
+        let is_too_much = own > 0 && own + bytes > (self.bytes - others) / 2;
+        let place = if is_too_much { None } else { self.gap(bytes) };
+        let Some((at, offset)) = place else {
+            let posted = self.slices.iter().filter(|slice| slice.stream == stream);
+            let oldest = posted.filter_map(|slice| slice.until).min_by_key(|mark| mark.value);
+            return Err(oldest.map_or(Full::OfOthers, Full::Behind));
+        };
+        self.slices.insert(at, Slice { offset, bytes, stream, until: None });
+        Ok(offset)
+    }
+
+    /// The first gap of so many bytes: its place among the slices, and its offset.
+    fn gap(&self, bytes: u32) -> Option<(usize, u32)> {
+        let ends = self.slices.iter().map(|slice| slice.offset + slice.bytes);
+        let begins = std::iter::once(0).chain(ends);
+        let stops = self.slices.iter().map(|slice| slice.offset).chain([self.bytes]);
+        let mut gaps = begins.zip(stops).enumerate();
+        gaps.find(|(_, (begin, stop))| stop - begin >= bytes).map(|(at, (begin, _))| (at, begin))
     }
 
     /// Says when the slice at `offset` is free: once `until` has passed.
     pub(crate) fn posted(&mut self, offset: u32, until: Mark) {
-        if let Some(slice) = self.slices.iter_mut().rev().find(|s| s.offset == offset) {
+        if let Some(slice) = self.slices.iter_mut().find(|s| s.offset == offset) {
             slice.until = Some(until);
         }
     }
 
-    /// What the oldest slice waits for; `None` if there is no slice or its copy is not posted.
-    pub(crate) fn oldest(&self) -> Option<Mark> {
-        self.slices.front()?.until
-    }
-
-    /// Gives up the slices whose marks have passed, oldest first.
+    /// Gives up the slices whose marks have passed.
     pub(crate) fn reclaim(&mut self, mut passed: impl FnMut(Mark) -> bool) {
-        while let Some(slice) = self.slices.front() {
-            match slice.until {
-                Some(mark) if passed(mark) => self.slices.pop_front(),
-                _ => break,
-            };
-        }
+        self.slices.retain(|slice| !slice.until.is_some_and(&mut passed));
     }
 
     /// Takes all slices out, for the staging of a region in which they have the same places. A slice
@@ -103,6 +105,11 @@ impl Staging {
             slice.until.get_or_insert(Mark { slot: 0, value: 0 });
         }
         taken
+    }
+
+    /// What has to pass before slices are free, of all whose copies are posted.
+    pub(crate) fn marks(&self) -> impl Iterator<Item = Mark> {
+        self.slices.iter().filter_map(|slice| slice.until)
     }
 
     /// Slices in use.
@@ -121,34 +128,48 @@ mod tests {
     }
 
     #[test]
-    fn room_comes_back_in_order() {
+    fn room_comes_back_as_copies_pass() {
         let mut staging = Staging::new(256);
-        let a = staging.take(100).unwrap();
-        let b = staging.take(128).unwrap();
-        assert_eq!((a, b, staging.take(1)), (0, 128, None));
-        assert_eq!(staging.oldest(), None);
+        let take = |staging: &mut Staging, bytes, stream| staging.take(bytes, stream);
+        let a = take(&mut staging, 100, 1).unwrap();
+        let b = take(&mut staging, 64, 2).unwrap();
+        assert_eq!((a, b, take(&mut staging, 128, 3)), (0, 128, Err(Full::OfOthers)));
         staging.posted(b, mark(2));
         staging.reclaim(|_| true);
-        assert_eq!(staging.in_use(), 2, "the oldest is not posted yet");
-        staging.posted(a, mark(1));
-        assert_eq!(staging.oldest(), Some(mark(1)));
-        staging.reclaim(|m| m.value <= 1);
-        assert_eq!((staging.in_use(), staging.take(128)), (1, Some(0)));
-        assert_eq!(staging.take(64), None);
-        assert_eq!(Staging::new(256).take(257), None);
-        assert_eq!(Staging::new(256).take(u32::MAX), None);
+        assert_eq!(staging.in_use(), 1, "the other one is not posted yet");
+        assert_eq!(take(&mut staging, 64, 3), Ok(128), "room comes back out of order");
+        assert_eq!(Staging::new(256).take(257, 0), Err(Full::OfOthers));
+        assert_eq!(Staging::new(256).take(u32::MAX, 0), Err(Full::OfOthers));
+    }
+
+    #[test]
+    fn a_stream_that_does_not_move_leaves_room_for_others() {
+        let mut staging = Staging::new(1 << 20);
+        for stream in 0..4 {
+            let mut taken = 0;
+            let full = loop {
+                match staging.take(64, stream) {
+                    Ok(slice) => staging.posted(slice, Mark { slot: stream, value: 1 + taken }),
+                    Err(full) => break full,
+                }
+                taken += 1;
+            };
+            assert!(taken > 0, "stream {stream}");
+            assert_eq!(full, Full::Behind(Mark { slot: stream, value: 1 }), "its own oldest copy");
+        }
+        assert!(staging.take(64, 9).is_ok());
     }
 
     proptest! {
         #[test]
         fn slices_in_use_never_overlap(
-            steps in prop::collection::vec((1u32..400, 0u64..4), 1..300)
+            steps in prop::collection::vec((1u32..400, 0u64..4, 0u32..3), 1..300)
         ) {
             let mut staging = Staging::new(1024);
             let mut value = 0;
             let mut in_use: Vec<(u64, u32, u32)> = Vec::new();
-            for (bytes, behind) in steps {
-                if let Some(offset) = staging.take(bytes) {
+            for (bytes, behind, stream) in steps {
+                if let Ok(offset) = staging.take(bytes, stream) {
                     prop_assert!(offset + bytes <= 1024);
                     let end = offset + bytes;
                     let free = in_use.iter().all(|(_, start, stop)| end <= *start || *stop <= offset);
@@ -162,7 +183,7 @@ mod tests {
             }
             staging.reclaim(|_| true);
             prop_assert_eq!(staging.in_use(), 0);
-            prop_assert_eq!(staging.take(1024), Some(0));
+            prop_assert_eq!(staging.take(1024, 0), Ok(0));
         }
     }
 }

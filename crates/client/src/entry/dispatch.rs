@@ -7,7 +7,7 @@
 
 use super::trace;
 use crate::api;
-use crate::boundary::{FromProgram, guard};
+use crate::boundary::{FromProgram, guard, is_short};
 use crate::program::SERVER_GONE;
 use crate::program::forwarded::generic;
 use crate::program::mode;
@@ -114,7 +114,8 @@ macro_rules! entry_point {
             )*
             let result = loop {
                 let recoveries = mode::recoveries();
-                let result = guard(|| implement!($policy $name $default ($($param),*)));
+                const IS_SHORT: bool = is_short(stringify!($name));
+                let result = guard(IS_SHORT, || implement!($policy $name $default ($($param),*)));
                 if !is_worth_repeating(stringify!($name), result, recoveries) {
                     break result;
                 }

@@ -2,10 +2,12 @@
 //!
 //! A child of a process that has initialised CUDA cannot use it, as with NVIDIA's driver: its
 //! calls answer CUDA_ERROR_NOT_INITIALIZED, and it leaves the ring, the socket and the device
-//! memory to its parent. A child of a process that had not called cuInit yet starts afresh.
+//! memory to its parent. A child of a process that had not called cuInit yet starts afresh, also if another
+//! thread was in its first call. Host memory stays where it is, and is the child's own.
 //! (In pass-through the provider looks after its own fork.)
 
 use super::{COUNT, dispatch, not_initialized, set_entry, trace};
+use crate::connection::handshake;
 use crate::program::mode;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +25,9 @@ const STATELESS: &[&str] = &[
 
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
+/// The provider looks after forks itself, and its functions are called directly.
+static PASSES_THROUGH: AtomicBool = AtomicBool::new(false);
+
 /// What has a child that may start afresh forget what its parent decided.
 static FORGET: OnceLock<fn()> = OnceLock::new();
 
@@ -37,9 +42,19 @@ pub(super) fn watch(forget: fn()) {
     }
 }
 
+/// Leaves children to the provider from now on.
+pub(super) fn leave_to_provider() {
+    PASSES_THROUGH.store(true, Ordering::Release);
+}
+
 /// Runs in the child, on its only thread, before fork returns. Takes no lock: a thread that held
 /// one does not exist in the child.
 extern "C" fn in_child() {
+    if PASSES_THROUGH.load(Ordering::Acquire) {
+        return;
+    }
+    // What another thread had begun of the first call ends with the parent.
+    handshake::close_in_child();
     if mode::abandon_in_child() {
         trace::stop();
         for (index, symbol) in SYMBOLS.iter().enumerate().take(COUNT) {

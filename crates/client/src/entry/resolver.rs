@@ -11,6 +11,7 @@ use super::{COUNT, dispatch, entry, fork, not_initialized, set_entry, trace, uns
 use crate::program::answered;
 use crate::program::mode::{self, Mode};
 use crate::stderr::say;
+use channel::signals::Uncancellable;
 use core::arch::naked_asm;
 use core::cell::Cell;
 use core::ffi::{CStr, c_void};
@@ -94,11 +95,14 @@ pub(super) unsafe extern "C" fn resolver() {
 
 /// Makes sure that there is a decision; gives the code that the symbol's call goes to.
 extern "C" fn resolve(index: u32) -> *const c_void {
+    let _whole = Uncancellable::begin();
     if THIS_THREAD_DECIDES.get() {
         return not_initialized as *const c_void;
     }
     match STATE.compare_exchange(UNDECIDED, DECIDING, Ordering::Acquire, Ordering::Acquire) {
         Ok(_) => {
+            // Before anything takes time: a child that is forked meanwhile has no thread that decides.
+            fork::watch(forget);
             THIS_THREAD_DECIDES.set(true);
             // A decision that fails in an unforeseen way leaves a library that answers errors.
             let mode =
@@ -152,10 +156,12 @@ extern "C" fn report_calls() {
 
 /// Leads every symbol to where that mode answers it.
 fn fill(mode: &Mode) {
-    if !matches!(mode, Mode::PassThrough(_)) {
-        fork::watch(forget);
-        trace::begin();
-        unsupported::report_at_exit();
+    match mode {
+        Mode::PassThrough(_) => fork::leave_to_provider(),
+        Mode::Attached | Mode::Refused(_) => {
+            trace::begin();
+            unsupported::report_at_exit();
+        }
     }
     if trace::wants_calls() {
         answered::begin();
@@ -181,8 +187,12 @@ fn with_c_name<T>(symbol: &str, f: impl FnOnce(&CStr) -> Option<T>) -> Option<T>
     f(CStr::from_bytes_until_nul(&bytes).ok()?)
 }
 
-/// Forgets the decision. Only for a forked child, which has one thread.
+/// Forgets the decision. Only for a forked child, which has one thread. One that forked in the middle of deciding
+/// goes on with that.
 fn forget() {
+    if THIS_THREAD_DECIDES.get() {
+        return;
+    }
     THIS_THREAD_DECIDES.set(false);
     super::reset_entries();
     STATE.store(UNDECIDED, Ordering::Release);

@@ -46,6 +46,10 @@ pub(super) fn report_at_exit() {
 }
 
 extern "C" fn report() {
+    // A forked child has its parent's counts, which the parent writes.
+    if !trace::wants_summary() {
+        return;
+    }
     for (symbol, count) in counts() {
         say(format_args!("{symbol} is not supported: called {count} times"));
     }

@@ -4,13 +4,20 @@
 //! not when it is launched. So such a copy has a shadow in pinned memory: the device copies
 //! between itself and the shadow, a host function in the same order between the shadow and the
 //! program's memory.
+//!
+//! A graph may go while launches of it are to come. Its copies leave then, and are ended by a thread of the
+//! program when nothing uses them any more: the thread that runs host functions never has the last one, and
+//! nothing waits.
 
+use crate::lock::{Lock, Rank};
 use crate::memory::HostKind;
 use crate::memory::address::Side;
 use crate::program::Client;
 use crate::program::copy3d::Rows;
 use core::ffi::c_void;
+use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::CudaError;
+use recovery::Mark;
 use std::sync::Arc;
 
 /// Pinned memory that stands for the program's in the device's copies.
@@ -34,8 +41,7 @@ impl Shadow {
 
 impl Drop for Shadow {
     fn drop(&mut self) {
-        // No caller is left to be told of an error.
-        let _ = self.client.free_pinned(self.address, HostKind::Pinned);
+        self.client.free_unused_pinned(self.address);
     }
 }
 
@@ -62,10 +68,63 @@ impl HostCopy {
         }
     }
 
+    /// Keeps a copy of a graph that is gone until the launch that ends with `end` has passed.
+    pub(crate) fn leave(self: Arc<Self>, client: &'static Client, end: Option<Mark>) {
+        LEAVING.lock().push(Leaving { client, end, copy: self });
+        SOME_LEAVE.store(true, Ordering::Release);
+    }
+
     /// The copy as a host function's argument, to be given to [`run`] once.
     pub(crate) fn into_argument(self: Arc<Self>) -> usize {
         Arc::into_raw(self) as usize
     }
+}
+
+/// A copy of a graph that is gone.
+struct Leaving {
+    client: &'static Client,
+    /// The end of the graph's last launch.
+    end: Option<Mark>,
+    copy: Arc<HostCopy>,
+}
+
+static LEAVING: Lock<Vec<Leaving>> = Lock::new(Rank::Leaf, Vec::new());
+/// False if there is none.
+static SOME_LEAVE: AtomicBool = AtomicBool::new(false);
+
+impl Leaving {
+    /// True if no launch comes to the copy or to its shadow any more.
+    fn is_unused(&self) -> bool {
+        let has_passed = |end| {
+            let mut state = self.client.state();
+            state.passed(end) || {
+                // Without a fence it says so later.
+                let _ = state.fence_if_room(end);
+                false
+            }
+        };
+        Arc::strong_count(&self.copy) == 1 && self.end.is_none_or(has_passed)
+    }
+}
+
+/// Ends the copies that have left and are not used any more. Waits for nothing.
+#[inline]
+pub(crate) fn end_unused() {
+    if SOME_LEAVE.load(Ordering::Acquire) {
+        look_for_unused();
+    }
+}
+
+#[cold]
+fn look_for_unused() {
+    let all = core::mem::take(&mut *LEAVING.lock());
+    let (unused, used): (Vec<_>, Vec<_>) = all.into_iter().partition(Leaving::is_unused);
+    let mut leaving = LEAVING.lock();
+    leaving.extend(used);
+    SOME_LEAVE.store(!leaving.is_empty(), Ordering::Release);
+    drop(leaving);
+    // Without the lock: the memory's is taken for it.
+    drop(unused);
 }
 
 /// Host function that carries out a [`HostCopy`].

@@ -6,6 +6,9 @@
 //! its limit as it was.
 
 use super::kept_file::KeptFile;
+use core::sync::atomic::{AtomicBool, Ordering};
+use cuda_api::CudaError;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Numbers from here on are left to the program.
@@ -51,6 +54,18 @@ fn raise(limit: libc::rlimit) -> bool {
     // SAFETY: the limit is read from a local.
     raised.rlim_cur > limit.rlim_cur
         && unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0
+}
+
+/// Memory that is shared with a server could not be made: CUDA_ERROR_OUT_OF_MEMORY. Says so once where a limit
+/// that has nothing to do with memory is the reason.
+#[cold]
+pub(crate) fn no_shared_memory(error: io::Error) -> CudaError {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if error.raw_os_error() == Some(libc::EFBIG) && !SAID.swap(true, Ordering::Relaxed) {
+        let why = channel::system::why_no_memory(&error);
+        crate::stderr::say(format_args!("no host memory: {why}"));
+    }
+    CudaError::OUT_OF_MEMORY
 }
 
 #[cfg(test)]

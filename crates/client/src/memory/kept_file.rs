@@ -1,11 +1,14 @@
-//! Descriptors of memory that a forked child must let go of: only the parent's count for the server.
+//! Descriptors of memory that a forked child must let go of: only the parent's count for the server. What the
+//! program itself reads and writes through them (pinned, managed and registered memory) becomes the child's own
+//! where it is: it is mapped again, private.
 //!
 //! The child of a fork has one thread, and any lock may be held by one that is not there. So the
 //! numbers are in a list that takes none: an entry is a number or [`FREE`], segments are made when
 //! they are needed and never given back.
 
+use super::page_exchange::{Pages, is_file_at, maps_now};
 use core::ops::Deref;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Entries of a segment.
@@ -15,7 +18,27 @@ const SEGMENTS: usize = 64;
 /// An entry that stands for no descriptor.
 const FREE: RawFd = -1;
 
-type Segment = [AtomicI32; SEGMENT];
+/// A number, and where all of the file is mapped for the program, if it is.
+#[derive(Debug)]
+struct Entry {
+    fd: AtomicI32,
+    start: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Entry {
+    const fn unused() -> Self {
+        Self { fd: AtomicI32::new(FREE), start: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+    }
+
+    fn pages(&self) -> Option<Pages> {
+        let (start, bytes) =
+            (self.start.load(Ordering::Acquire), self.bytes.load(Ordering::Acquire));
+        (start != 0).then_some(Pages { start, bytes })
+    }
+}
+
+type Segment = [Entry; SEGMENT];
 
 /// All numbers.
 static KEPT: List = List {
@@ -37,7 +60,7 @@ impl List {
     }
 
     fn make_segment(&self, number: usize) -> Option<&'static Segment> {
-        let new = Box::into_raw(Box::new([const { AtomicI32::new(FREE) }; SEGMENT]));
+        let new = Box::into_raw(Box::new([const { Entry::unused() }; SEGMENT]));
         let null = core::ptr::null_mut();
         let order = Ordering::AcqRel;
         if self.segments[number].compare_exchange(null, new, order, Ordering::Acquire).is_err() {
@@ -48,14 +71,16 @@ impl List {
     }
 
     /// Enters a number; `None` if all entries are taken.
-    fn enter(&self, fd: RawFd) -> Option<&'static AtomicI32> {
+    fn enter(&self, fd: RawFd) -> Option<&'static Entry> {
         let start = self.next.load(Ordering::Relaxed);
         (0..SEGMENTS * SEGMENT).find_map(|step| {
             let place = (start + step) % (SEGMENTS * SEGMENT);
             let number = place / SEGMENT;
             let segment = self.segment(number).or_else(|| self.make_segment(number))?;
             let entry = &segment[place % SEGMENT];
-            entry.compare_exchange(FREE, fd, Ordering::AcqRel, Ordering::Relaxed).ok()?;
+            let exchanged =
+                entry.fd.compare_exchange(FREE, fd, Ordering::AcqRel, Ordering::Relaxed);
+            exchanged.ok()?;
             self.next.store(place + 1, Ordering::Relaxed);
             Some(entry)
         })
@@ -66,7 +91,7 @@ impl List {
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     file: OwnedFd,
-    entry: Option<&'static AtomicI32>,
+    entry: Option<&'static Entry>,
 }
 
 impl From<OwnedFd> for KeptFile {
@@ -80,7 +105,18 @@ impl Drop for KeptFile {
     fn drop(&mut self) {
         // Before the number can be another file's.
         if let Some(entry) = self.entry {
-            entry.store(FREE, Ordering::Release);
+            entry.start.store(0, Ordering::Release);
+            entry.fd.store(FREE, Ordering::Release);
+        }
+    }
+}
+
+impl KeptFile {
+    /// Says that all of the file is mapped at some pages, for the program.
+    pub(crate) fn mapped_for_program(&self, pages: Pages) {
+        if let Some(entry) = self.entry {
+            entry.bytes.store(pages.bytes, Ordering::Release);
+            entry.start.store(pages.start, Ordering::Release);
         }
     }
 }
@@ -98,12 +134,32 @@ impl AsFd for KeptFile {
     }
 }
 
+/// Gives the child pages of its own with the same contents where the program has files mapped: what it writes is
+/// not its parent's. Only in a forked child, before [`close_all_in_child`].
+pub(crate) fn make_private_in_child() {
+    let mut maps = None;
+    for number in 0..SEGMENTS {
+        for entry in KEPT.segment(number).into_iter().flatten() {
+            let (fd, pages) = (entry.fd.load(Ordering::Acquire), entry.pages());
+            let Some(pages) = pages.filter(|_| fd != FREE) else { continue };
+            // The program may have unmapped it, and something else may be there.
+            if is_file_at(maps.get_or_insert_with(maps_now), pages, fd) {
+                let rights = libc::PROT_READ | libc::PROT_WRITE;
+                let how = libc::MAP_PRIVATE | libc::MAP_FIXED;
+                let (place, length) = (pages.start as *mut libc::c_void, pages.bytes as usize);
+                // SAFETY: that file is mapped there, all of it, and is again afterwards.
+                unsafe { libc::mmap(place, length, rights, how, fd, 0) };
+            }
+        }
+    }
+}
+
 /// Closes the child's copies of all of them. Only in a forked child that uses none any more; their
 /// owners there are never dropped.
 pub(crate) fn close_all_in_child() {
     for number in 0..SEGMENTS {
         for entry in KEPT.segment(number).into_iter().flatten() {
-            let fd = entry.swap(FREE, Ordering::AcqRel);
+            let fd = entry.fd.swap(FREE, Ordering::AcqRel);
             if fd != FREE {
                 // SAFETY: the descriptor is the child's copy of one of the parent's session.
                 unsafe { libc::close(fd) };
@@ -143,6 +199,65 @@ mod tests {
     }
 
     #[test]
+    fn a_child_has_pages_of_its_own_where_the_program_has_a_file() {
+        let bytes = 8 * channel::memfd::PAGE_BYTES;
+        let files: Vec<KeptFile> = (0..2)
+            .map(|_| {
+                let file = channel::memfd::create_sealed(
+                    c"kept-file-test",
+                    bytes,
+                    channel::memfd::Seals::SIZE,
+                );
+                KeptFile::from(file.unwrap())
+            })
+            .collect();
+        let map = |fd: RawFd| {
+            let rights = libc::PROT_READ | libc::PROT_WRITE;
+            let (null, length) = (core::ptr::null_mut(), bytes as usize);
+            // SAFETY: the kernel chooses addresses that are not in use.
+            let at = unsafe { libc::mmap(null, length, rights, libc::MAP_SHARED, fd, 0) };
+            assert_ne!(at, libc::MAP_FAILED);
+            at as u64
+        };
+        let words = [map(files[0].as_raw_fd()), map(files[1].as_raw_fd())];
+        let [kept, gone] = words;
+        for (file, start) in files.iter().zip(words) {
+            file.mapped_for_program(Pages { start, bytes });
+        }
+        // Something else takes the place of the second one, which the child must leave alone.
+        let other = std::fs::File::options().read(true).write(true).open("/dev/zero").unwrap();
+        let place = gone as *mut libc::c_void;
+        // SAFETY: the pages are this test's.
+        unsafe {
+            (kept as *mut u32).write_volatile(7);
+            let (rights, how) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED | libc::MAP_SHARED);
+            let at = libc::mmap(place, bytes as usize, rights, how, other.as_raw_fd(), 0);
+            assert_eq!(at, place);
+            (gone as *mut u32).write_volatile(9);
+        }
+        // SAFETY: the child reads and maps, and ends without anything of the parent's.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            make_private_in_child();
+            close_all_in_child();
+            // SAFETY: as above.
+            let is_right = unsafe {
+                let seen = ((kept as *mut u32).read_volatile(), (gone as *mut u32).read_volatile());
+                (kept as *mut u32).write_volatile(8);
+                seen == (7, 9)
+            };
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = -1;
+        // SAFETY: the local is written.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        // SAFETY: as above.
+        assert_eq!((status, unsafe { (kept as *mut u32).read_volatile() }), (0, 7));
+    }
+
+    #[test]
     fn entries_are_used_again() {
         let list = List {
             segments: [const { AtomicPtr::new(core::ptr::null_mut()) }; SEGMENTS],
@@ -150,9 +265,9 @@ mod tests {
         };
         let last = list.enter(7).unwrap();
         let first = list.enter(8).unwrap();
-        assert_eq!((last.load(Ordering::Relaxed), first.load(Ordering::Relaxed)), (7, 8));
+        assert_eq!((last.fd.load(Ordering::Relaxed), first.fd.load(Ordering::Relaxed)), (7, 8));
         assert_eq!((0..SEGMENTS).filter(|number| list.segment(*number).is_some()).count(), 2);
-        first.store(FREE, Ordering::Relaxed);
+        first.fd.store(FREE, Ordering::Relaxed);
         list.next.store(0, Ordering::Relaxed);
         assert!(std::ptr::eq(list.enter(9).unwrap(), first));
     }

@@ -12,7 +12,7 @@
 use channel::memfd::PAGE_BYTES;
 use channel::signals::Blocked;
 use std::fs;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Name of the files that pages are exchanged for.
 pub(crate) const FILE_NAME: &core::ffi::CStr = c"openmps-registered";
@@ -95,6 +95,44 @@ pub(crate) fn nature(maps: &str, pages: Pages) -> Nature {
 /// What is at some pages now.
 pub(crate) fn nature_now(pages: Pages) -> Nature {
     fs::read_to_string("/proc/self/maps").map_or(Nature::Nothing, |maps| nature(&maps, pages))
+}
+
+/// `/proc/self/maps`' text now; empty if it cannot be read.
+pub(crate) fn maps_now() -> String {
+    fs::read_to_string("/proc/self/maps").unwrap_or_default()
+}
+
+/// True if a file of this library's is mapped at all of some pages, by `/proc/self/maps`' text.
+pub(crate) fn is_file_at(maps: &str, pages: Pages, fd: RawFd) -> bool {
+    // SAFETY: zeros are a value of the structure, which is written.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the local is written.
+    if unsafe { libc::fstat(fd, &mut status) } != 0 {
+        return false;
+    }
+    let inode = status.st_ino.to_string();
+    let mut at = pages.start;
+    for line in maps.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        let range = fields.next().and_then(|range| range.split_once('-'));
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        let Some((from, to)) = range.and_then(|(a, b)| Some((number(a)?, number(b)?))) else {
+            continue;
+        };
+        if to <= at {
+            continue;
+        }
+        let is_its = fields.nth(3) == Some(&inode)
+            && fields.next().is_some_and(|name| name.starts_with("/memfd:"));
+        if from > at || !is_its {
+            return false;
+        }
+        at = to;
+        if at >= pages.end() {
+            return true;
+        }
+    }
+    false
 }
 
 /// Holds up the threads that write to some pages, until it is dropped.

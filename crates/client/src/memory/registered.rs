@@ -9,7 +9,7 @@
 //! threads' writes cannot be held up meanwhile) is registered by name only: copies go over staging,
 //! as those of any pageable memory, and the device has no address for it.
 //!
-//! While memory is registered, a child of fork shares its pages with the parent.
+//! A child of fork has pages of its own, as it would without the registration ([`super::kept_file`]).
 
 use super::kept_file::KeptFile;
 use super::page_exchange::Pages;

@@ -143,7 +143,7 @@ impl Client {
         self.state().check_open()?;
         arrays.arrays.remove(handle);
         // Under the lock: the place may be used again for what is posted behind.
-        self.state().push(&DestroyArray { array })
+        self.posting()?.push(&DestroyArray { array })
     }
 
     /// Makes a mipmapped array of so many levels, as far as they can be halved.
@@ -204,7 +204,7 @@ impl Client {
         for level in whole.levels.into_iter().flatten() {
             arrays.arrays.remove(level);
         }
-        self.state().push(&DestroyMipmappedArray { mipmapped })
+        self.posting()?.push(&DestroyMipmappedArray { mipmapped })
     }
 
     /// Makes a texture object.
@@ -246,8 +246,8 @@ impl Client {
         self.state().check_open()?;
         arrays.objects.remove(&(kind, handle)).ok_or(CudaError::INVALID_VALUE)?;
         match kind {
-            ObjectKind::Texture => self.state().push(&DestroyTexture { texture: handle }),
-            ObjectKind::Surface => self.state().push(&DestroySurface { surface: handle }),
+            ObjectKind::Texture => self.posting()?.push(&DestroyTexture { texture: handle }),
+            ObjectKind::Surface => self.posting()?.push(&DestroySurface { surface: handle }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Typed calls: requests of the table with their replies.
 
 use super::Client;
-use super::submission::Submission;
+use super::posting::Posting;
 use crate::memory::fd_numbers::out_of_the_way;
 use crate::memory::kept_file::KeptFile;
 use channel::message::Message;
@@ -36,7 +36,7 @@ impl Client {
             reply.result?;
             connection.decode(&reply)
         };
-        let push = || self.state_of(connection)?.push(request);
+        let push = || self.posting_of(connection)?.push(request);
         connection.exchange(Q::OPCODE, descriptor, push, receive, false).map(|(reply, _)| reply)
     }
 
@@ -49,7 +49,7 @@ impl Client {
         };
         connection.exchange_after_fault(
             PrintfDrain::OPCODE,
-            || self.state_of(connection)?.push(request),
+            || self.posting_of(connection)?.push(request),
             receive,
         )
     }
@@ -76,7 +76,7 @@ impl Client {
             Ok((reply.result, payload, managed))
         };
         let image = Some((Message::ImageFd(()), image));
-        let push = || self.state_of(connection)?.push(request);
+        let push = || self.posting_of(connection)?.push(request);
         connection.exchange(LoadModule::OPCODE, image, push, receive, false).map(|(all, _)| all)
     }
 
@@ -88,7 +88,7 @@ impl Client {
         undo: &impl Request<'a>,
     ) -> Result<KeptFile, CudaError> {
         let connection = self.connection();
-        let push = || self.state_of(connection)?.push(request);
+        let push = || self.posting_of(connection)?.push(request);
         let (_, fd) = connection.exchange(Q::OPCODE, None, push, |reply| reply.result, true)?;
         fd.map(out_of_the_way).ok_or_else(|| {
             let _ = self.call(undo);
@@ -101,7 +101,7 @@ impl Client {
         &self,
         request: &Q,
     ) -> Result<KeptFile, CudaError> {
-        let push = || self.state().push(request);
+        let push = || self.posting()?.push(request);
         let (_, fd) =
             self.connection().exchange(Q::OPCODE, None, push, |reply| reply.result, true)?;
         fd.map(out_of_the_way).ok_or(CudaError::OUT_OF_MEMORY)
@@ -111,7 +111,7 @@ impl Client {
     pub(crate) fn call_row(
         &self,
         opcode: u16,
-        push: impl FnOnce(&mut Submission) -> CUresult,
+        push: impl FnOnce(&mut Posting<'_>) -> CUresult,
         receive: impl FnOnce(&mut channel::payload::Reader<'_>) -> CUresult,
     ) -> CUresult {
         let receive = |reply: Reply<'_>| {
@@ -119,7 +119,7 @@ impl Client {
             receive(&mut reply.reader())
         };
         let connection = self.connection();
-        let push = || push(&mut *self.state_of(connection)?);
+        let push = || push(&mut self.posting_of(connection)?);
         connection.exchange(opcode, None, push, receive, false).map(|_| ())
     }
 }

@@ -8,7 +8,8 @@ use crate::boundary::Out;
 use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::mode;
-use crate::program::submission::{Submission, wire_function};
+use crate::program::posting::Posting;
+use crate::program::submission::wire_function;
 use crate::stream::DefaultStream;
 use channel::payload::Reader;
 use core::ffi::{c_int, c_uint};
@@ -38,7 +39,7 @@ impl Words {
     }
 
     /// Posts the request.
-    pub(crate) fn post(&self, state: &mut Submission, opcode: u16) -> CUresult {
+    pub(crate) fn post(&self, state: &mut Posting<'_>, opcode: u16) -> CUresult {
         let words = &self.words[..self.length];
         match self.stream {
             Some(stream) => state.push_words_in(stream, opcode, words).map(|_| ()),
@@ -141,7 +142,7 @@ macro_rules! generic {
         let client = $crate::program::forwarded::client_for(&[$($crate::program::forwarded::Travels::handle($param)),*])?;
         let mut words = $crate::program::forwarded::Words::new();
         $($crate::program::forwarded::Travels::encode($param, client, $default, &mut words)?;)*
-        words.post(&mut client.state(), cuda_api::number::$name)
+        words.post(&mut client.posting()?, cuda_api::number::$name)
     }};
     (call $name:ident, $default:expr $(, $param:expr)*) => {{
         let client = $crate::program::forwarded::client_for(&[$($crate::program::forwarded::Travels::handle($param)),*])?;

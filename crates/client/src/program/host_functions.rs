@@ -6,7 +6,7 @@
 //! made on first use, blocks all signals, and ends with the process.
 
 use crate::connection::Connection;
-use crate::lock::{Lock, Rank};
+use crate::lock::{Guard, Lock, Rank};
 use crate::program::Client;
 use crate::program::submission::wire_stream;
 use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS};
@@ -19,6 +19,9 @@ use cuda_api::{CUhostFn, CUresult, CUstream, CUstreamCallback, CudaError, result
 use recovery::Mark;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Condvar;
+
+/// Fewest slots in use that are looked through for such as may be used again.
+const LOOK_AT_MIN: usize = 64;
 
 /// What is run.
 #[derive(Clone, Copy)]
@@ -76,6 +79,8 @@ struct Queue {
     /// Slots whose functions were posted, and what must have passed before they are used again:
     /// the device still compares the slot's word until its stream goes on.
     in_use: Vec<(u32, Mark)>,
+    /// So many are in use when they are looked through.
+    look_at: usize,
     ticket: u32,
     thread_runs: bool,
     /// The one that is run just now.
@@ -86,17 +91,24 @@ struct Queue {
 pub(crate) struct HostFunctions {
     queue: Lock<Queue>,
     posted: Condvar,
+    /// A function was run.
+    done: Condvar,
 }
 
 impl HostFunctions {
     pub(crate) fn new() -> Self {
-        Self { queue: Lock::new(Rank::Objects, Queue::default()), posted: Condvar::new() }
+        let queue = Lock::new(Rank::Objects, Queue::default());
+        Self { queue, posted: Condvar::new(), done: Condvar::new() }
     }
 }
 
 impl Queue {
-    /// Makes slots free that no device looks at any more.
+    /// Makes slots free that no device looks at any more, if that may be worth it.
     fn reclaim(&mut self, mut passed: impl FnMut(Mark) -> bool) {
+        let is_full = self.free_slots.is_empty() && self.slots_used == HOST_CALL_SLOTS;
+        if !is_full && self.in_use.len() < self.look_at {
+            return;
+        }
         let free = &mut self.free_slots;
         self.in_use.retain(|(slot, mark)| {
             let done = passed(*mark);
@@ -105,52 +117,90 @@ impl Queue {
             }
             !done
         });
+        // In all not more looks than a few for each function.
+        self.look_at = 2 * self.in_use.len() + LOOK_AT_MIN;
     }
 
-    /// A slot and a ticket. CUDA_ERROR_OUT_OF_MEMORY if as many are queued as there are slots.
-    fn take(&mut self) -> Result<(u32, u32), CudaError> {
+    /// A slot and a ticket; `None` if as many functions are queued as there are slots.
+    fn take(&mut self) -> Option<(u32, u32)> {
         let slot = match self.free_slots.pop() {
             Some(slot) => slot,
             None if self.slots_used < HOST_CALL_SLOTS => {
                 self.slots_used += 1;
                 self.slots_used - 1
             }
-            None => return Err(CudaError::OUT_OF_MEMORY),
+            None => return None,
         };
         self.ticket = match self.ticket + 1 {
             HOST_CALL_DONE => 1,
             ticket => ticket,
         };
-        Ok((slot, self.ticket))
+        Some((slot, self.ticket))
     }
 }
 
 impl Client {
-    /// Has a function run when a stream gets there.
+    /// Has a function run when a stream gets there. Waits, without a lock, while as many functions are queued
+    /// as there are slots, or the ring is full: the thread that runs them needs the locks.
     pub(crate) fn post_host_function(
         &'static self,
         stream: Handle,
         function: HostFunction,
     ) -> CUresult {
-        let mut queue = self.host_functions.queue.lock();
-        if !queue.thread_runs {
-            self.start_host_thread()?;
-            queue.thread_runs = true;
+        loop {
+            let mut queue = self.host_functions.queue.lock();
+            if !queue.thread_runs {
+                self.start_host_thread()?;
+                queue.thread_runs = true;
+            }
+            let Some(mut posting) = self.try_posting()? else {
+                drop(queue);
+                drop(self.posting()?);
+                continue;
+            };
+            queue.reclaim(|mark| posting.passed(mark));
+            let Some((slot, ticket)) = queue.take() else {
+                posting.check_open()?;
+                drop(posting);
+                self.wait_for_slot(queue)?;
+                continue;
+            };
+            let request = HostFunc { stream: wire_stream(stream), slot, ticket };
+            let word = posting.connection().region().host_call_slot(slot);
+            let posted = word.ok_or(CudaError::UNKNOWN).and_then(|word| {
+                word.store(0);
+                posting.push_in(stream, &request)
+            });
+            let mark = posted.inspect_err(|_| queue.free_slots.push(slot))?;
+            // It is posted. A server that takes no fence is lost: another one gets both.
+            let _ = posting.fence(mark);
+            drop(posting);
+            queue.in_use.push((slot, mark));
+            queue.pending.push(Pending { slot, ticket, mark, function });
+            self.host_functions.posted.notify_one();
+            return Ok(());
         }
-        let mut state = self.state();
-        queue.reclaim(|mark| state.passed(mark));
-        let (slot, ticket) = queue.take()?;
-        let word = self.connection().region().host_call_slot(slot).ok_or(CudaError::UNKNOWN)?;
-        word.store(0);
-        let request = HostFunc { stream: wire_stream(stream), slot, ticket };
-        // If the ring does not take it, nothing ever works again: the slot need not come back.
-        let mark = state.push_in(stream, &request)?;
-        state.fence(mark)?;
-        drop(state);
-        queue.in_use.push((slot, mark));
-        queue.pending.push(Pending { slot, ticket, mark, function });
-        self.host_functions.posted.notify_one();
-        Ok(())
+    }
+
+    /// Waits until a slot may be free: until a function was run and its stream has gone on.
+    #[cold]
+    fn wait_for_slot(&self, queue: Guard<'_, Queue>) -> CUresult {
+        let region = self.connection().region();
+        let was_run = |slot: u32| {
+            region.host_call_slot(slot).is_some_and(|word| word.load() & HOST_CALL_DONE != 0)
+        };
+        let leaves = queue.in_use.iter().find(|(slot, _)| was_run(*slot)).map(|(_, mark)| *mark);
+        match leaves {
+            Some(mark) => {
+                drop(queue);
+                self.wait_unseen(mark)
+            }
+            None => {
+                let period = region.liveness_period();
+                drop(queue.wait_timeout(&self.host_functions.done, period));
+                self.connection().health_of_wait()
+            }
+        }
     }
 
     fn start_host_thread(&'static self) -> CUresult {
@@ -212,6 +262,8 @@ impl Client {
                 word.store(pending.ticket | HOST_CALL_DONE);
                 channel::wait::wake(word);
             }
+            drop(queue);
+            self.host_functions.done.notify_all();
         }
     }
 
@@ -267,16 +319,16 @@ mod tests {
     fn slots_are_taken_once_and_tickets_stay_in_range() {
         let mut queue = Queue::default();
         let mut taken: Vec<u32> = (0..HOST_CALL_SLOTS).map(|_| queue.take().unwrap().0).collect();
-        assert_eq!(queue.take(), Err(CudaError::OUT_OF_MEMORY));
+        assert_eq!(queue.take(), None);
         taken.sort_unstable();
         taken.dedup();
         assert_eq!(taken.len(), HOST_CALL_SLOTS as usize);
         let mark = Mark { slot: 1, value: 5 };
         queue.in_use.push((7, mark));
         queue.reclaim(|_| false);
-        assert_eq!(queue.take(), Err(CudaError::OUT_OF_MEMORY));
+        assert_eq!(queue.take(), None);
         queue.reclaim(|m| m == mark);
         queue.ticket = HOST_CALL_DONE - 1;
-        assert_eq!(queue.take(), Ok((7, 1)));
+        assert_eq!(queue.take(), Some((7, 1)));
     }
 }

@@ -3,6 +3,7 @@
 use super::Client;
 use super::launch_check::check;
 use super::occupancy::blocks_per_sm;
+use super::submission::Launched;
 
 pub(crate) use super::launch_check::{Geometry, Launch};
 
@@ -38,7 +39,13 @@ impl Client {
             _ => None,
         };
         match self.has_foreign_variables.load(Ordering::Relaxed) {
-            false => self.state().launch(self, function, launch, literal, None).map(drop),
+            false => loop {
+                let launched = self.posting()?.launch(function, launch, literal, None)?;
+                match launched {
+                    Launched::In(_) => return Ok(()),
+                    Launched::Behind(mark) => self.wait_unseen(mark)?,
+                }
+            },
             true => self.launch_beside(function, launch, literal),
         }
     }
@@ -52,16 +59,22 @@ impl Client {
         launch: &Launch<'_>,
         literal: Option<Handle>,
     ) -> CUresult {
-        let connection = {
-            let state = self.state();
-            state.check_open()?;
-            state.connection()
+        let (stream, known) = loop {
+            let connection = {
+                let state = self.state();
+                state.check_open()?;
+                state.connection()
+            };
+            let mut known = KnownVariables::of(&self.memory());
+            // Another server may have the variables elsewhere.
+            let mut posting = self.posting_of(connection)?;
+            let launched = posting.launch(function, launch, literal, Some(&mut known))?;
+            drop(posting);
+            match launched {
+                Launched::In(stream) => break (stream, known),
+                Launched::Behind(mark) => self.wait_unseen(mark)?,
+            }
         };
-        let mut known = KnownVariables::of(&self.memory());
-        // Another server may have the variables elsewhere.
-        let mut state = self.state_of(connection)?;
-        let stream = state.launch(self, function, launch, literal, Some(&mut known))?;
-        drop(state);
         // The launch is in flight, and must not be made again if a copy cannot be posted.
         for (address, bytes) in known.found() {
             if self.copy_back(address, bytes, stream).is_err() {

@@ -81,9 +81,10 @@ pub(crate) fn post_mem_ops(
     stream: Handle,
     operations: &[MemOperation],
 ) -> CUresult {
-    let mut state = client.state();
+    let mut state = client.posting()?;
     for MemOperation { row, words: [address, value, flags] } in operations {
         let words = [wire_stream(stream).to_word(), *address, *value, *flags];
+        state.make_room()?;
         state.push_words_in(stream, *row, &words)?;
     }
     Ok(())

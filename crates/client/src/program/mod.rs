@@ -16,12 +16,14 @@ pub(crate) mod forwarded;
 pub(crate) mod host_functions;
 pub(crate) mod launch;
 mod launch_check;
+mod lost_at_work;
 pub(crate) mod mem_ops;
 pub(crate) mod mode;
 pub(crate) mod modules;
 pub(crate) mod occupancy;
 pub(crate) mod peers;
 mod pinned;
+pub(crate) mod posting;
 mod recover;
 mod registered;
 pub(crate) mod replay;
@@ -48,7 +50,6 @@ use crate::connection::Connection;
 use crate::context::table::Contexts;
 use crate::lock::{Guard, Lock, Rank};
 use crate::memory::Memory;
-use crate::memory::kept_file::close_all_in_child;
 use channel::memfd::Reservation;
 use channel::message::{Device, Peer, WELCOME_WANTS_NOTES};
 use channel::region::Region;
@@ -358,20 +359,6 @@ impl Client {
         self.state.lock()
     }
 
-    /// Takes the short lock for a request of a call by that connection: the reply comes there, so the
-    /// request must not go to another server that has taken its place meanwhile.
-    #[inline(always)]
-    pub(crate) fn state_of(
-        &self,
-        connection: &Connection,
-    ) -> Result<Guard<'_, Submission>, CudaError> {
-        let state = self.state();
-        match core::ptr::eq(state.connection(), connection) {
-            true => Ok(state),
-            false => Err(SERVER_GONE),
-        }
-    }
-
     /// Takes the memory's lock.
     pub(crate) fn memory(&self) -> Guard<'_, Memory> {
         self.memory.lock()
@@ -383,12 +370,9 @@ impl Client {
         let connection = self.connection();
         // Only the parent's end must count for the server.
         connection.close_in_child();
-        close_all_in_child();
-        let welcome = connection.welcome();
-        for window in [welcome.window, welcome.host_window] {
-            // SAFETY: the range was reserved by `new` for nothing else, and the child's state that
-            // points into it is not used any more.
-            unsafe { libc::munmap(window.address as *mut libc::c_void, window.bytes as usize) };
-        }
+        let window = connection.welcome().window;
+        // SAFETY: the range was reserved by `new` for nothing else, and the child's state that
+        // points into it is not used any more. Host memory stays where the program has it.
+        unsafe { libc::munmap(window.address as *mut libc::c_void, window.bytes as usize) };
     }
 }

@@ -10,6 +10,7 @@ use crate::connection::handshake::{self, AttachError};
 use crate::connection::{Connection, SERVER_GONE};
 use crate::context::current;
 use crate::handles::device_of_word;
+use crate::memory::kept_file::{close_all_in_child, make_private_in_child};
 use crate::stderr::say;
 use channel::message::Device;
 use channel::region::Region;
@@ -266,7 +267,10 @@ pub(crate) fn attach_for_test(program: &'static Program) {
 /// that the child cannot use CUDA any more.
 pub(crate) fn abandon_in_child() -> bool {
     if let Some(program) = program_even_before_init() {
+        // While the files are open.
+        make_private_in_child();
         program.clients().for_each(Client::abandon_in_child);
+        close_all_in_child();
     }
     // The state stays where it is: other threads of the parent may have been in it.
     PROGRAM.store(core::ptr::null_mut(), Ordering::Release);

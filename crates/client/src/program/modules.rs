@@ -191,7 +191,7 @@ impl Client {
             return Err(SERVER_GONE);
         }
         let mut memory = self.memory();
-        let mut state = self.state();
+        let mut state = self.posting()?;
         state.check_open()?;
         let module = state.modules.remove(handle).ok_or(CudaError::INVALID_HANDLE)?;
         for function in module.functions.into_values() {

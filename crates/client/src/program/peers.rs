@@ -365,7 +365,7 @@ impl Client {
         let word = region + COMPLETION_OFFSET + u64::from(mark.slot) * COMPLETION_WORD_STRIDE;
         let (value, flags) = (mark.value as u32, stream_value::WAIT_GEQ);
         let words = [wire_stream(stream).to_word(), word, value.into(), flags.into()];
-        self.state().push_words_in(stream, number::cuStreamWaitValue32_v2, &words).map(|_| ())
+        self.posting()?.push_words_in(stream, number::cuStreamWaitValue32_v2, &words).map(|_| ())
     }
 
     /// A mark behind an event that other processes may record, which this device's server alone knows:
@@ -375,7 +375,7 @@ impl Client {
         let stream = Stream { context, green: 0, default, flags, priority: 0 };
         let stream = self.create_stream(stream)?;
         let behind =
-            self.wait_event(event, stream).and_then(|()| self.state().fence_all_of(stream));
+            self.wait_event(event, stream).and_then(|()| self.posting()?.fence_all_of(stream));
         self.destroy_stream(wire_stream(stream))?;
         behind
     }

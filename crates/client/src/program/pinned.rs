@@ -5,8 +5,9 @@
 //! and kernels reach it over the bus.
 
 use super::Client;
-use crate::memory::fd_numbers::out_of_the_way;
+use crate::memory::fd_numbers::{no_shared_memory, out_of_the_way};
 use crate::memory::heap::CHUNK_ALIGNMENT;
+use crate::memory::page_exchange::Pages;
 use crate::memory::{HostKind, HostTag, Memory};
 use channel::memfd::{Seals, create_sealed};
 use channel::message::Message;
@@ -40,8 +41,8 @@ impl Client {
         }
         let (address, chunk_bytes) =
             memory.host.place_for_chunk(bytes).ok_or(CudaError::OUT_OF_MEMORY)?;
-        let file = create_sealed(c"openmps-pinned", chunk_bytes, Seals::SIZE)
-            .map_err(|_| CudaError::OUT_OF_MEMORY)?;
+        let file =
+            create_sealed(c"openmps-pinned", chunk_bytes, Seals::SIZE).map_err(no_shared_memory)?;
         let file = out_of_the_way(file);
         let mapping = memory
             .host_window
@@ -50,6 +51,7 @@ impl Client {
         let request = HostMap { address, bytes: chunk_bytes, flags: CHUNK_FLAGS };
         self.call_with(Message::HostFd(()), file.as_fd(), &request)?;
         self.show_host(address, chunk_bytes, file.as_fd())?;
+        file.mapped_for_program(Pages { start: address, bytes: chunk_bytes });
         memory.host_chunks.insert(address, (mapping, file));
         memory.host.add_chunk(address, chunk_bytes);
         memory.host.allocate(bytes, tag).ok_or(CudaError::OUT_OF_MEMORY)
@@ -79,6 +81,15 @@ impl Client {
         let keep = usize::from(memory.host.chunk_bytes() <= 2 * CHUNK_ALIGNMENT);
         self.release_host_chunks(&mut memory, keep);
         Ok(())
+    }
+
+    /// Frees pinned memory of this library's own that nothing uses any more. Waits for nothing: chunks without an
+    /// allocation stay until other memory is freed.
+    pub(crate) fn free_unused_pinned(&self, address: u64) {
+        let mut memory = self.memory();
+        if let Some(block) = memory.host.free(address) {
+            memory.advice.forget(address, block.bytes);
+        }
     }
 
     /// Frees what a context allocated, when its work is done.

@@ -30,7 +30,7 @@ use channel::request::{
     AdoptChunk, CreateEvent, CreateGreenStream, CreateStream, FUNCTION_ATTRIBUTES, GetFunction,
     GraphInstantiate, HostMap,
 };
-use channel::signals::Blocked;
+use channel::signals::{Blocked, Uncancellable};
 use channel::wait::wake;
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -87,6 +87,7 @@ impl fmt::Display for Losses {
 impl Program {
     /// Puts other connections in the place of those that are lost. The thread holds no lock.
     pub(crate) fn recover_lost(&'static self) {
+        let _whole = Uncancellable::begin();
         let _one_at_a_time = self.connecting.lock();
         for client in self.clients().filter(|client| client.connection().is_lost()) {
             let old = client.connection();
@@ -159,6 +160,9 @@ impl Client {
             state.set_closed(true);
             // What was posted again to a server that is lost too is in the first list as well.
             let taken = state.take_in_flight(old.region());
+            if in_flight.is_none() {
+                state.lost_behind(taken.first_undone());
+            }
             in_flight.get_or_insert((taken, known));
             state.streams.forget_fences();
             state.streams.completed().collect::<Vec<_>>()
@@ -316,7 +320,7 @@ impl Client {
                 let opcode = number::cuFuncSetAttribute;
                 self.call_row(opcode, |state| state.push_words(opcode, &words), |_| Ok(()))?;
             }
-            let mut state = self.state();
+            let mut state = self.posting()?;
             if let Some(known) = state.functions.get_mut(handle) {
                 let params = info.parameters.iter().map(|p| (p.offset_bytes, p.size_bytes));
                 known.layout = Layout::new(params).ok_or(CudaError::UNKNOWN)?;
@@ -340,7 +344,7 @@ impl Client {
             let sms = self.contexts().sms_of_stream(stream.context, stream.green);
             let default = wire_default(stream.default, handle);
             let stream = wire_stream(handle);
-            let mut state = self.state();
+            let mut state = self.posting()?;
             match sms {
                 None => state.push(&CreateStream { stream, flags, priority })?,
                 Some(sms) => {
@@ -360,12 +364,13 @@ impl Client {
     }
 
     fn declare_events(&self, losses: &mut Losses) -> CUresult {
-        let mut state = self.state();
+        let mut state = self.posting()?;
         let events: Vec<_> =
             state.events.iter().map(|(handle, event)| (handle, event.flags)).collect();
         for (handle, flags) in events {
             losses.shared += u32::from(flags & event_flags::INTERPROCESS != 0);
             let flags = flags & !event_flags::INTERPROCESS;
+            state.make_room()?;
             state.push(&CreateEvent { event: wire_event(handle), flags })?;
         }
         Ok(())
@@ -381,8 +386,9 @@ impl Client {
         };
         for (handle, records) in graphs.into_iter().filter(|(_, records)| !records.is_empty()) {
             {
-                let mut state = self.state();
+                let mut state = self.posting()?;
                 for (opcode, words) in &records {
+                    state.make_room()?;
                     state.push_words(*opcode, words)?;
                 }
             }

@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::memory::address::Place;
-use crate::memory::fd_numbers::out_of_the_way;
+use crate::memory::fd_numbers::{no_shared_memory, out_of_the_way};
 use crate::memory::page_exchange::{self, Nature, Pages};
 use crate::memory::registered::{Exchanged, Registered};
 use crate::memory::{HostKind, HostTag, Memory};
@@ -69,9 +69,8 @@ impl Client {
         pages: Pages,
         window: u64,
     ) -> Result<Option<Exchanged>, CudaError> {
-        let out_of_memory = |_| CudaError::OUT_OF_MEMORY;
         let file = create_sealed(page_exchange::FILE_NAME, pages.bytes, Seals::SIZE)
-            .map_err(out_of_memory)?;
+            .map_err(no_shared_memory)?;
         let file = out_of_the_way(file);
         let mapping = memory
             .host_window
@@ -83,6 +82,7 @@ impl Client {
             self.call(&HostUnmap { address: window })?;
             return Ok(None);
         }
+        file.mapped_for_program(pages);
         self.show_host(window, pages.bytes, file.as_fd())?;
         Ok(Some(Exchanged { pages, window, _mapping: mapping, file }))
     }

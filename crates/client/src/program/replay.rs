@@ -1,6 +1,8 @@
 //! Work in flight across servers: read back from the ring of the old one, sorted, posted to the new.
 
 use super::Client;
+use super::lost_at_work::{LOST_AT_WORK_MAX, LostAtWork};
+use super::posting::Posting;
 use super::submission::{
     Event, ModuleSource, Submission, function_handle, wire_event, wire_module, wire_stream,
 };
@@ -8,6 +10,7 @@ use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::memory::known_variables::{KnownVariables, Moved};
 use crate::replay::effects::Provenance;
+use crate::stderr::say;
 use channel::payload::Payload;
 use channel::region::{Region, SessionEnd};
 use channel::request::{
@@ -53,7 +56,9 @@ impl Submission {
         }
         InFlight::take(journal, old, finished, |mark| streams.has_passed(mark, old), waited)
     }
+}
 
+impl Posting<'_> {
     /// Posts operations once more, in a ring that is new, with their streams and events, which the
     /// program may have destroyed meanwhile. Fences follow.
     fn post_again(&mut self, operations: &[&Posted], moved: &[Moved]) -> CUresult {
@@ -88,6 +93,7 @@ impl Submission {
                 true => stream_flags::DEFAULT,
                 false => stream_flags::NON_BLOCKING,
             };
+            self.make_room()?;
             self.push(&CreateStream { stream: CUstream(*word as usize), flags, priority: 0 })?;
         }
         let result = self.post_with_stand_ins(operations, &events, moved);
@@ -98,6 +104,7 @@ impl Submission {
         self.streams.all_is_posted();
         self.fence_all()?;
         for (_, word) in &streams {
+            self.make_room()?;
             self.push(&DestroyStream { stream: CUstream(*word as usize) })?;
         }
         Ok(())
@@ -110,6 +117,7 @@ impl Submission {
         moved: &[Moved],
     ) -> CUresult {
         for event in events.values().copied().map(wire_event) {
+            self.make_room()?;
             self.push(&CreateEvent { event, flags: event_flags::DISABLE_TIMING })?;
         }
         for posted in operations {
@@ -122,12 +130,14 @@ impl Submission {
             if has_addresses(posted.opcode) && !moved.is_empty() {
                 Moved::apply(moved, words.to_mut());
             }
+            self.make_room()?;
             self.push_words(posted.opcode, &words)?;
             self.note(posted.mark);
             self.streams.posted_again(posted.mark);
         }
         // Those who wait for it in a stream still do.
         for event in events.values().copied().map(wire_event) {
+            self.make_room()?;
             self.push(&DestroyEvent { event })?;
         }
         Ok(())
@@ -137,6 +147,7 @@ impl Submission {
     fn fence_all(&mut self) -> CUresult {
         for mark in self.streams.unfenced() {
             let stream = self.streams.handle_in(mark.slot);
+            self.make_room()?;
             self.push(&Fence { stream: wire_stream(stream), value: mark.value as u32 })?;
             self.streams.fenced(mark);
         }
@@ -159,7 +170,31 @@ fn event_of(posted: &Posted) -> Option<usize> {
     (at < posted.words.len()).then_some(at)
 }
 
+impl Submission {
+    /// Counts a server that was lost with that operation as the first one that was not done, and says so if it is
+    /// not the first one.
+    pub(super) fn lost_behind(&mut self, first: Option<Mark>) {
+        let servers = self.lost_at_work.count(first);
+        if servers > 1 {
+            say(format_args!(
+                "{servers} servers were lost one after the other at the same work of this program; it is repeated \
+                 until {LOST_AT_WORK_MAX} were (server.log of the daemon says how they ended)"
+            ));
+        }
+    }
+}
+
 impl Client {
+    /// True if servers are lost again and again at what this program has in flight: it may well be the reason.
+    fn is_repeated_in_vain(&self) -> bool {
+        let mut state = self.state();
+        let is_in_vain = state.lost_at_work.servers() >= LOST_AT_WORK_MAX;
+        if is_in_vain {
+            state.lost_at_work = LostAtWork::default();
+        }
+        is_in_vain
+    }
+
     /// Goes on with what was in flight, on a connection to which all that the program has was
     /// declared. No other thread posts meanwhile. `known` has the variables of the provider's as they
     /// were at the server that was lost.
@@ -179,9 +214,9 @@ impl Client {
             Policy::Auto => (self.again(posted), self.accesses_beside_others(posted)),
             Policy::Always | Policy::Never => (self.again(posted), Access::default()),
         };
-        if !in_flight.may_repeat(policy, facts) {
+        if self.is_repeated_in_vain() || !in_flight.may_repeat(policy, facts) {
             let region = self.connection().region();
-            let mut state = self.state();
+            let mut state = self.posting()?;
             for mark in state.streams.lose_all() {
                 if let Some(word) = region.completion_word(mark.slot) {
                     word.store(mark.value as u32);
@@ -206,9 +241,9 @@ impl Client {
             let launches = [LaunchKernel::OPCODE, GraphLaunch::OPCODE];
             let kernels = again.iter().filter(|posted| launches.contains(&posted.opcode)).count();
             let (operations, kernels) = (again.len() as u32, kernels as u32);
-            self.state().push(&Repeats { operations, kernels, lost: 0 })?;
+            self.posting()?.push(&Repeats { operations, kernels, lost: 0 })?;
         }
-        self.state().post_again(&again, &moved)?;
+        self.posting()?.post_again(&again, &moved)?;
         Ok(Outcome::Repeated(again.len()))
     }
 

@@ -51,17 +51,17 @@ impl<'a> Arrivals<'a> {
         let bytes = extent.width * extent.height;
         let slice = loop {
             if self.underway.is_empty() {
-                break self.client.take_slice(bytes)?;
+                break self.client.take_slice(bytes, self.stream)?;
             }
-            match self.client.try_slice(bytes) {
+            match self.client.try_slice(bytes, self.stream) {
                 Ok(slice) => break slice,
                 Err(_) => self.receive_oldest()?,
             }
         };
-        let mut state = self.client.state();
-        let posted = state.push_in(self.stream, &request(slice));
-        let posted = posted.and_then(|mark| state.fence(mark).map(|()| mark));
-        drop(state);
+        let posted = self.client.posting().and_then(|mut posting| {
+            let mark = posting.push_in(self.stream, &request(slice))?;
+            posting.fence(mark).map(|()| mark)
+        });
         match posted {
             Ok(mark) => {
                 self.underway.push_back(Arrival { slice, mark, to, extent });

@@ -10,13 +10,16 @@ use crate::handles::device_of_word;
 use crate::program::Client;
 use crate::program::mode;
 use crate::program::submission::{wire_event, wire_stream};
+use crate::stderr::say;
 use crate::stream::DefaultStream;
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::message::DEVICES_MAX;
 use channel::per_thread::PerThread;
+use channel::region::STREAM_SLOTS;
 use channel::request::{CreateGreenStream, CreateStream, DestroyStream, Notify, WaitEvent};
 use core::cell::{Cell, RefCell};
 use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::stream_flags;
 use cuda_api::handle::Handle;
@@ -193,8 +196,9 @@ impl Client {
     /// Makes a stream.
     pub(crate) fn create_stream(&self, stream: Stream) -> Result<Handle, CudaError> {
         let sms = self.contexts().sms_of_stream(stream.context, stream.green);
-        let mut state = self.state();
-        let handle = state.streams.create(stream, self.connection().region())?;
+        let mut state = self.posting()?;
+        let created = state.streams.create(stream, self.connection().region());
+        let handle = created.inspect_err(|_| say_that_streams_are_taken())?;
         let Stream { flags, priority, .. } = stream;
         let wire = wire_stream(handle);
         let posted = match sms {
@@ -225,7 +229,9 @@ impl Client {
         if let Some(ended) = STREAM_ENDS.get() {
             ended(handle.to_word());
         }
-        let mut state = self.state();
+        let mut state = self.posting()?;
+        // Another thread may have destroyed it meanwhile.
+        state.streams.lookup(stream)?;
         // The client learns from it when the slot may be used again. A thread that waits for the
         // work until then cannot ask any more to be woken.
         let end = state.fence_all_of(handle)?;
@@ -239,7 +245,7 @@ impl Client {
 
     /// Makes a stream wait for an event. One that was never recorded is nothing to wait for.
     pub(crate) fn wait_event(&self, event: Handle, stream: Handle) -> CUresult {
-        let mut state = self.state();
+        let mut state = self.posting()?;
         let found = state.events.get(event).ok_or(CudaError::INVALID_HANDLE)?;
         let (recorded, is_shared) = (found.recorded, found.is_shared());
         if recorded.is_none() && !is_shared {
@@ -254,6 +260,18 @@ impl Client {
             None => {}
         }
         Ok(())
+    }
+}
+
+/// Says once that the program has as many streams as a client of a server can have.
+#[cold]
+fn say_that_streams_are_taken() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        let most = STREAM_SLOTS - 1;
+        say(format_args!(
+            "the program has {most} streams at a time, which is the most through a daemon"
+        ));
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! A launch takes this lock once: it looks up function and stream, writes the record, counts it.
 //! Nothing here allocates or makes a system call in the steady state. A thread that holds the lock
-//! takes no other one.
+//! takes no other one, and does not wait for the server: who is going to post takes it as a
+//! [`Posting`](super::posting::Posting), which has room in the ring.
 
 use super::Client;
 use super::launch_check::{Launch, check};
+use super::lost_at_work::LostAtWork;
 use crate::handles::Table;
 use crate::memory::known_variables::KnownVariables;
 use recovery::{Journal, Mark, Policy};
@@ -17,8 +19,10 @@ use crate::module::kernel_params::{Layout, PARAM_BYTES_MAX};
 use crate::replay::effects::{self, Effects};
 use crate::stream::table::{LEGACY, Streams};
 use channel::limits::{EVENTS_MAX, FUNCTIONS_MAX, GRAPHS_MAX, MODULES_MAX};
+use channel::region::{RECORD_BYTES_MAX, RING_BYTES};
 use channel::request::{CodeWords, FUNCTION_ATTRIBUTES, Fence, JitOption, LaunchKernel, Request};
-use channel::ring::{Producer, PushError};
+use channel::ring::{Producer, PushError, Room};
+
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::{Handle, HandleKind};
@@ -164,12 +168,22 @@ impl Occupancy {
 #[derive(Default)]
 pub(crate) struct GraphRecords(pub(crate) Vec<(u16, Vec<u64>)>);
 
+/// What became of a launch.
+pub(crate) enum Launched {
+    /// It was posted to that stream.
+    In(Handle),
+    /// As many of its stream are in flight as may be: this has to pass first.
+    Behind(Mark),
+}
+
 /// The tables and the ring.
 pub(crate) struct Submission {
     ring: Producer,
     pub(super) journal: Journal,
     /// What becomes of work in flight when the server is lost.
     pub(crate) replay: Policy,
+    /// Servers that were lost at work that does not get on.
+    pub(super) lost_at_work: LostAtWork,
     connection: &'static Connection,
     /// True while a connection is prepared: only the thread that does it pushes.
     closed: bool,
@@ -207,8 +221,19 @@ pub(crate) fn wire_function(handle: Handle) -> CUfunction {
     CUfunction(Handle { kind: HandleKind::Function, ..handle }.to_word() as usize)
 }
 
+/// Bytes of the ring for what is posted under one lock.
+const POSTING_BYTES: u64 = RING_BYTES / 4;
+/// Of them, those that fences which are not asked for leave to records.
+const RECORDS_BYTES: u64 = 2 * RECORD_BYTES_MAX;
+const _: () = assert!(2 * RECORDS_BYTES <= POSTING_BYTES);
+
+#[inline(always)]
+fn has_room(ring: &mut Producer, connection: &Connection, bytes: u64) -> Result<bool, CudaError> {
+    ring.has_room(bytes).map_err(|error| push_error(error, connection))
+}
+
 #[cold]
-fn push_error(error: PushError, connection: &Connection) -> CudaError {
+pub(super) fn push_error(error: PushError, connection: &Connection) -> CudaError {
     match error {
         PushError::TooLong { .. } => CudaError::INVALID_VALUE,
         PushError::Opcode => CudaError::UNKNOWN,
@@ -227,6 +252,10 @@ fn journal_is_due(
     policy: Policy,
 ) -> CUresult {
     for mark in streams.unfenced() {
+        // What is to be posted needs the rest. Streams without a fence say later how far they are.
+        if !has_room(ring, connection, RECORDS_BYTES)? {
+            break;
+        }
         let stream = wire_stream(streams.handle_in(mark.slot));
         ring.push_request(&Fence { stream, value: mark.value as u32 }, &|| connection.is_alive())
             .map_err(|error| push_error(error, connection))?;
@@ -248,6 +277,7 @@ impl Submission {
             ring: connection.producer(),
             journal: Journal::new(),
             replay: crate::replay::policy(),
+            lost_at_work: LostAtWork::default(),
             connection,
             closed: false,
             streams: Streams::new(device),
@@ -285,39 +315,16 @@ impl Submission {
         self.connection = connection;
     }
 
-    /// Writes a request into the ring.
+    /// As [`Posting::launch`](super::posting::Posting::launch).
     #[inline(always)]
-    pub(crate) fn push<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
-        self.check_open()?;
-        let connection = self.connection;
-        self.look_through_journal()?;
-        self.ring
-            .push_request(request, &|| connection.is_alive())
-            .map_err(|error| push_error(error, connection))
-    }
-
-    /// Writes a generic row's request into the ring.
-    #[inline(always)]
-    pub(crate) fn push_words(&mut self, opcode: u16, words: &[u64]) -> CUresult {
-        self.check_open()?;
-        let connection = self.connection;
-        self.look_through_journal()?;
-        self.ring
-            .push(opcode, words, &[], &|| connection.is_alive())
-            .map_err(|error| push_error(error, connection))
-    }
-
-    /// Launches a function or kernel of this device. The stream is `literal` if the program passed a
-    /// literal; `known` variables are looked for among the kernel's parameters. Returns the stream.
-    #[inline(always)]
-    pub(super) fn launch(
+    pub(super) fn launch_now(
         &mut self,
         client: &Client,
         function: CUfunction,
         launch: &Launch<'_>,
         literal: Option<Handle>,
         known: Option<&mut KnownVariables>,
-    ) -> Result<Handle, CudaError> {
+    ) -> Result<Launched, CudaError> {
         self.check_open()?;
         let handle = function_handle(function.0)?;
         let function = self.functions.get_mut(handle).ok_or(CudaError::INVALID_HANDLE)?;
@@ -328,6 +335,9 @@ impl Submission {
         };
         let geometry = launch.geometry;
         check(client, &function.attributes, geometry)?;
+        if let Some(mark) = self.streams.full_behind(stream.index, self.connection.region()) {
+            return Ok(Launched::Behind(mark));
+        }
         let bytes = function.layout.fill(launch.kernel_params, launch.extra, &mut self.params)?;
         if let Some(known) = known {
             known.find_in(&mut self.params[..bytes]);
@@ -351,38 +361,32 @@ impl Submission {
         let mark = self.streams.issue(stream.index);
         self.journal.note(self.ring.last_position(), mark);
         self.launched = true;
-        Ok(stream)
+        self.launched_in(mark)?;
+        Ok(Launched::In(stream))
     }
 
-    /// As [`Self::push`], for an operation of a stream: gives its place there. Another thread may
-    /// have destroyed the stream since it was looked up: CUDA_ERROR_INVALID_HANDLE.
-    #[inline(always)]
-    pub(crate) fn push_in<'a>(
-        &mut self,
-        stream: Handle,
-        request: &impl Request<'a>,
-    ) -> Result<Mark, CudaError> {
-        self.check_stream(stream)?;
-        self.push(request)?;
-        Ok(self.issue(stream))
+    /// What has to pass before another launch may go to a stream, if that has as many in flight as may be.
+    pub(super) fn full_behind(&mut self, stream: Handle) -> Option<Mark> {
+        self.streams.full_behind(stream.index, self.connection.region())
     }
 
-    /// As [`Self::push_in`] for a generic row's request.
+    /// Counts a launch that was posted, and has its stream say from time to time how far it is.
     #[inline(always)]
-    pub(crate) fn push_words_in(
-        &mut self,
-        stream: Handle,
-        opcode: u16,
-        words: &[u64],
-    ) -> Result<Mark, CudaError> {
-        self.check_stream(stream)?;
-        self.push_words(opcode, words)?;
-        Ok(self.issue(stream))
+    pub(super) fn launched_in(&mut self, mark: Mark) -> CUresult {
+        match self.streams.launched(mark) {
+            false => Ok(()),
+            true => self.fence_launches(mark),
+        }
+    }
+
+    #[cold]
+    fn fence_launches(&mut self, mark: Mark) -> CUresult {
+        self.streams.fence_for(mark).map_or(Ok(()), |fence| self.push_fence(fence))
     }
 
     /// Counts the operation that was pushed last.
     #[inline(always)]
-    fn issue(&mut self, stream: Handle) -> Mark {
+    pub(super) fn issue(&mut self, stream: Handle) -> Mark {
         let mark = self.streams.issue(stream.index);
         self.note(mark);
         mark
@@ -409,23 +413,68 @@ impl Submission {
     }
 
     #[inline(always)]
-    fn check_stream(&self, stream: Handle) -> CUresult {
+    pub(super) fn check_stream(&self, stream: Handle) -> CUresult {
         match stream == LEGACY || self.streams.get(stream).is_some() {
             true => Ok(()),
             false => Err(CudaError::INVALID_HANDLE),
         }
     }
 
-    /// Makes sure that a fence is underway by which one learns that `mark` has passed, for a thread that waits.
-    pub(crate) fn fence(&mut self, mark: Mark) -> CUresult {
+    /// Has a fence underway by which one learns that `mark` has passed, if there is room for one now: for a
+    /// thread that only asks.
+    pub(crate) fn fence_if_room(&mut self, mark: Mark) -> CUresult {
         match self.streams.fence_for(mark) {
-            Some((stream, fence)) => {
-                self.push(&Fence { stream: wire_stream(stream), value: fence.value as u32 })?;
-                self.streams.fenced(fence);
+            Some(fence) if self.has_room()? => self.push_fence(fence),
+            Some(_) | None => {
+                self.hasten();
+                Ok(())
             }
-            None => self.hasten(),
         }
+    }
+
+    /// Posts a fence of a stream.
+    pub(super) fn push_fence(&mut self, (stream, fence): (Handle, Mark)) -> CUresult {
+        self.push_now(&Fence { stream: wire_stream(stream), value: fence.value as u32 })?;
+        self.streams.fenced(fence);
         Ok(())
+    }
+
+    /// True if there is room in the ring for all that is posted under one lock.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self) -> Result<bool, CudaError> {
+        has_room(&mut self.ring, self.connection, POSTING_BYTES)
+    }
+
+    /// What to wait with for room, without the lock, and at which server.
+    pub(super) fn room(&self) -> (Room, &'static Connection) {
+        (self.ring.room(), self.connection)
+    }
+
+    /// True if the ring is not this thread's to post to now.
+    pub(super) fn is_closed_here(&self) -> bool {
+        self.check_open().is_err()
+    }
+
+    /// Writes a request into the ring, which has room.
+    #[inline(always)]
+    pub(super) fn push_now<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
+        self.check_open()?;
+        let connection = self.connection;
+        self.look_through_journal()?;
+        self.ring
+            .push_request(request, &|| connection.is_alive())
+            .map_err(|error| push_error(error, connection))
+    }
+
+    /// Writes a generic row's request into the ring, which has room.
+    #[inline(always)]
+    pub(super) fn push_words_now(&mut self, opcode: u16, words: &[u64]) -> CUresult {
+        self.check_open()?;
+        let connection = self.connection;
+        self.look_through_journal()?;
+        self.ring
+            .push(opcode, words, &[], &|| connection.is_alive())
+            .map_err(|error| push_error(error, connection))
     }
 
     /// Has the server look at what was posted, if it naps: a thread waits for it.
@@ -446,15 +495,6 @@ impl Submission {
             return self.streams.issue(stream.index);
         }
         self.streams.last(stream.index)
-    }
-
-    /// What must have passed when a stream is synchronised; a fence for it is underway.
-    pub(crate) fn fence_all_of(&mut self, stream: Handle) -> Result<Mark, CudaError> {
-        let end = self.end_of(stream);
-        if !self.passed(end) {
-            self.fence(end)?;
-        }
-        Ok(end)
     }
 
     /// Looks up a function by what the program passed: a function or a kernel.

@@ -9,6 +9,7 @@ use super::copy3d::{End, Rows};
 use super::rows::{Extent, HostRows, NOTHING};
 use super::staged_reads::Arrivals;
 use super::submission::wire_stream;
+use crate::connection::staging::{Full, Staging};
 use crate::connection::{Connection, SERVER_GONE};
 use crate::memory::address::Side;
 use channel::region::Region;
@@ -20,20 +21,20 @@ use cuda_api::{CUdeviceptr, CUresult, CudaError};
 use recovery::Mark;
 use std::time::Duration;
 
-/// How long to wait for another thread that is just copying into the oldest slice.
+/// How long to wait for other threads' and other streams' slices.
 const OTHER_THREAD_PERIOD: Duration = Duration::from_micros(50);
 impl Client {
-    /// A slice of staging; waits for room.
+    /// A slice of staging for a copy of a stream; waits for room.
     /// Only for a thread that holds no slice: two that hold some would wait for each other.
-    pub(super) fn take_slice(&self, bytes: u64) -> Result<u32, CudaError> {
+    pub(super) fn take_slice(&self, bytes: u64, stream: Handle) -> Result<u32, CudaError> {
         loop {
-            let oldest = match self.try_slice(bytes) {
+            let full = match self.try_slice(bytes, stream) {
                 Ok(slice) => return Ok(slice),
-                Err(oldest) => oldest,
+                Err(full) => full,
             };
-            match oldest {
-                Some(mark) => self.wait_unseen(mark)?,
-                None => {
+            match full {
+                Full::Behind(mark) => self.wait_unseen(mark)?,
+                Full::OfOthers => {
                     self.health()?;
                     std::thread::sleep(OTHER_THREAD_PERIOD);
                 }
@@ -41,15 +42,25 @@ impl Client {
         }
     }
 
-    /// A slice of staging if there is room now; else what the oldest slice waits for.
-    pub(super) fn try_slice(&self, bytes: u64) -> Result<u32, Option<Mark>> {
+    /// A slice of staging for a copy of a stream, if there is room now.
+    pub(super) fn try_slice(&self, bytes: u64, stream: Handle) -> Result<u32, Full> {
         let mut staging = self.connection().staging.lock();
-        if staging.in_use() > 0 {
-            let mut state = self.state();
-            staging.reclaim(|mark| state.passed(mark));
-        }
         // Slices are a small part of staging, so the length fits.
-        staging.take(bytes as u32).ok_or_else(|| staging.oldest())
+        let take = |staging: &mut Staging| staging.take(bytes as u32, stream.index);
+        if staging.in_use() == 0 {
+            return take(&mut staging);
+        }
+        let mut state = self.state();
+        staging.reclaim(|mark| state.passed(mark));
+        take(&mut staging).inspect_err(|full| {
+            if *full == Full::OfOthers {
+                // Streams say by their fences how far they are.
+                let marks = staging.marks();
+                for mark in marks {
+                    let _ = state.fence_if_room(mark);
+                }
+            }
+        })
     }
 
     /// Posts a copy that uses a slice, which is free when it has passed.
@@ -61,7 +72,7 @@ impl Client {
         request: &impl Request<'a>,
     ) -> Result<Mark, CudaError> {
         let posted = {
-            let mut state = self.state();
+            let mut state = self.posting()?;
             // The slice is one of that connection's region.
             match core::ptr::eq(state.connection(), connection) {
                 true => state.push_in(stream, request),
@@ -95,14 +106,14 @@ impl Client {
                 bytes,
                 stream: wire,
             };
-            return self.state().push_in(stream, &request).map(|_| ());
+            return self.posting()?.push_in(stream, &request).map(|_| ());
         }
         let connection = self.connection();
         let slice_max = self.slice_bytes_max(bytes);
         let mut done = 0;
         while done < bytes {
             let now = slice_max.min(bytes - done);
-            let slice = self.take_slice(now)?;
+            let slice = self.take_slice(now, stream)?;
             write_slice(connection.region(), slice, source + done, now);
             let request = HostToDevice {
                 destination: CUdeviceptr(destination + done),
@@ -134,7 +145,7 @@ impl Client {
                 bytes,
                 stream: wire,
             };
-            return self.state().push_in(stream, &request).map(|_| ());
+            return self.posting()?.push_in(stream, &request).map(|_| ());
         }
         let slice_max = self.slice_bytes_max(bytes);
         let mut arrivals = Arrivals::new(self, stream, bytes);
@@ -163,7 +174,7 @@ impl Client {
     ) -> CUresult {
         let connection = self.connection();
         for Piece { offset, extent: Extent { width, height } } in self.pieces(extent) {
-            let slice = self.take_slice(width * height)?;
+            let slice = self.take_slice(width * height, stream)?;
             let [x, y, z] = offset;
             for row in 0..height {
                 let in_slice = slice + (row * width) as u32;

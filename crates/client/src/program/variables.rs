@@ -150,7 +150,7 @@ impl Client {
     pub(super) fn copy_back(&self, address: u64, bytes: u64, stream: Handle) -> CUresult {
         let Some(copy) = self.copy_of_variable(address, bytes)? else { return Ok(()) };
         let words = [copy, self.present_address(address), bytes, wire_stream(stream).to_word()];
-        self.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(drop)
+        self.posting()?.push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(drop)
     }
 
     /// Notes that kernels of a graph may write to variables of the provider's whose addresses are among
@@ -213,7 +213,7 @@ impl Client {
                 let Some(from) = copy.address else { continue };
                 let (to, from) = (info.address.0 + part.start, from + part.start);
                 let words = [to, from, part.end - part.start, CUstream::NULL.to_word()];
-                self.state().push_words(number::cuMemcpyDtoDAsync_v2, &words)?;
+                self.posting()?.push_words(number::cuMemcpyDtoDAsync_v2, &words)?;
             }
         }
         Ok(kept)

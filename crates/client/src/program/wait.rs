@@ -6,6 +6,7 @@ use crate::program::reported::Reports;
 use crate::program::submission::wire_stream;
 use crate::stream::table::LEGACY;
 use channel::request::{Notify, PrintfDrain};
+use channel::signals::Uncancellable;
 use channel::wait::{SpinPolicy, wait_until_reached};
 use core::sync::atomic::Ordering;
 use cuda_api::extension::standard;
@@ -40,14 +41,15 @@ impl Client {
     }
 
     fn wait_with(&self, mark: Mark, policy: SpinPolicy) -> CUresult {
+        let _whole = Uncancellable::begin();
         // Another thread may put another connection in the place of this one at any time. The work
         // that is waited for, the server that is asked and the server whose end ends the wait are
         // of the same one.
         let (connection, expected) = {
-            let mut state = self.state();
-            if state.passed(mark) {
+            if self.state().passed(mark) {
                 return Ok(());
             }
+            let mut state = self.posting()?;
             state.fence(mark)?;
             (state.connection(), state.streams.last_wait(mark.slot))
         };
@@ -61,7 +63,7 @@ impl Client {
                 policy,
                 expected,
                 || {
-                    let mut state = self.state_of(connection)?;
+                    let mut state = self.posting_of(connection)?;
                     let stream = state.streams.handle_in(mark.slot);
                     // A stream that is destroyed was asked to notify when that happened.
                     if stream != LEGACY && state.streams.get(stream).is_none() {
@@ -110,7 +112,7 @@ impl Client {
 
     fn synchronize_with(&self, stream: Handle, policy: SpinPolicy) -> CUresult {
         let (last, before) = {
-            let mut state = self.state();
+            let mut state = self.posting()?;
             let last = state.fence_all_of(stream)?;
             (last, state.streams.ends_before(last.slot))
         };
@@ -148,7 +150,7 @@ impl Client {
     /// stream up to which that is.
     pub(crate) fn wait_for_everything_unseen(&self) -> Result<Vec<Mark>, CudaError> {
         let (busy, all) = {
-            let mut state = self.state();
+            let mut state = self.posting()?;
             let marks: Vec<Mark> = state
                 .streams
                 .busy(self.connection().region())
@@ -157,6 +159,7 @@ impl Client {
                 .collect();
             // All fences first, so that the waits overlap.
             for mark in &marks {
+                state.make_room()?;
                 state.fence(*mark)?;
             }
             (marks, state.streams.ends())
@@ -167,9 +170,13 @@ impl Client {
 
     /// True if everything posted to a stream so far is done; reports if so.
     pub(crate) fn is_idle(&self, stream: Handle) -> Result<bool, CudaError> {
+        // Nothing here waits, for room in the ring neither: without a fence the answer is that it is not idle.
         let mut state = self.state();
-        let last = state.fence_all_of(stream)?;
+        let last = state.end_of(stream);
         let idle = state.passed(last);
+        if !idle {
+            state.fence_if_room(last)?;
+        }
         if idle {
             state.streams.waited_for(last);
             let before = state.streams.ends_before(last.slot);

@@ -1,5 +1,6 @@
 //! Streams: what they are and how far each has come.
 
+mod ahead;
 pub(crate) mod table;
 
 /// What stream NULL stands for: functions come in two versions.

@@ -7,6 +7,7 @@
 //! Slot 0 is the legacy default stream; it exists always. A destroyed stream's slot is used again
 //! only when all of its work has passed, so that a late write to the word cannot be mistaken.
 
+use super::ahead::Ahead;
 use crate::handles::Table;
 use channel::region::STREAM_SLOTS;
 use core::ffi::{c_int, c_uint};
@@ -75,6 +76,8 @@ struct Slot {
     unfollowed: u64,
     /// Operations that have passed by what the stream got to, also if the completion word does not say so.
     reached: u64,
+    /// Launches in flight.
+    ahead: Ahead,
 }
 
 impl Slot {
@@ -89,6 +92,7 @@ impl Slot {
             order: Order::default(),
             unfollowed: 0,
             reached: 0,
+            ahead: Ahead::default(),
         }
     }
 }
@@ -217,6 +221,21 @@ impl Streams {
             }
         }
         Mark { slot, value }
+    }
+
+    /// Counts a launch that was posted as that operation; true if a fence should follow.
+    #[inline(always)]
+    pub(crate) fn launched(&mut self, mark: Mark) -> bool {
+        self.slots[mark.slot as usize].ahead.launched(mark.value)
+    }
+
+    /// What has to pass before another launch may go to the slot's stream, if that has as many in flight as
+    /// may be.
+    #[inline(always)]
+    pub(crate) fn full_behind(&mut self, slot: u32, words: &impl Words) -> Option<Mark> {
+        let Slot { ahead, progress, .. } = &mut self.slots[slot as usize];
+        let passed = |value| progress.passed(Mark { slot, value }, words);
+        ahead.full_behind(passed).map(|value| Mark { slot, value })
     }
 
     #[cold]

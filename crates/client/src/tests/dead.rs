@@ -70,7 +70,9 @@ fn a_full_ring_without_a_server_is_an_error() {
         let mut last = Ok(());
         // Far more than the ring holds.
         for _ in 0..200_000 {
-            last = client.state().push_words(cuda_api::number::cuMemsetD8Async, &[0, 0, 0, 0]);
+            last = client.posting().and_then(|mut posting| {
+                posting.push_words(cuda_api::number::cuMemsetD8Async, &[0, 0, 0, 0])
+            });
             if last.is_err() {
                 break;
             }

@@ -7,6 +7,7 @@ mod functions;
 mod green;
 mod replaced;
 mod reported;
+mod room;
 mod server;
 mod waited;
 

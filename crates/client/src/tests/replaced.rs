@@ -107,7 +107,7 @@ fn a_lost_connection_keeps_no_memory_for_its_ring() {
         while bytes() < RING_BYTES {
             client.synchronize(LEGACY).unwrap();
             let words = [0; 256];
-            client.state().push_words(number::cuStreamDestroy_v2, &words).unwrap();
+            client.posting().unwrap().push_words(number::cuStreamDestroy_v2, &words).unwrap();
         }
         replace(client, &server);
         assert!(bytes() < RING_BYTES / 8, "{}", bytes());
@@ -120,7 +120,7 @@ fn a_call_by_a_lost_connection_does_not_reach_the_next_server() {
         let (client, server) = attach();
         let old = client.connection();
         replace(client, &server);
-        assert_eq!(client.state_of(old).map(|_| ()), Err(SERVER_GONE));
+        assert_eq!(client.posting_of(old).map(|_| ()), Err(SERVER_GONE));
         // Its reply would be taken for that of the next call.
         assert!(client.call(&MemoryInfo { device: 0 }).is_ok());
     });

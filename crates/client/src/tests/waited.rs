@@ -55,7 +55,8 @@ impl Copying {
     /// Changes the device's buffer in place: its words go one further.
     fn shift(&self, stream: Handle) {
         let words = [self.device + 4, self.device, BYTES - 4, stream.to_word()];
-        self.client.state().push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).unwrap();
+        let mut posting = self.client.posting().unwrap();
+        posting.push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).unwrap();
     }
 
     /// The program fills its buffer anew, changes the device's in place, and loses its server when that was

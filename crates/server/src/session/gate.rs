@@ -1,7 +1,9 @@
 //! Work in flight: what a session has submitted and does not know to be done.
 //!
-//! A client has a bounded number of kernels at the provider, so that its queue there has an end and its
-//! ring pushes back, as a GPU's own queue does. While clients are kept apart by
+//! A stream has a bounded number of launches at the provider, so that its queue there has an end. The
+//! client's library keeps to less by itself ([`LAUNCHES_IN_STREAM_MAX`]): a thread that launches more waits
+//! there, and what other threads post to other streams goes on. A session that waits here is that of a
+//! client that does not keep to it, or of one with very many streams. While clients are kept apart by
 //! [`scheduling`](crate::scheduling), their work in flight is also counted by predicted time, and
 //! marked in small steps. Whether a client may submit at all is asked in
 //! [`admission`](super::admission).
@@ -11,14 +13,19 @@ use super::streams::Streams;
 use crate::device::{Event, SHALLOW_KERNELS, Share};
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
+use channel::limits::LAUNCHES_IN_STREAM_MAX;
 use cuda_api::CudaError;
 use scheduling::Predicted;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Most kernels of a client that were submitted and are not known to be done: the depth of a
-/// GPU's own queue under NVIDIA's driver.
-pub const KERNELS_IN_FLIGHT_MAX: u32 = 1024;
+/// Most launches of a stream that were submitted and are not known to be done; a graph is one. Marks lie
+/// elsewhere than the client's fences, so that it sees launches done that are not known to be here.
+pub const LAUNCHES_OF_STREAM_MAX: u32 = LAUNCHES_IN_STREAM_MAX + 2 * KERNELS_PER_MARK;
+
+/// Most launches of a client that were submitted and are not known to be done: twice of what fills all of
+/// a GPU's own queues.
+pub const LAUNCHES_IN_FLIGHT_MAX: u32 = 65_536;
 
 /// A stream is marked with an event each time that it got this many kernels, so that room comes
 /// back in steps smaller than the whole, at the price of an event for 256 launches.
@@ -32,13 +39,16 @@ const TIME_PER_MARK_NS: u64 = 25_000_000;
 /// done is seen soon, and short kernels cost no event each.
 const MARKS_IN_BOUND: u64 = 4;
 
-const _: () = assert!(KERNELS_PER_MARK < KERNELS_IN_FLIGHT_MAX);
+// A chunk that goes as one graph has fewer launches than a mark.
+const _: () = assert!(super::stretches::LAUNCHES_MAX < KERNELS_PER_MARK as usize);
+const _: () = assert!(LAUNCHES_OF_STREAM_MAX < LAUNCHES_IN_FLIGHT_MAX);
 
 /// A client's gate.
 pub struct Gate {
     share: Rc<Share>,
     counters: Arc<ClientCounters>,
-    in_flight: u32,
+    /// Kernels.
+    in_flight: u64,
     /// Launches of those kernels: a graph is one.
     launches: u32,
     spare: Vec<Event>,
@@ -140,22 +150,25 @@ impl Gate {
         }
     }
 
-    /// True if another kernel may be submitted at once. Few while a call is to be made that waits for
-    /// all that is in flight.
+    /// True if another launch may be submitted at once to a stream that has so many in flight. Few while a
+    /// call is to be made that waits for all that is in flight.
     #[inline]
-    pub fn has_room(&self) -> bool {
-        self.in_flight < SHALLOW_KERNELS
-            || self.in_flight < KERNELS_IN_FLIGHT_MAX && !self.share.device().sync().is_pending()
+    pub fn has_room(&self, of_stream: u32) -> bool {
+        self.in_flight < u64::from(SHALLOW_KERNELS)
+            || of_stream < LAUNCHES_OF_STREAM_MAX
+                && self.launches < LAUNCHES_IN_FLIGHT_MAX
+                && !self.share.device().sync().is_pending()
     }
 
     /// Kernels that were submitted and are not known to be done.
-    pub fn in_flight(&self) -> u32 {
+    pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
     fn publish(&self) {
-        self.share.in_flight().set_in_flight(self.in_flight, self.launches);
-        self.counters.in_flight.set(self.in_flight.into());
+        let kernels = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
+        self.share.in_flight().set_in_flight(kernels, self.launches);
+        self.counters.in_flight.set(self.in_flight);
     }
 
     /// Counts kernels that were submitted to a stream, and what they are predicted to take if the
@@ -182,19 +195,20 @@ impl Gate {
         (kernels, launches): (u32, u32),
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
-        self.in_flight += kernels;
-        self.launches += launches;
+        self.in_flight += u64::from(kernels);
+        self.launches = self.launches.saturating_add(launches);
+        slot.load.launches = slot.load.launches.saturating_add(launches);
         if let Some(predicted) = predicted {
             self.scheduling.submitted(predicted);
             slot.load.unmarked_work = slot.load.unmarked_work + predicted;
         }
         self.publish();
-        slot.load.unmarked += kernels;
-        slot.load.unmarked_launches += launches;
+        slot.load.unmarked += u64::from(kernels);
+        slot.load.unmarked_launches = slot.load.unmarked_launches.saturating_add(launches);
         slot.submitted_kernels += u64::from(kernels);
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
-        let is_due = slot.load.unmarked >= KERNELS_PER_MARK
+        let is_due = slot.load.unmarked >= u64::from(KERNELS_PER_MARK)
             || slot.load.unmarked_ns >= TIME_PER_MARK_NS
             || slot.load.unmarked_work.mean_ns > 0 && slot.load.unmarked_work.mean_ns >= step_ns;
         if is_due { self.mark(slot) } else { Ok(()) }
@@ -210,9 +224,9 @@ impl Gate {
         if predicted.is_some() { self.submitted(slot, 0, predicted) } else { Ok(()) }
     }
 
-    /// Looks which kernels are done; true if there is room now. Marks are put behind all
-    /// kernels that have none, so that asking again and again comes to an end.
-    pub fn make_room(&mut self, streams: &mut Streams) -> Result<bool, CudaError> {
+    /// Looks which kernels are done. Marks are put behind all kernels that have none, so that asking again
+    /// and again comes to an end.
+    pub fn make_room(&mut self, streams: &mut Streams) -> Result<(), CudaError> {
         let mut result = Ok(());
         streams.busy_slots(|slot| {
             if (slot.load.unmarked > 0 || slot.load.unmarked_work.mean_ns > 0) && result.is_ok() {
@@ -223,7 +237,7 @@ impl Gate {
             }
         });
         self.publish();
-        result.map(|()| self.has_room())
+        result
     }
 
     /// Looks which kernels are done, for those who wait for that; nothing is submitted. An error is the
@@ -240,6 +254,7 @@ impl Gate {
         slot.load.unmarked_ns = 0;
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
         let mut launches = std::mem::take(&mut slot.load.unmarked_launches);
+        slot.load.launches = 0;
         let mut predicted = std::mem::take(&mut slot.load.unmarked_work);
         for mark in slot.load.marks.drain(..) {
             kernels += mark.kernels;
@@ -267,7 +282,7 @@ impl Gate {
             None => Event::for_order(&self.share)?,
         };
         slot.stream.record(&event)?;
-        let Load { unmarked, unmarked_launches, unmarked_work, unmarked_ns, marks } =
+        let Load { unmarked, unmarked_launches, unmarked_work, unmarked_ns, marks, .. } =
             &mut slot.load;
         *unmarked_ns = 0;
         let launches = std::mem::take(unmarked_launches);
@@ -285,6 +300,7 @@ impl Gate {
             if let Some(mark) = slot.load.marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);
                 self.launches = self.launches.saturating_sub(mark.launches);
+                slot.load.launches = slot.load.launches.saturating_sub(mark.launches);
                 self.spare.push(mark.event);
                 self.charge(mark.predicted);
             }

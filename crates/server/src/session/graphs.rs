@@ -371,7 +371,7 @@ impl Session {
             else {
                 return Ok(at > 0);
             };
-            self.wait_for_room()?;
+            self.wait_for_room(request.stream.0 as u64)?;
             let free_sms = self.pass(predicted)?;
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
             let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
@@ -422,7 +422,7 @@ impl Session {
             }
             return Ok(());
         }
-        self.wait_for_room()?;
+        self.wait_for_room(request.stream.0 as u64)?;
         let predicted = self.predict_graph(request.graph.0 as u64)?;
         if let Some(predicted) = predicted {
             let free_sms = self.pass(predicted)?;

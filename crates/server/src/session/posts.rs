@@ -77,7 +77,7 @@ pub(super) fn subject_of_copy(
 impl Session {
     pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
         let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
-        self.wait_for_room()?;
+        self.wait_for_room(request.stream.0 as u64)?;
         let predicted = self.predict_launch(request.function.0 as u64, &shape)?;
         let mut free_sms = 0;
         if let Some(predicted) = predicted {
@@ -142,16 +142,23 @@ impl Session {
         self.gate.submitted(slot, 1, predicted)
     }
 
-    /// Waits until another kernel may be submitted.
+    /// Waits until another kernel or graph may be submitted to a stream.
     #[inline]
-    pub(super) fn wait_for_room(&mut self) -> CUresult {
-        if self.gate.has_room() { Ok(()) } else { self.wait_at_gate() }
+    pub(super) fn wait_for_room(&mut self, stream: u64) -> CUresult {
+        if self.gate.has_room(self.streams.launches_in(stream)) {
+            Ok(())
+        } else {
+            self.wait_at_gate(stream)
+        }
     }
 
     #[cold]
-    fn wait_at_gate(&mut self) -> CUresult {
+    fn wait_at_gate(&mut self, stream: u64) -> CUresult {
         let since = Instant::now();
-        let waited = self.wait_until(|session| session.gate.make_room(&mut session.streams));
+        let waited = self.wait_until(|session| {
+            session.gate.make_room(&mut session.streams)?;
+            Ok(session.gate.has_room(session.streams.launches_in(stream)))
+        });
         let counters = &self.link.counters;
         counters.limits_hit.add(1);
         counters.throttled_ns.add(since.elapsed().as_nanos() as u64);

@@ -101,7 +101,7 @@ impl Slot {
 /// An event behind some kernels of one stream.
 pub(super) struct Mark {
     pub(super) event: Event,
-    pub(super) kernels: u32,
+    pub(super) kernels: u64,
     pub(super) launches: u32,
     pub(super) predicted: Predicted,
 }
@@ -109,7 +109,10 @@ pub(super) struct Mark {
 /// What the gate keeps with each stream.
 #[derive(Default)]
 pub struct Load {
-    pub(super) unmarked: u32,
+    /// Launches that are not known to be done.
+    pub(super) launches: u32,
+    /// Kernels behind the last mark.
+    pub(super) unmarked: u64,
     /// Launches of those kernels: a graph is one.
     pub(super) unmarked_launches: u32,
     pub(super) unmarked_work: Predicted,

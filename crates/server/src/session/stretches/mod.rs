@@ -28,6 +28,7 @@ use ahead::Ahead;
 use chains::Alive;
 use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
 use channel::ring::{Arrival, Record, RingBroken};
+pub(super) use chunk::LAUNCHES_MAX;
 use chunk::{Chunk, Chunks, LaunchKey};
 use cuda_api::settings::Stretches as When;
 use fill::{Fill, FillsSeen};
@@ -36,7 +37,7 @@ use std::time::{Duration, Instant};
 use submit::Kept;
 
 /// Fewest kernels in flight for a launch to be held: the device has something to do meanwhile.
-const BUSY_KERNELS: u32 = 8;
+const BUSY_KERNELS: u64 = 8;
 /// How often a chunk was seen before it is a graph.
 const SEEN_MIN: u32 = 2;
 /// As [`SEEN_MIN`], of a part: some come by chance and not again.
@@ -326,7 +327,7 @@ impl Session {
     /// it was, and whether it is a graph.
     fn submit_together(&mut self, chunk: &Chunk, seen_min: u32) -> (u32, bool) {
         // Here, because graphs may be forgotten meanwhile.
-        let has_room = self.wait_for_room().is_ok();
+        let has_room = self.wait_for_room(chunk.stream()).is_ok();
         let since = self.spent.as_ref().map(|_| Instant::now());
         let mut chunks = std::mem::take(&mut self.stretches.chunks);
         let seen = chunks.ended(chunk);

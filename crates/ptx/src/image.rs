@@ -103,10 +103,10 @@ pub fn kind_of(bytes: &[u8]) -> Option<ImageKind> {
         Some(ELF_MAGIC) => return Some(ImageKind::Elf),
         _ => {}
     }
-    // Text: blanks, a comment, or the dot of `.version`.
+    // Text: blanks, a comment, or the dot of `.version`. What is not ASCII in it is an error of the text.
     let first = *bytes.first()?;
-    let text =
-        bytes.iter().take(4).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace());
+    let is_text = |b: &u8| b.is_ascii_graphic() || b.is_ascii_whitespace() || !b.is_ascii();
+    let text = bytes.iter().take(4).all(is_text);
     (text && (b"./#".contains(&first) || first.is_ascii_whitespace())).then_some(ImageKind::Ptx)
 }
 

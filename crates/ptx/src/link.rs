@@ -5,8 +5,11 @@
 //! `.visible` one. An undefined name stays `.extern`: whether the device knows it is not
 //! this module's business. Functions that no kernel reaches go: of a library, a program takes what
 //! it uses. Nothing is compiled here.
+//!
+//! The joined text is for the newest target of its parts; each kernel of an older one says in a pragma
+//! which it was made for ([`target_of`]), since programs choose their code by that.
 
-use crate::ast::{FunctionKind, Item, Linkage, Module, Name, Span, Statement};
+use crate::ast::{Function, FunctionKind, Item, Linkage, Module, Name, Span, Statement};
 use crate::{Errors, parse};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -38,6 +41,16 @@ pub enum LinkError {
     /// More than [`LINK_TEXTS_MAX`], or none.
     #[error("{0} inputs, expected 1 to {LINK_TEXTS_MAX}")]
     Count(usize),
+}
+
+/// Start of the pragma that says what a kernel was made for.
+const MADE_FOR: &str = "openmps: made for sm_";
+
+/// The target that a function was made for: the module's, unless it was linked with others.
+pub fn target_of(module: &Module, function: &Function) -> u32 {
+    let pragmas = &function.directives.pragmas;
+    let made_for = pragmas.iter().find_map(|pragma| pragma.strip_prefix(MADE_FOR)?.parse().ok());
+    made_for.unwrap_or(module.target.sm)
 }
 
 /// Joins texts into one, in their order.
@@ -238,6 +251,10 @@ fn print(modules: &mut [Module]) -> String {
     let mut files = 0;
     let mut declared: HashSet<String> = HashSet::new();
     for (index, module) in modules.iter_mut().enumerate() {
+        let own = module.target.sm;
+        if target.as_ref().is_some_and(|target| target.sm != own) {
+            note_target(module, own);
+        }
         module.items = undeclared_items(module, &mut declared);
         files = number_files_from(module, files);
         if index == 0 {
@@ -250,6 +267,16 @@ fn print(modules: &mut [Module]) -> String {
         }
     }
     text
+}
+
+/// Notes at each kernel what it was made for, unless that is known from an earlier linking.
+fn note_target(module: &mut Module, sm: u32) {
+    for kernel in module.functions.iter_mut().filter(|f| f.kind == FunctionKind::Entry) {
+        let pragmas = &mut kernel.directives.pragmas;
+        if !pragmas.iter().any(|pragma| pragma.starts_with(MADE_FOR)) {
+            pragmas.push(format!("{MADE_FOR}{sm}"));
+        }
+    }
 }
 
 /// The module's items without declarations of what is already known. Adds what it declares.

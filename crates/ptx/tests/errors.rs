@@ -41,7 +41,33 @@ fn text_that_is_not_ptx() {
     expect(".version 8.0\n.target sm_80\n.address_size 48", 3, 15, &["48", "32 or 64"]);
     expect(".version 8.0\n.target sm_xx\n", 2, 9, &["sm_xx"]);
     expect(".version 8.0\n.target sm_80\n/* no end", 3, 1, &["comment"]);
-    expect(".version 8.0\n.target sm_80\n\u{e9}", 3, 1, &["\u{e9}"]);
+}
+
+/// As ptxas: comments, strings and what is behind the last kernel are no exceptions.
+#[test]
+fn text_is_ascii() {
+    let header = ".version 8.0\n.target sm_80\n.address_size 64\n";
+    let refused = |text: &str, line: u32, column: u32| {
+        let message = format!("Unexpected non-ASCII character encountered on line {line}");
+        expect(text, line, column, &[&message]);
+        let errors = ptx::parse_bytes(text.as_bytes()).unwrap_err();
+        assert_eq!(errors.diagnostics[0].message, message);
+        let kind = ptx::image::kind_of(text.as_bytes());
+        assert_eq!(kind, Some(ptx::image::ImageKind::Ptx), "{text}");
+    };
+    refused(&format!("//\u{fc}\n{header}"), 1, 3);
+    refused(&format!("{header}/* gr\u{fc}n */"), 4, 6);
+    refused(&format!("{header}.file 1 \"\u{e9}.cu\""), 4, 10);
+    refused(&format!("{header}.visible .entry gr\u{fc}n() {{ ret; }}"), 4, 19);
+    refused(&format!("{header}.visible .entry k() {{ ret; }}\n\u{e9}"), 5, 1);
+    let errors = ptx::parse_bytes(b".version 8.0\n//\xff").unwrap_err();
+    assert!(errors.to_string().contains("non-ASCII character encountered on line 2"), "{errors}");
+}
+
+#[test]
+fn addresses_have_64_bits() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 32\n.visible .entry k() { ret; }";
+    expect(text, 3, 15, &["32-Bit compilation is no longer supported"]);
 }
 
 #[test]
@@ -221,7 +247,8 @@ fn a_function_that_was_left_unfinished_can_be_declared_again() {
 #[test]
 fn warnings_do_not_hide_errors() {
     let unknown = "from_the_future %r1;\n".repeat(500);
-    let errors = errors(&body(&format!("{unknown}add.s32 %r1, %r2;")));
+    let later = body(&format!("{unknown}add.s32 %r1, %r2;")).replacen("8.0", "9.9", 1);
+    let errors = errors(&later);
     assert!(errors.diagnostics.iter().any(|d| d.severity == Severity::Error), "{errors}");
 }
 

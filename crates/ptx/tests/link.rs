@@ -128,3 +128,25 @@ fn the_last_texts_definitions_may_go_before_all_others() {
     assert!(linked.contains("[r], 2") && !linked.contains("[r], 1"), "{linked}");
     ptx::check(&parse(&linked).unwrap()).unwrap();
 }
+
+#[test]
+fn a_kernel_keeps_the_target_that_it_was_made_for() {
+    let of = |sm: u32, name: &str| {
+        format!(
+            ".version 8.0\n.target sm_{sm}\n.address_size 64\n.visible .entry {name}() .maxntid 8 {{ ret; }}"
+        )
+    };
+    let library =
+        ".version 8.8\n.target sm_121\n.address_size 64\n.visible .func unused() { ret; }";
+    let linked = link(&[&of(80, "first"), &of(86, "second"), library]).unwrap();
+    // Linked code may be linked again.
+    let linked = link(&[&linked, &of(121, "third")]).unwrap();
+    let module = parse(&linked).unwrap_or_else(|errors| panic!("{errors}\n{linked}"));
+    ptx::check(&module).unwrap_or_else(|errors| panic!("{errors}\n{linked}"));
+    assert_eq!(module.target.sm, 121);
+    let targets: Vec<(&str, u32)> = module
+        .kernels()
+        .map(|(_, f)| (module.name(f.name), ptx::link::target_of(&module, f)))
+        .collect();
+    assert_eq!(targets, [("first", 80), ("second", 86), ("third", 121)]);
+}

@@ -32,7 +32,10 @@ fn the_header_is_read() {
 
 #[test]
 fn it_checks_with_a_warning_for_what_is_not_known() {
-    let module = language();
+    // Of a version that is not known yet, as far as that is possible.
+    let ptx::ast::Version { major, minor } = ptx::VERSION_MAX;
+    let later = format!(".version {major}.{}", minor + 1);
+    let module = ptx::parse(&LANGUAGE.replacen(".version 8.5", &later, 1)).unwrap();
     let warnings = ptx::check(&module).unwrap_or_else(|errors| panic!("{errors}"));
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert_eq!(warning.severity, ptx::Severity::Warning);
@@ -44,6 +47,15 @@ fn it_checks_with_a_warning_for_what_is_not_known() {
         module.text_line(unknown.span),
         "a_new_instruction.of.some {future}, [%r1], \"version; of\" , PTX"
     );
+}
+
+#[test]
+fn what_no_version_has_is_an_error() {
+    let errors = ptx::check(&language()).unwrap_err();
+    let [error] = &errors.diagnostics[..] else { panic!("{errors}") };
+    assert_eq!(error.severity, ptx::Severity::Error);
+    assert_eq!(error.message, "Not a name of any known instruction: 'a_new_instruction'");
+    assert_eq!(error.position.line, 110);
 }
 
 #[test]

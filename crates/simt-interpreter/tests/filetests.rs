@@ -16,6 +16,8 @@ mod kinds;
 mod locks;
 #[path = "filetests/matrix.rs"]
 mod matrix;
+#[path = "filetests/operands.rs"]
+mod operands;
 #[path = "filetests/programs.rs"]
 mod programs;
 #[path = "filetests/properties.rs"]

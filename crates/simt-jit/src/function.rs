@@ -146,6 +146,7 @@ pub(crate) struct Made {
 impl<'a> Compiler<'a> {
     pub(crate) fn new(f: &'a VectorFunction, layout: &'a Layout<'a>, isa: SimdIsa) -> Self {
         let mut a = Assembler::new();
+        a.holds_lanes = isa == SimdIsa::Avx512;
         let weights = UseWeights::of(f);
         let mut labels = || f.blocks.iter().map(|_| a.label()).collect::<Vec<_>>();
         let (unmasked_labels, masked_labels, entries) = (labels(), labels(), labels());

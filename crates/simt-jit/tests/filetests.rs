@@ -6,6 +6,8 @@ mod approximations;
 mod bounded;
 #[path = "filetests/checks.rs"]
 mod checks;
+#[path = "filetests/emitted.rs"]
+mod emitted;
 #[path = "filetests/factors.rs"]
 mod factors;
 #[path = "../../simt-interpreter/tests/filetests/forms.rs"]
@@ -26,6 +28,8 @@ mod loops;
 mod matrix;
 #[path = "filetests/neighbours.rs"]
 mod neighbours;
+#[path = "../../simt-interpreter/tests/filetests/operands.rs"]
+mod operands;
 #[path = "filetests/permuted.rs"]
 mod permuted;
 #[path = "filetests/products.rs"]

@@ -101,7 +101,7 @@ pub(crate) fn info(ast: &ast::Module, id: FunctionId) -> Option<KernelInfo> {
         required_cluster: directives.reqnctapercluster.map(dim),
         cluster_must_be_set: directives.explicitcluster && directives.reqnctapercluster.is_none(),
         cluster_blocks_max: directives.maxclusterrank,
-        target: ast.target.sm,
+        target: ptx::link::target_of(ast, function),
         ..KernelInfo::default()
     })
 }

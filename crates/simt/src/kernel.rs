@@ -155,6 +155,8 @@ pub struct Launch {
     pub dynamic_shared_bytes: u32,
     /// What a thread's stack may take at most, bytes (CU_LIMIT_STACK_SIZE). A tier may allow more.
     pub stack_bytes: u32,
+    /// Warps that an SM has room for: `%nwarpid`.
+    pub warps_per_sm: u32,
     /// Address of the memory in which a cooperative grid's blocks meet, zeroed; 0 if the launch is
     /// not cooperative.
     pub workspace: u64,

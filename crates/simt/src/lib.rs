@@ -72,7 +72,7 @@ fn front(
         let linked = linked.map_err(|e| CompileError::plain(e.to_string()))?;
         ast = ptx::parse(&linked).map_err(|e| CompileError::plain(e.to_string()))?;
     }
-    // Unknown instructions are warnings: they trap when they are reached.
+    // Instructions that a later version may have are warnings: they trap when they are reached.
     ptx::check(&ast).map_err(|e| CompileError::plain(e.to_string()))?;
     check_externs(&ast)?;
     let layout = ModuleLayout::place(&ast, memory)?;

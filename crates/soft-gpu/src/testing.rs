@@ -124,6 +124,7 @@ fn launched(
         cluster: None,
         dynamic_shared_bytes: 0,
         stack_bytes: 1024,
+        warps_per_sm: 64,
         params: Box::default(),
         printf: Arc::<crate::device::printf::PrintfFifo>::default(),
         device: None,

@@ -111,11 +111,15 @@ impl<'m> Checker<'m> {
                 self.error(instruction.span, message);
             }
             if instruction.opcode == Opcode::Unknown {
-                let message = format!(
-                    "Not a name of any known instruction: '{}'; it traps if it is reached",
-                    self.module.name(instruction.name)
-                );
-                self.report(instruction.span, Severity::Warning, message);
+                let name = self.module.name(instruction.name);
+                let message = format!("Not a name of any known instruction: '{name}'");
+                // A later version may have it.
+                if self.module.version > VERSION_MAX {
+                    let message = message + "; it traps if it is reached";
+                    self.report(instruction.span, Severity::Warning, message);
+                } else {
+                    self.error(instruction.span, message);
+                }
                 continue;
             }
             self.instruction(function, instruction);

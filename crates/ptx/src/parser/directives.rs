@@ -112,6 +112,9 @@ impl Parser<'_> {
         if bits != 32 && bits != 64 {
             return Err(self.mistake(span, format!("`.address_size {bits}`: expected 32 or 64")));
         }
+        if bits == 32 {
+            return Err(self.mistake(span, "32-Bit compilation is no longer supported".to_owned()));
+        }
         self.module.address_size_bits = bits;
         Ok(())
     }

@@ -59,9 +59,24 @@ pub fn parse(source: &str) -> Result<Module, Errors> {
             source.len()
         )));
     }
+    if let Some(errors) = not_ascii(source.as_bytes()) {
+        return Err(errors);
+    }
     let mut parser = Parser::new(source);
     parser.read_module();
     parser.finish()
+}
+
+/// What is wrong with bytes that are not ASCII, wherever they stand: comments and strings too.
+fn not_ascii(source: &[u8]) -> Option<Errors> {
+    let at = source.iter().position(|byte| !byte.is_ascii())?;
+    let good = &source[..at];
+    let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count() as u32;
+    let column = 1 + good.iter().rev().take_while(|&&byte| byte != b'\n').count() as u32;
+    let mut errors =
+        whole_file(format!("Unexpected non-ASCII character encountered on line {line}"));
+    errors.diagnostics[0].position = Position { line, column };
+    Some(errors)
 }
 
 /// True if the text starts as a module does: with `.version`, after blanks and comments. A driver
@@ -85,21 +100,12 @@ pub fn header(source: &str) -> Result<(Version, Target), Errors> {
 /// Reads PTX from bytes, as found in an image.
 ///
 /// # Errors
-/// As [`parse`]; also for bytes that are not UTF-8 (PTX is ASCII; names of files may not be).
+/// As [`parse`].
 pub fn parse_bytes(source: &[u8]) -> Result<Module, Errors> {
     match std::str::from_utf8(source) {
         Ok(text) => parse(text),
-        Err(error) => {
-            let good = &source[..error.valid_up_to()];
-            let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
-            let column = 1 + good.iter().rev().take_while(|&&byte| byte != b'\n').count();
-            let mut errors = whole_file(format!(
-                "byte 0x{:02x} is not UTF-8, expected PTX text",
-                source[error.valid_up_to()]
-            ));
-            errors.diagnostics[0].position = Position { line: line as u32, column: column as u32 };
-            Err(errors)
-        }
+        // What is not UTF-8 is not ASCII.
+        Err(error) => Err(not_ascii(source).unwrap_or_else(|| whole_file(error.to_string()))),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::ops::atomic::{self, Operation, Visitor};
 use crate::ops::map::{Body, Lane, Rare, Target, active, read, versions};
 use crate::ops::mbarrier;
 use crate::ops::memory::{self, addresses, lanes, locate, space_of};
-use simt::ir::op::BulkCopy;
+use simt::ir::op::{BulkCopy, BulkPart};
 use simt::ir::vector::WINDOW_BYTES;
 use simt::kernel::{FaultKind, WARP_LANES};
 use simt::runtime::mbarrier::State;
@@ -116,6 +116,8 @@ const FROM_SHIFT: u32 = 8;
 const TO_SHIFT: u32 = 16;
 const BARRIER: u32 = 1;
 const MULTICAST: u32 = 2;
+const MASKED: u32 = 4;
+const INNER: u32 = 8;
 
 /// The tag of a bulk copy.
 pub(crate) fn bulk_tag(copy: BulkCopy) -> u32 {
@@ -123,6 +125,24 @@ pub(crate) fn bulk_tag(copy: BulkCopy) -> u32 {
         | memory::space_code(copy.to) << TO_SHIFT
         | if copy.barrier { BARRIER } else { 0 }
         | if copy.multicast { MULTICAST } else { 0 }
+        | match copy.part {
+            BulkPart::Whole => 0,
+            BulkPart::Masked => MASKED,
+            BulkPart::Inner => INNER,
+        }
+}
+
+/// Which of the bytes of a copy are moved: how many at its start are not, how many behind them, and
+/// of each 16 a mask.
+fn moved(tag: u32, given: u32, bytes: u64) -> (u64, u64, u32) {
+    match tag & (MASKED | INNER) {
+        MASKED => (0, bytes, given & 0xffff),
+        INNER => {
+            let (left, right) = (u64::from(given & 0xff), u64::from(given >> 8 & 0xff));
+            (left.min(bytes), bytes.saturating_sub(left + right), 0xffff)
+        }
+        _ => (0, bytes, 0xffff),
+    }
 }
 
 impl<T: Transfer> Body for Bulk<T> {
@@ -138,13 +158,24 @@ impl<T: Transfer> Body for Bulk<T> {
                 if bytes == 0 {
                     continue;
                 }
+                let given = match ins.tag & (MASKED | INNER) {
+                    0 => 0,
+                    _ => read::<u32, WARP_LANES>(machine, ins.a[4]).0[i],
+                };
+                // Only what is moved must be there.
+                let (skipped, moved, mask) = moved(ins.tag, given, bytes);
                 let place =
                     |machine: &mut HandlerContext<'_>, shift: u32, address: u64, write: bool| {
                         if !(address | bytes).is_multiple_of(BULK_BYTES) {
                             let bytes = BULK_BYTES as u32;
                             return Err(FaultKind::MisalignedAddress { address, bytes });
                         }
-                        machine.resolve(ins.tag >> shift & 0xff, lane, address, bytes, write)
+                        if moved == 0 {
+                            return Ok(std::ptr::dangling_mut());
+                        }
+                        let first = address.wrapping_add(skipped);
+                        let space = ins.tag >> shift & 0xff;
+                        machine.resolve(space, lane, first, moved, write)
                     };
                 let source = from;
                 let from = match place(machine, FROM_SHIFT, source, false) {
@@ -165,7 +196,13 @@ impl<T: Transfer> Body for Bulk<T> {
                         Ok(to) => to,
                         Err(kind) => return machine.fail(lane, kind),
                     };
-                    T::run(to, from, bytes as usize);
+                    if mask == 0xffff {
+                        T::run(to, from, moved as usize);
+                    } else {
+                        for at in (0..moved as usize).filter(|at| mask >> (at % 16) & 1 != 0) {
+                            T::run(to.add(at), from.add(at), 1);
+                        }
+                    }
                     let mut told = None;
                     if ins.tag & BARRIER != 0 {
                         let address = read::<u64, WARP_LANES>(machine, ins.a[3]).0[i];

@@ -16,6 +16,7 @@ pub(crate) fn code(special: Special) -> i64 {
         Special::Nctaid(axis) => NCTAID + axis,
         Special::LaneId => LANE,
         Special::WarpId => WARP,
+        Special::NwarpId => WARPS,
         Special::SmId => SM,
         Special::NsmId => SMS,
         Special::GridId => GRID,
@@ -48,6 +49,7 @@ const CTAID: u8 = 8;
 const NCTAID: u8 = 12;
 const LANE: u8 = 16;
 const WARP: u8 = 17;
+const WARPS: u8 = 18;
 const SM: u8 = 19;
 const SMS: u8 = 20;
 const GRID: u8 = 21;
@@ -105,6 +107,7 @@ impl HandlerContext<'_> {
             NCTAID..LANE => component(launch.grid, code - NCTAID),
             LANE => u64::from(lane),
             WARP => u64::from(self.warp),
+            WARPS => u64::from(launch.warps_per_sm),
             SM => u64::from(self.sm.0),
             SMS => u64::from(self.sm.1),
             GRID => launch.grid_id,

@@ -262,6 +262,7 @@ impl Device {
             cluster: shape.cluster.or(kernel.info().required_cluster),
             dynamic_shared_bytes: shape.shared,
             stack_bytes: self.stack_bytes,
+            warps_per_sm: 48,
             params: params.into(),
             printf: self.printed.clone(),
             device: None,

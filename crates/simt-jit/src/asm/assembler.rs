@@ -8,7 +8,8 @@
 
 use crate::asm::relax::encode;
 use iced_x86::{
-    Code, IcedError, Instruction, InstructionInfoFactory, MemoryOperand, OpAccess, OpKind, Register,
+    Code, EncodingKind, IcedError, Instruction, InstructionInfoFactory, MemoryOperand, OpAccess,
+    OpKind, Register,
 };
 use std::collections::HashMap;
 
@@ -63,6 +64,18 @@ fn of_one_byte(code: Code) -> Code {
     }
 }
 
+/// True for what writes the low end of one of the first 16 vector registers and clears the rest.
+fn clears_a_value(made: &Instruction) -> bool {
+    let to = made.op0_register();
+    let vector = to.is_xmm() || to.is_ymm();
+    // Compares read their first operand.
+    let writes = || InstructionInfoFactory::new().info(made).op0_access() == OpAccess::Write;
+    vector
+        && made.op0_kind() == OpKind::Register
+        && made.code().encoding() == EncodingKind::VEX
+        && writes()
+}
+
 /// Memory at a register plus an offset.
 pub(crate) fn at(base: Register, offset: i32) -> MemoryOperand {
     MemoryOperand::with_base_displ(base, i64::from(offset))
@@ -83,6 +96,9 @@ pub(crate) struct Assembler {
     /// Constants by value: 4 to 64 bytes.
     constants: HashMap<Vec<u8>, Label>,
     error: Option<IcedError>,
+    /// Registers of 512 bits may hold lanes. Instructions without a prefix of AVX-512 write the first 16, and
+    /// clear all that is above the low end: they are for code that has saved what was there.
+    pub(crate) holds_lanes: bool,
 }
 
 /// Alignment that constants rely on: none lies in two lines of a cache.
@@ -114,6 +130,7 @@ impl Assembler {
             same: vec![0],
             constants: HashMap::new(),
             error: None,
+            holds_lanes: false,
         }
     }
 
@@ -135,6 +152,10 @@ impl Assembler {
     fn push(&mut self, made: Result<Instruction, IcedError>) -> &mut Instruction {
         let is_invalid = matches!(&made, Ok(instruction) if instruction.code() == Code::INVALID);
         debug_assert!(!is_invalid, "an operation without an instruction");
+        debug_assert!(
+            !self.holds_lanes || made.as_ref().map_or(true, |made| !clears_a_value(made)),
+            "{made:?} clears the upper part of a register that may hold lanes"
+        );
         let mut instruction = made.unwrap_or_else(|error| {
             debug_assert!(false, "no such instruction: {error}");
             self.error.get_or_insert(error);

@@ -4,10 +4,11 @@
 //! Deliberately absent: lanes of which some bytes are missing. They run in the interpreter.
 
 use crate::asm::assembler::{Label, X, at};
-use crate::frame_layout::{A, C, D, Field, LANE_ADDRESSES, LANE_VALUES, SAVED_SCRATCH, field};
+use crate::frame_layout::{A, C, D, Field, LANE_ADDRESSES, LANE_VALUES, SAVED_SCRATCH, Z0, field};
 use crate::function::Compiler;
 use crate::host::SimdIsa;
 use crate::memory::access::{Address, MemAccess};
+use crate::operands::{xmm, ymm};
 use iced_x86::{Code, MemoryOperand, Register};
 use simt::ir::op::{Access, Op, Space, Width};
 use simt::ir::vector::{Source, VectorInst};
@@ -132,7 +133,8 @@ impl Compiler<'_> {
         });
     }
 
-    /// Moves 1, 2, 4, 8, 16 or 32 bytes by RAX, which may be what they are found by, or by the first vector register.
+    /// Moves 1, 2, 4, 8, 16 or 32 bytes by RAX, which may be what they are found by, or by a vector register that
+    /// holds nothing.
     pub(crate) fn move_bytes(&mut self, bytes: i32, from: MemoryOperand, to: MemoryOperand) {
         let (load, store, register) = match bytes {
             1 | 2 => {
@@ -146,8 +148,24 @@ impl Compiler<'_> {
             }
             4 => (Code::Mov_r32_rm32, Code::Mov_rm32_r32, Register::EAX),
             8 => (Code::Mov_r64_rm64, Code::Mov_rm64_r64, A),
-            16 => (Code::VEX_Vmovdqu_xmm_xmmm128, Code::VEX_Vmovdqu_xmmm128_xmm, Register::XMM0),
-            _ => (Code::VEX_Vmovdqu_ymm_ymmm256, Code::VEX_Vmovdqu_ymmm256_ymm, Register::YMM0),
+            _ => match (self.isa, bytes) {
+                (SimdIsa::Avx512, 16) => (
+                    Code::EVEX_Vmovdqu32_xmm_k1z_xmmm128,
+                    Code::EVEX_Vmovdqu32_xmmm128_k1z_xmm,
+                    xmm(Z0),
+                ),
+                (SimdIsa::Avx512, _) => (
+                    Code::EVEX_Vmovdqu32_ymm_k1z_ymmm256,
+                    Code::EVEX_Vmovdqu32_ymmm256_k1z_ymm,
+                    ymm(Z0),
+                ),
+                (SimdIsa::Avx2, 16) => {
+                    (Code::VEX_Vmovdqu_xmm_xmmm128, Code::VEX_Vmovdqu_xmmm128_xmm, Register::XMM0)
+                }
+                (SimdIsa::Avx2, _) => {
+                    (Code::VEX_Vmovdqu_ymm_ymmm256, Code::VEX_Vmovdqu_ymmm256_ymm, Register::YMM0)
+                }
+            },
         };
         self.a.op(load, &[register.into(), from.into()]);
         self.a.op(store, &[X::from(to), register.into()]);

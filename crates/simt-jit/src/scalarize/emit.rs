@@ -8,6 +8,7 @@ use crate::asm::assembler::{Label, X, at};
 use crate::frame::entry_exit::Exit;
 use crate::frame_layout::{A, C, D, FILE, Field, LANE_ADDRESSES, LANE_VALUES, MASK, field};
 use crate::function::Compiler;
+use crate::host::SimdIsa;
 use crate::memory::access::{range_end, range_start};
 use crate::memory::per_lane_access::load_code;
 use crate::operands::move_code;
@@ -185,11 +186,13 @@ impl Compiler<'_> {
             let to = at(Register::RSP, LANE_VALUES + 64 * n as i32);
             self.a.op(Code::EVEX_Vmovdqa32_zmmm512_k1z_zmm, &[to.into(), (*register).into()]);
         }
+        self.a.holds_lanes = false;
         vectors
     }
 
     /// Puts back what machine registers held, with the results in `changed`.
     fn put_back(&mut self, vectors: &[Register], changed: &[Reg]) {
+        self.a.holds_lanes = self.isa == SimdIsa::Avx512;
         for (n, register) in SCALARS.into_iter().enumerate() {
             self.a.op(Code::Mov_r64_rm64, &[register.into(), word(SAVED + n).into()]);
         }

@@ -31,6 +31,15 @@ pub(crate) const ALL_SETS: [Set; 5] = [
     Set::Interpreted,
 ];
 
+/// What is held against what: native code against the interpreter of kernels made for the same processor.
+pub(crate) const HELD: &[(Set, Set)] = &[
+    (Set::Native(SimdIsa::Avx2), Set::Interpreted),
+    (Set::Estimating(Some(SimdIsa::Avx512)), Set::Estimating(None)),
+];
+
+/// Of the operands of all forms, one in this number is tried by default.
+pub(crate) const PARTS: usize = 101;
+
 /// Those that every random kernel of index arithmetic runs on.
 pub(crate) const ALWAYS: [Set; 1] = [Set::Native(SimdIsa::Avx2)];
 

@@ -190,6 +190,7 @@ fn is_invariant(op: &Op) -> bool {
                 | Special::WorkspaceHigh
                 | Special::DynamicSharedBytes
                 | Special::TotalSharedBytes
+                | Special::NwarpId
                 | Special::Clusterid(_)
                 | Special::Nclusterid(_)
                 | Special::ClusterCtaid(_)

@@ -6,7 +6,7 @@
 
 use super::Lowering;
 use crate::ir::op::{
-    BulkCopy, Class, CopyNote, IntOp, IntType, MbarrierOp, Op, Reduction, Space, Width,
+    BulkCopy, BulkPart, Class, CopyNote, IntOp, IntType, MbarrierOp, Op, Reduction, Space, Width,
 };
 use crate::ir::{Operand, Term};
 use crate::runtime::mbarrier::COUNT_MAX;
@@ -148,17 +148,34 @@ impl Lowering<'_> {
             _ => None,
         });
         let (to_space, from_space) = (spaces.next()?, spaces.next()?);
-        if inst.has(M::CpMask) || inst.has(M::IgnoreOob) {
-            return None;
-        }
         let (to_space, to) = self.address(Some(to_space), to)?;
         let (from_space, from) = self.address(Some(from_space), from)?;
         let mut src = vec![to, from, self.source(size, T::U32)?];
         let barrier = inst.has(M::CompleteTxBytes);
         if barrier {
-            let (_, m) = self.address(Some(StateSpace::Shared), rest.first()?)?;
+            // Behind the numbers of bytes at the ends, if these are given.
+            let at = if inst.has(M::IgnoreOob) { 2 } else { 0 };
+            let (_, m) = self.address(Some(StateSpace::Shared), rest.get(at)?)?;
             src.push(m);
         }
+        let part = match () {
+            () if inst.has(M::CpMask) => {
+                // There is no mbarrier.
+                src.push(Operand::Imm(0));
+                let mask = self.source(rest.last()?, T::U16)?;
+                src.push(self.fit(mask, Width::W32));
+                BulkPart::Masked
+            }
+            () if inst.has(M::IgnoreOob) => {
+                let [left, right, ..] = rest else { return None };
+                let (left, right) = (self.source(left, T::U32)?, self.source(right, T::U32)?);
+                let int = |op| Op::Int(op, IntType::U32);
+                let above = self.value(int(IntOp::Shl), Width::W32, vec![right, Operand::Imm(8)]);
+                src.push(self.value(int(IntOp::Or), Width::W32, vec![left, above]));
+                BulkPart::Inner
+            }
+            () => BulkPart::Whole,
+        };
         let multicast = inst.has(M::MulticastCluster);
         if multicast {
             let mask = self.source(rest.get(1)?, T::U16)?;
@@ -171,7 +188,7 @@ impl Lowering<'_> {
             }),
             false => None,
         };
-        let copy = BulkCopy { to: to_space, from: from_space, barrier, multicast, reduction };
+        let copy = BulkCopy { to: to_space, from: from_space, barrier, multicast, reduction, part };
         self.effect(Op::BulkCopy(copy), src);
         Some(())
     }

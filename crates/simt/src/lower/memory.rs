@@ -18,6 +18,7 @@ impl Lowering<'_> {
     pub(super) fn memory(&mut self, inst: &ast::Instruction) -> Option<()> {
         match inst.opcode {
             Opcode::Ld | Opcode::Ldu => self.load(inst),
+            Opcode::St if inst.has(M::Bulk) => self.clear(inst),
             Opcode::St => self.store(inst),
             Opcode::Atom => self.atomic(inst, true),
             Opcode::Red => self.atomic(inst, false),
@@ -81,7 +82,8 @@ impl Lowering<'_> {
         let space = self.space_of(space, address.base)?;
         Some(match address.base {
             AddressBase::Register(id) => {
-                (space, self.register(id)?.into(), Operand::Imm(address.offset as u64))
+                let base = self.register(id)?.into();
+                (space, self.address_in(space, base), Operand::Imm(address.offset as u64))
             }
             AddressBase::Absolute => (space, Operand::Imm(address.offset as u64), Operand::Imm(0)),
             AddressBase::Symbol(symbol) => match self.symbol_address(symbol, 0)? {
@@ -91,6 +93,12 @@ impl Lowering<'_> {
                 base => (space, base, Operand::Imm(address.offset as u64)),
             },
         })
+    }
+
+    /// A register as wide as addresses of the space are, which code relies on: wider ones are cut, narrower ones
+    /// zero-extended.
+    fn address_in(&mut self, space: Space, base: Operand) -> Operand {
+        self.fit(base, if space == Space::Shared { Width::W32 } else { Width::W64 })
     }
 
     fn load(&mut self, inst: &ast::Instruction) -> Option<()> {

@@ -13,9 +13,8 @@ use ptx::ast::{
     StateSpace, SymbolRef,
 };
 
-/// `%nwarpid`: the warps that an SM has room for, as every device of compute capability 7.0, 8.0,
-/// 9.0 and 10.0 says, for every kernel and block size.
-const WARP_IDS: u32 = 64;
+/// Two operands that are compared, and how the result is combined with a predicate.
+type Compared<'o> = (&'o ast::Operand, &'o ast::Operand, Option<(PredOp, Operand)>);
 
 impl Lowering<'_> {
     pub(super) fn moves(&mut self, inst: &ast::Instruction) -> Option<()> {
@@ -212,7 +211,7 @@ impl Lowering<'_> {
             S::ClusterNctarank => Special::ClusterNctarank,
             S::Laneid => Special::LaneId,
             S::Warpid => Special::WarpId,
-            S::Nwarpid => Special::Constant(WARP_IDS),
+            S::Nwarpid => Special::NwarpId,
             S::Smid => Special::SmId,
             S::Nsmid => Special::NsmId,
             S::Gridid => Special::GridId,
@@ -255,26 +254,25 @@ impl Lowering<'_> {
             single => (self.predicate_dest(single)?, None),
         };
         if matches!(ty, T::F16x2 | T::Bf16x2) {
-            let [a, b] = sources else { return None };
+            let (a, b, c) = self.compared(inst, sources)?;
             let half = if ty == T::F16x2 { FloatType::F16 } else { FloatType::BF16 };
             let (a, b) = (self.halves(a)?, self.halves(b)?);
             let how = CompareType::Float(half, inst.has(M::Ftz));
-            let compare = comparison(inst.comparison()?);
-            self.emit(Op::Setp(compare, how), vec![p], vec![a[0], b[0]]);
-            self.emit(Op::Setp(compare, how), vec![q?], vec![a[1], b[1]]);
+            let op = Op::Setp(comparison(inst.comparison()?), how);
+            // Each may be the other's source: both are made before one is written.
+            let both = [0, 1].map(|half| {
+                let t = self.temporary(Class::Pred);
+                self.emit(op.clone(), vec![t], vec![a[half], b[half]]);
+                self.combined(t, c)
+            });
+            for (d, made) in [p, q?].into_iter().zip(both) {
+                self.emit(Op::PredMov, vec![d], vec![made]);
+            }
             return Some(());
         }
-        let (a, b, c) = match sources {
-            [a, b] => (a, b, None),
-            [a, b, c] => (a, b, Some(c)),
-            _ => return None,
-        };
+        let (a, b, c) = self.compared(inst, sources)?;
         let op = self.comparison_op(inst, ty)?;
         let src = vec![self.source(a, ty)?, self.source(b, ty)?];
-        let c = match c {
-            Some(c) => Some((combination(inst)?, self.predicate(c)?)),
-            None => None,
-        };
         if c.is_none() && q.is_none() {
             self.emit(op, vec![p], src);
             return Some(());
@@ -294,6 +292,19 @@ impl Lowering<'_> {
             self.emit(Op::PredMov, vec![p], vec![t]);
         }
         Some(())
+    }
+
+    /// What is compared, and what the result is combined with.
+    fn compared<'o>(
+        &mut self,
+        inst: &ast::Instruction,
+        sources: &'o [ast::Operand],
+    ) -> Option<Compared<'o>> {
+        Some(match sources {
+            [a, b] => (a, b, None),
+            [a, b, c] => (a, b, Some((combination(inst)?, self.predicate(c)?))),
+            _ => return None,
+        })
     }
 
     fn halves(&mut self, operand: &ast::Operand) -> Option<[Operand; 2]> {
@@ -327,12 +338,9 @@ impl Lowering<'_> {
             return self.set_packed(inst, to, from);
         }
         let (d, sources) = inst.operands.split_first()?;
+        let (a, b, c) = self.compared(inst, sources)?;
         let op = self.comparison_op(inst, from)?;
-        let src = vec![self.source(sources.first()?, from)?, self.source(sources.get(1)?, from)?];
-        let c = match sources.get(2) {
-            Some(c) => Some((combination(inst)?, self.predicate(c)?)),
-            None => None,
-        };
+        let src = vec![self.source(a, from)?, self.source(b, from)?];
         let t = self.temporary(Class::Pred);
         self.emit(op, vec![t], src);
         let t = self.combined(t, c);
@@ -354,7 +362,8 @@ impl Lowering<'_> {
 
     /// `set` of pairs: each half becomes one or zero, of a float, or all ones or none.
     fn set_packed(&mut self, inst: &ast::Instruction, to: T, from: T) -> Option<()> {
-        let [d, a, b] = &inst.operands[..] else { return None };
+        let (d, sources) = inst.operands.split_first()?;
+        let (a, b, c) = self.compared(inst, sources)?;
         let half = |ty| match ty {
             T::F16x2 => Some((FloatType::F16, 0x3c00)),
             T::Bf16x2 => Some((FloatType::BF16, 0x3f80)),
@@ -369,7 +378,7 @@ impl Lowering<'_> {
         for (a, b) in a.into_iter().zip(b) {
             let t = self.temporary(Class::Pred);
             self.emit(Op::Setp(compare, how), vec![t], vec![a, b]);
-            let src = vec![Operand::Imm(yes), Operand::Imm(0), t.into()];
+            let src = vec![Operand::Imm(yes), Operand::Imm(0), self.combined(t, c)];
             parts.push(self.value(Op::Select(Width::W16), Width::W16, src));
         }
         self.emit_to(Op::Pack { part: Width::W16, whole: Width::W32 }, d, Width::W32, false, parts)

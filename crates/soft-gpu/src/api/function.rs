@@ -65,6 +65,12 @@ pub(crate) struct Chosen {
     cluster_policy: i32,
 }
 
+/// Fewest registers that a kernel may need of which so many were estimated: an estimate is within five
+/// halves of what a compiler needs (`simt/tests/registers.rs`). A block that fits with these is not refused.
+fn least_registers(estimated: u32) -> u32 {
+    estimated * 2 / 5
+}
+
 impl Function {
     pub(crate) fn new(
         handle: usize,
@@ -143,6 +149,15 @@ impl Function {
         })
     }
 
+    /// As [`Self::need`], for blocks of so many threads: with fewer registers if only their estimate is in
+    /// the way of such a block.
+    pub(crate) fn need_for(&self, threads: u32) -> KernelNeed {
+        let need = self.need();
+        let fits = |registers: &u32| self.capability.fits_by_registers(*registers, threads);
+        let registers = (least_registers(need.registers)..=need.registers).rev().find(fits);
+        KernelNeed { registers: registers.unwrap_or(need.registers), ..need }
+    }
+
     /// What occupancy depends on; the current context says what the program did not say for the
     /// function.
     pub(crate) fn need(&self) -> KernelNeed {
@@ -166,9 +181,11 @@ impl Function {
         }
     }
 
-    /// Threads of the largest block: what the kernel says, and its registers allow.
+    /// Threads of the largest block: what the kernel says, and its registers allow, which are fewer
+    /// than estimated at best.
     pub(crate) fn threads_max(&self) -> u32 {
-        let fitting = self.capability.threads_by_registers(self.info.registers);
+        let least = least_registers(self.info.registers);
+        let fitting = self.capability.threads_by_registers(least);
         self.info.max_threads_per_block.min(fitting)
     }
 

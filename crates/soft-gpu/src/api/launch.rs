@@ -88,7 +88,10 @@ impl Request {
         if self.cooperative && self.grid.count() / u64::from(cluster) > u64::from(at_once) {
             return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
         }
-        Ok((settings.capability.block(&function.need(), threads, self.dynamic_shared), blocks))
+        Ok((
+            settings.capability.block(&function.need_for(threads), threads, self.dynamic_shared),
+            blocks,
+        ))
     }
 
     /// How many clusters are resident at once, or blocks if a cluster is one, of which there are so
@@ -103,7 +106,7 @@ impl Request {
     /// How many blocks are resident at once on each SM.
     fn blocks_per_sm(&self, function: &Function, settings: &Settings) -> u32 {
         let threads = self.block.count() as u32;
-        settings.capability.resident(&function.need(), threads, self.dynamic_shared).0
+        settings.capability.resident(&function.need_for(threads), threads, self.dynamic_shared).0
     }
 
     /// Blocks of a cluster, as the launch or the function says; checked.
@@ -227,6 +230,7 @@ impl Prepared {
             cluster: self.request.cluster,
             dynamic_shared_bytes: self.request.dynamic_shared,
             stack_bytes: self.stack_bytes,
+            warps_per_sm: device.settings.capability.warps,
             params: self.params,
             printf: tenant.printf.clone(),
             device: children.clone().map(|children| children as Arc<dyn DeviceRuntime>),

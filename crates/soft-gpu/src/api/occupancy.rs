@@ -54,7 +54,7 @@ exports! {
         let function = driver.function(function)?;
         let (blocks, threads) = (positive(num_blocks)?, positive(block_size)?);
         let capability = driver.device.settings.capability;
-        let bytes = capability.dynamic_available(&function.need(), threads, blocks);
+        let bytes = capability.dynamic_available(&function.need_for(threads), threads, blocks);
         dynamic_smem_size.set(bytes.ok_or(Error::INVALID_VALUE)? as usize)
     }
 
@@ -91,7 +91,7 @@ fn active_blocks(
     let dynamic = u32::try_from(dynamic_bytes).unwrap_or(u32::MAX);
     let capability = driver.device.settings.capability;
     // What the kernel itself says of its blocks' size is not asked here.
-    num_blocks.set(capability.resident(&function.need(), threads, dynamic).0 as i32)
+    num_blocks.set(capability.resident(&function.need_for(threads), threads, dynamic).0 as i32)
 }
 
 /// The best block size and the smallest grid that fills the device with it.

@@ -111,6 +111,11 @@ impl Capability {
         .unwrap_or((0, Limiter::Blocks))
     }
 
+    /// True if a block of `threads` threads fits with `registers` a thread.
+    pub fn fits_by_registers(&self, registers: u32, threads: u32) -> bool {
+        self.resident_by_registers(registers, threads) > 0
+    }
+
     /// Threads of the largest block with `registers` a thread.
     pub fn threads_by_registers(&self, registers: u32) -> u32 {
         let most = THREADS_PER_BLOCK_MAX / WARP_THREADS;

@@ -52,6 +52,10 @@ impl Compiler<'_> {
             return None;
         };
         let offset = i32::try_from(offset as i64).ok()?;
+        // The checks compare numbers of 32 bits.
+        if self.f.classes[address.index()].width() != Some(Width::W32) {
+            return None;
+        }
         let whole = !self.masked && inst.guard.is_none();
         let kept = inst.dst.iter().all(|d| d.reg != address);
         let lanes = matches!(self.lanes_of(address), Value::Parts(_) | Value::Memory(..));

@@ -119,6 +119,18 @@ pub struct Reduction {
     pub ty: AtomType,
 }
 
+/// Which bytes of a bulk copy are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BulkPart {
+    /// All of them.
+    Whole,
+    /// Of each 16 those whose bits are set in a mask, which is the fifth source.
+    Masked,
+    /// All but some at either end, which need not be there: their numbers are the fifth source, eight bits each,
+    /// the first ones lowest.
+    Inner,
+}
+
 /// A copy of any number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BulkCopy {
@@ -132,6 +144,8 @@ pub struct BulkCopy {
     pub multicast: bool,
     /// Elements are not replaced but combined, each atomically.
     pub reduction: Option<Reduction>,
+    /// Which bytes.
+    pub part: BulkPart,
 }
 
 /// What a thread does about its asynchronous copies and products. They are done where they are

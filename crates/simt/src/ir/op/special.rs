@@ -12,6 +12,7 @@ pub enum Special {
     Nctaid(u8),
     LaneId,
     WarpId,
+    NwarpId,
     SmId,
     NsmId,
     GridId,

@@ -9,6 +9,8 @@ mod generate;
 mod h200;
 #[cfg(test)]
 mod layers;
+#[cfg(test)]
+mod locks;
 mod performance;
 #[cfg(test)]
 mod tidy;

@@ -17,6 +17,7 @@
 //! | [`signals`] | blocking signals in a thread |
 //! | [`system`] | what the operating system refuses a process |
 //! | [`limits`] | limits that both sides keep to |
+//! | [`lock`] | mutexes that notice when a thread takes one that it holds |
 //! | [`message`] | what is said on the sockets |
 //! | [`request`] | what is said on the ring |
 //!
@@ -32,6 +33,7 @@
 pub mod codec;
 pub mod discovery;
 pub mod limits;
+pub mod lock;
 pub mod memfd;
 pub mod message;
 pub mod oracle;

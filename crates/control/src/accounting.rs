@@ -6,12 +6,13 @@
 
 use crate::log::Bounded;
 use crate::users;
+use channel::lock::Mutex;
 use channel::message::EndedClient;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::SystemTime;
 
 /// The file's name, in the directory of the logs.

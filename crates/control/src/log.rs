@@ -4,13 +4,13 @@
 //! be written (a full disk) is counted, and the count is written when there is room again. A
 //! process that may connect can make lines, so a log has a bound.
 
+use channel::lock::Mutex;
 use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 /// The directory when `CUDA_MPS_LOG_DIRECTORY` says nothing.
 pub const DEFAULT_LOG_DIRECTORY: &str = "/var/log/nvidia-mps";

@@ -210,6 +210,10 @@ variables! {
         "Device memory for code that this user's programs used before: a server loads it when it \
         starts, so that loading it does not make programs wait (list in openmps/warm below \
         CUDA_CACHE_PATH, XDG_CACHE_HOME or ~/.cache); 0: none.";
+    OPENMPS_HOST_MEMORY = "OPENMPS_HOST_MEMORY", "server", Bytes,
+        "half of the machine's memory, or of its cgroup's limit",
+        "Memory of the machine that a server holds for a client at most, pinned or in graphs: bytes, or a \
+        number with K, M or G. What is beyond it fails with CUDA_ERROR_OUT_OF_MEMORY, and server.log says so.";
     OPENMPS_REPLAY = "OPENMPS_REPLAY", "client", OneOf(&["auto", "always", "never"]),
         "auto", "What becomes of work that was under way when a server was lost: auto repeats what gives \
         the same result and else has one call fail with CUDA_ERROR_MPS_RPC_FAILURE; always repeats all \

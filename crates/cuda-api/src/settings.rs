@@ -256,6 +256,20 @@ pub fn parse_size(text: &str) -> Result<u64, Refused> {
     }
 }
 
+/// Reads a number of bytes, with `K`, `M` or `G` behind it or nothing; `None` if the text is something else.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let number = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
+    let shift = match text.as_bytes().get(number.len()..)? {
+        [] => 0,
+        [b'K' | b'k'] => 10,
+        [b'M' | b'm'] => 20,
+        [b'G' | b'g'] => 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
 /// Bytes as the largest unit that gives a whole number, as [`parse_size`] reads it; `B` for what
 /// none does.
 pub fn size_text(bytes: u64) -> String {

@@ -39,6 +39,10 @@ pub enum Trial {
 /// one whose fault it was is among them.
 const QUARANTINED_MIN: f64 = 0.9;
 
+/// Most suspects that go to servers of their own after one fault: each has a context, and the driver makes one
+/// after the other. If it was none of them, it is one of fewer after the next fault.
+const QUARANTINED_MAX: usize = 4;
+
 /// What a session says was under way of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plea {
@@ -81,10 +85,20 @@ pub enum Part {
     Guilty,
     /// It may have been: it goes on at a server of its own.
     Suspect,
+    /// It alone is as likely as all suspects together are to be: it goes on at a server of its own, and where
+    /// its work cannot be repeated there, which would show it, it gets the error once.
+    Likeliest,
     /// It may have been, but others are far more likely: it goes on at another server.
     Unlikely,
     /// It was not: it goes on at another server.
     Innocent,
+}
+
+impl Part {
+    /// True if it goes on at a server of its own.
+    pub const fn is_alone(self) -> bool {
+        matches!(self, Self::Suspect | Self::Likeliest)
+    }
 }
 
 /// What part each client had, in the order of the accused.
@@ -157,9 +171,13 @@ pub fn judge(accused: &[Accused]) -> Judgement {
     suspects.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let wanted = QUARANTINED_MIN * suspects.iter().map(|(_, weight)| weight).sum::<f64>();
     let mut sum = 0.0;
-    for (index, weight) in suspects {
-        parts[index] = if sum < wanted { Part::Suspect } else { Part::Unlikely };
+    for (place, (index, weight)) in suspects.iter().enumerate() {
+        let is_likely = sum < wanted && place < QUARANTINED_MAX;
+        parts[*index] = if is_likely { Part::Suspect } else { Part::Unlikely };
         sum += weight;
+    }
+    if let Some((likeliest, _)) = suspects.first().filter(|(_, weight)| *weight >= wanted) {
+        parts[*likeliest] = Part::Likeliest;
     }
     parts
 }
@@ -216,14 +234,22 @@ mod tests {
 
     #[test]
     fn those_whose_kernels_have_run_often_are_unlikely_beside_a_new_kernel() {
-        let (suspect, unlikely) = (Part::Suspect, Part::Unlikely);
+        let (suspect, unlikely, likeliest) = (Part::Suspect, Part::Unlikely, Part::Likeliest);
         let parts = |accused: &[Accused]| judge_after(accused, PLEA_MAX).expect("all were heard");
-        assert_eq!(parts(&[after(100), NEW, after(2000)]), [unlikely, suspect, unlikely]);
-        assert_eq!(parts(&[after(100), SILENT, after(2000)]), [unlikely, suspect, unlikely]);
+        assert_eq!(parts(&[after(100), NEW, after(2000)]), [unlikely, likeliest, unlikely]);
+        assert_eq!(parts(&[after(100), SILENT, after(2000)]), [unlikely, likeliest, unlikely]);
         // Ten times as likely is no more than 0.9; one of the two in a hundred is not enough to tell.
         assert_eq!(parts(&[after(3), NEW]), [suspect, suspect]);
         assert_eq!(parts(&[after(5000), after(100), after(101)]), [unlikely, suspect, suspect]);
         // All of them as they are after a server's start.
         assert_eq!(parts(&[NEW; 3]), [suspect; 3]);
+    }
+
+    #[test]
+    fn few_of_many_suspects_get_servers_of_their_own() {
+        let parts = judge_after(&[NEW; 16], PLEA_MAX).expect("all were heard");
+        let alone = parts.iter().filter(|part| part.is_alone()).count();
+        assert_eq!(alone, QUARANTINED_MAX, "{parts:?}");
+        assert!(!parts.contains(&Part::Innocent), "it may have been each of them");
     }
 }

@@ -178,6 +178,24 @@ pub enum SettingError {
 }
 
 impl Settings {
+    /// As [`Settings::change`], for a device of so many SMs: a floor that leaves batch work none is refused. One
+    /// that comes with a preset has no effect there.
+    ///
+    /// # Errors
+    /// What is wrong with the text, with what is allowed.
+    pub fn change_on(&mut self, text: &str, sms: u32) -> Result<(), SettingError> {
+        let mut changed = self.clone();
+        changed.change(text)?;
+        let names_it = text.split([' ', ',']).any(|word| word.starts_with("floor="));
+        if names_it && changed.floor_sms >= sms {
+            let value = changed.floor_sms.to_string();
+            let allowed = format!("the device has {sms} SMs: say fewer, 0 for none");
+            return Err(SettingError::Value { name: "floor", value, allowed });
+        }
+        *self = changed;
+        Ok(())
+    }
+
     /// Changes what a text says. Nothing changes if it is wrong.
     ///
     /// # Errors
@@ -328,6 +346,20 @@ impl fmt::Display for Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_floor_leaves_batch_work_some_of_the_device() {
+        let mut settings = Settings::default();
+        let refused = settings.change_on("floor=99", 8).unwrap_err().to_string();
+        assert!(refused.contains("floor=\"99\": the device has 8 SMs"), "{refused}");
+        assert!(settings.change_on("pause=off,floor=8", 8).is_err());
+        assert_eq!(settings, Settings::default(), "nothing changes");
+        settings.change_on("floor=7", 8).unwrap();
+        settings.change_on("preset=floor", 8).unwrap();
+        settings.change_on("floor=99", 132).unwrap();
+        // What was set before is no fault of what is set now.
+        settings.change_on("pause=off", 8).unwrap();
+    }
 
     #[test]
     fn settings_are_read_as_they_are_written() {

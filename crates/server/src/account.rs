@@ -8,11 +8,14 @@
 //! client whose group is within its soft limit and that finds the device full asks for room, which the
 //! daemon makes by ending a program that is beyond its.
 
+use channel::lock::Mutex;
 use channel::message::MemoryGroup;
-use cuda_api::CudaError;
+use cuda_api::environment::OPENMPS_HOST_MEMORY;
+use cuda_api::settings::parse_bytes;
+use cuda_api::{CUresult, CudaError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// A charge that was refused.
@@ -31,6 +34,29 @@ pub struct Refusal {
 /// Pauses before the device is tried again, ms: 10 s in all, in which the daemon may have to end several
 /// clients on a busy machine.
 const ROOM_PAUSES_MS: [u64; 10] = [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000];
+
+/// What a client may have of the machine's memory in the server: one part in so many, where nothing else is set.
+const HOST_PART: u64 = 2;
+
+/// Memory of the machine, or of the group of processes that this one is in if that is less, bytes; that of a
+/// small machine where it is not known.
+pub fn machine_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    let machine = kib.unwrap_or(2 << 20) * 1024;
+    let of_group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
+    of_group.trim().parse().map_or(machine, |group: u64| machine.min(group))
+}
+
+/// What a client may have of the machine's memory in this server, bytes.
+pub fn host_bytes_max() -> u64 {
+    static MAX: OnceLock<u64> = OnceLock::new();
+    *MAX.get_or_init(|| {
+        let set = std::env::var(OPENMPS_HOST_MEMORY).ok();
+        set.and_then(|text| parse_bytes(&text)).unwrap_or(machine_bytes() / HOST_PART)
+    })
+}
 
 /// Asks for room on the device; false if there is no use in waiting for it.
 type AskForRoom = Box<dyn Fn() -> bool + Send + Sync>;
@@ -205,6 +231,21 @@ impl Account {
     }
 }
 
+impl Charge {
+    /// Charges so many bytes more, as long as this lives.
+    ///
+    /// # Errors
+    /// CUDA_ERROR_OUT_OF_MEMORY if that would be more than the account is for: nothing is charged then.
+    pub fn grow(&mut self, bytes: u64) -> CUresult {
+        let mut more = self.account.charge_new(bytes)?;
+        self.bytes += std::mem::take(&mut more.bytes);
+        if let (Some(of_group), Some(more)) = (&mut self._of_group, &mut more._of_group) {
+            of_group.bytes += std::mem::take(&mut more.bytes);
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Charge {
     fn drop(&mut self) {
         self.account.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
@@ -214,7 +255,7 @@ impl Drop for Charge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
+    use channel::lock::Mutex;
 
     #[test]
     fn charges_come_back_and_the_limit_holds() {

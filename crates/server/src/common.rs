@@ -1,6 +1,6 @@
 //! Common state: what all sessions of a server share, and how they call its main thread.
 
-use crate::account::{Account, Groups};
+use crate::account::{Account, Groups, machine_bytes};
 use crate::counting::Counters;
 use crate::crowd::Crowd;
 use crate::device::{Device, SmPlaces};
@@ -13,6 +13,7 @@ use crate::shared::Shared;
 use crate::trace_log::TraceLog;
 use crate::warm::Warm;
 use crate::window::{Arena, Windows};
+use channel::lock::Mutex;
 use cuda_api::CudaError;
 use cuda_api::environment::OPENMPS_COUNTERS;
 use cuda_api::settings::{Counting, Stretches};
@@ -20,7 +21,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// Shared by the main thread and all sessions.
@@ -74,14 +75,6 @@ pub struct Common {
 /// may need as much again.
 const IMAGES_PART: u64 = 8;
 
-/// Most that is held for images at a time, bytes; that of a small machine where the size is not known.
-fn image_bytes_max() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(2 << 20) * 1024 / IMAGES_PART
-}
-
 /// The end of [`Common::wake_main`] at which the main thread waits.
 pub struct Wakeups {
     stream: UnixStream,
@@ -102,7 +95,8 @@ impl Common {
         stream.set_nonblocking(true)?;
         // A provider with tenants says of each fault what it was.
         let kernel_log = if device.has_tenants() { KernelLog::none() } else { KernelLog::open() };
-        let (scheduler, wrong) = Scheduler::from_environment();
+        let sms = device.sm_count().all;
+        let (scheduler, wrong) = Scheduler::from_environment(sms);
         if let Some(wrong) = wrong {
             log.line(wrong);
         }
@@ -118,7 +112,7 @@ impl Common {
             arena,
             shared: Shared::default(),
             log,
-            images: Account::new(image_bytes_max()),
+            images: Account::new(machine_bytes() / IMAGES_PART),
             groups: Groups::default(),
             memory_wanted: Mutex::default(),
             crowd,

@@ -2,10 +2,11 @@
 
 use crate::device::{Cupti, KernelRecord, Stream};
 use crate::meter::{ClientCounters, Shape};
+use channel::lock::{Mutex, MutexGuard};
 use cuda_api::settings::Counting;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 /// What is set for a server.
 #[derive(Default)]

@@ -6,8 +6,9 @@
 //! latency-critical work. A client that comes before there was such a moment has to wait for one itself.
 
 use crate::device::{Device, KEPT_GREEN_CONTEXTS_MAX, SmPlaces};
+use channel::lock::{Condvar, Mutex, MutexGuard};
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 /// Shares that are expected at a time.
 const SHARES_MAX: usize = 3;

@@ -7,10 +7,10 @@
 //!
 //! This module only reads. Whose the fault was is for sessions to say.
 
+use channel::lock::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// The kernel's log.

@@ -4,8 +4,9 @@
 //! characters and the process id to five, as NVIDIA's are. Where lines go is the binary's business: it hands over a writer. A line that
 //! cannot be written is lost; no thread waits for a log.
 
+use channel::lock::Mutex;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Longest line, bytes: what a pipe takes in one piece (PIPE_BUF), so that lines of several
 /// writers do not mix.

@@ -6,16 +6,17 @@
 //! that no client reads another one's text: it goes to the log, with their names.
 
 use crate::log::Log;
+use channel::lock::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 /// Most text that is kept for a client until it fetches it, bytes: the buffer of a driver has 1 MiB,
 /// and a client fetches whenever it waits for its work. What comes on top is lost, as it is when
-/// the driver's own buffer runs over.
+/// the driver's own buffer runs over; the log says how much.
 pub const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// A client that may have printed, or for which there is text.
@@ -32,22 +33,34 @@ struct Writer {
 struct Writers(BTreeMap<u32, Writer>);
 
 impl Writers {
-    /// Gives new text to the client that has printed it; a line for the log if that client is not
-    /// known.
-    fn give(&mut self, text: &[u8]) -> Option<String> {
+    /// Gives new text to the client that has printed it, behind which so many bytes are lost; a line for
+    /// the log if that client is not known, or has printed more than is kept.
+    fn give(&mut self, text: &[u8], lost: u64) -> Option<String> {
         let mut active = self.0.values_mut().filter(|writer| writer.active);
         let (first, second) = (active.next(), active.next());
         match (first, second) {
             (Some(only), None) => {
                 let room = KEPT_BYTES_MAX.saturating_sub(only.text.len());
-                only.text.extend_from_slice(&text[..text.len().min(room)]);
-                None
+                let kept = text.len().min(room);
+                only.text.extend_from_slice(&text[..kept]);
+                let lost = lost + (text.len() - kept) as u64;
+                (lost > 0).then(|| {
+                    format!(
+                        "Client {} prints more than it fetches: {lost} bytes of its text are lost",
+                        only.name
+                    )
+                })
             }
             _ => {
                 let active = self.0.values().filter(|writer| writer.active);
                 let names: Vec<&str> = active.map(|writer| writer.name.as_str()).collect();
                 let text = String::from_utf8_lossy(text);
-                Some(format!("Kernels of one of the clients {} print: {text}", names.join(", ")))
+                let lost = match lost {
+                    0 => String::new(),
+                    lost => format!(" (and {lost} bytes more, which are lost)"),
+                };
+                let names = names.join(", ");
+                Some(format!("Kernels of one of the clients {names} print{lost}: {text}"))
             }
         }
     }
@@ -127,9 +140,9 @@ impl Printed {
     pub fn collect(&self, client: u32, done: bool, log: &Log) {
         let mut writers = self.lock();
         let (read, writers) = &mut *writers;
-        let text = self.file.as_ref().map(|file| take(file, read)).unwrap_or_default();
-        if !text.is_empty()
-            && let Some(line) = writers.give(&text)
+        let (text, lost) = self.file.as_ref().map(|file| take(file, read)).unwrap_or_default();
+        if (!text.is_empty() || lost > 0)
+            && let Some(line) = writers.give(&text, lost)
         {
             log.line(line);
         }
@@ -156,19 +169,21 @@ impl Printed {
     }
 }
 
-/// What was appended to a file since `read`; its pages are given back.
-fn take(file: &File, read: &mut u64) -> Vec<u8> {
+/// What was appended to a file since `read`, as much as is kept, and how many bytes are not; its pages are
+/// given back.
+fn take(file: &File, read: &mut u64) -> (Vec<u8>, u64) {
     let end = file.metadata().map_or(*read, |data| data.len());
-    let bytes = end.saturating_sub(*read).min(KEPT_BYTES_MAX as u64);
+    let all = end.saturating_sub(*read);
+    let bytes = all.min(KEPT_BYTES_MAX as u64);
     let mut text = vec![0; bytes as usize];
     if file.read_exact_at(&mut text, *read).is_err() {
-        return Vec::new();
+        return (Vec::new(), 0);
     }
     *read = end;
     let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: a plain system call on an open descriptor. If it fails, memory is kept for nothing.
     unsafe { libc::fallocate(file.as_raw_fd(), hole, 0, end as i64) };
-    text
+    (text, all - bytes)
 }
 
 #[cfg(test)]
@@ -233,9 +248,22 @@ mod tests {
     fn text_that_is_not_fetched_has_an_end() {
         let mut writers = Writers::default();
         writers.0.insert(1, Writer { active: true, ..Writer::default() });
-        for _ in 0..3 {
-            assert_eq!(writers.give(&vec![b'x'; KEPT_BYTES_MAX / 2 + 1]), None);
+        let half = vec![b'x'; KEPT_BYTES_MAX / 2 + 1];
+        assert_eq!(writers.give(&half, 0), None);
+        for lost in [2, half.len()] {
+            let said = writers.give(&half, 0).expect("that text is lost is said");
+            assert!(said.contains(&format!(": {lost} bytes")), "{said}");
         }
         assert_eq!(writers.0[&1].text.len(), KEPT_BYTES_MAX);
+    }
+
+    #[test]
+    fn text_beyond_what_is_read_at_a_time_is_not_lost_without_a_word() {
+        let (printed, mut output) = printed();
+        printed.begin_as(1, "first".into());
+        output.write_all(&vec![b'x'; KEPT_BYTES_MAX + 5]).expect("room");
+        let (read, _) = &mut *printed.lock();
+        let (text, lost) = take(printed.file.as_ref().expect("a file"), read);
+        assert_eq!((text.len(), lost), (KEPT_BYTES_MAX, 5));
     }
 }

@@ -5,14 +5,15 @@
 //! when its owner frees it or ends; a client that has opened it before keeps it.
 
 use crate::device::RawEvent;
+use channel::lock::{Mutex, MutexGuard};
 use channel::system;
 use cuda_api::CudaError;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Most objects exported at a time, by all clients: each piece of memory is a file descriptor of
-/// the server's.
+/// the server's. A client may have as many as are left free then, so that each finds room.
 pub const SHARED_MAX: usize = 8192;
 
 /// What an exported object is known by.
@@ -20,16 +21,47 @@ pub type Token = [u64; 2];
 
 /// An exported chunk.
 struct SharedChunk {
-    owner: u32,
-    address: u64,
     bytes: u64,
     file: OwnedFd,
 }
+
+/// By what an object is found again: its owner, and its address.
+type Place = (u32, usize);
 
 #[derive(Default)]
 struct Tables {
     chunks: HashMap<Token, SharedChunk>,
     events: HashMap<Token, (u32, Arc<RawEvent>)>,
+    chunks_by_place: HashMap<Place, Token>,
+    events_by_place: HashMap<Place, Token>,
+    /// How many each client has exported.
+    counts: HashMap<u32, usize>,
+}
+
+impl Tables {
+    /// Counts one more of a client's, if it may have one.
+    fn count(&mut self, owner: u32) -> Result<(), CudaError> {
+        let all: usize = self.chunks.len() + self.events.len();
+        let count = self.counts.entry(owner).or_default();
+        if *count >= SHARED_MAX.saturating_sub(all) {
+            return Err(CudaError::OUT_OF_MEMORY);
+        }
+        *count += 1;
+        Ok(())
+    }
+
+    fn uncount(&mut self, owner: u32) {
+        if let Some(count) = self.counts.get_mut(&owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&owner);
+            }
+        }
+    }
+}
+
+fn place_of(owner: u32, event: &Arc<RawEvent>) -> Place {
+    (owner, Arc::as_ptr(event).addr())
 }
 
 /// All that is exported.
@@ -64,16 +96,15 @@ impl Shared {
         export: impl FnOnce() -> Result<OwnedFd, CudaError>,
     ) -> Result<Token, CudaError> {
         let mut tables = self.tables();
-        let known = tables.chunks.iter().find(|(_, c)| c.owner == owner && c.address == address);
-        if let Some((token, _)) = known {
+        let place = (owner, address as usize);
+        if let Some(token) = tables.chunks_by_place.get(&place) {
             return Ok(*token);
         }
-        if tables.chunks.len() + tables.events.len() >= SHARED_MAX {
-            return Err(CudaError::OUT_OF_MEMORY);
-        }
-        let token = new_token()?;
-        let chunk = SharedChunk { owner, address, bytes, file: export()? };
-        tables.chunks.insert(token, chunk);
+        tables.count(owner)?;
+        let made = new_token().and_then(|token| Ok((token, export()?)));
+        let (token, file) = made.inspect_err(|_| tables.uncount(owner))?;
+        tables.chunks.insert(token, SharedChunk { bytes, file });
+        tables.chunks_by_place.insert(place, token);
         Ok(token)
     }
 
@@ -87,21 +118,25 @@ impl Shared {
 
     /// Forgets a chunk that its owner gives up.
     pub fn forget_memory(&self, owner: u32, address: u64) {
-        self.tables().chunks.retain(|_, c| c.owner != owner || c.address != address);
+        let mut tables = self.tables();
+        if let Some(token) = tables.chunks_by_place.remove(&(owner, address as usize)) {
+            tables.chunks.remove(&token);
+            tables.uncount(owner);
+        }
     }
 
     /// Exports an event of the client `owner`; the same token as before if it is exported already.
     pub fn share_event(&self, owner: u32, event: &Arc<RawEvent>) -> Result<Token, CudaError> {
         let mut tables = self.tables();
-        let known = tables.events.iter().find(|(_, (_, known))| Arc::ptr_eq(known, event));
-        if let Some((token, _)) = known {
+        let place = place_of(owner, event);
+        if let Some(token) = tables.events_by_place.get(&place) {
             return Ok(*token);
         }
-        if tables.chunks.len() + tables.events.len() >= SHARED_MAX {
-            return Err(CudaError::OUT_OF_MEMORY);
-        }
-        let token = new_token()?;
+        tables.count(owner)?;
+        let token = new_token().inspect_err(|_| tables.uncount(owner))?;
+        // What is kept here is alive, so no other event has its address.
         tables.events.insert(token, (owner, event.clone()));
+        tables.events_by_place.insert(place, token);
         Ok(token)
     }
 
@@ -114,13 +149,64 @@ impl Shared {
 
     /// Forgets an event that its owner destroys.
     pub fn forget_event(&self, owner: u32, event: &Arc<RawEvent>) {
-        self.tables().events.retain(|_, (of, known)| *of != owner || !Arc::ptr_eq(known, event));
+        let mut tables = self.tables();
+        if let Some(token) = tables.events_by_place.remove(&place_of(owner, event)) {
+            tables.events.remove(&token);
+            tables.uncount(owner);
+        }
     }
 
     /// Forgets all that a client exported.
     pub fn forget_client(&self, owner: u32) {
         let mut tables = self.tables();
-        tables.chunks.retain(|_, chunk| chunk.owner != owner);
-        tables.events.retain(|_, (of, _)| *of != owner);
+        if tables.counts.remove(&owner).is_none() {
+            return;
+        }
+        let Tables { chunks, events, chunks_by_place, events_by_place, .. } = &mut *tables;
+        chunks_by_place.retain(|(of, _), token| {
+            let stays = *of != owner;
+            if !stays {
+                chunks.remove(token);
+            }
+            stays
+        });
+        events_by_place.retain(|(of, _), token| {
+            let stays = *of != owner;
+            if !stays {
+                events.remove(token);
+            }
+            stays
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> Result<OwnedFd, CudaError> {
+        let file = std::fs::File::open("/dev/null").map_err(|_| CudaError::OPERATING_SYSTEM)?;
+        Ok(file.into())
+    }
+
+    #[test]
+    fn one_client_that_exports_much_leaves_room_for_the_others() {
+        let shared = Shared::default();
+        let export = |owner, address| shared.share_memory(owner, (address, 1), file);
+        // A descriptor each: fewer than a process may have.
+        let taken: usize = (0..).take_while(|at| *at < 500 && export(1, *at).is_ok()).count();
+        assert_eq!(taken, 500);
+        let tokens = [export(1, 7).unwrap(), export(1, 8).unwrap()];
+        assert_eq!(export(1, 7).unwrap(), tokens[0], "it is exported already");
+        // The rest of what one may have, without its files.
+        shared.tables().counts.insert(1, SHARED_MAX - taken);
+        assert_eq!(export(1, 1000), Err(CudaError::OUT_OF_MEMORY));
+        assert!(export(2, 7).is_ok(), "another one's");
+        shared.forget_memory(1, 7);
+        assert_eq!(shared.open_memory(tokens[0], 1).err(), Some(CudaError::INVALID_HANDLE));
+        assert!(shared.open_memory(tokens[1], 1).is_ok());
+        shared.forget_client(1);
+        assert_eq!(shared.open_memory(tokens[1], 1).err(), Some(CudaError::INVALID_HANDLE));
+        assert_eq!(shared.tables().chunks.len(), 1);
     }
 }

@@ -4,10 +4,11 @@
 //! the same records, and one that goes away needs not say so: when no reader has asked for a while,
 //! no more is recorded. What is not read in time is lost, which readers see by the numbers.
 
+use channel::lock::{Mutex, MutexGuard};
 use channel::message::{TRACE_CLIENTS_MAX, TRACE_RECORDS_MAX, TraceClient, TraceEntry, TracePart};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Most records that are kept: some seconds of many clients' work, in some ten megabytes.
 const RECORDS_MAX: usize = 262_144;

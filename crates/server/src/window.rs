@@ -9,9 +9,10 @@
 //! the device with so many others, are smaller: a process has not addresses for more.
 
 use channel::limits::{LARGE_WINDOWS, WINDOW_ANY};
+use channel::lock::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most clients of a server at a time. NVIDIA's serves 48 or 60; a window is nothing but

@@ -218,3 +218,60 @@ fn no_thread_waits_for_a_stream_or_an_event_that_could_not_be_made() {
     assert_eq!(client.error(), Err(CudaError::INVALID_HANDLE));
     wait_until("the record's fence", || client.word(legacy) == value);
 }
+
+#[test]
+fn files_without_end_do_not_keep_a_session() {
+    use channel::message::Message;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    const SENT_MAX: u32 = 100_000;
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    let file = channel::memfd::sealed_image(b"unused").unwrap();
+    let socket = client.socket.try_clone().unwrap();
+    // Once the answer is there the session reads nothing more.
+    socket.set_nonblocking(true).unwrap();
+    let answered = AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut sent = 0;
+            while !answered.load(Ordering::Relaxed) && sent < SENT_MAX {
+                sent += u32::from(socket.send(&Message::ImageFd(()), &[file.as_fd()]).is_ok());
+            }
+            sent
+        });
+        let address = client.welcome.host_window.address;
+        let map = channel::request::HostMap { address, bytes: 4096, flags: 0 };
+        assert_eq!(client.call(&map), Err(CudaError::INVALID_VALUE));
+        answered.store(true, Ordering::Relaxed);
+        sender.join().unwrap()
+    });
+    assert!(sent < SENT_MAX, "the answer came while files did");
+}
+
+#[test]
+fn a_client_takes_no_more_windows_of_others_than_there_are_devices() {
+    use channel::message::{DEVICES_MAX, Message};
+    use channel::request::AdoptChunk;
+    use cuda_api::CUdeviceptr;
+    use std::os::fd::AsFd;
+    const MIB: u64 = 1 << 20;
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    let chunk = client.chunk(0, 2 * MIB).unwrap();
+    let none = std::fs::File::open("/dev/null").unwrap();
+    let own = client.welcome.window;
+    let mut adopt = |number: u64, file: std::os::fd::BorrowedFd<'_>| {
+        client.socket.send(&Message::HostFd(()), &[file]).unwrap();
+        let address = CUdeviceptr(own.address + number * own.bytes);
+        client.call(&AdoptChunk { device: 0, address, bytes: 2 * MIB })
+    };
+    let before = provider::census();
+    assert!(adopt(1, none.as_fd()).is_err());
+    assert_eq!(provider::census(), before, "a window without memory is not kept");
+    for number in 1..=DEVICES_MAX as u64 {
+        assert_eq!(adopt(number, chunk.as_fd()), Ok(()), "{number}");
+    }
+    let more = adopt(DEVICES_MAX as u64 + 1, chunk.as_fd());
+    assert_eq!(more, Err(CudaError::INVALID_VALUE));
+}

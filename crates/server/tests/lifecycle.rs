@@ -397,6 +397,7 @@ fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
     let mut maker = server.connect();
     let file = maker.chunk(0, 2 * MIB).expect("a chunk");
     drop(maker);
+    server.comes_again = true;
     let mut client = server.connect();
     client.socket.send(&Message::HostFd(()), &[file.as_fd()]).expect("room in the socket");
     let address = CUdeviceptr(client.address(0));

@@ -13,6 +13,7 @@ use cuda_api::{
     CUDA_ARRAY3D_DESCRIPTOR, CUarray, CUdeviceptr, CUmipmappedArray, CUresult, CudaError,
 };
 use device::{start, start_with_tenants};
+use std::os::fd::{AsFd, OwnedFd};
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -191,4 +192,39 @@ fn streams_of_one_queue_do_their_work_in_the_order_of_its_submission() {
         assert!(channel::wait::reached(client.word(first), long), "turn {turn}");
     }
     assert_eq!(client.error(), Ok(()));
+}
+
+#[test]
+fn memory_that_was_given_back_comes_again_within_the_limit_alone() {
+    let mut server = start();
+    limit(&mut server, LIMIT);
+    let adopt = |client: &mut Client, offset: u64, file: &OwnedFd| {
+        client.socket.send(&Message::HostFd(()), &[file.as_fd()]).expect("room in the socket");
+        let address = CUdeviceptr(client.address(offset));
+        client.call(&AdoptChunk { device: 0, address, bytes: LIMIT / 2 })
+    };
+    let mut client = server.connect();
+    // Its files stay with the client.
+    let files: Vec<OwnedFd> = (0..3)
+        .map(|_| {
+            let file = client.chunk(0, LIMIT / 2).expect("within the limit");
+            let address = CUdeviceptr(client.address(0));
+            assert_eq!(client.call(&ChunkRelease { address }), Ok(()));
+            file
+        })
+        .collect();
+    let mut adopted = (0u64..).zip(&files).map(|(n, file)| adopt(&mut client, n * LIMIT, file));
+    assert_eq!([adopted.next(), adopted.next()], [Some(Ok(())); 2]);
+    assert_eq!(adopted.next(), Some(REFUSED), "all of it would be more than the limit");
+    drop(client);
+    // One that the daemon says comes from another server has what it had there, until it works.
+    server.comes_again = true;
+    let mut client = server.connect();
+    for (n, file) in (0u64..).zip(&files) {
+        assert_eq!(adopt(&mut client, n * LIMIT, file), Ok(()));
+    }
+    client
+        .post_row(cuda_api::number::cuMemsetD8Async, &[client.address(0), 0, 16, LEGACY.0 as u64]);
+    client.settle();
+    assert_eq!(adopt(&mut client, 3 * LIMIT, &files[0]), REFUSED, "its work has begun");
 }

@@ -196,6 +196,49 @@ fn a_stream_without_work_gets_the_priority_of_its_clients_new_class() {
 }
 
 #[test]
+fn a_stream_of_another_priority_keeps_the_order_with_the_default_stream() {
+    let mut server = Server::start(true);
+    let mut client = client(&mut server, "class=batch");
+    client.post(&CreateStream { stream: stream(1), flags: 0, priority: 0 });
+    let mut gate = 9100;
+    let mut next = || {
+        gate += 10;
+        gate
+    };
+    // The stream that waits is idle and gets another priority then: a blocking one, the default one behind a
+    // launch, and the default one behind a stream that goes.
+    for case in 0..3 {
+        let number = next();
+        let (held, waits) = if case == 0 { (LEGACY, stream(1)) } else { (stream(1), LEGACY) };
+        // Both have the priority of the class before, and are seen idle.
+        for _ in 0..2 {
+            for idle in [LEGACY, stream(1)] {
+                client.launch("note", idle, &u32_bytes(number + 1));
+                client.synchronize(idle);
+            }
+            assert_eq!(client.call(&WaitIdle {}), Ok(()));
+        }
+        let made = provider::priorities_made().len();
+        client.launch("hold", held, &u32_bytes(number));
+        client.launch("note", held, &u32_bytes(number + 2));
+        client.settle();
+        let class = ["class=latency", "class=batch", "class=latency"][case];
+        change(&server, client.welcome.client_id, class, 0);
+        if case == 2 {
+            client.post(&DestroyStream { stream: held });
+        }
+        client.launch("note", waits, &u32_bytes(number + 3));
+        client.settle();
+        assert!(provider::priorities_made().len() > made, "case {case}: the stream was replaced");
+        assert_eq!(provider::notes(|n| n == number + 3), [], "case {case}: it waits");
+        provider::open_gate(number);
+        client.synchronize(waits);
+        let order = provider::notes(|n| n == number + 2 || n == number + 3);
+        assert_eq!(order, [number + 2, number + 3]);
+    }
+}
+
+#[test]
 fn a_client_that_is_held_has_work_all_the_time() {
     let mut server = Server::start(true);
     let mut critical = client(&mut server, "class=latency");

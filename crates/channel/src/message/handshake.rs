@@ -184,6 +184,8 @@ pub struct Client {
     pub settings: Settings,
     /// Its scheduling, as the daemon's rules or its environment say: settings of a client.
     pub scheduling: String,
+    /// It comes from another server, and has what it had there, also if its limits are less by now.
+    pub comes_again: bool,
 }
 
 impl Body for Client {
@@ -195,6 +197,7 @@ impl Body for Client {
         to.u32(self.window);
         self.settings.write(to)?;
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
+        to.u32(self.comes_again.into());
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -206,6 +209,7 @@ impl Body for Client {
             window: from.u32()?,
             settings: Settings::read(from)?,
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
+            comes_again: from.u32()? != 0,
         })
     }
 }

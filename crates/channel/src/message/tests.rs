@@ -236,6 +236,7 @@ fn message() -> impl Strategy<Value = Message> {
                     window,
                     settings,
                     scheduling,
+                    comes_again: pid.is_multiple_of(2),
                 })
             }
         ),

@@ -57,6 +57,8 @@ pub(crate) const WAITING: u64 = 460;
 pub(crate) const SESSION_END: u64 = 464;
 /// How many times the usual period pass between two looks whether the server lives; 0 is 1.
 pub(crate) const LIVENESS_FACTOR: u64 = 468;
+/// The error of a fault that this client is likely to have caused, if the session ends for one.
+pub(crate) const LIKELY_FAULT: u64 = 472;
 /// Bumped with each host function that the client shall run.
 pub(crate) const HOST_CALL_SIGNAL: u64 = 512;
 /// How often the client woke the server by a system call.

@@ -1,8 +1,8 @@
 //! State words of the region: errors, the server's life, host functions.
 
 use super::{
-    ASYNC_ERROR, HOST_CALL_SIGNAL, LIVENESS_FACTOR, Region, SERVER_STATE, SESSION_END,
-    STICKY_ERROR, WAITING, WAKEUPS,
+    ASYNC_ERROR, HOST_CALL_SIGNAL, LIKELY_FAULT, LIVENESS_FACTOR, Region, SERVER_STATE,
+    SESSION_END, STICKY_ERROR, WAITING, WAKEUPS,
 };
 use crate::shared::SharedU32;
 use crate::wait::{LIVENESS_PERIOD, LIVENESS_PERIOD_MAX, SpinPolicy};
@@ -134,6 +134,17 @@ impl Region {
     /// Sets the sticky error. The first one stays.
     pub fn set_sticky_error(&self, error: CudaError) {
         let _ = self.u32_at(STICKY_ERROR).compare_exchange(0, error.code());
+    }
+
+    /// Says with which error the client's work is lost if it cannot be repeated elsewhere: it is likely to have
+    /// caused that.
+    pub fn set_likely_fault(&self, error: CudaError) {
+        self.u32_at(LIKELY_FAULT).store(error.code());
+    }
+
+    /// The error of a fault that the client is likely to have caused, if the server has said so.
+    pub fn likely_fault(&self) -> Option<CudaError> {
+        result_from_code(self.u32_at(LIKELY_FAULT).load()).err()
     }
 
     /// Notes the error of a post, to be reported by a later call. The first unreported one stays.

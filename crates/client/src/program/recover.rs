@@ -84,6 +84,28 @@ impl fmt::Display for Losses {
     }
 }
 
+/// What a lost server has left of a program's work.
+struct Left {
+    in_flight: InFlight,
+    known: Option<KnownVariables>,
+    /// The error of a fault that the program is likely to have caused.
+    fault: Option<CudaError>,
+}
+
+/// Says on standard error that work is lost.
+fn say_lost(server: u32, fault: Option<CudaError>) {
+    match fault {
+        Some(fault) => say(format_args!(
+            "the server (PID {server}) was lost by a fault, {fault}, that a kernel of this program most likely \
+             caused; its work cannot be repeated, the program is told once, and goes on at another server"
+        )),
+        None => say(format_args!(
+            "the server (PID {server}) was lost with work that cannot be repeated; the program is told \
+             once, and goes on at another server"
+        )),
+    }
+}
+
 impl Program {
     /// Puts other connections in the place of those that are lost. The thread holds no lock.
     pub(crate) fn recover_lost(&'static self) {
@@ -149,10 +171,7 @@ impl Client {
     }
 
     /// Connects, declares and goes on with what was in flight.
-    fn move_to_another(
-        &'static self,
-        in_flight: &mut Option<(InFlight, Option<KnownVariables>)>,
-    ) -> Result<Losses, CudaError> {
+    fn move_to_another(&'static self, in_flight: &mut Option<Left>) -> Result<Losses, CudaError> {
         let old = self.connection();
         let known = self.known_variables();
         let passed = {
@@ -163,7 +182,8 @@ impl Client {
             if in_flight.is_none() {
                 state.lost_behind(taken.first_undone());
             }
-            in_flight.get_or_insert((taken, known));
+            let fault = old.region().likely_fault();
+            in_flight.get_or_insert(Left { in_flight: taken, known, fault });
             state.streams.forget_fences();
             state.streams.completed().collect::<Vec<_>>()
         };
@@ -204,17 +224,14 @@ impl Client {
         self.declare_arrays(&mut losses)?;
         self.declare_graphs()?;
         self.declare_peers(&mut losses)?;
-        if let Some((in_flight, known)) = in_flight
-            && self.replay(in_flight, known.as_ref())? == Outcome::Lost
-        {
-            say(format_args!(
-                "the server (PID {}) was lost with work that cannot be repeated; the program is told \
-                 once, and goes on at another server",
-                had.server_pid
-            ));
-            // What other devices do with what is lost is wrong too: whichever is asked first tells.
-            for other in self.others() {
-                other.connection().region().note_async_error(SERVER_GONE);
+        if let Some(Left { in_flight, known, fault }) = in_flight {
+            let error = fault.unwrap_or(SERVER_GONE);
+            if self.replay(in_flight, known.as_ref(), error)? == Outcome::Lost {
+                say_lost(had.server_pid, *fault);
+                // What other devices do with what is lost is wrong too: whichever is asked first tells.
+                for other in self.others() {
+                    other.connection().region().note_async_error(error);
+                }
             }
         }
         Ok(losses)

@@ -6,7 +6,6 @@ use super::posting::Posting;
 use super::submission::{
     Event, ModuleSource, Submission, function_handle, wire_event, wire_module, wire_stream,
 };
-use crate::connection::SERVER_GONE;
 use crate::memory::address::Surroundings;
 use crate::memory::known_variables::{KnownVariables, Moved};
 use crate::replay::effects::Provenance;
@@ -197,7 +196,7 @@ impl Client {
 
     /// Goes on with what was in flight, on a connection to which all that the program has was
     /// declared. No other thread posts meanwhile. `known` has the variables of the provider's as they
-    /// were at the server that was lost.
+    /// were at the server that was lost, and `error` tells the program of work that cannot be repeated.
     ///
     /// # Errors
     /// The new server is lost too, in which case `in_flight` is noted in its journal as far as it
@@ -206,6 +205,7 @@ impl Client {
         &self,
         in_flight: &mut InFlight,
         known: Option<&KnownVariables>,
+        error: CudaError,
     ) -> Result<Outcome, CudaError> {
         // Other devices read and write this one's memory, and wait for its streams, in an order that
         // this journal does not know. What takes time to find out is asked for only where it decides.
@@ -222,7 +222,7 @@ impl Client {
                     word.store(mark.value as u32);
                 }
             }
-            region.note_async_error(SERVER_GONE);
+            region.note_async_error(error);
             state.push(&Repeats { operations: 0, kernels: 0, lost: 1 })?;
             return Ok(Outcome::Lost);
         }

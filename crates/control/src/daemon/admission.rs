@@ -435,7 +435,7 @@ impl Daemon {
             return HandOver::Later;
         }
         let window = windows.choose(process, |server| servers.serves(server), ClientEnd::has_come);
-        let Some(window) = window else { return HandOver::Full };
+        let Some((window, comes_again)) = window else { return HandOver::Full };
         let group = self.memory_group(state, process);
         let Some(found) = state.server(server) else { return HandOver::Later };
         let mut settings = found.link.settings.of_client(&client.wishes);
@@ -472,6 +472,7 @@ impl Daemon {
             window,
             settings,
             scheduling: scheduling.to_string(),
+            comes_again,
         };
         // Before the server has it: a daemon that is killed then has left it all the same.
         let is_noted = *named != 0 || membership.partition.is_some() || group.is_some();

@@ -12,7 +12,7 @@ use super::state::State;
 use channel::message::{Devices, Message};
 use channel::socket::ReceiveError;
 use cuda_api::CUuuid;
-use recovery::servers::{Failures, NoServer, READY_S_MAX};
+use recovery::servers::{Crash, Failures, NoServer, READY_S_MAX};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::Child;
@@ -145,7 +145,8 @@ impl Daemon {
 
     fn count_description_failure(&self, state: &mut State, reason: String) {
         let previous = state.inventory.failures.as_ref();
-        let failures = Failures::after(previous, Duration::ZERO, Instant::now(), reason);
+        let crash = Crash { served: Duration::ZERO, killed: false, reason };
+        let failures = Failures::after(previous, crash, Instant::now());
         state.inventory.failures = Some(failures);
     }
 

@@ -4,12 +4,13 @@ use crate::directory::make_fifo;
 use crate::error::DirectoryError;
 use crate::log::{LineAssembler, LogFile};
 use crate::named::DEFAULT_NAMESPACE;
+use channel::lock::Mutex;
 use channel::socket::{Listener, file_id};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// Modes of the two sockets: all may connect to the one, only the owner and root to the other.
 pub(super) const MODES: [u32; 2] = [0o666, 0o755];

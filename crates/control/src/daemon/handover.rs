@@ -460,7 +460,7 @@ impl Daemon {
         for of in failures {
             let seat = Seat { uid: of.uid, named: of.named, device: device(&of.device)? };
             let until = now + Duration::from_millis(of.pause_ms);
-            let failures = Failures { count: of.count, until, reason: of.reason };
+            let failures = Failures::kept(of.count, until, of.reason, now);
             state.servers.has_failed_before(seat, failures);
         }
         for (of, since) in suspects {

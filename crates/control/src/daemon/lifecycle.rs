@@ -18,10 +18,11 @@ use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CPUS, OPENMPS_WARM,
 };
 use recovery::servers::{Phase, Seat, Servers, Serves, Start, Tell};
+use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -239,12 +240,14 @@ impl Daemon {
     /// Takes an ended server out of the list and counts how it ended.
     pub(super) fn reap(&self, state: &mut State, pid: u32) {
         let Some(server) = state.server(pid) else { return };
-        let how = match server.link.child.wait() {
-            Ok(status) => ending(status),
-            Err(error) => format!("has ended, how is not known: {error}"),
+        let (how, killed) = match server.link.child.wait() {
+            Ok(status) => (ending(status), status.signal() == Some(Signal::KILL.as_raw())),
+            Err(error) => (format!("has ended, how is not known: {error}"), false),
         };
         let (servers, mut hands) = state.servers_and_hands(self);
-        let Some(ended) = servers.has_ended(pid, &how, Instant::now(), &mut hands) else { return };
+        let Some(ended) = servers.has_ended(pid, (&how, killed), Instant::now(), &mut hands) else {
+            return;
+        };
         if ended.server.fault || ended.server.phase != Phase::Draining {
             problems::count(&problems::SERVERS_LOST);
         }

@@ -48,6 +48,7 @@ use crate::faults::Fault;
 use crate::log::Logs;
 use crate::options::DaemonOptions;
 use crate::status::{ServerState, Status};
+use channel::lock::{Condvar, Mutex, MutexGuard};
 use channel::message::{CountsPart, Question, TracePart};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
@@ -61,7 +62,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 use thiserror::Error;
 

@@ -3,12 +3,13 @@
 use super::limits::ChangeError;
 use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use crate::users;
+use channel::lock::{Mutex, MutexGuard};
 use channel::message::{Question, Schedule};
 use cuda_api::settings::Priority;
 use scheduling::rules::{RuleError, Rules};
 use scheduling::settings::SettingError;
 use scheduling::{Class, ClientSettings, Settings};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// What the operator has set.

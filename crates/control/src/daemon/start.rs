@@ -18,6 +18,7 @@ use crate::error::DirectoryError;
 use crate::log::Logs;
 use crate::options::{DETACH, DaemonOptions};
 use crate::settings::Settings;
+use channel::lock::{Condvar, Mutex};
 use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_IDLE_S, OPENMPS_STANDBY};
 use cuda_api::settings::{Cpus, parse_cpus};
 use recovery::servers::{Rules, Servers};
@@ -26,8 +27,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 

@@ -2,8 +2,8 @@
 //! what follows from an end.
 
 use super::{
-    ClientProcess, END_S_MAX, EXIT_S_MAX, Ended, Failures, NoServer, Phase, READY_S_MAX, Seat,
-    Server, Servers, Start, Stopping, Tell,
+    ClientProcess, Crash, END_S_MAX, EXIT_S_MAX, Ended, Failures, NoServer, Phase, READY_S_MAX,
+    Seat, Server, Servers, Start, Stopping, Tell,
 };
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -92,11 +92,12 @@ impl<L> Servers<L> {
         }
     }
 
-    /// Takes an ended server out of the list and counts how it ended: `ending` says it.
+    /// Takes an ended server out of the list and counts how it ended: `ending` says it, and `killed`
+    /// that it was by SIGKILL.
     pub fn has_ended(
         &mut self,
         pid: u32,
-        ending: &str,
+        (ending, killed): (&str, bool),
         now: Instant,
         hands: &mut impl Start<L>,
     ) -> Option<Ended<L>> {
@@ -107,9 +108,9 @@ impl<L> Servers<L> {
         if let Some(process) = server.quarantine.filter(|_| server.quarantined.is_some())
             && !self.list.iter().any(|of| of.quarantine == Some(process) && of.takes_clients())
         {
-            // Killed, the server has not shown what the process' work does: it is alone at the next one too.
-            let killed = server.phase == Phase::Running && !server.fault && server.clients > 0;
-            if !killed {
+            // Ended so, the server has not shown what the process' work does: it is alone at the next one too.
+            let died = server.phase == Phase::Running && !server.fault && server.clients > 0;
+            if !died {
                 self.suspects.remove(&process);
             }
             self.isolated.remove(&process);
@@ -129,21 +130,20 @@ impl<L> Servers<L> {
         }
         self.end_needless_standby(seat, now, hands);
         let served = was_ready.then(|| now.saturating_duration_since(server.started));
-        self.count_failure(seat, served, now, reason.clone(), hands);
+        let served = served.unwrap_or_default();
+        self.count_failure(seat, Crash { served, killed, reason: reason.clone() }, now, hands);
         Some(Ended { server, refuse: (!was_ready).then_some(reason) })
     }
 
-    /// Counts a failure at a seat, of a server that was there for so long; `None`: it was never ready.
+    /// Counts a failure at a seat.
     pub(super) fn count_failure(
         &mut self,
         seat: Seat,
-        served: Option<Duration>,
+        crash: Crash,
         now: Instant,
-        reason: String,
         hands: &mut impl Start<L>,
     ) {
-        let served = served.unwrap_or_default();
-        let failures = Failures::after(self.failures.get(&seat), served, now, reason);
+        let failures = Failures::after(self.failures.get(&seat), crash, now);
         let pause_s = (failures.until - now).as_secs();
         if pause_s > 0 {
             hands.log(format!(

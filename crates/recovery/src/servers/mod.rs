@@ -15,7 +15,7 @@ mod windows;
 #[cfg(test)]
 mod tests;
 
-pub use failures::Failures;
+pub use failures::{Crash, Failures};
 pub use precedence::DECLARED_MS_MAX;
 pub use seat::{ClientProcess, Seat};
 pub use server::{Found, Phase, Server};

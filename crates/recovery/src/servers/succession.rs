@@ -2,7 +2,8 @@
 //! one, from a server in standby; and servers for one process that may have caused a fault.
 
 use super::{
-    ClientProcess, Found, NoServer, Phase, SUSPECT_S_MAX, Seat, Server, Servers, Serves, Start,
+    ClientProcess, Crash, Found, NoServer, Phase, SUSPECT_S_MAX, Seat, Server, Servers, Serves,
+    Start,
 };
 use std::time::{Duration, Instant};
 
@@ -89,7 +90,8 @@ impl<L> Servers<L> {
             }
             Err(reason) => {
                 hands.log(format!("No server for user {uid}: {reason}"));
-                self.count_failure(seat, None, now, reason.clone(), hands);
+                let crash = Crash { served: Duration::ZERO, killed: false, reason: reason.clone() };
+                self.count_failure(seat, crash, now, hands);
                 Err(NoServer::NotStarted(reason))
             }
         }

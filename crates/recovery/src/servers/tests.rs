@@ -142,7 +142,7 @@ fn without_a_standby_a_suspect_waits_for_the_others_server_and_the_spoiled_one_d
     assert_eq!(servers.launch_for_process(process(10), 7, then, &mut hands), Ok(3));
     // A next server that does not start holds up no client.
     let (mut servers, mut hands) = after_a_fault(false, begin);
-    servers.has_ended(2, "exited", ready, &mut hands);
+    servers.has_ended(2, ("exited", false), ready, &mut hands);
     servers.advance(ready, &mut hands);
     let after_its_pause = ready + Duration::from_millis(1001);
     assert_eq!(servers.launch_for_process(process(10), 7, after_its_pause, &mut hands), Ok(3));
@@ -238,13 +238,13 @@ fn an_upgrade_replaces_what_starts_when_it_is_ready_and_waits_for_no_server_that
     servers.finish_replacing(1, begin, &mut hands);
     assert_eq!(hands.started, 2, "one of the new version");
     assert!(servers.is_being_replaced(1));
-    servers.has_ended(2, "exited with status 0", begin, &mut hands);
+    servers.has_ended(2, ("exited with status 0", false), begin, &mut hands);
     assert!(!servers.is_being_replaced(1), "it serves on");
     let later = begin + Duration::from_secs(1);
     assert_eq!(servers.begin_upgrade(later, &mut hands), [1]);
     assert!(servers.is_ready(3));
     servers.finish_replacing(3, later, &mut hands);
     assert!(servers.is_being_replaced(1), "its clients go");
-    servers.has_ended(1, "exited", begin, &mut hands);
+    servers.has_ended(1, ("exited", false), begin, &mut hands);
     assert!(!servers.is_being_replaced(1));
 }

@@ -36,22 +36,24 @@ impl<E> Default for Windows<E> {
 
 impl<E> Windows<E> {
     /// The number of the windows for a process that goes to a server: those that it had at one that
-    /// takes no more clients, or others that no client of the user has; `None` if there are none.
+    /// takes no more clients, or others that no client of the user has; `None` if there are none. With it
+    /// whether it had them before.
     pub fn choose(
         &mut self,
         process: Process,
         serves: impl Fn(u32) -> bool,
         has_ended: impl Fn(&E) -> bool,
-    ) -> Option<u32> {
+    ) -> Option<(u32, bool)> {
         let is_served = |h: &Holder<E>| h.server.is_some_and(&serves);
         let left = |h: &&Holder<E>| h.process == process && (h.leaves || !is_served(h));
         if let Some(holder) = self.holders.iter().find(left) {
-            return Some(holder.index);
+            return Some((holder.index, true));
         }
         self.holders.retain(|holder| is_served(holder) || !has_ended(&holder.exit));
         let taken =
             |index| self.holders.iter().any(|h| (h.process.uid, h.index) == (process.uid, index));
-        (0..WINDOWS_MAX).find(|index| !taken(*index))
+        let free = (0..WINDOWS_MAX).find(|index| !taken(*index))?;
+        Some((free, false))
     }
 
     /// The server that a process was handed to last, if it has not given its windows back.
@@ -126,7 +128,7 @@ mod tests {
         server: u32,
         serves: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let index = windows.choose(process, serves, has_ended)?;
+        let (index, _) = windows.choose(process, serves, has_ended)?;
         windows.give(process, index, server, || process.pid);
         Some(index)
     }
@@ -143,7 +145,7 @@ mod tests {
         assert_eq!(take(windows, (7, 3), 2, serves), Some(2));
         assert_eq!(
             windows.choose(process(7, me, 0), serves, has_ended),
-            Some(0),
+            Some((0, true)),
             "it was not handed over yet"
         );
         assert_eq!(take(windows, (7, me), 2, serves), Some(0));

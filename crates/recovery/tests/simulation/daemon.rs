@@ -213,8 +213,10 @@ impl World {
                 self.daemon_hears(pid, message);
             }
             if let Some(how) = ended {
-                let ended =
-                    self.with_servers(|servers, hands| servers.has_ended(pid, how, now, hands));
+                let ended = self.with_servers(|servers, hands| {
+                    let killed = how.contains("killed");
+                    servers.has_ended(pid, (how, killed), now, hands)
+                });
                 if let Some((seat, reason)) =
                     ended.and_then(|ended| Some((ended.server.seat(), ended.refuse?)))
                 {
@@ -353,7 +355,7 @@ impl World {
         let living: Vec<bool> = self.clients.iter().map(|client| client.lives()).collect();
         let (windows, servers) = (&mut self.daemon.windows, &self.daemon.servers);
         let chosen = windows.choose(process, |pid| servers.serves(pid), |of| !living[*of]);
-        let Some(window) = chosen else {
+        let Some((window, _)) = chosen else {
             self.fail(format!("client {client} gets no window"));
             return true;
         };

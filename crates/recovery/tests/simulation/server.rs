@@ -563,7 +563,7 @@ impl World {
             self.servers[&pid].sessions.iter().map(|session| session.client).collect();
         self.note(|| format!("server {pid}: clients {clients:?} are {parts:?}"));
         for (index, (client, part)) in clients.iter().zip(parts).enumerate() {
-            if *part == Part::Suspect {
+            if part.is_alone() {
                 self.tell_daemon(pid, ToDaemon::Suspect(*client));
                 self.clients[*client].suspect =
                     !self.connections[self.servers[&pid].sessions[index].connection].left;

@@ -10,6 +10,7 @@
 
 use super::variables::FirstValues;
 use super::{BuildLog, JitOption};
+use channel::lock::{Mutex, MutexGuard};
 use channel::request::CodeWords;
 use cuda_api::{CUmodule, CUresult, CudaError};
 use ptx::bytes::u64_at;
@@ -17,7 +18,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Images that are kept although no client uses them, bytes of their files.
@@ -278,7 +279,26 @@ impl CodeCache {
             Arc::new(SharedCode::with_variables(raw, key, log.clone(), none))
         });
         *code = loaded.as_ref().ok().cloned();
+        drop(code);
+        if loaded.is_err() {
+            self.forget_empty(&key, slot);
+        }
         (loaded, log)
+    }
+
+    /// Takes out a slot without code, unless another client waits to load it.
+    fn forget_empty(&self, key: &CodeKey, slot: Arc<Slot>) {
+        let mut slots = locked(&self.slots);
+        let is_it = slots.get(key).is_some_and(|found| Arc::ptr_eq(found, &slot));
+        drop(slot);
+        // Who takes it from the table holds that lock, so no other session gets it from here on.
+        let found = slots.get(key).filter(|_| is_it);
+        let is_empty = |slot: &Arc<Slot>| {
+            Arc::strong_count(slot) == 1 && slot.code.try_lock().is_ok_and(|code| code.is_none())
+        };
+        if found.is_some_and(is_empty) {
+            slots.remove(key);
+        }
     }
 
     /// The code of that key, if it is loaded: an image without variables.
@@ -416,6 +436,8 @@ mod tests {
             || (Err(CudaError::INVALID_IMAGE), BuildLog::default()),
         );
         assert_eq!(failed.0.err(), Some(CudaError::INVALID_IMAGE));
+        assert!(locked(&cache.slots).is_empty(), "wrong images take no memory");
+        assert_eq!(cache.unused_bytes(), 0);
         let first = load(&cache, "a", 1);
         let again = cache.get(key("a"), 10, || false, || unreachable!("it is there"));
         assert!(Arc::ptr_eq(&first, &again.0.expect("it is there")));

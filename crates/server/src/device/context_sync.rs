@@ -22,11 +22,12 @@
 mod turns;
 
 use super::in_flight::{InFlight, STALLED_AFTER, Submissions};
+use channel::lock::{Mutex, MutexGuard};
 use cuda_api::CUstream;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use turns::{Making, Turns};
 
@@ -157,6 +158,7 @@ pub struct Waiting {
 }
 
 /// A session's count, and its client as the log names it.
+#[derive(Clone)]
 struct Session {
     in_flight: InFlight,
     client: String,
@@ -235,7 +237,8 @@ type Reporter = Box<dyn Fn(&SyncReport) + Send + Sync>;
 /// The door for calls that wait for the context; one a device.
 #[derive(Default)]
 pub struct ContextSync {
-    sessions: Mutex<Vec<Session>>,
+    /// Copied by those who ask the provider about them.
+    sessions: Mutex<Arc<Vec<Session>>>,
     /// Calls for which submission is kept shallow now.
     pending: AtomicUsize,
     /// Who makes a call, and what follows it.
@@ -274,13 +277,21 @@ impl ContextSync {
     pub fn join(&self, client: &str) -> InFlight {
         let in_flight = InFlight::default();
         let session = Session { in_flight: in_flight.clone(), client: client.to_owned() };
-        locked(&self.sessions).push(session);
+        let mut sessions = locked(&self.sessions);
+        Arc::make_mut(&mut sessions).push(session);
         in_flight
+    }
+
+    /// The sessions as they are now. No lock is held while the provider is asked about their streams: it
+    /// may not answer for as long as a call is made.
+    fn sessions(&self) -> Arc<Vec<Session>> {
+        locked(&self.sessions).clone()
     }
 
     /// The session's end.
     pub fn leave(&self, count: &InFlight) {
-        locked(&self.sessions).retain(|session| !Arc::ptr_eq(&session.in_flight, count));
+        let mut sessions = locked(&self.sessions);
+        Arc::make_mut(&mut sessions).retain(|session| !Arc::ptr_eq(&session.in_flight, count));
     }
 
     /// All sessions are to end: no call waits for a quiet moment any more, which an endless kernel keeps away.
@@ -295,7 +306,7 @@ impl ContextSync {
     /// True if no session but `own` has more than [`SHALLOW_KERNELS`] launches in flight. One that waits here
     /// itself does not count down: the provider says when its work has ended.
     fn is_shallow(&self, own: Option<&InFlight>, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        let sessions = locked(&self.sessions);
+        let sessions = self.sessions();
         let mut deep =
             sessions.iter().filter(|of| !of.is(own) && of.in_flight.launches() > SHALLOW_KERNELS);
         deep.all(|session| !session.in_flight.has_work(is_done))
@@ -303,37 +314,36 @@ impl ContextSync {
 
     /// True if nothing is in flight, by what the provider says of a stream.
     pub(super) fn is_quiet(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        locked(&self.sessions).iter().all(|session| session.in_flight.is_done(is_done))
+        self.sessions().iter().all(|session| session.in_flight.is_done(is_done))
     }
 
     /// Clients with work that does not get on, and for how long it has not.
     fn stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> Vec<(String, Duration)> {
-        let sessions = locked(&self.sessions);
+        let sessions = self.sessions();
         let stalled = |of: &Session| Some((of.client.clone(), of.in_flight.stalled(is_done)?));
         sessions.iter().filter_map(stalled).collect()
     }
 
     /// True if a session has work that does not get on.
     fn is_stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        locked(&self.sessions).iter().any(|of| of.in_flight.stalled(is_done).is_some())
+        self.sessions().iter().any(|of| of.in_flight.stalled(is_done).is_some())
     }
 
     /// True if there is no session but `own`.
     fn is_alone(&self, own: Option<&InFlight>) -> bool {
-        locked(&self.sessions).iter().all(|session| session.is(own))
+        self.sessions().iter().all(|session| session.is(own))
     }
 
     /// The clients of sessions but `own` that have kernels in flight.
     fn others(&self, own: Option<&InFlight>) -> Vec<String> {
-        let sessions = locked(&self.sessions);
+        let sessions = self.sessions();
         let others = sessions.iter().filter(|of| !of.is(own) && of.in_flight.kernels() > 0);
         others.map(|session| session.client.clone()).collect()
     }
 
     /// True if no session is known to have work in flight.
     pub fn is_idle(&self) -> bool {
-        let sessions = locked(&self.sessions);
-        sessions.iter().all(|session| !session.in_flight.may_be_busy())
+        self.sessions().iter().all(|session| !session.in_flight.may_be_busy())
     }
 
     /// True while nothing is to be submitted.

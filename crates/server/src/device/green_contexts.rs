@@ -1,10 +1,11 @@
 //! Green contexts that there are at the provider, by their SMs: a client's, and those kept for later ones.
 
+use channel::lock::{Mutex, MutexGuard};
 use cuda_api::{CUgreenCtx, CudaError, DriverTable};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Most green contexts of one client: a device has no more than this many ranges that make sense,
 /// and each takes memory of the provider's.

@@ -1,8 +1,9 @@
 //! In flight: what each session of a device has submitted, as the others see it.
 
+use channel::lock::{Mutex, MutexGuard};
 use cuda_api::CUstream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Work does not get on if nothing of its stream has been seen to end for so long.

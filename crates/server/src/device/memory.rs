@@ -100,7 +100,13 @@ impl Physical {
             let scratch = Reservation::near(share, 0, bytes)?;
             let mapping = DeviceMapping::new(&memory, scratch.address, bytes, 0)?;
             mapping.set_access(vmm::ACCESS_READ_WRITE)?;
-            mapping.clear(stream)?;
+            if let Err(error) = mapping.clear(stream) {
+                if error == CudaError::MPS_CLIENT_TERMINATED {
+                    // The fill goes on: what it writes stays until this process ends.
+                    std::mem::forget((mapping, scratch, memory));
+                }
+                return Err(error);
+            }
         }
         // The mapping is gone, so this is the only owner.
         Rc::try_unwrap(memory).map(|memory| (memory, fd)).map_err(|_| CudaError::UNKNOWN)
@@ -181,12 +187,9 @@ impl DeviceMapping {
         let t = self.physical.share.device().table();
         let stream = stream.map_or(CUstream::NULL, Stream::raw);
         let (at, bytes) = (CUdeviceptr(self.address), self.bytes as usize);
-        // SAFETY: the range is mapped; the stream is alive. What is waited for is a fill, which
-        // ends.
-        unsafe {
-            t.cuMemsetD8Async(at, 0, bytes, stream)?;
-            t.cuStreamSynchronize(stream)
-        }
+        // SAFETY: the range is mapped, and stays so until the fill has ended; the stream is alive.
+        unsafe { t.cuMemsetD8Async(at, 0, bytes, stream)? };
+        self.physical.share.wait_for(stream)
     }
 
     /// The memory behind it.
@@ -246,8 +249,14 @@ pub fn new_chunk(
     let chunk = DeviceMapping::new(&physical, address, bytes, 0)?;
     chunk.set_access(vmm::ACCESS_READ_WRITE)?;
     let fd = physical.export()?;
-    if !is_untouched_file(&fd) {
-        chunk.clear(stream)?;
+    if !is_untouched_file(&fd)
+        && let Err(error) = chunk.clear(stream)
+    {
+        if error == CudaError::MPS_CLIENT_TERMINATED {
+            // The fill goes on: what it writes stays until this process ends.
+            std::mem::forget(chunk);
+        }
+        return Err(error);
     }
     Ok((chunk, fd))
 }

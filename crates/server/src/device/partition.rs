@@ -6,10 +6,11 @@
 //! contexts.
 
 use super::Device;
+use channel::lock::Mutex;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
 use cuda_api::{CUresult, CudaError};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// SMs of a device, as far as parts of them go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

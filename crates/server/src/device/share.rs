@@ -10,6 +10,12 @@ use std::cell::Cell;
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a wait for a fill asks again and again, and the pauses between two looks after that.
+const WAIT_SPIN: Duration = Duration::from_micros(50);
+const WAIT_PAUSE_MIN: Duration = Duration::from_micros(20);
+const WAIT_PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// Longest text of a fault that is kept, bytes: a line of the log.
 const FAULT_TEXT_BYTES_MAX: usize = 1024;
@@ -80,6 +86,8 @@ pub struct Share {
     ends: Box<dyn Fn() -> bool>,
     /// Nothing is in flight in the context for now, by this share's doing.
     quiet: Cell<bool>,
+    /// Its client has ended before a fill had: what that writes stays.
+    abandoned: Cell<bool>,
     pub(super) counts: Counts,
     pub(super) greens: GreenContexts,
 }
@@ -116,7 +124,19 @@ impl Share {
         let (ends, quiet, counts) = (Box::new(ends), Cell::new(false), Counts::default());
         // The address differs from session to session.
         let submission_time = SubmissionTime::new(Arc::as_ptr(&in_flight).addr() as u64);
-        Ok(Self { device, name, in_flight, submission_time, tenant, ends, quiet, counts, greens })
+        let abandoned = Cell::new(false);
+        Ok(Self {
+            device,
+            name,
+            in_flight,
+            submission_time,
+            tenant,
+            ends,
+            quiet,
+            abandoned,
+            counts,
+            greens,
+        })
     }
 
     /// What the session has in flight, as other sessions see it.
@@ -196,6 +216,38 @@ impl Share {
         let list = || self.device.sync().list(call, &self.name, Some(&self.in_flight));
         listed.get_or_insert_with(list);
         (self.ends)()
+    }
+
+    /// True if the client has ended before a fill of its new memory had.
+    pub fn has_abandoned(&self) -> bool {
+        self.abandoned.get()
+    }
+
+    /// Waits for a stream in which nothing is but what ends, as copies and fills do. The thread does not wait
+    /// within the provider, where work of others may keep it.
+    ///
+    /// # Errors
+    /// CUDA_ERROR_MPS_CLIENT_TERMINATED if the client ends before: the stream still has its work then.
+    pub(super) fn wait_for(&self, stream: CUstream) -> CUresult {
+        let mut pause = WAIT_PAUSE_MIN;
+        let begun = Instant::now();
+        loop {
+            // SAFETY: the stream is the session's, or the default stream, which exists always.
+            match unsafe { self.device.table().cuStreamQuery(stream) } {
+                Err(CudaError::NOT_READY) => {}
+                done => return done,
+            }
+            if (self.ends)() {
+                self.abandoned.set(true);
+                return Err(CudaError::MPS_CLIENT_TERMINATED);
+            }
+            if begun.elapsed() < WAIT_SPIN {
+                std::hint::spin_loop();
+                continue;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(WAIT_PAUSE_MAX);
+        }
     }
 
     /// Unloads shared code that no client uses but for the last so many bytes of images.

@@ -4,9 +4,10 @@
 
 use super::counter::{Counter, Launched};
 use super::kernels::{KernelCounters, Shape, ShapeCounters};
+use channel::lock::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Names of kernels that are told apart: programs that make kernels for ever shall not eat memory for
 /// ever. Later ones count under [`OTHER_KERNELS`].

@@ -4,7 +4,8 @@
 //! would rescale all past time, and readers would see a counter fall or jump. Here launches count once, with
 //! the mean of the time when they are told first.
 
-use std::sync::{Mutex, PoisonError};
+use channel::lock::Mutex;
+use std::sync::PoisonError;
 
 /// Launches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,11 +7,12 @@ use super::contexts::{Context, Contexts};
 use super::counter::{Counter, Launched};
 use super::device_time::{DeviceTime, Launches};
 use crate::device::{Function, LaunchShape};
+use channel::lock::{Mutex, MutexGuard};
 use cuda_api::DriverTable;
 use cuda_api::constants::function_attribute;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// Shapes that are told apart, of a kernel. Launches of further ones count together, by block.
 pub const SHAPES_MAX: usize = 32;

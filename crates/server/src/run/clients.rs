@@ -200,6 +200,7 @@ impl Clients {
             gid: client.gid,
             command: client.command_line,
             window: client.window,
+            comes_again: client.comes_again,
         };
         let link = Arc::new(Link::new(identity, limits, member));
         let name = link.name();

@@ -69,8 +69,8 @@ impl Clients {
             match part {
                 Part::Guilty if is_over => self.time_out(link, limit),
                 Part::Guilty | Part::Innocent => {}
-                Part::Suspect | Part::Unlikely => {
-                    if *part == Part::Suspect {
+                Part::Suspect | Part::Likeliest | Part::Unlikely => {
+                    if part.is_alone() {
                         suspects.push(link);
                     }
                     if is_over {

@@ -36,7 +36,7 @@ impl Server {
         }
         let Some(parts) = parts else { return };
         for (pid, part) in self.clients.pids().into_iter().zip(&parts) {
-            if *part == Part::Suspect {
+            if part.is_alone() {
                 self.tell(&Message::Suspect(pid));
             }
         }
@@ -78,7 +78,7 @@ impl Clients {
     /// Notes for the daemon who caused the fault, or may have.
     fn note_parts(&self, parts: &[Part], error: CudaError, said: &str) {
         for (link, part) in self.links().zip(parts) {
-            if !matches!(part, Part::Guilty | Part::Suspect) {
+            if *part != Part::Guilty && !part.is_alone() {
                 continue;
             }
             let under_way = link.plea().map_or("its session did not say", |plea| &plea.text);
@@ -93,6 +93,9 @@ impl Clients {
             let verdict = match part {
                 Part::Guilty => "it gets the error",
                 Part::Suspect => "goes on at a server of its own: others may have been it too",
+                Part::Likeliest => {
+                    "goes on at a server of its own, and gets the error if its work cannot be repeated there"
+                }
                 Part::Unlikely => {
                     "goes on at another server: others are far more likely to have been it"
                 }
@@ -100,6 +103,9 @@ impl Clients {
             };
             let why = link.plea().map_or("its session did not say", |plea| &plea.text);
             self.log(format!("Client {}: {why}; {verdict}", link.name()));
+            if *part == Part::Likeliest {
+                link.set_likely();
+            }
             link.end(if *part == Part::Guilty { End::Guilty } else { End::Moved });
         }
     }

@@ -4,12 +4,13 @@
 //! waiting. While no client has to ask (all of one class under strict classes), a session reads one
 //! flag a launch and nothing else.
 
+use channel::lock::{Condvar, Mutex, MutexGuard};
 use channel::message::ClientScheduling;
 use cuda_api::environment::OPENMPS_SCHEDULING;
 use scheduling::{Class, ClientId, ClientSettings, Core, Predicted, Settings, Verdict};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Predicted time of two pieces of a graph where nothing else is set, ns.
@@ -56,31 +57,31 @@ pub struct Scheduler {
     free: AtomicBool,
     priorities: AtomicBool,
     started: Instant,
+    /// SMs of the device.
+    sms: u32,
 }
 
 impl Scheduler {
-    /// A gate without clients.
-    pub fn new(settings: Settings) -> Arc<Self> {
+    /// A gate without clients, on a device of so many SMs.
+    pub fn new(settings: Settings, sms: u32) -> Arc<Self> {
         let priorities = AtomicBool::new(settings.priorities);
         Arc::new(Self {
             shared: Mutex::new(Shared { core: Core::new(settings), seats: HashMap::new() }),
             free: AtomicBool::new(true),
             priorities,
             started: Instant::now(),
+            sms,
         })
     }
 
     /// A gate with the settings of the environment, which the daemon has checked; and a sentence if
     /// they are wrong all the same.
-    pub fn from_environment() -> (Arc<Self>, Option<String>) {
+    pub fn from_environment(sms: u32) -> (Arc<Self>, Option<String>) {
         let text = std::env::var(OPENMPS_SCHEDULING).unwrap_or_default();
-        match Settings::parse(&text) {
-            Ok(settings) => (Self::new(settings), None),
-            Err(error) => {
-                let wrong = format!("{OPENMPS_SCHEDULING} is not used: {error}");
-                (Self::new(Settings::default()), Some(wrong))
-            }
-        }
+        let mut settings = Settings::default();
+        let wrong = settings.change_on(&text, sms).err();
+        let wrong = wrong.map(|error| format!("{OPENMPS_SCHEDULING} is not used: {error}"));
+        (Self::new(settings, sms), wrong)
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -112,7 +113,7 @@ impl Scheduler {
     pub fn change(&self, text: &str) -> Result<(), scheduling::settings::SettingError> {
         let mut shared = self.lock();
         let mut settings = shared.core.settings().clone();
-        settings.change(text)?;
+        settings.change_on(text, self.sms)?;
         shared.core.set(settings);
         self.update(shared);
         Ok(())

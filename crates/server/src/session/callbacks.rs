@@ -9,6 +9,7 @@
 //! works with for as long as it takes, and nothing is kept for one that never comes.
 
 use crate::device::HostCallback;
+use channel::lock::{Mutex, MutexGuard};
 use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS, Region};
 use channel::wait;
 use cuda_api::CudaError;
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// What a session's callbacks work with.
 struct Target {

@@ -1,7 +1,6 @@
 //! Requests with a reply: memory, modules, questions.
 
 use super::Session;
-use super::declaration::Declaration;
 use super::posts::launch_shape;
 use crate::device::{LaunchShape, TensorMapKind};
 use crate::meter::{KernelCounters, KernelMeter};
@@ -19,7 +18,9 @@ use cuda_api::{CUdevice, CUdeviceptr, CudaError, Word};
 use std::ffi::CStr;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::Instant;
+
+/// Messages with files that a client may have sent for requests that never came: more than a socket takes.
+const UNUSED_FILES_MAX: usize = 1024;
 
 /// The device as clients count: a server shows one.
 const DEVICE: CUdevice = 0;
@@ -32,7 +33,8 @@ impl Session {
     /// The file that the client has sent before a request. What was sent for a request that
     /// never came is dropped.
     pub(super) fn receive_file(&self, opcode: u16) -> Result<OwnedFd, CudaError> {
-        loop {
+        for _ in 0..=UNUSED_FILES_MAX {
+            self.check_end()?;
             let (message, mut files) = self.socket.receive().map_err(|error| match error {
                 // It came, and this process had no descriptor left for it.
                 ReceiveError::Fds => CudaError::OUT_OF_MEMORY,
@@ -49,6 +51,8 @@ impl Session {
                 return files.pop().ok_or(CudaError::INVALID_VALUE);
             }
         }
+        // It goes on sending: that has no end.
+        Err(CudaError::INVALID_VALUE)
     }
 
     pub(super) fn create_chunk(&mut self, request: ChunkCreate) -> Result<(), CudaError> {
@@ -75,16 +79,8 @@ impl Session {
         file: &OwnedFd,
     ) -> Result<(), CudaError> {
         check_device(request.device)?;
-        let since = Instant::now();
-        let begun = self.declaration.is_none().then(|| Declaration::begin(since));
-        self.memory.account.set_declares(true);
         let (address, bytes) = (request.address.0, request.bytes);
-        let adopted = self.memory.adopt_chunk(&self.common.windows, address, bytes, file);
-        if let Some(mut declaration) = begun {
-            declaration.has_done(AdoptChunk::OPCODE, since, Instant::now());
-            self.declaration = Some(declaration);
-        }
-        adopted
+        self.memory.adopt_chunk(&self.common.windows, address, bytes, file)
     }
 
     pub(super) fn release_chunk(&mut self, request: ChunkRelease) -> Result<(), CudaError> {

@@ -4,11 +4,11 @@
 
 use super::Session;
 use channel::request::{
-    AdoptChunk, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc, HostMap, HostToDevice,
-    LaunchKernel, LoadModule, RecordEvent, Repeats, Request,
+    AdoptChunk, ChunkCreate, CopyBox, DeviceToHost, Fence, GetFunction, GraphLaunch, HostFunc,
+    HostMap, HostToDevice, LaunchKernel, LoadModule, RecordEvent, Repeats, Request,
 };
 use channel::ring::Record;
-use cuda_api::CUresult;
+use cuda_api::{CUresult, row_of_number};
 use ptx::module_state::State;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub(super) struct Declaration {
 }
 
 impl Declaration {
-    /// Begins with the first of the client's memory.
+    /// Begins with the session of a client that comes from another server.
     pub(super) fn begin(now: Instant) -> Box<Self> {
         Box::new(Self {
             since: now,
@@ -109,19 +109,31 @@ fn repeats_text(Repeats { operations, kernels, lost }: Repeats) -> String {
 
 /// True for work: what came before it is all that was declared.
 fn is_work(opcode: u16) -> bool {
-    [
-        LaunchKernel::OPCODE,
-        HostToDevice::OPCODE,
-        DeviceToHost::OPCODE,
-        Fence::OPCODE,
-        GraphLaunch::OPCODE,
-        HostFunc::OPCODE,
-        RecordEvent::OPCODE,
-    ]
-    .contains(&opcode)
+    let is_memory = |row: &cuda_api::Row| row.symbol.starts_with("cuMem");
+    let forwarded = row_of_number(opcode).is_some_and(is_memory);
+    forwarded
+        || [
+            CopyBox::OPCODE,
+            ChunkCreate::OPCODE,
+            LaunchKernel::OPCODE,
+            HostToDevice::OPCODE,
+            DeviceToHost::OPCODE,
+            Fence::OPCODE,
+            GraphLaunch::OPCODE,
+            HostFunc::OPCODE,
+            RecordEvent::OPCODE,
+        ]
+        .contains(&opcode)
 }
 
 impl Session {
+    /// What the client has from now on it has had at another server, also if its limits are less by now; or not any
+    /// more.
+    pub(super) fn set_declares(&self, declares: bool) {
+        self.memory.account.set_declares(declares);
+        self.memory.host_account.set_declares(declares);
+    }
+
     /// Carries out a request of a client that declares what it has.
     #[cold]
     pub(super) fn declare(&mut self, record: &Record) {
@@ -137,7 +149,7 @@ impl Session {
 
     fn say_declaration(&mut self) {
         let Some(declaration) = self.declaration.take() else { return };
-        self.memory.account.set_declares(false);
+        self.set_declares(false);
         self.link.set_declared();
         self.common.wake_main();
         // Memory alone is what a program has of another device.

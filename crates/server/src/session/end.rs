@@ -49,6 +49,9 @@ impl Session {
         if let (End::Guilty, Some(fault)) = (reason, self.common.fault()) {
             self.region.set_sticky_error(fault);
         }
+        if let Some(fault) = self.common.fault().filter(|_| self.link.is_likely()) {
+            self.region.set_likely_fault(fault);
+        }
         match reason.told() {
             Some(told) => self.region.end_session(told),
             None => self.region.set_server_state(ServerState::Ended),
@@ -152,7 +155,7 @@ impl Session {
         let left = share.leftovers();
         if !left.is_empty() {
             common.log.line(format!("Client {} left behind: {left}", link.name()));
-            debug_assert!(!clean, "a session left behind: {left}");
+            debug_assert!(!clean || share.has_abandoned(), "a session left behind: {left}");
         }
         if left.reservations > 0 {
             // Its addresses are still taken at the provider: no other client can have the window.

@@ -15,6 +15,7 @@ use super::slot::Slot;
 use super::streams::Work;
 use super::under_way::Code;
 use super::{Session, boxes};
+use crate::account::{Account, Charge};
 use crate::device::{GraphBuilder, PlacedGraph};
 use crate::meter::{
     Context, GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
@@ -36,6 +37,11 @@ pub const GRAPHS_MAX: usize = channel::limits::GRAPHS_MAX as usize;
 /// Most nodes of a graph: networks have some ten thousands.
 pub const NODES_MAX: usize = 262_144;
 
+/// What a node takes of this process' memory, about: the session's own account of it, and the provider's.
+const NODE_BYTES: u64 = 512;
+/// How often a kernel's parameters are kept: by the provider, for moves between SMs, and for pieces.
+const COPIES_OF_PARAMETERS: u64 = 3;
+
 /// The name under which launches of graphs are counted as a whole.
 pub const GRAPHS: &CStr = c"(graphs)";
 
@@ -55,6 +61,8 @@ pub(super) struct Uses {
     touched: Vec<Reach>,
     /// The state of the client's memory in which all of `touched` was found to be there.
     memory_version: u64,
+    /// What it takes of the server's own memory.
+    charges: Vec<Charge>,
     /// Handles of its bodies, until it is made ready.
     pub(super) bodies: Vec<u64>,
     /// What it is put together of, if it may go in pieces.
@@ -77,6 +85,19 @@ impl Uses {
         self.touched.extend(body.touched);
         self.memory_version = self.memory_version.min(body.memory_version);
         self.bodies.extend(body.bodies);
+        self.charges.extend(body.charges);
+    }
+
+    /// Charges memory of the server's own for a node with so many bytes of its own.
+    fn charge(&mut self, account: &Arc<Account>, bytes: u64) -> CUresult {
+        let bytes = bytes.saturating_add(NODE_BYTES);
+        match self.charges.first_mut() {
+            Some(charge) => charge.grow(bytes),
+            None => {
+                self.charges.push(account.charge_new(bytes)?);
+                Ok(())
+            }
+        }
     }
 
     /// Addresses of device memory that it touches from now on.
@@ -201,6 +222,16 @@ impl Session {
         graph: CUgraphExec,
         add: impl FnOnce(&mut Self, &mut GraphBuilder, &mut Uses) -> CUresult,
     ) -> CUresult {
+        self.build_with(graph, 0, add)
+    }
+
+    /// As [`Session::build`], of what takes so many bytes of the server's memory.
+    fn build_with(
+        &mut self,
+        graph: CUgraphExec,
+        bytes: u64,
+        add: impl FnOnce(&mut Self, &mut GraphBuilder, &mut Uses) -> CUresult,
+    ) -> CUresult {
         let word = graph.0 as u64;
         let handle = self.graphs.table.handle(word)?;
         let mut graph = self.graphs.table.take(word)?;
@@ -208,7 +239,9 @@ impl Session {
             Graph::Building { builder, uses, failed } => {
                 if failed.is_ok() {
                     *failed = match builder.nodes() < NODES_MAX {
-                        true => add(self, builder, uses),
+                        true => uses
+                            .charge(&self.memory.host_account, bytes)
+                            .and_then(|()| add(self, builder, uses)),
                         false => Err(CudaError::OUT_OF_MEMORY),
                     };
                 }
@@ -229,7 +262,8 @@ impl Session {
 
     pub(super) fn add_kernel(&mut self, request: GraphKernel<'_>) -> CUresult {
         let launch = request.launch;
-        self.build(request.graph, |session, builder, uses| {
+        let bytes = COPIES_OF_PARAMETERS * launch.parameters.len() as u64;
+        self.build_with(request.graph, bytes, |session, builder, uses| {
             let shape = launch_shape(launch.grid, launch.block, launch.shared_bytes, launch.flags)?;
             let word = launch.function.0 as u64;
             let module = session.modules.module_of(word)?;
@@ -302,7 +336,8 @@ impl Session {
     }
 
     pub(super) fn add_edges(&mut self, request: GraphEdges<'_>) -> CUresult {
-        self.build(request.graph, |_, builder, uses| {
+        let bytes = size_of_val(request.from) as u64;
+        self.build_with(request.graph, bytes, |_, builder, uses| {
             let edges = request.from.iter().map(|word| GraphEdges::edge(*word));
             let edges = edges.collect::<Option<Vec<_>>>().ok_or(CudaError::INVALID_VALUE)?;
             if let Some(recording) = &mut uses.recording {

@@ -5,16 +5,19 @@
 
 use crate::account::{Account, Groups};
 use crate::device::{SmCount, SmLease, SmPlaces};
+use channel::lock::{Mutex, MutexGuard};
 use channel::message::{ClientLimits, SetBy, Settings};
 use cuda_api::settings::{Percentage, Priority};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// A client's limits.
 pub struct Limits {
     /// Its device memory.
     pub memory: Arc<Account>,
+    /// Memory of the machine that the server holds for it: pinned, and of graphs.
+    pub host: Arc<Account>,
     places: Arc<SmPlaces>,
     now: Mutex<Now>,
     /// SMs that it was given at first, and by whom.
@@ -105,6 +108,7 @@ impl Limits {
                 memory.map_or(u64::MAX, |(bytes, _)| bytes),
                 group.map(|group| (groups.account(group), group.soft_bytes)),
             ),
+            host: Account::new(crate::account::host_bytes_max()),
             places: places.clone(),
             now: Mutex::new(Now {
                 memory_by: memory.map(|(_, by)| by),
@@ -174,7 +178,10 @@ impl Limits {
     pub fn follow_share(&self, share: Percentage, by: SetBy) -> bool {
         let count = self.places.count();
         let sms = share.sms(count.all, count.step);
-        let (has, set_by) = (self.now().sms.0, self.now().sms.2);
+        let (has, set_by) = {
+            let now = self.now();
+            (now.sms.0, now.sms.2)
+        };
         if has == sms || matches!(set_by, SetBy::Program | SetBy::Live) {
             return false;
         }
@@ -254,6 +261,19 @@ mod tests {
         assert_eq!(limits.report().sms, (32, SetBy::Daemon), "what it was given at first");
         limits.set_memory(None);
         assert_eq!(limits.report().memory, None);
+    }
+
+    #[test]
+    fn a_client_follows_the_share_of_all_until_it_has_its_own() {
+        let places = SmPlaces::new(SmCount { all: 132, step: 2 });
+        let limits = Limits::new(&Settings::default(), (0, "GPU-00"), &places, &Groups::default());
+        let quarter = Percentage::parse("25").unwrap();
+        assert!(limits.follow_share(quarter, SetBy::Server));
+        assert_eq!(limits.report().sms, (32, SetBy::Server));
+        assert!(!limits.follow_share(quarter, SetBy::Server), "it has that share");
+        limits.set_sms(8).unwrap();
+        assert!(!limits.follow_share(quarter, SetBy::Server), "it has one of its own");
+        assert_eq!(limits.report().sms, (8, SetBy::Live));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::limits::Limits;
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
+use channel::lock::Mutex;
 use channel::region::Region;
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
@@ -10,7 +11,7 @@ use cuda_api::extension::TenantUsage;
 pub use recovery::End;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Who a client is.
@@ -28,6 +29,8 @@ pub struct Identity {
     pub command: String,
     /// The number of its windows of addresses.
     pub window: u32,
+    /// It comes from another server.
+    pub comes_again: bool,
 }
 
 /// What a session says of its client's part in a fault of the shared context.
@@ -95,6 +98,7 @@ pub struct Link {
     plea: OnceLock<Plea>,
     stuck: AtomicBool,
     declared: AtomicBool,
+    likely: AtomicBool,
     /// How long a kernel of the client has been seen to run, ms, if that is long.
     long_kernel_ms: AtomicU64,
     stalled: Mutex<Option<Stall>>,
@@ -120,6 +124,7 @@ impl Link {
             plea: OnceLock::new(),
             stuck: AtomicBool::new(false),
             declared: AtomicBool::new(false),
+            likely: AtomicBool::new(false),
             long_kernel_ms: AtomicU64::new(0),
             stalled: Mutex::new(None),
             fault: Mutex::new(None),
@@ -171,6 +176,16 @@ impl Link {
     /// True after [`Link::set_stuck`].
     pub fn is_stuck(&self) -> bool {
         self.stuck.load(Ordering::Acquire)
+    }
+
+    /// The client alone is likely to have caused the fault of the shared context.
+    pub fn set_likely(&self) {
+        self.likely.store(true, Ordering::Release);
+    }
+
+    /// True after [`Link::set_likely`].
+    pub fn is_likely(&self) -> bool {
+        self.likely.load(Ordering::Acquire)
     }
 
     /// The client has declared what it had at another server.
@@ -269,10 +284,11 @@ mod tests {
 
     #[test]
     fn the_first_reason_stays_unless_the_client_goes() {
-        let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command: "x".into(), window: 0 };
+        let (command, comes_again) = ("x".into(), false);
+        let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command, window: 0, comes_again };
         let places = SmPlaces::new(SmCount { all: 8, step: 1 });
         let limits = Limits::new(&Default::default(), (0, "GPU-"), &places, &Default::default());
-        let member = Scheduler::new(Default::default()).join(Default::default());
+        let member = Scheduler::new(Default::default(), 132).join(Default::default());
         let link = Link::new(identity, limits, member);
         assert_eq!(link.ending(), None);
         link.end(End::Terminated);

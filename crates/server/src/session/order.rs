@@ -4,7 +4,8 @@
 //! and work in a blocking stream waits for all work before it in the legacy stream. The streams
 //! at the provider know nothing of each other, so each such wait is an event. This module only
 //! decides which waits are needed, so that a client that uses one stream pays for none; it knows
-//! no provider.
+//! no provider. What is needed is asked first and noted only when the wait is in its stream: a wait
+//! that failed is asked for again.
 
 /// What one blocking stream remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,10 +43,15 @@ impl<S: Copy + PartialEq> Order<S> {
         Self { submitted: 0, recorded: 0, dirty: Vec::new() }
     }
 
-    /// Before work in the legacy stream: the streams that it must wait for. Each of them has to
-    /// be told by [`Blocking::joined`].
-    pub fn before_legacy(&mut self) -> Vec<S> {
-        std::mem::take(&mut self.dirty)
+    /// Before work in the legacy stream: a stream that it must wait for, until there is none.
+    pub fn before_legacy(&self) -> Option<S> {
+        self.dirty.first().copied()
+    }
+
+    /// The legacy stream waits for all work of a blocking stream.
+    pub fn legacy_waits(&mut self, name: S, stream: &mut Blocking) {
+        self.dirty.retain(|s| *s != name);
+        stream.dirty = false;
     }
 
     /// The legacy stream got work.
@@ -54,16 +60,24 @@ impl<S: Copy + PartialEq> Order<S> {
     }
 
     /// Before work in a blocking stream.
-    pub fn before_blocking(&mut self, stream: &mut Blocking) -> Join {
+    pub fn before_blocking(&self, stream: &Blocking) -> Join {
         if stream.seen == self.submitted {
-            return Join::Nothing;
+            Join::Nothing
+        } else if self.recorded == self.submitted {
+            Join::Wait
+        } else {
+            Join::RecordAndWait
         }
-        stream.seen = self.submitted;
-        if self.recorded == self.submitted {
-            return Join::Wait;
-        }
+    }
+
+    /// The legacy stream's event was recorded behind all of its work.
+    pub fn legacy_recorded(&mut self) {
         self.recorded = self.submitted;
-        Join::RecordAndWait
+    }
+
+    /// A blocking stream waits for all work of the legacy stream.
+    pub fn blocking_waits(&self, stream: &mut Blocking) {
+        stream.seen = self.submitted;
     }
 
     /// A blocking stream got work.
@@ -74,17 +88,16 @@ impl<S: Copy + PartialEq> Order<S> {
         }
     }
 
-    /// A blocking stream goes away; true if the legacy stream must still wait for it, now.
-    pub fn forget(&mut self, name: S, stream: Blocking) -> bool {
+    /// A blocking stream goes away; the legacy stream waits for what it had.
+    pub fn forget(&mut self, name: S) {
         self.dirty.retain(|s| *s != name);
-        stream.dirty
     }
 }
 
 impl Blocking {
-    /// The legacy stream has waited for all of this stream's work.
-    pub fn joined(&mut self) {
-        self.dirty = false;
+    /// The legacy stream must still wait for work of this stream.
+    pub fn is_dirty(&self) -> bool {
+        self.dirty
     }
 }
 
@@ -106,19 +119,30 @@ mod tests {
     }
 
     proptest! {
-        /// All that CUDA orders is ordered, and nothing is that CUDA does not.
+        /// All that CUDA orders is ordered, and nothing is that CUDA does not; work whose wait fails is
+        /// not submitted, and costs later work no order.
         #[test]
-        fn waits_are_those_of_cuda(steps in prop::collection::vec(0usize..=STREAMS, 0..60)) {
+        fn waits_are_those_of_cuda(
+            steps in prop::collection::vec((0usize..=STREAMS, prop::bool::weighted(0.2)), 0..60)
+        ) {
             let mut order = Order::new();
             let mut blocking = [Blocking::default(); STREAMS];
             let mut ours = Model { stream: vec![BTreeSet::new(); STREAMS], ..Model::default() };
             let mut cuda = ours.clone();
-            for (number, who) in steps.into_iter().enumerate() {
+            for (number, (who, fails)) in steps.into_iter().enumerate() {
                 if who == STREAMS {
-                    for name in order.before_legacy() {
+                    let mut done = 0;
+                    while let Some(name) = order.before_legacy() {
                         let name: usize = name;
+                        if fails && done == 1 {
+                            break;
+                        }
                         ours.legacy.extend(ours.stream[name].clone());
-                        blocking[name].joined();
+                        order.legacy_waits(name, &mut blocking[name]);
+                        done += 1;
+                    }
+                    if order.before_legacy().is_some() {
+                        continue;
                     }
                     cuda.legacy.extend(cuda.stream.iter().flatten().copied().collect::<Vec<_>>());
                     prop_assert_eq!(&ours.legacy, &cuda.legacy);
@@ -126,12 +150,17 @@ mod tests {
                     ours.legacy.insert(number);
                     cuda.legacy.insert(number);
                 } else {
-                    let join = order.before_blocking(&mut blocking[who]);
+                    let join = order.before_blocking(&blocking[who]);
+                    if fails && join != Join::Nothing {
+                        continue;
+                    }
                     if join == Join::RecordAndWait {
                         ours.event = ours.legacy.clone();
+                        order.legacy_recorded();
                     }
                     if join != Join::Nothing {
                         ours.stream[who].extend(ours.event.clone());
+                        order.blocking_waits(&mut blocking[who]);
                     }
                     cuda.stream[who].extend(cuda.legacy.clone());
                     prop_assert_eq!(&ours.stream[who], &cuda.stream[who]);
@@ -148,13 +177,13 @@ mod tests {
         let mut order = Order::new();
         let mut stream = Blocking::default();
         for _ in 0..3 {
-            assert_eq!(order.before_blocking(&mut stream), Join::Nothing);
+            assert_eq!(order.before_blocking(&stream), Join::Nothing);
             order.blocking_submitted(1, &mut stream);
         }
-        assert_eq!(order.before_legacy(), [1]);
-        stream.joined();
+        assert_eq!(order.before_legacy(), Some(1));
+        order.legacy_waits(1, &mut stream);
         order.legacy_submitted();
-        assert_eq!(order.before_legacy(), []);
+        assert_eq!(order.before_legacy(), None);
     }
 
     #[test]
@@ -162,7 +191,8 @@ mod tests {
         let mut order = Order::new();
         let mut stream = Blocking::default();
         order.blocking_submitted(7, &mut stream);
-        assert!(order.forget(7, stream));
-        assert_eq!(order.before_legacy(), []);
+        assert!(stream.is_dirty());
+        order.forget(7);
+        assert_eq!(order.before_legacy(), None);
     }
 }

@@ -18,16 +18,27 @@ impl Queues {
         Self { last: vec![0; count as usize] }
     }
 
-    /// A stream is about to submit. Returns the stream that its queue served before, if that is
-    /// another one.
-    pub(super) fn enter(&mut self, word: u64) -> Option<u64> {
+    /// The stream that a stream's queue served before it, if that is another one.
+    #[inline]
+    pub(super) fn before(&self, word: u64) -> Option<u64> {
+        let before = *self.last.get(self.at(word)?)?;
+        (before != 0 && before != word).then_some(before)
+    }
+
+    /// A stream submits, behind the one before it.
+    #[inline]
+    pub(super) fn enter(&mut self, word: u64) {
+        if let Some(last) = self.at(word).and_then(|at| self.last.get_mut(at)) {
+            *last = word;
+        }
+    }
+
+    fn at(&self, word: u64) -> Option<usize> {
         // Most clients name no number, and this is on the way of each launch.
         if self.last.is_empty() {
             return None;
         }
-        let at = Handle::from_word(word)?.index as usize % self.last.len();
-        let before = std::mem::replace(self.last.get_mut(at)?, word);
-        (before != 0 && before != word).then_some(before)
+        Some(Handle::from_word(word)?.index as usize % self.last.len())
     }
 }
 
@@ -39,12 +50,18 @@ mod tests {
     #[test]
     fn streams_take_the_queues_in_turn() {
         let stream = |index| Handle { kind: HandleKind::Stream, index, generation: 1 }.to_word();
+        let enter = |queues: &mut Queues, index| {
+            let before = queues.before(stream(index));
+            assert_eq!(queues.before(stream(index)), before, "asking changes nothing");
+            queues.enter(stream(index));
+            before
+        };
         let mut queues = Queues::new(2);
-        assert_eq!((queues.enter(stream(0)), queues.enter(stream(1))), (None, None));
-        assert_eq!(queues.enter(stream(0)), None, "it was the last one there");
-        assert_eq!(queues.enter(stream(2)), Some(stream(0)));
-        assert_eq!(queues.enter(stream(3)), Some(stream(1)));
+        assert_eq!((enter(&mut queues, 0), enter(&mut queues, 1)), (None, None));
+        assert_eq!(enter(&mut queues, 0), None, "it was the last one there");
+        assert_eq!(enter(&mut queues, 2), Some(stream(0)));
+        assert_eq!(enter(&mut queues, 3), Some(stream(1)));
         let mut own = Queues::new(0);
-        assert_eq!((own.enter(stream(1)), own.enter(stream(2))), (None, None));
+        assert_eq!((enter(&mut own, 1), enter(&mut own, 2)), (None, None));
     }
 }

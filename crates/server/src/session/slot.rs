@@ -68,13 +68,6 @@ impl Slot {
         Handle::from_word(self.word).map_or(0, |handle| handle.index)
     }
 
-    pub(super) fn finish_join(&mut self, event: Event) {
-        self.join = Some(event);
-        if let Some(blocking) = &mut self.blocking {
-            blocking.joined();
-        }
-    }
-
     /// Gives the device the fence that is kept back, if one is.
     pub(super) fn give_fence(&mut self) -> CUresult {
         match self.kept.take() {
@@ -135,6 +128,8 @@ pub struct Watch {
     pub(super) since: Instant,
     /// Kernels between the one before it and this one: at most these are ahead of it.
     pub(super) kernels: u64,
+    /// How often the rarest code among them had been launched before.
+    pub(super) launched_before: Option<u32>,
     /// The main thread has heard that one of them runs for long.
     pub(super) told: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::arrays::Arrays;
 use super::callbacks::Callbacks;
+use super::declaration::Declaration;
 use super::gate::Gate;
 use super::graphs::Graphs;
 use super::handles::Table;
@@ -29,6 +30,7 @@ use channel::system;
 use channel::wait::SpinPolicy;
 use cuda_api::CudaError;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
+use cuda_api::environment::OPENMPS_HOST_MEMORY;
 use cuda_api::extension::memory_note;
 use cuda_api::handle::HandleKind;
 use std::any::Any;
@@ -193,6 +195,19 @@ fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
     });
 }
 
+/// The same of memory of the machine that the server holds for it.
+fn tell_host_refusals(common: &Arc<Common>, link: &Arc<Link>) {
+    let (log, name) = (common.log.clone(), link.name());
+    link.limits.host.tell_refusals(move |refusal| {
+        let Refusal { wanted_bytes, used_bytes, limit_bytes, count } = refusal;
+        log.line(format!(
+            "Client {name} is at its host memory limit of {limit_bytes} bytes \
+             ({OPENMPS_HOST_MEMORY}): it has {used_bytes} pinned and in graphs and is refused \
+             {wanted_bytes} more ({count} times so far)"
+        ));
+    });
+}
+
 /// Has the daemon hear when the client's group may have more memory and the device has none.
 fn ask_for_room(common: &Arc<Common>, link: &Arc<Link>) {
     // The account is the link's: a link that held itself would never go.
@@ -236,6 +251,7 @@ impl Session {
         let consumer = Consumer::new(region.clone(), SpinPolicy::of_process())?;
         link.set_doorbell(consumer.doorbell(), region.clone());
         tell_refusals(common, link);
+        tell_host_refusals(common, link);
         ask_for_room(common, link);
         let mut session = Self {
             gate: Gate::new(&share, &link.counters, &link.scheduling),
@@ -259,7 +275,7 @@ impl Session {
             callbacks: Callbacks::new(&region),
             memory: Memory::new(
                 &share,
-                &link.limits.memory,
+                (&link.limits.memory, &link.limits.host),
                 lease.device(),
                 lease.host(),
                 region.clone(),
@@ -277,10 +293,11 @@ impl Session {
             place: Place::new(&common.crowd),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,
-            declaration: None,
+            declaration: link.identity.comes_again.then(|| Declaration::begin(Instant::now())),
             spent: Spent::if_wanted(),
             limits_version: link.limits.version(),
         };
+        session.set_declares(link.identity.comes_again);
         session.welcome(&lease)?;
         session.lease = Some(lease);
         Ok(session)

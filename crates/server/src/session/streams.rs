@@ -310,14 +310,18 @@ impl Streams {
             return Err(CudaError::INVALID_HANDLE);
         }
         let (blocking, default) = (self.table.get(word)?.blocking, self.table.get(word)?.default);
-        let order = self.order_of(default);
-        let waits =
-            blocking.zip(order).is_some_and(|(blocking, order)| order.forget(word, blocking));
-        if waits {
-            self.have_default(default)?;
-            let event = self.record_join(word)?;
-            self.table.get(default)?.stream.wait(&event)?;
-            self.set_busy(default)?;
+        if let Some(blocking) = blocking
+            && self.order_of(default).is_some()
+        {
+            if blocking.is_dirty() {
+                self.have_default(default)?;
+                self.set_busy(default)?;
+                let event = self.record_join(word)?;
+                self.table.get(default)?.stream.wait(&event)?;
+            }
+            if let Some(order) = self.order_of(default) {
+                order.forget(word);
+            }
         }
         self.orders.remove(&word);
         let mut slot = self.table.take(word)?;
@@ -348,32 +352,42 @@ impl Streams {
             let slot = self.table.get(word)?;
             (slot.blocking, slot.default)
         };
+        // An idle stream may be replaced here: what has to wait is the stream that takes its place.
+        self.set_busy(word)?;
         if word == default {
-            let before = self.order_of(default).map(Order::before_legacy).unwrap_or_default();
-            for other in before {
-                let event = self.record_join(other)?;
-                self.table.get(word)?.stream.wait(&event)?;
-                self.table.get_mut(other)?.finish_join(event);
+            while let Some(other) = self.order_of(default).and_then(|order| order.before_legacy()) {
+                self.wait_behind(word, other)?;
+                let Self { table, order, orders, .. } = self;
+                if let Some(order) = order_of(order, orders, default)
+                    && let Some(blocking) = &mut table.get_mut(other)?.blocking
+                {
+                    order.legacy_waits(other, blocking);
+                }
             }
             if let Some(order) = self.order_of(default).filter(|_| work == Work::Ordered) {
                 order.legacy_submitted();
             }
-        } else if let Some(mut blocking) = blocking
+        } else if let Some(blocking) = blocking
             && let Some(order) = self.order_of(default)
         {
-            let join = order.before_blocking(&mut blocking);
+            let join = order.before_blocking(&blocking);
             if join != Join::Nothing {
                 self.join_default(word, default, join == Join::RecordAndWait)?;
             }
-            if let Some(order) = self.order_of(default).filter(|_| work == Work::Ordered) {
-                order.blocking_submitted(word, &mut blocking);
+            let Self { table, order, orders, .. } = self;
+            if let Some(order) = order_of(order, orders, default)
+                && let Some(blocking) = &mut table.get_mut(word)?.blocking
+            {
+                order.blocking_waits(blocking);
+                if work == Work::Ordered {
+                    order.blocking_submitted(word, blocking);
+                }
             }
-            self.table.get_mut(word)?.blocking = Some(blocking);
         }
-        if let Some(before) = self.queues.enter(word) {
+        if let Some(before) = self.queues.before(word) {
             self.wait_for_stream(word, before)?;
         }
-        self.set_busy(word)?;
+        self.queues.enter(word);
         let slot = self.table.get_mut(word)?;
         slot.give_fence()?;
         Ok(slot)
@@ -385,8 +399,11 @@ impl Streams {
         if !self.table.get(other).is_ok_and(|slot| slot.busy) {
             return Ok(());
         }
-        // A stream that is idle may be another one from now on, which is the one that has to wait.
-        self.set_busy(word)?;
+        self.wait_behind(word, other)
+    }
+
+    /// Has a stream, which counts as busy, wait for all that another one has.
+    fn wait_behind(&mut self, word: u64, other: u64) -> Result<(), CudaError> {
         let event = self.record_join(other)?;
         let waited = self.table.get(word)?.stream.wait(&event);
         self.table.get_mut(other)?.join = Some(event);
@@ -460,10 +477,7 @@ impl Streams {
 
     /// The order around a default stream; `None` when it is gone.
     fn order_of(&mut self, default: u64) -> Option<&mut Order<u64>> {
-        match default == LEGACY.to_word() {
-            true => Some(&mut self.order),
-            false => self.orders.get_mut(&default),
-        }
+        order_of(&mut self.order, &mut self.orders, default)
     }
 
     /// A default stream that is made at its first use is there.
@@ -484,12 +498,18 @@ impl Streams {
         Ok(event)
     }
 
+    /// Has a stream wait for its default stream's event, recorded anew if so or if it is not there.
     fn join_default(&mut self, word: u64, default: u64, record: bool) -> Result<(), CudaError> {
-        let event = if record {
-            self.record_join(default)?
-        } else {
-            // Recorded before, so it is there.
-            self.table.get_mut(default)?.join.take().ok_or(CudaError::INVALID_HANDLE)?
+        let kept = if record { None } else { self.table.get_mut(default)?.join.take() };
+        let event = match kept {
+            Some(event) => event,
+            None => {
+                let event = self.record_join(default)?;
+                if let Some(order) = self.order_of(default) {
+                    order.legacy_recorded();
+                }
+                event
+            }
         };
         let waited = self.table.get(word)?.stream.wait(&event);
         self.table.get_mut(default)?.join = Some(event);
@@ -579,6 +599,18 @@ impl Streams {
         self.order = Order::new();
         self.orders.clear();
         self.table.clear();
+    }
+}
+
+/// The order around a default stream; `None` when it is gone.
+fn order_of<'a>(
+    legacy: &'a mut Order<u64>,
+    own: &'a mut BTreeMap<u64, Order<u64>>,
+    default: u64,
+) -> Option<&'a mut Order<u64>> {
+    match default == LEGACY.to_word() {
+        true => Some(legacy),
+        false => own.get_mut(&default),
     }
 }
 

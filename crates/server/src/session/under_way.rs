@@ -2,7 +2,8 @@
 //!
 //! After a fault of the shared context that says how likely the client's kernels were to cause it (crate
 //! `recovery`, `trial.rs`). Of each stretch between two fences the least number of launches is kept, until the
-//! device has passed the fence behind it.
+//! device has passed the fence behind it. Whether it has is read from memory that the client can write: for
+//! the watchdog, which runs while the device can be asked, the same is kept by events of the session's own.
 
 use std::collections::VecDeque;
 
@@ -32,6 +33,8 @@ pub struct UnderWay {
     /// Behind the last fence.
     open: Option<u32>,
     fenced: VecDeque<Stretch>,
+    /// The least since the watchdog's last event.
+    unwatched: Option<u32>,
 }
 
 impl UnderWay {
@@ -40,6 +43,7 @@ impl UnderWay {
     pub fn launched(&mut self, code: Code, before: u32) {
         self.last = Some(code);
         self.open = Some(self.open.map_or(before, |least| least.min(before)));
+        self.unwatched = Some(self.unwatched.map_or(before, |least| least.min(before)));
     }
 
     /// A fence was posted; `passed` says whether the device has passed one.
@@ -67,7 +71,19 @@ impl UnderWay {
     /// All of it is done.
     pub fn end(&mut self) {
         self.open = None;
+        self.unwatched = None;
         self.fenced.clear();
+    }
+
+    /// An event of the session's is recorded: how often the rarest code since the one before it had been
+    /// launched before.
+    pub fn watch(&mut self) -> Option<u32> {
+        self.unwatched.take()
+    }
+
+    /// The same of what comes behind the last event.
+    pub fn unwatched(&self) -> Option<u32> {
+        self.unwatched
     }
 
     /// The code that was launched last, and how often the rarest that is not known to be done had been launched

@@ -4,6 +4,9 @@
 //! there within the limit, what was ahead of it took longer than that: the main thread hears of it, and ends the
 //! client whose work it was (`run/stalled.rs`). If there are so few kernels ahead of it that one of them must
 //! have run for long, the main thread hears of that too: the client can be put into a server of its own.
+//!
+//! What was ahead of an event is known from the session's own account, and whether the device is there from the
+//! provider: nothing that the client can write says whose work it is.
 
 use super::Session;
 use super::link::Stall;
@@ -72,8 +75,17 @@ impl Slot {
         let submitted = self.submitted_kernels;
         let kernels =
             submitted.wrapping_sub(std::mem::replace(&mut self.watched_kernels, submitted));
-        self.watch = Some(Watch { event, since: Instant::now(), kernels, told: false });
+        let launched_before = self.under_way.watch();
+        let since = Instant::now();
+        self.watch = Some(Watch { event, since, kernels, launched_before, told: false });
         Ok(Stalled::default())
+    }
+
+    /// How often the rarest code that is not known to be done had been launched before, by the events that
+    /// were recorded here; `None` if there is none.
+    fn watched(&self) -> Option<u32> {
+        let ahead = self.watch.as_ref().and_then(|watch| watch.launched_before);
+        [ahead, self.under_way.unwatched()].into_iter().flatten().min()
     }
 }
 
@@ -92,6 +104,15 @@ impl Streams {
             }
         });
         outcome
+    }
+
+    /// The same of all streams.
+    fn watched(&mut self) -> Option<u32> {
+        let mut least = None;
+        self.busy_slots(|slot| {
+            least = [least, slot.watched()].into_iter().flatten().min();
+        });
+        least
     }
 }
 
@@ -113,7 +134,7 @@ impl Session {
         if let Some(limit) = limit() {
             let is_slow = stalled.stream >= limit / SLOW_PART;
             let stall = is_slow.then(|| {
-                let plea = match self.streams.under_way().1 {
+                let plea = match self.streams.watched() {
                     None => UnderWay::Nothing,
                     Some(launched_before) => UnderWay::Kernels { launched_before },
                 };

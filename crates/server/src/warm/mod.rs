@@ -14,8 +14,10 @@ mod store;
 
 use crate::device::{CodeKey, Device, Held, JitOption};
 use crate::log::Log;
+use channel::lock::Mutex;
 use channel::message::WarmStatus;
 use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_WARM};
+use cuda_api::settings::parse_bytes;
 use load::Loaded;
 use ptx::module_state::Variables;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -23,7 +25,7 @@ use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Store, Use};
@@ -61,23 +63,9 @@ impl Options {
         let above = absolute(CUDA_CACHE_PATH).or_else(|| absolute("XDG_CACHE_HOME")).or_else(home);
         Self {
             directory: above.map(|above| above.join("openmps/warm")),
-            budget_bytes: variable(OPENMPS_WARM).and_then(|text| bytes_of(&text)),
+            budget_bytes: variable(OPENMPS_WARM).and_then(|text| parse_bytes(&text)),
         }
     }
-}
-
-/// A number of bytes, or one with K, M or G.
-fn bytes_of(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let number = text.trim_end_matches(['k', 'K', 'm', 'M', 'g', 'G']);
-    let shift = match text[number.len()..].to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// Something that a client did.
@@ -112,7 +100,7 @@ pub struct Warm {
     serves: AtomicBool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> channel::lock::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -409,6 +397,6 @@ mod tests {
         let all = ["0", "256M", " 1g ", "64K", "7", "M", "1T", "-1", "99999999999G"];
         let bytes = [Some(0), Some(256 << 20), Some(1 << 30), Some(64 << 10), Some(7)];
         let bytes: Vec<_> = bytes.into_iter().chain([None; 4]).collect();
-        assert_eq!(all.map(bytes_of).to_vec(), bytes);
+        assert_eq!(all.map(parse_bytes).to_vec(), bytes);
     }
 }

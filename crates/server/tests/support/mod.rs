@@ -57,6 +57,8 @@ pub struct Server {
     next_pid: u32,
     /// What clients to come are given.
     pub settings: Settings,
+    /// Clients to come are from another server.
+    pub comes_again: bool,
     /// Settings of scheduling of the next client.
     pub scheduling: String,
     /// What the server has said of clients' parts in faults, so far as it was received.
@@ -133,6 +135,7 @@ impl Server {
             before,
             next_pid: 5_000_000,
             settings: Settings::default(),
+            comes_again: false,
             scheduling: String::new(),
             faults: Default::default(),
             spoiled: false,
@@ -169,6 +172,7 @@ impl Server {
             command_line: "./test".into(),
             settings: self.settings.clone(),
             scheduling: std::mem::take(&mut self.scheduling),
+            comes_again: self.comes_again,
         });
         let server = server.into_fd();
         self.daemon.send(&message, &[server.as_fd(), region.as_fd()]).expect("a hand-over");

@@ -133,6 +133,8 @@ struct World {
     tenants: HashMap<u64, Option<CudaError>>,
     ended: HashSet<u64>,
     poison: Option<CudaError>,
+    /// Fills wait until they may go on.
+    held_fills: bool,
     /// Functions whose streams came to them, while calls are held back.
     held_calls: Option<Vec<(unsafe extern "C-unwind" fn(*mut c_void), usize)>>,
 }
@@ -183,6 +185,19 @@ pub fn let_host_calls_go() -> usize {
         unsafe { function(*data as *mut c_void) };
     }
     held.len()
+}
+
+/// From now on fills wait, as behind a kernel that leaves them no room; or go on.
+pub fn hold_fills(held: bool) {
+    let mut world = world();
+    world.held_fills = held;
+    world.run();
+}
+
+/// Fills that wait.
+pub fn waiting_fills() -> usize {
+    let is_fill = |op: &&Op| matches!(op, Op::Fill { .. });
+    world().streams.values().map(|queue| queue.ops.iter().filter(is_fill).count()).sum()
 }
 
 /// Words that streams have yet to write.
@@ -308,6 +323,7 @@ impl World {
             Op::WaitValue { address, value } => unsafe {
                 (*address as *const u32).read_volatile() == *value
             },
+            Op::Fill { .. } => !self.held_fills,
             Op::Kernel { name, parameters } if name == "hold" => {
                 self.gates.contains(&u32_of(parameters, 0))
             }

@@ -8,7 +8,8 @@
 //!   each of them has had its turn (for [`TURN_MAX`] at the most).
 
 use super::locked;
-use std::sync::{Condvar, LockResult, Mutex, MutexGuard, PoisonError, WaitTimeoutResult};
+use channel::lock::{Condvar, Mutex, MutexGuard};
+use std::sync::{LockResult, PoisonError, WaitTimeoutResult};
 use std::time::{Duration, Instant};
 
 /// So long sessions that were held are waited for, which the system may not have let run.

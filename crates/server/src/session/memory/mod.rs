@@ -44,6 +44,7 @@ pub struct HostPiece {
     // Dropped first: the registration must not outlive the mapping.
     _registration: HostRegistration,
     _mapping: Mapping,
+    _charge: Charge,
 }
 
 /// The client's memory. Fields are dropped in their order: what lies in a window goes before it.
@@ -51,6 +52,8 @@ pub struct Memory {
     pub(in crate::session) share: Rc<Share>,
     pub(in crate::session) ranges: Ranges,
     pub(in crate::session) account: Arc<Account>,
+    /// What the client has of the server's own memory.
+    pub(in crate::session) host_account: Arc<Account>,
     /// With what is charged for those of this device: others are on their own servers' accounts.
     chunks: BTreeMap<u64, (DeviceMapping, Option<Charge>)>,
     pub(in crate::session) virtual_memory: VirtualMemory,
@@ -68,7 +71,7 @@ impl Memory {
     /// Reserves the client's windows in this process and registers the shared region.
     pub fn new(
         share: &Rc<Share>,
-        account: &Arc<Account>,
+        (account, host_account): (&Arc<Account>, &Arc<Account>),
         device: Window,
         host: Window,
         region: Region,
@@ -85,6 +88,7 @@ impl Memory {
             share: share.clone(),
             ranges: Ranges::default(),
             account: account.clone(),
+            host_account: host_account.clone(),
             chunks: BTreeMap::new(),
             peer_windows: Vec::new(),
             virtual_memory: VirtualMemory::new(),
@@ -129,6 +133,15 @@ impl Memory {
         bytes: u64,
         fd: &OwnedFd,
     ) -> CUresult {
+        let peers = self.peer_windows.len();
+        let adopted = self.adopt(windows, address, bytes, fd);
+        if adopted.is_err() {
+            self.forget_peers_since(peers);
+        }
+        adopted
+    }
+
+    fn adopt(&mut self, windows: &Windows, address: u64, bytes: u64, fd: &OwnedFd) -> CUresult {
         let charge = match self.device_window.0.contains(address, bytes) {
             true => Some(self.account.charge(bytes)?),
             // Memory of another device.
@@ -191,6 +204,21 @@ impl Memory {
         bytes: u64,
         fd: &OwnedFd,
     ) -> CUresult {
+        let peers = self.peer_windows.len();
+        let mapped = self.map_host_at(windows, address, bytes, fd);
+        if mapped.is_err() {
+            self.forget_peers_since(peers);
+        }
+        mapped
+    }
+
+    fn map_host_at(
+        &mut self,
+        windows: &Windows,
+        address: u64,
+        bytes: u64,
+        fd: &OwnedFd,
+    ) -> CUresult {
         let end = address.checked_add(bytes).ok_or(CudaError::INVALID_VALUE)?;
         let window = match self.host_window.contains(address, bytes) {
             true if end > self.managed.part().address => return Err(CudaError::INVALID_VALUE),
@@ -200,6 +228,8 @@ impl Memory {
         if self.host.len() >= HOST_PIECES_MAX {
             return Err(CudaError::OUT_OF_MEMORY);
         }
+        // Before the file is looked at: its pages become this process' with the registration.
+        let charge = self.host_account.charge(bytes)?;
         let mapping = window.map(fd, address, bytes).map_err(|_| CudaError::INVALID_VALUE)?;
         // SAFETY: the mapping covers the range and is kept beside the registration, which is
         // dropped first.
@@ -209,7 +239,7 @@ impl Memory {
             return Err(CudaError::NOT_SUPPORTED);
         }
         self.ranges.add(address, bytes, Backing::Host)?;
-        let piece = HostPiece { _registration: registration, _mapping: mapping };
+        let piece = HostPiece { _registration: registration, _mapping: mapping, _charge: charge };
         self.host.insert(address, (bytes, piece));
         Ok(())
     }

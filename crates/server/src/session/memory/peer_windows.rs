@@ -2,13 +2,14 @@
 //!
 //! The daemon gives out windows so that no two connections of its servers have the same ones; a
 //! process that uses several devices may have its memory of one mapped, at its own address, on the
-//! others. A window is taken here when memory of it first comes, until the session ends.
+//! others. A window is taken here when memory of it first comes, until the session ends. A process has a
+//! connection to each device, so there are no more windows than devices.
 
 use super::Memory;
 use crate::device::Reservation;
 use crate::window::{Lease, Windows};
 use channel::memfd;
-use channel::message;
+use channel::message::{self, DEVICES_MAX};
 use cuda_api::CudaError;
 use std::sync::Arc;
 
@@ -20,6 +21,11 @@ pub(in crate::session) struct PeerWindow {
 }
 
 impl Memory {
+    /// Gives back windows that were taken for memory which did not come after all: `before` were taken then.
+    pub(in crate::session) fn forget_peers_since(&mut self, before: usize) {
+        self.peer_windows.truncate(before);
+    }
+
     /// Makes sure that a range of another connection's device window is reserved for this client.
     /// CUDA_ERROR_INVALID_VALUE if it is in no window, or in another client's.
     pub(in crate::session) fn reserve_peer(
@@ -59,6 +65,9 @@ impl Memory {
         };
         if let Some(index) = self.peer_windows.iter().position(has) {
             return Ok(&self.peer_windows[index]);
+        }
+        if self.peer_windows.len() >= DEVICES_MAX {
+            return Err(CudaError::INVALID_VALUE);
         }
         // The session that has them may wait until no session submits anything, to end.
         self.share.in_flight().end_submitting();

@@ -179,9 +179,13 @@ provide! {
     cuStreamQuery(stream: CUstream) {
         let mut world = world();
         world.run();
+        if stream.0 == 0 && !world.streams.contains_key(&0) { return Ok(()); }
         world.alive(stream.0)?;
-        let queue = &world.streams[&stream.0];
-        if queue.ops.is_empty() { Ok(()) } else { Err(CudaError::NOT_READY) }
+        if !world.streams[&stream.0].ops.is_empty() { return Err(CudaError::NOT_READY); }
+        if stream.0 == 0 {
+            world.streams.remove(&0);
+        }
+        Ok(())
     }
     cuStreamSynchronize(stream: CUstream) {
         let mut world = world();

@@ -45,6 +45,8 @@ pub struct Row {
     pub symbol: &'static str,
     /// The symbol of the per-thread default stream twin.
     pub twin: Option<&'static str>,
+    /// The parameters' types, as the table has them.
+    pub parameters: &'static [&'static str],
 }
 
 macro_rules! policy {
@@ -74,6 +76,7 @@ macro_rules! define {
             policy: policy!($policy),
             symbol: stringify!($name),
             twin: define!(@twin $($twin)?),
+            parameters: &[$(stringify!($ty)),*],
         }),*];
 
         /// Functions' numbers on the wire by their names.

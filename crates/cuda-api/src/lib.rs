@@ -19,6 +19,7 @@ pub mod batch;
 mod box_copy;
 pub mod constants;
 mod driver;
+pub mod effects;
 pub mod environment;
 mod error;
 pub mod extension;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::{Parser, ValueEnum};
-use cudarc::driver::{CudaContext, CudaStream, sys};
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream, sys};
 use samples::{
     Gpu, Options, cu,
     gpu::{checked, failed, function},
@@ -73,8 +73,8 @@ fn main() -> ExitCode {
 /// The device, with one word that streams wait for and one that kernels write.
 struct Scene {
     gpu: Gpu,
-    kernel: sys::CUfunction,
-    until: sys::CUfunction,
+    kernel: CudaFunction,
+    until: CudaFunction,
     flag: sys::CUdeviceptr,
     result: sys::CUdeviceptr,
 }
@@ -119,10 +119,7 @@ impl Scene {
         cu!(cuMemAlloc_v2(&mut flag, 4))?;
         cu!(cuMemAlloc_v2(&mut result, 4))?;
         cu!(cuMemsetD32_v2(flag, 0, 1))?;
-        let kernels = (kernel.cu_function(), until.cu_function());
-        // The module lives as long as the process.
-        std::mem::forget((module, kernel, until));
-        Ok(Self { gpu, kernel: kernels.0, until: kernels.1, flag, result })
+        Ok(Self { gpu, kernel, until, flag, result })
     }
 
     fn stream(&self) -> Result<Arc<CudaStream>> {
@@ -141,16 +138,18 @@ impl Scene {
     fn launch(&self, stream: &CudaStream) -> Result<()> {
         let steps = [1, 1];
         let mut parameters = self.parameters(&steps);
-        let (stream, parameters) = (stream.cu_stream(), parameters.as_mut_ptr());
-        cu!(cuLaunchKernel(self.kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, ptr::null_mut()))
+        let (kernel, stream) = (self.kernel.cu_function(), stream.cu_stream());
+        let parameters = parameters.as_mut_ptr();
+        cu!(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, ptr::null_mut()))
     }
 
     /// A kernel that spins until the flag is set.
     fn launch_until(&self, stream: &CudaStream) -> Result<()> {
         let mut parameters: [*mut c_void; 2] =
             [(&raw const self.flag).cast_mut().cast(), (&raw const self.result).cast_mut().cast()];
-        let (stream, parameters) = (stream.cu_stream(), parameters.as_mut_ptr());
-        cu!(cuLaunchKernel(self.until, 1, 1, 1, 1, 1, 1, 0, stream, parameters, ptr::null_mut()))
+        let (kernel, stream) = (self.until.cu_function(), stream.cu_stream());
+        let parameters = parameters.as_mut_ptr();
+        cu!(cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, parameters, ptr::null_mut()))
     }
 
     fn wait_for_flag(&self, stream: &CudaStream) -> Result<()> {
@@ -246,7 +245,7 @@ fn graphs_behind_a_value(scene: &Scene, arguments: &CommandLine) -> Result<()> {
     let steps = [1, 1];
     let mut parameters = scene.parameters(&steps);
     let node = sys::CUDA_KERNEL_NODE_PARAMS {
-        func: scene.kernel,
+        func: scene.kernel.cu_function(),
         gridDimX: 1,
         gridDimY: 1,
         gridDimZ: 1,

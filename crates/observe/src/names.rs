@@ -33,7 +33,8 @@ pub fn short(name: &str) -> String {
             _ => {}
         }
     }
-    let text = text.trim();
+    // Rust has "::" before a function's types.
+    let text = text.trim().trim_end_matches("::");
     let last = text.rsplit(' ').next().filter(|last| !last.is_empty() && !text.contains('('));
     last.unwrap_or(text).to_owned()
 }

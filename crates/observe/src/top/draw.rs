@@ -286,8 +286,8 @@ fn draw_help(frame: &mut Frame<'_>, area: Rect) {
         "over time, BUSY the time in which a kernel of it ran, QUEUE its kernels that",
         "are submitted and not known to be done, HELD the time for which its work was",
         "held back. ~ is estimated from a sample of launches. Histories are of the",
-        "last looks; those of clients are drawn to the highest of them. On a narrow",
-        "terminal columns are left out.",
+        "last looks; those of clients are drawn to the highest of them.",
+        "On a narrow terminal columns are left out.",
     ];
     frame.render_widget(Paragraph::new(lines.map(Line::raw).to_vec()), area);
 }

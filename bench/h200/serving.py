@@ -10,8 +10,8 @@ slots. Answers have 128 tokens. Without --rate the loop is closed: a slot that i
 --rate requests arrive at random, R a second for each server, whether the server keeps up or not.
 
 Figures: tokens a second of all servers; of the worst server the median and the 99th percentile of the time to first
-token (from arrival) and of the time per output token, in ms. An answer to a prompt is compared with the first answer
-to it in the same slot: `wrong` counts those that differ.
+token (from arrival) and of the time per output token, in ms. Answers are not compared: natively, too, they differ from one
+time to the next.
 
 FILE is JSON and is written after each figure. Needs PyTorch. A point takes --seconds and about 10 s to start.
 Called by itself as `serving.py worker JSON`, it is one of the servers.
@@ -25,7 +25,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -34,7 +33,7 @@ sys.path.insert(0, str(HERE))
 # Layers, width, heads, heads of keys and values, width of the feed-forward part.
 SIZES = {"1b": (24, 2048, 16, 4, 5632), "3b": (28, 3072, 24, 8, 8192), "7b": (32, 4096, 32, 8, 11008)}
 VOCABULARY, CONTEXT, PROMPT, ANSWER = 32000, 512, 256, 128
-# Different prompts; their answers are compared.
+# Different prompts.
 PROMPTS = 4
 POINT_S_MAX = 150
 
@@ -172,9 +171,9 @@ def worker(wanted):
         wait_for_all(wanted["directory"], "serving", wanted["count"])
         begin = time.perf_counter()
         arrivals = Arrivals(wanted["rate"], wanted["number"], begin)
-        # Of a busy slot: number of the prompt, tokens so far, time of the last one, their digest.
+        # Of a busy slot: tokens so far, and the time of the last one.
         busy, free_since = [None] * slots, [begin] * slots
-        answers, requests, tokens, wrong = {}, 0, 0, 0
+        requests, tokens = 0, 0
         first_s, each_s = [], []
         now = begin
         while now - begin < seconds:
@@ -187,10 +186,10 @@ def worker(wanted):
                 first = decoder.prefill(prompt, slot)
                 decoder.tokens[slot : slot + 1] = first
                 decoder.positions[slot] = PROMPT
-                value = int(first)
+                int(first)
                 now = time.perf_counter()
                 first_s.append(now - arrived)
-                busy[slot] = [number, 1, now, zlib.crc32(str(value).encode())]
+                busy[slot] = [1, now]
                 requests, tokens = requests + 1, tokens + 1
             if not any(busy):
                 time.sleep(max(0.0, min(0.01, arrivals.next - time.perf_counter())))
@@ -203,16 +202,13 @@ def worker(wanted):
             for slot, request in enumerate(busy):
                 if request is None:
                     continue
-                request[1] += 1
-                request[3] = zlib.crc32(str(int(host[slot])).encode(), request[3])
-                each_s.append(now - request[2])
-                request[2], tokens = now, tokens + 1
-                if request[1] == ANSWER:
-                    expected = answers.setdefault((request[0], slot), request[3])
-                    wrong += expected != request[3]
+                request[0] += 1
+                each_s.append(now - request[1])
+                request[1], tokens = now, tokens + 1
+                if request[0] == ANSWER:
                     busy[slot], free_since[slot] = None, now
     print("RESULT " + json.dumps({
-        "tokens_per_s": tokens / (now - begin), "requests": requests, "answers": len(answers), "wrong": wrong,
+        "tokens_per_s": tokens / (now - begin), "requests": requests,
         "first_ms_p50": percentile(first_s, 0.5), "first_ms_p99": percentile(first_s, 0.99),
         "token_ms_p50": percentile(each_s, 0.5), "token_ms_p99": percentile(each_s, 0.99),
     }), flush=True)
@@ -248,7 +244,7 @@ def summary(results):
         return {"error": errors[0], "failed": len(errors)}
     times = ("first_ms_p50", "first_ms_p99", "token_ms_p50", "token_ms_p99")
     figures = {key: max((r[key] for r in results if r[key] is not None), default=None) for key in times}
-    return {"tokens_per_s": sum(r["tokens_per_s"] for r in results), "wrong": sum(r["wrong"] for r in results), **figures}
+    return {"tokens_per_s": sum(r["tokens_per_s"] for r in results), **figures}
 
 
 def point(way, servers, slots, options):

@@ -1,14 +1,20 @@
 //! A program that does what few do: it forks while its kernels run, launches without ever waiting,
 //! asks for everything until it is refused. Its own results must be right all the same.
 
+use std::ffi::c_void;
 use std::process::ExitCode;
+use std::ptr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Parser, Subcommand};
-use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg, result, sys::CUresult};
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, PushKernelArg, result,
+    sys::{self, CUresult},
+};
 use samples::{
     Gpu, Options,
-    gpu::{failed, function, shape},
+    gpu::{checked, failed, function, shape},
     ptx,
     report::say,
     start,
@@ -37,6 +43,18 @@ enum What {
         /// How many launches
         #[arg(default_value_t = 100_000)]
         launches: u32,
+    },
+    /// Threads that are cancelled (pthread_cancel) while they wait for a stream
+    Cancel {
+        /// How many threads
+        #[arg(default_value_t = 6)]
+        threads: u32,
+    },
+    /// Children that read the parent's page-locked memory
+    Pinned {
+        /// How many children
+        #[arg(default_value_t = 6)]
+        children: u32,
     },
     /// Makes streams, events and memory until it is refused, or has so many of each
     Limits {
@@ -85,7 +103,11 @@ impl Work {
     }
 
     fn launch(&mut self, gpu: &Gpu, steps: u32, seed: u32) -> Result<()> {
-        let mut launch = gpu.stream.launch_builder(&self.kernel);
+        self.launch_in(&gpu.stream, steps, seed)
+    }
+
+    fn launch_in(&mut self, stream: &CudaStream, steps: u32, seed: u32) -> Result<()> {
+        let mut launch = stream.launch_builder(&self.kernel);
         launch.arg(&mut self.word).arg(&steps).arg(&seed);
         // SAFETY: the arguments are the kernel's parameters in order, and one thread writes one word.
         unsafe { launch.launch(shape(1, 1, 0)) }.map_err(failed)?;
@@ -110,6 +132,8 @@ fn run(arguments: &CommandLine) -> Result<()> {
     match arguments.what {
         What::Fork { children } => fork(&gpu, &mut work, children),
         What::Flood { launches } => flood(&gpu, &mut work, launches),
+        What::Cancel { threads } => cancel(&gpu, &mut work, threads),
+        What::Pinned { children } => pinned(children),
         What::Limits { most } => limits(&gpu, &mut work, most),
     }
 }
@@ -199,4 +223,87 @@ fn limits(gpu: &Gpu, work: &mut Work, most: usize) -> Result<()> {
     drop((streams, events));
     work.launch(gpu, 3, 12)?;
     work.check(gpu, 3, 12)
+}
+
+unsafe extern "C" fn sleep(_: *mut c_void) {
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+/// What a thread that is to be cancelled waits for.
+struct Waiting(sys::CUcontext, sys::CUstream);
+
+extern "C" fn wait_for_stream(waiting: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller's, which joins this thread before it ends.
+    let Waiting(context, stream) = unsafe { &*waiting.cast::<Waiting>() };
+    // SAFETY: handles of the caller's, valid until it has joined.
+    unsafe {
+        sys::cuCtxSetCurrent(*context);
+        sys::cuStreamSynchronize(*stream);
+    }
+    ptr::null_mut()
+}
+
+/// Threads that are cancelled (pthread_cancel) while they wait for a stream.
+fn cancel(gpu: &Gpu, work: &mut Work, threads: u32) -> Result<()> {
+    for number in 0..threads {
+        let stream = gpu.context.new_stream().map_err(failed)?;
+        // SAFETY: the function uses nothing.
+        checked(
+            unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep), ptr::null_mut()) },
+            "cuLaunchHostFunc",
+        )?;
+        work.launch_in(&stream, 2, number)?;
+        let waiting = Waiting(gpu.context.cu_ctx(), stream.cu_stream());
+        let argument: *const Waiting = &waiting;
+        let mut thread = 0;
+        // SAFETY: the argument lives until the thread was joined; the thread holds nothing that a cancellation leaks.
+        let created = unsafe {
+            libc::pthread_create(
+                &mut thread,
+                ptr::null(),
+                wait_for_stream,
+                argument.cast_mut().cast(),
+            )
+        };
+        ensure!(created == 0, "pthread_create: {created}");
+        std::thread::sleep(Duration::from_millis(10));
+        // SAFETY: joined once, below.
+        unsafe {
+            libc::pthread_cancel(thread);
+            libc::pthread_join(thread, ptr::null_mut());
+        }
+        stream.synchronize().map_err(failed)?;
+        work.check(gpu, 2, number)?;
+    }
+    Ok(())
+}
+
+/// Children that read the parent's page-locked memory, and write to it, which the parent must not see.
+fn pinned(children: u32) -> Result<()> {
+    const BYTES: usize = 1 << 16;
+    // SAFETY: freed below, after the last use.
+    let memory = unsafe { result::malloc_host(BYTES, 0) }.map_err(failed)?.cast::<u8>();
+    // SAFETY: of that many bytes.
+    unsafe { memory.write_bytes(7, BYTES) };
+    for _ in 0..children {
+        // SAFETY: the child reads and writes memory, and ends.
+        match unsafe { libc::fork() } {
+            // SAFETY: within the memory.
+            0 => unsafe {
+                let right =
+                    memory.read_volatile() == 7 && memory.add(BYTES - 1).read_volatile() == 7;
+                libc::_exit(i32::from(!right))
+            },
+            pid => {
+                ensure!(pid > 0, "fork: {}", std::io::Error::last_os_error());
+                let mut status = 0;
+                // SAFETY: waits for a child of this process.
+                unsafe { libc::waitpid(pid, &mut status, 0) };
+                ensure!(status == 0, "a child that reads pinned memory ended with {status:#x}");
+            }
+        }
+    }
+    // SAFETY: allocated above.
+    unsafe { result::free_host(memory.cast()) }.map_err(failed)?;
+    Ok(())
 }

@@ -37,6 +37,9 @@ const END: i64 = 0;
 const STRING_TABLE: i64 = 5;
 const SYMBOL_TABLE: i64 = 6;
 const GNU_HASH: i64 = 0x6fff_fef5;
+const VERSIONS: i64 = 0x6fff_fff0;
+/// In a symbol's version: another one is the default.
+const HIDDEN: u16 = 1 << 15;
 const UNDEFINED: u16 = 0;
 const DATA: u8 = 1;
 const FUNCTION: u8 = 2;
@@ -52,6 +55,8 @@ pub(crate) struct Exported {
     symbols: *const Symbol,
     names: *const c_char,
     hash: *const u32,
+    /// By symbol; null if there are none.
+    versions: *const u16,
 }
 
 impl Exported {
@@ -68,7 +73,7 @@ impl Exported {
         }
         // SAFETY: the loader keeps the structure for as long as the library is loaded.
         let LinkMap { base, dynamic, .. } = unsafe { map.read() };
-        let mut table = [0; 3];
+        let mut table = [0; 4];
         for index in 0.. {
             // SAFETY: the section ends with an entry that says so.
             let Entry { tag, value } = unsafe { dynamic.add(index).read() };
@@ -77,17 +82,19 @@ impl Exported {
                 STRING_TABLE => 0,
                 SYMBOL_TABLE => 1,
                 GNU_HASH => 2,
+                VERSIONS => 3,
                 _ => continue,
             };
             // Where the section is read only, addresses are as in the file.
             table[place] = if value < base { base + value } else { value };
         }
-        let [names, symbols, hash] = table;
+        let [names, symbols, hash, versions] = table;
         (names != 0 && symbols != 0 && hash != 0).then_some(Self {
             base,
             symbols: symbols as *const Symbol,
             names: names as *const c_char,
             hash: hash as *const u32,
+            versions: versions as *const u16,
         })
     }
 
@@ -114,7 +121,10 @@ impl Exported {
             loop {
                 let chained = word(chains + (index - first) as usize);
                 let symbol = self.symbols.add(index as usize).read();
+                let is_hidden = !self.versions.is_null()
+                    && self.versions.add(index as usize).read() & HIDDEN != 0;
                 if (chained ^ hash) >> 1 == 0
+                    && !is_hidden
                     && symbol.section != UNDEFINED
                     && symbol.info >> 4 != LOCAL
                     && matches!(symbol.info & 15, DATA | FUNCTION)

@@ -159,7 +159,7 @@ impl LogFile {
     }
 
     /// Lines that could not be written, in all.
-    pub fn lines_lost(&self) -> u64 {
+    pub fn lines_lost_ever(&self) -> u64 {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).lines_lost_ever
     }
 

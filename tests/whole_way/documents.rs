@@ -119,7 +119,7 @@ fn options(text: &str) -> impl Iterator<Item = String> {
 fn wrong_with(text: &str, help: &mut impl FnMut(&[&str]) -> Option<String>) -> Option<String> {
     let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
     let words: Vec<&str> = text.split_whitespace().take_while(is_name).collect();
-    let Some(first) = words.first() else { return None };
+    let first = words.first()?;
     let Some(mut found) = help(&[first]) else { return Some(format!("no command {first}")) };
     // Commands of commands: their help has the options.
     if let Some(inner) = words.get(1).and_then(|second| help(&[first, second])) {

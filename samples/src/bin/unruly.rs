@@ -247,11 +247,10 @@ extern "C" fn wait_for_stream(waiting: *mut c_void) -> *mut c_void {
 fn cancel(gpu: &Gpu, work: &mut Work, threads: u32) -> Result<()> {
     for number in 0..threads {
         let stream = gpu.context.new_stream().map_err(failed)?;
-        // SAFETY: the function uses nothing.
-        checked(
-            unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep), ptr::null_mut()) },
-            "cuLaunchHostFunc",
-        )?;
+        // SAFETY: the stream is this round's, and the function uses nothing.
+        let asked =
+            unsafe { sys::cuLaunchHostFunc(stream.cu_stream(), Some(sleep), ptr::null_mut()) };
+        checked(asked, "cuLaunchHostFunc")?;
         work.launch_in(&stream, 2, number)?;
         let waiting = Waiting(gpu.context.cu_ctx(), stream.cu_stream());
         let argument: *const Waiting = &waiting;

@@ -71,7 +71,8 @@ impl Daemon {
             servers_lost: read(&SERVERS_LOST),
             clients_terminated: read(&CLIENTS_TERMINATED),
             clients_refused: read(&CLIENTS_REFUSED),
-            log_lines_lost: self.logs.control.lines_lost_ever() + self.logs.server.lines_lost(),
+            log_lines_lost: self.logs.control.lines_lost_ever()
+                + self.logs.server.lines_lost_ever(),
         }
     }
 }

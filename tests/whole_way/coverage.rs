@@ -74,7 +74,35 @@ fn run_time_compilers_are_given_to_programs_on_the_software_gpu() {
     for name in ["libnvrtc.so.12", "libnvrtc.so.13", "libnvJitLink.so.12", "libnvJitLink.so.13"] {
         assert!(auditor.with_file_name("compilers").join(name).is_file(), "{name}");
     }
+    let variable = |name: &str| {
+        let mut lines = environment.lines();
+        lines
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+            .unwrap_or_else(|| panic!("no {name}"))
+    };
+    let ptxas = std::path::Path::new(variable("TRITON_PTXAS_PATH"));
+    let found = finish(std::process::Command::new(ptxas).arg("--version")).expect_success().stdout;
+    assert!(found.contains("openmps") && found.contains("release 13.0, V13.0.0"), "{found}");
+    assert_eq!(variable("TRITON_PTXAS_BLACKWELL_PATH"), variable("TRITON_PTXAS_PATH"));
+    assert_eq!(std::path::Path::new(variable("CUDA_ROOT")).join("bin/ptxas"), ptxas);
+    assert!(variable("XLA_FLAGS").contains("--xla_gpu_enable_libnvptxcompiler=false"));
+    // What a user has set stays.
+    let mut command = Scene::new().command(&dist().join("bin/openmps"));
+    command
+        .env("TRITON_PTXAS_PATH", "/x/ptxas")
+        .env("CUDA_ROOT", "/x")
+        .env("XLA_FLAGS", "--xla_dump_to=/x");
+    command.args(["run", "--no-daemon", "--", "env"]);
+    let set = finish(&mut command).expect_success().stdout;
+    for line in
+        ["TRITON_PTXAS_PATH=/x/ptxas\n", "CUDA_ROOT=/x\n", "XLA_FLAGS=--xla_dump_to=/x --xla_gpu"]
+    {
+        assert!(set.contains(line), "{set}");
+    }
     let mut command = Scene::new().command(&dist().join("bin/openmps"));
     command.env("OPENMPS_COMPILERS", "own").args(["run", "--no-daemon", "--", "env"]);
-    assert!(!finish(&mut command).expect_success().stdout.contains("LD_AUDIT="));
+    let own = finish(&mut command).expect_success().stdout;
+    for name in ["LD_AUDIT=", "TRITON_PTXAS_PATH=", "CUDA_ROOT=", "XLA_FLAGS="] {
+        assert!(!own.contains(name), "{own}");
+    }
 }

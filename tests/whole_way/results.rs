@@ -1,7 +1,8 @@
 //! Programs give the same results whichever way they get at the device.
 
 use std::path::Path;
-use tests::{Scene, finish, start, wait_until};
+use std::process::Command;
+use tests::{Scene, dist, finish, start, wait_until};
 
 /// Samples that run to an end, with arguments that keep them short.
 pub(crate) const SAMPLES: &[(&str, &[&str])] = &[
@@ -109,6 +110,56 @@ fn a_program_that_is_to_see_no_device_sees_none() {
         assert_ne!(ended.status, 0);
         assert!(ended.stderr.contains("CUDA_ERROR_NO_DEVICE"), "{ended:?}");
     }
+}
+
+#[test]
+fn an_image_without_ptx_is_named_once_on_standard_error() {
+    let scene = Scene::with_daemon();
+    for mut command in
+        [scene.sample("unruly", &["image"]), scene.sample_alone("unruly", &["image"])]
+    {
+        let ended = finish(&mut command).expect_success();
+        let said: Vec<&str> = ended.stderr.lines().filter(|line| line.contains("no PTX")).collect();
+        let [file, memory] = said[..] else { panic!("{}", ended.stderr) };
+        assert!(file.contains("samples/unruly: the image has no PTX"), "{file}");
+        assert!(file.contains("compile with -gencode arch=compute_80,code=compute_80"), "{file}");
+        assert!(memory.contains("code made at run time: the image has no PTX"), "{memory}");
+    }
+}
+
+#[test]
+fn the_driver_reports_the_version_that_is_asked_for() {
+    let scene = Scene::with_daemon();
+    let version = |mut command: Command, asked: &str| {
+        let ended = finish(command.env("OPENMPS_DRIVER_VERSION", asked)).expect_success();
+        let mut lines = ended.stdout.lines();
+        let found = lines.find_map(|line| line.strip_prefix("driver version "));
+        (found.map(str::to_owned), ended.stderr)
+    };
+    for command in [Scene::sample, Scene::sample_alone] {
+        let probe = || command(&scene, "probe", &[]);
+        assert_eq!(version(probe(), "13.4").0.as_deref(), Some("13.4"));
+        assert_eq!(version(probe(), "").0.as_deref(), Some("13.0"));
+        let (found, said) = version(probe(), "13.40");
+        assert_eq!(found.as_deref(), Some("13.0"));
+        let line = "OPENMPS_DRIVER_VERSION is \"13.40\", which is not a version of CUDA 13, as 13.4; \
+                    13.0 is reported";
+        assert_eq!(said.matches(line).count(), 1, "{said}");
+    }
+    // A client that asks for nothing has its daemon's.
+    let mut later = Scene::new();
+    later.start_daemon_with(&[("OPENMPS_DRIVER_VERSION", "13.2")]);
+    assert_eq!(version(later.sample("probe", &[]), "").0.as_deref(), Some("13.2"));
+    assert_eq!(version(later.sample("probe", &[]), "13.5").0.as_deref(), Some("13.5"));
+    let mut doctor = scene.command(&dist().join("bin/openmps"));
+    let ended = finish(doctor.env("OPENMPS_DRIVER_VERSION", "13.4").arg("doctor"));
+    assert!(ended.stdout.contains("CUDA 13.4, 1 device(s)"), "{ended:?}");
+    // `openmps run` starts nothing.
+    let mut run = scene.command(&dist().join("bin/openmps"));
+    run.env("OPENMPS_DRIVER_VERSION", "newest").args(["run", "--no-daemon", "--", "true"]);
+    let ended = finish(&mut run);
+    assert_eq!(ended.status, 1);
+    assert!(ended.stderr.contains("OPENMPS_DRIVER_VERSION is \"newest\""), "{ended:?}");
 }
 
 #[test]

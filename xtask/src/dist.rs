@@ -58,6 +58,8 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
     place(&built.join("libopenmps_soft.so"), &lib.join("libopenmps-soft.so"))?;
     place(&built.join("libopenmps_nvtx.so"), &lib.join("libopenmps-nvtx.so"))?;
     compilers(&built.join("libruntime_compilers.a"), &lib)?;
+    std::fs::create_dir_all(lib.join("compilers/bin"))?;
+    link(Path::new("../../../../bin/openmps"), &lib.join("compilers/bin/ptxas"))?;
     let samples = to.join("lib/openmps/samples");
     std::fs::create_dir_all(&samples)?;
     for source in std::fs::read_dir(root.join("samples/src/bin")).into_iter().flatten() {

@@ -52,4 +52,4 @@ pub mod wait;
 
 /// Version of everything in this crate that two processes must agree on: messages, region,
 /// requests. Raised with every change that an older peer would misread.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;

@@ -3,7 +3,7 @@
 //! Reading them is their readers' own; a value that a reader cannot use counts as not given, and
 //! `openmps doctor` finds it by what its row says.
 
-use crate::settings;
+use crate::{driver_version, settings};
 
 /// One environment variable.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,8 @@ pub enum Values {
     Percentage,
     /// Limits of memory: `DEVICE=SIZE,...`.
     MemoryLimits,
+    /// A version that the software GPU's driver may report.
+    DriverVersion,
     /// One of these words.
     OneOf(&'static [&'static str]),
 }
@@ -56,6 +58,7 @@ impl Values {
                 Self::Budget => text == "0" || Self::Bytes.accept(text),
                 Self::Percentage => settings::Percentage::parse(text).is_ok(),
                 Self::MemoryLimits => settings::parse_memory_limits(text).is_ok(),
+                Self::DriverVersion => driver_version::parse(text).is_some(),
                 Self::OneOf(words) => words.contains(&text),
             }
     }
@@ -71,6 +74,7 @@ impl core::fmt::Display for Values {
             Self::Budget => f.write_str("0, a number of bytes, or one with K, M or G"),
             Self::Percentage => f.write_str(settings::Percentage::ALLOWED),
             Self::MemoryLimits => f.write_str("a list as 0=1G,1=512MB"),
+            Self::DriverVersion => f.write_str(driver_version::ALLOWED),
             Self::OneOf(words) => words.iter().enumerate().try_for_each(|(index, word)| {
                 let before = match index {
                     0 => "",
@@ -98,7 +102,9 @@ macro_rules! variables {
     };
 }
 
-use Values::{AbsolutePath, Any, Budget, Bytes, MemoryLimits, Number, OneOf, Percentage};
+use Values::{
+    AbsolutePath, Any, Budget, Bytes, DriverVersion, MemoryLimits, Number, OneOf, Percentage,
+};
 
 variables! {
     CUDA_MPS_PIPE_DIRECTORY = "CUDA_MPS_PIPE_DIRECTORY", "client, daemon, openmps", Any,
@@ -148,8 +154,13 @@ variables! {
         "beside the library or program that asks",
         "Directory with libcuda.so.1 (the client) and libopenmps-soft.so.";
     OPENMPS_COMPILERS = "OPENMPS_COMPILERS", "openmps", OneOf(&["ptx", "own"]),
-        "ptx", "What `openmps run` has NVRTC and nvJitLink make on the software GPU where a program \
-        asks them for machine code: ptx, which it runs, or own, what they make on their own.";
+        "ptx", "What `openmps run` has NVRTC, nvJitLink and the ptxas of Triton and XLA make on the software \
+        GPU where a program asks them for machine code: ptx, which it runs, or own, what they make \
+        on their own.";
+    OPENMPS_DRIVER_VERSION = "OPENMPS_DRIVER_VERSION", "software GPU, client", DriverVersion,
+        "13.0", "Version of CUDA that the driver reports on the software GPU, 13.0 to 13.9: for programs \
+        that make machine code of their own where the driver is older than they are. A client's goes \
+        before its daemon's.";
     OPENMPS_REQUIRE = "OPENMPS_REQUIRE", "client", OneOf(&["0", "1"]),
         "0", "1 has a program that finds no daemon fail (CUDA_ERROR_MPS_CONNECTION_FAILED) instead of \
         running without sharing.";
@@ -287,6 +298,7 @@ mod tests {
             (OneOf(&["0", "1", "auto"]), "auto", "2"),
             (Percentage, "25", "0"),
             (MemoryLimits, "0=1G", "1G"),
+            (DriverVersion, "13.4", "4.13"),
         ] {
             assert!(values.accept(good) && values.accept(""), "{values}: {good}");
             assert!(!values.accept(bad), "{values}: {bad}");

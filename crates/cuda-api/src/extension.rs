@@ -8,6 +8,12 @@
 use crate::types::CUresult;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
+/// What the name of a device of the software GPU begins with.
+pub const SOFTWARE_GPU_NAME: &str = "openmps software GPU";
+
+/// What the software GPU's log of a load begins with if the image has nothing that it can run.
+pub const NO_PTX: &str = "the image has no PTX";
+
 /// Work of one tenant so far.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

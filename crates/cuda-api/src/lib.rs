@@ -19,6 +19,7 @@ pub mod batch;
 mod box_copy;
 pub mod constants;
 mod driver;
+pub mod driver_version;
 pub mod effects;
 pub mod environment;
 mod error;

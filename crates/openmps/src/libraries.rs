@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use cuda_api::environment::OPENMPS_LIB_DIR;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,30 @@ impl Libraries {
         command.env("LD_AUDIT", auditors);
     }
 
+    /// A program that stands in for one that makes machine code, if it is there.
+    fn stand_in(&self, name: &str) -> Option<PathBuf> {
+        Some(self.directory.join("compilers/bin").join(name)).filter(|file| file.is_file())
+    }
+
+    /// Has packages that start a ptxas start ours, which keeps PTX. What the user has set stays.
+    pub(crate) fn put_ptxas_in_front(&self, command: &mut Command) {
+        let Some(ptxas) = self.stand_in(crate::ptxas::NAME) else { return };
+        let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let mut set = |name: &str, value: &Path| {
+            if given(name).is_none() {
+                command.env(name, value);
+            }
+        };
+        for name in TRITON_VARIABLES {
+            set(name, &ptxas);
+        }
+        // JAX and XLA look for bin/ptxas there.
+        let directory = ptxas.parent().and_then(Path::parent).unwrap_or(&self.directory);
+        set(JAX_VARIABLE, directory);
+        let flags = with_xla_flags(given(XLA_FLAGS).unwrap_or_default(), directory);
+        command.env(XLA_FLAGS, flags);
+    }
+
     /// Path of a sample program of the project.
     pub(crate) fn sample(&self, name: &str) -> PathBuf {
         let installed = self.directory.join("samples").join(name);
@@ -100,6 +124,40 @@ impl Libraries {
         }
         command.env("LD_LIBRARY_PATH", path).env(OPENMPS_LIB_DIR, &self.directory);
     }
+}
+
+/// Where Triton finds an assembler for devices before and since Blackwell.
+const TRITON_VARIABLES: [&str; 2] = ["TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH"];
+/// Where JAX finds an installation of CUDA, rather than in its own packages.
+const JAX_VARIABLE: &str = "CUDA_ROOT";
+/// Where XLA (JAX, TensorFlow) reads its options.
+const XLA_FLAGS: &str = "XLA_FLAGS";
+
+/// XLA's options with those by which it starts the ptxas in a directory; an option that the user gives
+/// stays as it is.
+fn with_xla_flags(mut flags: OsString, directory: &Path) -> OsString {
+    let ours = [
+        ("--xla_gpu_cuda_data_dir", directory.as_os_str()),
+        ("--xla_gpu_enable_libnvptxcompiler", OsStr::new("false")),
+        ("--xla_gpu_enable_libnvjitlink", OsStr::new("false")),
+    ];
+    let given = flags.to_string_lossy().into_owned();
+    let is_given =
+        |name: &str| given.split_whitespace().any(|word| word.split('=').next() == Some(name));
+    for (name, value) in ours {
+        // XLA takes a blank for the end of an option.
+        let has_blank = value.as_encoded_bytes().iter().any(u8::is_ascii_whitespace);
+        if is_given(name) || has_blank {
+            continue;
+        }
+        if !flags.is_empty() {
+            flags.push(" ");
+        }
+        flags.push(name);
+        flags.push("=");
+        flags.push(value);
+    }
+    flags
 }
 
 fn find_beside(program_directory: &Path) -> Result<PathBuf> {
@@ -159,6 +217,23 @@ mod tests {
             assert_eq!(std::fs::read_to_string(directory.join(CLIENT)).unwrap(), "libcuda.so");
         }
         std::fs::remove_dir_all(&built).unwrap();
+    }
+
+    #[test]
+    fn xla_starts_our_ptxas_unless_the_user_says_otherwise() {
+        let with = |given: &str| {
+            with_xla_flags(given.into(), Path::new("/opt/c")).into_string().expect("UTF-8")
+        };
+        assert_eq!(
+            with(""),
+            "--xla_gpu_cuda_data_dir=/opt/c --xla_gpu_enable_libnvptxcompiler=false \
+             --xla_gpu_enable_libnvjitlink=false"
+        );
+        let kept = with("--xla_dump_to=/x --xla_gpu_cuda_data_dir=/usr/local/cuda");
+        assert!(kept.starts_with("--xla_dump_to=/x --xla_gpu_cuda_data_dir=/usr/local/cuda --xla"));
+        assert_eq!(kept.matches("cuda_data_dir").count(), 1);
+        let blank = with_xla_flags(OsString::new(), Path::new("/opt/my own"));
+        assert!(blank.to_string_lossy().starts_with("--xla_gpu_enable_libnvptxcompiler=false"));
     }
 
     #[test]

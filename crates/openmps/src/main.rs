@@ -1,5 +1,5 @@
-//! The one binary of the project: `openmps`, and under the names nvidia-cuda-mps-control and
-//! nvidia-cuda-mps-server those programs.
+//! The one binary of the project: `openmps`, and under the names nvidia-cuda-mps-control,
+//! nvidia-cuda-mps-server and ptxas those programs.
 //!
 //! A command is a module in `command/` with `Arguments` and `run`, and a row in [`Command`] and in
 //! [`Command::run`].
@@ -17,6 +17,7 @@ mod output;
 mod personality;
 mod processors;
 mod progress;
+mod ptxas;
 mod scratch;
 mod seconds;
 mod server_program;

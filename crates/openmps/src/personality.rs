@@ -1,4 +1,4 @@
-//! nvidia-cuda-mps-control and nvidia-cuda-mps-server: this binary under their names.
+//! nvidia-cuda-mps-control, nvidia-cuda-mps-server and ptxas: this binary under their names.
 
 use crate::libraries::Libraries;
 use control::daemon::Programs;
@@ -26,6 +26,7 @@ pub(crate) fn run() -> Option<ExitCode> {
             let _ = rustix::thread::set_name(c"nvidia-cuda-mps");
             crate::server_program::run
         }
+        crate::ptxas::NAME => crate::ptxas::run,
         _ => return None,
     };
     let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());

@@ -9,15 +9,19 @@
 
 mod choice;
 pub mod compute_mode;
+mod driver_version;
 mod error;
 mod exported;
+mod image_origin;
 mod library;
 mod search;
 mod visible;
 mod whole;
 
 pub use choice::{Choice, Found};
+pub use driver_version::asked_driver_version;
 pub use error::ProviderError;
+pub use image_origin::ImageOrigin;
 pub use library::Provider;
 pub use search::{
     INSTALLED_LIBRARIES, SOFT_FILE_NAME, find_software, find_vendor, find_vendor_nvml,

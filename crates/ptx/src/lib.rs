@@ -31,7 +31,7 @@ mod parser;
 mod print;
 mod text_in_binary;
 
-pub use check::{VERSION_MAX, check, is_version};
+pub use check::{VERSION_MAX, check, is_target, is_version};
 pub use diagnostic::{Diagnostic, Errors, Position, Severity};
 pub use instructions::examples;
 pub use parser::{header, parse, parse_bytes, starts_a_module};

@@ -744,9 +744,10 @@ impl Decoder<'_> {
                 AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: false }
             }
             Source::HalfAffine(low, _, stride) => {
-                // The upper half's address is found by its place.
-                self.places[low.index()].halves.then_some(())?;
-                AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves: true }
+                // The upper half's address is found by its place. One of two addresses may go on through
+                // the warp, or be the same for it, where the other one breaks in the middle.
+                let halves = self.places[low.index()].halves;
+                AddressForm::Formula { wide, stride: i16::try_from(stride).ok()?, halves }
             }
             _ => AddressForm::Register { wide },
         })

@@ -56,6 +56,8 @@ enum What {
         #[arg(default_value_t = 6)]
         children: u32,
     },
+    /// Loads machine code for no device, from its own file and from memory, and is refused
+    Image,
     /// Makes streams, events and memory until it is refused, or has so many of each
     Limits {
         /// Most of each kind
@@ -134,8 +136,34 @@ fn run(arguments: &CommandLine) -> Result<()> {
         What::Flood { launches } => flood(&gpu, &mut work, launches),
         What::Cancel { threads } => cancel(&gpu, &mut work, threads),
         What::Pinned { children } => pinned(children),
+        What::Image => images(),
         What::Limits { most } => limits(&gpu, &mut work, most),
     }
+}
+
+/// The header of a cubin, and nothing behind it.
+static CUBIN: [u8; 64] = {
+    let mut elf = [0; 64];
+    let identification = *b"\x7fELF\x02\x01\x01\x33\x07";
+    let mut index = 0;
+    while index < identification.len() {
+        elf[index] = identification[index];
+        index += 1;
+    }
+    elf[18] = 190;
+    elf
+};
+
+fn images() -> Result<()> {
+    let made = CUBIN.to_vec();
+    for image in [&CUBIN[..], &CUBIN[..], &made[..], &made[..]] {
+        let mut module = std::ptr::null_mut();
+        // SAFETY: the image is a static or lives through the call, and the result is a local.
+        let code = unsafe { sys::cuModuleLoadData(&raw mut module, image.as_ptr().cast()) };
+        let refused = [CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, CUresult::CUDA_ERROR_INVALID_IMAGE];
+        ensure!(refused.contains(&code), "an image of nothing: {code:?}");
+    }
+    Ok(())
 }
 
 fn fork(gpu: &Gpu, work: &mut Work, children: u32) -> Result<()> {

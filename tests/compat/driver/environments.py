@@ -181,9 +181,23 @@ NVML = Environment(
     + ["wcwidth==0.9.4", "jinxed==2.1.0"],
 )
 CUPY = Environment("cupy", ["cupy-cuda13x==14.2.0", "cuda-pathfinder==1.9.0"] + NUMPY + CUDA_13)
+TRITON = Environment("triton", ["triton==3.9.0"] + NUMPY)
+JAX = Environment(
+    "jax",
+    ["jax==0.10.2", "jaxlib==0.10.2", "jax-cuda13-plugin==0.10.2", "jax-cuda13-pjrt==0.10.2"]
+    + ["ml_dtypes==0.6.0", "opt_einsum==3.4.0", "scipy==1.17.1"]
+    + ["nvidia-cublas==13.10.0.20", "nvidia-cuda-cccl==13.3.5.0.6", "nvidia-cuda-crt==13.5.37"]
+    + ["nvidia-cuda-cupti==13.5.25", "nvidia-cuda-nvcc==13.5.37", "nvidia-cuda-nvrtc==13.5.37"]
+    + ["nvidia-cuda-runtime==13.5.37", "nvidia-cudnn-cu13==9.28.1.4", "nvidia-cufft==12.5.0.14"]
+    + ["nvidia-cusolver==12.4.1.2", "nvidia-cusparse==12.9.4.2", "nvidia-nccl-cu13==2.32.3"]
+    + ["nvidia-nvjitlink==13.5.37", "nvidia-nvshmem-cu13==3.8.0", "nvidia-nvvm==13.5.37"]
+    + NUMPY,
+)
+WARP_12 = Environment("warp-1.12", ["warp-lang==1.12.1"] + NUMPY)
+WARP_19 = Environment("warp-1.19", ["warp-lang==1.19.0"] + NUMPY)
 CUPY_SUITE = Environment("cupy-suite", CUPY.packages + PYTEST + ["scipy==1.17.1"])
 # What docs/compat.md lists.
-ALL = [NVCC, RUNTIME_12, RUNTIME_11, NUMBA, NUMBA_JITLINK, CUPY, NVML]
+ALL = [NVCC, RUNTIME_12, RUNTIME_11, NUMBA, NUMBA_JITLINK, CUPY, TRITON, JAX, WARP_12, WARP_19, NVML]
 
 
 def cupy_tests():

@@ -3,6 +3,7 @@
 `native` programs run on the machine's own driver, without any of it.
 """
 
+import functools
 import os
 import pathlib
 import shutil
@@ -10,6 +11,10 @@ import subprocess
 import tempfile
 
 from environments import ROOT
+
+
+# By which `openmps run` puts its compilers in front of a program's.
+COMPILERS = ("LD_AUDIT", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "CUDA_ROOT", "XLA_FLAGS")
 
 
 class Installation:
@@ -32,7 +37,7 @@ class Installation:
         """The environment of a program: in modes `alone` and `native` without the daemon."""
         path = [*library_path] if mode == "native" else [self.libraries, *library_path]
         path += filter(None, [os.environ.get("LD_LIBRARY_PATH")])
-        auditor = {} if mode == "native" or self.provider != "soft" else {"LD_AUDIT": str(self.libraries / "libopenmps-audit.so")}
+        compilers = {} if mode == "native" or self.provider != "soft" else self.compilers
         pipes = "alone" if mode in ("alone", "native") else "daemon"
         return {
             **os.environ,
@@ -41,10 +46,20 @@ class Installation:
             "CUDA_MPS_PIPE_DIRECTORY": str(self.scratch / pipes),
             "CUDA_MPS_LOG_DIRECTORY": str(self.scratch / "log"),
             "CUPY_CACHE_DIR": str(self.scratch / "cupy-cache"),
-            # As `openmps run`: NVRTC and nvJitLink make PTX.
-            **auditor,
+            "TRITON_CACHE_DIR": str(self.scratch / "triton-cache"),
+            "WARP_CACHE_PATH": str(self.scratch / "warp-cache"),
+            **compilers,
             **(settings or {}),
         }
+
+    @functools.cached_property
+    def compilers(self):
+        """What `openmps run` sets so that compilers make PTX."""
+        command = [self.dist / "bin/openmps", "run", "--no-daemon", "--", "env", "-0"]
+        environment = {**os.environ, "OPENMPS_PROVIDER": "soft"}
+        output = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+        variables = dict(line.partition("=")[::2] for line in output.split("\0") if "=" in line)
+        return {name: variables[name] for name in COMPILERS if name in variables}
 
     def control(self, *arguments, text=None):
         program = self.dist / "bin/nvidia-cuda-mps-control"
@@ -64,7 +79,7 @@ class Installation:
                 self.control(text="quit\n")
         finally:
             if self.logs:
-                shutil.copytree(self.scratch, self.logs, ignore=lambda *_: ["cupy-cache"], dirs_exist_ok=True)
+                shutil.copytree(self.scratch, self.logs, ignore=shutil.ignore_patterns("*-cache"), dirs_exist_ok=True)
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 

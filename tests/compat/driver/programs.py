@@ -25,11 +25,13 @@ CALLED = re.compile(r"^openmps: called (\w+)$", re.MULTILINE)
 Program = collections.namedtuple("Program", "name command settings library_path")
 
 
-def python(folder, environment):
+def python(folder, environment, family=None, settings=None):
+    """The programs of a folder; `family`: what they are called where it is not the folder's name."""
+
     def find(only):
-        paths = {f"{folder}/{path.stem}": path for path in sorted((HERE / folder).glob("*.py"))}
+        paths = {f"{family or folder}/{path.stem}": path for path in sorted((HERE / folder).glob("*.py"))}
         return [
-            Program(name, lambda path=path: [environment.make().python, path], {}, lambda: [])
+            Program(name, lambda path=path: [environment.make().python, path], settings or {}, lambda: [])
             for name, path in paths.items()
             if only.search(name)
         ]
@@ -45,6 +47,9 @@ def compiled(only):
     ]
 
 
+# Folders of families that have no folder of their name.
+SOURCES = {"warp_1_19": "warp"}
+
 # Compilers and pip use all cores by themselves.
 MAKING = threading.Lock()
 
@@ -53,6 +58,11 @@ FAMILIES = {
     "numba": python("numba", environments.NUMBA),
     "numba_jitlink": python("numba_jitlink", environments.NUMBA_JITLINK),
     "cupy": python("cupy", environments.CUPY),
+    "triton": python("triton", environments.TRITON, settings={"TRITON_DEFAULT_FP_FUSION": "1"}),
+    "jax": python("jax", environments.JAX),
+    "warp": python("warp", environments.WARP_12),
+    # It makes PTX for a driver that is not older than its own toolkit, else machine code.
+    "warp_1_19": python(SOURCES["warp_1_19"], environments.WARP_19, "warp_1_19", {"OPENMPS_DRIVER_VERSION": "13.4"}),
     "cuda_python": python("cuda_python", environments.CUDA_PYTHON),
     "nvml": python("nvml", environments.NVML),
 }

@@ -24,10 +24,12 @@ same time through one daemon. Results are compared with ones computed on the CPU
 What programs need:
 
 * PTX: the software GPU runs no machine code. nvcc: `-gencode arch=compute_80,code=compute_80`; an image without PTX is
-  CUDA_ERROR_NO_BINARY_FOR_GPU, with a line that says so.
+  CUDA_ERROR_NO_BINARY_FOR_GPU, and a line on the program's standard error names the program or library that the image is
+  in, once for each. PyTorch's wheels (2.15.0) have machine code only: its own kernels do not run here.
 * Of NVIDIA's libraries those of CUDA 13: cuRAND, cuFFT, cuSPARSE, cuSOLVER, NPP, nvJPEG and parts of cuBLAS carry PTX (21 of
   33 programs that were tried run), the matrix products of cuBLAS do not. cuFFT keeps its fatbins among its data,
-  where `openmps ptx check` looks as well.
+  where `openmps ptx check` looks as well. cuRAND 10.4.5 (CUDA 13.5) makes all its
+  generators but MT19937 of machine code: curandCreateGenerator answers 203. cuRAND 10.4.0.35 (CUDA 13.0) runs all of them.
 * Kernels that launch kernels: relocatable device code and the device runtime library (`-rdc=true -lcudadevrt`), as ever. What
   a grid launches runs when the grid has ended, before what comes after it in its stream. Of the device runtime's functions
   those of occupancy and of kernels' attributes, copies of boxes and launches of graphs are CUDA_ERROR_NOT_SUPPORTED.
@@ -35,6 +37,16 @@ What programs need:
   starts it. The loader then takes openmps' libraries in front of the two compilers, which have them make PTX where a
   program asks for machine code. `OPENMPS_COMPILERS=own` switches that off; programs that are started in another way
   have `CUPY_COMPILE_WITH_PTX=1` for CuPy.
+* Triton, and torch.compile with it: nothing, if `openmps run` starts it. It sets `TRITON_PTXAS_PATH` to a `ptxas` of openmps',
+  which checks PTX and keeps it. What a user has set stays; `OPENMPS_COMPILERS=own` sets nothing.
+* JAX: `openmps run` sets `CUDA_ROOT`, where JAX finds that `ptxas`, and adds `--xla_gpu_enable_libnvptxcompiler=false
+  --xla_gpu_enable_libnvjitlink=false` to `XLA_FLAGS`, without which XLA makes machine code within its own process. A version of
+  XLA without these options (before 2024) ends with "Unknown flag": `OPENMPS_COMPILERS=own`. Before it asks the driver, JAX
+  looks for a file `/dev/nvidia0`, `/dev/nvidiactl` or `/dev/dxg`, and without one it silently takes the CPU; any file will do:
+  `touch /dev/nvidiactl` as root, in a container for example. Matrix products are Triton's, which XLA chooses where cuBLAS
+  cannot run.
+* Warp: 1.12 nothing. A Warp that is newer than the driver says it is (1.19: CUDA 13.4) makes machine code by itself:
+  `OPENMPS_DRIVER_VERSION=13.4` has the driver report that version.
 """
 
 PROFILERS = """## Profilers and debuggers
@@ -113,7 +125,9 @@ def share(outcomes):
 
 def purpose(source):
     """What the first line of a program's source says, but for those that are the compiler's."""
-    path = next(path for suffix in (".cu", ".py") if (path := programs.HERE / (source + suffix)).exists())
+    family, _, name = source.partition("/")
+    place = programs.HERE / programs.SOURCES.get(family, family) / name
+    path = next(path for suffix in (".cu", ".py") if (path := place.with_name(name + suffix)).exists())
     first = next(line for line in path.read_text().splitlines() if not line.startswith("// nvcc"))
     return first.strip('/" ').removesuffix(".")
 

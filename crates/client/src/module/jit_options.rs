@@ -71,6 +71,13 @@ impl JitOptions {
         Ok(read)
     }
 
+    /// The wish for an error log in a buffer, and nothing else.
+    pub(crate) fn with_error_log(buffer: &mut [u8]) -> Self {
+        let (place, bytes) = (buffer.as_mut_ptr().cast(), buffer.len());
+        let error = Log { buffer: Some(place), bytes, size_at: None };
+        Self { error, ..Self::none() }
+    }
+
     /// No options.
     pub(crate) fn none() -> Self {
         Self {

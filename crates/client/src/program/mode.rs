@@ -12,9 +12,11 @@ use crate::context::current;
 use crate::handles::device_of_word;
 use crate::memory::kept_file::{close_all_in_child, make_private_in_child};
 use crate::stderr::say;
-use channel::message::Device;
+use channel::message::{Device, Devices};
 use channel::region::Region;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use cuda_api::driver_version::API_VERSION;
+use cuda_api::extension::SOFTWARE_GPU_NAME;
 use cuda_api::{CUdevice, CUresult, CudaError, environment, result_code, result_from_code};
 use provider::Provider;
 
@@ -71,7 +73,8 @@ pub(crate) fn decide() -> Mode {
 fn attach() -> Result<&'static Program, AttachError> {
     let described = handshake::describe()?;
     let devices = visible(&described.devices);
-    let program = Program::new(devices, described.driver_version, Box::new(connect));
+    let version = reported_version(&described);
+    let program = Program::new(devices, version, Box::new(connect));
     let program: &'static Program = Box::leak(Box::new(program));
     if let [device] = program.devices() {
         let connection = handshake::attach(device.uuid, &|_| ())?;
@@ -83,6 +86,23 @@ fn attach() -> Result<&'static Program, AttachError> {
         })?;
     }
     Ok(program)
+}
+
+/// The version of CUDA that this process reports: its daemon's, unless its own environment asks the
+/// software GPU for another.
+fn reported_version(described: &Devices) -> i32 {
+    let is_software = |device: &Device| device.name.starts_with(SOFTWARE_GPU_NAME);
+    let asked = match provider::asked_driver_version() {
+        _ if !described.devices.iter().all(is_software) => None,
+        Ok(asked) => asked,
+        Err(why) => {
+            let (major, minor) =
+                (described.driver_version / 1000, described.driver_version % 1000 / 10);
+            say(format_args!("{why}; {major}.{minor} is reported"));
+            None
+        }
+    };
+    asked.unwrap_or(described.driver_version)
 }
 
 /// A connection for a device: the first one, or one in the place of one that is lost.
@@ -127,9 +147,6 @@ pub(crate) fn program_even_before_init() -> Option<&'static Program> {
     // SAFETY: the pointer is null or came from Box::leak and is never freed.
     unsafe { PROGRAM.load(Ordering::Acquire).as_ref() }
 }
-
-/// CUDA version of the API that the table describes: reported where no daemon has said another.
-const API_VERSION: i32 = 13000;
 
 /// The version of CUDA that every function reports.
 pub(crate) fn driver_version() -> i32 {

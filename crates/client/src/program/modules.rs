@@ -12,6 +12,7 @@ use crate::program::Client;
 use crate::program::submission::{
     Function, Module, ModuleSource, function_handle, wire_function, wire_module,
 };
+use crate::stderr::say;
 use channel::memfd::sealed_image;
 use channel::request::{
     CODE_HAS_VARIABLES, GetFunction, GetGlobal, ListFunctions, MODULE_PRINTS, NO_CODE,
@@ -19,13 +20,19 @@ use channel::request::{
 };
 use core::ffi::c_char;
 use core::sync::atomic::Ordering;
+use cuda_api::extension::NO_PTX;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdeviceptr, CUfunction, CUresult, CudaError};
+use provider::ImageOrigin;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Room for what the software GPU says of an image without PTX.
+const UNUSABLE_LOG_BYTES: usize = 1024;
 
 impl Client {
     /// Loads an image in a context, or in none (0) for a library.
@@ -34,11 +41,36 @@ impl Client {
         image: &[u8],
         context: u64,
         options: &JitOptions,
+        origin: impl FnOnce() -> ImageOrigin,
     ) -> Result<Handle, CudaError> {
         let file = sealed_image(image).map_err(|_| CudaError::OUT_OF_MEMORY)?;
         let (bytes, scalars) = (image.len() as u64, options.scalars.clone());
         let source = ModuleSource::new(out_of_the_way(file), bytes, scalars);
-        self.load_source(Arc::new(source), context, options)
+        let source = Arc::new(source);
+        let loaded = self.load_source(Arc::clone(&source), context, options);
+        if loaded.as_ref().is_err_and(|error| *error == CudaError::NO_BINARY_FOR_GPU) {
+            self.say_unusable(&source, &origin());
+        }
+        loaded
+    }
+
+    /// Says on standard error which file of the program's has no PTX, in the software GPU's words: most
+    /// programs tell of that by a number, if at all. Other devices leave it to the program.
+    #[cold]
+    fn say_unusable(&self, source: &Arc<ModuleSource>, origin: &ImageOrigin) {
+        if !origin.is_new() {
+            return;
+        }
+        // The program need not have wanted a log, so the image is tried once more.
+        let mut log = [0; UNUSABLE_LOG_BYTES];
+        let options = JitOptions::with_error_log(&mut log);
+        if let Ok(handle) = self.load_source(Arc::clone(source), 0, &options) {
+            let _ = self.unload(handle);
+        }
+        let why = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy();
+        if why.starts_with(NO_PTX) {
+            say(format_args!("{origin}: {why}"));
+        }
     }
 
     /// Loads what a module of another device was loaded from, or an image.
@@ -149,8 +181,9 @@ impl Client {
         // SAFETY: the program passed the address as that of an image, good during the call.
         let image = unsafe { Image::at(address) }
             .inspect_err(|error| options.answer(None, Err(*error), Duration::ZERO))?;
+        let origin = || ImageOrigin::of_address(address as usize);
         // SAFETY: as above.
-        self.load_image(unsafe { image.bytes() }, context, options)
+        self.load_image(unsafe { image.bytes() }, context, options, origin)
     }
 
     /// Loads the image in a file.
@@ -160,8 +193,8 @@ impl Client {
         context: u64,
         options: &JitOptions,
     ) -> Result<Handle, CudaError> {
-        let path = std::ffi::OsStr::from_bytes(path.text()?.to_bytes()).to_owned();
-        let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        let path = PathBuf::from(std::ffi::OsStr::from_bytes(path.text()?.to_bytes()));
+        let bytes = std::fs::read(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => CudaError::FILE_NOT_FOUND,
             _ => CudaError::INVALID_VALUE,
         });
@@ -169,7 +202,7 @@ impl Client {
             bytes.inspect_err(|error| options.answer(None, Err(*error), Duration::ZERO))?;
         // A text ends with a NUL, as one in memory would; anything else does not mind one.
         bytes.push(0);
-        self.load_image(&bytes, context, options)
+        self.load_image(&bytes, context, options, || ImageOrigin::of_file(&path))
     }
 
     /// Unloads a library on all devices.

@@ -15,6 +15,7 @@ use cuda_api::handle::Handle;
 use cuda_api::{
     CUcontext, CUdeviceptr, CUfunction, CUmemoryPool, CUresult, CUstream, CudaError, number,
 };
+use provider::ImageOrigin;
 use std::ffi::c_void;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -131,7 +132,7 @@ pub(super) fn load_fill(client: &Client, image: &[u8]) -> (CUcontext, Handle, CU
     let context = client.contexts().retain(0).unwrap();
     client.contexts().set_current(context).unwrap();
     let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
-    let module = client.load_image(image, 0, &options).unwrap();
+    let module = client.load_image(image, 0, &options, || ImageOrigin::Memory).unwrap();
     let function = client.find_function(module, c"fill").unwrap();
     (context, module, CUfunction(function.to_word() as usize))
 }
@@ -193,7 +194,8 @@ fn a_launch_whose_module_is_unloaded_at_once_is_not_lost_with_its_server() {
         let context = client.contexts().retain(0).unwrap();
         client.contexts().set_current(context).unwrap();
         let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
-        let [unused, used] = [(); 2].map(|()| client.load_image(IMAGE, 0, &options).unwrap());
+        let [unused, used] = [(); 2]
+            .map(|()| client.load_image(IMAGE, 0, &options, || ImageOrigin::Memory).unwrap());
         let function = client.find_function(used, c"fill").unwrap();
         let buffer = client.allocate(1, 4, CUmemoryPool::NULL).unwrap();
         server.held.store(true, Ordering::Release);

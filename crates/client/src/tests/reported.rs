@@ -13,6 +13,7 @@ use channel::request::MemoryInfo;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::pointer_attribute;
 use cuda_api::*;
+use provider::ImageOrigin;
 use std::sync::atomic::Ordering;
 
 const EARLIER: CUresult = Err(SERVER_GONE);
@@ -89,7 +90,7 @@ fn a_loss_is_reported_though_the_same_call_found_the_server_lost() {
         let context = client.contexts().retain(0).unwrap();
         client.contexts().set_current(context).unwrap();
         let options = JitOptions::read(0, Out::null(), Out::null()).unwrap();
-        let module = client.load_image(b"any text\0", 0, &options).unwrap();
+        let module = client.load_image(b"any text\0", 0, &options, || ImageOrigin::Memory).unwrap();
         let function = client.find_function(module, c"fill").unwrap();
         let mut pointer = CUdeviceptr(0);
         cuMemAlloc_v2(out(&mut pointer), 64).unwrap();

@@ -35,8 +35,8 @@ const NOWHERE: &str = "/proc/self/no-daemon";
 /// too, ordinals are numbered anew, from 0.
 ///
 /// The software GPU runs PTX and no machine code. So a program that compiles or links at run time, by
-/// NVRTC or nvJitLink, is given PTX there where it asks for machine code, which it loads in the same
-/// way. OPENMPS_COMPILERS=own leaves the compilers alone.
+/// NVRTC, nvJitLink or the ptxas of Triton and XLA, is given PTX there where it asks for machine code,
+/// which it loads in the same way. OPENMPS_COMPILERS=own leaves the compilers alone.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps run -- ./simulation --steps 1000
@@ -142,8 +142,13 @@ pub(crate) fn prepared(libraries: &Libraries, words: &[OsString]) -> Result<Comm
         return Ok(command);
     }
     let software = provider::Choice::from_environment()?.resolve().is_ok_and(|it| it.is_software());
+    if software {
+        // The driver would say so too, but each process of the program's by itself.
+        provider::asked_driver_version().map_err(anyhow::Error::msg)?;
+    }
     if software && std::env::var(OPENMPS_COMPILERS).as_deref() != Ok("own") {
         libraries.put_compilers_in_front(&mut command);
+        libraries.put_ptxas_in_front(&mut command);
     }
     Ok(command)
 }

@@ -21,7 +21,7 @@ use crate::ast::{
 use crate::diagnostic::{Diagnostic, ERRORS_MAX, Errors, Severity};
 use crate::limits::{PARAMETER_BYTES_MAX, PARAMETER_BYTES_MAX_OLD};
 use instruction::Candidates;
-pub use target::{VERSION_MAX, is_version};
+pub use target::{VERSION_MAX, is_target, is_version};
 
 /// Checks a module as a whole.
 ///

@@ -68,6 +68,11 @@ pub fn is_version(version: Version) -> bool {
     last.is_some_and(|&last| version.minor <= last)
 }
 
+/// True if there is such a target: `80` for `sm_80`, `90a`.
+pub fn is_target(name: &str) -> bool {
+    TARGETS.iter().any(|(known, ..)| *known == name)
+}
+
 impl Checker<'_> {
     /// `.version` and `.target`.
     pub(super) fn header(&mut self) {

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use cuda_api::constants::jit_option;
 use cuda_api::pointer::{FromProgram, In, Out};
+use provider::ImageOrigin;
 
 use super::image_choice::{Choice, Refusal};
+use super::image_file::ImageFile;
 use super::{Driver, thread};
 use crate::device::capability::Capability;
 use crate::device::limits::{REGISTERS_PER_THREAD_MAX, THREADS_PER_BLOCK_MAX};
 use crate::device::memory::AllocationKind;
-use crate::device::tenant::Tenant;
+use crate::device::tenant::{Tenant, TenantId};
 use crate::device::variable_place::VariablePlace;
 use crate::device::{Device, say};
 use crate::error::{Error, Result};
@@ -286,26 +288,44 @@ impl Driver {
     /// The PTX of what a pointer without a length points to.
     pub(super) fn text_of_image(&self, image: In<c_void>, logs: &JitOptions) -> Result<String> {
         let choice = Choice(&self.device.settings);
-        let text = choice.read_image(image).inspect_err(|refusal| self.report(logs, refusal));
-        text.map_err(|refusal| refusal.error)
+        choice.read_image(image).map_err(|refusal| {
+            self.say_unusable(&refusal, || ImageOrigin::of_address(image.address() as usize));
+            self.report(logs, &refusal);
+            refusal.error
+        })
     }
 
-    /// Loads the contents of a file.
+    /// Loads a file.
     pub(crate) fn load_file(
         &self,
         tenant: &Arc<Tenant>,
         context: u64,
-        bytes: &[u8],
+        file: &ImageFile,
         logs: &JitOptions,
     ) -> Result<Loaded> {
-        self.load_text(tenant, context, &self.text_of_file(bytes, logs)?, logs)
+        self.load_text(tenant, context, &self.text_of_file(file, logs)?, logs)
     }
 
     /// The PTX of the contents of a file.
-    pub(super) fn text_of_file(&self, bytes: &[u8], logs: &JitOptions) -> Result<String> {
+    pub(super) fn text_of_file(&self, file: &ImageFile, logs: &JitOptions) -> Result<String> {
         let choice = Choice(&self.device.settings);
-        let text = choice.ptx_of(bytes).inspect_err(|refusal| self.report(logs, refusal));
-        text.map_err(|refusal| refusal.error)
+        choice.ptx_of(&file.bytes).map_err(|refusal| {
+            self.say_unusable(&refusal, || ImageOrigin::of_file(&file.path));
+            self.report(logs, &refusal);
+            refusal.error
+        })
+    }
+
+    /// Says on standard error which file of the program's has no PTX: most programs tell of that by a
+    /// number, if at all. In a server it is for the client to say.
+    fn say_unusable(&self, refusal: &Refusal, origin: impl FnOnce() -> ImageOrigin) {
+        if refusal.error != Error::NO_BINARY_FOR_GPU || self.tenant().family != TenantId(0) {
+            return;
+        }
+        let origin = origin();
+        if origin.is_new() {
+            say(format_args!("{origin}: {}", refusal.why));
+        }
     }
 
     /// What runs kernels. Findings are what the user asked to see, so they go to standard error

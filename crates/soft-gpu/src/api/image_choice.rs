@@ -6,6 +6,7 @@
 
 use std::ffi::c_void;
 
+use cuda_api::extension::NO_PTX;
 use cuda_api::link::{LINK_INPUT_ENTRY, LINK_INPUTS_MAX};
 use cuda_api::pointer::{FromProgram, In};
 use ptx::embedded::{self, ARCHIVE_MAGIC, EmbeddedError};
@@ -205,8 +206,9 @@ impl Choice<'_> {
         Refusal {
             error: Error::NO_BINARY_FOR_GPU,
             why: format!(
-                "the image has no PTX for this device (it has {what}), and the software GPU runs no \
-                 machine code; compile with -gencode arch=compute_{number},code=compute_{number}"
+                "{NO_PTX} for this device (it has {what}), and the software GPU runs no machine \
+                 code; compile with -gencode arch=compute_{number},code=compute_{number}, or take a \
+                 version of the library that has PTX"
             ),
         }
     }

@@ -3,7 +3,7 @@
 use cuda_api::symbols::{ProcError, SYMBOLS, proc_address};
 use cuda_api::*;
 
-use super::tables::DRIVER_VERSION;
+use super::tables::driver_version;
 use super::{driver, exported, exports};
 use crate::error::{Error, Result};
 
@@ -16,7 +16,7 @@ exports! {
     }
 
     fn cuDriverGetVersion(version: *mut c_int) {
-        version.set(DRIVER_VERSION)
+        version.set(driver_version())
     }
 
     fn cuGetProcAddress(
@@ -81,7 +81,7 @@ fn find(
 ) -> Result<std::result::Result<*const c_void, ProcError>> {
     // A version beyond the driver's own is refused outright.
     let version = u32::try_from(version).map_err(|_| Error::INVALID_VALUE)?;
-    if version > DRIVER_VERSION as u32 || flags > 3 {
+    if i64::from(version) > i64::from(driver_version()) || flags > 3 {
         return Err(Error::INVALID_VALUE);
     }
     let Ok(name) = name.to_str() else { return Ok(Err(ProcError::NotFound)) };

@@ -9,7 +9,8 @@ use cuda_api::*;
 
 use super::function::Function;
 use super::image::JitOptions;
-use super::module::{LoadedModule, read_file};
+use super::image_file::ImageFile;
+use super::module::LoadedModule;
 use super::registry::with_kind;
 use super::{Driver, devices, driver, exports};
 use crate::error::{Error, Result};
@@ -96,8 +97,8 @@ exports! {
         driver.working_tenant()?;
         library.required()?;
         let logs = JitOptions::read(num_jit_options, jit_options, jit_options_values)?;
-        let bytes = read_file(file_name)?;
-        driver.add_library(library, driver.text_of_file(&bytes, &logs)?, &logs)
+        let file = ImageFile::read(file_name)?;
+        driver.add_library(library, driver.text_of_file(&file, &logs)?, &logs)
     }
 
     fn cuLibraryUnload(library: CUlibrary) {

@@ -48,7 +48,7 @@ exports! {
         _options: *mut c_uint, _option_values: *mut *mut c_void,
     ) {
         let link = driver()?.links.get(state.0)?;
-        let bytes = super::module::read_file(path)?;
+        let bytes = super::image_file::ImageFile::read(path)?.bytes;
         link.with(|link| link.add(kind, &bytes))
     }
 

@@ -23,6 +23,7 @@ mod green;
 mod host_memory;
 mod image;
 mod image_choice;
+mod image_file;
 mod init;
 mod ipc;
 mod launch;

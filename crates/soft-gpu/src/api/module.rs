@@ -9,6 +9,7 @@ use cuda_api::*;
 
 use super::function::Function;
 use super::image::{JitOptions, Loaded};
+use super::image_file::ImageFile;
 use super::{Driver, driver, exports, thread};
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
@@ -137,9 +138,9 @@ exports! {
         let context = thread::current()?;
         let tenant = driver.working_tenant()?;
         module.required()?;
-        let bytes = read_file(fname)?;
+        let file = ImageFile::read(fname)?;
         let logs = JitOptions::default();
-        let loaded = driver.load_file(&tenant, context.number(), &bytes, &logs)?;
+        let loaded = driver.load_file(&tenant, context.number(), &file, &logs)?;
         module.set(CUmodule(driver.add_module(&tenant, context.number(), loaded)?.handle))
     }
 
@@ -209,15 +210,4 @@ fn load(module: Out<CUmodule>, image: In<std::ffi::c_void>, logs: &JitOptions) -
     module.required()?;
     let loaded = driver.load_image(&tenant, context.number(), image, logs)?;
     module.set(CUmodule(driver.add_module(&tenant, context.number(), loaded)?.handle))
-}
-
-/// Reads an image from a file named by the program.
-pub(crate) fn read_file(name: In<std::ffi::c_char>) -> Result<Vec<u8>> {
-    use std::os::unix::ffi::OsStrExt;
-    let name = name.text()?;
-    let path = std::ffi::OsStr::from_bytes(name.to_bytes());
-    std::fs::read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::FILE_NOT_FOUND,
-        _ => Error::OPERATING_SYSTEM,
-    })
 }

@@ -1,23 +1,35 @@
 //! What the tables behind cuGetExportTable ask of this driver.
 
 use std::ffi::c_void;
+use std::sync::OnceLock;
 
 use cuda_api::attributes::{PCI_DEVICE_ID, PCI_DOMAIN_ID};
+use cuda_api::driver_version::API_VERSION;
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
 use export_tables::{DeviceIdentity, Host};
 
 use super::{devices, driver, module, thread};
-use crate::device::{attributes, identity};
+use crate::device::{attributes, identity, say};
 
-/// The version of the driver API that the software GPU presents: major * 1000 + minor * 10.
-pub(super) const DRIVER_VERSION: i32 = 13_000;
+/// The version of the driver API that the software GPU presents: that of the table of functions, unless
+/// the environment asks for a later one, which has no other functions here.
+pub(super) fn driver_version() -> i32 {
+    static VERSION: OnceLock<i32> = OnceLock::new();
+    *VERSION.get_or_init(|| match provider::asked_driver_version() {
+        Ok(asked) => asked.unwrap_or(API_VERSION),
+        Err(why) => {
+            say(format_args!("{why}; 13.0 is reported"));
+            API_VERSION
+        }
+    })
+}
 
 /// The host of the tables.
 pub(super) struct Tables;
 
 impl Host for Tables {
     fn driver_version(&self) -> i32 {
-        DRIVER_VERSION
+        driver_version()
     }
 
     fn devices(&self) -> Vec<DeviceIdentity> {

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use cuda_api::environment::*;
+use cuda_api::extension::SOFTWARE_GPU_NAME;
 use cuda_api::visible::visible_devices;
 use simt_jit::{SimdIsa, Store, Tiers};
 
@@ -77,8 +78,8 @@ impl Settings {
     pub fn device_name(&self) -> String {
         let Capability { major, minor, .. } = self.capability;
         match self.strict {
-            true => format!("openmps software GPU, sm_{major}{minor}"),
-            false => "openmps software GPU".to_owned(),
+            true => format!("{SOFTWARE_GPU_NAME}, sm_{major}{minor}"),
+            false => SOFTWARE_GPU_NAME.to_owned(),
         }
     }
 

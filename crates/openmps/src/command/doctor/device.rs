@@ -103,15 +103,15 @@ fn compilers() -> Finding {
     match (left, there) {
         (true, _) => Finding::ok(
             topic,
-            format!("NVRTC and nvJitLink are left alone ({OPENMPS_COMPILERS}=own)"),
+            format!("NVRTC, nvJitLink and ptxas are left alone ({OPENMPS_COMPILERS}=own)"),
         ),
         (false, true) => Finding::ok(
             topic,
-            "`openmps run` has NVRTC and nvJitLink make PTX in the place of machine code",
+            "`openmps run` has NVRTC, nvJitLink and ptxas make PTX in the place of machine code",
         ),
         (false, false) => Finding::warning(
             topic,
-            "programs that have NVRTC or nvJitLink make machine code find no device for it",
+            "programs that have NVRTC, nvJitLink or ptxas make machine code find no device for it",
             "`cargo xtask dist` makes an installation with libraries in front of them",
         ),
     }

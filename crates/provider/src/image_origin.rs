@@ -1,0 +1,85 @@
+//! Where an image of device code came from: the program or library in whose file it lies.
+//!
+//! For messages. Programs carry their images in their own file; frameworks in those of their
+//! libraries, which the person who reads the message may not have built.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, OsStr, c_void};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// Where an image came from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ImageOrigin {
+    /// A program, a library, or a file that the program named.
+    File(PathBuf),
+    /// Memory that belongs to no file: code that was made or read at run time.
+    Memory,
+}
+
+impl ImageOrigin {
+    /// That of an image at an address of this process.
+    pub fn of_address(address: usize) -> Self {
+        // SAFETY: zero is a value of every field.
+        let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+        // SAFETY: dladdr compares the address with those of loaded files, and reads nothing there.
+        let found = unsafe { libc::dladdr(address as *const c_void, &raw mut info) };
+        if found == 0 || info.dli_fname.is_null() {
+            return Self::Memory;
+        }
+        // SAFETY: dladdr gives a C string that lives as long as the file is loaded, which it is: the
+        // caller was passed an address in it.
+        let name = unsafe { CStr::from_ptr(info.dli_fname) };
+        Self::File(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+    }
+
+    /// That of a file that the program named.
+    pub fn of_file(path: &Path) -> Self {
+        Self::File(path.to_owned())
+    }
+
+    /// True once in this process for each origin: what is said of an image is said of all in its file.
+    pub fn is_new(&self) -> bool {
+        static SEEN: Mutex<BTreeSet<ImageOrigin>> = Mutex::new(BTreeSet::new());
+        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.len() < ORIGINS_MAX && seen.insert(self.clone())
+    }
+}
+
+/// Most origins of which something is said.
+const ORIGINS_MAX: usize = 64;
+
+impl fmt::Display for ImageOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Memory => f.write_str("code made at run time"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_constant_lies_in_its_program_and_the_heap_in_no_file() {
+        static HERE: [u8; 4] = *b"here";
+        let ImageOrigin::File(path) = ImageOrigin::of_address(HERE.as_ptr() as usize) else {
+            panic!("a constant of this program is in no file");
+        };
+        let own = std::env::current_exe().unwrap();
+        assert_eq!(path.file_name(), own.file_name());
+        let heap = Box::new([0u8; 100]);
+        assert_eq!(ImageOrigin::of_address(heap.as_ptr() as usize), ImageOrigin::Memory);
+    }
+
+    #[test]
+    fn an_origin_is_new_once() {
+        let (one, other) = (Path::new("/x/one"), Path::new("/x/other"));
+        let new = |path: &Path| ImageOrigin::of_file(path).is_new();
+        assert!(new(one) && !new(one) && new(other));
+    }
+}

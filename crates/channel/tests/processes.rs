@@ -7,7 +7,7 @@ mod support;
 
 use channel::message::{Hello, Message, Welcome};
 use channel::payload::Payload;
-use channel::region::{RECORD_BYTES_MAX, Region, STAGING_BYTES, ServerState};
+use channel::region::{RECORD_BYTES_MAX, Region, STAGING_BYTES, STREAM_SLOTS, ServerState};
 use channel::reply::{ReplyError, ReplyReader, ReplyWriter};
 use channel::request::{
     ElapsedTime, ElapsedTimeReply, Fence, GetFunction, LaunchKernel, ModuleLoaded, PrintfText,
@@ -322,8 +322,8 @@ fn a_stream_is_awaited_by_its_completion_word() {
     let (mut child, socket) = start("device");
     let region = attach(&socket);
     let producer = std::cell::RefCell::new(Producer::new(region.clone(), policy()));
-    let word = region.completion_word(4095).unwrap();
-    assert!(region.completion_word(4096).is_none());
+    let word = region.completion_word(STREAM_SLOTS - 1).unwrap();
+    assert!(region.completion_word(STREAM_SLOTS).is_none());
     // The counter wraps on the way.
     word.store(u32::MAX - 500);
     for i in 0..1000 {

@@ -328,7 +328,9 @@ fn another_version_is_named() {
         error,
         MessageError::Version { theirs: PROTOCOL_VERSION + 1, ours: PROTOCOL_VERSION }
     );
-    assert_eq!(error.to_string(), "the peer speaks protocol version 2, this is version 1");
+    let (theirs, ours) = (PROTOCOL_VERSION + 1, PROTOCOL_VERSION);
+    let text = format!("the peer speaks protocol version {theirs}, this is version {ours}");
+    assert_eq!(error.to_string(), text);
     bytes[0] ^= 1;
     assert_eq!(Message::decode(&bytes), Err(MessageError::Magic));
     assert_eq!(Message::decode(b"HTTP"), Err(MessageError::Magic));

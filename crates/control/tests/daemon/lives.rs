@@ -380,7 +380,9 @@ fn files_that_were_removed_are_made_anew() {
             std::fs::remove_file(setting.pipe.join(file)).unwrap();
             wait_until("it is made anew", || setting.pipe.join(file).exists());
             let line = format!("{file} was removed or replaced: it is made anew");
-            assert!(file.contains("pid") || setting.control_log().contains(&line), "{way:?}");
+            wait_until("the log says so", || {
+                file.contains("pid") || setting.control_log().contains(&line)
+            });
         }
         assert_eq!(way.client(&mut setting).server, there.server, "{way:?}");
         // The whole directory, as a service manager removes it.

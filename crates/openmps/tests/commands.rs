@@ -356,7 +356,7 @@ fn accounting_tells_no_records_from_none_that_match() {
 fn help_on_help_is_help() {
     let home = Home::new();
     let help = home.openmps(&["help"]);
-    assert!(help.0.contains("Commands:") && help.2 == 0, "{help:?}");
+    assert!(help.0.contains("Run programs:") && help.2 == 0, "{help:?}");
     assert_eq!(home.openmps(&["help", "--help"]), help);
     assert_eq!(home.openmps(&["help", "down", "-h"]), home.openmps(&["down", "--help"]));
 }
@@ -593,8 +593,9 @@ fn man_pages_and_completions_know_every_command() {
     assert_eq!(said.2, 0, "{said:?}");
     let script = home.openmps(&["completions", "bash"]).0;
     let help = home.openmps(&["--help"]).0;
-    let (_, commands) = help.split_once("Commands:\n").expect("the help lists commands");
-    let names = commands.lines().take_while(|line| !line.is_empty()).filter_map(|line| {
+    let (_, commands) = help.split_once("Run programs:\n").expect("the help lists commands");
+    let (commands, _) = commands.split_once("Options:").expect("the help lists options");
+    let names = commands.lines().filter_map(|line| {
         let name = line.strip_prefix("  ")?.split(' ').next()?;
         (!name.is_empty() && name != "help").then_some(name)
     });

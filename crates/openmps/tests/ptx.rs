@@ -20,13 +20,13 @@ const GOOD: &str = ".version 8.0
 }
 ";
 /// An instruction that no table has.
-const BAD: &str = ".version 8.0
-.target sm_80
+const BAD: &str = ".version 8.1
+.target sm_90
 .address_size 64
 .visible .entry fine() { ret; }
 .visible .entry strange() {
-  .reg .b32 %r<2>;
-  frobnicate.b32 %r0, %r1;
+  .reg .b64 %d; .reg .f32 %f;
+  multimem.red.global.add.f32 [%d], %f;
   ret;
 }
 ";
@@ -95,14 +95,15 @@ fn check_tells_what_each_kernel_needs() {
     let strange = &report["files"][0]["kernels"][1];
     assert_eq!(report["files"][0]["kernels"][0]["accepted"], true);
     assert_eq!(strange["accepted"], false);
-    assert_eq!(strange["unsupported"], "frobnicate.b32 %r0, %r1");
+    assert_eq!(strange["unsupported"], "multimem.red.global.add.f32 [%d], %f");
     assert_eq!(strange["line"], 7);
     assert_eq!(report["files"][1]["kernels"][0]["accepted"], true);
     assert!(report["files"][2]["error"].as_str().unwrap().starts_with("cannot be read"));
 
     let (output, _, status) = openmps(&["ptx", "check", bad.name()], "");
     assert_eq!(status, 1);
-    let complaint = "not accepted: line 7: `frobnicate.b32 %r0, %r1` is not supported\n";
+    let complaint =
+        "not accepted: line 7: `multimem.red.global.add.f32 [%d], %f` is not supported\n";
     assert!(output.contains(complaint), "{output}");
     assert!(output.ends_with("1 of 2 kernels accepted\n"), "{output}");
 }

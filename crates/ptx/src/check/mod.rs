@@ -113,8 +113,9 @@ impl<'m> Checker<'m> {
             if instruction.opcode == Opcode::Unknown {
                 let name = self.module.name(instruction.name);
                 let message = format!("Not a name of any known instruction: '{name}'");
-                // A later version may have it.
-                if self.module.version > VERSION_MAX {
+                // A later version may have it; and ptxas takes names in capitals, which the parser does not know.
+                let capitals = name.bytes().any(|byte| byte.is_ascii_uppercase());
+                if self.module.version > VERSION_MAX || capitals {
                     let message = message + "; it traps if it is reached";
                     self.report(instruction.span, Severity::Warning, message);
                 } else {

@@ -151,6 +151,10 @@ fn fragments_at_the_ends_of_memory() {
                 (64, wraps, false),
                 (7 * 64, 0u64.wrapping_sub(64), true),
             ] {
+                // Of an address of shared memory the lower 32 bits count, as on a GPU.
+                if space == "shared" && (distance == wraps || distance == 1 << 41) {
+                    continue;
+                }
                 move_fragments(&text, space, (first, distance), fine);
             }
         }

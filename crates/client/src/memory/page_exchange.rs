@@ -51,22 +51,39 @@ pub(crate) enum Nature {
     Nothing,
 }
 
+/// A line of `/proc/self/maps`.
+struct Mapping<'a> {
+    from: u64,
+    to: u64,
+    rights: &'a str,
+    inode: &'a str,
+    name: &'a str,
+}
+
+/// The mappings of `/proc/self/maps`' text, in the order of their addresses.
+fn mappings(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
+    maps.lines().filter_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let (from, to) = fields.next()?.split_once('-')?;
+        let number = |text: &str| u64::from_str_radix(text, 16).ok();
+        Some(Mapping {
+            from: number(from)?,
+            to: number(to)?,
+            rights: fields.next().unwrap_or(""),
+            inode: fields.nth(2).unwrap_or(""),
+            name: fields.next().unwrap_or(""),
+        })
+    })
+}
+
 /// What is at some pages, by `/proc/self/maps`' text.
 pub(crate) fn nature(maps: &str, pages: Pages) -> Nature {
     let mut at = pages.start;
     let mut nature = None;
-    for line in maps.lines() {
-        let mut fields = line.split_ascii_whitespace();
-        let range = fields.next().and_then(|range| range.split_once('-'));
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let Some((from, to)) = range.and_then(|(a, b)| Some((number(a)?, number(b)?))) else {
-            continue;
-        };
+    for Mapping { from, to, rights, inode, name } in mappings(maps) {
         if to <= at {
             continue;
         }
-        let (rights, inode) = (fields.next().unwrap_or(""), fields.nth(2).unwrap_or(""));
-        let name = fields.next().unwrap_or("");
         if from > at || !rights.starts_with('r') {
             return Nature::Nothing;
         }
@@ -110,20 +127,13 @@ pub(crate) fn is_file_at(maps: &str, pages: Pages, fd: RawFd) -> bool {
     if unsafe { libc::fstat(fd, &mut status) } != 0 {
         return false;
     }
-    let inode = status.st_ino.to_string();
+    let file = status.st_ino.to_string();
     let mut at = pages.start;
-    for line in maps.lines() {
-        let mut fields = line.split_ascii_whitespace();
-        let range = fields.next().and_then(|range| range.split_once('-'));
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let Some((from, to)) = range.and_then(|(a, b)| Some((number(a)?, number(b)?))) else {
-            continue;
-        };
+    for Mapping { from, to, inode, name, .. } in mappings(maps) {
         if to <= at {
             continue;
         }
-        let is_its = fields.nth(3) == Some(&inode)
-            && fields.next().is_some_and(|name| name.starts_with("/memfd:"));
+        let is_its = inode == file && name.starts_with("/memfd:");
         if from > at || !is_its {
             return false;
         }

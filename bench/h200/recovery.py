@@ -242,9 +242,10 @@ def fault(way, kind):
         begin = now()
         command = [way.samples / "fault", "--kind", kind]
         device = {} if way.device is None else {"CUDA_VISIBLE_DEVICES": str(way.device)}
-        done = subprocess.run(command, env={**way.environment, **device}, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, timeout=EVENT_S_MAX)
-        return done.returncode, begin
+        done = subprocess.run(command, env={**way.environment, **device}, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=EVENT_S_MAX)
+        # What the faulting program was told.
+        return f"{done.returncode} ({' '.join(done.stdout.split())[-120:]})", begin
     return act
 
 

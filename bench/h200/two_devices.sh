@@ -1,9 +1,22 @@
 #!/usr/bin/env bash
-# All that two GPUs are measured with: two_devices.sh DIST OUT [collectives|mixed]. Without the last word both: twelve
-# minutes. Each part has a limit and writes as it goes, so that what a limit cuts leaves the rest.
+# All that two GPUs are measured with: two_devices.sh DIST OUT [collectives|mixed|short]. Without the last word both:
+# twelve minutes; short is a part of both, in six. Each part has a limit and writes as it goes, so that what a limit
+# cuts leaves the rest.
 set -u
 dist=$1 out=$2 part=${3:-both} here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$out"
+if [ "$part" = short ]; then
+    {
+        nvidia-smi -L
+        nvidia-smi topo -m | head -6
+        timeout 150 python3 "$here/multi.py" "$dist" --output "$out/multi.json" --ways native,openmps --timeout 40 \
+            --parts nccl,gaps,peer,ddp
+        timeout 110 python3 "$here/two_devices.py" "$dist" --output "$out/two_devices.json" --ways openmps --seconds 5
+        timeout 60 python3 "$here/recovery.py" "$dist" --output "$out/recovery-two.json" --device 0 --seconds 45 \
+            --ways openmps --rounds 1 --events fault-null-write,kill --innocents resnet50@0,bert@1,stages
+    } >"$out/short.txt" 2>&1
+    exit
+fi
 if [ "$part" != mixed ]; then
     {
         nvidia-smi -L

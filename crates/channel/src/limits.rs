@@ -5,10 +5,9 @@ use crate::message;
 use crate::region::{RECORD_BYTES_MAX, STREAM_SLOTS};
 use cuda_api::handle::Handle;
 
-/// Launches of kernels and graphs that a program has in flight in a stream; who launches more waits, and keeps
-/// no other stream waiting. A GPU's own queue holds some 1024 launches with what stands between them: a server whose call
-/// waits for room there keeps all its clients waiting.
-pub const LAUNCHES_IN_STREAM_MAX: u32 = 256;
+/// Launches of kernels and graphs that a program has in flight in a stream. A thread that launches more waits, and
+/// keeps no other stream waiting. A hardware queue of a GPU has 1024 entries, for launches and what stands between them.
+pub const LAUNCHES_IN_STREAM_MAX: u32 = 768;
 /// Events of a client at a time: PyTorch has thousands; one is some hundred bytes at the provider.
 pub const EVENTS_MAX: u32 = 262_144;
 /// Modules and libraries at a time: programs load hundreds.

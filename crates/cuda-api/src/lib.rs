@@ -29,6 +29,7 @@ pub mod limits;
 pub mod link;
 mod linked;
 pub mod old_launch;
+pub mod pci;
 pub mod pointer;
 pub mod pool;
 pub mod resource;

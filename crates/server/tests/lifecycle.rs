@@ -54,7 +54,7 @@ fn a_client_that_dies_leaves_nothing_whatever_it_was_doing() {
     client.post(&ChunkRelease { address: CUdeviceptr(client.address(0)) });
     drop(client);
     let mut client = busy(&mut server, 9004);
-    for _ in 0..2 * server::session::LAUNCHES_OF_STREAM_MAX {
+    for _ in 0..2 * server::session::OPERATIONS_OF_STREAM_MAX {
         client.launch("note", stream(1), &9004u32.to_le_bytes());
     }
     drop(client);

@@ -448,10 +448,10 @@ fn work_in_flight_has_a_bound() {
     let mut client = server.connect();
     client.load();
     client.launch("hold", LEGACY, &u32_bytes(501));
-    for _ in 0..server::session::LAUNCHES_OF_STREAM_MAX + 100 {
+    for _ in 0..server::session::OPERATIONS_OF_STREAM_MAX + 100 {
         client.launch("note", LEGACY, &u32_bytes(5010));
     }
-    let most = u64::from(server::session::LAUNCHES_OF_STREAM_MAX);
+    let most = u64::from(server::session::OPERATIONS_OF_STREAM_MAX);
     wait_until("the gate", || server.status().clients[0].submitted.kernels == most);
     provider::open_gate(501);
     client.synchronize(LEGACY);

@@ -13,14 +13,14 @@ use cuda_api::number::{cuFuncSetAttribute, cuMemsetD32Async};
 use cuda_api::settings::{Percentage, Stretches};
 use cuda_api::{CUdeviceptr, CUgraphEdgeData, CUstream, CudaError};
 use server::device::Driver;
-use server::session::LAUNCHES_OF_STREAM_MAX;
+use server::session::OPERATIONS_OF_STREAM_MAX;
 use std::os::unix::fs::FileExt;
 use support::*;
 
 /// Launches of a step, and steps: more than a stream may have in flight, so that some wait in the ring.
 const STEP: u32 = 30;
 const STEPS: u32 = 70;
-const _: () = assert!(STEP * STEPS > LAUNCHES_OF_STREAM_MAX + 10 * STEP);
+const _: () = assert!(STEP * STEPS > OPERATIONS_OF_STREAM_MAX + 10 * STEP);
 
 /// Settings, and how many cores there are: one client at work is too many for one.
 const SETTINGS: [(Stretches, usize); 3] =
@@ -183,7 +183,7 @@ fn launches_with_many_bytes_of_parameters_go_one_by_one() {
         client.load();
         let (launches, _) = provider::graph_launches();
         // So many that some wait in the ring, which has room for these.
-        let (steps, of_step) = (LAUNCHES_OF_STREAM_MAX / 20 + 9, 20);
+        let (steps, of_step) = (OPERATIONS_OF_STREAM_MAX / 20 + 9, 20);
         repeat(&mut client, gate(line!() + bytes), CORES_ENOUGH, steps, |client, step| {
             for at in 0..of_step {
                 let mut parameters = vec![0; bytes as usize];
@@ -384,7 +384,7 @@ fn a_stretch_of_one_stream_waits_for_none_of_another_stream() {
     let (full, waits) = (gate(line!()), gate(line!() + 1));
     // The stream has more than it may have in flight, so that what follows waits in the ring together.
     client.launch("hold", stream(3), &full.to_le_bytes());
-    (0..LAUNCHES_OF_STREAM_MAX).for_each(|_| note(&mut client, stream(3), 0, 0));
+    (0..OPERATIONS_OF_STREAM_MAX).for_each(|_| note(&mut client, stream(3), 0, 0));
     client.launch("hold", stream(1), &waits.to_le_bytes());
     for slot in [1, 2] {
         (0..steps * STEP)

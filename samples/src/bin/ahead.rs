@@ -232,7 +232,7 @@ fn behind_a_thread(scene: &Scene, arguments: &CommandLine) -> Result<()> {
             })
         });
         // It waits for room by then, if it has to.
-        until(|| LAUNCHED.load(Ordering::Acquire) > 1000);
+        until(|| LAUNCHED.load(Ordering::Acquire) > 700);
         std::thread::sleep(Duration::from_millis(50));
         let (from, to) = ((&raw const one).cast(), other.cu_stream());
         cu!(cuMemcpyHtoDAsync_v2(scene.flag, from, 4, to))?;

@@ -6,6 +6,7 @@ use crate::program::mode;
 use channel::message::Device;
 use core::ffi::{c_char, c_int, c_uint};
 use cuda_api::attributes as attribute;
+use cuda_api::pci;
 use cuda_api::{CUdevice, CUresult, CUuuid, CudaError};
 
 pub(super) fn device(device: CUdevice) -> Result<&'static Device, CudaError> {
@@ -54,6 +55,8 @@ pub(crate) fn cuDeviceGetAttribute(value: Out<c_int>, number: c_uint, d: CUdevic
 }
 
 pub(crate) fn cuDeviceTotalMem_v2(bytes: Out<usize>, d: CUdevice) -> CUresult {
+    // NVIDIA's driver writes before it looks at the device.
+    bytes.set(0)?;
     let total = device(d)?.memory_bytes;
     bytes.set(usize::try_from(total).unwrap_or(usize::MAX))
 }
@@ -71,24 +74,10 @@ pub(crate) fn cuDeviceGetPCIBusId(id: Out<c_char>, len: c_int, d: CUdevice) -> C
 pub(crate) fn cuDeviceGetByPCIBusId(result: Out<CUdevice>, id: In<c_char>) -> CUresult {
     let devices = mode::program()?.devices();
     result.required()?;
-    let wanted = id.text()?.to_str().ok().and_then(pci_address);
+    let wanted = id.text()?.to_str().ok().and_then(pci::address);
     let wanted = wanted.ok_or(CudaError::INVALID_VALUE)?;
-    let found = devices.iter().position(|d| pci_address(&d.pci_bus_id) == Some(wanted));
+    let found = devices.iter().position(|d| pci::address(&d.pci_bus_id) == Some(wanted));
     result.set(found.ok_or(CudaError::INVALID_DEVICE)? as CUdevice)
-}
-
-/// Domain, bus, device and function of `[domain]:[bus]:[device].[function]`, where domain and
-/// function may be missing.
-fn pci_address(text: &str) -> Option<(u32, u32, u32, u32)> {
-    let number = |text: &str| u32::from_str_radix(text, 16).ok();
-    let (front, function) = match text.split_once('.') {
-        Some((front, function)) => (front, number(function)?),
-        None => (text, 0),
-    };
-    let mut parts = front.rsplit(':');
-    let (device, bus) = (number(parts.next()?)?, number(parts.next()?)?);
-    let domain = parts.next().map_or(Some(0), number)?;
-    parts.next().is_none().then_some((domain, bus, device, function))
 }
 
 pub(crate) fn cuDeviceCanAccessPeer(can: Out<c_int>, d: CUdevice, peer: CUdevice) -> CUresult {
@@ -125,20 +114,5 @@ pub(crate) fn cuDeviceGetP2PAttribute(
     match number {
         PERFORMANCE_RANK..=LAST => value.set(peer.attribute(number).unwrap_or(0)),
         _ => Err(CudaError::INVALID_VALUE),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pci_addresses_are_compared_by_their_numbers() {
-        assert_eq!(pci_address("0000:0A:00.0"), Some((0, 10, 0, 0)));
-        assert_eq!(pci_address("0a:0"), Some((0, 10, 0, 0)));
-        assert_eq!(pci_address("00000001:0a:1f.1"), Some((1, 10, 31, 1)));
-        for wrong in ["", "0", "x:y", "0:0:0:0.0", "0:0.x"] {
-            assert_eq!(pci_address(wrong), None, "{wrong}");
-        }
     }
 }

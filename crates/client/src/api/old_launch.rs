@@ -1,4 +1,4 @@
-//! Launches as before CUDA 4.0 (the manual's "Execution Control [DEPRECATED]"), as PyCUDA makes them;
+//! Launches as before CUDA 4.0 (the manual's "Execution Control \[DEPRECATED\]"), as PyCUDA makes them;
 //! what was set at a function is in [`cuda_api::old_launch`]. And what programs asked of a device then.
 
 use super::launch::cuLaunchKernel;

@@ -95,10 +95,13 @@ impl JitOptions {
         options.next_back().map(|option| option.value as u32).filter(|registers| *registers > 0)
     }
 
-    /// How much of the info log and of the error log the program has room for, bytes.
+    /// How much of the info log and of the error log is wanted, bytes: one more than the program has room for,
+    /// so that a text that has to be cut is seen.
     pub(crate) fn log_bytes(&self) -> (u32, u32) {
         let wanted = |log: &Log| match log.buffer {
-            Some(buffer) if !buffer.is_null() => log.bytes.min(LOG_BYTES_MAX) as u32,
+            Some(buffer) if !buffer.is_null() && log.bytes > 0 => {
+                (log.bytes + 1).min(LOG_BYTES_MAX) as u32
+            }
             _ => 0,
         };
         (wanted(&self.info), wanted(&self.error))
@@ -134,7 +137,8 @@ impl Log {
         // SAFETY: the program gave the buffer for writing `bytes` bytes.
         let out = unsafe { crate::boundary::FromProgram::believe(buffer) };
         match out.set_text(self.bytes, text) {
-            Ok(()) => text.len().min(self.bytes - 1),
+            // As NVIDIA's driver counts: all of the buffer where the text is cut.
+            Ok(()) => text.len().min(self.bytes),
             Err(_) => 0,
         }
     }

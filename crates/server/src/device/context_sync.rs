@@ -341,6 +341,12 @@ impl ContextSync {
         others.map(|session| session.client.clone()).collect()
     }
 
+    /// Streams of all sessions with launches in flight, as far as the sessions know.
+    pub fn streams_with_launches(&self) -> u32 {
+        let of_each = self.sessions();
+        of_each.iter().map(|session| session.in_flight.streams_with_launches()).sum()
+    }
+
     /// True if no session is known to have work in flight.
     pub fn is_idle(&self) -> bool {
         self.sessions().iter().all(|session| !session.in_flight.may_be_busy())

@@ -453,6 +453,7 @@ impl GraphExec {
 
     /// Launches it in a stream.
     pub fn launch(&self, stream: &Stream) -> CUresult {
+        stream.count_operation();
         self.share.launching(self.local_bytes.get(), || {
             // SAFETY: graph and stream are alive.
             unsafe { self.share.device().table().cuGraphLaunch(self.raw, stream.raw()) }

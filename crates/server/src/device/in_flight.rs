@@ -23,6 +23,8 @@ pub struct Submissions {
     kernels: AtomicU32,
     /// Launches of kernels and graphs.
     launches: AtomicU32,
+    /// Streams with such launches.
+    streams_with_launches: AtomicU32,
     /// It may have work in one of its streams.
     busy: AtomicBool,
     /// It has seen that nothing is held, and may submit something.
@@ -35,10 +37,16 @@ pub struct Submissions {
 pub type InFlight = Arc<Submissions>;
 
 impl Submissions {
-    /// Says how many kernels are in flight, and of how many launches: a graph is one.
-    pub fn set_in_flight(&self, kernels: u32, launches: u32) {
+    /// Says how many kernels are in flight, of how many launches (a graph is one), in how many streams.
+    pub fn set_in_flight(&self, kernels: u32, launches: u32, streams: u32) {
         self.kernels.store(kernels, Ordering::Relaxed);
         self.launches.store(launches, Ordering::Relaxed);
+        self.streams_with_launches.store(streams, Ordering::Relaxed);
+    }
+
+    /// How many streams have launches in flight, as far as the session knows.
+    pub(super) fn streams_with_launches(&self) -> u32 {
+        self.streams_with_launches.load(Ordering::Relaxed)
     }
 
     /// How many launches are in flight, as far as the session knows.

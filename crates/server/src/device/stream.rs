@@ -48,6 +48,10 @@ pub struct Stream {
     broken: Cell<bool>,
     /// CUPTI's number is known.
     numbered: Cell<bool>,
+    /// Operations that were submitted and are not known to be done: entries of its hardware queue.
+    queued: Cell<u32>,
+    /// Those of them behind the last mark.
+    unmarked: Cell<u32>,
 }
 
 impl Stream {
@@ -77,7 +81,42 @@ impl Stream {
     fn of(share: &Rc<Share>, raw: CUstream, sms: Option<Range<u32>>) -> Self {
         let (broken, numbered) = (Cell::new(false), Cell::new(false));
         share.in_flight().add_stream(raw);
-        Self { share: share.clone(), raw, sms, broken, numbered }
+        let (queued, unmarked) = (Cell::new(0), Cell::new(0));
+        Self { share: share.clone(), raw, sms, broken, numbered, queued, unmarked }
+    }
+
+    /// Counts an operation: each call that submits one is to say so.
+    pub fn count_operation(&self) {
+        self.queued.set(self.queued.get().saturating_add(1));
+        self.unmarked.set(self.unmarked.get().saturating_add(1));
+    }
+
+    /// Operations that are not known to be done.
+    #[inline]
+    pub fn queued(&self) -> u32 {
+        self.queued.get()
+    }
+
+    /// Those of them behind the last mark.
+    #[inline]
+    pub fn unmarked(&self) -> u32 {
+        self.unmarked.get()
+    }
+
+    /// Everything submitted so far has a mark; how many operations the mark stands for.
+    pub fn take_unmarked(&self) -> u32 {
+        self.unmarked.take()
+    }
+
+    /// The oldest operations are done, so many.
+    pub fn passed(&self, operations: u32) {
+        self.queued.set(self.queued.get().saturating_sub(operations));
+    }
+
+    /// All operations are done.
+    pub fn all_passed(&self) {
+        self.queued.set(0);
+        self.unmarked.set(0);
     }
 
     /// The SMs that its blocks stay on, if not on all.
@@ -130,6 +169,7 @@ impl Stream {
 
     /// Records an event behind what was submitted.
     pub fn record(&self, event: &Event) -> CUresult {
+        self.count_operation();
         self.share.submission_time().of(|| {
             // SAFETY: stream and event are alive.
             unsafe { self.share.device().table().cuEventRecord(event.raw(), self.raw) }
@@ -139,6 +179,7 @@ impl Stream {
     /// Lets what is submitted from now on wait for an event.
     pub fn wait(&self, event: &Event) -> CUresult {
         self.interrupt();
+        self.count_operation();
         // SAFETY: stream and event are alive.
         unsafe { self.share.device().table().cuStreamWaitEvent(self.raw, event.raw(), 0) }
     }
@@ -147,6 +188,7 @@ impl Stream {
     pub fn write_word(&self, word: CheckedRange, value: u32) -> CUresult {
         debug_assert_eq!(word.bytes(), 4);
         let address = CUdeviceptr(word.address());
+        self.count_operation();
         self.share.submission_time().of(|| {
             // SAFETY: the stream is alive, the word belongs to the session (CheckedRange).
             unsafe {
@@ -163,6 +205,7 @@ impl Stream {
     /// Lets what is submitted from now on wait until a 32-bit word has a value.
     pub fn wait_word(&self, word: CheckedRange, value: u32) -> CUresult {
         self.interrupt();
+        self.count_operation();
         debug_assert_eq!(word.bytes(), 4);
         let address = CUdeviceptr(word.address());
         self.share.submission_time().of(|| {
@@ -183,6 +226,7 @@ impl Stream {
     /// context is spoiled.
     pub fn call_host(&self, callback: HostCallback) -> CUresult {
         self.interrupt();
+        self.count_operation();
         let table = self.share.device().table();
         // SAFETY: the stream is alive; the function is safe to call with its number, whenever.
         unsafe { table.cuLaunchHostFunc(self.raw, Some(callback.function), callback.data()) }
@@ -191,6 +235,7 @@ impl Stream {
     /// Copies from host memory that the provider knows (registered) to the device.
     pub fn copy_in(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
         debug_assert_eq!(to.bytes(), from.bytes());
+        self.count_operation();
         self.share.submission_time().of(|| {
             // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
             unsafe {
@@ -207,6 +252,7 @@ impl Stream {
     /// Copies from the device to host memory that the provider knows (registered).
     pub fn copy_out(&self, to: CheckedRange, from: CheckedRange) -> CUresult {
         debug_assert_eq!(to.bytes(), from.bytes());
+        self.count_operation();
         self.share.submission_time().of(|| {
             // SAFETY: the stream is alive, both ranges are the session's (CheckedRange).
             unsafe {
@@ -222,6 +268,7 @@ impl Stream {
 
     /// Fills a range of device memory with a byte.
     pub fn fill(&self, range: CheckedRange, value: u8) -> CUresult {
+        self.count_operation();
         self.share.submission_time().of(|| {
             // SAFETY: the stream is alive, the range is the session's (CheckedRange).
             unsafe {
@@ -238,6 +285,7 @@ impl Stream {
     /// Launches a kernel. `parameters` is the flattened parameter buffer; it is copied.
     pub fn launch(&self, function: &Function, shape: LaunchShape, parameters: &[u8]) -> CUresult {
         let table = self.share.device().table();
+        self.count_operation();
         self.share.launching(function.local_bytes(), || {
             function.launch(table, shape, self.raw, parameters)
         })

@@ -26,6 +26,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long a session may take to see that it shall end.
 const END_PATIENCE: Duration = Duration::from_millis(20);
+
+/// The same where the provider cannot end a client's work: calls that load code take seconds.
+const CALL_PATIENCE: Duration = Duration::from_secs(10);
 /// How long work may take to get on of clients that go elsewhere, beside work that has no end, and how often
 /// that is looked at.
 const BESIDE_ENDLESS_MAX: Duration = Duration::from_secs(3);
@@ -77,6 +80,12 @@ impl Entry {
             true => self.work.end(&sum, self.began.0.elapsed(), Room::of(device), in_flight),
             false => self.work = Stretches::exact(sum),
         }
+    }
+
+    /// How long a session may take to begin its end.
+    fn patience(&self) -> Duration {
+        let is_tenant = self.link.tenant.get().is_some();
+        if is_tenant { END_PATIENCE } else { CALL_PATIENCE }
     }
 
     /// True if the session still has to be made to end: it may wait within the provider.
@@ -426,28 +435,34 @@ impl Clients {
     /// When [`Clients::enforce_ends`] or [`Clients::give_up_waiting`] has something to do at the latest, if it ever will.
     pub(super) fn next_enforcement(&self) -> Option<Instant> {
         let late = self.entries.iter().filter(|entry| entry.is_late());
-        let enforced = late.filter_map(|entry| entry.asked).min().map(|asked| asked + END_PATIENCE);
+        let enforced = late.filter_map(|entry| Some(entry.asked? + entry.patience())).min();
         let waits = self.waits_beside_endless().then(|| Instant::now() + BESIDE_ENDLESS_PERIOD);
         enforced.into_iter().chain(waits).min()
     }
 
     /// Ends the work of clients whose sessions were asked to end and do not: they wait for room in
-    /// a stream that is full, which nothing else would ever end. Where the provider cannot do that,
-    /// they are waited for.
+    /// a stream that is full, or within a call of the provider. Where the provider cannot end it, only the
+    /// end of this process does.
     pub(super) fn enforce_ends(&mut self) {
         for entry in &mut self.entries {
-            let overdue = entry.asked.is_some_and(|asked| asked.elapsed() >= END_PATIENCE);
+            let overdue = entry.asked.is_some_and(|asked| asked.elapsed() >= entry.patience());
             if !entry.is_late() || !overdue {
                 continue;
             }
             entry.asked = None;
-            if let Some(tenant) = entry.link.tenant.get().copied() {
-                let device = self.common.device.clone();
-                // It waits until the work has ended, and no thread waits for it.
-                let ender =
-                    std::thread::Builder::new().name(format!("end {}", entry.link.identity.id));
-                let _ = ender.spawn(move || device.end_tenant(tenant));
-            }
+            let Some(tenant) = entry.link.tenant.get().copied() else {
+                let name = entry.link.name();
+                self.common.log.line(format!(
+                    "Client {name} is to end, and a call of the driver does not return: the other clients go \
+                     on at another server"
+                ));
+                entry.link.set_stuck();
+                continue;
+            };
+            let device = self.common.device.clone();
+            // It waits until the work has ended, and no thread waits for it.
+            let ender = std::thread::Builder::new().name(format!("end {}", entry.link.identity.id));
+            let _ = ender.spawn(move || device.end_tenant(tenant));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Work in flight: what a session has submitted and does not know to be done.
 //!
-//! A stream has a bounded number of launches at the provider, so that its queue there has an end. The
-//! client's library keeps to less by itself ([`LAUNCHES_IN_STREAM_MAX`]): a thread that launches more waits
+//! A stream has a bounded number of operations at the provider, so that its hardware queue is never full. The
+//! client's library keeps to fewer launches by itself ([`LAUNCHES_IN_STREAM_MAX`]): a thread that launches more waits
 //! there, and what other threads post to other streams goes on. A session that waits here is that of a
 //! client that does not keep to it, or of one with very many streams. While clients are kept apart by
 //! [`scheduling`](crate::scheduling), their work in flight is also counted by predicted time, and
@@ -10,7 +10,7 @@
 
 use super::slot::{Load, Mark, Slot};
 use super::streams::Streams;
-use crate::device::{Event, SHALLOW_KERNELS, Share};
+use crate::device::{Event, HARDWARE_QUEUES, SHALLOW_KERNELS, Share};
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use channel::limits::LAUNCHES_IN_STREAM_MAX;
@@ -19,17 +19,24 @@ use scheduling::Predicted;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Most launches of a stream that were submitted and are not known to be done; a graph is one. Marks lie
-/// elsewhere than the client's fences, so that it sees launches done that are not known to be here.
-pub const LAUNCHES_OF_STREAM_MAX: u32 = LAUNCHES_IN_STREAM_MAX + 2 * KERNELS_PER_MARK;
+/// Most operations of a stream that were submitted and are not known to be done. A hardware queue of a GPU has 1024
+/// entries, and a session submits up to a chunk at a time. A call of the driver that finds its queue full waits there,
+/// with the context's lock.
+pub const OPERATIONS_OF_STREAM_MAX: u32 = 920;
+
+/// Fewest, however many streams share a hardware queue.
+const OPERATIONS_OF_STREAM_MIN: u32 = 16;
+
+/// How often the room of a stream is computed again, in launches of the stream.
+const LAUNCHES_PER_ROOM: u32 = 64;
 
 /// Most launches of a client that were submitted and are not known to be done: twice of what fills all of
 /// a GPU's own queues.
 pub const LAUNCHES_IN_FLIGHT_MAX: u32 = 65_536;
 
 /// A stream is marked with an event each time that it got this many kernels, so that room comes
-/// back in steps smaller than the whole, at the price of an event for 256 launches.
-const KERNELS_PER_MARK: u32 = 256;
+/// back in steps smaller than the whole, at the price of an event for so many launches.
+const KERNELS_PER_MARK: u32 = 128;
 
 /// A stream is also marked each time that it got kernels which should take so long together, ns, as far as that is
 /// known: others see that its work gets on well before it would count as work that does not.
@@ -41,7 +48,12 @@ const MARKS_IN_BOUND: u64 = 4;
 
 // A chunk that goes as one graph has fewer launches than a mark.
 const _: () = assert!(super::stretches::LAUNCHES_MAX < KERNELS_PER_MARK as usize);
-const _: () = assert!(LAUNCHES_OF_STREAM_MAX < LAUNCHES_IN_FLIGHT_MAX);
+// A client that keeps to its bound never waits at the gate for a stream of launches alone: those behind a mark may
+// be done, and marks are operations too.
+const _: () = assert!(
+    LAUNCHES_IN_STREAM_MAX + KERNELS_PER_MARK + LAUNCHES_IN_STREAM_MAX / KERNELS_PER_MARK + 2
+        <= OPERATIONS_OF_STREAM_MAX
+);
 
 /// A client's gate.
 pub struct Gate {
@@ -51,6 +63,10 @@ pub struct Gate {
     in_flight: u64,
     /// Launches of those kernels: a graph is one.
     launches: u32,
+    /// Streams with such launches.
+    streams: u32,
+    /// Operations that a stream may have in flight.
+    room: u32,
     spare: Vec<Event>,
     scheduling: Arc<Member>,
     /// Predicted time that may be in flight, if that is bounded, ns.
@@ -76,6 +92,8 @@ impl Gate {
             counters: counters.clone(),
             in_flight: 0,
             launches: 0,
+            streams: 0,
+            room: OPERATIONS_OF_STREAM_MAX,
             spare: Vec::new(),
             scheduling: scheduling.clone(),
             bound_ns: None,
@@ -150,14 +168,14 @@ impl Gate {
         }
     }
 
-    /// True if another launch may be submitted at once to a stream that has so many in flight. Few while a
-    /// call is to be made that waits for all that is in flight.
+    /// True if another operation may be submitted at once to a stream that has so many in flight. Few launches
+    /// while a call is to be made that waits for all that is in flight.
     #[inline]
     pub fn has_room(&self, of_stream: u32) -> bool {
-        self.in_flight < u64::from(SHALLOW_KERNELS)
-            || of_stream < LAUNCHES_OF_STREAM_MAX
-                && self.launches < LAUNCHES_IN_FLIGHT_MAX
-                && !self.share.device().sync().is_pending()
+        of_stream < self.room
+            && (self.in_flight < u64::from(SHALLOW_KERNELS)
+                || self.launches < LAUNCHES_IN_FLIGHT_MAX
+                    && !self.share.device().sync().is_pending())
     }
 
     /// Kernels that were submitted and are not known to be done.
@@ -165,9 +183,17 @@ impl Gate {
         self.in_flight
     }
 
+    /// Bounds a stream's operations so that those of all streams fit into the hardware queues.
+    fn compute_room(&mut self) {
+        // The software GPU has a queue for each stream.
+        if !self.share.is_tenant() {
+            self.room = room_of_stream(self.share.device().sync().streams_with_launches());
+        }
+    }
+
     fn publish(&self) {
         let kernels = u32::try_from(self.in_flight).unwrap_or(u32::MAX);
-        self.share.in_flight().set_in_flight(kernels, self.launches);
+        self.share.in_flight().set_in_flight(kernels, self.launches, self.streams);
         self.counters.in_flight.set(self.in_flight);
     }
 
@@ -197,7 +223,11 @@ impl Gate {
     ) -> Result<(), CudaError> {
         self.in_flight += u64::from(kernels);
         self.launches = self.launches.saturating_add(launches);
+        self.streams += u32::from(slot.load.launches == 0 && launches > 0);
         slot.load.launches = slot.load.launches.saturating_add(launches);
+        if slot.load.launches.is_multiple_of(LAUNCHES_PER_ROOM) {
+            self.compute_room();
+        }
         if let Some(predicted) = predicted {
             self.scheduling.submitted(predicted);
             slot.load.unmarked_work = slot.load.unmarked_work + predicted;
@@ -209,6 +239,7 @@ impl Gate {
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
         let is_due = slot.load.unmarked >= u64::from(KERNELS_PER_MARK)
+            || slot.stream.unmarked() >= KERNELS_PER_MARK
             || slot.load.unmarked_ns >= TIME_PER_MARK_NS
             || slot.load.unmarked_work.mean_ns > 0 && slot.load.unmarked_work.mean_ns >= step_ns;
         if is_due { self.mark(slot) } else { Ok(()) }
@@ -229,7 +260,7 @@ impl Gate {
     pub fn make_room(&mut self, streams: &mut Streams) -> Result<(), CudaError> {
         let mut result = Ok(());
         streams.busy_slots(|slot| {
-            if (slot.load.unmarked > 0 || slot.load.unmarked_work.mean_ns > 0) && result.is_ok() {
+            if slot.stream.unmarked() > 0 && result.is_ok() {
                 result = self.mark(slot);
             }
             if result.is_ok() {
@@ -237,6 +268,7 @@ impl Gate {
             }
         });
         self.publish();
+        self.compute_room();
         result
     }
 
@@ -252,9 +284,10 @@ impl Gate {
     /// A stream was seen idle: all of its kernels are done.
     pub fn stream_idle(&mut self, slot: &mut Slot) {
         slot.load.unmarked_ns = 0;
+        slot.stream.all_passed();
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
         let mut launches = std::mem::take(&mut slot.load.unmarked_launches);
-        slot.load.launches = 0;
+        self.streams -= u32::from(std::mem::take(&mut slot.load.launches) > 0);
         let mut predicted = std::mem::take(&mut slot.load.unmarked_work);
         for mark in slot.load.marks.drain(..) {
             kernels += mark.kernels;
@@ -272,7 +305,7 @@ impl Gate {
     pub fn clear(&mut self) {
         self.close();
         self.spare.clear();
-        (self.in_flight, self.launches) = (0, 0);
+        (self.in_flight, self.launches, self.streams) = (0, 0, 0);
         self.publish();
     }
 
@@ -287,7 +320,8 @@ impl Gate {
         *unmarked_ns = 0;
         let launches = std::mem::take(unmarked_launches);
         let (kernels, predicted) = (std::mem::take(unmarked), std::mem::take(unmarked_work));
-        marks.push_back(Mark { event, kernels, launches, predicted });
+        let operations = slot.stream.take_unmarked();
+        marks.push_back(Mark { event, kernels, launches, operations, predicted });
         Ok(())
     }
 
@@ -300,11 +334,38 @@ impl Gate {
             if let Some(mark) = slot.load.marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);
                 self.launches = self.launches.saturating_sub(mark.launches);
+                let had_launches = slot.load.launches > 0;
                 slot.load.launches = slot.load.launches.saturating_sub(mark.launches);
+                self.streams -= u32::from(had_launches && slot.load.launches == 0);
+                slot.stream.passed(mark.operations);
                 self.spare.push(mark.event);
                 self.charge(mark.predicted);
             }
         }
         Ok(())
+    }
+}
+
+/// Operations that a stream may have in flight if so many streams of all clients have some.
+fn room_of_stream(streams: u32) -> u32 {
+    let of_queue = streams.div_ceil(HARDWARE_QUEUES as u32).max(1);
+    (OPERATIONS_OF_STREAM_MAX / of_queue).max(OPERATIONS_OF_STREAM_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operations_of_all_streams_fit_into_the_hardware_queues() {
+        let queues = HARDWARE_QUEUES as u32;
+        assert_eq!(room_of_stream(0), OPERATIONS_OF_STREAM_MAX);
+        assert_eq!(room_of_stream(queues), OPERATIONS_OF_STREAM_MAX);
+        assert_eq!(room_of_stream(queues + 1), OPERATIONS_OF_STREAM_MAX / 2);
+        assert_eq!(room_of_stream(u32::MAX), OPERATIONS_OF_STREAM_MIN);
+        for streams in 1..=queues * OPERATIONS_OF_STREAM_MAX / OPERATIONS_OF_STREAM_MIN {
+            let of_queue = streams.div_ceil(queues) * room_of_stream(streams);
+            assert!(of_queue <= OPERATIONS_OF_STREAM_MAX, "{streams} streams");
+        }
     }
 }

@@ -72,8 +72,11 @@ impl<T: Word + Default> Parameter for *mut T {
 impl Parameter for CUstream {
     type Place = Self;
     fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
-        let slot = session.streams.enter(next(words)?, Work::Ordered)?;
+        let stream = next(words)?;
+        session.wait_for_room(stream)?;
+        let slot = session.streams.enter(stream, Work::Ordered)?;
         slot.stream.interrupt();
+        slot.stream.count_operation();
         Ok(slot.stream.raw())
     }
     fn give(place: &mut Self) -> Self {

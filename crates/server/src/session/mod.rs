@@ -49,7 +49,7 @@ mod under_way;
 mod watchdog;
 
 pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
-pub use gate::{LAUNCHES_IN_FLIGHT_MAX, LAUNCHES_OF_STREAM_MAX};
+pub use gate::{LAUNCHES_IN_FLIGHT_MAX, OPERATIONS_OF_STREAM_MAX};
 pub use graphs::{GRAPHS, GRAPHS_MAX, NODES_MAX};
 pub use limits::{Limits, Terms};
 pub use link::{End, FaultPart, Identity, Link, Plea, Stage};

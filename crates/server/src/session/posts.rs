@@ -142,10 +142,10 @@ impl Session {
         self.gate.submitted(slot, 1, predicted)
     }
 
-    /// Waits until another kernel or graph may be submitted to a stream.
+    /// Waits until another operation may be submitted to a stream.
     #[inline]
     pub(super) fn wait_for_room(&mut self, stream: u64) -> CUresult {
-        if self.gate.has_room(self.streams.launches_in(stream)) {
+        if self.gate.has_room(self.streams.queued_in(stream)) {
             Ok(())
         } else {
             self.wait_at_gate(stream)
@@ -157,7 +157,7 @@ impl Session {
         let since = Instant::now();
         let waited = self.wait_until(|session| {
             session.gate.make_room(&mut session.streams)?;
-            Ok(session.gate.has_room(session.streams.launches_in(stream)))
+            Ok(session.gate.has_room(session.streams.queued_in(stream)))
         });
         let counters = &self.link.counters;
         counters.limits_hit.add(1);
@@ -193,6 +193,7 @@ impl Session {
         let mut done = 0;
         while done < bytes {
             let slice = slice_bytes.map_or(bytes, |slice| slice.min(bytes - done));
+            self.wait_for_room(word)?;
             let predicted = self.pass_copy(direction, slice)?;
             let slot = self.streams.enter(word, Work::Ordered)?;
             let (to, from) = (to.part(done, slice), from.part(done, slice));
@@ -232,6 +233,7 @@ impl Session {
     pub(super) fn host_function(&mut self, request: HostFunc) -> CUresult {
         let word = self.region.host_call_slot(request.slot).ok_or(CudaError::INVALID_VALUE)?;
         let word = self.memory.region_word(word.address());
+        self.wait_for_room(request.stream.0 as u64)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let (call, done) = self.callbacks.prepare(request.slot, request.ticket)?;
         slot.stream.call_host(call)?;
@@ -295,6 +297,7 @@ impl Session {
     }
 
     fn record(&mut self, request: &RecordEvent) -> CUresult {
+        self.wait_for_room(request.stream.0 as u64)?;
         let event = self.events.get(request.event.0 as u64)?;
         let word = self.completion_word(request.stream)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
@@ -303,6 +306,7 @@ impl Session {
     }
 
     pub(super) fn wait_event(&mut self, request: WaitEvent) -> CUresult {
+        self.wait_for_room(request.stream.0 as u64)?;
         let event = self.events.get(request.event.0 as u64)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.wait(event)

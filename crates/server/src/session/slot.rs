@@ -96,6 +96,8 @@ pub(super) struct Mark {
     pub(super) event: Event,
     pub(super) kernels: u64,
     pub(super) launches: u32,
+    /// Entries of the hardware queue, the mark's own among them.
+    pub(super) operations: u32,
     pub(super) predicted: Predicted,
 }
 

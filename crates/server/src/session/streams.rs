@@ -336,10 +336,10 @@ impl Streams {
         Ok(())
     }
 
-    /// Launches of a stream that are not known to be done; none of one that is not there.
+    /// Operations of a stream that are not known to be done; none of one that is not there.
     #[inline]
-    pub fn launches_in(&self, word: u64) -> u32 {
-        self.table.get(resolve(word)).map_or(0, |slot| slot.load.launches)
+    pub fn queued_in(&self, word: u64) -> u32 {
+        self.table.get(resolve(word)).map_or(0, |slot| slot.stream.queued())
     }
 
     /// The stream for a new piece of work, with the waits in place that its order needs.

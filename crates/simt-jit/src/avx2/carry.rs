@@ -47,7 +47,13 @@ impl Slice<'_, '_> {
                 let or = Code::VEX_Vpor_ymm_ymm_ymmm256;
                 self.op(or, &[(*wrapped).into(), (*wrapped).into(), end.into()]);
                 self.free(end);
+                if one != carries {
+                    self.free(one);
+                }
             }
+            // The next piece needs the registers.
+            self.unpin(a);
+            self.unpin(b);
             self.put(inst, 0, piece, to);
         }
         if !carry_out {

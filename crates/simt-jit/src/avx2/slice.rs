@@ -288,6 +288,11 @@ impl<'c, 'a> Slice<'c, 'a> {
         }
     }
 
+    /// The instruction under construction is done with a register, whatever is in it.
+    pub(crate) fn unpin(&mut self, register: Register) {
+        self.slots[number_of(register)].pinned = false;
+    }
+
     fn hold(&mut self, register: Register, key: Key, dirty: bool) {
         if let Some(old) = self.find(key) {
             self.slots[old].key = None;

@@ -46,26 +46,27 @@ exports! {
 
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) {
         let driver = driver()?;
+        // NVIDIA's driver writes before it looks at the device.
+        bytes.set(0)?;
         bytes.set(driver.device.memory.info(check(device)?).1 as usize)
     }
 
     fn cuDeviceGetPCIBusId(pci_bus_id: *mut c_char, len: c_int, device: CUdevice) {
         let id = identity::pci_bus_id(driver()?.device_number(device)?);
         let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
+        // Unlike a name, an id that is cut is worth nothing.
+        if bytes <= id.len() {
+            return Err(Error::INVALID_VALUE);
+        }
         pci_bus_id.set_text(bytes, id.as_bytes())
     }
 
     fn cuDeviceGetByPCIBusId(device: *mut CUdevice, pci_bus_id: *const c_char) {
         let driver = driver()?;
-        let wanted = pci_bus_id.text()?;
-        let wanted = wanted.to_str().map_err(|_| Error::INVALID_VALUE)?;
-        let wanted = wanted.to_ascii_lowercase();
-        // Domain and function may be left out.
-        let is_at = |number: &u32| {
-            let id = identity::pci_bus_id(*number);
-            let (whole, short) = (id.trim_end_matches(".0"), &id[5..]);
-            [&id, whole, short, short.trim_end_matches(".0")].contains(&wanted.as_str())
-        };
+        device.required()?;
+        let wanted = pci_bus_id.text()?.to_str().ok().and_then(pci::address);
+        let wanted = wanted.ok_or(Error::INVALID_VALUE)?;
+        let is_at = |number: &u32| pci::address(&identity::pci_bus_id(*number)) == Some(wanted);
         let found = driver.device.settings.devices.iter().position(is_at);
         device.set(found.ok_or(Error::INVALID_DEVICE)? as CUdevice)
     }

@@ -114,6 +114,9 @@ impl GraphExec {
     pub(crate) fn launch(&mut self, stream: Key<Stream>) -> Result {
         let device = &self.driver.device;
         self.make_rows(stream)?;
+        let rows = self.streams.iter().map(|(side, _)| *side);
+        let streams: Vec<_> = std::iter::once(stream).chain(rows).collect();
+        let _batch = device.batch(&streams)?;
         if let Some(end) = &self.end {
             device.wait_for_point(stream, end)?;
         }

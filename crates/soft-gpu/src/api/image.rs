@@ -72,7 +72,8 @@ impl LogBuffer {
             // A buffer without room gets nothing; that is no error of the load.
             place.set_text(self.bytes, text.as_bytes()).is_ok()
         });
-        let bytes = if filled { text.len().min(self.bytes - 1) } else { 0 };
+        // As NVIDIA's driver counts: all of the buffer where the text is cut.
+        let bytes = if filled { text.len().min(self.bytes) } else { 0 };
         if let Some(written) = self.written {
             written.set_if_wanted(bytes as *mut c_void);
         }

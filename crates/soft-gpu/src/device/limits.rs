@@ -35,8 +35,12 @@ pub const PRIORITY_GREATEST: i32 = -5;
 /// See [`PRIORITY_GREATEST`].
 pub const PRIORITY_LEAST: i32 = 0;
 
-/// Operations that wait in one stream before its submitter has to wait too, as with CUDA.
+/// Entries that wait in one stream before its submitter has to wait too, as with CUDA: an operation, or a graph's
+/// launch with all of its operations.
 pub const STREAM_QUEUE_MAX: usize = 1024;
+
+/// Operations that wait in one stream before no other entry is taken.
+pub const STREAM_OPERATIONS_MAX: usize = 1 << 18;
 
 /// A block that has run this long gives way to others that can run.
 pub const QUANTUM_NS: u64 = 1_000_000;

@@ -13,7 +13,7 @@ use super::stream::{Group, Head, Op, Stream};
 use super::tenant::{Tenant, TenantId};
 use super::transfer::{Progress, Transfer};
 use super::worker::Settled;
-use super::{Device, limits};
+use super::{CoreGuard, Device, limits};
 use crate::error::{Error, Result};
 
 /// A transfer of up to this many bytes is done by the thread that submits it if nothing is before
@@ -139,6 +139,54 @@ impl Device {
         }
     }
 
+    /// What is submitted to the streams until the end of the returned value takes one entry in each of them. Waits
+    /// while the first of them is full.
+    pub fn batch<'a>(&'a self, streams: &'a [Key<Stream>]) -> Result<impl Drop + 'a> {
+        struct Batch<'a>(&'a Device, &'a [Key<Stream>]);
+        impl Drop for Batch<'_> {
+            fn drop(&mut self) {
+                let mut core = self.0.lock();
+                for key in self.1 {
+                    if let Some(stream) = core.streams.get_mut(*key) {
+                        stream.end_batch();
+                    }
+                }
+            }
+        }
+        let mut core = self.lock();
+        if let Some(first) = streams.first() {
+            core = self.wait_for_entry(core, *first)?;
+        }
+        for key in streams {
+            if let Some(stream) = core.streams.get_mut(*key) {
+                stream.begin_batch();
+            }
+        }
+        Ok(Batch(self, streams))
+    }
+
+    /// Waits while a stream is full.
+    fn wait_for_entry<'a>(
+        &'a self,
+        mut core: CoreGuard<'a>,
+        key: Key<Stream>,
+    ) -> Result<CoreGuard<'a>> {
+        loop {
+            let stream =
+                core.streams.get_mut(key).filter(|s| !s.destroyed).ok_or(Error::INVALID_HANDLE)?;
+            stream.tenant.alive()?;
+            if !stream.is_full() {
+                return Ok(core);
+            }
+            let parker = Parker::new();
+            let half = stream.submitted - limits::STREAM_QUEUE_MAX as u64 / 2;
+            stream.wait_for(half, parker.clone());
+            drop(core);
+            parker.wait(0);
+            core = self.lock();
+        }
+    }
+
     /// Adds an operation to a stream; waits while the stream is full. Returns its number.
     pub fn enqueue(&self, key: Key<Stream>, op: Op) -> Result<u64> {
         // Early, if kernels that are to run before read the same: then less is found.
@@ -151,21 +199,7 @@ impl Device {
                 _ => {}
             }
         }
-        let mut core = self.lock();
-        loop {
-            let stream =
-                core.streams.get_mut(key).filter(|s| !s.destroyed).ok_or(Error::INVALID_HANDLE)?;
-            stream.tenant.alive()?;
-            if !stream.is_full() {
-                break;
-            }
-            let parker = Parker::new();
-            let half = stream.submitted - limits::STREAM_QUEUE_MAX as u64 / 2;
-            stream.wait_for(half, parker.clone());
-            drop(core);
-            parker.wait(0);
-            core = self.lock();
-        }
+        let mut core = self.wait_for_entry(self.lock(), key)?;
         core.order_with_legacy(key);
         if let Op::Transfer(transfer) = op {
             if transfer.bytes() <= INLINE_BYTES_MAX

@@ -73,6 +73,18 @@ pub(super) enum Head {
     Internal,
 }
 
+/// Operations that are submitted together take one entry of the stream's queue, as a graph's launch does with CUDA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Batch {
+    /// Each operation has its own entry.
+    #[default]
+    None,
+    /// The next operation has the entry of the batch.
+    Begins,
+    /// What follows is in it.
+    Goes,
+}
+
 /// A stream of one tenant.
 pub struct Stream {
     pub(super) group: Key<Group>,
@@ -82,7 +94,11 @@ pub struct Stream {
     pub(super) priority: i32,
     pub(super) sms: SmMask,
     pub(super) head: Head,
-    queue: VecDeque<Op>,
+    /// Each with whether it is in the entry of an operation before it.
+    queue: VecDeque<(Op, bool)>,
+    /// Operations of the queue that are in the entry of another.
+    without_entry: usize,
+    batch: Batch,
     /// What the branch at the head has chosen, or the grid that was there has asked for, and is not
     /// started: branch and grid are complete after it.
     pub(super) chosen: VecDeque<Op>,
@@ -123,6 +139,8 @@ impl Stream {
             sms: None,
             head: Head::Idle,
             queue: VecDeque::new(),
+            without_entry: 0,
+            batch: Batch::None,
             chosen: VecDeque::new(),
             works: 0,
             submitted: 0,
@@ -147,8 +165,28 @@ impl Stream {
         self.queue.len()
     }
 
+    /// True if the next operation has to wait.
     pub(super) fn is_full(&self) -> bool {
-        self.queue.len() >= limits::STREAM_QUEUE_MAX
+        let queued = self.queue.len();
+        self.batch == Batch::None
+            && (queued - self.without_entry >= limits::STREAM_QUEUE_MAX
+                || queued >= limits::STREAM_OPERATIONS_MAX)
+    }
+
+    /// What is submitted from now on takes one entry together.
+    pub(super) fn begin_batch(&mut self) {
+        self.batch = Batch::Begins;
+    }
+
+    pub(super) fn end_batch(&mut self) {
+        self.batch = Batch::None;
+    }
+
+    /// Takes the next operation that was queued.
+    fn next_queued(&mut self) -> Option<Op> {
+        let (op, without_entry) = self.queue.pop_front()?;
+        self.without_entry -= usize::from(without_entry);
+        Some(op)
     }
 
     pub(super) fn wait_for(&mut self, seq: u64, parker: Arc<Parker>) {
@@ -213,7 +251,12 @@ impl Core {
         if let Op::Record(point) = &op {
             point.seq.store(stream.submitted, Ordering::Release);
         }
-        stream.queue.push_back(op);
+        let without_entry = stream.batch == Batch::Goes;
+        if stream.batch == Batch::Begins {
+            stream.batch = Batch::Goes;
+        }
+        stream.without_entry += usize::from(without_entry);
+        stream.queue.push_back((op, without_entry));
         if matches!(stream.head, Head::Idle) {
             self.ready.push(key);
         }
@@ -246,7 +289,7 @@ impl Core {
             }
             _ => return false,
         }
-        let Some(op) = stream.chosen.pop_front().or_else(|| stream.queue.pop_front()) else {
+        let Some(op) = stream.chosen.pop_front().or_else(|| stream.next_queued()) else {
             if stream.destroyed {
                 self.remove_stream(key);
             }
@@ -353,7 +396,9 @@ impl Core {
     pub(super) fn cancel_stream(&mut self, key: Key<Stream>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         let chosen = std::mem::take(&mut stream.chosen);
-        for op in chosen.into_iter().chain(std::mem::take(&mut stream.queue)) {
+        stream.without_entry = 0;
+        let queued = std::mem::take(&mut stream.queue).into_iter().map(|(op, _)| op);
+        for op in chosen.into_iter().chain(queued) {
             match op {
                 // A thread that waits for the event shall not wait for ever.
                 Op::Record(point) => point.reach(now_ns()),

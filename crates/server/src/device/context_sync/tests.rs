@@ -8,7 +8,7 @@ fn busy(sync: &ContextSync, client: &str, stream: usize) -> InFlight {
     let session = sync.join(client);
     session.add_stream(CUstream(stream));
     session.set_busy(true);
-    session.set_in_flight(100, 100);
+    session.set_in_flight(100, 100, 1);
     session
 }
 
@@ -36,7 +36,7 @@ fn a_call_is_made_when_nothing_is_in_flight_and_is_counted() {
             while !sync.is_pending() {
                 std::thread::yield_now();
             }
-            other.set_in_flight(SHALLOW_KERNELS, SHALLOW_KERNELS);
+            other.set_in_flight(SHALLOW_KERNELS, SHALLOW_KERNELS, 1);
             while !sync.is_held() {
                 std::thread::yield_now();
             }
@@ -127,8 +127,8 @@ fn many_who_load_beside_work_that_never_pauses_get_their_turns() {
                         }
                         let after = ends[at].load(Ordering::SeqCst).max(now());
                         ends[at].store(after + 100, Ordering::SeqCst);
-                        own.set_in_flight(2, 2);
-                        own.set_in_flight(1, 1);
+                        own.set_in_flight(2, 2, 1);
+                        own.set_in_flight(1, 1, 1);
                         own.end_submitting();
                     }
                     let mut loaded = locked(slot);
@@ -161,7 +161,7 @@ fn beside_work_that_gets_on_a_call_is_made_when_little_of_it_is_in_flight() {
                 let is_long = start.elapsed() < 3 * FORCE_AFTER;
                 was_held.fetch_or(is_long && got_on && is_held, Ordering::SeqCst);
                 let count = if is_long { 100 } else { SHALLOW_KERNELS };
-                other.set_in_flight(count, count);
+                other.set_in_flight(count, count, 1);
                 std::thread::yield_now();
             }
         });
@@ -179,7 +179,7 @@ fn a_graph_of_many_kernels_is_one_launch() {
     let sync = ContextSync::default();
     let (other, own) = (busy(&sync, "3", 1), sync.join("7"));
     // There is always another graph of that client's, but while it is held.
-    other.set_in_flight(150, 1);
+    other.set_in_flight(150, 1, 1);
     make(&sync, &own, &|_| sync.is_held(), || assert!(sync.is_held()));
 }
 

@@ -109,6 +109,27 @@ fn a_full_stream_makes_its_submitter_wait() {
 }
 
 #[test]
+fn a_batch_takes_one_entry_of_a_stream_that_stands() {
+    const OF_BATCH: usize = limits::STREAM_QUEUE_MAX / 8;
+    let device = TestDevice::new();
+    let (flag, counter) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let stream = device.stream();
+    device.enqueue(stream, launch(1, 32, spin_until(&flag))).unwrap();
+    for _ in 0..limits::STREAM_QUEUE_MAX / 4 {
+        // It would wait for ever if each operation had an entry of its own.
+        let streams = [stream];
+        let _batch = device.batch(&streams).unwrap();
+        for _ in 0..OF_BATCH {
+            device.enqueue(stream, launch(1, 32, count(&counter))).unwrap();
+        }
+    }
+    flag.store(1, Ordering::Release);
+    device.synchronize_stream(stream).unwrap();
+    let all = limits::STREAM_QUEUE_MAX / 4 * OF_BATCH;
+    assert_eq!(counter.load(Ordering::Relaxed) as usize, all);
+}
+
+#[test]
 fn words_are_written_and_waited_for() {
     let device = TestDevice::new();
     let tenant = device.default_tenant();

@@ -103,7 +103,8 @@ class Process:
 
     def frames(self, thread):
         fields = text(f"/proc/{self.pid}/task/{thread}/syscall").split()
-        if len(fields) < 2 or fields[0] == "running":
+        # "running", or an error's text: the thread has ended meanwhile.
+        if len(fields) < 2 or not fields[0].lstrip("-").isdigit():
             return fields[:1], []
         number = int(fields[0])
         call = SYSCALLS.get(number, str(number)) + "(" + ", ".join(fields[1:4]) + ")"

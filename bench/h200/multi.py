@@ -377,24 +377,15 @@ def pipeline_rank(rank, ranks, where):
 
 def ddp_rank(rank, ranks, where):
     torch, dist = join(rank, ranks, where)
-    import torchvision
-    from torch.nn.parallel import DistributedDataParallel
+    from networks import data_parallel
 
-    torch.manual_seed(0)
-    model = DistributedDataParallel(torchvision.models.resnet18().cuda(), device_ids=[rank])
-    optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    generator = torch.Generator().manual_seed(rank)
-    x = torch.randn(32, 3, 224, 224, generator=generator).cuda()
-    y = torch.randint(0, 1000, (32,), generator=generator).cuda()
+    train = data_parallel(rank)
     warm_up, steps = (3, 20) if QUICK else (10, 60)
     for step in range(warm_up + steps):
         if step == warm_up:
             torch.cuda.synchronize()
             start = time.time()
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
+        loss = train()
     torch.cuda.synchronize()
     if rank == 0:
         say(steps_per_s=steps / (time.time() - start), loss=float(loss))

@@ -60,6 +60,27 @@ def train():
     return step
 
 
+def data_parallel(rank):
+    """A step of ResNet-18's training over all ranks, which have met; it returns the loss."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(0)
+    model = DistributedDataParallel(torchvision.models.resnet18().cuda(), device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), 0.05)
+    generator = torch.Generator().manual_seed(rank)
+    x = torch.randn(32, 3, 224, 224, generator=generator).cuda()
+    y = torch.randint(0, 1000, (32,), generator=generator).cuda()
+
+    def step():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
 def of_mix(name):
     with torch.device("cuda"):
         if name == "gpt2":

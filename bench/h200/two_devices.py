@@ -29,6 +29,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+from multi import say  # noqa: E402
 from serving import result_of, start_server, summary  # noqa: E402
 
 PARTS = ("serving", "upgrade", "shares", "faulting")
@@ -37,34 +38,15 @@ SLOTS = 4
 SHARES = ((30, 60), (60, 30))
 
 
-def say(**fields):
-    print("RESULT " + json.dumps(fields), flush=True)
-
-
 def training_rank(rank, ranks, port, directory, count, seconds):
     import torch
     import torch.distributed as dist
-    import torchvision
-    from networks import wait_for_all
-    from torch.nn.parallel import DistributedDataParallel
+    from networks import data_parallel, wait_for_all
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl", rank=rank, world_size=ranks, device_id=torch.device("cuda", rank))
-    torch.manual_seed(0)
-    model = DistributedDataParallel(torchvision.models.resnet18().cuda(), device_ids=[rank])
-    optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    generator = torch.Generator().manual_seed(rank)
-    x = torch.randn(32, 3, 224, 224, generator=generator).cuda()
-    y = torch.randint(0, 1000, (32,), generator=generator).cuda()
-
-    def step():
-        optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
+    step = data_parallel(rank)
     for _ in range(10):
         step()
     torch.cuda.synchronize()

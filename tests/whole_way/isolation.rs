@@ -168,3 +168,32 @@ fn kernels_of(scene: &Scene, pid: u32) -> u64 {
     let mut of_it = clients.filter(|client| client["pid"] == pid);
     of_it.find_map(|client| client["kernels"].as_u64()).unwrap_or(0)
 }
+
+#[test]
+fn a_client_killed_within_a_call_of_the_driver_is_left_behind_by_the_others() {
+    let mut scene = Scene::new();
+    scene.start_daemon_with(&[("OPENMPS_SOFT_TENANTS", "0")]);
+    let enough = scene.file("enough");
+    let until = ["--until", enough.to_str().expect("a path"), "--verify-each", "--json"];
+    let mut neighbour = start(&mut scene.sample("matrix_multiply", &until));
+    wait_until("the neighbour is there", || scene.clients() == [neighbour.pid()]);
+    let before = scene.servers();
+    // More operations behind a value than the device's stream takes: the session waits within the driver.
+    let graphs = ["--case", "graphs", "--streams", "400", "--launches", "1000"];
+    let mut far = start(&mut scene.sample("ahead", &graphs));
+    let in_flight = |scene: &Scene| {
+        let report = scene.report();
+        let clients =
+            report["servers"][0]["clients"].as_array().expect("a list of clients").clone();
+        let kernels = clients.iter().filter_map(|client| client["requests"]["in_flight"].as_u64());
+        kernels.max().unwrap_or(0)
+    };
+    wait_until("its session waits", || in_flight(&scene) > 250_000);
+    far.kill();
+    far.wait();
+    wait_until("another server serves", || scene.servers().iter().all(|pid| !before.contains(pid)));
+    assert!(scene.log("server.log").contains("does not return"), "{}", scene.log("server.log"));
+    assert!(neighbour.is_running(), "the neighbour went on");
+    std::fs::write(&enough, "").expect("the neighbour is told to end");
+    assert_eq!(neighbour.wait().expect_success().json()["verified"], true);
+}

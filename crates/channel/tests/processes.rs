@@ -328,10 +328,10 @@ fn a_stream_is_awaited_by_its_completion_word() {
     word.store(u32::MAX - 500);
     for i in 0..1000 {
         let value = (u32::MAX - 499).wrapping_add(i);
-        let fence = Fence { stream: CUstream(4095), value };
+        let fence = Fence { stream: CUstream(STREAM_SLOTS as usize - 1), value };
         assert_eq!(fence.words(), 2);
         producer.borrow_mut().push_request(&fence, &|| true).unwrap();
-        let ask = || producer.borrow_mut().push(1, &[4095], &[], &|| true);
+        let ask = || producer.borrow_mut().push(1, &[u64::from(STREAM_SLOTS) - 1], &[], &|| true);
         wait::wait_until_reached(word, value, policy(), Duration::ZERO, ask, || Ok(())).unwrap();
         assert_eq!(word.load(), value);
     }

@@ -19,7 +19,7 @@ use support::*;
 
 /// Launches of a step, and steps: more than a stream may have in flight, so that some wait in the ring.
 const STEP: u32 = 30;
-const STEPS: u32 = 70;
+const STEPS: u32 = 48;
 const _: () = assert!(STEP * STEPS > OPERATIONS_OF_STREAM_MAX + 10 * STEP);
 
 /// Settings, and how many cores there are: one client at work is too many for one.
@@ -183,7 +183,7 @@ fn launches_with_many_bytes_of_parameters_go_one_by_one() {
         client.load();
         let (launches, _) = provider::graph_launches();
         // So many that some wait in the ring, which has room for these.
-        let (steps, of_step) = (OPERATIONS_OF_STREAM_MAX / 20 + 9, 20);
+        let (steps, of_step) = (OPERATIONS_OF_STREAM_MAX / 20 + 5, 20);
         repeat(&mut client, gate(line!() + bytes), CORES_ENOUGH, steps, |client, step| {
             for at in 0..of_step {
                 let mut parameters = vec![0; bytes as usize];

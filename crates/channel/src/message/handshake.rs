@@ -197,7 +197,7 @@ impl Body for Client {
         to.u32(self.window);
         self.settings.write(to)?;
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
-        to.u32(self.comes_again.into());
+        to.bool(self.comes_again);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -209,7 +209,7 @@ impl Body for Client {
             window: from.u32()?,
             settings: Settings::read(from)?,
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
-            comes_again: from.u32()? != 0,
+            comes_again: from.bool()?,
         })
     }
 }

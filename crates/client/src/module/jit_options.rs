@@ -173,7 +173,7 @@ mod tests {
         let (o, v) = unsafe { (options.as_mut_ptr().believe(), values.as_mut_ptr().believe()) };
         let read = JitOptions::read(6, o, v).unwrap();
         assert_eq!(read.scalars, [JitOption { option: jit_option::MAX_REGISTERS, value: 32 }]);
-        assert_eq!(read.log_bytes(), (8, 64));
+        assert_eq!(read.log_bytes(), (9, 65));
         let loaded = ModuleLoaded {
             info_log: b"a long message".to_vec(),
             error_log: b"line 3: no".to_vec(),
@@ -182,7 +182,7 @@ mod tests {
         read.answer(Some(&loaded), Ok(()), Duration::from_millis(2));
         assert_eq!(&info, b"a long \0");
         assert_eq!(&error[..11], b"line 3: no\0");
-        assert_eq!((values[1] as usize, values[3] as usize), (7, 10));
+        assert_eq!((values[1] as usize, values[3] as usize), (8, 10), "one was cut");
         assert_eq!(f32::from_bits(values[5] as usize as u32), 2.0);
         read.answer(None, Err(CudaError::NO_BINARY_FOR_GPU), Duration::ZERO);
         assert_eq!((info[0], error[0], values[1] as usize, values[3] as usize), (0, 0, 0, 0));

@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(room_of_stream(queues), OPERATIONS_OF_STREAM_MAX);
         assert_eq!(room_of_stream(queues + 1), OPERATIONS_OF_STREAM_MAX / 2);
         assert_eq!(room_of_stream(u32::MAX), OPERATIONS_OF_STREAM_MIN);
-        for streams in 1..=queues * OPERATIONS_OF_STREAM_MAX / OPERATIONS_OF_STREAM_MIN {
+        for streams in 1..=queues * (OPERATIONS_OF_STREAM_MAX / OPERATIONS_OF_STREAM_MIN) {
             let of_queue = streams.div_ceil(queues) * room_of_stream(streams);
             assert!(of_queue <= OPERATIONS_OF_STREAM_MAX, "{streams} streams");
         }

@@ -288,7 +288,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         }
     }
 
-    /// The instruction under construction is done with a register, whatever is in it.
+    /// The instruction under construction is done with a register: its own scratch, or a value that stays known.
     pub(crate) fn unpin(&mut self, register: Register) {
         self.slots[number_of(register)].pinned = false;
     }

@@ -1,6 +1,7 @@
 //! Programs with long kernels beside others, where programs share a context: each goes on at a server of
 //! its own.
 
+use std::time::Duration;
 use tests::{Running, Scene, start, wait_until};
 
 /// The server that a program is at.
@@ -188,7 +189,11 @@ fn a_client_killed_within_a_call_of_the_driver_is_left_behind_by_the_others() {
         let kernels = clients.iter().filter_map(|client| client["requests"]["in_flight"].as_u64());
         kernels.max().unwrap_or(0)
     };
-    wait_until("its session waits", || in_flight(&scene) > 250_000);
+    wait_until("its session waits", || {
+        let before = in_flight(&scene);
+        std::thread::sleep(Duration::from_millis(500));
+        before > 250_000 && in_flight(&scene) == before
+    });
     far.kill();
     far.wait();
     wait_until("another server serves", || scene.servers().iter().all(|pid| !before.contains(pid)));

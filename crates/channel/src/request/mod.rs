@@ -42,7 +42,7 @@ pub use launch::{
     PARAMETER_BYTES_MAX, cluster_flags, cluster_of, priority_flags, priority_of,
 };
 pub use memory::{
-    AdoptChunk, ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo,
+    AdoptChunk, AllocationRetry, ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo,
     MemoryInfoReply, MemoryNote, PrintfDrain, PrintfText, Reset, WaitIdle,
 };
 pub use module::{

@@ -176,6 +176,12 @@ pub(super) fn quit(request: &Request<'_>) -> Result<String, Failure> {
     Ok(String::new())
 }
 
+pub(super) fn cancel_quit(request: &Request<'_>) -> Result<String, Failure> {
+    request.no_arguments("cancel_quit")?;
+    request.daemon.cancel_quit()?;
+    Ok(String::new())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

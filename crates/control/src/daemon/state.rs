@@ -65,6 +65,8 @@ pub(super) struct State {
     pub last_answers: LastAnswers,
     /// The files are gone and the lock is free.
     pub ended: bool,
+    /// How often a shutdown was cancelled.
+    pub stops_cancelled: u64,
     /// Until then servers of a daemon that was killed come, and newcomers wait.
     pub found_until: Option<Instant>,
     /// What is to take this daemon's place.

@@ -189,6 +189,7 @@ mod tests {
     fn client(pid: Option<u32>, id: u32) -> Client {
         Client {
             pid,
+            process: pid.unwrap_or(0),
             id,
             uid: 0,
             device_uuid: String::new(),

@@ -49,7 +49,7 @@ use crate::log::Logs;
 use crate::options::DaemonOptions;
 use crate::status::{ServerState, Status};
 use channel::lock::{Condvar, Mutex, MutexGuard};
-use channel::message::{CountsPart, Question, TracePart};
+use channel::message::{CountsPart, Question, TracePart, pid_of_process};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
@@ -238,8 +238,14 @@ impl Daemon {
             uid: server.uid,
             name: state.named.find(server.named).map(|of| of.name.clone()),
             state: state::state_of(server),
-            isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
-            quarantine: server.quarantine.filter(|_| !server.isolates).map(|process| process.pid),
+            isolates: server
+                .quarantine
+                .filter(|_| server.isolates)
+                .map(|process| pid_of_process(process.pid)),
+            quarantine: server
+                .quarantine
+                .filter(|_| !server.isolates)
+                .map(|process| pid_of_process(process.pid)),
         };
         state.servers.iter().map(summary).collect()
     }

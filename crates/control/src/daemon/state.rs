@@ -141,7 +141,8 @@ pub(super) struct Successor {
 
 /// A client that has said hello and whose server is not ready.
 pub(super) struct WaitingClient {
-    pub pid: u32,
+    /// The number by which its process is known.
+    pub process: u32,
     pub uid: u32,
     pub gid: u32,
     pub command: String,
@@ -155,4 +156,11 @@ pub(super) struct WaitingClient {
     pub socket: Socket,
     pub region: OwnedFd,
     pub deadline: Instant,
+}
+
+impl WaitingClient {
+    /// Its PID; 0 if it has none here.
+    pub fn pid(&self) -> u32 {
+        channel::message::pid_of_process(self.process)
+    }
 }

@@ -33,6 +33,11 @@ impl Pages {
         Some(Self { start, bytes: end - start })
     }
 
+    /// True if all of these others are among them.
+    pub(crate) fn contains(self, others: Self) -> bool {
+        self.start <= others.start && others.end() <= self.end()
+    }
+
     fn end(self) -> u64 {
         self.start + self.bytes
     }

@@ -16,6 +16,7 @@
 //! | [`socket`] | SOCK_SEQPACKET sockets with file descriptors and credentials |
 //! | [`signals`] | blocking signals in a thread |
 //! | [`system`] | what the operating system refuses a process |
+//! | [`userfaultfd`] | descriptors that hold up writers to pages |
 //! | [`limits`] | limits that both sides keep to |
 //! | [`lock`] | mutexes that notice when a thread takes one that it holds |
 //! | [`message`] | what is said on the sockets |
@@ -48,6 +49,7 @@ pub mod shared;
 pub mod signals;
 pub mod socket;
 pub mod system;
+pub mod userfaultfd;
 pub mod wait;
 
 /// Version of everything in this crate that two processes must agree on: messages, region,

@@ -7,7 +7,7 @@
 use crate::log::Bounded;
 use crate::users;
 use channel::lock::Mutex;
-use channel::message::EndedClient;
+use channel::message::{EndedClient, pid_of_process};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -143,7 +143,7 @@ impl Record {
             wall_ms,
             uid: status.uid,
             user: users::name(status.uid),
-            pid: status.pid,
+            pid: pid_of_process(status.pid),
             server,
             device_uuid: status.device.to_string(),
             device_ns: work.busy_ns,

@@ -131,6 +131,7 @@ mod tests {
     fn client() -> Client {
         Client {
             pid: Some(524),
+            process: 0,
             id: 1,
             uid: 0,
             device_uuid: device().uuid,

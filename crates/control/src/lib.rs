@@ -50,27 +50,4 @@ pub mod users;
 /// The version number of NVIDIA's interface that this one follows, as its `-v` prints it.
 pub const BINARY_VERSION: u32 = 13000;
 
-/// The one of `known` that was probably meant by `word`, if any is near.
-pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// Wrong characters in a word that is still meant to be another: one in so many, two at least.
-    const CHARACTERS_PER_SLIP: usize = 5;
-    let slips = |name: &str| strsim::damerau_levenshtein(word, name);
-    let slips_max = (word.len() / CHARACTERS_PER_SLIP).max(2);
-    let near = known.map(|name| (slips(name), name)).min_by_key(|(slips, _)| *slips);
-    near.filter(|(slips, name)| *slips <= slips_max && *slips < name.len()).map(|(_, name)| name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nearest;
-
-    #[test]
-    fn a_slip_of_the_pen_is_seen_and_a_foreign_word_is_not() {
-        let known = ["get_server_list", "get_client_list", "ps", "quit"];
-        let meant = |word| nearest(word, known.into_iter());
-        assert_eq!(meant("get_server_lst"), Some("get_server_list"));
-        assert_eq!(meant("get_clientlist"), Some("get_client_list"));
-        assert_eq!(meant("quti"), Some("quit"));
-        assert_eq!([meant("bogus"), meant(""), meant("lspart")], [None; 3]);
-    }
-}
+pub use cuda_api::nearest::nearest;

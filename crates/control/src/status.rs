@@ -126,6 +126,8 @@ pub struct Client {
     /// Process id in the daemon's PID namespace, if it has one there: a container's process has
     /// none where the daemon runs in another container.
     pub pid: Option<u32>,
+    /// The number by which daemon and servers know its process, which has one without a PID too.
+    pub process: u32,
     /// Number of the client, unique in its server's life.
     pub id: u32,
     /// User.

@@ -1,7 +1,7 @@
 //! What `trace` prints as JSON: what work was done since a place in each server's records. Fields are
 //! only ever added.
 
-use channel::message::{StreamCounts, TracePart, trace_kind};
+use channel::message::{StreamCounts, TracePart, pid_of_process, trace_kind};
 use serde::{Deserialize, Serialize};
 
 /// What one server recorded.
@@ -110,7 +110,7 @@ impl Trace {
             trace.lost += part.lost;
             trace.clients.extend(part.clients.into_iter().map(|client| TraceClient {
                 client: client.client,
-                pid: client.pid,
+                pid: pid_of_process(client.pid),
                 command: client.command_line,
             }));
             for r in &part.records {

@@ -3,6 +3,7 @@
 //! Reading them is their readers' own; a value that a reader cannot use counts as not given, and
 //! `openmps doctor` finds it by what its row says.
 
+use crate::nearest::nearest_within;
 use crate::{driver_version, settings};
 
 /// One environment variable.
@@ -89,6 +90,23 @@ impl core::fmt::Display for Values {
 
 /// Pipe directory of programs that are told nothing: NVIDIA's.
 pub const PIPE_DIRECTORY_DEFAULT: &str = "/tmp/nvidia-mps";
+
+/// What variables of our own and of NVIDIA's MPS begin with: others are none of openmps' business.
+pub const PREFIXES: &[&str] = &["OPENMPS_", "CUDA_MPS_"];
+
+/// The variable that was probably meant by one that nothing reads; `None` if it is read, is none of
+/// openmps' business, or is near none.
+pub fn meant(name: &str) -> Option<&'static str> {
+    /// Characters behind the prefix of which one may be wrong: some names have few.
+    const CHARACTERS_PER_SLIP: usize = 5;
+    let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix))?;
+    let names = || VARIABLES.iter().map(|row| row.name);
+    if names().any(|known| known == name) {
+        return None;
+    }
+    let slips_max = (name[prefix.len()..].len() / CHARACTERS_PER_SLIP).max(1);
+    nearest_within(name, names().filter(|known| known.starts_with(prefix)), slips_max)
+}
 
 macro_rules! variables {
     ($($id:ident = $name:literal, $readers:literal, $values:expr, $default:literal,
@@ -287,6 +305,22 @@ variables! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelt_variable_is_told_from_others() {
+        let percentage = Some(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE);
+        assert_eq!(meant("CUDA_MPS_ACTIV_THREAD_PERCENTAGE"), percentage);
+        assert_eq!(meant("OPENMPS_CLAS"), Some(OPENMPS_CLASS));
+        for other in ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "OPENMPS_BLESS", "CUDA_VISIBLE_DEVICE"] {
+            assert_eq!(meant(other), None, "{other}");
+        }
+        // What tests and tools of the project read, and the tables do not have.
+        let tools =
+            "DIST EMITTED EVERY_TEST FORMS FUZZ_ROUNDS FUZZ_SEED HISTORIES PTXAS PTXAS_ONLY SEED";
+        for tool in tools.split(' ') {
+            assert_eq!(meant(&alloc::format!("OPENMPS_{tool}")), None, "{tool}");
+        }
+    }
 
     #[test]
     fn values_are_told_from_mistakes() {

@@ -28,6 +28,7 @@ pub mod handle;
 pub mod limits;
 pub mod link;
 mod linked;
+pub mod nearest;
 pub mod old_launch;
 pub mod pci;
 pub mod pointer;

@@ -88,6 +88,10 @@ pub struct Account {
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     refusals: AtomicU32,
+    /// The last charge was refused.
+    refused: AtomicBool,
+    /// The next charge is the refused one, tried again.
+    retries: AtomicBool,
     /// What is charged its owner has had before, at another server.
     declares: AtomicBool,
     listener: OnceLock<Listener>,
@@ -116,6 +120,8 @@ impl Account {
             used_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             refusals: AtomicU32::new(0),
+            refused: AtomicBool::new(false),
+            retries: AtomicBool::new(false),
             declares: AtomicBool::new(false),
             listener: OnceLock::new(),
             group,
@@ -157,6 +163,11 @@ impl Account {
         let _ = self.listener.set(Box::new(listener));
     }
 
+    /// The owner tries again what was refused last: should it be refused once more, that is the same refusal.
+    pub fn retries(&self) {
+        self.retries.store(self.refused.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// From now on it is for so many bytes; what is charged stays charged.
     pub fn set_limit(&self, limit_bytes: u64) {
         self.limit_bytes.store(limit_bytes, Ordering::Release);
@@ -194,9 +205,13 @@ impl Account {
         match self.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
             Ok(used_bytes) => {
                 self.peak_bytes.fetch_max(used_bytes.saturating_add(bytes), Ordering::Relaxed);
+                self.refused.store(false, Ordering::Relaxed);
+                self.retries.store(false, Ordering::Relaxed);
                 Ok(Charge { account: self.clone(), bytes, _of_group: of_group })
             }
+            Err(_) if self.retries.swap(false, Ordering::Relaxed) => Err(CudaError::OUT_OF_MEMORY),
             Err(used_bytes) => {
+                self.refused.store(true, Ordering::Relaxed);
                 let count = self.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1);
                 if let (true, Some(tell)) = (count.is_power_of_two(), self.listener.get()) {
                     tell(Refusal { wanted_bytes: bytes, used_bytes, limit_bytes, count });
@@ -345,6 +360,27 @@ mod tests {
         account.set_limit(5);
         assert!(account.charge(6).is_err());
         assert_eq!(told.lock().unwrap().last(), Some(&1));
+    }
+
+    #[test]
+    fn a_refusal_that_is_tried_again_is_one() {
+        let account = Account::new(10);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let listener = told.clone();
+        account.tell_refusals(move |refusal| listener.lock().unwrap().push(refusal.count));
+        // Nothing was refused: the first refusal is a new one.
+        account.retries();
+        for count in 1..=2 {
+            assert!(account.charge(11).is_err());
+            account.retries();
+            assert!(account.charge(11).is_err());
+            assert_eq!(told.lock().unwrap().last(), Some(&count));
+        }
+        assert!(account.charge(11).is_err());
+        account.retries();
+        assert!(account.charge(10).is_ok(), "there was room then");
+        assert!(account.charge(11).is_err());
+        assert_eq!(*told.lock().unwrap(), [1, 2, 4]);
     }
 
     #[test]

@@ -123,6 +123,21 @@ fn a_limit_holds_for_every_way_of_making_memory() {
 }
 
 #[test]
+fn an_allocation_that_is_refused_twice_is_one_line_of_the_log() {
+    let mut server = start();
+    limit(&mut server, LIMIT);
+    let mut client = server.connect();
+    for _ in 0..2 {
+        assert_eq!(client.chunk(0, 2 * LIMIT).map(drop), REFUSED);
+        client.post(&AllocationRetry {});
+        assert_eq!(client.chunk(0, 2 * LIMIT).map(drop), REFUSED);
+    }
+    let log = server.log();
+    assert_eq!(log.matches("is refused").count(), 2, "{log}");
+    assert!(log.contains("(2 times so far)") && !log.contains("(4 times so far)"), "{log}");
+}
+
+#[test]
 fn a_limit_changes_while_the_client_runs() {
     let mut server = start();
     limit(&mut server, LIMIT);

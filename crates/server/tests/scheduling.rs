@@ -196,6 +196,35 @@ fn a_stream_without_work_gets_the_priority_of_its_clients_new_class() {
 }
 
 #[test]
+fn a_launch_has_its_own_priority_as_its_clients_class_allows() {
+    let mut server = Server::start(true);
+    let mut client = client(&mut server, "class=batch");
+    let note = client::KERNELS.iter().position(|name| *name == "note").unwrap() as u32;
+    let asked = |levels: u32| LaunchKernel {
+        function: function(note),
+        stream: LEGACY,
+        grid: [1; 3],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+        flags: priority_flags(levels),
+        parameters: &[0x65, 0x23, 0, 0],
+    };
+    let before = provider::launch_priorities().len();
+    client.post(&asked(5));
+    client.synchronize(LEGACY);
+    assert_eq!(provider::launch_priorities()[before..], [0], "batch has the least priority");
+    change(&server, 0, "priorities=off", 0);
+    for levels in [3, 0, 7] {
+        client.post(&asked(levels));
+    }
+    client.launch("note", LEGACY, &u32_bytes(9062));
+    client.synchronize(LEGACY);
+    assert_eq!(client.error(), Ok(()));
+    let made = &provider::launch_priorities()[before + 1..];
+    assert_eq!(made, [-3, 0, -5], "a launch without one has its stream's");
+}
+
+#[test]
 fn a_stream_of_another_priority_keeps_the_order_with_the_default_stream() {
     let mut server = Server::start(true);
     let mut client = client(&mut server, "class=batch");

@@ -148,6 +148,7 @@ fn ways(arguments: &CommandLine) -> Result<()> {
 
 /// Makes memory until there is no more, and gives it back.
 fn fill(way: &mut Way, most: usize) -> Result<Row> {
+    let free_before = memory_info()?.0;
     let (mut pieces, mut error) = (Vec::new(), String::new());
     while pieces.len() < most {
         match (way.make)() {
@@ -159,15 +160,15 @@ fn fill(way: &mut Way, most: usize) -> Result<Row> {
         }
     }
     let got = pieces.len();
-    let (mut free, mut total) = (0, 0);
-    call!(cuMemGetInfo_v2(&mut free, &mut total)).map_err(|s| anyhow::Error::msg(error_name(s)))?;
+    let (free, total) = memory_info()?;
     let nvml = Nvml::load()?.memory()?;
     pieces.into_iter().for_each(|free| free());
     let mut half = Vec::new();
-    for _ in 0..got / 2 {
+    let back = pieces_to_come_back(got, free_before);
+    for _ in 0..back {
         half.extend(allocate().ok());
     }
-    let given_back = half.len() == got / 2;
+    let given_back = half.len() == back;
     half.into_iter().for_each(|free| free());
     Ok(Row {
         way: way.name,
@@ -179,6 +180,19 @@ fn fill(way: &mut Way, most: usize) -> Result<Row> {
         nvml_total_mib: nvml[0] / MIB,
         given_back,
     })
+}
+
+/// Free and all memory of the device, bytes.
+fn memory_info() -> Result<(usize, usize)> {
+    let (mut free, mut total) = (0, 0);
+    call!(cuMemGetInfo_v2(&mut free, &mut total)).map_err(|s| anyhow::Error::msg(error_name(s)))?;
+    Ok((free, total))
+}
+
+/// How many pieces of device memory must be there again: half of those that were made, as far as they
+/// were the device's. There can be more managed memory than a device or its limit has.
+fn pieces_to_come_back(got: usize, free_before: usize) -> usize {
+    got.min(free_before / STEP_BYTES) / 2
 }
 
 fn allocate() -> Result<Free, CUresult> {

@@ -7,6 +7,23 @@ use super::{
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
 
+/// The first number of processes that have no PID where the daemon runs. Linux's PIDs are below it.
+const NAMELESS_FIRST: u32 = 1 << 31;
+
+/// The number by which daemon and servers know a client's process: its PID, or, where it has none
+/// there (0), one that comes from its token.
+pub const fn process_number(pid: u32, token: u64) -> u32 {
+    match pid {
+        0 => NAMELESS_FIRST | (token ^ token >> 32) as u32,
+        _ => pid,
+    }
+}
+
+/// The PID of the process with a number; 0 if it has none where the daemon runs.
+pub const fn pid_of_process(number: u32) -> u32 {
+    if number < NAMELESS_FIRST { number } else { 0 }
+}
+
 /// A client introduces itself to the daemon. Nothing of it is believed: who the client is comes
 /// from its socket's credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +41,9 @@ pub struct Hello {
     pub scheduling: String,
     /// The device whose server it wants; all zeros: the daemon's first.
     pub device: CUuuid,
+    /// A number that the process has for life and that no other is likely to have: by it the daemon knows
+    /// a process without a PID.
+    pub token: u64,
 }
 
 impl Body for Hello {
@@ -34,6 +54,7 @@ impl Body for Hello {
         self.wishes.write(to)?;
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
         to.raw(&self.device.bytes);
+        to.u64(self.token);
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -44,6 +65,7 @@ impl Body for Hello {
             wishes: Wishes::read(from)?,
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
             device: CUuuid { bytes: from.array()? },
+            token: from.u64()?,
         })
     }
 }
@@ -211,5 +233,19 @@ impl Body for Client {
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
             comes_again: from.bool()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_without_a_pid_are_told_apart_by_their_tokens() {
+        assert_eq!((process_number(7, 1 << 40), pid_of_process(7)), (7, 7));
+        let (one, other) = (process_number(0, 0x1234_0000_0000), process_number(0, 0x1235));
+        assert_ne!(one, other);
+        assert_eq!((pid_of_process(one), pid_of_process(other)), (0, 0));
+        assert_eq!(process_number(0, 0x1235), other, "whenever it comes");
     }
 }

@@ -38,6 +38,7 @@ pub use devices::{DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Devices, PEER_ATTRIBUT
 pub use fault::ClientFault;
 pub use handshake::{
     Client, Hello, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
+    pid_of_process, process_number,
 };
 pub use question::{Answer, Answered, Ask, Question, Schedule};
 pub use serving::Serving;

@@ -199,6 +199,7 @@ fn message() -> impl Strategy<Value = Message> {
                     wishes,
                     scheduling,
                     device,
+                    token: u64::from(pid) << 7,
                 })
             }
         ),

@@ -16,13 +16,39 @@ pub const LAUNCH_PROGRAMMATIC: u32 = 2;
 /// Flag of [`LaunchKernel`]: the kernel is of the remote memory synchronization domain, so that its fences, which wait
 /// for memory of other devices, and those of other kernels do not wait for each other.
 pub const LAUNCH_REMOTE_DOMAIN: u32 = 4;
+/// Flag of [`LaunchKernel`]: the launch has a priority of its own, see [`priority_flags`].
+pub const LAUNCH_PRIORITY: u32 = 8;
+/// Bits of the flags that hold a launch's own priority.
+const PRIORITY_SHIFT: u32 = 4;
+const PRIORITY_MASK: u32 = 7;
+/// All flags of [`LaunchKernel`] that say its priority.
+pub const LAUNCH_PRIORITY_FLAGS: u32 = LAUNCH_PRIORITY | PRIORITY_MASK << PRIORITY_SHIFT;
 /// Bits of the flags that hold the size of a cluster, eight for each dimension; 0 for none.
 const CLUSTER_SHIFT: u32 = 8;
 const CLUSTER_BITS: u32 = 8;
 const CLUSTER_MASK: u32 = (1 << CLUSTER_BITS) - 1;
 /// All flags of [`LaunchKernel`].
-pub const LAUNCH_FLAGS: u32 =
-    LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC | LAUNCH_REMOTE_DOMAIN | u32::MAX << CLUSTER_SHIFT;
+pub const LAUNCH_FLAGS: u32 = LAUNCH_COOPERATIVE
+    | LAUNCH_PROGRAMMATIC
+    | LAUNCH_REMOTE_DOMAIN
+    | LAUNCH_PRIORITY_FLAGS
+    | u32::MAX << CLUSTER_SHIFT;
+
+/// A launch's own priority as bits of its flags: by how many levels it is above the device's least
+/// priority. Devices have six levels; 7 stands for more.
+pub const fn priority_flags(levels: u32) -> u32 {
+    let levels = if levels > PRIORITY_MASK { PRIORITY_MASK } else { levels };
+    LAUNCH_PRIORITY | levels << PRIORITY_SHIFT
+}
+
+/// By how many levels a launch's own priority is above the device's least one; `None` if it has its
+/// stream's priority.
+pub const fn priority_of(flags: u32) -> Option<u32> {
+    match flags & LAUNCH_PRIORITY {
+        0 => None,
+        _ => Some(flags >> PRIORITY_SHIFT & PRIORITY_MASK),
+    }
+}
 
 /// The size of a cluster in blocks as bits of a launch's flags. `None` if a dimension is 0 or
 /// beyond what the bits hold. Devices' clusters have 16 blocks at most, but programs ask for more
@@ -58,7 +84,8 @@ pub struct LaunchKernel<'a> {
     pub block: [u32; 3],
     /// Dynamic shared memory of a block, bytes.
     pub shared_bytes: u32,
-    /// [`LAUNCH_COOPERATIVE`], [`LAUNCH_PROGRAMMATIC`], [`LAUNCH_REMOTE_DOMAIN`] and [`cluster_flags`].
+    /// [`LAUNCH_COOPERATIVE`], [`LAUNCH_PROGRAMMATIC`], [`LAUNCH_REMOTE_DOMAIN`], [`priority_flags`]
+    /// and [`cluster_flags`].
     pub flags: u32,
     /// The parameters, each at its offset: at most [`PARAMETER_BYTES_MAX`].
     pub parameters: &'a [u8],
@@ -170,5 +197,18 @@ mod tests {
             assert_eq!(cluster_flags(wrong), None);
         }
         assert_eq!(cluster_of(LAUNCH_COOPERATIVE | LAUNCH_PROGRAMMATIC), None);
+    }
+
+    #[test]
+    fn a_priority_is_kept_in_the_flags() {
+        for (levels, kept) in [(0, 0), (5, 5), (7, 7), (8, 7), (u32::MAX, 7)] {
+            let flags = priority_flags(levels);
+            assert_eq!(flags & !LAUNCH_FLAGS, 0);
+            assert_eq!(priority_of(flags | LAUNCH_COOPERATIVE), Some(kept));
+            assert_eq!(cluster_of(flags), None);
+            let cluster = cluster_flags([255, 255, 255]).unwrap();
+            assert_eq!(cluster_of(flags | cluster), Some([255, 255, 255]));
+        }
+        assert_eq!(priority_of(LAUNCH_REMOTE_DOMAIN | 255 << CLUSTER_SHIFT), None);
     }
 }

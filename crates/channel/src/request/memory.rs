@@ -91,6 +91,9 @@ payloads! {
 
     /// Is answered when all of the client's work is done.
     WaitIdle {}
+
+    /// The client tries again what was refused last for want of memory.
+    AllocationRetry {}
 }
 
 /// Reply to [`PrintfDrain`].

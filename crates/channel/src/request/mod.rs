@@ -37,13 +37,13 @@ pub use graph::{
     GraphInstantiate, GraphKernel, GraphLaunch,
 };
 pub use launch::{
-    ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PROGRAMMATIC,
-    LAUNCH_REMOTE_DOMAIN, LargestCluster, LaunchKernel, PARAMETER_BYTES_MAX, cluster_flags,
-    cluster_of,
+    ClusterCount, CountClusters, LAUNCH_COOPERATIVE, LAUNCH_FLAGS, LAUNCH_PRIORITY,
+    LAUNCH_PRIORITY_FLAGS, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, LargestCluster, LaunchKernel,
+    PARAMETER_BYTES_MAX, cluster_flags, cluster_of, priority_flags, priority_of,
 };
 pub use memory::{
-    AdoptChunk, ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo, MemoryInfoReply,
-    MemoryNote, PrintfDrain, PrintfText, Reset, WaitIdle,
+    AdoptChunk, AllocationRetry, ChunkCreate, ChunkRelease, HostMap, HostUnmap, MemoryInfo,
+    MemoryInfoReply, MemoryNote, PrintfDrain, PrintfText, Reset, WaitIdle,
 };
 pub use module::{
     CODE_HAS_VARIABLES, CodeWords, FUNCTION_ATTRIBUTES, FunctionInfo, FunctionNames, GetFunction,

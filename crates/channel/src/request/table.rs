@@ -44,6 +44,7 @@ macro_rules! for_each_request {
             PrintfDrain = 0x8008, Call -> PrintfText;
             Reset = 0x8009, Call -> ();
             WaitIdle = 0x8023, Call -> ();
+            AllocationRetry = 0x8025, Post -> ();
             // Modules.
             ListFunctions = cuda_api::number::cuModuleEnumerateFunctions, Call -> FunctionNames;
             LoadModule = cuda_api::number::cuModuleLoadDataEx, Call -> ModuleLoaded;

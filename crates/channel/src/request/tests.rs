@@ -112,6 +112,7 @@ round_trips! {
     chunk_release(a: any::<u64>()) ChunkRelease { address: CUdeviceptr(a) };
     memory_note(a: any::<u64>(), bytes: any::<u64>(), note: any::<u32>())
         MemoryNote { address: CUdeviceptr(a), bytes, note };
+    allocation_retry(_none: any::<bool>()) AllocationRetry {};
     host_map(address: any::<u64>(), bytes: any::<u64>(), flags: any::<u32>())
         HostMap { address, bytes, flags };
     graph_edges(g: any::<usize>(), node: any::<u32>(), from: vec(any::<u64>(), 0..50))

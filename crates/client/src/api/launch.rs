@@ -116,7 +116,7 @@ pub(crate) fn cuLaunchKernelEx(
     if graphs().capturing() && captured(default, function, &config, kernel_params, extra)? {
         return Ok(());
     }
-    let (flags, geometry) = (launch_flags(&config)?, Geometry::of(&config));
+    let (flags, geometry) = (launch_flags(client, &config)?, Geometry::of(&config));
     check_flags(client, function, &geometry, flags)?;
     let (geometry, stream) = (&geometry, config.stream);
     client.launch(&Launch { function, geometry, stream, default, flags, kernel_params, extra })?;
@@ -132,7 +132,7 @@ fn about_clusters(
     config: In<CUlaunchConfig>,
 ) -> Result<CountClusters, CudaError> {
     let config = config.get()?;
-    let flags = launch_flags(&config)?;
+    let flags = launch_flags(client, &config)?;
     // Before the short lock is taken: it may load the library here.
     let here = client.function_here(function)?;
     let handle = client.state().function(here.0)?.0;

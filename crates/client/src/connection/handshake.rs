@@ -9,7 +9,7 @@ use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use channel::{discovery, system};
 use core::fmt;
-use core::sync::atomic::{AtomicI32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use core::time::Duration;
 use cuda_api::{CUuuid, CudaError, environment};
 use std::io;
@@ -172,6 +172,7 @@ fn attach_to(
         wishes: wanted.wishes.clone(),
         scheduling: scheduling(),
         device: wanted.device,
+        token: token(),
     });
     say_first(&socket, &hello, &[region_file.as_fd()])?;
     match receive_first(&socket, path, timeout)? {
@@ -199,8 +200,28 @@ impl Drop for InHand {
     }
 }
 
-/// In a forked child: closes its copies of a connection that a thread of the parent was making.
+/// This process's token; 0 before it has one.
+static TOKEN: AtomicU64 = AtomicU64::new(0);
+
+/// The number by which the daemon knows this process where it has no PID of it: as long as the process
+/// lives, at each of its connections.
+fn token() -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: so many bytes are written to the local.
+    let count = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    let new = match count {
+        8 => u64::from_ne_bytes(bytes),
+        // Better than none: a PID of some namespace.
+        _ => u64::from(std::process::id()) << 1,
+    };
+    let known = TOKEN.compare_exchange(0, new | 1, Ordering::AcqRel, Ordering::Acquire);
+    known.map_or_else(|known| known, |_| new | 1)
+}
+
+/// In a forked child: it is another process, and has no copy of a connection that a thread of the
+/// parent was making.
 pub(crate) fn close_in_child() {
+    TOKEN.store(0, Ordering::Release);
     for at in &IN_HAND {
         let fd = at.swap(-1, Ordering::AcqRel);
         if fd >= 0 {

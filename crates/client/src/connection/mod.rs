@@ -8,7 +8,7 @@ mod calls;
 pub(crate) mod handshake;
 mod slow_start;
 pub(crate) mod staging;
-mod wishes;
+pub(crate) mod wishes;
 
 use crate::lock::{Lock, Rank};
 use crate::stderr::say;

@@ -1,20 +1,52 @@
 //! What the program's variables ask for: a share of SMs, less memory, a priority.
 
-use channel::message::{JOB_BYTES_MAX, Wishes};
+use channel::message::{Device, JOB_BYTES_MAX, Wishes};
 use cuda_api::environment::{
     CUDA_DEVICE_MAX_CONNECTIONS, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY,
     CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
-    CUDA_MPS_SM_PARTITION,
+    CUDA_MPS_SM_PARTITION, meant,
 };
-use cuda_api::settings::{Percentage, Priority, Refused, parse_memory_limits};
+use cuda_api::settings::{Percentage, Priority, Refused, names_device, parse_memory_limits};
 
 /// Most hardware queues that a program can ask for, as NVIDIA's driver has it.
 const CONNECTIONS_MAX: u32 = 32;
 
-/// Those of this process. A value that is none is as good as no value, and is said on standard error.
+/// Those of this process. A value that is none is as good as no value.
 pub(crate) fn of_process() -> Wishes {
-    let variable = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
-    read(variable, |mistake| crate::stderr::say(format_args!("{mistake}")))
+    read(of_environment, drop)
+}
+
+/// Says on standard error which of this process's variables are not taken, at a daemon with these devices.
+pub(crate) fn say_mistakes(devices: &[Device]) {
+    let mut say = |mistake| crate::stderr::say(format_args!("{mistake}"));
+    let wishes = read(of_environment, &mut say);
+    devices_not_there(&wishes, devices).for_each(say);
+}
+
+/// Says on standard error which of this process's variables are probably misspelt: nothing reads them.
+pub(crate) fn say_misspelt() {
+    for (name, _) in std::env::vars_os() {
+        if let Some((name, meant)) = name.to_str().and_then(|name| Some((name, meant(name)?))) {
+            crate::stderr::say(format_args!("nothing reads {name}; {meant} may be meant"));
+        }
+    }
+}
+
+fn of_environment(name: &str) -> Option<String> {
+    std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+}
+
+/// What there is to say of limits of memory that are for none of the daemon's devices.
+fn devices_not_there(wishes: &Wishes, devices: &[Device]) -> impl Iterator<Item = String> {
+    let is_there = move |word: &str| {
+        (0_u32..).zip(devices).any(|(at, device)| names_device(word, at, &device.uuid.to_string()))
+    };
+    wishes.memory.iter().filter(move |limit| !is_there(&limit.device)).map(|limit| {
+        format!(
+            "{CUDA_MPS_PINNED_DEVICE_MEM_LIMIT} limits nothing on {}: the daemon has no such device",
+            limit.device
+        )
+    })
 }
 
 fn read(variable: impl Fn(&str) -> Option<String>, mut mistake: impl FnMut(String)) -> Wishes {
@@ -107,6 +139,10 @@ mod tests {
             assert_eq!((wishes, said.len()), (Wishes::default(), 1), "{name}");
             assert!(said[0].contains(name) && said[0].contains(part), "{}", said[0]);
         }
+        let (wishes, _) = of(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=1G,7=16M,GPU-00=1G,GPU-77=1G");
+        let said: Vec<String> = devices_not_there(&wishes, &[Device::default()]).collect();
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("nothing on 7:") && said[1].contains("nothing on GPU-77:"));
         let job = |variables: &[(&str, &str)]| {
             job_of(&|name: &str| variables.iter().find(|of| of.0 == name).map(|of| of.1.to_owned()))
         };

@@ -197,7 +197,10 @@ impl Memory {
         let chunks = self.host_chunks.iter();
         let chunks = chunks.map(|(address, (mapping, file))| (*address, mapping.bytes(), file));
         let registered = self.registered.values().filter_map(|r| r.exchanged.as_ref());
-        let registered = registered.map(|e| (e.window, e.pages.bytes, &e.file));
+        // Those that share pages follow each other.
+        let mut registered: Vec<_> =
+            registered.map(|e| (e.window, e.pages.bytes, &e.file)).collect();
+        registered.dedup_by_key(|(window, ..)| *window);
         let copy = |(address, bytes, file): (u64, u64, &KeptFile)| {
             let file = file.try_clone().map_err(|_| CudaError::OUT_OF_MEMORY)?;
             Ok((address, bytes, file))

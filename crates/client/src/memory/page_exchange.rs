@@ -11,8 +11,9 @@
 
 use channel::memfd::PAGE_BYTES;
 use channel::signals::Blocked;
+use channel::userfaultfd::{self, Protects};
 use std::fs;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// Name of the files that pages are exchanged for.
 pub(crate) const FILE_NAME: &core::ffi::CStr = c"openmps-registered";
@@ -30,6 +31,11 @@ impl Pages {
         let start = address & !(PAGE_BYTES - 1);
         let end = address.checked_add(bytes)?.checked_next_multiple_of(PAGE_BYTES)?;
         Some(Self { start, bytes: end - start })
+    }
+
+    /// True if all of these others are among them.
+    pub(crate) fn contains(self, others: Self) -> bool {
+        self.start <= others.start && others.end() <= self.end()
     }
 
     fn end(self) -> u64 {
@@ -153,22 +159,10 @@ struct Quiet {
 
 /// linux/userfaultfd.h: what is needed of it.
 mod uffd {
-    pub const API: u64 = 0xaa;
-    pub const FEATURE_PAGEFAULT_FLAG_WP: u64 = 1;
-    pub const FEATURE_WP_SHMEM: u64 = 1 << 12;
-    pub const USER_MODE_ONLY: libc::c_int = 1;
     pub const MODE_WP: u64 = 2;
     pub const WRITEPROTECT_MODE_WP: u64 = 1;
-    pub const IOCTL_API: libc::c_ulong = 0xc018_aa3f;
     pub const IOCTL_REGISTER: libc::c_ulong = 0xc020_aa00;
     pub const IOCTL_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
-
-    #[repr(C)]
-    pub struct Api {
-        pub api: u64,
-        pub features: u64,
-        pub ioctls: u64,
-    }
 
     #[repr(C)]
     pub struct Register {
@@ -193,34 +187,24 @@ fn is_only_thread() -> bool {
 
 impl Quiet {
     /// No other thread writes to the pages from now on; `None` if that cannot be had.
-    fn over(pages: Pages) -> Option<Self> {
+    fn over(pages: Pages, protects: Protects) -> Option<Self> {
         match is_only_thread() {
             true => Some(Self { _holder: None }),
-            false => Self::by_protection(pages).map(|holder| Self { _holder: Some(holder) }),
+            false => {
+                Self::by_protection(pages, protects).map(|holder| Self { _holder: Some(holder) })
+            }
         }
     }
 
-    fn by_protection(pages: Pages) -> Option<OwnedFd> {
-        let open = |flags: libc::c_int| {
-            // SAFETY: a plain system call.
-            let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | flags) };
-            // SAFETY: a descriptor that was just made for us.
-            (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
-        };
-        // Without privileges the kernel holds up the program's own writes only; its own on the
-        // program's behalf (a read into the pages by another thread) fail meanwhile.
-        let holder = open(0).or_else(|| open(uffd::USER_MODE_ONLY))?;
+    fn by_protection(pages: Pages, protects: Protects) -> Option<OwnedFd> {
+        let holder = userfaultfd::open(protects)?;
         let fd = holder.as_raw_fd();
-        let features = uffd::FEATURE_PAGEFAULT_FLAG_WP | uffd::FEATURE_WP_SHMEM;
-        let mut api = uffd::Api { api: uffd::API, features, ioctls: 0 };
         let (start, bytes) = (pages.start, pages.bytes);
         let mut register = uffd::Register { start, bytes, mode: uffd::MODE_WP, ioctls: 0 };
         let mut protect = uffd::WriteProtect { start, bytes, mode: uffd::WRITEPROTECT_MODE_WP };
         // SAFETY: each structure is the one of its request and lives across the call.
         unsafe {
-            if libc::ioctl(fd, uffd::IOCTL_API, &raw mut api) != 0
-                || libc::ioctl(fd, uffd::IOCTL_REGISTER, &raw mut register) != 0
-            {
+            if libc::ioctl(fd, uffd::IOCTL_REGISTER, &raw mut register) != 0 {
                 return None;
             }
         }
@@ -255,7 +239,9 @@ pub(crate) fn exchange(pages: Pages, file: Option<BorrowedFd<'_>>) -> bool {
     let (place, copy) = (pages.start as *mut libc::c_void, new as *mut libc::c_void);
     // Before the threads are counted: a handler can start one.
     let _signals = Blocked::all();
-    let quiet = Quiet::over(pages);
+    // What is there are the program's own pages, or a file's, which older kernels do not protect.
+    let quiet =
+        Quiet::over(pages, if file.is_some() { Protects::Private } else { Protects::Shared });
     let exchanged = quiet.is_some()
         // SAFETY: both are mapped for their length, the old pages as the caller has seen. No other
         // thread writes to them between the copy and the exchange. What the exchange takes away is
@@ -371,7 +357,7 @@ d000-e000 rw-p 00000000 00:00 0
         let bytes = 64 * PAGE_BYTES;
         let pages = Pages { start: map_anywhere(bytes, None).unwrap(), bytes };
         let file = create_sealed(FILE_NAME, bytes, Seals::SIZE).unwrap();
-        let held_up = Quiet::by_protection(pages).is_some();
+        let held_up = Quiet::by_protection(pages, Protects::Shared).is_some();
         for threads in [1, 3] {
             if threads > 1 && !held_up {
                 skipped("pages_are_exchanged_under_a_signal_handler_that_writes, several threads");
@@ -402,7 +388,7 @@ d000-e000 rw-p 00000000 00:00 0
         // SAFETY: mapped above for as many words, aligned to pages, never unmapped.
         let words = unsafe { std::slice::from_raw_parts(pages.start as *const AtomicU64, WORDS) };
         let file = create_sealed(FILE_NAME, pages.bytes, Seals::SIZE).unwrap();
-        if Quiet::by_protection(pages).is_none() {
+        if Quiet::by_protection(pages, Protects::Shared).is_none() {
             return skipped("pages_are_exchanged_under_a_writer_without_a_lost_write");
         }
         let stop = AtomicBool::new(false);

@@ -9,19 +9,24 @@
 //! threads' writes cannot be held up meanwhile) is registered by name only: copies go over staging,
 //! as those of any pageable memory, and the device has no address for it.
 //!
+//! Memory that lies in pages which were exchanged for other memory's sake has its device's address there
+//! too; the pages are put back with the last registration in them.
+//!
 //! A child of fork has pages of its own, as it would without the registration ([`super::kept_file`]).
 
 use super::kept_file::KeptFile;
-use super::page_exchange::Pages;
+use super::page_exchange::{Pages, is_file_at, maps_now};
 use super::{HostTag, Memory};
 use channel::memfd::Mapping;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
 /// A range that the program registered.
 pub(crate) struct Registered {
     pub(crate) bytes: u64,
     pub(crate) tag: HostTag,
-    /// Where the device finds it; `None` if it is registered by name only.
-    pub(crate) exchanged: Option<Exchanged>,
+    /// Where the device finds it, with others in the same pages; `None` if it is registered by name only.
+    pub(crate) exchanged: Option<Arc<Exchanged>>,
 }
 
 /// Pages of the program's that are a file's now.
@@ -29,7 +34,7 @@ pub(crate) struct Exchanged {
     pub(crate) pages: Pages,
     /// Where the first page is in the host window.
     pub(crate) window: u64,
-    // Held for the life of the registration: the mapping in the window, and the file.
+    // Held for the life of the registrations: the mapping in the window, and the file.
     pub(crate) _mapping: Mapping,
     pub(crate) file: KeptFile,
 }
@@ -74,6 +79,15 @@ impl Memory {
     pub(crate) fn host_address(&self, address: u64) -> u64 {
         let offset = self.registered_for_device(address).and_then(|spot| spot.to_device);
         address.wrapping_sub(offset.unwrap_or(0))
+    }
+
+    /// What these pages were exchanged for, all of them, when other memory in them was registered.
+    pub(crate) fn exchanged_before(&self, pages: Pages) -> Option<Arc<Exchanged>> {
+        let all = self.registered.values().filter_map(|registered| registered.exchanged.as_ref());
+        let has_them = |of: &&Arc<Exchanged>| {
+            of.pages.contains(pages) && is_file_at(&maps_now(), pages, of.file.as_raw_fd())
+        };
+        all.into_iter().find(has_them).cloned()
     }
 
     pub(crate) fn overlaps_registered(&self, address: u64, end: u64) -> bool {

@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::memory::{DEVICE_CHUNK_BYTES_MIN, DeviceTag, Memory};
-use channel::request::{ChunkCreate, ChunkRelease, MemoryNote};
+use channel::request::{AllocationRetry, ChunkCreate, ChunkRelease, MemoryNote};
 use cuda_api::extension::memory_note;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
 use recovery::Mark;
@@ -86,6 +86,8 @@ impl Client {
             self.reclaim(&mut memory, true);
             self.release_chunks(&mut memory, 0);
         }
+        // For the log one refusal is one, though it is answered twice.
+        self.posting()?.push(&AllocationRetry {})?;
         make()
     }
 

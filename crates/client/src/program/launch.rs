@@ -11,6 +11,7 @@ use crate::boundary::Out;
 use crate::memory::known_variables::KnownVariables;
 use channel::request::{
     LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_REMOTE_DOMAIN, cluster_flags, cluster_of,
+    priority_flags,
 };
 use core::ffi::{c_int, c_uint};
 use core::sync::atomic::Ordering;
@@ -146,17 +147,28 @@ pub(crate) fn check_launch(
     function: CUfunction,
     config: &CUlaunchConfig,
 ) -> CUresult {
-    let (flags, geometry) = (launch_flags(config)?, Geometry::of(config));
+    let (flags, geometry) = (launch_flags(client, config)?, Geometry::of(config));
     check(client, &client.state().function(function.0)?.1.attributes, &geometry)?;
     check_flags(client, function, &geometry, flags)
 }
 
-/// What a launch's attributes ask for. Hints are ignored, as they may be; CUDA_ERROR_NOT_SUPPORTED
-/// for what would change the result, CUDA_ERROR_INVALID_VALUE for what no launch has.
-pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
+/// What a launch's attributes ask for. Hints about caches, clusters' sizes and links are ignored, as
+/// they may be; CUDA_ERROR_NOT_SUPPORTED for what would change the result, CUDA_ERROR_INVALID_VALUE
+/// for what no launch has.
+pub(crate) fn launch_flags(client: &Client, config: &CUlaunchConfig) -> Result<u32, CudaError> {
+    flags_within(client.priority_range(), config)
+}
+
+/// As [`launch_flags`], for a device with these priorities, the least and the greatest.
+fn flags_within(
+    (least, greatest): (c_int, c_int),
+    config: &CUlaunchConfig,
+) -> Result<u32, CudaError> {
     use launch_attribute::*;
     const CLUSTER_SCHEDULING_LAST: u32 = 2;
     let mut flags = 0;
+    // The domain of memory synchronization, and where the launch maps each of the two.
+    let (mut domain, mut domain_map) = (0, [0, 1]);
     for attribute in attributes_of(config)? {
         let attribute = attribute?;
         let word = |i: usize| {
@@ -166,8 +178,6 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
         match attribute.id {
             IGNORE
             | ACCESS_POLICY_WINDOW
-            | PRIORITY
-            | MEM_SYNC_DOMAIN_MAP
             | PREFERRED_CLUSTER_DIMENSION
             | PREFERRED_SHARED_MEMORY_CARVEOUT
             // Recorded by the call itself.
@@ -175,8 +185,13 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
             | LAUNCH_COMPLETION_EVENT
             | NVLINK_UTIL_CENTRIC_SCHEDULING => {}
             CLUSTER_SCHEDULING_POLICY_PREFERENCE if word(0) <= CLUSTER_SCHEDULING_LAST => {}
-            MEM_SYNC_DOMAIN if word(0) == 0 => {}
-            MEM_SYNC_DOMAIN if word(0) == 1 => flags |= LAUNCH_REMOTE_DOMAIN,
+            // Beyond the range, the nearest priority is meant, as for streams.
+            PRIORITY => {
+                let priority = (word(0) as c_int).min(least).max(greatest);
+                flags |= priority_flags(least.abs_diff(priority));
+            }
+            MEM_SYNC_DOMAIN if word(0) <= 1 => domain = word(0) as usize,
+            MEM_SYNC_DOMAIN_MAP => domain_map = [attribute.value[0], attribute.value[1]],
             COOPERATIVE if word(0) == 0 => {}
             COOPERATIVE => flags |= LAUNCH_COOPERATIVE,
             PROGRAMMATIC_STREAM_SERIALIZATION if word(0) == 0 => {}
@@ -189,6 +204,10 @@ pub(crate) fn launch_flags(config: &CUlaunchConfig) -> Result<u32, CudaError> {
             // What no launch has, such as a stream's synchronization policy, and values that are none.
             _ => return Err(CudaError::INVALID_VALUE),
         }
+    }
+    // All domains but the first are one here: kernels that share a domain are ordered more strictly.
+    if domain_map[domain] != 0 {
+        flags |= LAUNCH_REMOTE_DOMAIN;
     }
     Ok(flags)
 }
@@ -204,7 +223,34 @@ mod tests {
             let mut attribute =
                 CUlaunchAttribute::number(launch_attribute::MEM_SYNC_DOMAIN, domain);
             (config.attrs, config.numAttrs) = (&mut attribute, 1);
-            assert_eq!(launch_flags(&config), Ok(flags));
+            assert_eq!(flags_within((0, -5), &config), Ok(flags));
+        }
+    }
+
+    #[test]
+    fn a_domain_is_the_one_that_the_launch_maps_it_to() {
+        let mut config = CUlaunchConfig::plain([1; 3], [32, 1, 1], 0, CUstream::NULL);
+        let map = |default: u8, remote: u8| c_int::from_le_bytes([default, remote, 0, 0]);
+        let cases = [(0, map(0, 1), false), (1, map(0, 0), false), (0, map(2, 0), true)];
+        for (domain, map, is_remote) in cases {
+            let mut attributes = [
+                CUlaunchAttribute::number(launch_attribute::MEM_SYNC_DOMAIN_MAP, map),
+                CUlaunchAttribute::number(launch_attribute::MEM_SYNC_DOMAIN, domain),
+            ];
+            (config.attrs, config.numAttrs) = (attributes.as_mut_ptr(), 2);
+            let flags = if is_remote { LAUNCH_REMOTE_DOMAIN } else { 0 };
+            assert_eq!(flags_within((0, -5), &config), Ok(flags), "{domain} {map:x}");
+        }
+    }
+
+    #[test]
+    fn a_launch_has_its_own_priority_within_the_devices_range() {
+        let mut config = CUlaunchConfig::plain([1; 3], [32, 1, 1], 0, CUstream::NULL);
+        assert_eq!(flags_within((0, -5), &config), Ok(0));
+        for (asked, levels) in [(0_i32, 0), (-3, 3), (-5, 5), (-9, 5), (7, 0)] {
+            let mut attribute = CUlaunchAttribute::number(launch_attribute::PRIORITY, asked);
+            (config.attrs, config.numAttrs) = (&mut attribute, 1);
+            assert_eq!(flags_within((0, -5), &config), Ok(priority_flags(levels)), "{asked}");
         }
     }
 }

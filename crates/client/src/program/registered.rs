@@ -12,6 +12,7 @@ use channel::request::{HostMap, HostUnmap};
 use cuda_api::constants::host_flags;
 use cuda_api::{CUresult, CudaError};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// Every piece is registered so that all contexts and the device reach it.
 const PIECE_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
@@ -40,8 +41,9 @@ impl Client {
             return Err(CudaError::INVALID_VALUE);
         }
         let exchanged = match page_exchange::nature_now(pages) {
-            Nature::Plain => self.exchange_pages(&mut memory, pages)?,
-            Nature::Readable | Nature::Exchanged => None,
+            Nature::Plain => self.exchange_pages(&mut memory, pages)?.map(Arc::new),
+            Nature::Exchanged => memory.exchanged_before(pages),
+            Nature::Readable => None,
             Nature::Nothing => return Err(CudaError::INVALID_VALUE),
         };
         let tag = HostTag { context, id: memory.new_id(), flags, kind: HostKind::Registered };
@@ -114,7 +116,8 @@ impl Client {
     /// Gives the program pages of its own again. Where that cannot be done soundly the file's stay:
     /// they have the same contents.
     fn put_back(&self, memory: &mut Memory, registered: Registered) {
-        let Some(exchanged) = registered.exchanged else { return };
+        // Others in the same pages keep them.
+        let Some(exchanged) = registered.exchanged.and_then(Arc::into_inner) else { return };
         // A server that does not answer has no such mapping any more.
         self.hide_host(exchanged.window);
         let _ = self.call(&HostUnmap { address: exchanged.window });

@@ -118,7 +118,7 @@ fn freed_and_foreign_pointers_are_refused() {
 
 #[test]
 fn memory_runs_out_and_comes_back() {
-    let _session = session();
+    let session = session();
     let mut info = (0usize, 0usize);
     cuMemGetInfo_v2(out(&mut info.0), out(&mut info.1)).unwrap();
     assert_eq!(info.1 as u64, server::MEMORY_BYTES);
@@ -126,7 +126,10 @@ fn memory_runs_out_and_comes_back() {
     let all = server::MEMORY_BYTES as usize;
     assert_eq!(cuMemAlloc_v2(out(&mut pointer), all + 1), Err(CudaError::OUT_OF_MEMORY));
     cuMemAlloc_v2(out(&mut pointer), all).unwrap();
+    let _ = session.server.refusals();
     assert_eq!(cuMemAlloc_v2(out(&mut CUdeviceptr(0)), 1), Err(CudaError::OUT_OF_MEMORY));
+    use server::Refusal::{Chunk, TriedAgain};
+    assert_eq!(session.server.refusals(), [Chunk, TriedAgain, Chunk]);
     cuMemFree_v2(pointer).unwrap();
     // What is freed in a stream's order makes room too.
     let stream = stream();

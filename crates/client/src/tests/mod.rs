@@ -5,6 +5,7 @@ mod arrays;
 mod dead;
 mod functions;
 mod green;
+mod registered;
 mod replaced;
 mod reported;
 mod room;

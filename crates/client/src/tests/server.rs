@@ -29,6 +29,7 @@ pub(super) struct Handle {
     pub(super) killed: Arc<AtomicBool>,
     pub(super) region: Region,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
+    refusals: Arc<Mutex<Vec<Refusal>>>,
     defaults: Arc<Mutex<Vec<(bool, usize)>>>,
 }
 
@@ -38,6 +39,11 @@ impl Handle {
     /// Of each stream with SMs of its own: whether it is its context's default stream, and that stream.
     pub(super) fn defaults(&self) -> Vec<(bool, usize)> {
         std::mem::take(&mut self.defaults.lock().unwrap())
+    }
+
+    /// What became of chunks for which there was no room, since this was asked last.
+    pub(super) fn refusals(&self) -> Vec<Refusal> {
+        std::mem::take(&mut self.refusals.lock().unwrap())
     }
 
     pub(super) fn parted(&self) -> Vec<(u32, u32)> {
@@ -85,6 +91,13 @@ pub(super) fn welcome() -> Welcome {
     }
 }
 
+/// A chunk for which there was no room, or that the client tries again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Refusal {
+    Chunk,
+    TriedAgain,
+}
+
 /// Device memory by its address, which may outlive a server.
 pub(super) type DeviceMemory = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
 
@@ -108,10 +121,12 @@ pub(super) fn start_on(
         killed: Arc::default(),
         region: region.clone(),
         parted: Arc::default(),
+        refusals: Arc::default(),
         defaults: Arc::default(),
     };
     let (held, killed) = (Arc::clone(&handle.held), Arc::clone(&handle.killed));
     let parted = Arc::clone(&handle.parted);
+    let refusals = Arc::clone(&handle.refusals);
     let defaults = Arc::clone(&handle.defaults);
     region.set_server_state(ServerState::Running);
     std::thread::spawn(move || {
@@ -124,6 +139,7 @@ pub(super) fn start_on(
             functions: HashMap::new(),
             constant,
             parted,
+            refusals,
             defaults,
         };
         let mut consumer = Consumer::new(region, SpinPolicy::NONE).unwrap();
@@ -176,6 +192,7 @@ struct Server {
     /// Where the modules' variable is.
     constant: u64,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
+    refusals: Arc<Mutex<Vec<Refusal>>>,
     defaults: Arc<Mutex<Vec<(bool, usize)>>>,
 }
 
@@ -283,6 +300,10 @@ impl Server {
             | number::cuTexObjectDestroy
             | number::cuSurfObjectDestroy
             | number::cuModuleUnload => Ok(()),
+            AllocationRetry::OPCODE => {
+                self.refusals.lock().unwrap().push(Refusal::TriedAgain);
+                Ok(())
+            }
             number::cuEventRecord => {
                 let event: RecordEvent = record.decode().unwrap();
                 self.fence(event.stream, event.value);
@@ -350,6 +371,7 @@ impl Server {
                 let request: ChunkCreate = record.decode().unwrap();
                 let used: u64 = self.chunks.values().map(|c| c.len() as u64).sum();
                 if used + request.bytes > MEMORY_BYTES {
+                    self.refusals.lock().unwrap().push(Refusal::Chunk);
                     return self.replies.send_result(Err(CudaError::OUT_OF_MEMORY));
                 }
                 self.chunks.insert(request.address.0, vec![0; request.bytes as usize]);

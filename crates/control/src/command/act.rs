@@ -176,6 +176,12 @@ pub(super) fn quit(request: &Request<'_>) -> Result<String, Failure> {
     Ok(String::new())
 }
 
+pub(super) fn cancel_quit(request: &Request<'_>) -> Result<String, Failure> {
+    request.no_arguments("cancel_quit")?;
+    request.daemon.cancel_quit()?;
+    Ok(String::new())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,6 +189,7 @@ mod tests {
     fn client(pid: Option<u32>, id: u32) -> Client {
         Client {
             pid,
+            process: pid.unwrap_or(0),
             id,
             uid: 0,
             device_uuid: String::new(),

@@ -141,6 +141,8 @@ commands! {
         "Put new servers, of the program at <path>, in place of all; programs go on";
     "quit" "[-t <seconds>]" owner Run(act::quit),
         "End servers and daemon when clients are gone; -t: after so long in any case";
+    "cancel_quit" "" owner Run(act::cancel_quit),
+        "Have a daemon stay that quit has begun to end (openmps only)";
     "help" "" anyone Run(|_| Ok(help())),
         "Print this list";
     "report" "" anyone Run(report::report),

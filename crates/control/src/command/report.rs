@@ -35,7 +35,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
                     let client = |client: &crate::status::Client| {
                         let namespace = client.pid.and_then(pid_namespace);
                         let mut row = Client::new(client, users::name(client.uid), namespace);
-                        row.mps_namespace = daemon.mps_namespace(server.pid, client.pid);
+                        row.mps_namespace = daemon.mps_namespace(server.pid, client.process);
                         row
                     };
                     row.clients = status.clients.iter().map(client).collect();

@@ -13,7 +13,7 @@ use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
-use channel::message::{Client, Hello, Message};
+use channel::message::{Client, Hello, Message, process_number};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
 use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, Seat};
@@ -121,6 +121,8 @@ impl Daemon {
         region: OwnedFd,
     ) {
         let PeerCredentials { pid, uid, gid } = peer;
+        // One without a PID here is a process of its own all the same.
+        let number = process_number(pid, hello.token);
         let mut state = self.lock();
         let state = &mut *state;
         let new = format!("NEW CLIENT {pid} from user {uid}");
@@ -137,7 +139,7 @@ impl Daemon {
             self.logs.control.control(format!("{new}: {wrong}"));
         }
         let client = WaitingClient {
-            pid,
+            process: number,
             uid,
             gid,
             scheduling: hello.scheduling,
@@ -208,7 +210,8 @@ impl Daemon {
         };
         self.logs.control.control(format!(
             "Process {} of job {job} gets a server of its own: job {} is at server {server}",
-            client.pid, other.job
+            client.pid(),
+            other.job
         ));
         state.servers.keep_alone(process);
         state.servers.place_of(process)
@@ -283,7 +286,7 @@ impl Daemon {
         state: &State,
         client: &WaitingClient,
     ) -> Option<Result<ClientProcess, LaunchError>> {
-        let (pid, named) = (client.pid, client.chosen.named);
+        let (pid, named) = (client.process, client.chosen.named);
         let device = match state.device_named(client.device, named)? {
             Ok(device) => device,
             Err(error) => return Some(Err(error)),
@@ -306,13 +309,13 @@ impl Daemon {
     }
 
     fn refuse_partition(&self, client: &WaitingClient, reason: String) {
-        self.logs.control.control(format!("Client {} is refused: {reason}", client.pid));
+        self.logs.control.control(format!("Client {} is refused: {reason}", client.pid()));
         protocol::refuse(&client.socket, NO_PARTITION, reason);
     }
 
     fn refuse_full(&self, client: &WaitingClient) {
         let reason = format!("the user's servers have their most clients, {WINDOWS_MAX}");
-        self.logs.control.control(format!("Client {} is refused: {reason}", client.pid));
+        self.logs.control.control(format!("Client {} is refused: {reason}", client.pid()));
         protocol::refuse(&client.socket, CudaError::MPS_MAX_CLIENTS_REACHED, reason);
     }
 
@@ -323,7 +326,7 @@ impl Daemon {
         }
         let mut left = Vec::new();
         for client in std::mem::take(&mut state.waiting) {
-            let (pid, uid) = (client.pid, client.uid);
+            let (pid, uid) = (client.pid(), client.uid);
             let process = match self.process_of(state, &client) {
                 Some(Ok(process)) => Some(process),
                 None => None,
@@ -372,7 +375,7 @@ impl Daemon {
         for client in std::mem::take(&mut state.waiting) {
             let process = self.process_of(state, &client);
             if process.is_some_and(|process| process.is_ok_and(|of| of.seat() == seat)) {
-                self.refuse_one(client.pid, client.uid, &client.socket, error);
+                self.refuse_one(client.pid(), client.uid, &client.socket, error);
             } else {
                 state.waiting.push(client);
             }
@@ -382,7 +385,7 @@ impl Daemon {
     /// Sends away all who wait: the devices are not known.
     pub(super) fn refuse_all(&self, state: &mut State, error: &LaunchError) {
         for client in std::mem::take(&mut state.waiting) {
-            self.refuse_one(client.pid, client.uid, &client.socket, error);
+            self.refuse_one(client.pid(), client.uid, &client.socket, error);
         }
         for asking in std::mem::take(&mut state.inventory.waiting) {
             self.refuse_one(asking.pid, asking.uid, &asking.socket, error);

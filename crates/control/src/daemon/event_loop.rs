@@ -231,7 +231,7 @@ impl EventLoop {
         let mut bytes = [0; 16];
         let _ = rustix::io::read(&self.sources.signals, &mut bytes);
         self.daemon.logs.control.control("Ending on a signal");
-        self.daemon.begin_stop(Some(SIGNAL_TIMEOUT));
+        self.daemon.begin_stop(Some(SIGNAL_TIMEOUT), true);
     }
 
     /// Moves lines from the FIFO to server.log.

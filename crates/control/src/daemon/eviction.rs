@@ -4,7 +4,7 @@ use super::Daemon;
 use super::state::State;
 use crate::memacct::{Candidate, CgroupLimit, cgroup_of};
 use crate::report::CgroupMemory;
-use channel::message::MemoryGroup;
+use channel::message::{MemoryGroup, pid_of_process};
 use cuda_api::CUuuid;
 use recovery::servers::ClientProcess;
 
@@ -15,7 +15,7 @@ impl Daemon {
         state: &State,
         process: ClientProcess,
     ) -> Option<MemoryGroup> {
-        if !state.features.memacct || process.pid == 0 {
+        if !state.features.memacct || pid_of_process(process.pid) == 0 {
             return None;
         }
         let devices = state.inventory.devices()?;
@@ -52,7 +52,7 @@ impl Daemon {
             let clients = status.map_or_else(|_| Vec::new(), |status| status.clients);
             candidates.extend(clients.into_iter().map(|of| Candidate {
                 process,
-                pid: of.pid.unwrap_or(0),
+                pid: of.process,
                 id: of.id,
                 memory_bytes: of.memory_bytes,
             }));
@@ -106,8 +106,7 @@ impl Daemon {
         let state = self.lock();
         let used = |limit: &CgroupLimit| {
             let mine = rows.iter().filter(|row| {
-                let pid = row.client.pid.unwrap_or(0);
-                let group = state.memacct.group(row.process, pid);
+                let group = state.memacct.group(row.process, row.client.process);
                 let here = limit.device.as_ref().is_none_or(|word| {
                     let ordinal = row.device.unwrap_or(usize::MAX) as u32;
                     cuda_api::settings::names_device(word, ordinal, &row.client.device_uuid)

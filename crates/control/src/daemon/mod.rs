@@ -49,7 +49,7 @@ use crate::log::Logs;
 use crate::options::DaemonOptions;
 use crate::status::{ServerState, Status};
 use channel::lock::{Condvar, Mutex, MutexGuard};
-use channel::message::{CountsPart, Question, TracePart};
+use channel::message::{CountsPart, Question, TracePart, pid_of_process};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
@@ -169,6 +169,24 @@ pub(crate) enum QueryError {
     Silent(u32),
 }
 
+/// A shutdown was cancelled while a command waited for its end.
+#[derive(Debug, Error)]
+#[error("The shutdown was cancelled: the daemon stays")]
+pub(crate) struct Cancelled;
+
+/// Why a shutdown cannot be cancelled.
+#[derive(Debug, Error)]
+pub(crate) enum CannotCancel {
+    #[error("The daemon is not shutting down")]
+    NoShutdown,
+    #[error(
+        "The shutdown cannot be cancelled any more: servers have been told not to wait for programs"
+    )]
+    Forced,
+    #[error("The shutdown cannot be cancelled: no quit command began it")]
+    Final,
+}
+
 impl Daemon {
     /// User whose daemon this is.
     pub(crate) fn owner(&self) -> u32 {
@@ -220,8 +238,14 @@ impl Daemon {
             uid: server.uid,
             name: state.named.find(server.named).map(|of| of.name.clone()),
             state: state::state_of(server),
-            isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
-            quarantine: server.quarantine.filter(|_| !server.isolates).map(|process| process.pid),
+            isolates: server
+                .quarantine
+                .filter(|_| server.isolates)
+                .map(|process| pid_of_process(process.pid)),
+            quarantine: server
+                .quarantine
+                .filter(|_| !server.isolates)
+                .map(|process| pid_of_process(process.pid)),
         };
         state.servers.iter().map(summary).collect()
     }
@@ -396,24 +420,46 @@ impl Daemon {
     }
 
     /// Ends servers and daemon: when the clients are gone, or after `timeout` in any case. Returns
-    /// when the servers have ended and the pipe directory is free for another daemon.
-    pub(crate) fn quit(&self, timeout: Option<Duration>) -> Result<(), QueryError> {
+    /// when the servers have ended and the pipe directory is free for another daemon, or
+    /// [`Self::cancel_quit`] was called.
+    pub(crate) fn quit(&self, timeout: Option<Duration>) -> Result<(), Cancelled> {
         let text = match timeout {
             Some(timeout) => format!("quit command issued with timeout of {}", timeout.as_secs()),
             None => "quit command issued".to_owned(),
         };
         self.logs.control.control(text);
-        self.begin_stop(timeout);
-        let (state, _) = self.wait_until(self.lock(), None, |state| state.ended.then_some(()));
+        let cancelled = self.lock().stops_cancelled;
+        self.begin_stop(timeout, false);
+        let (state, outcome) = self.wait_until(self.lock(), None, |state| match state.ended {
+            true => Some(Ok(())),
+            false => (state.stops_cancelled != cancelled).then_some(Err(Cancelled)),
+        });
         drop(state);
+        outcome.unwrap_or(Ok(()))
+    }
+
+    /// Withdraws what [`Self::quit`] has begun. Servers that were told to end do so with their
+    /// programs; those who come get new ones.
+    pub(crate) fn cancel_quit(&self) -> Result<(), CannotCancel> {
+        let mut state = self.lock();
+        let stopping = state.servers.stopping.ok_or(CannotCancel::NoShutdown)?;
+        if !state.servers.cancel_stop() {
+            return Err(if stopping.forced { CannotCancel::Forced } else { CannotCancel::Final });
+        }
+        state.stops_cancelled += 1;
+        drop(state);
+        self.logs.control.control("The shutdown is cancelled");
+        self.changed.notify_all();
+        self.wake();
         Ok(())
     }
 
-    /// Sets out for the end. A second call can only make it come sooner.
-    fn begin_stop(&self, timeout: Option<Duration>) {
+    /// Sets out for the end, which only a command can withdraw that is not `is_final`. A second call can
+    /// only make it come sooner.
+    fn begin_stop(&self, timeout: Option<Duration>, is_final: bool) {
         let force_at = timeout.map(|timeout| Instant::now() + timeout);
         let mut state = self.lock();
-        state.servers.stop(force_at);
+        state.servers.stop(force_at, is_final);
         drop(state);
         self.wake();
     }

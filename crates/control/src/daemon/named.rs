@@ -324,7 +324,7 @@ impl Daemon {
         for ((process, server), (_, status)) in processes.into_iter().zip(statuses) {
             let Ok(status) = status else { continue };
             for client in status.clients {
-                let namespace = state.named.namespace_of(process, client.pid.unwrap_or(0));
+                let namespace = state.named.namespace_of(process, client.process);
                 let ordinal = devices.as_ref().and_then(|devices| {
                     let all = devices.devices.iter();
                     all.map(|d| d.uuid.to_string()).position(|uuid| uuid == client.device_uuid)
@@ -342,9 +342,9 @@ impl Daemon {
     }
 
     /// The namespace that a client of a server's process chose.
-    pub(crate) fn mps_namespace(&self, process: u32, client: Option<u32>) -> Option<String> {
+    pub(crate) fn mps_namespace(&self, process: u32, client: u32) -> Option<String> {
         let state = self.lock();
-        state.named.namespace_of(process, client.unwrap_or(0)).map(str::to_owned)
+        state.named.namespace_of(process, client).map(str::to_owned)
     }
 
     /// Makes a partition of a server's device; gives what it became.

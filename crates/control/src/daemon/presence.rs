@@ -56,7 +56,7 @@ impl Presence {
                     daemon.directory.path().display()
                 ));
                 self.due = None;
-                state.servers.stop(None);
+                state.servers.stop(None, true);
                 daemon.wake();
             }
             Err(error) => {

@@ -5,7 +5,7 @@
 //! by the askers that wait.
 
 use crate::status::{Client, Device, ServerState, Status};
-use channel::message::{Answer, Answered, CountsPart, ServerStatus, TracePart};
+use channel::message::{Answer, Answered, CountsPart, ServerStatus, TracePart, pid_of_process};
 use channel::region;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -154,7 +154,8 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
     }
     let room = REPORTED_CLIENTS_MAX.saturating_sub(status.clients.len());
     status.clients.extend(part.clients.into_iter().take(room).map(|client| Client {
-        pid: (client.pid != 0).then_some(client.pid),
+        pid: Some(pid_of_process(client.pid)).filter(|pid| *pid != 0),
+        process: client.pid,
         id: client.id,
         uid: client.uid,
         device_uuid: client.device.to_string(),

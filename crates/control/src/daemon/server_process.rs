@@ -1,11 +1,13 @@
 //! Server process: of this daemon or one before it, killed and waited for; and by what a client's end is known.
 
+use channel::message::pid_of_process;
 use channel::socket::{Interest, poll};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A server's process.
 pub(super) enum ServerProcess {
@@ -52,17 +54,48 @@ pub(super) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(process_id(pid)?, rustix::process::PidfdFlags::empty())?)
 }
 
-/// By what it is known that a client's process has ended: readable then; `None` if that cannot be known.
+/// How long a process whose end cannot be known counts as alive, from when that is asked first. That is
+/// when its server is gone; if it lives it goes to another one by then.
+const UNKNOWN_END_MAX: Duration = Duration::from_secs(300);
+
+/// By what it is known that a client's process has ended.
 #[derive(Debug)]
-pub(super) struct ClientEnd(Option<OwnedFd>);
+pub(super) enum ClientEnd {
+    /// Readable then.
+    Known(OwnedFd),
+    /// It cannot be known: the process has no PID here, or there are no descriptors. Since when it was asked.
+    Unknown(Cell<Option<Instant>>),
+    /// It had ended when this was asked for.
+    Ended,
+}
 
 impl ClientEnd {
-    pub fn of(pid: u32) -> Self {
-        Self(pidfd(pid).ok())
+    /// Of a process with that number.
+    pub fn of(process: u32) -> Self {
+        let pid = pid_of_process(process);
+        match pidfd(pid) {
+            Ok(exit) => Self::Known(exit),
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+                Self::Ended
+            }
+            Err(_) => Self::Unknown(Cell::new(None)),
+        }
     }
 
     pub fn has_come(&self) -> bool {
-        let Some(exit) = &self.0 else { return true };
+        self.has_come_by(Instant::now())
+    }
+
+    fn has_come_by(&self, now: Instant) -> bool {
+        let exit = match self {
+            Self::Known(exit) => exit,
+            Self::Ended => return true,
+            Self::Unknown(since) => {
+                let asked = since.get().unwrap_or(now);
+                since.set(Some(asked));
+                return now.saturating_duration_since(asked) >= UNKNOWN_END_MAX;
+            }
+        };
         let ready = poll(&[Interest::readable(exit)], Some(Duration::ZERO));
         ready.is_ok_and(|ready| ready.first().is_some_and(|ready| ready.readable))
     }
@@ -100,6 +133,18 @@ pub(super) fn began(pid: u32) -> u64 {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_without_a_pid_here_lives_until_it_should_have_come() {
+        let end = ClientEnd::of(channel::message::process_number(0, 7));
+        let now = Instant::now();
+        let at = |seconds| end.has_come_by(now + Duration::from_secs(seconds));
+        assert_eq!([at(10), at(11), at(309), at(310)], [false, false, false, true]);
+        assert!(!ClientEnd::of(std::process::id()).has_come());
+        let mut child = Command::new("true").spawn().expect("true");
+        child.wait().expect("its end");
+        assert!(ClientEnd::of(child.id()).has_come(), "it has ended");
+    }
 
     #[test]
     fn a_process_that_was_killed_ends_before_it_is_waited_for() {

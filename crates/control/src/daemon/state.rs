@@ -65,6 +65,8 @@ pub(super) struct State {
     pub last_answers: LastAnswers,
     /// The files are gone and the lock is free.
     pub ended: bool,
+    /// How often a shutdown was cancelled.
+    pub stops_cancelled: u64,
     /// Until then servers of a daemon that was killed come, and newcomers wait.
     pub found_until: Option<Instant>,
     /// What is to take this daemon's place.
@@ -139,7 +141,8 @@ pub(super) struct Successor {
 
 /// A client that has said hello and whose server is not ready.
 pub(super) struct WaitingClient {
-    pub pid: u32,
+    /// The number by which its process is known.
+    pub process: u32,
     pub uid: u32,
     pub gid: u32,
     pub command: String,
@@ -153,4 +156,11 @@ pub(super) struct WaitingClient {
     pub socket: Socket,
     pub region: OwnedFd,
     pub deadline: Instant,
+}
+
+impl WaitingClient {
+    /// Its PID; 0 if it has none here.
+    pub fn pid(&self) -> u32 {
+        channel::message::pid_of_process(self.process)
+    }
 }

@@ -1,11 +1,13 @@
 //! Namespaces: a daemon in some of its own, as in a container, and clients outside of them.
 
 use crate::harness::{NOBODY, Setting, is_root, wait_until};
-use crate::stand_in::CONTROL;
+use crate::stand_in::{CONTROL, attach_as};
+use cuda_api::CUuuid;
 use std::process::{Child, Command, Stdio};
 
 crate::tests! {
     a_client_without_a_pid_here_is_named_by_its_id,
+    clients_without_pids_get_back_each_its_own_windows,
     a_user_that_the_namespace_lacks_is_told_so,
 }
 
@@ -75,6 +77,29 @@ fn a_client_without_a_pid_here_is_named_by_its_id() {
     wait_until("the server says so", || ended(1) > 0);
     assert_eq!((ended(1), ended(2)), (1, 1));
     drop((one, two));
+    assert_eq!(setting.command("quit"), (String::new(), 0));
+    daemon.0.wait().unwrap();
+}
+
+fn clients_without_pids_get_back_each_its_own_windows() {
+    let setting = Setting::with_behaviour("fail later");
+    let own_user: &[&str] = if is_root() { &[] } else { &["-U", "-r"] };
+    let options = [own_user, &["-p", "-f", "--kill-child"]].concat();
+    let mut daemon = Contained::start(&setting, &options);
+    let attach = |token: u64| {
+        let (welcome, socket) = attach_as(&setting.pipe, CUuuid::default(), token).unwrap();
+        (welcome.server_pid, welcome.window.address, socket)
+    };
+    let first = [attach(11), attach(12)];
+    assert_eq!((first[0].1, first[1].1), (0, 1));
+    setting.command(&format!("terminate_client {} id:1", first[0].0));
+    // They come in another order, while each still has what it had.
+    let again = [attach(12), attach(11)];
+    assert_ne!(first[0].0, again[0].0, "at another server");
+    assert_eq!((again[0].1, again[1].1), (1, 0));
+    // A third one gets what none of them has.
+    assert_eq!(attach(13).1, 2);
+    drop((first, again));
     assert_eq!(setting.command("quit"), (String::new(), 0));
     daemon.0.wait().unwrap();
 }

@@ -3,7 +3,7 @@
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
     DeviceStatus, Devices, Hello, Message, Question, Refused, ServerStatus, Serving, SetBy,
-    SubmittedCounts, Welcome, Wishes,
+    SubmittedCounts, Welcome, Window, Wishes,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
@@ -189,6 +189,8 @@ fn server(arguments: &[String]) -> ExitCode {
                 let welcome = Welcome {
                     client_id: last_id,
                     server_pid: std::process::id(),
+                    // The number of its windows, for want of addresses.
+                    window: Window { address: who.window.into(), bytes: 0 },
                     ..Welcome::default()
                 };
                 let _ = socket.send(&Message::Welcome(welcome), &[]);
@@ -384,6 +386,15 @@ pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
 
 /// Attaches to a device's server.
 pub fn attach_to(pipe_directory: &Path, device: CUuuid) -> Result<(Welcome, SeqPacket), Refused> {
+    attach_as(pipe_directory, device, std::process::id().into())
+}
+
+/// The same as a process with that token.
+pub fn attach_as(
+    pipe_directory: &Path,
+    device: CUuuid,
+    token: u64,
+) -> Result<(Welcome, SeqPacket), Refused> {
     let socket = SeqPacket::connect(&pipe_directory.join("control"), Duration::from_secs(10))
         .expect("connect");
     let flags = rustix::fs::MemfdFlags::CLOEXEC;
@@ -395,6 +406,7 @@ pub fn attach_to(pipe_directory: &Path, device: CUuuid) -> Result<(Welcome, SeqP
         library_version: "test".to_owned(),
         wishes: wishes(),
         scheduling: std::env::var("STAND_IN_SCHEDULING").unwrap_or_default(),
+        token,
     };
     socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
     match socket.receive() {

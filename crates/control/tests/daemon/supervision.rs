@@ -2,6 +2,7 @@
 
 use crate::harness::{Setting, is_daemon, kill, names, signal, wait_until};
 use crate::stand_in::CONTROL;
+use control::report::Report;
 use rustix::process::Signal;
 use std::process::Stdio;
 
@@ -17,6 +18,7 @@ crate::tests! {
     a_hung_server_is_named,
     a_server_that_will_not_end_is_killed,
     quit_waits_for_clients,
+    a_quit_that_waits_can_be_cancelled,
     a_draining_server_takes_no_new_clients,
     a_server_that_fails_later_is_replaced,
     a_refused_termination_is_a_failure,
@@ -179,6 +181,29 @@ fn a_server_that_will_not_end_is_killed() {
     assert!(setting.control_log().contains("does not end, killing it"));
     assert!(!is_daemon(client.server));
     wait_until("the daemon ends", || !is_daemon(daemon.pid));
+}
+
+fn a_quit_that_waits_can_be_cancelled() {
+    let setting = Setting::new();
+    let daemon = setting.start();
+    let cancel = || setting.command("cancel_quit");
+    assert_eq!(cancel(), ("The daemon is not shutting down\n".to_owned(), 1));
+    let client = setting.client(None).unwrap();
+    let old = client.server;
+    let mut shell = setting.program(CONTROL).args(["quit", "-t", "100"]).spawn().unwrap();
+    let report = || -> Report { serde_json::from_str(&setting.command("report").0).unwrap() };
+    wait_until("it is told", || report().stopping);
+    assert!(setting.client(None).is_err(), "no newcomers");
+    assert_eq!(cancel(), (String::new(), 0));
+    assert!(!shell.wait().unwrap().success(), "the daemon has not ended");
+    assert!(!report().stopping);
+    let newcomer = setting.client(None).unwrap();
+    assert_ne!(newcomer.server, old, "the one that was told to end does so");
+    drop(client);
+    wait_until("the old server ends", || !report().servers.iter().any(|of| of.pid == old));
+    drop(newcomer);
+    assert!(crate::harness::is_daemon(daemon.pid));
+    assert_eq!(setting.command("quit"), (String::new(), 0));
 }
 
 fn quit_waits_for_clients() {

@@ -8,19 +8,27 @@ use control::directory::PipeDirectory;
 use control::report::Report;
 use control::shell::Shell;
 use serde_json::json;
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Stop the daemon of this user and its servers
 ///
-/// Waits until the programs that use it have ended.
+/// Waits until the programs that use it have ended; the daemon takes no new ones meanwhile. Ctrl-C ends
+/// the wait and not the shutdown, which --cancel withdraws.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps down
-  openmps down --timeout 10     end programs' sessions after 10 seconds")]
+  openmps down --timeout 10     end programs' sessions after 10 seconds
+  openmps down --cancel         have a daemon stay that waits for programs to end")]
 pub(crate) struct Arguments {
     /// Wait this long for programs, then end their sessions
     #[arg(long, short, value_name = "SECONDS", value_parser = seconds::whole::<u32>)]
     timeout: Option<u32>,
+    /// Withdraw a shutdown that waits for programs: the daemon stays and takes new ones again
+    #[arg(long, conflicts_with = "timeout")]
+    cancel: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -39,7 +47,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(obstacle) = obstacle(&report, rustix::process::geteuid().as_raw()) {
         bail!("{obstacle}");
     }
+    if arguments.cancel {
+        return cancel(&directory, &report, arguments.json);
+    }
     let clients = report.programs();
+    if clients > 0 {
+        tell_interrupted()?;
+    }
     if clients > 0 && !arguments.json {
         let advice = match arguments.timeout {
             Some(seconds) => format!("for at most {seconds} s"),
@@ -63,6 +77,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         false => format!("stopped the daemon (PID {pid}) in {}\n", directory.display()),
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has a daemon stay that is on its way to its end.
+fn cancel(directory: &Path, report: &Report, json: bool) -> Result<ExitCode> {
+    let (text, status) = Shell::new(PipeDirectory::new(directory)).ask("cancel_quit")?;
+    if status != 0 {
+        bail!("{}", text.trim());
+    }
+    let pid = report.pid;
+    output::print(&match json {
+        true => {
+            format!("{}\n", json!({ "stopped": false, "pid": pid, "pipe_directory": directory }))
+        }
+        false => format!("the daemon (PID {pid}) in {} stays\n", directory.display()),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Has Ctrl-C say what goes on and how to come back, before it ends this command.
+fn tell_interrupted() -> Result<()> {
+    const INTERRUPTED: i32 = 128 + SIGINT;
+    let mut signals = Signals::new([SIGINT])?;
+    let body = move || {
+        if signals.forever().next().is_some() {
+            output::say(
+                "the daemon goes on shutting down: it takes no new programs and ends with the last \
+                 one; `openmps down --cancel` has it stay",
+            );
+            std::process::exit(INTERRUPTED);
+        }
+    };
+    std::thread::Builder::new().name("interrupted".to_owned()).spawn(body)?;
+    Ok(())
 }
 
 /// Why a user may not stop the daemon, if that is so.

@@ -169,15 +169,24 @@ impl<L> Servers<L> {
         true
     }
 
-    /// Sets out for the daemon's end. A second time can only make it come sooner.
-    pub fn stop(&mut self, force_at: Option<Instant>) {
+    /// Sets out for the daemon's end, which [`Self::cancel_stop`] can withdraw unless it is final. A
+    /// second time can only make it come sooner.
+    pub fn stop(&mut self, force_at: Option<Instant>, is_final: bool) {
         match &mut self.stopping {
             Some(stopping) => {
                 let sooner = [stopping.force_at, force_at].into_iter().flatten().min();
                 stopping.force_at = sooner;
+                stopping.is_final |= is_final;
             }
-            none => *none = Some(Stopping { force_at, forced: false }),
+            none => *none = Some(Stopping { force_at, forced: false, is_final }),
         }
+    }
+
+    /// The daemon stays. Servers that were told to end do so with their clients; those who come get
+    /// others. True if the daemon was on its way to the end and stays.
+    pub fn cancel_stop(&mut self) -> bool {
+        let cancelled = self.stopping.take_if(|stopping| !stopping.forced && !stopping.is_final);
+        cancelled.is_some()
     }
 
     /// Ends the servers that no client has used for long.

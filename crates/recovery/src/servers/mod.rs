@@ -144,6 +144,8 @@ pub struct Stopping {
     pub force_at: Option<Instant>,
     /// They have been told.
     pub forced: bool,
+    /// It is for good: no command can withdraw it.
+    pub is_final: bool,
 }
 
 /// Where a process that comes is served.

@@ -246,7 +246,7 @@ impl World {
                     self.fail(format!("{count} servers are left without clients"));
                 }
                 let now = self.instant();
-                self.daemon.servers.stop(Some(now + Duration::from_secs(2)));
+                self.daemon.servers.stop(Some(now + Duration::from_secs(2)), true);
                 self.wake_daemon();
             }
         }

@@ -65,6 +65,7 @@ const ONE_WARP: LaunchShape = LaunchShape {
     programmatic: false,
     remote_domain: false,
     cluster: None,
+    priority: None,
 };
 
 /// Kernels that help to time others.

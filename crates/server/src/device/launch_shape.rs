@@ -20,17 +20,23 @@ pub struct LaunchShape {
     pub remote_domain: bool,
     /// Blocks of a cluster, if the launch says so.
     pub cluster: Option<[u32; 3]>,
+    /// The provider's priority, if it is not the stream's.
+    pub priority: Option<i32>,
 }
 
 /// CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE.
 const MEM_SYNC_DOMAIN_REMOTE: u32 = 1;
 
 /// Kinds of attributes that a launch can have here.
-const LAUNCH_ATTRIBUTES: usize = 4;
+const LAUNCH_ATTRIBUTES: usize = 5;
 
 impl LaunchShape {
     pub(super) fn is_plain(&self) -> bool {
-        !self.cooperative && !self.programmatic && !self.remote_domain && self.cluster.is_none()
+        !self.cooperative
+            && !self.programmatic
+            && !self.remote_domain
+            && self.cluster.is_none()
+            && self.priority.is_none()
     }
 
     /// Its attributes as the provider wants them, and how many there are.
@@ -58,6 +64,9 @@ impl LaunchShape {
         }
         if self.remote_domain {
             add(launch_attribute::MEM_SYNC_DOMAIN, [MEM_SYNC_DOMAIN_REMOTE, 0, 0]);
+        }
+        if let Some(priority) = self.priority {
+            add(launch_attribute::PRIORITY, [priority as u32, 0, 0]);
         }
         (attributes, count as u32)
     }
@@ -98,8 +107,10 @@ mod tests {
             programmatic: false,
             remote_domain: false,
             cluster: None,
+            priority: None,
         };
         assert!(plain.is_plain());
+        assert!(!LaunchShape { priority: Some(0), ..plain }.is_plain());
         let remote = LaunchShape { remote_domain: true, cluster: Some([4, 1, 1]), ..plain };
         assert!(!remote.is_plain());
         let (attributes, count) = remote.attributes();

@@ -10,7 +10,7 @@ use crate::session::{self, End, Identity, Limits, Link, Stage};
 use channel::limits::WINDOW_ANY;
 use channel::message::{
     Answer, Answered, Change, Client, ClientFault, ClientStatus, ClientWork, DeviceCounts,
-    EndedClient, Message, Refused, SetBy, Settings,
+    EndedClient, Message, Refused, SetBy, Settings, pid_of_process,
 };
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
@@ -181,12 +181,12 @@ impl Clients {
             self.turn_away(&client);
             let reason =
                 "the device's compute mode is PROHIBITED: an administrator can set another one";
-            log.line(format!("Client {} is refused: {reason}", client.pid));
+            log.line(format!("Client {} is refused: {reason}", pid_of_process(client.pid)));
             return refuse(&socket, CudaError::DEVICE_UNAVAILABLE, reason);
         }
         if let Err(reason) = room.map_err(|error| error.to_string()).and_then(|()| room_for_one()) {
             self.turn_away(&client);
-            log.line(format!("Client {} is refused: {reason}", client.pid));
+            log.line(format!("Client {} is refused: {reason}", pid_of_process(client.pid)));
             return refuse(
                 &socket,
                 CudaError::MPS_MAX_CLIENTS_REACHED,
@@ -199,7 +199,10 @@ impl Clients {
         self.common.green_ahead.expect(limits.sms());
         let mut scheduling = ClientSettings::default();
         if let Err(error) = scheduling.change(&client.scheduling) {
-            log.line(format!("Scheduling of client {} is not used: {error}", client.pid));
+            log.line(format!(
+                "Scheduling of client {} is not used: {error}",
+                pid_of_process(client.pid)
+            ));
         }
         let member = self.common.scheduler.join(scheduling);
         let identity = Identity {
@@ -524,7 +527,7 @@ impl Clients {
             counts::add(&mut self.past, &entry.work.counted());
             // The thread may have something left to destroy.
             self.ended.extend(entry.thread.take());
-            let (name, pid) = (entry.link.name(), entry.link.identity.pid);
+            let (name, pid) = (entry.link.name(), pid_of_process(entry.link.identity.pid));
             let log = &self.common.log;
             let active = self.active();
             log.line(format!(
@@ -673,7 +676,7 @@ fn status_of(entry: &Entry, device: &Device) -> ClientStatus {
 fn fault_of(link: &Link) -> Option<ClientFault> {
     let part = link.take_fault()?;
     Some(ClientFault {
-        pid: link.identity.pid,
+        pid: pid_of_process(link.identity.pid),
         command: link.identity.command.clone(),
         is_culprit: part.is_culprit,
         error: part.error.to_string(),

@@ -6,11 +6,11 @@ use crate::device::{LaunchShape, TensorMapKind};
 use crate::meter::{KernelCounters, KernelMeter};
 use channel::message::Message;
 use channel::request::{
-    AdoptChunk, ChunkCreate, ChunkRelease, ClusterCount, CountClusters, ElapsedTime,
-    ElapsedTimeReply, EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames, GetFunction,
-    GetGlobal, GlobalInfo, HostMap, HostUnmap, ImportMemory, LargestCluster, ListFunctions,
-    LoadModule, MemoryInfo, MemoryInfoReply, MemoryNote, NAMES_BYTES_MAX, ReplaceMapAddress,
-    Request, Reset, WaitIdle,
+    AdoptChunk, AllocationRetry, ChunkCreate, ChunkRelease, ClusterCount, CountClusters,
+    ElapsedTime, ElapsedTimeReply, EncodeIm2col, EncodeTiled, FunctionInfo, FunctionNames,
+    GetFunction, GetGlobal, GlobalInfo, HostMap, HostUnmap, ImportMemory, LargestCluster,
+    ListFunctions, LoadModule, MemoryInfo, MemoryInfoReply, MemoryNote, NAMES_BYTES_MAX,
+    ReplaceMapAddress, Request, Reset, WaitIdle,
 };
 use channel::socket::ReceiveError;
 use cuda_api::limits::Limits;
@@ -61,6 +61,7 @@ impl Session {
         let internal = self.internal.as_ref();
         let file = match self.memory.create_chunk(address, request.bytes, internal) {
             Err(CudaError::OUT_OF_MEMORY) if self.retired.end_arrays() => {
+                self.memory.account.retries();
                 self.memory.create_chunk(address, request.bytes, internal)?
             }
             file => file?,
@@ -87,6 +88,11 @@ impl Session {
         self.wait_idle()?;
         self.memory.release_chunk(request.address.0)?;
         self.common.shared.forget_memory(self.link.identity.id, request.address.0);
+        Ok(())
+    }
+
+    pub(super) fn retry_allocation(&mut self, _: AllocationRetry) -> Result<(), CudaError> {
+        self.memory.account.retries();
         Ok(())
     }
 

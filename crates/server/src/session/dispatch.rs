@@ -59,6 +59,7 @@ impl Session {
                 RecordEvent => record_event,
                 WaitEvent => wait_event,
                 UnloadModule => unload_module,
+                AllocationRetry => retry_allocation,
                 DestroyArray => destroy_array,
                 DestroyMipmappedArray => destroy_mipmapped_array,
                 DestroyTexture => destroy_texture,

@@ -4,6 +4,7 @@ use super::limits::Limits;
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use channel::lock::Mutex;
+use channel::message::pid_of_process;
 use channel::region::Region;
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
@@ -272,7 +273,8 @@ impl Link {
 
     /// How the log names the client.
     pub fn name(&self) -> String {
-        format!("{{PID: {}, Context ID: {}}}", self.identity.pid, self.identity.id)
+        let pid = pid_of_process(self.identity.pid);
+        format!("{{PID: {pid}, Context ID: {}}}", self.identity.id)
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 /// to the provider: they are all in one process.
 const EVENT_FLAGS: u32 = event_flags::BLOCKING_SYNC | event_flags::DISABLE_TIMING;
 
-/// How a launch's request wants it. CUDA_ERROR_INVALID_VALUE for unknown flags.
+/// How a launch's request wants it, but for its priority. CUDA_ERROR_INVALID_VALUE for unknown flags.
 pub(super) fn launch_shape(
     grid: [u32; 3],
     block: [u32; 3],
@@ -37,6 +37,7 @@ pub(super) fn launch_shape(
         programmatic: flags & LAUNCH_PROGRAMMATIC != 0,
         remote_domain: flags & LAUNCH_REMOTE_DOMAIN != 0,
         cluster: cluster_of(flags),
+        priority: None,
     })
 }
 
@@ -76,7 +77,11 @@ pub(super) fn subject_of_copy(
 
 impl Session {
     pub(super) fn launch(&mut self, request: LaunchKernel<'_>) -> CUresult {
-        let shape = launch_shape(request.grid, request.block, request.shared_bytes, request.flags)?;
+        let LaunchKernel { grid, block, shared_bytes, flags, .. } = request;
+        let shape = LaunchShape {
+            priority: priority_of(flags).and_then(|levels| self.streams.priority_of_launch(levels)),
+            ..launch_shape(grid, block, shared_bytes, flags)?
+        };
         self.wait_for_room(request.stream.0 as u64)?;
         let predicted = self.predict_launch(request.function.0 as u64, &shape)?;
         let mut free_sms = 0;

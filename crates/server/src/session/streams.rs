@@ -152,6 +152,14 @@ impl Streams {
         }
     }
 
+    /// The priority of a launch that the client wants so many levels above the least one; `None`
+    /// where the device has no priorities.
+    pub fn priority_of_launch(&self, levels: u32) -> Option<i32> {
+        let (least, greatest) = self.share.device().stream_priorities();
+        let wanted = least.saturating_sub_unsigned(levels).max(greatest);
+        (greatest < least).then(|| self.priority_of(wanted))
+    }
+
     /// A stream of the provider's, on the client's terms.
     fn make(&mut self, made: &Made) -> Result<Stream, CudaError> {
         if let Some(own) = &made.sms {

@@ -18,6 +18,7 @@ mod tenants;
 pub use functions::{table, table_of_nothing, table_that_compiles};
 pub use tenants::extension;
 
+use cuda_api::constants::launch_attribute;
 use cuda_api::extension::Extension;
 use cuda_api::*;
 use std::cell::Cell;
@@ -127,6 +128,8 @@ struct World {
     notes: Vec<(u64, u32)>,
     /// Priorities that streams were made with, in their order.
     priorities: Vec<c_int>,
+    /// Priorities that launches had of their own, in their order.
+    launch_priorities: Vec<c_int>,
     gates: HashSet<u32>,
     /// Those that a load or a compilation has come to.
     waited_for: HashSet<u32>,
@@ -157,6 +160,11 @@ pub fn notes(wanted: impl Fn(u32) -> bool) -> Vec<u32> {
 /// Priorities that streams were made with, in their order.
 pub fn priorities_made() -> Vec<c_int> {
     world().priorities.clone()
+}
+
+/// Priorities that launches had of their own, in their order.
+pub fn launch_priorities() -> Vec<c_int> {
+    world().launch_priorities.clone()
 }
 
 /// True if a load or a compilation has come to that gate.

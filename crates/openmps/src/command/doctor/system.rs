@@ -1,6 +1,7 @@
 //! The machine around it: daemon, directories, limits.
 
 use super::Finding;
+use channel::userfaultfd::{Protects, open};
 use control::daemon::DESCRIPTORS_WANTED;
 use control::report::Report;
 use control::status::Device;
@@ -20,6 +21,7 @@ pub(super) fn findings() -> Vec<Finding> {
     findings.extend(shared_memory());
     findings.extend(descriptors());
     findings.extend(addresses());
+    findings.push(userfaultfd());
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let waits = if cores < 4 { ", so waiting programs sleep instead of spinning" } else { "" };
     findings.push(Finding::ok("cores", format!("{cores}{waits}")));
@@ -183,6 +185,32 @@ fn addresses() -> Option<Finding> {
     ))
 }
 
+fn userfaultfd() -> Finding {
+    registered_memory(open(Protects::Private).is_some(), open(Protects::Shared).is_some())
+}
+
+/// How memory is registered that a program with several threads has: `private` and `shared` pages can be
+/// protected by userfaultfd.
+fn registered_memory(private: bool, shared: bool) -> Finding {
+    let topic = "memory";
+    match (private, shared) {
+        (true, true) => {
+            Finding::ok(topic, "userfaultfd works: memory of threaded programs is registered")
+        }
+        (true, false) => Finding::ok(
+            topic,
+            "userfaultfd works, but not for shared pages (Linux before 5.19): memory of threaded programs \
+             is registered once; what was unregistered is registered again by name only",
+        ),
+        (false, _) => Finding::warning(
+            topic,
+            "no userfaultfd: memory that programs with several threads register (cuMemHostRegister) has no \
+             address on the device, and its copies are staged",
+            "Linux 5.7 or later has it; where seccomp forbids userfaultfd (containers), allow it",
+        ),
+    }
+}
+
 fn descriptors() -> Option<Finding> {
     let limit = getrlimit(Resource::Nofile);
     let soft = limit.current.unwrap_or(u64::MAX);
@@ -201,6 +229,17 @@ fn descriptors() -> Option<Finding> {
 mod tests {
     use super::super::Severity;
     use super::*;
+
+    #[test]
+    fn what_userfaultfd_offers_is_said() {
+        let of = |private, shared| registered_memory(private, shared);
+        assert!(
+            of(true, true).severity == Severity::Ok && of(true, false).severity == Severity::Ok
+        );
+        assert!(of(true, false).text.contains("5.19"));
+        let without = of(false, false);
+        assert!(without.severity == Severity::Warning && without.text.contains("no userfaultfd"));
+    }
 
     #[test]
     fn logs_that_cannot_be_written_are_said() {

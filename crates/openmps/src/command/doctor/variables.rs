@@ -2,11 +2,8 @@
 //! project reads them and understands their values.
 
 use super::Finding;
-use cuda_api::environment::{VARIABLES, Variable};
+use cuda_api::environment::{PREFIXES, VARIABLES, Variable, meant};
 use serde_json::{Value, json};
-
-/// What variables of our own and of NVIDIA's MPS begin with: others are none of openmps' business.
-const PREFIXES: &[&str] = &["OPENMPS_", "CUDA_MPS_"];
 
 /// All variables that are read, a few lines each.
 pub(super) fn text() -> String {
@@ -54,7 +51,7 @@ fn finding(name: &str, value: &str) -> Option<Finding> {
             let prefix = PREFIXES.iter().find(|prefix| name.starts_with(**prefix))?;
             let known =
                 || VARIABLES.iter().map(|row| row.name).filter(|name| name.starts_with(prefix));
-            let advice = match control::nearest(name, known()) {
+            let advice = match meant(name) {
                 Some(meant) => format!("nothing reads it; {meant} may be meant"),
                 None => {
                     format!(

@@ -26,7 +26,9 @@ mod submit;
 use super::Session;
 use ahead::Ahead;
 use chains::Alive;
-use channel::request::{LAUNCH_COOPERATIVE, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request};
+use channel::request::{
+    LAUNCH_COOPERATIVE, LAUNCH_PRIORITY, LAUNCH_REMOTE_DOMAIN, LaunchKernel, Request,
+};
 use channel::ring::{Arrival, Record, RingBroken};
 pub(super) use chunk::LAUNCHES_MAX;
 use chunk::{Chunk, Chunks, LaunchKey};
@@ -53,7 +55,7 @@ const GRAPH_LAUNCHES_MIN: usize = 8;
 /// processor for longer than a graph of them.
 const CROWD_GRAPH_LAUNCHES_MIN: usize = 4;
 /// Launches that are not held: with these a graph's kernels are not what launches are.
-const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_REMOTE_DOMAIN;
+const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_REMOTE_DOMAIN | LAUNCH_PRIORITY;
 /// Most bytes of parameters of a launch in a graph, which keeps them.
 const PARAMETER_BYTES_MAX: usize = 4096;
 

@@ -353,6 +353,11 @@ provide! {
         if attributes.iter().any(CUlaunchAttribute::is_programmatic) {
             world().early_launches += 1;
         }
+        let own = attributes.iter().find(|attribute| attribute.id == launch_attribute::PRIORITY);
+        if let Some(own) = own {
+            let bytes = [own.value[0], own.value[1], own.value[2], own.value[3]];
+            world().launch_priorities.push(c_int::from_le_bytes(bytes));
+        }
         let ([gx, gy, gz], [bx, by, bz]) =
             ([c.gridDimX, c.gridDimY, c.gridDimZ], [c.blockDimX, c.blockDimY, c.blockDimZ]);
         cuLaunchKernel(

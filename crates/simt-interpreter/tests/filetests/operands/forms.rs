@@ -127,7 +127,7 @@ fn case(example: &Example) -> Option<Case> {
             }
         }
     }
-    if name.starts_with("cp.async.mbarrier") {
+    if name.starts_with("cp.async.mbarrier") && !last.starts_with("[global") {
         let space = if name.contains(".shared") { ".shared" } else { "" };
         before.push(format!("mbarrier.init{space}.b64 {last}, 64"));
     }
@@ -155,6 +155,11 @@ fn case(example: &Example) -> Option<Case> {
             _ => {}
         }
     }
+    // Rows that overlap have no order: strides are whole rows.
+    let immediate = last.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    if words[0] == "wmma" && words[1] != "mma" && immediate {
+        return None;
+    }
     let first = example.operands.first().cloned().unwrap_or_default();
     let symbol = |o: &String| o.starts_with(|c: char| c.is_ascii_alphabetic()) && o != "WARP_SZ";
     // The address of a symbol in global memory is another in each run.
@@ -167,10 +172,13 @@ fn case(example: &Example) -> Option<Case> {
     }
     // Each lane has an mbarrier of its own.
     let own = ["%sa1", "%sa3", "%ga6", "%ga8", "%ga14"];
-    let is_promised = words[0] != "cvta"
-        && !example.operands.iter().any(symbol)
-        && !(init && last.starts_with('-'))
-        && (words[0] != "mbarrier" || own.iter().any(|own| example.text().contains(own)));
+    let text = example.text();
+    let shares = words[0] == "mbarrier" && !own.iter().any(|own| text.contains(own));
+    // Atomics have no place in local memory.
+    let local = matches!(words[0], "atom" | "red") && text.contains("%ga15");
+    let negative = init && last.starts_with('-');
+    let address = words[0] == "cvta" || example.operands.iter().any(symbol);
+    let is_promised = !(shares || local || negative || address);
     Some(Case { text: example.text(), before, first, is_promised, target: usize::MAX })
 }
 

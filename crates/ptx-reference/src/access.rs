@@ -68,6 +68,10 @@ impl Thread {
         (space, address): (Space, u64),
         bytes: u64,
     ) -> Option<u64> {
+        // Values of 128 bits are not here.
+        if bytes > 8 {
+            return None;
+        }
         let mut word = [0; 8];
         let from = self.bytes(grid, memory, (space, address), bytes as usize)?;
         word[..bytes as usize].copy_from_slice(match &from {

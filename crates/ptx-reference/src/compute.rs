@@ -2,6 +2,7 @@
 
 use crate::execute::Thread;
 use crate::memory::{self, Space};
+use crate::number::F32;
 use crate::run::Grid;
 use crate::{fixed, float, integer, narrow};
 use ptx::ast::{
@@ -18,10 +19,14 @@ impl Thread {
         let (d, sources) = inst.operands.split_first()?;
         match inst.opcode {
             Opcode::Mov => self.mov(grid, inst, ty, d, sources.first()?),
+            Opcode::Cvt if inst.has(M::Pack) => None,
             Opcode::Cvt => self.cvt(grid, inst, d, sources),
             Opcode::Setp => self.setp(grid, inst, ty, d, sources),
             Opcode::Set if inst.types().count() == 2 => {
                 let to = inst.types().next()?;
+                if ty.is_packed() {
+                    return None;
+                }
                 let holds = self.comparison(grid, inst, ty, sources)?;
                 let yes = match to {
                     T::F32 => u64::from(1f32.to_bits()),
@@ -101,6 +106,8 @@ impl Thread {
             | (Opcode::Bfi, 2..)
             | (Opcode::Fns | Opcode::Bmsk, _)
             | (Opcode::Lop3, 3) => T::U32,
+            // Of mixed precision: the addend is an f32.
+            (Opcode::Add | Opcode::Sub, 1) | (Opcode::Fma, 2) => inst.types().next().unwrap_or(ty),
             (Opcode::Mad | Opcode::Madc, 2) if inst.has(M::Wide) => match ty.bits() {
                 16 => T::B32,
                 _ => T::B64,
@@ -124,6 +131,11 @@ impl Thread {
             .collect::<Option<Vec<_>>>()?;
         if ty.is_float() {
             let format = float::format_of(ty)?;
+            if inst.types().next() == Some(T::F32) && matches!(ty, T::F16 | T::Bf16) {
+                let values = float::widen_factors(format, values);
+                let result = float::arithmetic(inst, F32, &values)?;
+                return self.write(grid, d, result, T::F32);
+            }
             let part = if ty.is_packed() { ty.bits() / 2 } else { ty.bits() };
             let mut result = 0;
             for at in (0..ty.bits()).step_by(part as usize) {
@@ -142,7 +154,9 @@ impl Thread {
             let carry_in = matches!(inst.opcode, Opcode::Addc | Opcode::Subc | Opcode::Madc);
             let (a, b) = match inst.opcode {
                 Opcode::Mad | Opcode::Madc => {
-                    let whole = integer::value(values[0], ty) * integer::value(values[1], ty);
+                    // Two unsigned factors of 64 bits may exceed 127 bits: the low half stays right.
+                    let whole =
+                        integer::value(values[0], ty).wrapping_mul(integer::value(values[1], ty));
                     let whole = if inst.has(M::Hi) && ty.bits() == 64 && !ty.is_signed() {
                         ((u128::from(values[0]) * u128::from(values[1])) >> 64) as i128
                     } else if inst.has(M::Hi) {

@@ -25,6 +25,15 @@ fn round_of(inst: &Instruction) -> Round {
     }
 }
 
+/// The operands of an instruction of mixed precision as f32s: all but the last are of `format`.
+pub(crate) fn widen_factors(format: Format, mut values: Vec<u64>) -> Vec<u64> {
+    let narrow = values.len().saturating_sub(1);
+    for value in &mut values[..narrow] {
+        *value = Number::decode(*value, format).encode(F32, Round::Near);
+    }
+    values
+}
+
 /// An arithmetic instruction on elements of a format; `None` if it is not one that has a single
 /// right answer.
 pub(crate) fn arithmetic(inst: &Instruction, format: Format, sources: &[u64]) -> Option<u64> {
@@ -69,8 +78,8 @@ pub(crate) fn arithmetic(inst: &Instruction, format: Format, sources: &[u64]) ->
 
 /// `a + b` of an atomic addition, rounded to nearest.
 pub(crate) fn sum(format: Format, a: u64, b: u64) -> u64 {
-    let number =
-        |bits| Number::decode(bits & (format.nan() | format.infinity() | top(format)), format);
+    // Only the format's bits.
+    let number = |bits| Number::decode(bits & (top(format) | (top(format) - 1)), format);
     number(a).plus(&number(b), Round::Near).encode(format, Round::Near)
 }
 
@@ -92,7 +101,21 @@ fn saturated(bits: u64, format: Format) -> u64 {
     }
 }
 
+/// `min` and `max` of two or three, of magnitudes or not.
 fn extreme(inst: &Instruction, format: Format, bits: &[u64]) -> u64 {
+    let sign = top(format);
+    let magnitude = |bits: u64| if inst.has(M::Abs) { bits & !sign } else { bits };
+    let first = magnitude(bits[0]);
+    let result =
+        bits[1..].iter().fold(first, |a, b| extreme_of_two(inst, format, [a, magnitude(*b)]));
+    // NaN has no sign.
+    if inst.has(M::Xorsign) && !Number::decode(result, format).is_nan() {
+        return result | (bits[0] ^ bits[1]) & sign;
+    }
+    result
+}
+
+fn extreme_of_two(inst: &Instruction, format: Format, bits: [u64; 2]) -> u64 {
     let (a, b) = (Number::decode(bits[0], format), Number::decode(bits[1], format));
     let largest = inst.opcode == Opcode::Max;
     match a.compared(&b) {
@@ -161,17 +184,25 @@ pub(crate) fn compare(
 /// `cvt` with a float on at least one side; the result in the low bits, integers sign-extended as
 /// their type says.
 pub(crate) fn convert(inst: &Instruction, to: T, from: T, value: u64) -> Option<u64> {
-    if inst.has(M::Satfinite) || inst.has(M::Scaled) {
+    if inst.has(M::Satfinite) || inst.has(M::Scaled) || to == T::Tf32 {
         return None;
     }
     let round = round_of(inst);
     let ftz = inst.has(M::Ftz);
+    // To the same type, unrounded, is a move but for f32: a NaN keeps its bits.
+    let changes = [M::Ftz, M::Sat, M::Relu, M::Pzo].into_iter().any(|modifier| inst.has(modifier));
+    if to == from && to != T::F32 && inst.rounding().is_none() && !changes {
+        return Some(value);
+    }
     let flushed = |format: Format, bits: u64| {
         if ftz && format == F32 { format.flush(bits) } else { bits }
     };
     match (format_of(to), format_of(from)) {
         (Some(to), Some(from)) => {
-            // Sources of halves are not flushed.
+            // Sources of halves are not flushed. What hardware does with subnormal bf16 is not known.
+            if ftz && from == BF16 {
+                return None;
+            }
             let bits = if to == F16 { value } else { flushed(from, value) };
             let mut x = Number::decode(bits, from);
             let integral = matches!(

@@ -205,7 +205,11 @@ fn find_nth(mask: u32, base: u32, offset: i32) -> u32 {
     let found = match offset {
         0 => Some(base).filter(set),
         n if n > 0 => (base..32).filter(set).nth(n as usize - 1),
-        n => (0..=base.min(31)).rev().filter(set).nth(n.unsigned_abs() as usize - 1),
+        n => (0..=base)
+            .rev()
+            .take_while(|_| base < 32)
+            .filter(set)
+            .nth(n.unsigned_abs() as usize - 1),
     };
     found.map_or(u32::MAX, |i| i as u32)
 }

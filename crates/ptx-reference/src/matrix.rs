@@ -47,6 +47,8 @@ pub(crate) fn multiply(grid: &Grid<'_>, warp: &mut [Thread], inst: &Instruction)
         }
     }
     let [a, b, c] = sources;
+    // Sparse ones and those of other shapes are not here.
+    (a[0].len() == 2 * b[0].len() && c[0].len() == 4).then_some(())?;
     // Elements of a register, and of a row that the four lanes of a quad have in one register.
     let packed = a[0][0].len();
     let span = 4 * packed;

@@ -26,7 +26,7 @@ impl Thread {
     ) -> Option<()> {
         let operands = &inst.operands[..];
         if inst.has(M::TestWait) || inst.has(M::TryWait) {
-            let [over, at, parity] = operands else { return None };
+            let ([over, at, parity], true) = (operands, inst.has(M::Parity)) else { return None };
             let place = self.location(grid, inst, at)?;
             let word = self.peek(grid, memory, place, 8)?;
             let parity = self.source(grid, parity, T::U32)?;

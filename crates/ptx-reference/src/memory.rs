@@ -61,8 +61,8 @@ pub(crate) fn function_at(module: &Module, address: u64) -> Option<usize> {
 /// A generic address of something in a space.
 pub(crate) fn to_generic(space: Space, address: u64) -> u64 {
     match space {
-        Space::Shared => SHARED_WINDOW + address,
-        Space::Local => LOCAL_WINDOW + address,
+        Space::Shared => SHARED_WINDOW.wrapping_add(address),
+        Space::Local => LOCAL_WINDOW.wrapping_add(address),
         _ => address,
     }
 }

@@ -52,7 +52,7 @@ pub(crate) struct Ins {
     pub(crate) tag: u32,
 }
 
-/// A fault on its exit stub of a handler.
+/// A fault that a handler returns.
 #[derive(Debug)]
 pub(crate) struct LaneFault {
     /// What happened.

@@ -16,7 +16,7 @@ mod kinds;
 mod locks;
 #[path = "filetests/matrix.rs"]
 mod matrix;
-#[path = "filetests/operands.rs"]
+#[path = "filetests/operands/mod.rs"]
 mod operands;
 #[path = "filetests/programs.rs"]
 mod programs;

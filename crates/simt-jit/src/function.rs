@@ -41,7 +41,6 @@ pub(crate) struct Compiler<'a> {
     pub(crate) weights: UseWeights,
     /// Machine registers of values.
     pub(crate) assignment: Assignment,
-    /// Machine registers of loop-invariant values in innermost loops.
     /// By register: canonicalisation of its NaNs is deferred to where they are observable.
     pub(crate) nan_deferred: Vec<bool>,
     pub(crate) isa: SimdIsa,

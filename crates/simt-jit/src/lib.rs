@@ -84,7 +84,7 @@ impl Tiers {
         }
     }
 
-    /// What runs kernels so, with native code of a instruction set, as far as this processor can; code that
+    /// What runs kernels so, with native code of an instruction set, as far as this processor can; code that
     /// `cache` has is not made again.
     pub fn tier(self, isa: Option<SimdIsa>, cache: &Arc<Cache>) -> Arc<dyn Tier> {
         let interpreter = Interpreter::new().estimating(isa.is_some_and(SimdIsa::estimates));

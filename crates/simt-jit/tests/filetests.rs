@@ -28,7 +28,7 @@ mod loops;
 mod matrix;
 #[path = "filetests/neighbours.rs"]
 mod neighbours;
-#[path = "../../simt-interpreter/tests/filetests/operands.rs"]
+#[path = "../../simt-interpreter/tests/filetests/operands/mod.rs"]
 mod operands;
 #[path = "filetests/permuted.rs"]
 mod permuted;

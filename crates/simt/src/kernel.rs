@@ -279,7 +279,7 @@ pub trait PrintfSink: Send + Sync {
 
 /// One resident block: its warps' registers, its shared memory, where each warp stands.
 pub trait BlockRun: Send {
-    /// Runs until the block ends, faults, or should yields. Called again after
+    /// Runs until the block ends, faults, or should yield. Called again after
     /// [`Outcome::Yielded`]; never after another outcome. May be called from another thread than
     /// the time before, never from two at once.
     fn resume(&mut self, worker: &mut Worker<'_>) -> Outcome;
@@ -357,7 +357,7 @@ impl Control {
         self.0.store(0, Ordering::Release);
     }
 
-    /// True if the block should yields now.
+    /// True if the block should yield now.
     #[inline(always)]
     pub fn yield_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed) != 0

@@ -88,6 +88,42 @@ impl Checker {
         }
     }
 
+    /// A warp arrives at a barrier for so many threads, at a line; with the same of the last one that has
+    /// arrived there, if any.
+    pub(super) fn arrives(
+        &self,
+        number: u32,
+        (count, line): (u32, u32),
+        others: Option<(u32, u32)>,
+    ) {
+        if !(count as usize).is_multiple_of(WARP_LANES) {
+            self.tell("barrier size", (line, number), || {
+                format!(
+                    "PTX line {line}: barrier {number} is for {count} threads, which is no multiple of \
+                     the warp size"
+                )
+            });
+        }
+        if let Some((other, at)) = others.filter(|(other, _)| *other != count) {
+            self.tell("barrier count", (line, at), || {
+                format!(
+                    "PTX line {line}: barrier {number} is for {count} threads, and for {other} at line \
+                     {at}, where others have arrived"
+                )
+            });
+        }
+    }
+
+    /// The block ends, and a barrier has not opened since threads arrived there.
+    pub(super) fn leaves(&self, number: u32, (arrived, expected): (u32, u32), line: u32) {
+        self.tell("barrier arrivals", (line, number), || {
+            format!(
+                "PTX line {line}: {arrived} threads have arrived at barrier {number}, which is for \
+                 {expected}, when the block ends"
+            )
+        });
+    }
+
     fn tell(&self, kind: &'static str, lines: (u32, u32), text: impl FnOnce() -> String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < FINDINGS_MAX && told.insert((kind, lines.0, lines.1)) {

@@ -44,6 +44,45 @@ impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
     }
 }
 
+/// Two f32 in a 64-bit register.
+struct Pair<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool>;
+
+impl<const N: usize, const OP: u8, const ROUND: u8, const FTZ: bool> Body
+    for Pair<N, OP, ROUND, FTZ>
+{
+    #[inline(always)]
+    unsafe fn run(machine: &mut HandlerContext<'_>, ins: &Ins) -> Step {
+        // SAFETY: the decoder gave 64-bit registers; there is a third source if it is a sum of a product.
+        let (a, b, c) = unsafe {
+            let a = read::<u64, N>(machine, ins.a[0]);
+            let b = read::<u64, N>(machine, ins.a[1]);
+            (a, b, if OP == FMA { read(machine, ins.a[2]) } else { a })
+        };
+        let half = |x: &Lanes<u64, N>, shift: u32| -> [f32; N] {
+            each(|i| {
+                let number = f32::from_bits((x.0[i] >> shift) as u32);
+                if FTZ { flush(number) } else { number }
+            })
+        };
+        let mut d = [0u64; N];
+        for shift in [0, 32] {
+            let mut made = [0f32; N];
+            rounded_32::<OP, ROUND, N>(
+                &mut made,
+                &half(&a, shift),
+                &half(&b, shift),
+                &half(&c, shift),
+            );
+            for (d, made) in d.iter_mut().zip(made) {
+                *d |= u64::from(output::<FTZ>(made).to_bits()) << shift;
+            }
+        }
+        // SAFETY: the decoder gave a 64-bit result.
+        unsafe { write(machine, ins.d[0], Lanes(d)) };
+        Step::Next
+    }
+}
+
 struct Op64<const N: usize, const OP: u8, const ROUND: u8>;
 
 impl<const N: usize, const OP: u8, const ROUND: u8> Body for Op64<N, OP, ROUND> {
@@ -110,6 +149,27 @@ pub(crate) fn handler32(op: FloatOp, mode: FloatMode, t: Target) -> Option<Handl
         };
     }
     Some(pick!(ADD SUB MUL FMA DIV RCP SQRT))
+}
+
+/// The handler of an operation on two f32 in a 64-bit register with directed rounding.
+pub(crate) fn pair_handler(op: FloatOp, mode: FloatMode, t: Target) -> Option<Handler> {
+    let t = Rare(t);
+    macro_rules! pick {
+        ($($op:ident)*) => {
+            match (code(op)?, direction(mode.round)?, mode.ftz) {
+                $(
+                    ($op, DOWN, false) => versions::<Pair<W, $op, DOWN, false>, Pair<1, $op, DOWN, false>>(t),
+                    ($op, UP, false) => versions::<Pair<W, $op, UP, false>, Pair<1, $op, UP, false>>(t),
+                    ($op, ZERO, false) => versions::<Pair<W, $op, ZERO, false>, Pair<1, $op, ZERO, false>>(t),
+                    ($op, DOWN, true) => versions::<Pair<W, $op, DOWN, true>, Pair<1, $op, DOWN, true>>(t),
+                    ($op, UP, true) => versions::<Pair<W, $op, UP, true>, Pair<1, $op, UP, true>>(t),
+                    ($op, ZERO, true) => versions::<Pair<W, $op, ZERO, true>, Pair<1, $op, ZERO, true>>(t),
+                )*
+                _ => return None,
+            }
+        };
+    }
+    Some(pick!(ADD SUB MUL FMA))
 }
 
 /// The handler of an f64 operation with directed rounding.

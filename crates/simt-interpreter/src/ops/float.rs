@@ -52,6 +52,7 @@ pub(crate) fn handler(op: FloatOp, ty: FloatType, mode: FloatMode, t: Target) ->
         FloatType::F32 if mode.ftz => f32_handler::<true>(op, t),
         FloatType::F32 => f32_handler::<false>(op, t),
         FloatType::F64 => f64_handler(op, t),
+        FloatType::F32x2 if directed => directed_rounding::pair_handler(op, mode, t),
         FloatType::F32x2 => pair_handler(op, mode, t),
         FloatType::F16 | FloatType::BF16 | FloatType::F16x2 | FloatType::BF16x2 => {
             (!directed).then(|| half::handler(op, ty, mode.ftz, t)).flatten()
@@ -232,9 +233,6 @@ fn pair_handler(op: FloatOp, mode: FloatMode, t: Target) -> Option<Handler> {
                 _ => return None,
             }
         };
-    }
-    if mode.round != Round::Near {
-        return None;
     }
     Some(if mode.ftz { of!(true) } else { of!(false) })
 }

@@ -5,7 +5,8 @@ use crate::ops::map::each;
 use crate::processor::cycles;
 use simt::ir::op::Special;
 use simt::kernel::{Dim3, WARP_LANES};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// How a special register is named in a decoded instruction.
 pub(crate) fn code(special: Special) -> i64 {
@@ -90,9 +91,27 @@ fn remainder(a: Dim3, by: Dim3) -> Dim3 {
     Dim3 { x: a.x % by.x, y: a.y % by.y, z: a.z % by.z }
 }
 
-/// Nanoseconds of the wall clock.
+/// A clock that starts at the wall clock's time and never steps back, as that one may.
+struct GlobalTimer {
+    started: Instant,
+    wall_ns: u64,
+}
+
+impl GlobalTimer {
+    fn new(wall: SystemTime) -> Self {
+        let wall_ns = wall.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        Self { started: Instant::now(), wall_ns }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.wall_ns + self.started.elapsed().as_nanos() as u64
+    }
+}
+
+/// Nanoseconds of `%globaltimer`: the wall clock is read once.
 fn timer() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
+    static TIMER: OnceLock<GlobalTimer> = OnceLock::new();
+    TIMER.get_or_init(|| GlobalTimer::new(SystemTime::now())).now_ns()
 }
 
 impl HandlerContext<'_> {
@@ -176,4 +195,25 @@ impl HandlerContext<'_> {
 pub(crate) fn thread_of(block: Dim3, linear: u32) -> Dim3 {
     let (x, y) = (block.x.max(1), block.y.max(1));
     Dim3 { x: linear % x, y: linear / x % y, z: linear / x / y }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_global_timer_counts_on_from_the_wall_clock_it_has_read_once() {
+        // An hour ahead: what the wall clock says later does not matter.
+        let wall = SystemTime::now() + Duration::from_secs(3600);
+        let start_ns = wall.duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let timer = GlobalTimer::new(wall);
+        let mut last_ns = start_ns;
+        for _ in 0..1000 {
+            let now_ns = timer.now_ns();
+            assert!(now_ns >= last_ns);
+            last_ns = now_ns;
+        }
+        assert!(super::timer() < last_ns, "the process's own timer starts at its own reading");
+    }
 }

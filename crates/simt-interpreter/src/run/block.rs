@@ -46,6 +46,8 @@ struct Barrier {
     /// Warps wait here.
     awaited: bool,
     votes: Reduction,
+    /// Line of the PTX at which the last warp has arrived.
+    line: u32,
 }
 
 const EMPTY: Barrier = Barrier {
@@ -53,6 +55,7 @@ const EMPTY: Barrier = Barrier {
     count: 0,
     awaited: false,
     votes: Reduction { all: true, any: false, count: 0 },
+    line: 0,
 };
 
 /// A block under way.
@@ -237,13 +240,26 @@ impl InterpretedBlock {
     }
 
     /// A warp arrives at a barrier that expects `count` threads.
-    fn arrive(&mut self, warp: u32, number: u32, count: u32) {
+    fn arrive(&mut self, warp: u32, number: u32, (count, line): (u32, u32)) {
+        let b = self.barriers[number as usize];
+        if let Some(checker) = self.environment.program.checker() {
+            // Warps that exit change what the whole block is.
+            let others =
+                (b.arrived != 0 && b.count != count).then(|| (self.expected(b.count), b.line));
+            checker.arrives(number, (self.expected(count), line), others);
+        }
         let b = &mut self.barriers[number as usize];
         b.arrived += WARP_LANES as u32;
         b.count = count;
+        b.line = line;
         if let Some(account) = &self.account {
             account.arrive(warp, Some(number));
         }
+    }
+
+    /// Threads that a barrier is for.
+    fn expected(&self, count: u32) -> u32 {
+        if count == 0 { self.alive * WARP_LANES as u32 } else { count }
     }
 
     /// All lanes of the warp wait: it arrives once at each barrier that lanes have come to, unless
@@ -258,7 +274,7 @@ impl InterpretedBlock {
         for w in warp.waiting.iter_mut().filter(named).filter(|w| !w.announced) {
             w.announced = true;
             if !std::mem::replace(&mut arrived[w.barrier as usize], true) {
-                self.arrive(index, w.barrier, w.count);
+                self.arrive(index, w.barrier, (w.count, w.line));
             }
             let b = &mut self.barriers[w.barrier as usize];
             if w.op != BarrierOp::Arrive {
@@ -276,10 +292,7 @@ impl InterpretedBlock {
         let mut opened = false;
         for number in 0..BARRIERS as u32 {
             let b = self.barriers[number as usize];
-            let expected = match b.count {
-                0 => self.alive * WARP_LANES as u32,
-                count => count.next_multiple_of(WARP_LANES as u32),
-            };
+            let expected = self.expected(b.count).next_multiple_of(WARP_LANES as u32);
             // A barrier without a count and without a warp that waits is not in use.
             if b.arrived == 0 || b.arrived < expected || !(b.awaited || b.count != 0) {
                 continue;
@@ -363,6 +376,7 @@ impl InterpretedBlock {
             }
             let Some(mut warp) = self.next() else {
                 if self.waiting.is_empty() {
+                    self.check_arrivals_left();
                     return Outcome::Finished;
                 }
                 // Every warp that is left waits, and only they could come, or the cluster.
@@ -389,6 +403,14 @@ impl InterpretedBlock {
             if let Some(outcome) = self.stopped(warp, stop, &mut idle_turns) {
                 return outcome;
             }
+        }
+    }
+
+    /// Says at which barriers threads have arrived for nothing.
+    fn check_arrivals_left(&self) {
+        let Some(checker) = self.environment.program.checker() else { return };
+        for (number, b) in self.barriers.iter().enumerate().filter(|(_, b)| b.arrived != 0) {
+            checker.leaves(number as u32, (b.arrived, self.expected(b.count)), b.line);
         }
     }
 
@@ -441,8 +463,8 @@ impl InterpretedBlock {
                 }
             }
             Stop::Arrived => {
-                if let Some((number, count)) = warp.arrival.take() {
-                    self.arrive(warp.index, number, count);
+                if let Some((number, count, line)) = warp.arrival.take() {
+                    self.arrive(warp.index, number, (count, line));
                 }
                 self.ready.push_front(warp);
                 self.open_barriers();

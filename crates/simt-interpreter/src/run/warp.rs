@@ -54,7 +54,7 @@ pub(crate) struct Warp {
     /// Lanes that wait at barriers.
     pub(crate) waiting: Vec<Waiting>,
     /// A barrier it has just arrived at without waiting.
-    pub(crate) arrival: Option<(u32, u32)>,
+    pub(crate) arrival: Option<(u32, u32, u32)>,
     /// Lanes that have arrived at the cluster's barrier.
     at_cluster: u32,
     /// They are all there are, and the block knows.

@@ -151,7 +151,9 @@ impl VectorIsa for Slice<'_, '_> {
     }
 
     /// Registers are kept until the instruction is made.
-    fn hold(&mut self, _: Register) {}
+    fn hold(&mut self, register: Register) {
+        self.keep(register);
+    }
 
     fn put(&mut self, inst: &VectorInst, n: usize, piece: usize, made: Register) {
         let made = match self.is_scratch(made) {
@@ -159,6 +161,7 @@ impl VectorIsa for Slice<'_, '_> {
             false => Slice::copied(self, made.into()),
         };
         Slice::put(self, inst, n, piece, made);
+        self.unpin_operands();
     }
 
     fn put_by(&mut self, inst: &VectorInst, n: usize, piece: usize, code: LaneCode, from: &[X]) {
@@ -176,6 +179,7 @@ impl VectorIsa for Slice<'_, '_> {
             }
         }
         Slice::put(self, inst, n, piece, to);
+        self.unpin_operands();
     }
 
     fn put_words(

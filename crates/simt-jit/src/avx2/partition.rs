@@ -187,6 +187,8 @@ struct Builder {
     /// Places of lanes in the register file that members use: registers share them, each in its own
     /// part of the code's order.
     member_places: HashSet<u32>,
+    /// Those that instructions behind the members write.
+    after_places: HashSet<u32>,
     /// Places in the register file that shuffles read of other slices.
     exchanged: HashSet<Option<u32>>,
     loads: bool,
@@ -201,13 +203,16 @@ struct Builder {
 
 impl Builder {
     /// An instruction on one value can run before the members; it may touch memory.
-    fn goes_before(&self, inst: &VectorInst) -> bool {
+    fn goes_before(&self, f: &VectorFunction, layout: &Layout<'_>, inst: &VectorInst) -> bool {
         let order = match inst.op {
             Op::Load(access) if !access.volatile => !self.stores,
             Op::Load(_) | Op::Store(_) => !self.stores && !self.loads,
             _ => true,
         };
         order
+            && !lanes_of_results(f, layout, inst).any(|place| {
+                self.member_places.contains(&place) || self.after_places.contains(&place)
+            })
             && inst.dst.iter().all(|d| {
                 [&self.member_reads, &self.member_writes, &self.after_reads, &self.after_writes]
                     .iter()
@@ -221,7 +226,14 @@ impl Builder {
         !matches!(inst.op, Op::Load(_) | Op::Store(_))
     }
 
-    fn add_behind(&mut self, index: usize, inst: &VectorInst) {
+    fn add_behind(
+        &mut self,
+        f: &VectorFunction,
+        layout: &Layout<'_>,
+        index: usize,
+        inst: &VectorInst,
+    ) {
+        self.after_places.extend(lanes_of_results(f, layout, inst));
         self.region.after.push(index);
         self.after_reads.extend(sources(inst));
         self.after_writes.extend(inst.dst.iter().map(|d| d.reg));
@@ -247,6 +259,14 @@ impl Builder {
                 .dst
                 .iter()
                 .any(|d| self.after_reads.contains(&d.reg) || self.after_writes.contains(&d.reg))
+        {
+            return false;
+        }
+        // What runs behind the members would overwrite a value that has the place from here on.
+        let mentioned = sources(inst).chain(inst.dst.iter().map(|d| d.reg));
+        if mentioned
+            .filter_map(|r| layout.place(r.index()).vector)
+            .any(|place| self.after_places.contains(&place))
         {
             return false;
         }
@@ -343,6 +363,17 @@ impl Builder {
     }
 }
 
+/// Where the register file gets copies for each lane of an instruction's results on one value.
+fn lanes_of_results<'i>(
+    f: &'i VectorFunction,
+    layout: &'i Layout<'_>,
+    inst: &'i VectorInst,
+) -> impl Iterator<Item = u32> + 'i {
+    let copied = |r: &Reg| f.storage[r.index()] == StorageClass::ScalarAndVector;
+    let results = inst.dst.iter().map(|d| d.reg).filter(copied);
+    results.filter_map(|r| layout.place(r.index()).vector)
+}
+
 /// Where the register file gets a copy for each lane of an access's address that all lanes have.
 fn copied(
     f: &VectorFunction,
@@ -417,10 +448,10 @@ impl Compiler<'_> {
                     open.region.range.0 = index + 1;
                 }
                 Kind::Single => {
-                    if open.goes_before(inst) {
+                    if open.goes_before(f, self.layout, inst) {
                         open.region.before.push(index);
                     } else if open.goes_behind(inst) {
-                        open.add_behind(index, inst);
+                        open.add_behind(f, self.layout, index, inst);
                     } else {
                         close(&mut open, &mut steps, index);
                         open.region.before.push(index);

@@ -45,6 +45,10 @@ struct Slot {
     dirty: bool,
     /// The instruction under construction uses it.
     pinned: bool,
+    /// It uses it for more than one piece of its result.
+    kept: bool,
+    /// It is a result of the instruction under construction.
+    written: bool,
 }
 
 /// A slice of a region under construction.
@@ -141,7 +145,9 @@ impl<'c, 'a> Slice<'c, 'a> {
                     Some((mem, address_mode)) => self.transfer(inst, mem, address_mode),
                     None => self.lanes(inst),
                 }
-                self.slots.iter_mut().for_each(|s| s.pinned = false);
+                self.slots
+                    .iter_mut()
+                    .for_each(|s| (s.pinned, s.kept, s.written) = (false, false, false));
             }
             self.end();
             self.c.a.bind(none);
@@ -215,7 +221,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         let slot = std::mem::take(&mut self.slots[n]);
         let Some(key) = slot.key else { return };
         // The instruction under construction may not have read it yet.
-        if !slot.dirty || self.next_use(key, self.position).is_none() {
+        if !slot.dirty || self.next_use(key, self.position + usize::from(slot.written)).is_none() {
             return;
         }
         match key {
@@ -247,8 +253,9 @@ impl<'c, 'a> Slice<'c, 'a> {
         let n = free.unwrap_or_else(|| {
             let candidates = (0..REGISTERS).filter(|n| !self.slots[*n].pinned);
             let furthest = candidates.max_by_key(|n| {
-                let key = self.slots[*n].key;
-                key.and_then(|key| self.next_use(key, self.position)).unwrap_or(usize::MAX)
+                let Slot { key, written, .. } = self.slots[*n];
+                let from = self.position + usize::from(written);
+                key.and_then(|key| self.next_use(key, from)).unwrap_or(usize::MAX)
             });
             // No instruction needs them all; one that did would stay interpreted.
             let Some(n) = furthest else {
@@ -258,7 +265,7 @@ impl<'c, 'a> Slice<'c, 'a> {
             self.release(n);
             n
         });
-        self.slots[n] = Slot { key: None, dirty: false, pinned: true };
+        self.slots[n] = Slot { pinned: true, ..Slot::default() };
         ymm(n)
     }
 
@@ -283,7 +290,21 @@ impl<'c, 'a> Slice<'c, 'a> {
     /// A register gives up its scratch early.
     pub(crate) fn free(&mut self, register: Register) {
         let slot = &mut self.slots[number_of(register)];
+        slot.kept = false;
         if slot.key.is_none() {
+            slot.pinned = false;
+        }
+    }
+
+    /// The instruction under construction uses a register for more than one piece.
+    pub(crate) fn keep(&mut self, register: Register) {
+        self.slots[number_of(register)].kept = true;
+    }
+
+    /// The instruction under construction is done with a piece: the next one needs the registers of its
+    /// operands.
+    pub(crate) fn unpin_operands(&mut self) {
+        for slot in self.slots.iter_mut().filter(|slot| slot.key.is_some() && !slot.kept) {
             slot.pinned = false;
         }
     }
@@ -298,7 +319,13 @@ impl<'c, 'a> Slice<'c, 'a> {
             self.slots[old].key = None;
             self.slots[old].dirty = false;
         }
-        self.slots[number_of(register)] = Slot { key: Some(key), dirty, pinned: true };
+        self.slots[number_of(register)] =
+            Slot { key: Some(key), dirty, pinned: true, kept: false, written: false };
+    }
+
+    fn hold_result(&mut self, register: Register, key: Key) {
+        self.hold(register, key, true);
+        self.slots[number_of(register)].written = true;
     }
 
     /// A copy of an operand in a register of its own.
@@ -377,7 +404,7 @@ impl<'c, 'a> Slice<'c, 'a> {
         piece: usize,
     ) -> Register {
         if let Some(n) = self.spent(inst, source, piece) {
-            self.slots[n] = Slot { key: None, dirty: false, pinned: true };
+            self.slots[n] = Slot { pinned: true, ..Slot::default() };
             return ymm(n);
         }
         let operand = self.piece(source, width, piece);
@@ -498,13 +525,13 @@ impl<'c, 'a> Slice<'c, 'a> {
             // Instructions with several pieces need these registers for the next one.
             self.free(made);
             self.free(mask);
-            self.hold(to, Key::Lanes(dest.reg, piece), true);
+            self.hold_result(to, Key::Lanes(dest.reg, piece));
             if !inst.src.contains(&Source::Vector(dest.reg)) {
                 self.free(old);
             }
             return;
         }
-        self.hold(made, Key::Lanes(dest.reg, piece), true);
+        self.hold_result(made, Key::Lanes(dest.reg, piece));
     }
 
     fn old(&mut self, dest: &Dest, width: Width, piece: usize) -> Register {
@@ -672,7 +699,7 @@ impl<'c, 'a> Slice<'c, 'a> {
                 slot.key = None;
             }
         }
-        self.hold(made, Key::Predicate(dest.reg), true);
+        self.hold_result(made, Key::Predicate(dest.reg));
     }
 
     /// Writes a lazy register's NaNs as others must see them.

@@ -243,12 +243,12 @@ impl Compiler<'_> {
     fn aside_and_back(&mut self, sides: Sides) {
         let Sides { yes, no, meet } = sides;
         self.a.op(Code::Mov_r32_rm32, &[MASK.into(), Register::EAX.into()]);
-        let mut exit_stubs = [(yes, false), (no, true)];
+        let mut sides = [(yes, false), (no, true)];
         if no < yes {
-            exit_stubs.reverse();
+            sides.reverse();
         }
         let mut turned = false;
-        for (way, others) in exit_stubs {
+        for (way, others) in sides {
             let Some(way) = way else { continue };
             if turned != others {
                 self.a.op(Code::Not_rm32, &[MASK.into()]);

@@ -68,6 +68,8 @@ pub(crate) fn float<I: VectorIsa>(
     mode: FloatMode,
 ) {
     let (w, lanes) = (ty.width(), lanes(ty).unwrap_or(Width::W32));
+    // Doubles are flushed by the operations that do so, not as pairs of f32.
+    let mode = FloatMode { ftz: mode.ftz && lanes == Width::W32, ..mode };
     let signs = matches!(op, FloatOp::Neg | FloatOp::Abs | FloatOp::CopySign);
     let canonical = lanes == Width::W32 && !signs && !i.defers_nan(inst.dst[0].reg);
     // Masks of the instructions are the result's.

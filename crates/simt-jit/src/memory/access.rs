@@ -459,8 +459,8 @@ impl Compiler<'_> {
             A
         };
         self.a.op(Code::Mov_r64_rm64, &[D.into(), field(Field::Ranges).into()]);
-        // UseWeights are of addresses of a process, which have no sign: neither has what is behind
-        // their start, so that its end is not around that of the address space.
+        // Ranges are of a process's addresses, whose top bit is clear: the sum with an access's bytes does
+        // not wrap.
         self.a.op(Code::Cmp_r64_rm64, &[first.into(), range_start(mem.site).into()]);
         self.a.jump(Code::Jl_rel32_64, slow);
         self.a.op(Code::Lea_r64_m, &[A.into(), at(first, span).into()]);

@@ -43,7 +43,7 @@ pub(crate) struct CheckGroup {
     pointers: Vec<Register>,
     /// Those of them that hold nothing else.
     lent: Vec<Register>,
-    /// Those of them that yields, and what they hold otherwise.
+    /// Those of them that another value had, and that value.
     moved: Vec<(Register, Reg)>,
 }
 
@@ -336,7 +336,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A general register for a pointer of a group: a free one, or one that yields.
+    /// A general register for a pointer of a group: a free one, or one whose value is spilled.
     fn pointer_for(&mut self, number: usize) -> Option<Register> {
         if let Some(free) = self.groups.free.pop() {
             self.temporaries.insert(free);

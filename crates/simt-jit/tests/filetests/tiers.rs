@@ -86,6 +86,9 @@ pub(crate) fn without_address(kind: FaultKind) -> FaultKind {
         FaultKind::MisalignedAddress { bytes, .. } => {
             FaultKind::MisalignedAddress { address: 0, bytes }
         }
+        FaultKind::OutsideSpace { space, bytes, size, write, .. } => {
+            FaultKind::OutsideSpace { space, offset: 0, bytes, size, write }
+        }
         other => other,
     }
 }

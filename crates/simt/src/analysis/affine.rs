@@ -5,8 +5,8 @@
 //! rows: a value then has a first lane in each half, lane 0 and lane 16, and grows by the same
 //! stride in both.
 //!
-//! The rules hold for a first lane's value even where that lane does not run: what is affine is a
-//! affine value, and arithmetic modulo a power of two is exact on affine values. Only what looks at single
+//! The rules hold for a first lane's value even where that lane does not run: a base
+//! and a stride define it, and arithmetic modulo a power of two is exact on affine values. Only what looks at single
 //! bits or widens needs to know more: that low bits of the first lane's value are zero, that no
 //! lane's value is so large that it wraps, or, failing that, a check when the warp gets there
 //! ([`Widening`]).

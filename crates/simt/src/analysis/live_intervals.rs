@@ -54,6 +54,12 @@ impl LiveIntervals {
         found.add_together(f, &live);
         let blocks = BlockSpans { starts: found.starts.clone(), ends: found.ends.clone() };
         add(f, &live, &blocks, &mut |r, start, end| found.include(r, start, end));
+        // Lanes that leave this version of the code need the register that a companion is of.
+        for (companion, of) in &f.companions {
+            for kept in found.of[companion.index()].clone() {
+                found.include(*of, kept.start, kept.end);
+            }
+        }
         // What the prologue made is there from the start.
         for d in f.prologue.iter().flat_map(|i| &i.dst) {
             if !found.of[d.reg.index()].is_empty() {

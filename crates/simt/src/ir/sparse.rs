@@ -6,7 +6,7 @@
 //! one of 32 (so that one of two elements is kept), or two of 4. Registers hold what is kept as
 //! [`crate::ir::matrix`] says of A with 16 rows and half the columns.
 
-/// What makes four registers of a operand of two registers of what is kept of it, and metadata.
+/// Makes four registers of matrix A's operand of two with its kept elements, and metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sparse {
     /// Bits of a unit: 8 or 16.

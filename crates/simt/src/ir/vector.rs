@@ -255,7 +255,7 @@ pub struct VectorFunction {
     pub mode: Mode,
     /// Class of each register.
     pub classes: Vec<Class>,
-    /// StorageClass of each register.
+    /// Storage class of each register.
     pub storage: Vec<StorageClass>,
     /// Registers that hold something of another one, and that one: written where it is written, in
     /// no `live_in`, and live where it is.

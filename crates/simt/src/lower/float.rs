@@ -58,6 +58,9 @@ impl Lowering<'_> {
         {
             return self.extreme(inst, ty);
         }
+        if matches!(inst.opcode, Opcode::Min | Opcode::Max) && self.is_flushed_half(inst, ty) {
+            return self.extreme(inst, ty);
+        }
         let float = float_type(ty)?;
         let mode = mode_of(inst)?;
         let approx = inst.has(M::Approx);
@@ -130,9 +133,12 @@ impl Lowering<'_> {
         };
         let given = sources.iter().map(|s| self.source(s, ty)).collect::<Option<Vec<_>>>()?;
         let mut rest = given.clone().into_iter();
-        let magnitude = |l: &mut Self, value| match inst.has(M::Abs) {
-            true => l.value(Op::Float(FloatOp::Abs, float, mode), width, vec![value]),
-            false => value,
+        let magnitude = |l: &mut Self, value| {
+            let value = l.flushed_half(inst, ty, value);
+            match inst.has(M::Abs) {
+                true => l.value(Op::Float(FloatOp::Abs, float, mode), width, vec![value]),
+                false => value,
+            }
         };
         let first = rest.next()?;
         let mut most = magnitude(self, first);
@@ -151,8 +157,37 @@ impl Lowering<'_> {
             let sign = self.value(Op::Int(IntOp::Xor, bits), width, vec![a, b]);
             let sign = self.value(Op::Int(IntOp::And, bits), width, vec![sign, signs]);
             most = self.value(Op::Int(IntOp::Or, bits), width, vec![most, sign]);
+            // Of a number that is the number; a NaN loses the sign.
+            return self.emit_to(
+                Op::Float(FloatOp::MinNan, float, mode),
+                d,
+                width,
+                false,
+                vec![most, most],
+            );
         }
         self.emit_to(Op::Mov(width), d, width, false, vec![most])
+    }
+
+    fn is_flushed_half(&self, inst: &ast::Instruction, ty: T) -> bool {
+        inst.has(M::Ftz) && matches!(ty, T::F16 | T::F16x2)
+    }
+
+    /// The operand of a comparison: with subnormal f16 numbers zero, if the instruction says so. A product
+    /// with one is flushed and else exact.
+    pub(super) fn flushed_half(
+        &mut self,
+        inst: &ast::Instruction,
+        ty: T,
+        value: Operand,
+    ) -> Operand {
+        let (true, Some(float)) = (self.is_flushed_half(inst, ty), float_type(ty)) else {
+            return value;
+        };
+        let one = if ty == T::F16 { 0x3c00 } else { 0x3c00_3c00 };
+        let mode = FloatMode { ftz: true, ..FloatMode::default() };
+        let op = Op::Float(FloatOp::Mul, float, mode);
+        self.value(op, float.width(), vec![value, Operand::Imm(one)])
     }
 
     fn testp(&mut self, inst: &ast::Instruction, ty: FloatType) -> Option<()> {

@@ -179,7 +179,9 @@ impl Lowering<'_> {
         for part in parts(value) {
             match part {
                 ast::Operand::Register(id) => {
-                    values.extend(self.regs[id.index()].iter().map(|r| Operand::Reg(*r)));
+                    for reg in self.regs[id.index()].clone() {
+                        values.push(self.low_half(reg, inst.ty()?));
+                    }
                 }
                 other => values.push(self.raw_source(other, inst.ty()?)?),
             }
@@ -205,6 +207,17 @@ impl Lowering<'_> {
             self.told_of_bytes(inst, u64::from(each.bytes) * values.len() as u64)?;
         }
         Some(())
+    }
+
+    /// A register to be stored: of 128 bits only the half that a narrower type has.
+    fn low_half(&mut self, reg: Reg, ty: T) -> Operand {
+        if self.reg_class(reg).width() != Some(Width::W128) || ty.bits() > 64 {
+            return reg.into();
+        }
+        let (low, high) = (self.temp(Width::W64), self.temp(Width::W64));
+        let split = Op::Unpack { part: Width::W64, whole: Width::W128 };
+        self.emit(split, vec![low, high], vec![reg.into()]);
+        low.into()
     }
 
     fn atomic(&mut self, inst: &ast::Instruction, returns: bool) -> Option<()> {

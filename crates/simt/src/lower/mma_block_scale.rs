@@ -86,7 +86,7 @@ impl Lowering<'_> {
         let [d, a, b, c, rest @ ..] = &inst.operands[..] else { return None };
         let (a, b) = (self.elements(a, T::B32)?, self.elements(b, T::B32)?);
         let packed = inst.has(M::KindMxf4) || inst.has(M::KindMxf4nvf4);
-        // Registers of a operand without gaps: two of A for each of B.
+        // Registers of matrix A's operand without gaps: two of A for each of B.
         let (a, rest) = match (inst.has(M::SpMetadata), rest) {
             (true, [metadata, selector, rest @ ..]) => {
                 // Units are a byte, of one element or of two.

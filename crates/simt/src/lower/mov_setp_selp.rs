@@ -256,7 +256,7 @@ impl Lowering<'_> {
         if matches!(ty, T::F16x2 | T::Bf16x2) {
             let (a, b, c) = self.compared(inst, sources)?;
             let half = if ty == T::F16x2 { FloatType::F16 } else { FloatType::BF16 };
-            let (a, b) = (self.halves(a)?, self.halves(b)?);
+            let (a, b) = (self.halves(inst, ty, a)?, self.halves(inst, ty, b)?);
             let how = CompareType::Float(half, inst.has(M::Ftz));
             let op = Op::Setp(comparison(inst.comparison()?), how);
             // Each may be the other's source: both are made before one is written.
@@ -272,7 +272,7 @@ impl Lowering<'_> {
         }
         let (a, b, c) = self.compared(inst, sources)?;
         let op = self.comparison_op(inst, ty)?;
-        let src = vec![self.source(a, ty)?, self.source(b, ty)?];
+        let src = self.compared_values(inst, ty, [a, b])?;
         if c.is_none() && q.is_none() {
             self.emit(op, vec![p], src);
             return Some(());
@@ -307,8 +307,27 @@ impl Lowering<'_> {
         })
     }
 
-    fn halves(&mut self, operand: &ast::Operand) -> Option<[Operand; 2]> {
+    fn compared_values(
+        &mut self,
+        inst: &ast::Instruction,
+        ty: T,
+        operands: [&ast::Operand; 2],
+    ) -> Option<Vec<Operand>> {
+        let value = |operand| {
+            let value = self.source(operand, ty)?;
+            Some(self.flushed_half(inst, ty, value))
+        };
+        operands.into_iter().map(value).collect()
+    }
+
+    fn halves(
+        &mut self,
+        inst: &ast::Instruction,
+        ty: T,
+        operand: &ast::Operand,
+    ) -> Option<[Operand; 2]> {
         let a = self.source(operand, T::B32)?;
+        let a = self.flushed_half(inst, ty, a);
         let (low, high) = (self.temp(Width::W16), self.temp(Width::W16));
         let op = Op::Unpack { part: Width::W16, whole: Width::W32 };
         self.emit(op, vec![low, high], vec![a]);
@@ -340,7 +359,7 @@ impl Lowering<'_> {
         let (d, sources) = inst.operands.split_first()?;
         let (a, b, c) = self.compared(inst, sources)?;
         let op = self.comparison_op(inst, from)?;
-        let src = vec![self.source(a, from)?, self.source(b, from)?];
+        let src = self.compared_values(inst, from, [a, b])?;
         let t = self.temporary(Class::Pred);
         self.emit(op, vec![t], src);
         let t = self.combined(t, c);
@@ -371,7 +390,7 @@ impl Lowering<'_> {
         };
         let (compared, _) = half(from)?;
         let yes = half(to).map_or(0xffff, |(_, one)| one);
-        let (a, b) = (self.halves(a)?, self.halves(b)?);
+        let (a, b) = (self.halves(inst, from, a)?, self.halves(inst, from, b)?);
         let how = CompareType::Float(compared, inst.has(M::Ftz));
         let compare = comparison(inst.comparison()?);
         let mut parts = Vec::with_capacity(2);

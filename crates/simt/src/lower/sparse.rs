@@ -33,7 +33,7 @@ impl Lowering<'_> {
         self.finish_sums(&d, d_type, Width::W32, &sums)
     }
 
-    /// A operand, four registers for each two of what is kept of it.
+    /// Matrix A's operand, four registers for each two of what is kept of it.
     pub(super) fn wholes(
         &mut self,
         ty: MatrixType,
@@ -86,12 +86,12 @@ impl Lowering<'_> {
     }
 }
 
-/// What makes a half of a operand whole, of as many halves; `None` for a selector that the form does
+/// Expands half of matrix A's operand, of as many halves; `None` for a selector that the form does
 /// not have.
 fn expansion(ty: MatrixType, halves: usize, half: usize, selector: u8) -> Option<Sparse> {
     let unit_bits = if ty.bits() >= 16 { 16 } else { 8 };
     let half = half as u8;
-    // All metadata of a operand lie in one, two or four lanes side by side.
+    // All metadata of matrix A's operand lie in one, two or four lanes side by side.
     let (selectors, lane) = match (unit_bits, halves) {
         (16, 1) => (4, selector),
         (16, _) => (2, 2 * selector + half),

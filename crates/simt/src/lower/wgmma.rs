@@ -1,6 +1,6 @@
 //! `wgmma`: products of a warpgroup, whose operands lie in shared memory.
 //!
-//! Each warp multiplies its own 16 rows, and the parts of a fragment that it needs of a operand are
+//! Each warp multiplies its own 16 rows, and the parts of a fragment that it needs of an operand are
 //! what `mma` would have in registers: so a product becomes loads of these from where the operand's
 //! descriptor says, and ordinary products of 8 columns. It is done where it is issued; fences and
 //! waits have nothing left to do but to say what a program may rely on ([`CopyNote`]). Of sparse products what is kept of A lies like a whole A of half
@@ -32,7 +32,7 @@ const K_BYTES: u32 = 32;
 /// Bytes of a unit.
 const UNIT_BYTES: u64 = 16;
 
-/// A operand in shared memory, taken apart; all in bytes.
+/// Descriptor fields of an operand in shared memory, in bytes.
 struct Factor {
     /// First byte.
     start: Operand,
@@ -250,7 +250,7 @@ impl Lowering<'_> {
         self.value(Op::Int(IntOp::MadLo, IntType::U32), Width::W32, vec![a, b, c])
     }
 
-    /// Loads what is `at` bytes behind a operand's start, before rows are swizzled.
+    /// Loads what is `at` bytes behind an operand's start, before rows are swizzled.
     fn load_swizzled(&mut self, factor: &Factor, at: Operand, bytes: u8) -> Operand {
         let at = self.word(IntOp::Add, at, factor.start);
         let row = self.word(IntOp::Shr, at, Operand::Imm(7));

@@ -250,7 +250,7 @@ fn spinning_latches(f: &Function) -> Vec<bool> {
         .map(|b| {
             matches!(b.term, Term::Pause { .. } | Term::Call { .. })
                 || b.insts.iter().any(|i| match &i.op {
-                    Op::Atom { .. } | Op::Mbarrier(..) | Op::Fence => true,
+                    Op::Atom { .. } | Op::Mbarrier(..) | Op::Fence | Op::SurfaceLoad(_) => true,
                     Op::Load(access) => access.volatile,
                     _ => false,
                 })

@@ -32,6 +32,8 @@ pub(crate) struct Waiting {
     pub(super) next: u32,
     /// The warp has arrived there.
     pub(crate) announced: bool,
+    /// Line of the PTX.
+    pub(crate) line: u32,
 }
 
 /// What a barrier's predicates amounted to.
@@ -63,7 +65,7 @@ impl Warp {
         }
         // An arrival waits for the other lanes of the warp, wherever they are: it is the warp's.
         if barrier.op == BarrierOp::Arrive && mask == self.activations[KERNEL].live {
-            self.arrival = Some((number, count));
+            self.arrival = Some((number, count, line));
             self.top().add(barrier.next, mask);
             return self.halt(Stop::Arrived);
         }
@@ -80,6 +82,7 @@ impl Warp {
             dst: barrier.dst,
             next: barrier.next,
             announced: false,
+            line,
         });
         Next::Choose
     }
@@ -107,6 +110,7 @@ impl Warp {
                 dst: None,
                 next: barrier.next,
                 announced: false,
+                line: 0,
             });
         }
         Next::Choose

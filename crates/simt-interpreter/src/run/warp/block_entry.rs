@@ -59,6 +59,7 @@ impl Warp {
             dst: None,
             next: slot.block,
             announced: false,
+            line: 0,
         });
     }
 }

@@ -18,7 +18,7 @@ use simt::ir::sparse::Sparse;
 use simt::ir::vector::{Source, VectorInst};
 
 impl Compiler<'_> {
-    /// Makes code for a operand made whole; false if there is none.
+    /// Makes code that expands matrix A's operand; false if there is none.
     pub(crate) fn expand(&mut self, inst: &VectorInst, sparse: Sparse) -> bool {
         let whole = self.isa == SimdIsa::Avx512 && !self.masked;
         let written = |s: &Source| s.registers().any(|r| inst.dst.iter().any(|d| d.reg == r));

@@ -95,7 +95,7 @@ fn cancel(directory: &Path, report: &Report, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has Ctrl-C say what goes on and how to come back, before it ends this command.
+/// Has Ctrl-C say that the shutdown continues and how to cancel it, before it ends this command.
 fn tell_interrupted() -> Result<()> {
     const INTERRUPTED: i32 = 128 + SIGINT;
     let mut signals = Signals::new([SIGINT])?;

@@ -88,7 +88,7 @@ impl Checker {
         }
     }
 
-    /// A warp arrives at a barrier for so many threads, at a line; with the same of the last one that has
+    /// A warp arrives at a barrier for a number of threads, at a line; with the same of the last one that has
     /// arrived there, if any.
     pub(super) fn arrives(
         &self,

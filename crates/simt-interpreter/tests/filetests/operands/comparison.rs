@@ -201,7 +201,8 @@ impl Report {
             let got = outcome(*set);
             // Which of two NaNs a fused sum gives depends on the order of its operands.
             let fused = cases.iter().any(|case| {
-                case.text.contains(".f64") && ["fma", "mad"].contains(&&case.text[..3])
+                let adds = ["fma.", "mad.", "mma."].iter().any(|op| case.text.contains(op));
+                adds && case.text.contains(".f64")
             });
             let of =
                 |outcome: &Outcome| if fused { outcome.with_one_nan() } else { outcome.clone() };

@@ -135,8 +135,11 @@ impl Body {
                 "ld.global.u32 %k3, [{base}+{slot}]; and.b32 %k3, %k3, 4; setp.ne.u32 {name}, %k3, 0"
             ),
             "b32" if (30..40).contains(&number) => {
-                let to = if KINDS[kind].0 == "%f" { "%k4" } else { &name };
-                format!("mad.lo.u32 {to}, %t0, 4, 96")
+                // Integer arithmetic takes no register of type .f32.
+                match KINDS[kind].0 {
+                    "%f" => format!("mad.lo.u32 %k4, %t0, 4, 96; mov.b32 {name}, %k4"),
+                    _ => format!("mad.lo.u32 {name}, %t0, 4, 96"),
+                }
             }
             "b64" if number >= 30 && KINDS[kind].0 != "%e" => format!("mul.wide.u32 {name}, %t0, 8"),
             _ => format!("ld.global.{ty} {name}, [{base}+{slot}]"),

@@ -170,11 +170,11 @@ fn event_of(posted: &Posted) -> Option<usize> {
 }
 
 impl Submission {
-    /// Counts a server that was lost with that operation as the first one that was not done, and says so if it is
-    /// not the first one.
+    /// Counts a server that was lost with that operation as the first one that was not done, and says so once
+    /// that is unlikely to be chance.
     pub(super) fn lost_behind(&mut self, first: Option<Mark>) {
         let servers = self.lost_at_work.count(first);
-        if servers > 1 {
+        if servers > LOST_AT_WORK_MAX / 2 {
             say(format_args!(
                 "{servers} servers were lost one after the other at the same work of this program; it is repeated \
                  until {LOST_AT_WORK_MAX} were (server.log of the daemon says how they ended)"

@@ -464,6 +464,32 @@ fn work_in_flight_has_a_bound() {
 }
 
 #[test]
+fn room_for_events_comes_back_in_steps() {
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    client.load();
+    client.post(&CreateStream { stream: stream(1), flags: 1, priority: 0 });
+    client.post(&CreateStream { stream: stream(2), flags: 1, priority: 0 });
+    client.post(&CreateEvent { event: event(0), flags: 2 });
+    // Two operations each, an event and a fence: one half has room, and both have none.
+    let records = server::session::OPERATIONS_OF_STREAM_MAX * 3 / 10;
+    let mut value = 0;
+    for gate in [502, 503] {
+        client.launch("hold", stream(1), &u32_bytes(gate));
+        for _ in 0..records {
+            value += 1;
+            client.post(&RecordEvent { event: event(0), stream: stream(1), value });
+        }
+    }
+    client.launch("note", stream(2), &u32_bytes(5020));
+    provider::open_gate(502);
+    // The session takes it while the second half is held.
+    wait_until("what is behind the records", || provider::notes(|n| n == 5020) == [5020]);
+    provider::open_gate(503);
+    client.synchronize(stream(1));
+}
+
+#[test]
 fn a_reset_takes_everything_but_the_session() {
     let mut server = Server::start(true);
     let mut client = server.connect();

@@ -5,21 +5,10 @@
 //! is listed in `unsupported.txt`, so that the list cannot change unnoticed; write it anew with
 //! `SIMT_BLESS=1 cargo test -p simt --test coverage`.
 
-use ptx::examples::{self, Example, FIRST_LINE};
+use ptx::examples::{self, Example, FIRST_LINE, TARGETS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-
-/// Between them they have every instruction of the table.
-const TARGETS: &[(&str, &str)] = &[
-    ("9.5", "sm_90a"),
-    ("9.5", "sm_100a"),
-    ("9.5", "sm_103a"),
-    ("9.5", "sm_107a"),
-    ("9.5", "sm_110a"),
-    ("9.5", "sm_120a"),
-    ("6.3", "sm_72"),
-];
 
 /// Instructions of a module that is only checked.
 const CHECKED_TOGETHER: usize = 60;

@@ -28,6 +28,17 @@ pub fn module(version: &str, target: &str, bodies: &[String]) -> String {
     )
 }
 
+/// Versions and targets that have every instruction of the table between them.
+pub const TARGETS: &[(&str, &str)] = &[
+    ("9.5", "sm_90a"),
+    ("9.5", "sm_100a"),
+    ("9.5", "sm_103a"),
+    ("9.5", "sm_107a"),
+    ("9.5", "sm_110a"),
+    ("9.5", "sm_120a"),
+    ("6.3", "sm_72"),
+];
+
 /// The line of the first body of [`module`].
 pub const FIRST_LINE: u32 = 4 + LINES_DECLARED;
 

@@ -98,7 +98,7 @@ impl Session {
             _ => Direction::Within,
         };
         let bytes = extent.iter().fold(1u64, |bytes, extent| bytes.saturating_mul(*extent));
-        self.wait_for_room(request.stream.0 as u64)?;
+        self.wait_for_step(request.stream.0 as u64)?;
         let predicted = self.pass_copy(direction, bytes)?;
         let (from, _) = side(&self.memory, &self.arrays, &source, extent)?;
         let (to, _) = side(&self.memory, &self.arrays, &destination, extent)?;

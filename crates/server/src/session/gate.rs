@@ -34,9 +34,9 @@ const LAUNCHES_PER_ROOM: u32 = 64;
 /// a GPU's own queues.
 pub const LAUNCHES_IN_FLIGHT_MAX: u32 = 65_536;
 
-/// A stream is marked with an event each time that it got this many kernels, so that room comes
-/// back in steps smaller than the whole, at the price of an event for so many launches.
-const KERNELS_PER_MARK: u32 = 128;
+/// A stream is marked with an event each time that it got this many operations, or kernels of graphs, so that room
+/// comes back in steps smaller than the whole, at the price of an event for each step.
+const OPERATIONS_PER_MARK: u32 = 128;
 
 /// A stream is also marked each time that it got kernels which should take so long together, ns, as far as that is
 /// known: others see that its work gets on well before it would count as work that does not.
@@ -47,11 +47,11 @@ const TIME_PER_MARK_NS: u64 = 25_000_000;
 const MARKS_IN_BOUND: u64 = 4;
 
 // A chunk that goes as one graph has fewer launches than a mark.
-const _: () = assert!(super::stretches::LAUNCHES_MAX < KERNELS_PER_MARK as usize);
+const _: () = assert!(super::stretches::LAUNCHES_MAX < OPERATIONS_PER_MARK as usize);
 // A client that keeps to its bound never waits at the gate for a stream of launches alone: those behind a mark may
 // be done, and marks are operations too.
 const _: () = assert!(
-    LAUNCHES_IN_STREAM_MAX + KERNELS_PER_MARK + LAUNCHES_IN_STREAM_MAX / KERNELS_PER_MARK + 2
+    LAUNCHES_IN_STREAM_MAX + OPERATIONS_PER_MARK + LAUNCHES_IN_STREAM_MAX / OPERATIONS_PER_MARK + 2
         <= OPERATIONS_OF_STREAM_MAX
 );
 
@@ -238,8 +238,8 @@ impl Gate {
         slot.submitted_kernels += u64::from(kernels);
         slot.kernels_since_fence = slot.kernels_since_fence.saturating_add(kernels);
         let step_ns = self.bound_ns.map_or(u64::MAX, |bound| bound / MARKS_IN_BOUND);
-        let is_due = slot.load.unmarked >= u64::from(KERNELS_PER_MARK)
-            || slot.stream.unmarked() >= KERNELS_PER_MARK
+        let is_due = slot.load.unmarked >= u64::from(OPERATIONS_PER_MARK)
+            || slot.stream.unmarked() >= OPERATIONS_PER_MARK
             || slot.load.unmarked_ns >= TIME_PER_MARK_NS
             || slot.load.unmarked_work.mean_ns > 0 && slot.load.unmarked_work.mean_ns >= step_ns;
         if is_due { self.mark(slot) } else { Ok(()) }
@@ -253,6 +253,15 @@ impl Gate {
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
         if predicted.is_some() { self.submitted(slot, 0, predicted) } else { Ok(()) }
+    }
+
+    /// Marks a stream that got as many operations as a step has, and sees which of its earlier ones are done. Launches
+    /// are marked as they are counted; copies, events and waits here. An error is the next operation's as well.
+    pub fn mark_step(&mut self, slot: &mut Slot) {
+        if slot.stream.unmarked() >= OPERATIONS_PER_MARK {
+            let _ = self.mark(slot).and_then(|()| self.retire(slot));
+            self.publish();
+        }
     }
 
     /// Looks which kernels are done. Marks are put behind all kernels that have none, so that asking again
@@ -287,7 +296,8 @@ impl Gate {
         slot.stream.all_passed();
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
         let mut launches = std::mem::take(&mut slot.load.unmarked_launches);
-        self.streams -= u32::from(std::mem::take(&mut slot.load.launches) > 0);
+        let had_launches = std::mem::take(&mut slot.load.launches) > 0;
+        self.streams = self.streams.saturating_sub(had_launches.into());
         let mut predicted = std::mem::take(&mut slot.load.unmarked_work);
         for mark in slot.load.marks.drain(..) {
             kernels += mark.kernels;
@@ -336,7 +346,8 @@ impl Gate {
                 self.launches = self.launches.saturating_sub(mark.launches);
                 let had_launches = slot.load.launches > 0;
                 slot.load.launches = slot.load.launches.saturating_sub(mark.launches);
-                self.streams -= u32::from(had_launches && slot.load.launches == 0);
+                let ended = had_launches && slot.load.launches == 0;
+                self.streams = self.streams.saturating_sub(ended.into());
                 slot.stream.passed(mark.operations);
                 self.spare.push(mark.event);
                 self.charge(mark.predicted);

@@ -73,7 +73,7 @@ impl Parameter for CUstream {
     type Place = Self;
     fn take(session: &mut Session, words: &mut &[u64]) -> Result<Self, CudaError> {
         let stream = next(words)?;
-        session.wait_for_room(stream)?;
+        session.wait_for_step(stream)?;
         let slot = session.streams.enter(stream, Work::Ordered)?;
         slot.stream.interrupt();
         slot.stream.count_operation();

@@ -157,6 +157,14 @@ impl Session {
         }
     }
 
+    /// As [`Session::wait_for_room`], before an operation that is no launch.
+    pub(super) fn wait_for_step(&mut self, stream: u64) -> CUresult {
+        if let Some(slot) = self.streams.slot_mut(stream) {
+            self.gate.mark_step(slot);
+        }
+        self.wait_for_room(stream)
+    }
+
     #[cold]
     fn wait_at_gate(&mut self, stream: u64) -> CUresult {
         let since = Instant::now();
@@ -198,7 +206,7 @@ impl Session {
         let mut done = 0;
         while done < bytes {
             let slice = slice_bytes.map_or(bytes, |slice| slice.min(bytes - done));
-            self.wait_for_room(word)?;
+            self.wait_for_step(word)?;
             let predicted = self.pass_copy(direction, slice)?;
             let slot = self.streams.enter(word, Work::Ordered)?;
             let (to, from) = (to.part(done, slice), from.part(done, slice));
@@ -238,7 +246,7 @@ impl Session {
     pub(super) fn host_function(&mut self, request: HostFunc) -> CUresult {
         let word = self.region.host_call_slot(request.slot).ok_or(CudaError::INVALID_VALUE)?;
         let word = self.memory.region_word(word.address());
-        self.wait_for_room(request.stream.0 as u64)?;
+        self.wait_for_step(request.stream.0 as u64)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         let (call, done) = self.callbacks.prepare(request.slot, request.ticket)?;
         slot.stream.call_host(call)?;
@@ -302,7 +310,7 @@ impl Session {
     }
 
     fn record(&mut self, request: &RecordEvent) -> CUresult {
-        self.wait_for_room(request.stream.0 as u64)?;
+        self.wait_for_step(request.stream.0 as u64)?;
         let event = self.events.get(request.event.0 as u64)?;
         let word = self.completion_word(request.stream)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
@@ -311,7 +319,7 @@ impl Session {
     }
 
     pub(super) fn wait_event(&mut self, request: WaitEvent) -> CUresult {
-        self.wait_for_room(request.stream.0 as u64)?;
+        self.wait_for_step(request.stream.0 as u64)?;
         let event = self.events.get(request.event.0 as u64)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.wait(event)

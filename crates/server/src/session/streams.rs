@@ -350,6 +350,11 @@ impl Streams {
         self.table.get(resolve(word)).map_or(0, |slot| slot.stream.queued())
     }
 
+    /// A stream's slot, if the stream is there; nothing is submitted.
+    pub fn slot_mut(&mut self, word: u64) -> Option<&mut Slot> {
+        self.table.get_mut(resolve(word)).ok()
+    }
+
     /// The stream for a new piece of work, with the waits in place that its order needs.
     pub fn enter(&mut self, word: u64, work: Work) -> Result<&mut Slot, CudaError> {
         let word = resolve(word);

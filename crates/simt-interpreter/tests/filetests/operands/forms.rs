@@ -2,19 +2,8 @@
 
 use super::registers::{KINDS, registers};
 use super::variants::variants;
-use ptx::examples::{self, Example, FIRST_LINE};
+use ptx::examples::{self, Example, FIRST_LINE, TARGETS};
 use std::collections::{BTreeSet, HashSet};
-
-/// Between them they have every instruction.
-pub(super) const TARGETS: &[(&str, &str)] = &[
-    ("9.5", "sm_90a"),
-    ("9.5", "sm_100a"),
-    ("9.5", "sm_103a"),
-    ("9.5", "sm_107a"),
-    ("9.5", "sm_110a"),
-    ("9.5", "sm_120a"),
-    ("6.3", "sm_72"),
-];
 
 /// Starts of what is not made here, each with who does.
 const ELSEWHERE: &[&str] = &[

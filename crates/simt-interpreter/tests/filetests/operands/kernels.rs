@@ -1,8 +1,8 @@
 //! Kernels of some instructions: registers and memory start with random values and end in the output.
 
-use super::forms::{Case, TARGETS};
+use super::forms::Case;
 use super::registers::{KINDS, Register, is_uniform, name, registers};
-use ptx::examples;
+use ptx::examples::{self, TARGETS};
 use ptx_reference::Random;
 use std::collections::BTreeSet;
 

@@ -161,6 +161,41 @@ fn a_load_beside_an_endless_kernel_is_told_of_ends_with_its_client_and_leaves_ot
     endless.wait();
 }
 
+#[test]
+fn a_load_behind_work_that_stands_is_made_at_a_server_of_its_own() {
+    let mut scene = Scene::new();
+    // As with NVIDIA's driver.
+    let settings = [
+        ("OPENMPS_SOFT_TENANTS", "0"),
+        ("OPENMPS_SOFT_CONTEXT_WAITS", "1"),
+        ("OPENMPS_SOFT_THREADS", "4"),
+    ];
+    scene.start_daemon_with(&settings);
+    let stop = scene.file("stop").to_str().expect("a path").to_owned();
+    let mut neighbour =
+        start(&mut scene.sample("vector_add", &["--until", &stop, "--verify-each"]));
+    wait_until("the neighbour works", || kernels_of(&scene, neighbour.pid()) > 0);
+    let barrier = scene.file("endless");
+    let name = barrier.to_str().expect("a path");
+    let mut endless = start(&mut scene.sample("endless", &["--barrier", name]));
+    let ready = scene.file(&format!("endless.ready.{}", endless.pid()));
+    wait_until("the endless kernel is loaded", || ready.exists());
+    std::fs::write(&barrier, "").expect("the barrier opens");
+    wait_until("it runs", || kernels_of(&scene, endless.pid()) > 0);
+    // Its first load waits for the context until it has a server of its own.
+    let ended = start(&mut scene.sample("n_body", &["--json"])).wait().expect_success();
+    assert_eq!(ended.json()["verified"], true);
+    assert_eq!(ended.errors(), "", "it notices nothing");
+    let log = scene.log("server.log");
+    assert!(log.contains("waits for the context behind work of"), "{log}");
+    assert!(endless.is_running() && neighbour.is_running(), "the others are where they were");
+    std::fs::write(&stop, "").expect("the file that stops the neighbour");
+    let ended = neighbour.wait().expect_success();
+    assert_eq!(ended.errors(), "", "it notices nothing");
+    endless.kill();
+    endless.wait();
+}
+
 /// Kernels that a program has submitted.
 fn kernels_of(scene: &Scene, pid: u32) -> u64 {
     let servers = report(scene)["servers"].as_array().cloned().unwrap_or_default();

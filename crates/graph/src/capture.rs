@@ -13,7 +13,7 @@ use crate::stream::{StreamKey, StreamOrder};
 use cuda_api::constants::capture as constant;
 use cuda_api::{CUevent, CUgraphEdgeData, CUgraphNode, CUresult, CudaError};
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread::ThreadId;
 
 thread_local! {
@@ -35,6 +35,9 @@ pub(crate) struct Line {
     pub(crate) dependencies: Vec<Edge>,
     /// The node of its last operation, if that was a launch and the stream has waited for nothing since.
     launched: Option<NodeId>,
+    /// The node of its last operation, unless the program has set the stream's dependencies since: it has to be
+    /// joined before the capture ends. Nodes that the program puts there by hand need not be.
+    last: Option<NodeId>,
     /// What the program was last told of them: arrays that stay where they are until it asks
     /// again.
     pub(crate) shown: (Vec<CUgraphNode>, Vec<CUgraphEdgeData>),
@@ -42,7 +45,7 @@ pub(crate) struct Line {
 
 impl Line {
     fn new(key: StreamKey, dependencies: Vec<Edge>) -> Self {
-        Self { key, dependencies, launched: None, shown: Default::default() }
+        Self { key, dependencies, launched: None, last: None, shown: Default::default() }
     }
 
     /// What the stream's next operation waits for, as edges to it can say it: a launch that may begin
@@ -76,6 +79,14 @@ impl Line {
     pub(crate) fn went_on(&mut self, node: NodeId, is_launch: bool) {
         self.dependencies = vec![Edge::plain(node)];
         self.launched = is_launch.then_some(node);
+        self.last = Some(node);
+    }
+
+    /// Has the stream's next operation wait for `edges` alone (cuStreamUpdateCaptureDependencies).
+    pub(crate) fn set(&mut self, edges: Vec<Edge>) {
+        self.dependencies.clear();
+        self.last = None;
+        self.join(edges);
     }
 
     /// Adds dependencies that are not there yet.
@@ -106,8 +117,10 @@ pub(crate) struct Capture {
     invalidated: bool,
     /// By stream.
     pub(crate) lines: BTreeMap<u64, Line>,
-    /// Where streams ended that were destroyed meanwhile: joined, or not, as if they were there.
-    ends: Vec<Edge>,
+    /// Last operations of streams that were destroyed meanwhile: joined, or not, as if they were there.
+    ends: Vec<NodeId>,
+    /// What the origin has waited for, and may have been made not to wait for again.
+    joined: Vec<NodeId>,
 }
 
 impl Capture {
@@ -161,6 +174,7 @@ impl Captures {
             invalidated: false,
             lines: BTreeMap::from([(stream.id, line)]),
             ends: Vec::new(),
+            joined: Vec::new(),
         };
         self.active.insert(number, capture);
         self.of_stream.insert(stream.id, number);
@@ -333,8 +347,14 @@ impl Captures {
             }
             None if stream.order == StreamOrder::Legacy => Err(CudaError::STREAM_CAPTURE_IMPLICIT),
             _ => {
+                let nodes: Vec<NodeId> = behind.iter().map(|edge| edge.node).collect();
                 if let Some(line) = self.line(number, stream) {
                     line.join(behind);
+                }
+                if let Some(capture) =
+                    self.active.get_mut(&number).filter(|c| c.origin == stream.id)
+                {
+                    capture.joined.extend(nodes);
                 }
                 Ok(true)
             }
@@ -349,7 +369,7 @@ impl Captures {
         if capture.origin == id {
             self.close(number);
         } else if let Some(line) = capture.lines.remove(&id) {
-            capture.ends.extend(line.dependencies);
+            capture.ends.extend(line.last);
         }
     }
 
@@ -386,14 +406,21 @@ impl Captures {
     }
 }
 
-/// True if the origin waits for all that other streams of the capture have done.
+/// True if the origin waits for all that other streams of the capture have done, or did so once, or something
+/// else in the graph waits for it.
 fn is_joined(capture: &Capture, graph: &Graph) -> bool {
-    let ends =
-        |line: &Line| line.dependencies.iter().map(|edge| edge.node).collect::<Vec<NodeId>>();
     let Some(origin) = capture.lines.get(&capture.origin) else { return false };
-    let seen = graph.ancestors(&ends(origin));
-    let destroyed = capture.ends.iter().map(|edge| edge.node);
-    capture.lines.values().flat_map(ends).chain(destroyed).all(|node| seen.contains(&node))
+    let mut from: Vec<NodeId> = origin.dependencies.iter().map(|edge| edge.node).collect();
+    from.extend(&capture.joined);
+    let seen = graph.ancestors(&from);
+    let others = capture.lines.values().filter(|line| line.key.id != capture.origin);
+    let last = others.filter_map(|line| line.last).chain(capture.ends.iter().copied());
+    let mut open = last.filter(|node| !seen.contains(node)).peekable();
+    if open.peek().is_none() {
+        return true;
+    }
+    let awaited: BTreeSet<NodeId> = graph.edges().map(|(_, edge)| edge.node).collect();
+    open.all(|node| awaited.contains(&node))
 }
 
 #[cfg(test)]
@@ -632,6 +659,40 @@ mod tests {
                 assert_eq!(forbidden(capture, own, true), here, "{capture} {own}");
                 let there = own == MODE_GLOBAL && capture == MODE_GLOBAL;
                 assert_eq!(forbidden(capture, own, false), there, "{capture} {own}");
+            }
+        }
+    }
+
+    /// As NCCL does with the stream that it orders its collectives by.
+    #[test]
+    fn what_a_stream_is_made_to_wait_for_by_hand_need_not_be_joined() {
+        let set = |scene: &mut Scene, nodes: &[u64]| {
+            let edges = nodes.iter().map(|node| Edge::plain(NodeId(*node))).collect();
+            scene.captures.line(5, SIDE).expect("it takes part").set(edges);
+        };
+        let unjoined = Err(CudaError::STREAM_CAPTURE_UNJOINED);
+        for (works, sets, works_again, expected) in [
+            (true, false, false, unjoined),
+            (true, true, false, Ok(())),
+            (false, true, false, Ok(())),
+            (false, true, true, unjoined),
+        ] {
+            for destroyed in [false, true] {
+                let mut scene = Scene::new(constant::MODE_GLOBAL);
+                scene.work(MAIN);
+                scene.fork(MAIN, SIDE);
+                let own = if works { vec![scene.work(SIDE)] } else { Vec::new() };
+                if sets {
+                    set(&mut scene, &own);
+                }
+                if works_again {
+                    scene.work(SIDE);
+                }
+                if destroyed {
+                    scene.captures.forget_stream(SIDE.id);
+                }
+                let end = scene.end(MAIN);
+                assert_eq!(end, Ok(expected), "{works} {sets} {works_again} {destroyed}");
             }
         }
     }

@@ -210,6 +210,136 @@ def captures(c):
             c.do("cuCtxSetCurrent", context)
 
 
+def joins(c):
+    """What has to be joined before a capture ends, where dependencies were set by hand."""
+    c.context()
+    memory = c.memory()
+
+    class Scene:
+        """A capture in `main`, which `side` and `third` take part in."""
+
+        def __init__(self):
+            self.main, self.side, self.third = c.stream(1), c.stream(1), c.stream(1)
+            c.must("cuStreamBeginCapture_v2", self.main, 0)
+            self.work(self.main)
+            self.wait(self.side, self.main)
+            self.wait(self.third, self.main)
+            status, number, graph = Int32(), Int64(), Handle()
+            c.must("cuStreamGetCaptureInfo_v2", self.main, status, number, graph, None, None)
+            self.graph = +graph
+
+        def work(self, stream):
+            c.must("cuMemsetD8Async", memory, 0, 64, stream)
+
+        def wait(self, stream, other):
+            event = c.event()
+            c.must("cuEventRecord", event, other)
+            c.must("cuStreamWaitEvent", stream, event, 0)
+
+        def frontier(self, stream):
+            status, first, count = Int32(), Int64(), Int64()
+            c.must("cuStreamGetCaptureInfo_v2", stream, status, None, None, first, count)
+            return list((ctypes.c_uint64 * +count).from_address(+first)) if +count else []
+
+        def node(self, behind):
+            node = Handle()
+            array = (ctypes.c_uint64 * max(len(behind), 1))(*behind)
+            c.must("cuGraphAddEmptyNode", node, self.graph, array if behind else None, len(behind))
+            return +node
+
+        def update(self, stream, nodes, flags):
+            array = (ctypes.c_uint64 * max(len(nodes), 1))(*nodes)
+            c.must("cuStreamUpdateCaptureDependencies", stream, array if nodes else None, len(nodes), flags)
+
+        def give(self, stream, behind):
+            """Has a node that was added by hand be all that a stream waits for."""
+            self.update(stream, [self.node(behind)], 1)
+
+    def nothing(scene):
+        pass
+
+    def work(scene):
+        scene.work(scene.side)
+
+    def given(scene):
+        scene.give(scene.side, [])
+
+    def given_behind_own(scene):
+        scene.work(scene.side)
+        scene.give(scene.side, scene.frontier(scene.side))
+
+    def added_behind_own(scene):
+        scene.work(scene.side)
+        scene.update(scene.side, [scene.node(scene.frontier(scene.side))], 0)
+
+    def given_elsewhere_behind_own(scene):
+        scene.work(scene.side)
+        scene.node(scene.frontier(scene.side))
+
+    def waited_for_by_one_set(scene):
+        scene.work(scene.side)
+        scene.wait(scene.third, scene.side)
+        scene.work(scene.third)
+        scene.update(scene.third, [], 1)
+
+    def own_set_again(scene):
+        scene.work(scene.side)
+        scene.update(scene.side, scene.frontier(scene.side), 1)
+
+    def own_added_again(scene):
+        scene.work(scene.side)
+        scene.update(scene.side, scene.frontier(scene.side), 0)
+
+    def none_set(scene):
+        scene.work(scene.side)
+        scene.update(scene.side, [], 1)
+
+    def work_behind_given(scene):
+        scene.give(scene.side, [])
+        scene.work(scene.side)
+
+    def waited_for_and_none_set(scene):
+        scene.work(scene.side)
+        scene.wait(scene.third, scene.side)
+        scene.update(scene.side, [], 1)
+
+    def waited_for_given(scene):
+        scene.give(scene.side, [])
+        scene.wait(scene.third, scene.side)
+
+    def joined_and_origin_set(scene):
+        scene.work(scene.side)
+        scene.wait(scene.main, scene.side)
+        scene.update(scene.main, [], 1)
+
+    def joined_and_given(scene):
+        scene.work(scene.side)
+        scene.wait(scene.main, scene.side)
+        scene.give(scene.side, scene.frontier(scene.side))
+
+    def others_set(scene):
+        scene.work(scene.third)
+        scene.update(scene.side, scene.frontier(scene.third), 1)
+        scene.update(scene.third, [], 1)
+
+    def set_then_destroyed(scene):
+        scene.give(scene.side, [])
+        c.must("cuStreamDestroy_v2", scene.side)
+
+    def work_then_destroyed(scene):
+        scene.work(scene.side)
+        c.must("cuStreamDestroy_v2", scene.side)
+
+    cases = (nothing, work, given, given_behind_own, added_behind_own, given_elsewhere_behind_own,
+             waited_for_by_one_set, own_set_again, own_added_again, none_set,
+             work_behind_given, waited_for_and_none_set, waited_for_given, joined_and_origin_set, joined_and_given,
+             others_set, set_then_destroyed, work_then_destroyed)
+    for case in cases:
+        scene, graph = Scene(), Handle()
+        case(scene)
+        c.ask(f"end after {case.__name__}", "cuStreamEndCapture", scene.main, graph, graph=graph)
+
+
 def capture_rules(c):
     c.context()
     module, memory = c.module(), c.memory()

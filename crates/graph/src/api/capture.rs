@@ -181,11 +181,10 @@ pub fn cuStreamUpdateCaptureDependencies_v2<B: Backend>(
     }
     let line = tables.captures.line(number, stream).ok_or(CudaError::UNKNOWN)?;
     match flags {
-        ADD_DEPENDENCIES => {}
-        SET_DEPENDENCIES => line.dependencies.clear(),
+        ADD_DEPENDENCIES => line.join(edges),
+        SET_DEPENDENCIES => line.set(edges),
         _ => return Err(CudaError::INVALID_VALUE),
     }
-    line.join(edges);
     Ok(())
 }
 

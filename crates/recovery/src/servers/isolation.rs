@@ -24,7 +24,7 @@ impl<L> Servers<L> {
             return;
         }
         hands.log(format!(
-            "Process {} of user {uid} has kernels that run for long: it gets a server of its own",
+            "Process {} of user {uid} gets a server of its own, as server {from} asks: its log says why",
             process.pid
         ));
         self.isolated.insert(process, from);

@@ -415,6 +415,16 @@ impl ContextSync {
         waiting.collect()
     }
 
+    /// A call that has waited for so long for work that does not get on, none of it its own client's: that
+    /// client, and those whose work it is.
+    pub fn waits_behind_stalled(&self, longest: Duration) -> Option<(String, Vec<String>)> {
+        let under_way = locked(&self.under_way);
+        let mut late =
+            under_way.iter().filter(|of| of.own.is_some() && of.since.elapsed() >= longest);
+        let of = late.find(|of| !of.stalled.is_empty() && !of.stalled.contains(&of.client))?;
+        Some((of.client.clone(), of.stalled.clone()))
+    }
+
     /// Lists a call that waits for what another client does, until the result is dropped.
     pub(super) fn list(
         &self,

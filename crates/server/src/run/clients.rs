@@ -29,6 +29,11 @@ const END_PATIENCE: Duration = Duration::from_millis(20);
 
 /// The same where the provider cannot end a client's work: calls that load code take seconds.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a call may wait for the context beside work that does not get on, before its client goes on at a
+/// server of its own.
+const CONTEXT_CALL_MAX: Duration = Duration::from_secs(8);
+
 /// How long work may take to get on of clients that go elsewhere, beside work that has no end, and how often
 /// that is looked at.
 const BESIDE_ENDLESS_MAX: Duration = Duration::from_secs(3);
@@ -392,6 +397,20 @@ impl Clients {
         let under_way = self.entries.iter().any(|entry| lives(entry) && entry.isolated);
         if under_way || self.active() < 2 {
             return None;
+        }
+        let device = &self.common.device;
+        if let Some((client, stalled)) = device.sync().waits_behind_stalled(CONTEXT_CALL_MAX)
+            && let Some(entry) =
+                self.entries.iter_mut().find(|e| lives(e) && e.link.identity.process() == client)
+        {
+            entry.isolated = true;
+            entry.link.let_call_go_along();
+            self.common.log.line(format!(
+                "Client {client} waits for the context behind work of {}, which does not get on: it is to go \
+                 on at a server of its own",
+                stalled.join(", ")
+            ));
+            return Some(entry.link.identity.pid);
         }
         let long = |entry: &&mut Entry| lives(entry) && entry.link.long_kernel_ms() > 0;
         let longest = self.entries.iter_mut().filter(long);

@@ -164,6 +164,10 @@ struct Server {
     clients: Clients,
     ending: Ending,
     daemon_gone: bool,
+    /// The user whose daemon started this server.
+    daemon_uid: Option<u32>,
+    /// The log has said that another user's daemon was refused.
+    refused_daemon: bool,
     /// Where the next daemon is looked for when this one is gone, and when that is done next.
     next_daemon: (PathBuf, Option<Instant>),
     /// It ends with its last client only because its daemon is gone.
@@ -181,9 +185,12 @@ struct Server {
 impl Server {
     fn new(common: Arc<Common>, wakeups: Wakeups, control: SeqPacket, options: Options) -> Self {
         let clients = Clients::new(common.clone());
+        let daemon_uid = control.peer_credentials().ok().map(|peer| peer.uid);
         Self {
             common,
             wakeups,
+            daemon_uid,
+            refused_daemon: false,
             control,
             outbox: Outbox::default(),
             stop: options.stop,

@@ -42,6 +42,16 @@ impl Server {
 
     fn go_to_daemon(&mut self) -> io::Result<()> {
         let socket = SeqPacket::connect(&self.next_daemon.0, CONNECT_MAX)?;
+        let uid = socket.peer_credentials()?.uid;
+        if !may_follow(self.daemon_uid, uid) {
+            if !std::mem::replace(&mut self.refused_daemon, true) {
+                let path = self.next_daemon.0.display();
+                self.common.log.line(format!(
+                    "User {uid} listens at {path}, whose daemon did not start this server: it is refused"
+                ));
+            }
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         socket.set_nonblocking(true)?;
         self.spare.clear();
         self.control = socket;
@@ -63,6 +73,31 @@ impl Server {
             self.ending.serve_on();
             // What the daemon before knew, this one has to hear.
             self.asked_for_replacement = false;
+        }
+    }
+}
+
+/// True if the daemon of user `next` may take over a server that a daemon of user `first` started: the same user
+/// or root. Another user who can write the directory could listen there.
+fn may_follow(first: Option<u32>, next: u32) -> bool {
+    next == 0 || first == Some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_follow;
+
+    #[test]
+    fn a_daemon_of_the_same_user_or_of_root_follows() {
+        for (first, next, expected) in [
+            (Some(1000), 1000, true),
+            (Some(1000), 0, true),
+            (Some(0), 0, true),
+            (Some(1000), 1001, false),
+            (Some(0), 1000, false),
+            (None, 1000, false),
+        ] {
+            assert_eq!(may_follow(first, next), expected, "{first:?} {next}");
         }
     }
 }

@@ -163,7 +163,10 @@ impl Session {
         let result = match self.sticky.filter(|_| !after_fault) {
             Some(error) => Err(error),
             None => match record.decode::<R>() {
-                Ok(request) => carry_out(self, request),
+                Ok(request) => {
+                    self.link.set_in_call(true);
+                    carry_out(self, request)
+                }
                 Err(_) => Err(CudaError::INVALID_VALUE),
             },
         };
@@ -171,15 +174,23 @@ impl Session {
             Ok(reply) => self.reply(Ok(()), &reply),
             Err(error) => self.refuse(error),
         }
+        self.link.set_in_call(false);
     }
 
     /// Answers with an error, or not at all if the client is going to get its answer from another
     /// server.
     fn refuse(&mut self, error: CudaError) {
         let error = self.note(error);
-        if !self.is_on_trial() {
+        if self.answers(error) {
             self.replies.send_result(Err(error));
         }
+    }
+
+    /// False if the client gets the answer of a call that failed like this from another server.
+    pub(super) fn answers(&self, error: CudaError) -> bool {
+        let is_given_up =
+            error == CudaError::MPS_CLIENT_TERMINATED && self.link.makes_call_elsewhere();
+        !self.is_on_trial() && !is_given_up
     }
 
     /// Replies with a payload; one that is too long becomes an error, so that the client goes on.

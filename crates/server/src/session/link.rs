@@ -34,6 +34,13 @@ pub struct Identity {
     pub comes_again: bool,
 }
 
+impl Identity {
+    /// What waits for the context and the provider's tenants name it by: process and command line.
+    pub fn process(&self) -> String {
+        format!("{} {}", self.pid, self.command)
+    }
+}
+
 /// What a session says of its client's part in a fault of the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plea {
@@ -102,6 +109,10 @@ pub struct Link {
     likely: AtomicBool,
     /// How long a kernel of the client has been seen to run, ms, if that is long.
     long_kernel_ms: AtomicU64,
+    /// The session is within a request that has an answer.
+    in_call: AtomicBool,
+    /// Such a request may be given up once the client is handed over.
+    call_goes_along: AtomicBool,
     stalled: Mutex<Option<Stall>>,
     fault: Mutex<Option<FaultPart>>,
 }
@@ -127,6 +138,8 @@ impl Link {
             declared: AtomicBool::new(false),
             likely: AtomicBool::new(false),
             long_kernel_ms: AtomicU64::new(0),
+            in_call: AtomicBool::new(false),
+            call_goes_along: AtomicBool::new(false),
             stalled: Mutex::new(None),
             fault: Mutex::new(None),
         }
@@ -207,6 +220,33 @@ impl Link {
     /// How long a kernel of the client has been seen to run, ms; 0: none ran for long.
     pub fn long_kernel_ms(&self) -> u64 {
         self.long_kernel_ms.load(Ordering::Acquire)
+    }
+
+    /// The session begins a request that has an answer, or ends it.
+    pub fn set_in_call(&self, is: bool) {
+        self.in_call.store(is, Ordering::Relaxed);
+    }
+
+    /// A request that waits may be given up without an answer once the client is handed over: the program makes
+    /// it again at the other server.
+    pub fn let_call_go_along(&self) {
+        self.call_goes_along.store(true, Ordering::Release);
+    }
+
+    /// True if [`Link::let_call_go_along`] was asked for.
+    pub fn call_goes_along(&self) -> bool {
+        self.call_goes_along.load(Ordering::Acquire)
+    }
+
+    /// True if the request that the session is within is given up: its client ends, or makes it elsewhere.
+    pub fn gives_up_call(&self) -> bool {
+        self.ending().is_some_and(|end| end != End::HandedOver || self.makes_call_elsewhere())
+    }
+
+    /// True if the request that the session is within is not answered here, but made again elsewhere.
+    pub fn makes_call_elsewhere(&self) -> bool {
+        let is_in_call = || self.in_call.load(Ordering::Relaxed);
+        self.call_goes_along() && is_in_call() && self.ending() == Some(End::HandedOver)
     }
 
     /// Says for how long the client's work has not got on, if that is long. True if it did before.

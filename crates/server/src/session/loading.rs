@@ -25,6 +25,7 @@ impl Session {
         // submits anything.
         self.share.in_flight().end_submitting();
         let file = self.receive_file(LoadModule::OPCODE);
+        self.link.set_in_call(true);
         let request = record.decode::<LoadModule>().map_err(|_| CudaError::INVALID_VALUE);
         let (result, loaded) = match (self.sticky, request, file) {
             (Some(error), ..) | (None, Err(error), _) | (None, _, Err(error)) => {
@@ -36,11 +37,12 @@ impl Session {
             Ok(()) => self.reply(Ok(()), &loaded),
             Err(error) => {
                 let error = self.note(error);
-                if !self.is_on_trial() {
+                if self.answers(error) {
                     self.reply(Err(error), &loaded);
                 }
             }
         }
+        self.link.set_in_call(false);
     }
 
     fn load(

@@ -12,7 +12,7 @@ use super::retired::Retired;
 use super::spent::Spent;
 use super::streams::Streams;
 use super::stretches::Stretches;
-use super::{EVENTS_MAX, End, Identity, Link, REQUESTS_PER_LOOK, Session, Stage};
+use super::{EVENTS_MAX, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::account::Refusal;
 use crate::common::Common;
 use crate::crowd::Place;
@@ -237,11 +237,10 @@ impl Session {
         let longest = if window == WINDOW_ANY { ANY_WINDOW_WAIT_MAX } else { WINDOW_WAIT_MAX };
         let waits = || began.elapsed() < longest && link.ending().is_none();
         let lease = common.windows.take_when_free(window, waits).ok_or(StartError::Full)?;
-        let Identity { pid, command, .. } = &link.identity;
         let of = link.clone();
-        // What a client goes on with at another server is done to its end.
-        let ends = move || of.ending().is_some_and(|end| end != End::HandedOver);
-        let share = Share::new(common.device.clone(), &format!("{pid} {command}"), ends)?;
+        // What a client goes on with at another server is done to its end, unless it makes the call again there.
+        let ends = move || of.gives_up_call();
+        let share = Share::new(common.device.clone(), &link.identity.process(), ends)?;
         let share = Rc::new(share);
         if let Some(tenant) = share.tenant() {
             // A session is opened once.

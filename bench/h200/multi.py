@@ -17,7 +17,7 @@ DIST is an installation, as for run.py. On two GPUs with PyTorch about seven min
     double   two data-parallel trainings at once, so two processes on each device: steps of both beside one alone
     small    all-reduces of 4 KiB and 1 MiB, 20 and 200 of them: how long a rank takes to ask for one, and to get it
     gaps     what a row of 64 MiB all-reduces consists of: each waited for by the stream, all asked for at once, as one CUDA
-             graph (us each, best of five); and of NCCL's kernels how long each takes and how long after the one before it
+             graph (us each by the clock and by events, best of five); and of NCCL's kernels how long each takes and how long after the one before it
              begins, by PyTorch's profiler, through openmps by `openmps trace`
     chain    two streams of one device that wait for each other's events: as small, without NCCL
     visible  CUDA_VISIBLE_DEVICES=1: the one device that a program sees, by its UUID, and a sum on it
@@ -164,17 +164,23 @@ def gaps_rank(rank, ranks, where):
         in_turn()
     fields = {}
     for name, work in {"in_turn": in_turn, "at_once": at_once, "graph": graph.replay}.items():
-        best = None
+        took, on_device = [], []
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         for _ in range(5):
             dist.barrier()
             torch.cuda.synchronize()
             start = time.time()
+            begin.record()
             work()
+            end.record()
             torch.cuda.synchronize()
-            took = (time.time() - start) / times * 1e6
-            best = took if best is None else min(best, took)
-        fields[f"{name}_us"] = best
-    if os.environ.get("MULTI_PROFILE"):
+            took.append((time.time() - start) / times * 1e6)
+            on_device.append(begin.elapsed_time(end) / times * 1e3)
+        fields[f"{name}_us"], fields[f"{name}_device_us"] = min(took), min(on_device)
+    # A profiler that does not end costs only what it would have said.
+    if rank == 0:
+        say(**fields)
+    if os.environ.get("MULTI_PROFILE") and rank == 0:
         from torch.profiler import ProfilerActivity, profile
 
         with profile(activities=[ProfilerActivity.CUDA]) as profiler:
@@ -182,15 +188,17 @@ def gaps_rank(rank, ranks, where):
                 in_turn()
                 torch.cuda.synchronize()
         kernels = [(e.time_range.start, e.time_range.end) for e in profiler.events() if "ncclDevKernel" in e.name]
-        fields.update(kernels_and_gaps(kernels))
+        say(**kernels_and_gaps(kernels))
+    elif os.environ.get("MULTI_PROFILE"):
+        for _ in range(5):
+            in_turn()
+            torch.cuda.synchronize()
     else:
         # Seconds of them, for a recorder.
         Path(os.environ["MULTI_RECORD"]).touch()
         for _ in range(1000):
             in_turn()
             torch.cuda.synchronize()
-    if rank == 0:
-        say(**fields)
     dist.destroy_process_group()
 
 

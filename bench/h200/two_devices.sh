@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All that two GPUs are measured with: two_devices.sh DIST OUT [collectives|mixed|short]. Without the last word both:
-# twelve minutes; short is a part of both, in six. Each part has a limit and writes as it goes, so that what a limit
+# All that two GPUs are measured with: two_devices.sh DIST OUT [collectives|mixed|short|long]. Without the last word
+# the first two: twelve minutes; short is a part of both, in six, and long is what short leaves out, in ten. Each part has a limit and writes as it goes, so that what a limit
 # cuts leaves the rest.
 set -u
 dist=$1 out=$2 part=${3:-both} here=$(cd "$(dirname "$0")" && pwd)
@@ -15,6 +15,19 @@ if [ "$part" = short ]; then
         timeout 60 python3 "$here/recovery.py" "$dist" --output "$out/recovery-two.json" --device 0 --seconds 45 \
             --ways openmps --rounds 1 --events fault-null-write,kill --innocents resnet50@0,bert@1,stages
     } >"$out/short.txt" 2>&1
+    exit
+fi
+if [ "$part" = long ]; then
+    {
+        timeout 80 python3 "$here/two_devices.py" "$dist" --output "$out/two_devices-long.json" --ways openmps \
+            --parts shares,faulting --seconds 4
+        for way in openmps native mps; do
+            timeout 120 python3 "$here/multi.py" "$dist" --output "$out/multi-$way.json" --ways $way --timeout 40 \
+                --parts nccl,gaps,fsdp,pipeline,double
+        done
+        timeout 150 python3 "$here/two_devices.py" "$dist" --output "$out/two_devices-long.json" --ways mps,native \
+            --parts shares,faulting,serving --seconds 4
+    } >"$out/long.txt" 2>&1
     exit
 fi
 if [ "$part" != mixed ]; then

@@ -4,7 +4,7 @@ use crate::Progress;
 use crate::draw::Draw;
 use crate::plan::{self, Plan};
 use crate::program::Program;
-use crate::stage::Stage;
+use crate::stage::{Entry, Stage};
 use tests::{finish, start, wait_until};
 
 /// Most programs of a step.
@@ -67,21 +67,28 @@ pub fn warm_up(stage: &mut Stage, progress: &mut Progress) {
     stage.rest();
 }
 
+/// Starts the daemon that programs come to in a way that is drawn.
+fn start_anew(stage: &mut Stage, draw: &mut Draw, progress: &mut Progress) {
+    let entry = draw.one(&Entry::ALL);
+    progress.doing = format!("a daemon is started: {entry:?}");
+    stage.start_daemon(entry);
+}
+
 /// Ends daemon or server in one of the ways in which they end, and has both anew.
 fn end(stage: &mut Stage, draw: &mut Draw, progress: &mut Progress) {
-    match draw.below(4) {
+    match draw.below(5) {
         0 => {
             progress.doing = "the daemon is told to end by a signal".into();
             let ended = stage.scene.stop_daemon();
             assert_eq!(ended.status, 0, "{ended:?}");
-            stage.start_daemon();
+            start_anew(stage, draw, progress);
         }
         1 => {
             progress.doing = "the daemon is told to quit".into();
             stage.scene.control("quit").expect_success();
             let ended = stage.scene.wait_for_daemon();
             assert_eq!(ended.status, 0, "{ended:?}");
-            stage.start_daemon();
+            start_anew(stage, draw, progress);
         }
         2 => {
             progress.doing =
@@ -103,6 +110,19 @@ fn end(stage: &mut Stage, draw: &mut Draw, progress: &mut Progress) {
             std::fs::write(&until, "").expect("a file in the scene's directory");
             program.expect_right(&running.wait());
             stage.forget_rest();
+        }
+        3 => {
+            progress.doing = "the daemon is killed under a program, and another takes over".into();
+            let until = stage.until();
+            let program = Program::draw_neighbour(draw, &until);
+            let running = start(&mut program.command(&stage.scene));
+            wait_until("the program is there", || stage.scene.clients().contains(&running.pid()));
+            let servers = stage.scene.servers();
+            std::thread::sleep(draw.below_ms(300));
+            stage.restart_daemon();
+            wait_until("the server was taken over", || stage.scene.servers() == servers);
+            std::fs::write(&until, "").expect("a file in the scene's directory");
+            program.expect_right(&running.wait());
         }
         _ => {
             progress.doing = "the server is shut down under a program".into();

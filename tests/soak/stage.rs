@@ -9,8 +9,35 @@ use tests::{Running, Scene, start, wait_until};
 /// machine's memory.
 const DEVICE_MEMORY: &str = "768M";
 
+/// How the daemon is started and programs come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Protocol 2.
+    Plain,
+    /// Protocol 2, where each program has the device's SMs through the number of programs.
+    Shared,
+    /// Protocol 3, without a namespace.
+    Protocol3,
+    /// A namespace of a named server of protocol 3.
+    Namespace,
+}
+
+impl Entry {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Shared, Self::Protocol3, Self::Namespace];
+
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::Plain => &["-p", "2"],
+            Self::Shared => &["-p", "2", "--share", "1/n"],
+            Self::Protocol3 | Self::Namespace => &["-p", "3"],
+        }
+    }
+}
+
 /// A scene, its neighbours, and its census at the first rest.
 pub struct Stage {
+    entry: Entry,
     /// The scene; its daemon runs.
     pub scene: Scene,
     neighbours: Vec<(Program, Running, String)>,
@@ -23,15 +50,39 @@ impl Stage {
     pub fn new() -> Self {
         let mut scene = Scene::new();
         scene.keep_after_failure();
-        let mut stage = Self { scene, neighbours: Vec::new(), rest: None, until: 0 };
-        stage.start_daemon();
+        let entry = Entry::Plain;
+        let mut stage = Self { entry, scene, neighbours: Vec::new(), rest: None, until: 0 };
+        stage.start_daemon(entry);
         stage
     }
 
-    /// Starts the daemon.
-    pub fn start_daemon(&mut self) {
+    /// Starts the daemon, and makes what programs come by.
+    pub fn start_daemon(&mut self, entry: Entry) {
+        self.entry = entry;
+        self.go_on();
+        let mut below = "";
+        if entry == Entry::Namespace {
+            for command in [
+                "server create training",
+                "namespace create batch --server=training",
+                "namespace set batch --server=training --active-thread-percentage=50",
+            ] {
+                self.scene.control(command).expect_success();
+            }
+            below = "training/batch";
+        }
+        self.scene.enter(below);
+    }
+
+    /// Kills the daemon under its servers and programs, and starts another, which takes them over.
+    pub fn restart_daemon(&mut self) {
+        self.scene.kill_daemon();
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
         self.rest = None;
-        self.scene.start_daemon_with(&[("OPENMPS_SOFT_MEMORY", DEVICE_MEMORY)]);
+        self.scene.start_daemon_by(self.entry.words(), &[("OPENMPS_SOFT_MEMORY", DEVICE_MEMORY)]);
     }
 
     /// A file that a neighbour goes on until.

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Scene {
     directory: PathBuf,
     daemon: Option<Running>,
+    /// Where programs find the daemon.
+    entry: PathBuf,
     keeps: bool,
 }
 
@@ -28,7 +30,8 @@ impl Scene {
         for part in ["pipe", "log", "soft", "empty"] {
             std::fs::create_dir_all(directory.join(part)).expect("a scene's directory");
         }
-        Self { directory, daemon: None, keeps: false }
+        let entry = directory.join("pipe");
+        Self { directory, daemon: None, entry, keeps: false }
     }
 
     /// A scene with a daemon that accepts connections.
@@ -36,6 +39,19 @@ impl Scene {
         let mut scene = Self::new();
         scene.start_daemon();
         scene
+    }
+
+    /// Starts the daemon with these words on its command line besides.
+    pub fn start_daemon_by(&mut self, words: &[&str], environment: &[(&str, &str)]) {
+        let mut command = self.command(&dist().join("bin/nvidia-cuda-mps-control"));
+        command.envs(environment.iter().copied()).arg("-f").args(words);
+        self.wait_for_start(&mut command);
+    }
+
+    /// From now on sample programs find the daemon there, in a directory below the pipe directory: that of a
+    /// namespace, or with an empty path the pipe directory itself.
+    pub fn enter(&mut self, below: &str) {
+        self.entry = self.pipe().join(below);
     }
 
     /// Starts the daemon and waits until it accepts connections.
@@ -52,7 +68,11 @@ impl Scene {
     pub fn start_daemon_of(&mut self, program: &Path, environment: &[(&str, &str)]) {
         let mut command = self.command(program);
         command.envs(environment.iter().copied());
-        self.daemon = Some(start(command.arg("-f")));
+        self.wait_for_start(command.arg("-f"));
+    }
+
+    fn wait_for_start(&mut self, command: &mut Command) {
+        self.daemon = Some(start(command));
         wait_until("the daemon accepts connections", || {
             self.control("get_server_list").status == 0
         });
@@ -91,7 +111,7 @@ impl Scene {
     /// A sample program that finds the scene's daemon.
     pub fn sample(&self, name: &str, arguments: &[&str]) -> Command {
         let mut command = self.command(&dist().join("lib/openmps/samples").join(name));
-        command.args(arguments);
+        command.args(arguments).env("CUDA_MPS_PIPE_DIRECTORY", &self.entry);
         command
     }
 

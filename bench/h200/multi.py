@@ -199,6 +199,8 @@ def gaps_rank(rank, ranks, where):
         for _ in range(1000):
             in_turn()
             torch.cuda.synchronize()
+    # NCCL's end waits for the graphs that it is in.
+    graph.reset()
     dist.destroy_process_group()
 
 

@@ -4,8 +4,8 @@ use crate::Progress;
 use crate::draw::Draw;
 use crate::plan::{self, Plan};
 use crate::program::Program;
-use crate::stage::{Entry, Stage};
-use tests::{finish, start, wait_until};
+use crate::stage::Stage;
+use tests::{Entry, finish, start, wait_until};
 
 /// Most programs of a step.
 const TOGETHER_MAX: u64 = 4;

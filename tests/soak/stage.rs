@@ -3,37 +3,10 @@
 use crate::census::Census;
 use crate::program::Program;
 use std::path::Path;
-use tests::{Running, Scene, start, wait_until};
+use tests::{Entry, Running, Scene, start, wait_until};
 
-/// Device memory of the soak's device: programs that ask until they are refused get so much of the
-/// machine's memory.
-const DEVICE_MEMORY: &str = "768M";
-
-/// How the daemon is started and programs come to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
-    /// Protocol 2.
-    Plain,
-    /// Protocol 2, where each program has the device's SMs through the number of programs.
-    Shared,
-    /// Protocol 3, without a namespace.
-    Protocol3,
-    /// A namespace of a named server of protocol 3.
-    Namespace,
-}
-
-impl Entry {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Plain, Self::Shared, Self::Protocol3, Self::Namespace];
-
-    fn words(self) -> &'static [&'static str] {
-        match self {
-            Self::Plain => &["-p", "2"],
-            Self::Shared => &["-p", "2", "--share", "1/n"],
-            Self::Protocol3 | Self::Namespace => &["-p", "3"],
-        }
-    }
-}
+/// The daemon's environment. Programs that ask for device memory until they are refused get so much of the machine's.
+const ENVIRONMENT: [(&str, &str); 1] = [("OPENMPS_SOFT_MEMORY", "768M")];
 
 /// A scene, its neighbours, and its census at the first rest.
 pub struct Stage {
@@ -58,31 +31,16 @@ impl Stage {
 
     /// Starts the daemon, and makes what programs come by.
     pub fn start_daemon(&mut self, entry: Entry) {
+        self.rest = None;
         self.entry = entry;
-        self.go_on();
-        let mut below = "";
-        if entry == Entry::Namespace {
-            for command in [
-                "server create training",
-                "namespace create batch --server=training",
-                "namespace set batch --server=training --active-thread-percentage=50",
-            ] {
-                self.scene.control(command).expect_success();
-            }
-            below = "training/batch";
-        }
-        self.scene.enter(below);
+        entry.start(&mut self.scene, &ENVIRONMENT);
     }
 
     /// Kills the daemon under its servers and programs, and starts another, which takes them over.
     pub fn restart_daemon(&mut self) {
-        self.scene.kill_daemon();
-        self.go_on();
-    }
-
-    fn go_on(&mut self) {
         self.rest = None;
-        self.scene.start_daemon_by(self.entry.words(), &[("OPENMPS_SOFT_MEMORY", DEVICE_MEMORY)]);
+        self.scene.kill_daemon();
+        self.entry.go_on(&mut self.scene, &ENVIRONMENT);
     }
 
     /// A file that a neighbour goes on until.

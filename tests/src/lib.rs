@@ -5,12 +5,14 @@
 
 mod crowd;
 mod dist;
+mod entry;
 mod patience;
 mod process;
 mod scene;
 
 pub use crowd::{CLIENTS_MAX, Crowd, compute_at_once};
 pub use dist::dist;
+pub use entry::Entry;
 pub use patience::{PATIENCE, Patience};
 pub use process::{Ended, Running, finish, start};
 pub use scene::Scene;

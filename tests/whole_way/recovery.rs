@@ -1,16 +1,26 @@
 //! A server may die: programs beside one that faults, a server that is killed, replaced or stuck, on a
 //! software GPU that is spoiled by a fault as hardware is.
 
-use tests::{Running, Scene, finish, start, wait_until};
+use tests::{Entry, Running, Scene, finish, start, wait_until};
 
 /// Programs that verify each result.
 const PROGRAMS: [&str; 4] = ["vector_add", "reduction", "scan", "histogram"];
 
+/// A fault spoils the software GPU's context, as hardware's.
+const SPOILED: [(&str, &str); 1] = [("OPENMPS_SOFT_TENANTS", "0")];
+
+/// What is shown in both protocols is shown in these.
+const ENTRIES: [Entry; 3] = [Entry::Plain, Entry::Protocol3, Entry::Namespace];
+
 fn scene_with(environment: &[(&str, &str)]) -> Scene {
     let mut scene = Scene::new();
-    let mut all = vec![("OPENMPS_SOFT_TENANTS", "0")];
-    all.extend(environment);
-    scene.start_daemon_with(&all);
+    scene.start_daemon_with(&[&SPOILED[..], environment].concat());
+    scene
+}
+
+fn scene_by(entry: Entry) -> Scene {
+    let mut scene = Scene::new();
+    entry.start(&mut scene, &SPOILED);
     scene
 }
 
@@ -114,16 +124,18 @@ fn the_demonstration_of_faults_shows_right_results_beside_them() {
 
 #[test]
 fn programs_whose_server_is_killed_notice_nothing() {
-    let scene = scene_with(&[]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
-    for _ in 0..5 {
-        let server = scene.servers()[0];
-        kill(server);
-        wait_until("all are at another server", || {
-            scene.servers() != [server] && scene.clients().len() == PROGRAMS.len()
-        });
+    for entry in ENTRIES {
+        let scene = scene_by(entry);
+        let innocents = Innocents::start(&scene, &PROGRAMS);
+        for _ in 0..5 {
+            let server = scene.servers()[0];
+            kill(server);
+            wait_until("all are at another server", || {
+                scene.servers() != [server] && scene.clients().len() == PROGRAMS.len()
+            });
+        }
+        innocents.expect_nothing_noticed();
     }
-    innocents.expect_nothing_noticed();
 }
 
 #[test]
@@ -312,78 +324,88 @@ fn variables_of_modules_outlive_their_servers() {
 
 #[test]
 fn an_upgrade_replaces_servers_under_their_programs() {
-    let scene = scene_with(&[]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
-    for _ in 0..3 {
-        let old = scene.servers();
-        let said = scene.control("upgrade").expect_success().stdout;
-        assert_eq!(said, "1 server replaced\n");
-        assert!(scene.servers().iter().all(|server| !old.contains(server)));
+    for entry in ENTRIES {
+        let scene = scene_by(entry);
+        let innocents = Innocents::start(&scene, &PROGRAMS);
+        for _ in 0..3 {
+            let old = scene.servers();
+            let said = scene.control("upgrade").expect_success().stdout;
+            assert_eq!(said, "1 server replaced\n");
+            assert!(scene.servers().iter().all(|server| !old.contains(server)));
+        }
+        innocents.expect_nothing_noticed();
     }
-    innocents.expect_nothing_noticed();
 }
 
 #[test]
 fn the_daemon_itself_is_replaced_under_its_programs() {
-    let scene = scene_with(&[]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
-    scene.control("set_default_active_thread_percentage 40").expect_success();
-    for round in 1..=3 {
-        let said = scene.control("upgrade").expect_success().stdout;
-        assert_eq!(said, "1 server replaced\n");
-        wait_until("another daemon has taken the place", || {
-            scene.log("control.log").matches("has taken the place of version").count() == round
+    for entry in ENTRIES {
+        let scene = scene_by(entry);
+        let innocents = Innocents::start(&scene, &PROGRAMS);
+        scene.control("set_default_active_thread_percentage 40").expect_success();
+        for round in 1..=3 {
+            let said = scene.control("upgrade").expect_success().stdout;
+            assert_eq!(said, "1 server replaced\n");
+            wait_until("another daemon has taken the place", || {
+                scene.log("control.log").matches("has taken the place of version").count() == round
+            });
+            wait_until("all are at a server", || scene.clients().len() == PROGRAMS.len());
+        }
+        // It has the same settings, serves newcomers, and hears of its servers' ends and of who was there.
+        let share = scene.control("get_default_active_thread_percentage").stdout;
+        assert_eq!(share.trim(), "40.0");
+        finish(&mut scene.sample("vector_add", &[])).expect_success();
+        let server = scene.servers()[0];
+        kill(server);
+        wait_until("all are at another server", || {
+            !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
         });
-        wait_until("all are at a server", || scene.clients().len() == PROGRAMS.len());
+        let logs = scene.file("log");
+        let logs = logs.to_str().expect("a path");
+        let text = scene.openmps(&["accounting", "--json", "--logs", logs]).expect_success().stdout;
+        let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let written = written["clients"].as_array().expect("clients").iter();
+        let of_killed = written.filter(|of| of["server"] == server && of["lost"] == true);
+        assert_eq!(of_killed.count(), PROGRAMS.len(), "{text}");
+        innocents.expect_nothing_noticed();
     }
-    // It has the same settings, serves newcomers, and hears of its servers' ends and of who was there.
-    let share = scene.control("get_default_active_thread_percentage").stdout;
-    assert_eq!(share.trim(), "40.0");
-    finish(&mut scene.sample("vector_add", &[])).expect_success();
-    let server = scene.servers()[0];
-    kill(server);
-    wait_until("all are at another server", || {
-        !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
-    });
-    let logs = scene.file("log");
-    let logs = logs.to_str().expect("a path");
-    let text = scene.openmps(&["accounting", "--json", "--logs", logs]).expect_success().stdout;
-    let written: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let written = written["clients"].as_array().expect("clients").iter();
-    let of_killed = written.filter(|of| of["server"] == server && of["lost"] == true);
-    assert_eq!(of_killed.count(), PROGRAMS.len(), "{text}");
-    innocents.expect_nothing_noticed();
 }
 
 #[test]
 fn servers_of_a_killed_daemon_serve_on_and_the_next_one_takes_them_over() {
-    let mut scene = scene_with(&[]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
-    let server = scene.servers()[0];
-    for round in 1..=2 {
-        let until = scene.file(&format!("stop{round}"));
-        let name = until.to_str().expect("a path");
-        let without = start(&mut scene.sample("vector_add", &["--until", name, "--verify-each"]));
-        wait_until("it is there", || scene.clients().len() == PROGRAMS.len() + 1);
-        scene.kill_daemon();
-        std::fs::write(&until, "").expect("the file that stops it");
-        without.wait().expect_success();
-        scene.start_daemon_with(&[("OPENMPS_SOFT_TENANTS", "0")]);
-        wait_until("the next daemon has the server", || scene.servers().contains(&server));
-        wait_until("with its clients", || scene.clients().len() == PROGRAMS.len());
-        let said = format!("Server {server} of the daemon before serves on, with ");
-        assert_eq!(scene.log("control.log").matches(&said).count(), round);
-        // Newcomers are served there, at addresses that the others do not have.
-        finish(&mut scene.sample("vector_add", &[])).expect_success();
-        assert_eq!(scene.servers(), [server]);
+    for entry in ENTRIES {
+        let mut scene = scene_by(entry);
+        let innocents = Innocents::start(&scene, &PROGRAMS);
+        let server = scene.servers()[0];
+        for round in 1..=2 {
+            let until = scene.file(&format!("stop{round}"));
+            let name = until.to_str().expect("a path");
+            let without =
+                start(&mut scene.sample("vector_add", &["--until", name, "--verify-each"]));
+            wait_until("it is there", || scene.clients().len() == PROGRAMS.len() + 1);
+            scene.kill_daemon();
+            std::fs::write(&until, "").expect("the file that stops it");
+            without.wait().expect_success();
+            entry.go_on(&mut scene, &SPOILED);
+            wait_until("the next daemon has the server", || scene.servers().contains(&server));
+            wait_until("with its clients", || scene.clients().len() == PROGRAMS.len());
+            let said = format!("Server {server} of the daemon before serves on, with ");
+            assert_eq!(scene.log("control.log").matches(&said).count(), round);
+            // Newcomers are served there, at addresses that the others do not have.
+            finish(&mut scene.sample("vector_add", &[])).expect_success();
+            assert_eq!(scene.servers(), [server]);
+        }
+        let log = scene.log(&entry.server_log());
+        assert!(
+            log.contains("Another control daemon is there"),
+            "the next daemon has its log: {log}"
+        );
+        kill(server);
+        wait_until("all are at another server", || {
+            !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
+        });
+        innocents.expect_nothing_noticed();
     }
-    let log = scene.log("server.log");
-    assert!(log.contains("Another control daemon is there"), "the next daemon has its log: {log}");
-    kill(server);
-    wait_until("all are at another server", || {
-        !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
-    });
-    innocents.expect_nothing_noticed();
 }
 
 #[test]

@@ -2,7 +2,10 @@
 //! backend made of it.
 
 use crate::id::node_number;
+use crate::node::NodeKind;
 use crate::plan::{Plan, Step};
+use cuda_api::constants::graph_instantiate::USE_NODE_PRIORITY;
+use cuda_api::constants::launch_attribute::PRIORITY;
 use cuda_api::{CUgraphNode, CudaError};
 use std::collections::BTreeMap;
 
@@ -40,5 +43,23 @@ impl<E> Exec<E> {
         for (old, new) in self.plan.steps[first..].iter_mut().zip(steps) {
             (old.kind, old.bodies) = (new.kind, new.bodies);
         }
+        self.apply_priority_flag();
+    }
+
+    /// Kernels have priorities of their own only in a graph that was instantiated with
+    /// CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY; else that of the stream it is launched in.
+    pub(crate) fn apply_priority_flag(&mut self) {
+        if self.flags & USE_NODE_PRIORITY == 0 {
+            remove_priorities(&mut self.plan.steps);
+        }
+    }
+}
+
+fn remove_priorities(steps: &mut [Step]) {
+    for step in steps {
+        if let NodeKind::Kernel(kernel) = &mut step.kind {
+            kernel.attributes.retain(|attribute| attribute.id != PRIORITY);
+        }
+        step.bodies.iter_mut().for_each(|body| remove_priorities(&mut body.steps));
     }
 }

@@ -22,8 +22,10 @@ impl<E: Send + 'static> Exec<E> {
     ) -> Result<Self, CudaError> {
         let has_memory = plan.steps.iter().any(|step| step.kind.is_memory());
         back(&plan)?;
-        let built = Some(backend.instantiate(&plan.steps)?);
-        Ok(Self { plan, flags, built, stale: false, has_memory, user_objects })
+        let mut exec = Self { plan, flags, built: None, stale: false, has_memory, user_objects };
+        exec.apply_priority_flag();
+        exec.built = Some(backend.instantiate(&exec.plan.steps)?);
+        Ok(exec)
     }
 
     /// What the backend launches, as the plan is now.

@@ -5,8 +5,8 @@ mod support;
 
 use channel::message::{Answer, Answered, Message, Question, Schedule};
 use channel::request::*;
-use cuda_api::CUdeviceptr;
 use cuda_api::number::{cuMemcpyDtoDAsync_v2, cuMemsetD32Async};
+use cuda_api::{CUdeviceptr, CUgraphExec};
 use support::*;
 
 const MIB: u64 = 1 << 20;
@@ -222,6 +222,38 @@ fn a_launch_has_its_own_priority_as_its_clients_class_allows() {
     assert_eq!(client.error(), Ok(()));
     let made = &provider::launch_priorities()[before + 1..];
     assert_eq!(made, [-3, 0, -5], "a launch without one has its stream's");
+}
+
+#[test]
+fn a_graphs_kernel_has_its_own_priority_as_its_clients_class_allows() {
+    let mut server = Server::start(true);
+    let mut client = client(&mut server, "class=batch");
+    let note = client::KERNELS.iter().position(|name| *name == "note").unwrap() as u32;
+    let made = |client: &mut Client, place: u32, flags: [u32; 2]| {
+        let graph = graph(place);
+        let before = provider::launch_priorities().len();
+        client.post(&GraphBegin { graph });
+        for flags in flags {
+            let launch = LaunchKernel {
+                function: function(note),
+                stream: LEGACY,
+                grid: [1; 3],
+                block: [32, 1, 1],
+                shared_bytes: 0,
+                flags,
+                parameters: &[0x65, 0x23, 0, 0],
+            };
+            client.post(&GraphKernel { graph, launch });
+        }
+        assert_eq!(client.call(&GraphInstantiate { graph, replaces: CUgraphExec::NULL }), Ok(()));
+        provider::launch_priorities()[before..].to_vec()
+    };
+    let own = [priority_flags(3), priority_flags(5)];
+    assert_eq!(made(&mut client, 0, own), [0, 0], "batch has the least priority");
+    change(&server, 0, "priorities=off", 0);
+    assert_eq!(made(&mut client, 1, own), [-3, -5]);
+    assert_eq!(made(&mut client, 2, [0, priority_flags(2)]), [-2]);
+    assert_eq!(made(&mut client, 3, [0, 0]), []);
 }
 
 #[test]

@@ -19,8 +19,8 @@ use crate::program::submission::{Event, GraphRecords, wire_event, wire_function,
 use crate::stream::table::{OwnDefault, Stream};
 use channel::request::{
     BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
-    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel,
-    LAUNCH_PRIORITY_FLAGS, LaunchKernel, Request,
+    GraphDestroy, GraphEdges, GraphEmpty, GraphFill, GraphInstantiate, GraphKernel, LaunchKernel,
+    Request,
 };
 use cuda_api::constants::{event_flags, graph_conditional, stream_flags};
 use cuda_api::handle::Handle;
@@ -633,8 +633,7 @@ fn post_node(
             post(client, records, &GraphCondition { graph, condition, default, flags })
         }
         Work::Kernel(node) => {
-            // A graph's kernels have the priority of the stream that it is launched in.
-            let flags = launch_flags(client, &node.config())? & !LAUNCH_PRIORITY_FLAGS;
+            let flags = launch_flags(client, &node.config())?;
             let function = wire_function(client.state().function(node.function.0)?.0);
             let launch = LaunchKernel {
                 function,

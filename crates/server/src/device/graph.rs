@@ -2,6 +2,7 @@
 
 use super::share::{gone, made};
 use super::{CheckedRange, Function, LaunchShape, Share, Stream};
+use cuda_api::constants::graph_instantiate::USE_NODE_PRIORITY;
 use cuda_api::constants::graph_node;
 use cuda_api::{
     CUDA_CONDITIONAL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1,
@@ -418,11 +419,18 @@ impl GraphBuilder {
     fn make_exec(&self) -> Result<GraphExec, CudaError> {
         let mut raw = CUgraphExec::NULL;
         let t = self.share.device().table();
+        let flags = if self.has_priorities() { USE_NODE_PRIORITY } else { 0 };
         // SAFETY: the local is written; the graph is alive.
-        unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.graph.raw, 0)? };
+        unsafe { t.cuGraphInstantiateWithFlags(&mut raw, self.graph.raw, flags)? };
         made(&self.share.counts.graphs);
         let local_bytes = Cell::new(self.local_bytes());
         Ok(GraphExec { share: self.share.clone(), raw, local_bytes })
+    }
+
+    /// True if one of its kernels, or of its bodies', has a priority of its own.
+    fn has_priorities(&self) -> bool {
+        self.kernels.iter().any(|kernel| kernel.shape.priority.is_some())
+            || self.bodies.iter().any(Self::has_priorities)
     }
 
     /// Most local memory that a thread of one of its kernels needs, and of its bodies', bytes.

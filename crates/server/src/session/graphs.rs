@@ -16,14 +16,14 @@ use super::streams::Work;
 use super::under_way::Code;
 use super::{Session, boxes};
 use crate::account::{Account, Charge};
-use crate::device::{GraphBuilder, PlacedGraph};
+use crate::device::{GraphBuilder, LaunchShape, PlacedGraph};
 use crate::meter::{
     Context, GraphTally, KernelCounters, KernelMeter, Launched, Shape, ShapeCounters, Subject,
 };
 use channel::message::{TraceEntry, trace_kind};
 use channel::request::{
     BoxCopy, BoxEnd, GraphBegin, GraphCopy, GraphDestroy, GraphEdges, GraphEmpty, GraphFill,
-    GraphInstantiate, GraphKernel, GraphLaunch, HostReference,
+    GraphInstantiate, GraphKernel, GraphLaunch, HostReference, priority_of,
 };
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUgraphExec, CUresult, CudaError, Word};
@@ -264,7 +264,11 @@ impl Session {
         let launch = request.launch;
         let bytes = COPIES_OF_PARAMETERS * launch.parameters.len() as u64;
         self.build_with(request.graph, bytes, |session, builder, uses| {
-            let shape = launch_shape(launch.grid, launch.block, launch.shared_bytes, launch.flags)?;
+            let levels = priority_of(launch.flags);
+            let shape = LaunchShape {
+                priority: levels.and_then(|levels| session.streams.priority_of_launch(levels)),
+                ..launch_shape(launch.grid, launch.block, launch.shared_bytes, launch.flags)?
+            };
             let word = launch.function.0 as u64;
             let module = session.modules.module_of(word)?;
             let table = session.share.device().table();

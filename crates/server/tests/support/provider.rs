@@ -18,7 +18,7 @@ mod tenants;
 pub use functions::{table, table_of_nothing, table_that_compiles};
 pub use tenants::extension;
 
-use cuda_api::constants::launch_attribute;
+use cuda_api::constants::{graph_instantiate, launch_attribute};
 use cuda_api::extension::Extension;
 use cuda_api::*;
 use std::cell::Cell;
@@ -130,6 +130,8 @@ struct World {
     priorities: Vec<c_int>,
     /// Priorities that launches had of their own, in their order.
     launch_priorities: Vec<c_int>,
+    /// Of kernel nodes that have their own.
+    node_priorities: HashMap<usize, c_int>,
     gates: HashSet<u32>,
     /// Those that a load or a compilation has come to.
     waited_for: HashSet<u32>,

@@ -434,10 +434,23 @@ provide! {
         }
         Ok(())
     }
-    cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, _f: c_ulonglong) {
+    cuGraphKernelNodeSetAttribute(
+        node: CUgraphNode, id: c_uint, value: *const CUlaunchAttributeValue
+    ) {
+        if id == launch_attribute::PRIORITY {
+            world().node_priorities.insert(node.0, (*value)[0] as c_int);
+        }
+        Ok(())
+    }
+    cuGraphInstantiateWithFlags(exec: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong) {
         let mut world = world();
         let MadeGraph { nodes, edges } =
             world.graphs.get(&graph.0).ok_or(CudaError::INVALID_VALUE)?.clone();
+        if flags & graph_instantiate::USE_NODE_PRIORITY != 0 {
+            let of = |node: &GraphNode| world.node_priorities.get(&node.node).copied();
+            let own: Vec<c_int> = nodes.iter().filter_map(of).collect();
+            world.launch_priorities.extend(own);
+        }
         let is_early = edges.iter().any(|(.., data)| !data.is_full());
         if is_early && world.early_edges == EarlyEdges::NotInstantiated {
             return Err(CudaError::INVALID_VALUE);

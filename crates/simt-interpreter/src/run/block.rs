@@ -12,7 +12,7 @@ use crate::run::cluster::Peer;
 use crate::run::program::Program;
 use crate::run::warp::{CLUSTER_BARRIER, Reduction, Stop, Waiting, Warp};
 use simt::ir::op::BarrierOp;
-use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Worker};
+use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Wait, Worker};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -359,6 +359,16 @@ impl BlockRun for InterpretedBlock {
         let mut left = more;
         let outcome = self.run(worker, &mut left);
         (more - left, outcome)
+    }
+
+    fn waits(&self) -> Option<Wait> {
+        let all = self.next_warp == self.warps && self.ready.iter().all(|w| w.stuck_at().is_some());
+        let first = self.ready.front().filter(|_| all)?;
+        Some(Wait {
+            block: self.index,
+            thread: thread_of(self.environment.launch.block, first.index * WARP_LANES as u32),
+            line: first.stuck_at()?,
+        })
     }
 }
 

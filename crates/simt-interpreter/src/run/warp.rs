@@ -136,6 +136,11 @@ impl Warp {
         }
     }
 
+    /// Line of the loop in which its lanes have waited for the whole of the last time slice.
+    pub(crate) fn stuck_at(&self) -> Option<u32> {
+        self.spin.stuck
+    }
+
     /// Gives the register files back to the program.
     pub(crate) fn retire(self, program: &Program) {
         for activation in self.activations {
@@ -152,6 +157,7 @@ impl Warp {
     ) -> Stop {
         machine.warp = self.index;
         machine.local = self.local.as_mut_ptr().cast();
+        self.spin.stuck = None;
         loop {
             let top = self.top();
             machine.regs = top.file.base();
@@ -452,7 +458,7 @@ impl Warp {
                 return self.halt(Stop::Asked);
             }
             let probed = self.spin.probe.is_some();
-            let fruitless = b.spins && self.is_fruitless(code, to, mask);
+            let fruitless = b.spins && self.is_fruitless(code, from, to, mask);
             if fruitless || self.fuel <= 0 {
                 self.top().add(to, mask);
                 let end = match (fruitless, b.spins) {

@@ -25,6 +25,8 @@ pub(crate) struct BlockEnvironment {
     pub(crate) program: Arc<Program>,
     /// Local memory, bytes a thread.
     pub(crate) local_bytes: u64,
+    /// How much of it is at its end for `alloca`.
+    pub(crate) stack_bytes: u64,
     /// Shared memory of the cluster's blocks by rank, this one's included; empty without a cluster.
     pub(crate) peers: Arc<[Peer]>,
 }

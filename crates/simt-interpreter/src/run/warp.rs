@@ -3,16 +3,19 @@
 //! A warp is always at the start of blocks: `pending` says which lanes wait at which block. In
 //! code for lockstep the lowest pending block runs, so that lanes reconverge; when lanes spin on
 //! something that waiting lanes of the same warp must do, the warp moves to the independent form
-//! of the function, where a group runs until its fuel ends and then the next one does.
+//! of the function, where a group runs until its fuel ends and then the next one does. Once all of
+//! its lanes are together again it goes back.
 
 mod activation;
 mod barriers;
 mod block_entry;
 mod calls;
+mod lockstep;
 mod spinning;
 
 use crate::run::warp::activation::Activation;
 pub(crate) use crate::run::warp::barriers::{CLUSTER_BARRIER, Reduction, Waiting};
+use crate::run::warp::lockstep::ReturnToLockstep;
 use crate::run::warp::spinning::{SliceEnd, Spin};
 use crate::time_slice::FUEL;
 
@@ -62,6 +65,7 @@ pub(crate) struct Warp {
     local: Vec<u64>,
     fuel: i64,
     spin: Spin,
+    return_to_lockstep: ReturnToLockstep,
     /// Why the warp stops, set with [`Next::Stop`].
     stop: Option<Stop>,
 }
@@ -102,6 +106,7 @@ impl Warp {
             local: vec![0; local_words],
             fuel: FUEL,
             spin: Spin::default(),
+            return_to_lockstep: ReturnToLockstep::default(),
             stop: None,
         }
     }
@@ -111,6 +116,7 @@ impl Warp {
         self.index = index;
         self.fuel = FUEL;
         self.spin.restart();
+        self.return_to_lockstep = ReturnToLockstep::default();
         self.current = 0;
         self.at_cluster = 0;
         self.counted_at_cluster = false;
@@ -206,6 +212,9 @@ impl Warp {
                 self.go_on_with(other, program, machine);
                 return None;
             }
+            if !force && self.goes_back_to_lockstep(program, machine, block) {
+                return None;
+            }
             let top = &mut self.activations[me];
             let mask = top.take(block);
             machine.live = top.live;
@@ -262,6 +271,7 @@ impl Warp {
                             // Nothing has happened here either.
                             self.activations[me].add(block, mask);
                             self.become_independent(program, machine);
+                            self.return_to_lockstep.fails();
                             return None;
                         }
                         Step::Fault => return Some(fault(code, machine, ins.imm, ins.line)),
@@ -348,6 +358,7 @@ impl Warp {
             tier1_abi::LEAVE => {
                 self.top().add(block, mask);
                 self.become_independent(program, machine);
+                self.return_to_lockstep.fails();
                 return Settled::Elsewhere;
             }
             tier1_abi::FAULT => {
@@ -480,6 +491,14 @@ impl Warp {
             return Next::Choose;
         }
         let top = self.top();
+        if top.code == CodeId::Independent && mask != top.live {
+            let others = top.pending[to as usize];
+            if mask | others == top.live {
+                // All are together: they may go back to lockstep.
+                top.add(to, mask);
+                return Next::Choose;
+            }
+        }
         if to < top.lowest {
             return Next::Run(to, mask);
         }

@@ -141,6 +141,7 @@ impl Warp {
             }
         }
         self.spin.advance();
+        self.return_to_lockstep.left();
         let kernel = &mut self.activations[KERNEL];
         let old = std::mem::replace(&mut kernel.file, file);
         let code = std::mem::replace(&mut kernel.code, CodeId::Independent);

@@ -146,6 +146,8 @@ impl Warp {
             SliceEnd::Used => false,
         };
         if probes && lockstep {
+            // Of what native code did nothing is known: the probe begins here.
+            self.spin.is_progress &= self.spin.probe.is_some();
             self.spin.probe = program.code(CodeId::Entry).blocks[at as usize].spin_loop;
         }
         if !spins || alone {
@@ -157,6 +159,8 @@ impl Warp {
             if self.spin.weight <= LOCKSTEP_WEIGHT_MAX && elsewhere.is_none() {
                 return self.halt(Stop::Turn);
             }
+            self.return_to_lockstep.spun_in =
+                program.code(CodeId::Entry).blocks[at as usize].spin_loop;
             self.become_independent(program, machine);
         }
         self.fuel = INDEPENDENT_FUEL * (FUEL / SPIN_FUEL);

@@ -77,7 +77,7 @@ impl Lowering<'_> {
         self.emit_to(Op::Mov(width), d, width, false, vec![pointer])
     }
 
-    /// What does not fit gives an address that faults when it is used; the stack stays as it is.
+    /// What does not fit gives the end of local memory, where any access faults; the stack stays as it is.
     fn alloca(
         &mut self,
         ty: T,
@@ -103,7 +103,7 @@ impl Lowering<'_> {
         let fits = self.temporary(Class::Pred);
         let setp = |how| Op::Setp(how, CompareType::Int(IntType::U64));
         self.emit(setp(Compare::Le), vec![fits], vec![size, room]);
-        let nowhere = Operand::Imm(u64::MAX << 4);
+        let nowhere = self.stack_bound(Special::StackEnd);
         let src = vec![taken, nowhere, fits.into()];
         let taken = self.value(Op::Select(Width::W64), Width::W64, src);
         let above = self.temporary(Class::Pred);

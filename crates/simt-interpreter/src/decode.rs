@@ -55,6 +55,8 @@ pub(super) struct Code {
     pub(super) constants: Vec<(u32, Vec<u8>)>,
     /// Where each register is.
     pub(super) places: Vec<Place>,
+    /// Registers that hold something of another one, and that one.
+    pub(super) companions: Vec<(Reg, Reg)>,
     /// Call sites.
     pub(super) calls: Vec<CodeCall>,
     /// Texts of unsupported instructions.
@@ -221,6 +223,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         file_bytes: (d.file as usize).next_multiple_of(FILE_ALIGN),
         constants: d.constants,
         places: d.places,
+        companions: f.companions.clone(),
         calls,
         texts: d.texts,
         params: f.params.clone(),

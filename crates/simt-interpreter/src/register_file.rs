@@ -26,6 +26,15 @@ pub struct Place {
     pub halves: bool,
 }
 
+/// A value and so many strides, modulo the register's width.
+fn stepped(value: i128, place: Place, steps: i64) -> i128 {
+    let value = value.wrapping_add(i128::from(place.stride.wrapping_mul(steps)));
+    match place.bytes {
+        SCALAR_BYTES.. => value,
+        bytes => value & ((1 << (8 * bytes)) - 1),
+    }
+}
+
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Line([u8; FILE_ALIGN]);
@@ -93,6 +102,61 @@ impl RegisterFile {
             }
             self.bytes()[target..target + size].copy_from_slice(&value[..size]);
         }
+    }
+
+    /// The opposite: takes over one register's values of the lanes in `mask` from a file in which each
+    /// lane has its own. False if they are not what the place here can hold: one value for all
+    /// lanes, or one and its strides.
+    pub(super) fn unite(&mut self, old: &Self, from: Place, to: Place, mask: u32) -> bool {
+        if from.mask.is_some() || to.scalar.is_none() {
+            self.adopt(old, from, to, mask);
+            return true;
+        }
+        let (Some(own), Some(scalar)) = (from.vector, to.scalar) else { return true };
+        let part_lanes = if to.halves { HALF_LANES } else { WARP_LANES };
+        for part in 0..WARP_LANES / part_lanes {
+            let lanes = part * part_lanes..(part + 1) * part_lanes;
+            let first = |lane: usize| {
+                let value = old.value(own as usize + lane * to.bytes as usize, to.bytes);
+                stepped(value, to, -((lane % part_lanes) as i64))
+            };
+            let mut firsts = lanes.filter(|lane| mask >> lane & 1 != 0).map(first);
+            // A part without lanes has no value that could be read.
+            let Some(value) = firsts.next() else { continue };
+            if firsts.any(|other| other != value) {
+                return false;
+            }
+            self.put_scalar(scalar + part as u32 * SCALAR_BYTES, value);
+        }
+        let all_lanes = Place { scalar: None, ..to };
+        self.adopt(old, from, all_lanes, mask);
+        true
+    }
+
+    /// Fills a register that holds something of another one, which is `of` here: the first value of
+    /// the warp's upper half, or all lanes' values, which are at `from` in the other file.
+    pub(super) fn complete(&mut self, old: &Self, from: Place, of: Place, to: Place, mask: u32) {
+        match (of.scalar, to.scalar) {
+            // Halves have both values already.
+            (Some(lower), Some(upper)) if !(of.halves && upper == lower + SCALAR_BYTES) => {
+                let value = stepped(self.value(lower as usize, of.bytes), of, HALF_LANES as i64);
+                self.put_scalar(upper, value);
+            }
+            (_, Some(_)) => {}
+            (_, None) => self.adopt(old, from, to, mask),
+        }
+    }
+
+    fn value(&self, at: usize, bytes: u32) -> i128 {
+        let mut value = [0; SCALAR_BYTES as usize];
+        let bytes = bytes as usize;
+        value[..bytes].copy_from_slice(&self.view()[at..at + bytes]);
+        i128::from_le_bytes(value)
+    }
+
+    fn put_scalar(&mut self, at: u32, value: i128) {
+        let at = at as usize;
+        self.bytes()[at..at + SCALAR_BYTES as usize].copy_from_slice(&value.to_le_bytes());
     }
 
     /// A number that nearly always changes when a register's values in the lanes of `mask` do.

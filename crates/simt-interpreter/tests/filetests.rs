@@ -14,6 +14,8 @@ mod harness;
 mod kinds;
 #[path = "filetests/locks.rs"]
 mod locks;
+#[path = "filetests/lockstep.rs"]
+mod lockstep;
 #[path = "filetests/matrix.rs"]
 mod matrix;
 #[path = "filetests/operands/mod.rs"]

@@ -22,6 +22,8 @@ mod kinds;
 mod limits;
 #[path = "../../simt-interpreter/tests/filetests/locks.rs"]
 mod locks;
+#[path = "../../simt-interpreter/tests/filetests/lockstep.rs"]
+mod lockstep;
 #[path = "filetests/loops.rs"]
 mod loops;
 #[path = "../../simt-interpreter/tests/filetests/matrix.rs"]

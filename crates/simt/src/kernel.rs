@@ -298,6 +298,24 @@ pub trait BlockRun: Send {
         let _ = index;
         false
     }
+
+    /// Where a thread waits, if the block's threads did nothing else in the last time slice: at a
+    /// barrier, or in a loop whose rounds change nothing. Asked after [`Outcome::Yielded`]; `None`
+    /// where a thread got somewhere, or that is not known.
+    fn waits(&self) -> Option<Wait> {
+        None
+    }
+}
+
+/// Where a thread waits for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Its block.
+    pub block: Dim3,
+    /// The first thread of its warp.
+    pub thread: Dim3,
+    /// Line in the PTX text, 1-based; 0 if not known.
+    pub line: u32,
 }
 
 /// Why [`BlockRun::resume`] came back.

@@ -13,7 +13,9 @@ use crate::device::ops::StreamSpec;
 use crate::device::settings::Settings;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
-use simt::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, ParamLayout, Worker};
+use simt::kernel::{
+    BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, ParamLayout, Wait, Worker,
+};
 
 /// Body of a kernel: called for each resume with the launch, the block's index and how often it
 /// has been resumed before.
@@ -25,6 +27,8 @@ pub(crate) struct FnKernel {
     body: Arc<Body>,
     /// Its blocks go on with those that follow them, and become others.
     in_rows: bool,
+    /// Where a block waits that has yielded.
+    waits: Option<Wait>,
 }
 
 impl FnKernel {
@@ -41,7 +45,7 @@ impl FnKernel {
             max_threads_per_block: 1024,
             ..Default::default()
         };
-        Self { info, body: Arc::new(body), in_rows: false }
+        Self { info, body: Arc::new(body), in_rows: false, waits: None }
     }
 }
 
@@ -51,6 +55,7 @@ struct FnBlock {
     index: Dim3,
     resumed: u64,
     in_rows: bool,
+    waits: Option<Wait>,
 }
 
 impl Kernel for FnKernel {
@@ -59,8 +64,8 @@ impl Kernel for FnKernel {
     }
 
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
-        let (body, in_rows) = (self.body.clone(), self.in_rows);
-        Box::new(FnBlock { body, launch, index, resumed: 0, in_rows })
+        let (body, in_rows, waits) = (self.body.clone(), self.in_rows, self.waits);
+        Box::new(FnBlock { body, launch, index, resumed: 0, in_rows, waits })
     }
 }
 
@@ -88,6 +93,10 @@ impl BlockRun for FnBlock {
         (self.index, self.resumed) = (index, 0);
         self.in_rows
     }
+
+    fn waits(&self) -> Option<Wait> {
+        self.waits
+    }
 }
 
 /// A launch of a closure as `blocks` blocks of `threads` threads.
@@ -96,7 +105,15 @@ pub(crate) fn launch(
     threads: u32,
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
-    launched(blocks, threads, false, body)
+    launched(blocks, threads, (false, None), body)
+}
+
+/// A launch of a closure as one block, which says that it waits there whenever it has yielded.
+pub(crate) fn launch_waiting(
+    waits: Option<Wait>,
+    body: impl Fn() -> Outcome + Send + Sync + 'static,
+) -> Op {
+    launched(1, 32, (false, waits), move |_, _, _| body())
 }
 
 /// The same, of a kernel whose blocks go on with those that follow them where they may.
@@ -105,17 +122,17 @@ pub(crate) fn launch_in_rows(
     threads: u32,
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
-    launched(blocks, threads, true, body)
+    launched(blocks, threads, (true, None), body)
 }
 
 fn launched(
     blocks: u32,
     threads: u32,
-    in_rows: bool,
+    (in_rows, waits): (bool, Option<Wait>),
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
     let kernel = FnKernel::new(0, move |worker, _, index, resumed| body(worker, index, resumed));
-    let kernel = FnKernel { in_rows, ..kernel };
+    let kernel = FnKernel { in_rows, waits, ..kernel };
     let launch = Launch {
         grid_id: 0,
         workspace: 0,
@@ -184,6 +201,8 @@ impl TestDevice {
             code_store: None,
             isa: simt_jit::SimdIsa::choose(None),
             turn_dirs: Vec::new(),
+            stall: Duration::ZERO,
+            say: |_| {},
         };
         change(&mut settings);
         Self { device: Device::new(settings), _watchdog: Watchdog::new() }

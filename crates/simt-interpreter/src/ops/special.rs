@@ -41,6 +41,8 @@ pub(crate) fn code(special: Special) -> i64 {
         Special::ExplicitCluster => CLUSTERS,
         Special::WorkspaceLow => WORKSPACE,
         Special::WorkspaceHigh => WORKSPACE_HIGH,
+        Special::StackBegin => STACK_BEGIN,
+        Special::StackEnd => STACK_END,
         Special::Constant(_) => ZERO,
     })
 }
@@ -67,14 +69,16 @@ const DYNAMIC_SHARED: u8 = 31;
 const TOTAL_SHARED: u8 = 32;
 const WORKSPACE: u8 = 33;
 const WORKSPACE_HIGH: u8 = 34;
-const ZERO: u8 = 35;
-const CLUSTERID: u8 = 36;
-const NCLUSTERID: u8 = 40;
-const CLUSTER_CTAID: u8 = 44;
-const CLUSTER_NCTAID: u8 = 48;
-const CLUSTER_RANK: u8 = 52;
-const CLUSTER_RANKS: u8 = 53;
-const CLUSTERS: u8 = 54;
+const STACK_BEGIN: u8 = 35;
+const STACK_END: u8 = 36;
+const ZERO: u8 = 37;
+const CLUSTERID: u8 = 38;
+const NCLUSTERID: u8 = 42;
+const CLUSTER_CTAID: u8 = 46;
+const CLUSTER_NCTAID: u8 = 50;
+const CLUSTER_RANK: u8 = 54;
+const CLUSTER_RANKS: u8 = 55;
+const CLUSTERS: u8 = 56;
 
 /// Component 0, 1 or 2.
 fn component(d: Dim3, axis: u8) -> u64 {
@@ -144,6 +148,8 @@ impl HandlerContext<'_> {
             CLUSTERID.. => self.special_of_cluster(code),
             WORKSPACE => launch.workspace,
             WORKSPACE_HIGH => launch.workspace >> 32,
+            STACK_BEGIN => self.local_bytes - self.block.stack_bytes,
+            STACK_END => self.local_bytes,
             _ => 0,
         }
     }

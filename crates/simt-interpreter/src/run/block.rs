@@ -12,7 +12,7 @@ use crate::run::cluster::Peer;
 use crate::run::program::Program;
 use crate::run::warp::{CLUSTER_BARRIER, Reduction, Stop, Waiting, Warp};
 use simt::ir::op::BarrierOp;
-use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Worker};
+use simt::kernel::{BlockRun, Dim3, Fault, FaultKind, Launch, Outcome, WARP_LANES, Wait, Worker};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -25,6 +25,8 @@ pub(crate) struct BlockEnvironment {
     pub(crate) program: Arc<Program>,
     /// Local memory, bytes a thread.
     pub(crate) local_bytes: u64,
+    /// How much of it is at its end for `alloca`.
+    pub(crate) stack_bytes: u64,
     /// Shared memory of the cluster's blocks by rank, this one's included; empty without a cluster.
     pub(crate) peers: Arc<[Peer]>,
 }
@@ -359,6 +361,16 @@ impl BlockRun for InterpretedBlock {
         let mut left = more;
         let outcome = self.run(worker, &mut left);
         (more - left, outcome)
+    }
+
+    fn waits(&self) -> Option<Wait> {
+        let all = self.next_warp == self.warps && self.ready.iter().all(|w| w.stuck_at().is_some());
+        let first = self.ready.front().filter(|_| all)?;
+        Some(Wait {
+            block: self.index,
+            thread: thread_of(self.environment.launch.block, first.index * WARP_LANES as u32),
+            line: first.stuck_at()?,
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::run::block::InterpretedBlock;
 use crate::run::program::InterpretedKernel;
-use simt::kernel::{BlockRun, Dim3, Launch, Outcome, Worker};
+use simt::kernel::{BlockRun, Dim3, Launch, Outcome, Wait, Worker};
 use std::sync::Arc;
 
 /// The shared memory of one block of a cluster.
@@ -89,6 +89,13 @@ impl BlockRun for InterpretedCluster {
                 }
             }
         }
+    }
+
+    fn waits(&self) -> Option<Wait> {
+        let mut alive = self.blocks.iter().filter(|block| block.warps_alive() > 0);
+        let waits = |block: &InterpretedBlock| block.waits_for_cluster() || block.waits().is_some();
+        let all = alive.clone().all(waits);
+        alive.find_map(|block| block.waits()).filter(|_| all)
     }
 
     fn restart(&mut self, first: Dim3) -> bool {

@@ -8,6 +8,7 @@ use crate::register_file::RegisterFile;
 use crate::run::block::{BlockEnvironment, InterpretedBlock};
 use crate::run::cluster::InterpretedCluster;
 use crate::tier1_abi::{Generator, Layout, NativeCode};
+use simt::ir::op::{Op, Special};
 use simt::ir::vector::{Mode, VectorFunction, VectorKernel, WINDOW_BYTES};
 use simt::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch};
 use simt::runtime::heap::DeviceHeap;
@@ -15,8 +16,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Local memory for the frames of calls that were not inlined, bytes a thread, at least. CUDA's
-/// default limit is 1 KiB; frames here also hold what hardware would keep in registers.
+/// Local memory for the frames of calls that were not inlined, and as much for `alloca`, bytes a thread,
+/// at least. CUDA's default limit is 1 KiB; frames here also hold what hardware would keep in registers.
 const STACK_BYTES_MIN: u64 = 16 << 10;
 /// For the same reason, how many times the launch's limit they may take.
 const STACK_FACTOR: u64 = 2;
@@ -53,6 +54,8 @@ pub(crate) struct Program {
     pub(crate) heap: Option<Arc<DeviceHeap>>,
     /// The kernel's own frame, bytes.
     frame_bytes: u64,
+    /// Its threads have a stack for `alloca`.
+    has_stack: bool,
     /// Finds the memory of uncommon accesses, for this processor.
     pub(crate) locate: Locate,
     /// Register files of finished blocks, by whether they are the entry's. They hold old values
@@ -80,6 +83,9 @@ impl Program {
         let functions: HashMap<u32, Code> =
             kernel.functions.iter().map(|(n, f)| (*n, decode(f))).collect();
         let frame_bytes = u64::from(kernel.entry.frame_bytes);
+        let blocks = kernel.entry.blocks.iter().flat_map(|b| &b.insts);
+        let mut insts = kernel.entry.prologue.iter().chain(blocks);
+        let has_stack = insts.any(|inst| inst.op == Op::Special(Special::StackEnd));
         debug_assert_eq!(kernel.entry_independent.mode, Mode::Independent);
         let at_once = generator.as_ref().is_some_and(|g| g.threshold() == 0);
         let program = Self {
@@ -95,6 +101,7 @@ impl Program {
             const_ranges: kernel.const_ranges,
             heap: kernel.heap,
             frame_bytes,
+            has_stack,
             locate: locate_for(target),
             spare: Mutex::default(),
             checker,
@@ -137,14 +144,15 @@ impl Program {
         }
     }
 
-    /// Local memory of a launch, bytes a thread: the kernel's frame, and room for those of what it
-    /// calls.
-    fn local_bytes(&self, launch: &Launch) -> u64 {
-        let stack = match self.functions.is_empty() {
-            true => 0,
-            false => STACK_BYTES_MIN.max(STACK_FACTOR * u64::from(launch.stack_bytes)),
-        };
-        (self.frame_bytes + stack).min(WINDOW_BYTES).next_multiple_of(16)
+    /// Local memory of a launch, bytes a thread, and how much of that is at its end for `alloca`: the
+    /// kernel's frame, and room for those of what it calls, are in front.
+    fn local_bytes(&self, launch: &Launch) -> (u64, u64) {
+        let limit = STACK_BYTES_MIN.max(STACK_FACTOR * u64::from(launch.stack_bytes));
+        let frames = if self.functions.is_empty() { 0 } else { limit };
+        let frames = (self.frame_bytes + frames).next_multiple_of(16).min(WINDOW_BYTES);
+        let stack = if self.has_stack { limit.next_multiple_of(16) } else { 0 };
+        let stack = stack.min(WINDOW_BYTES - frames);
+        (frames + stack, stack)
     }
 
     /// Where findings go, if accesses are accounted for.
@@ -226,8 +234,9 @@ impl InterpretedKernel {
         let program = self.0.clone();
         let info = &program.info;
         let static_shared = u64::from(info.shared_bytes) + u64::from(info.kept_shared_bytes);
-        let local_bytes = program.local_bytes(&launch);
-        let environment = BlockEnvironment { launch, program, local_bytes, peers: Arc::default() };
+        let (local_bytes, stack_bytes) = program.local_bytes(&launch);
+        let peers = Arc::default();
+        let environment = BlockEnvironment { launch, program, local_bytes, stack_bytes, peers };
         InterpretedBlock::new(environment, index, static_shared)
     }
 }

@@ -3,16 +3,19 @@
 //! A warp is always at the start of blocks: `pending` says which lanes wait at which block. In
 //! code for lockstep the lowest pending block runs, so that lanes reconverge; when lanes spin on
 //! something that waiting lanes of the same warp must do, the warp moves to the independent form
-//! of the function, where a group runs until its fuel ends and then the next one does.
+//! of the function, where a group runs until its fuel ends and then the next one does. Once all of
+//! its lanes are together again it goes back.
 
 mod activation;
 mod barriers;
 mod block_entry;
 mod calls;
+mod lockstep;
 mod spinning;
 
 use crate::run::warp::activation::Activation;
 pub(crate) use crate::run::warp::barriers::{CLUSTER_BARRIER, Reduction, Waiting};
+use crate::run::warp::lockstep::ReturnToLockstep;
 use crate::run::warp::spinning::{SliceEnd, Spin};
 use crate::time_slice::FUEL;
 
@@ -62,6 +65,7 @@ pub(crate) struct Warp {
     local: Vec<u64>,
     fuel: i64,
     spin: Spin,
+    return_to_lockstep: ReturnToLockstep,
     /// Why the warp stops, set with [`Next::Stop`].
     stop: Option<Stop>,
 }
@@ -102,6 +106,7 @@ impl Warp {
             local: vec![0; local_words],
             fuel: FUEL,
             spin: Spin::default(),
+            return_to_lockstep: ReturnToLockstep::default(),
             stop: None,
         }
     }
@@ -111,6 +116,7 @@ impl Warp {
         self.index = index;
         self.fuel = FUEL;
         self.spin.restart();
+        self.return_to_lockstep = ReturnToLockstep::default();
         self.current = 0;
         self.at_cluster = 0;
         self.counted_at_cluster = false;
@@ -136,6 +142,11 @@ impl Warp {
         }
     }
 
+    /// Line of the loop in which its lanes have waited for the whole of the last time slice.
+    pub(crate) fn stuck_at(&self) -> Option<u32> {
+        self.spin.stuck
+    }
+
     /// Gives the register files back to the program.
     pub(crate) fn retire(self, program: &Program) {
         for activation in self.activations {
@@ -152,6 +163,7 @@ impl Warp {
     ) -> Stop {
         machine.warp = self.index;
         machine.local = self.local.as_mut_ptr().cast();
+        self.spin.stuck = None;
         loop {
             let top = self.top();
             machine.regs = top.file.base();
@@ -198,6 +210,9 @@ impl Warp {
                     continue;
                 }
                 self.go_on_with(other, program, machine);
+                return None;
+            }
+            if !force && self.goes_back_to_lockstep(program, machine, block) {
                 return None;
             }
             let top = &mut self.activations[me];
@@ -256,6 +271,7 @@ impl Warp {
                             // Nothing has happened here either.
                             self.activations[me].add(block, mask);
                             self.become_independent(program, machine);
+                            self.return_to_lockstep.fails();
                             return None;
                         }
                         Step::Fault => return Some(fault(code, machine, ins.imm, ins.line)),
@@ -342,6 +358,7 @@ impl Warp {
             tier1_abi::LEAVE => {
                 self.top().add(block, mask);
                 self.become_independent(program, machine);
+                self.return_to_lockstep.fails();
                 return Settled::Elsewhere;
             }
             tier1_abi::FAULT => {
@@ -452,7 +469,7 @@ impl Warp {
                 return self.halt(Stop::Asked);
             }
             let probed = self.spin.probe.is_some();
-            let fruitless = b.spins && self.is_fruitless(code, to, mask);
+            let fruitless = b.spins && self.is_fruitless(code, from, to, mask);
             if fruitless || self.fuel <= 0 {
                 self.top().add(to, mask);
                 let end = match (fruitless, b.spins) {
@@ -474,6 +491,14 @@ impl Warp {
             return Next::Choose;
         }
         let top = self.top();
+        if top.code == CodeId::Independent && mask != top.live {
+            let others = top.pending[to as usize];
+            if mask | others == top.live {
+                // All are together: they may go back to lockstep.
+                top.add(to, mask);
+                return Next::Choose;
+            }
+        }
         if to < top.lowest {
             return Next::Run(to, mask);
         }

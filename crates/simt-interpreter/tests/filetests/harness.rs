@@ -5,7 +5,7 @@ use super::record;
 use super::tiers::{Set, is_native, tier};
 use simt::kernel::{
     BlockRun, Control, Counters, Dim3, Fault, Kernel, Launch, MemoryView, Module, ModuleMemory,
-    OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Worker,
+    OutOfMemory, Outcome, PrintfSink, Range, RangeMap, RangeSource, Wait, Worker,
 };
 use simt::runtime::init_tracking::WrittenBytes;
 use simt::{CompileError, load_module};
@@ -247,14 +247,8 @@ impl Device {
         Ok(())
     }
 
-    /// Runs it eight blocks (or clusters) resident at a time, in turns.
-    fn run_blocks(
-        &mut self,
-        kernel: &Arc<dyn Kernel>,
-        shape: Shape,
-        params: &[u8],
-    ) -> Result<(), Box<Fault>> {
-        let launch = Arc::new(Launch {
+    fn launch(&self, kernel: &Arc<dyn Kernel>, shape: Shape, params: &[u8]) -> Arc<Launch> {
+        Arc::new(Launch {
             grid_id: 1,
             workspace: 0,
             grid: shape.grid,
@@ -266,7 +260,44 @@ impl Device {
             params: params.into(),
             printf: self.printed.clone(),
             device: None,
-        });
+        })
+    }
+
+    /// Where the first block (or cluster) waits each time that it has yielded, so often.
+    pub(crate) fn waits(
+        &mut self,
+        kernel: &Arc<dyn Kernel>,
+        shape: Shape,
+        params: &[u8],
+        times: usize,
+    ) -> Vec<Option<Wait>> {
+        let launch = self.launch(kernel, shape, params);
+        let (control, mut view) = (Control::default(), MemoryView::new(self.memory.clone()));
+        let mut block = kernel.clone().start(launch.clone(), launch.start_index(0));
+        let mut resume = || {
+            let mut worker = Worker {
+                control: &control,
+                memory: &mut view,
+                sm: 0,
+                other_sms: &[],
+                sm_count: 8,
+                counters: &mut self.counters,
+            };
+            let outcome = block.resume(&mut worker);
+            assert!(matches!(outcome, Outcome::Yielded), "{outcome:?}");
+            block.waits()
+        };
+        (0..times).map(|_| resume()).collect()
+    }
+
+    /// Runs it eight blocks (or clusters) resident at a time, in turns.
+    fn run_blocks(
+        &mut self,
+        kernel: &Arc<dyn Kernel>,
+        shape: Shape,
+        params: &[u8],
+    ) -> Result<(), Box<Fault>> {
+        let launch = self.launch(kernel, shape, params);
         let control = Control::default();
         let mut view = MemoryView::new(self.memory.clone());
         let total = launch.starts();

@@ -3,6 +3,7 @@
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
+use simt::kernel::{Dim3, Wait};
 
 /// Each thread takes the lock at `p` once, and counts itself at `p + 4`.
 fn text(body: &str) -> String {
@@ -89,6 +90,65 @@ fn a_contended_lock_takes_few_instructions_an_acquisition() {
                 println!("{set:?}, {name}, {shape:?}: {each}");
                 assert!(each < 1500, "{set:?}, {name}, {shape:?}: {each} instructions each");
             }
+        }
+    }
+}
+
+/// What a block of two warps says of where it waits, once it has been in turns for a while.
+fn waits(set: Set, body: &str, words: [u32; 2]) -> Vec<Option<Wait>> {
+    let mut device = Device::new(set);
+    let module = device.load(&text(body)).expect("a module");
+    let kernel = module.kernel("k").expect("a kernel");
+    let address = device.memory.allocate(8, true);
+    device.memory.write(address, &words.map(u32::to_le_bytes).concat());
+    let mut params = Params::default();
+    params.push(&address.to_le_bytes());
+    let (begin, look) = (256, 16);
+    device.waits(&kernel, Shape::linear(1, 64), &params.0, begin + look).split_off(begin)
+}
+
+#[test]
+fn a_block_that_only_waits_says_where() {
+    // Lanes of both warps are in each of the loops that have their end on line 8.
+    let nobody_comes = [
+        "TAKE: atom.global.cas.b32 %r, [%o], 0, 1; setp.ne.u32 %p1, %r, 0;\n@%p1 bra TAKE;",
+        "TAKE: ld.volatile.global.u32 %r, [%o]; setp.ne.u32 %p1, %r, 9;\n@%p1 bra TAKE;",
+        "TAKE: nanosleep.u32 20; ld.volatile.global.u32 %r, [%o]; setp.ne.u32 %p1, %r, 9;\n\
+         @%p1 bra TAKE;",
+        "mov.u32 %s, %tid.x; setp.eq.u32 %p2, %s, 3; @!%p2 bra BAR; \
+         TAKE: ld.volatile.global.u32 %r, [%o]; setp.ne.u32 %p1, %r, 9;\n@%p1 bra TAKE;\n\
+         BAR: bar.sync 0;",
+    ];
+    let here = Wait { block: Dim3::default(), thread: Dim3::default(), line: 8 };
+    for set in ALL_SETS {
+        for body in nobody_comes {
+            for wait in waits(set, body, [1, 0]) {
+                let wait = wait.unwrap_or_else(|| panic!("{set:?}: it waits at {body}"));
+                let of_warp = Wait { thread: Dim3::default(), ..wait };
+                assert_eq!(of_warp, here, "{set:?}: {body}");
+                assert!([0, 32].contains(&wait.thread.x), "{set:?}: {wait:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_that_gets_somewhere_does_not_wait() {
+    let works = [
+        // Each round counts on.
+        "AGAIN: ld.volatile.global.u32 %r, [%o]; add.u32 %s, %s, 1; setp.ne.u32 %p1, %s, -1;\n\
+         @%p1 bra AGAIN; st.global.u32 [%o], %s;",
+        // Each round changes memory.
+        "AGAIN: atom.global.add.u32 %r, [%o], 1; setp.ne.u32 %p1, %r, -1;\n@%p1 bra AGAIN;",
+        // One warp waits, and the other works for it.
+        "mov.u32 %s, %tid.x; setp.lt.u32 %p2, %s, 32; @%p2 bra WORK;\n\
+         WAIT: ld.volatile.global.u32 %r, [%o+4]; setp.ne.u32 %p1, %r, 9; @%p1 bra WAIT; ret;\n\
+         WORK: ld.volatile.global.u32 %r, [%o]; add.u32 %s, %s, 1; setp.ne.u32 %p1, %s, -1;\n\
+         @%p1 bra WORK;",
+    ];
+    for set in ALL_SETS {
+        for body in works {
+            assert!(waits(set, body, [1, 0]).contains(&None), "{set:?}: {body}");
         }
     }
 }

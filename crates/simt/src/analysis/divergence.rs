@@ -191,6 +191,8 @@ fn is_invariant(op: &Op) -> bool {
                 | Special::DynamicSharedBytes
                 | Special::TotalSharedBytes
                 | Special::NwarpId
+                | Special::StackBegin
+                | Special::StackEnd
                 | Special::Clusterid(_)
                 | Special::Nclusterid(_)
                 | Special::ClusterCtaid(_)

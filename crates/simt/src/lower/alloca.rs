@@ -1,17 +1,18 @@
 //! `alloca`, `stacksave`, `stackrestore`: the thread's stack.
 //!
-//! The stack grows down in the first bytes of the thread's local memory, and its pointer lies in
-//! front of it. So functions that are called find both, wherever their own frames are. Only
-//! kernels that can reach such an instruction have one.
+//! The stack grows down in the last bytes of the thread's local memory, behind all frames; how many
+//! these are is the launch's to say. Its pointer is the first word of local memory. So functions that
+//! are called find both, wherever their own frames are. Only kernels that can reach such an instruction
+//! have one.
 
 use crate::ir::Operand;
-use crate::ir::op::{Access, Class, Compare, CompareType, IntOp, IntType, Op, Space, Width};
+use crate::ir::op::{
+    Access, Class, Compare, CompareType, IntOp, IntType, Op, Space, Special, Width,
+};
 use crate::lower::{Lowering, class_of};
 use ptx::ast::{self, Opcode, ScalarType as T};
 
-/// Bytes of the stack, a thread: as many as the frames of calls have.
-const STACK_BYTES: u32 = 16 << 10;
-/// Bytes in front of it, for the pointer; keeps the stack aligned for any type.
+/// Bytes of the pointer; frames behind it stay aligned for any type.
 const POINTER_BYTES: u32 = 16;
 /// Least alignment of what `alloca` gives, bytes.
 const ALIGN_MIN: i64 = 8;
@@ -34,10 +35,15 @@ fn pointer_access() -> Access {
 impl Lowering<'_> {
     /// Makes the stack: before anything else in a kernel, so that it is first in local memory.
     pub(super) fn make_stack(&mut self) {
-        let slot = Operand::Slot(self.f.new_slot(POINTER_BYTES + STACK_BYTES, POINTER_BYTES));
-        let end = Operand::Imm(u64::from(POINTER_BYTES + STACK_BYTES));
+        let slot = Operand::Slot(self.f.new_slot(POINTER_BYTES, POINTER_BYTES));
+        // The slot's offset is 0; that it is read keeps the slot in memory.
+        let end = self.stack_bound(Special::StackEnd);
         let end = self.value(Op::Int(IntOp::Add, IntType::U64), Width::W64, vec![slot, end]);
         self.set_stack_pointer(end);
+    }
+
+    fn stack_bound(&mut self, bound: Special) -> Operand {
+        self.value(Op::Special(bound), Width::W64, vec![])
     }
 
     pub(super) fn stack(&mut self, inst: &ast::Instruction) -> Option<()> {
@@ -71,7 +77,7 @@ impl Lowering<'_> {
         self.emit_to(Op::Mov(width), d, width, false, vec![pointer])
     }
 
-    /// What does not fit gives an address that faults when it is used; the stack stays as it is.
+    /// What does not fit gives the end of local memory, where any access faults; the stack stays as it is.
     fn alloca(
         &mut self,
         ty: T,
@@ -88,7 +94,7 @@ impl Lowering<'_> {
         let size = self.fit(size, Width::W64);
         let pointer = self.stack_pointer();
         let int = |op| Op::Int(op, IntType::U64);
-        let floor = Operand::Imm(POINTER_BYTES.into());
+        let floor = self.stack_bound(Special::StackBegin);
         let room = self.value(int(IntOp::Sub), Width::W64, vec![pointer, floor]);
         let taken = self.value(int(IntOp::Sub), Width::W64, vec![pointer, size]);
         let mask = Operand::Imm(align.wrapping_neg() as u64);
@@ -97,7 +103,7 @@ impl Lowering<'_> {
         let fits = self.temporary(Class::Pred);
         let setp = |how| Op::Setp(how, CompareType::Int(IntType::U64));
         self.emit(setp(Compare::Le), vec![fits], vec![size, room]);
-        let nowhere = Operand::Imm(u64::MAX << 4);
+        let nowhere = self.stack_bound(Special::StackEnd);
         let src = vec![taken, nowhere, fits.into()];
         let taken = self.value(Op::Select(Width::W64), Width::W64, src);
         let above = self.temporary(Class::Pred);

@@ -84,6 +84,8 @@ pub(super) struct Core {
     pub(super) after: Box<After>,
     /// Launches so far: their order, and `%gridid`.
     pub(super) arrivals: u64,
+    /// How long a grid only waits before a line says so, ns; 0: never.
+    pub(super) stall_ns: u64,
     pub(super) shutdown: bool,
 }
 
@@ -165,6 +167,8 @@ pub(super) struct After {
     actions: Vec<(Option<Key<Stream>>, Action)>,
     calls: Vec<HostWork>,
     lines: Vec<String>,
+    /// Lines for users, whatever they have asked for.
+    said: Vec<String>,
 }
 
 impl After {
@@ -204,6 +208,10 @@ impl After {
         self.lines.push(line);
     }
 
+    pub(super) fn say(&mut self, line: String) {
+        self.said.push(line);
+    }
+
     fn is_empty(&self) -> bool {
         self.threads.is_empty()
             && self.words.is_empty()
@@ -213,6 +221,7 @@ impl After {
             && self.actions.is_empty()
             && self.calls.is_empty()
             && self.lines.is_empty()
+            && self.said.is_empty()
     }
 
     /// Does all of it, and what completed actions have led to, until nothing is left: a long row of
@@ -231,6 +240,9 @@ impl After {
             }
             for line in self.lines.drain(..) {
                 device.log(&line);
+            }
+            for line in self.said.drain(..) {
+                (device.settings.say)(&line);
             }
             for work in self.calls.drain(..) {
                 device.hand_to_host(work);

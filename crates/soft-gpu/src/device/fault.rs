@@ -18,8 +18,10 @@ pub fn describe(fault: &Fault) -> (Error, String) {
             Error::ILLEGAL_ADDRESS,
             format!(
                 "illegal address: {} of {bytes} bytes at offset {offset:#x} of {space} memory, \
-                 which has {size} bytes",
+                 which has {size} bytes{}",
                 if *write { "write" } else { "read" },
+                // What `alloca` gives without room is here.
+                if *space == "local" { " (CU_LIMIT_STACK_SIZE decides)" } else { "" },
             ),
         ),
         FaultKind::MisalignedAddress { address, bytes } => (
@@ -78,6 +80,28 @@ pub fn describe(fault: &Fault) -> (Error, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_in_local_memory_names_the_limit_that_decides_about_it() {
+        let text = |space| {
+            let (offset, bytes, size, write) = (0x4010, 4, 0x4010, false);
+            let kind = FaultKind::OutsideSpace { space, offset, bytes, size, write };
+            let fault = Fault {
+                kind,
+                kernel: "tree".into(),
+                block: Dim3::default(),
+                thread: Dim3::default(),
+                line: 0,
+            };
+            describe(&fault).1
+        };
+        let local = text("local");
+        assert!(
+            local.ends_with("memory, which has 16400 bytes (CU_LIMIT_STACK_SIZE decides)"),
+            "{local}"
+        );
+        assert!(text("shared").ends_with("memory, which has 16400 bytes"));
+    }
 
     #[test]
     fn a_fault_says_who_where_and_why() {

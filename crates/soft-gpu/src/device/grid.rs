@@ -11,6 +11,7 @@ use super::occupancy::BlockNeed;
 use super::places::{self, Places, SmUse};
 use super::profile::{KernelTotals, ProfileRow};
 use super::slab::Key;
+use super::stall::Stall;
 use super::stream::{Op, Stream};
 use super::tenant::{Tenant, TenantId};
 use simt::kernel::{BlockRun, Counters, Kernel, Launch};
@@ -111,6 +112,7 @@ pub(super) struct Grid {
     /// kernel the time before.
     pace_ns: u64,
     started_ns: u64,
+    pub(super) stall: Stall,
     room: Box<GridRoom>,
 }
 
@@ -224,6 +226,7 @@ impl Core {
             next_try_ns: 0,
             pace_ns,
             started_ns: now,
+            stall: Stall::default(),
             room,
         };
         let order = (grid.priority, grid.arrival);

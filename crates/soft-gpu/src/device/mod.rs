@@ -27,6 +27,7 @@ pub mod printf;
 pub mod profile;
 pub mod settings;
 pub mod slab;
+mod stall;
 pub mod stream;
 pub mod tenant;
 mod ticker;
@@ -174,6 +175,7 @@ impl Device {
             turn: TurnState::new(file),
             after: Box::default(),
             arrivals: 0,
+            stall_ns: settings.stall.as_nanos() as u64,
             shutdown: false,
         };
         Arc::new_cyclic(|myself| Self {

@@ -4,6 +4,7 @@
 //! (`openmps doctor` finds such).
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cuda_api::environment::*;
 use cuda_api::extension::SOFTWARE_GPU_NAME;
@@ -32,6 +33,9 @@ const STORE_DIRECTORY: &str = "openmps/code";
 /// and what this one runs fastest (`mma.sync`, `ldmatrix`, `cp.async`), not what only one
 /// generation has (`wgmma`, tensor maps).
 const CAPABILITY_DEFAULT: &str = "8.0";
+
+/// How long a kernel only waits before a line says so, by default.
+const STALL_DEFAULT: Duration = Duration::from_secs(10);
 
 /// How the device is made.
 #[derive(Clone, Debug)]
@@ -71,6 +75,11 @@ pub struct Settings {
     /// Directories to try for the file with which processes take turns: OPENMPS_SOFT_DIR, else
     /// /dev/shm, then /tmp. Empty: no turns.
     pub turn_dirs: Vec<PathBuf>,
+    /// How long a kernel only waits before a line says so; zero: never. OPENMPS_SOFT_STALL in seconds, else
+    /// [`STALL_DEFAULT`].
+    pub stall: Duration,
+    /// Where such lines go.
+    pub say: fn(&str),
 }
 
 impl Settings {
@@ -132,6 +141,10 @@ impl Settings {
             code_store: CodeStore::from_lookup(&lookup),
             isa: SimdIsa::choose(lookup(OPENMPS_SOFT_SIMD).as_deref()),
             turn_dirs,
+            stall: lookup(OPENMPS_SOFT_STALL)
+                .and_then(|v| v.trim().parse().ok())
+                .map_or(STALL_DEFAULT, Duration::from_secs),
+            say: |line| super::say(line),
         }
     }
 }

@@ -257,6 +257,9 @@ impl Core {
                     self.poison(&tenant, error, text);
                 }
                 let left: Vec<_> = desk.blocks.drain(finished..).collect();
+                let waits =
+                    left.first().filter(|_| finished == 0).and_then(|block| block.run.as_ref());
+                self.note_stall(grid, waits.and_then(|run| run.waits()), now);
                 self.finish_blocks(grid, &mut desk.blocks, now);
                 // The one that gave way goes behind all others. Those that did not get their turn
                 // stay in front: it may be waiting for them.

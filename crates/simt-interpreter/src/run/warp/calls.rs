@@ -141,6 +141,7 @@ impl Warp {
             }
         }
         self.spin.advance();
+        self.return_to_lockstep.left();
         let kernel = &mut self.activations[KERNEL];
         let old = std::mem::replace(&mut kernel.file, file);
         let code = std::mem::replace(&mut kernel.code, CodeId::Independent);
@@ -206,7 +207,8 @@ impl Warp {
         let at = frame + u64::from(code.frame_bytes);
         let end = at + u64::from(function.frame_bytes);
         let depth_max = (machine.block.launch.stack_bytes / CALL_BYTES_MIN).max(CALL_DEPTH_MIN);
-        if depth + 1 >= depth_max as usize || end > machine.local_bytes {
+        if depth + 1 >= depth_max as usize || end > machine.local_bytes - machine.block.stack_bytes
+        {
             machine.fail(mask.trailing_zeros(), FaultKind::StackOverflow);
             return self.halt(fault(code, machine, 0, line));
         }

@@ -25,6 +25,9 @@ const LOCKSTEP_WEIGHT_MAX: u32 = 16;
 /// Weight of a time slice whose rounds may have got the lanes somewhere.
 const USED_WEIGHT: u32 = 4;
 
+/// Pauses of native code from one probe to the next.
+const PAUSES_A_PROBE: u32 = 64;
+
 /// How a time slice ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SliceEnd {
@@ -54,6 +57,12 @@ pub(super) struct Spin {
     pub(super) probe: Option<(u32, u32)>,
     /// Weight of the time slices so far that lanes spun for while others waited.
     weight: u32,
+    /// Time slices so far that a pause ended.
+    pauses: u32,
+    /// Line of the loop's end, where the rounds were looked at last.
+    line: u32,
+    /// That line, if the last time slice ended there and its rounds were fruitless.
+    pub(super) stuck: Option<u32>,
 }
 
 impl Spin {
@@ -73,9 +82,10 @@ impl Spin {
 
 impl Warp {
     /// Lanes go round a spin loop once more: true if they have had enough of it.
-    pub(super) fn is_fruitless(&mut self, code: &Code, to: u32, mask: u32) -> bool {
+    pub(super) fn is_fruitless(&mut self, code: &Code, from: u32, to: u32, mask: u32) -> bool {
         let me = self.current;
         let spin = &mut self.spin;
+        spin.line = code.blocks[from as usize].line;
         if std::mem::take(&mut spin.is_progress) {
             spin.advance();
             return false;
@@ -115,6 +125,8 @@ impl Warp {
         end: SliceEnd,
     ) -> Next {
         let spins = end != SliceEnd::Used;
+        let naps = end == SliceEnd::Paused && self.spin.rounds >= FRUITLESS_ROUNDS;
+        self.spin.stuck = (naps || end == SliceEnd::Fruitless).then_some(self.spin.line);
         if spins {
             self.send_all_back(program, machine);
         }
@@ -124,7 +136,18 @@ impl Warp {
         let elsewhere = self.other_to_run();
         let alone = !others && elsewhere.is_none();
         self.fuel = FUEL;
-        if matches!(end, SliceEnd::Spun | SliceEnd::Fruitless) && lockstep {
+        let probes = match end {
+            SliceEnd::Spun | SliceEnd::Fruitless => true,
+            // Work between pauses is not to be interpreted for long.
+            SliceEnd::Paused => {
+                self.spin.pauses = self.spin.pauses.wrapping_add(1);
+                self.spin.pauses % PAUSES_A_PROBE == 0 || self.spin.probe.is_some()
+            }
+            SliceEnd::Used => false,
+        };
+        if probes && lockstep {
+            // Of what native code did nothing is known: the probe begins here.
+            self.spin.is_progress &= self.spin.probe.is_some();
             self.spin.probe = program.code(CodeId::Entry).blocks[at as usize].spin_loop;
         }
         if !spins || alone {
@@ -136,6 +159,8 @@ impl Warp {
             if self.spin.weight <= LOCKSTEP_WEIGHT_MAX && elsewhere.is_none() {
                 return self.halt(Stop::Turn);
             }
+            self.return_to_lockstep.spun_in =
+                program.code(CodeId::Entry).blocks[at as usize].spin_loop;
             self.become_independent(program, machine);
         }
         self.fuel = INDEPENDENT_FUEL * (FUEL / SPIN_FUEL);

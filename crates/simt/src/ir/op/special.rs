@@ -41,6 +41,10 @@ pub enum Special {
     WorkspaceLow,
     /// `%envreg1`: the upper half.
     WorkspaceHigh,
+    /// Offset in local memory at which the part for `alloca` begins.
+    StackBegin,
+    /// Offset at which it ends, and with it a thread's local memory.
+    StackEnd,
     /// Other `%envreg*` and `%pm*`, with a fixed value.
     Constant(u32),
 }
@@ -64,6 +68,7 @@ impl Special {
     pub fn width(self) -> Width {
         match self {
             Self::Clock64 | Self::GlobalTimer | Self::GridId => Width::W64,
+            Self::StackBegin | Self::StackEnd => Width::W64,
             _ => Width::W32,
         }
     }

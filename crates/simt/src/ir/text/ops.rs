@@ -50,11 +50,11 @@ const ATOM_TYPES: [AtomType; 13] = {
     [B16, U32, S32, U64, S64, B128, F16, BF16, F16x2, BF16x2, F32, F32Ftz, F64]
 };
 #[rustfmt::skip]
-const SPECIALS: [Special; 26] = {
+const SPECIALS: [Special; 28] = {
     use Special::*;
     [LaneId, WarpId, NwarpId, SmId, NsmId, GridId, LanemaskEq, LanemaskLe, LanemaskLt, LanemaskGe, LanemaskGt, Clock,
      ClockHi, Clock64, GlobalTimer, GlobalTimerLo, GlobalTimerHi, DynamicSharedBytes, TotalSharedBytes,
-     ClusterCtarank, ClusterNctarank, ExplicitCluster, WorkspaceLow, WorkspaceHigh, Ntid(0), Ctaid(0)]
+     ClusterCtarank, ClusterNctarank, ExplicitCluster, WorkspaceLow, WorkspaceHigh, StackBegin, StackEnd, Ntid(0), Ctaid(0)]
 };
 #[rustfmt::skip]
 const MATRICES: [MatrixType; 12] = {

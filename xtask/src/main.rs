@@ -35,6 +35,9 @@ struct Arguments {
 enum Task {
     /// Write the generated files: sources from the tables in xtask/data, pages from results in bench/
     Generate,
+    /// Record what this version of the protocol looks like (crates/channel/corpus, crates/control/corpus):
+    /// once for each release
+    Corpus,
     /// Build everything and lay it out as an installation is (bin/, lib/openmps/)
     Dist {
         /// Optimised build

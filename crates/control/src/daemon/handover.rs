@@ -42,7 +42,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Version of what is handed over: another program is asked for its own before.
+/// Version of what is handed over: another program is asked for its own before. A record may get fields
+/// without another one, if they have a default.
 pub const HANDOVER_VERSION: u32 = 2;
 /// Shells and starts that go on after so long are not waited for any more: the daemon stays.
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -132,6 +133,14 @@ struct ServerRecord {
     /// The process for which alone it is there, because its kernels run for long.
     #[serde(default)]
     isolates: Option<u32>,
+    /// The version of the protocol that it speaks with the daemon.
+    #[serde(default = "oldest_protocol")]
+    protocol: u16,
+}
+
+/// That of servers of a daemon which does not say it.
+fn oldest_protocol() -> u16 {
+    channel::PROTOCOL_VERSION_MIN
 }
 
 #[derive(Serialize, Deserialize)]
@@ -193,6 +202,19 @@ impl Handover {
     }
 }
 
+/// Why a program that takes over that version of what is handed over gets nothing of this one, if so. It
+/// reads its own version and the one before.
+fn keeps_it_from_handing_over(theirs: Option<u32>) -> Option<String> {
+    match theirs {
+        Some(theirs) if (HANDOVER_VERSION..=HANDOVER_VERSION + 1).contains(&theirs) => None,
+        Some(theirs) => Some(format!(
+            "the daemon itself stays: it hands over by version {HANDOVER_VERSION}, and that program \
+             takes over version {theirs}"
+        )),
+        None => Some("the daemon itself stays: that program takes no daemon's place".to_owned()),
+    }
+}
+
 /// The sockets that clients and shells come to.
 pub(super) fn listeners(
     inherited: [(OwnedFd, FileId); 2],
@@ -210,8 +232,9 @@ impl Daemon {
         let mut command = self.programs.successor(program.as_deref());
         let said = command.arg(crate::options::HANDOVER).output();
         let theirs = said.ok().and_then(|output| String::from_utf8(output.stdout).ok());
-        if theirs.and_then(|text| text.trim().parse().ok()) != Some(HANDOVER_VERSION) {
-            return Some("the daemon itself stays: that version takes no other's place".to_owned());
+        let theirs: Option<u32> = theirs.and_then(|text| text.trim().parse().ok());
+        if let Some(why) = keeps_it_from_handing_over(theirs) {
+            return Some(why);
         }
         self.lock().successor = Some(Successor { program, since: Instant::now() });
         self.wake();
@@ -313,6 +336,7 @@ impl Daemon {
             standby: server.standby,
             stuck: server.stuck,
             isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
+            protocol: server.link.socket.speaks(),
         };
         let process = |of: ClientProcess| ProcessRecord {
             uid: of.uid,
@@ -413,6 +437,7 @@ impl Daemon {
             let (uid, named) = (of.uid, of.named);
             let isolates = of.isolates.map(|pid| ClientProcess { uid, named, pid, device });
             let socket = Socket::from_fd(inherited(of.socket)?)?;
+            socket.speak(of.protocol);
             state.servers.adopt(Server {
                 pid: of.pid,
                 uid: of.uid,

@@ -72,6 +72,8 @@ pub const CONTROL_FD: &str = "--control-fd";
 pub const DEVICE: &str = "--device";
 /// Option of a server: it describes the devices and ends.
 pub const DESCRIBE: &str = "--describe";
+/// Variable of a server: the newest version of the protocol that the daemon speaks. One before 0.2 sets none.
+pub const DAEMON_PROTOCOL: &str = "OPENMPS_DAEMON_PROTOCOL";
 
 /// How long a server may take to answer a question. It answers from memory.
 const ANSWER_S_MAX: u64 = 3;

@@ -141,6 +141,13 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
+        Task::Corpus => dist::run(
+            Command::new(env!("CARGO"))
+                .current_dir(root())
+                .args(["test", "-p", "channel", "-p", "control", "--lib", "of_each_version"])
+                .args(["--", "--quiet"])
+                .env("OPENMPS_RECORD_CORPUS", "1"),
+        ),
         Task::Dist { release, prefix, tests } => {
             let profile = if release { Profile::Release } else { Profile::Debug };
             let to = dist::dist(profile, prefix.as_deref())?;

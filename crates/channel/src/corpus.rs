@@ -226,7 +226,7 @@ fn meaning_now(line: &Line) -> String {
 }
 
 #[test]
-fn what_builds_before_wrote_is_read_with_the_same_meaning() {
+fn the_corpus_of_each_version_is_read_with_the_same_meaning() {
     if is_recording() {
         let lines = messages().into_iter().chain(requests()).chain([ring(), layout()]);
         let text: String = lines.map(|line| line.text()).collect();

@@ -66,5 +66,15 @@ pub const PROTOCOL_VERSION: u16 = 3;
 /// The oldest version that this build speaks too: that of the release before.
 pub const PROTOCOL_VERSION_MIN: u16 = 2;
 const _: () = assert!(PROTOCOL_VERSION_MIN + 1 == PROTOCOL_VERSION);
-/// The release that this is.
-pub const BUILD: &str = env!("CARGO_PKG_VERSION");
+/// The build that this is, for people.
+static BUILD: std::sync::OnceLock<&'static str> = std::sync::OnceLock::new();
+
+/// The build that this is: its release, and the commit if the program has said it.
+pub fn build() -> &'static str {
+    BUILD.get().unwrap_or(&env!("CARGO_PKG_VERSION"))
+}
+
+/// Says of which build this program is. The first word counts.
+pub fn name_build(build: &'static str) {
+    let _ = BUILD.set(build);
+}

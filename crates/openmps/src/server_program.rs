@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["-v" | "--version"] => {
-            println!("openmps server {}", env!("CARGO_PKG_VERSION"));
+            println!("openmps server {}", *crate::version::LONG);
             ExitCode::SUCCESS
         }
         ["-h" | "--help"] => {

@@ -40,7 +40,7 @@ impl Release {
     /// This build.
     pub fn of_this_build() -> Self {
         let (min, max) = (crate::PROTOCOL_VERSION_MIN, crate::PROTOCOL_VERSION);
-        Self { min, max, build: crate::BUILD.to_owned() }
+        Self { min, max, build: crate::build().to_owned() }
     }
 }
 

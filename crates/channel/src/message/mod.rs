@@ -64,7 +64,7 @@ pub use trace::{
     trace_kind,
 };
 
-use crate::{BUILD, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
+use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use crate::codec::{CodecError, Decoder, Encoder};
 use core::fmt;
 
@@ -133,9 +133,10 @@ impl fmt::Display for MessageError {
             Self::Magic => f.write_str("the peer does not speak this protocol"),
             Self::Version { theirs } => write!(
                 f,
-                "the peer speaks protocol version {theirs}, this build ({BUILD}) versions \
+                "the peer speaks protocol version {theirs}, this build ({}) versions \
                  {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}: have both of releases that follow \
-                 each other, or of the same"
+                 each other, or of the same",
+                build()
             ),
             Self::Kind { kind } => write!(f, "there is no message of kind {kind}"),
             Self::Body { kind, error } => write!(f, "a message of kind {kind} is wrong: {error}"),

@@ -11,7 +11,7 @@ mod state;
 pub use layout::*;
 pub use state::{ServerState, SessionEnd, Waiting};
 
-use crate::{BUILD, PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
+use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use crate::memfd::{FileError, Mapping, Seals, create_sealed};
 use crate::shared::{self, SharedU32, SharedU64};
 use core::fmt;
@@ -41,8 +41,9 @@ impl fmt::Display for RegionError {
             Self::Magic => f.write_str("the shared region does not begin with its mark"),
             Self::Version { theirs } => write!(
                 f,
-                "the shared region has protocol version {theirs}, this build ({BUILD}) speaks \
-                 {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}"
+                "the shared region has protocol version {theirs}, this build ({}) speaks \
+                 {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}",
+                build()
             ),
         }
     }

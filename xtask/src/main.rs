@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod circles;
+mod cross_version;
 mod dist;
 #[cfg(test)]
 mod documents;
@@ -38,6 +39,8 @@ enum Task {
     /// Record what this version of the protocol looks like (crates/channel/corpus, crates/control/corpus):
     /// once for each release
     Corpus,
+    /// Build another commit beside this one, and run programs, daemons and upgrades of both together
+    CrossVersion(cross_version::Arguments),
     /// Build everything and lay it out as an installation is (bin/, lib/openmps/)
     Dist {
         /// Optimised build
@@ -141,6 +144,7 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
+        Task::CrossVersion(arguments) => cross_version::cross_version(&arguments),
         Task::Corpus => dist::run(
             Command::new(env!("CARGO"))
                 .current_dir(root())

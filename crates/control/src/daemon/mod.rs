@@ -28,6 +28,7 @@ mod presence;
 mod problems;
 mod protocol;
 mod questions;
+mod reload;
 mod scheduling;
 mod server_process;
 mod snapshot;
@@ -139,6 +140,8 @@ pub struct Daemon {
     scheduling: Scheduling,
     /// What servers count of launches.
     counting: Mutex<Counting>,
+    /// What the settings file says.
+    configured: Mutex<reload::Configured>,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

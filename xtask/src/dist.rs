@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names under which the one binary is another program.
-const PERSONALITIES: &[&str] = &["nvidia-cuda-mps-control", "nvidia-cuda-mps-server"];
+pub(crate) const PERSONALITIES: &[&str] = &["nvidia-cuda-mps-control", "nvidia-cuda-mps-server"];
 
 /// Shells, and the file below `share` in which each looks for openmps's completions.
 const COMPLETIONS: &[(&str, &str)] = &[
@@ -207,7 +207,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn target_directory(root: &Path) -> PathBuf {
+pub(crate) fn target_directory(root: &Path) -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(directory) => root.join(directory),
         None => root.join("target"),
@@ -215,14 +215,14 @@ fn target_directory(root: &Path) -> PathBuf {
 }
 
 /// Copies a built file over an older copy that may be in use: a new inode, then a rename.
-fn place(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn place(from: &Path, to: &Path) -> Result<()> {
     let new = to.with_extension(format!("new-{}", std::process::id()));
     std::fs::copy(from, &new)
         .and_then(|_| std::fs::rename(&new, to))
         .with_context(|| format!("copying {} to {}", from.display(), to.display()))
 }
 
-fn link(target: &Path, name: &Path) -> Result<()> {
+pub(crate) fn link(target: &Path, name: &Path) -> Result<()> {
     match std::fs::remove_file(name) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
         _ => {}

@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod circles;
+mod cross_version;
 mod dist;
 #[cfg(test)]
 mod documents;
@@ -35,6 +36,11 @@ struct Arguments {
 enum Task {
     /// Write the generated files: sources from the tables in xtask/data, pages from results in bench/
     Generate,
+    /// Record what this version of the protocol looks like (crates/channel/corpus, crates/control/corpus):
+    /// once for each release
+    Corpus,
+    /// Build another commit beside this one, and run programs, daemons and upgrades of both together
+    CrossVersion(cross_version::Arguments),
     /// Build everything and lay it out as an installation is (bin/, lib/openmps/)
     Dist {
         /// Optimised build
@@ -138,6 +144,14 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
+        Task::CrossVersion(arguments) => cross_version::cross_version(&arguments),
+        Task::Corpus => dist::run(
+            Command::new(env!("CARGO"))
+                .current_dir(root())
+                .args(["test", "-p", "channel", "-p", "control", "--lib", "of_each_version"])
+                .args(["--", "--quiet"])
+                .env("OPENMPS_RECORD_CORPUS", "1"),
+        ),
         Task::Dist { release, prefix, tests } => {
             let profile = if release { Profile::Release } else { Profile::Debug };
             let to = dist::dist(profile, prefix.as_deref())?;

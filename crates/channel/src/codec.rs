@@ -1,10 +1,18 @@
 //! How messages' fields become bytes: little-endian integers, texts and lists behind their length.
 //!
+//! From [`GROWS`] on a structure may get further fields at its end: one within another stands behind its
+//! length, a reader skips what it does not know, and a field that is not there has its default. What is
+//! written for a version before has neither lengths nor such fields, and must be read to its end.
+//!
 //! A text that is longer than its maximum is cut when it is written, because texts are for people;
 //! a list that is longer is an error. A reader takes no memory before it has checked a length
 //! against its maximum and against what is there.
 
+use crate::PROTOCOL_VERSION;
 use core::fmt;
+
+/// The first version in which structures may grow.
+pub const GROWS: u16 = 3;
 
 /// Bytes that are no value of the type that was read. The text says what is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +60,17 @@ pub fn cut(text: &str, max: usize) -> &str {
 }
 
 /// Writes values one after the other.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Encoder {
     bytes: Vec<u8>,
+    version: u16,
 }
 
 /// Reads values one after the other.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
+    version: u16,
 }
 
 macro_rules! integers {
@@ -87,9 +97,35 @@ macro_rules! integers {
 integers!(u8, u16, u32, u64, i32);
 
 impl Encoder {
-    /// An empty encoder.
-    pub const fn new() -> Self {
-        Self { bytes: Vec::new() }
+    /// An empty encoder for readers of a version.
+    pub const fn new(version: u16) -> Self {
+        Self { bytes: Vec::new(), version }
+    }
+
+    /// Writes a structure that stands within another one.
+    pub fn within(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        if self.version < GROWS {
+            return write(self);
+        }
+        let at = self.bytes.len();
+        self.u16(0);
+        write(self)?;
+        let found = self.bytes.len() - at - 2;
+        let max = usize::from(u16::MAX);
+        let length = u16::try_from(found).map_err(|_| CodecError::Length { found, max })?;
+        self.bytes[at..at + 2].copy_from_slice(&length.to_le_bytes());
+        Ok(())
+    }
+
+    /// Writes fields that older readers do not know: the last ones of their structure.
+    pub fn grown(
+        &mut self,
+        write: impl FnOnce(&mut Self) -> Result<(), CodecError>,
+    ) -> Result<(), CodecError> {
+        if self.version < GROWS { Ok(()) } else { write(self) }
     }
 
     /// What was written.
@@ -130,14 +166,43 @@ impl Encoder {
 }
 
 impl<'a> Decoder<'a> {
-    /// A decoder of those bytes.
+    /// A decoder of those bytes, of a writer of this version.
     pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self { rest: bytes, version: PROTOCOL_VERSION }
     }
 
-    /// Everything must have been read.
+    /// The writer's version, which stands before what depends on it.
+    pub const fn set_version(&mut self, version: u16) {
+        self.version = version;
+    }
+
+    /// Everything must have been read, as far as it is known.
     pub const fn end(&self) -> Result<(), CodecError> {
-        if self.rest.is_empty() { Ok(()) } else { Err(CodecError::TooLong) }
+        if self.rest.is_empty() || self.version >= GROWS {
+            Ok(())
+        } else {
+            Err(CodecError::TooLong)
+        }
+    }
+
+    /// Reads a structure that stands within another one.
+    pub fn within<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<T, CodecError> {
+        if self.version < GROWS {
+            return read(self);
+        }
+        let bytes = self.u16()?.into();
+        read(&mut Self { rest: self.take(bytes)?, version: self.version })
+    }
+
+    /// Reads fields that older writers do not know: the last ones of their structure.
+    pub fn grown<T: Default>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<T, CodecError> {
+        if self.version < GROWS || self.rest.is_empty() { Ok(T::default()) } else { read(self) }
     }
 
     fn take(&mut self, bytes: usize) -> Result<&'a [u8], CodecError> {

@@ -32,6 +32,8 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod codec;
+#[cfg(test)]
+mod corpus;
 pub mod discovery;
 pub mod limits;
 pub mod lock;
@@ -53,5 +55,26 @@ pub mod userfaultfd;
 pub mod wait;
 
 /// Version of everything in this crate that two processes must agree on: messages, region,
-/// requests. Raised with every change that an older peer would misread.
-pub const PROTOCOL_VERSION: u16 = 2;
+/// requests. Raised with every change that an older peer would misread; `corpus/` has what each
+/// looked like.
+///
+/// | version | since |
+/// | --- | --- |
+/// | 2 | 0.1: a structure has its fields and nothing else |
+/// | 3 | 0.2: structures may grow, peers say which versions they speak |
+pub const PROTOCOL_VERSION: u16 = 3;
+/// The oldest version that this build speaks too: that of the release before.
+pub const PROTOCOL_VERSION_MIN: u16 = 2;
+const _: () = assert!(PROTOCOL_VERSION_MIN + 1 == PROTOCOL_VERSION);
+/// The build that this is, for people.
+static BUILD: std::sync::OnceLock<&'static str> = std::sync::OnceLock::new();
+
+/// The build that this is: its release, and the commit if the program has said it.
+pub fn build() -> &'static str {
+    BUILD.get().unwrap_or(&env!("CARGO_PKG_VERSION"))
+}
+
+/// Says of which build this program is. The first word counts.
+pub fn name_build(build: &'static str) {
+    let _ = BUILD.set(build);
+}

@@ -1,7 +1,8 @@
 //! Words and bytes of a request or a reply: how they are written and read.
 //!
 //! A payload is a sequence of 64-bit words. A byte string is its bytes padded to whole words; its
-//! length stands in a word before it, so a reader never guesses.
+//! length stands in a word before it, so a reader never guesses. A payload may grow at its end: a reader
+//! skips what it does not know there, and takes the default for what is not there ([`Reader::grown`]).
 
 use core::fmt;
 use cuda_api::Word;
@@ -84,6 +85,12 @@ impl<'a> Reader<'a> {
         T::from_word(self.word()?).ok_or(Malformed("a value is out of its type's range"))
     }
 
+    /// The next word, which older writers do not know: one of the last of a request or reply.
+    #[inline]
+    pub fn grown(&mut self, default: u64) -> u64 {
+        self.word().unwrap_or(default)
+    }
+
     /// The next word as two halves, the low one first.
     #[inline(always)]
     pub fn pair(&mut self) -> Result<(u32, u32), Malformed> {
@@ -127,10 +134,6 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// Everything must have been read.
-    pub const fn end(&self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed("is longer than it should be")) }
-    }
 }
 
 /// What a request or a reply carries. `'a` is the life of the private copy it is read from.
@@ -149,12 +152,9 @@ pub trait Payload<'a>: Sized {
         words
     }
 
-    /// Reads it from words that hold nothing else.
+    /// Reads it from the words of a request or reply. What a newer writer has added is skipped.
     fn from_words(words: &'a [u64]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(words);
-        let payload = Self::read(&mut reader)?;
-        reader.end()?;
-        Ok(payload)
+        Self::read(&mut Reader::new(words))
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
             let mut reader = Reader::new(&words);
             assert_eq!(reader.bytes(length), Ok(&bytes[..]));
             assert_eq!(reader.word(), Ok(77));
-            assert_eq!(reader.end(), Ok(()));
+            assert_eq!((reader.rest(), reader.grown(5)), (&[][..], 5));
             assert!(reader.bytes(1).is_err());
             assert!(reader.word().is_err());
         }

@@ -77,6 +77,13 @@ struct File {
     servers: BTreeMap<String, Spanned<ServerTable>>,
     #[serde(default)]
     features: Features,
+    // Of the settings file, which reads them.
+    #[serde(default, rename = "daemon")]
+    _daemon: Option<serde::de::IgnoredAny>,
+    #[serde(default, rename = "server")]
+    _server: Option<serde::de::IgnoredAny>,
+    #[serde(default, rename = "software_gpu")]
+    _software_gpu: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Deserialize)]

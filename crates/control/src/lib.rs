@@ -42,6 +42,7 @@ mod process;
 pub mod program;
 pub mod report;
 mod settings;
+pub mod settings_file;
 pub mod shell;
 pub mod status;
 pub mod trace;

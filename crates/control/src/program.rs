@@ -5,16 +5,19 @@ use crate::daemon::{self, Programs, StartError};
 use crate::locate;
 use crate::options::{self, Action, DaemonOptions};
 use crate::report::Report;
+use crate::settings_file;
 use crate::shell::{self, Shell, complain};
 use cuda_api::environment::CUDA_MPS_PROTOCOL_VERSION;
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::process::CommandExt;
 
 /// The name under which it complains.
 const PROGRAM: &str = "nvidia-cuda-mps-control";
 
 /// Runs the program. `arguments` are those after its name. Returns the exit status.
 pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Programs>) -> u8 {
-    let action = match options::parse(arguments) {
+    let arguments: Vec<String> = arguments.into_iter().collect();
+    let action = match options::parse(arguments.iter().cloned()) {
         Ok(action) => action,
         Err(error) => {
             complain(format_args!("{PROGRAM}: {error}"));
@@ -23,6 +26,9 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
     };
     if let Action::Daemon(options) | Action::Foreground { options, .. } = &action {
         options.notes.iter().for_each(|note| complain(format_args!("{PROGRAM}: {note}")));
+    }
+    if let Some(status) = with_settings_file(&action, &arguments, &*programs) {
+        return status;
     }
     match action {
         Action::Help => print(&options::help(&command::help(), &command::v3::help())),
@@ -57,6 +63,37 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
             exit_status(shell::converse(&shell, &mut io::stdin().lock(), terminal))
         }
     }
+}
+
+/// Becomes the same program with what the settings file says, for a daemon that starts; a status if that
+/// cannot be. Does nothing for what is no daemon, where there is no file, and in a daemon that has it already.
+fn with_settings_file(
+    action: &Action,
+    arguments: &[String],
+    programs: &dyn Programs,
+) -> Option<u8> {
+    let (Action::Daemon(options) | Action::Foreground { options, .. }) = action else { return None };
+    if options.take_over.is_some() || std::env::var_os(settings_file::CONFIGURED).is_some() {
+        return None;
+    }
+    let path = settings_file::path()?;
+    let failed = |error: &dyn std::fmt::Display| {
+        complain(format_args!("{PROGRAM}: {error}"));
+        Some(1)
+    };
+    let file = match settings_file::read(&path) {
+        Ok(file) => file?,
+        Err(error) => return failed(&error),
+    };
+    let added = settings_file::additions(&path, &file, |name| std::env::var(name).ok());
+    let error = programs
+        .successor(None)
+        .args(added.words)
+        .args(arguments)
+        .envs(added.variables)
+        .env(settings_file::CONFIGURED, added.configured)
+        .exec();
+    failed(&error)
 }
 
 /// A daemon's options with what the environment says of its protocol.

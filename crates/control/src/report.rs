@@ -27,6 +27,9 @@ pub struct Report {
     pub schema: u32,
     /// Version of openmps.
     pub version: String,
+    /// Which build it is, and what it speaks. All zeros: a daemon of 0.1, which speaks version 2 alone.
+    #[serde(default)]
+    pub release: Release,
     /// Its process.
     pub pid: u32,
     /// Its user; root's serves all users.
@@ -121,6 +124,31 @@ impl Report {
     /// How many programs use it, of those that the reader is told of.
     pub fn programs(&self) -> usize {
         self.servers.iter().map(|server| server.clients.len()).sum()
+    }
+}
+
+/// A build of openmps: what it speaks with others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// Its version and commit.
+    pub build: String,
+    /// The oldest version of the protocol between client, daemon and server that it speaks.
+    pub protocol_min: u16,
+    /// The newest.
+    pub protocol_max: u16,
+    /// The version of what a daemon hands over to another build that takes its place.
+    pub handover: u32,
+}
+
+impl Release {
+    /// This build.
+    pub fn of_this_build() -> Self {
+        Self {
+            build: channel::build().to_owned(),
+            protocol_min: channel::PROTOCOL_VERSION_MIN,
+            protocol_max: channel::PROTOCOL_VERSION,
+            handover: crate::daemon::HANDOVER_VERSION,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::process::stopped_hint;
 use crate::report::Report;
 use crate::status::ServerState;
 use channel::message::{Command, Message};
-use channel::socket::{ReceiveError, SeqPacket};
+use channel::socket::{ReceiveError, SeqPacket, in_their_version};
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
@@ -94,10 +94,20 @@ impl Shell {
 
     /// Sends one command and writes its output as it comes. Returns its exit status.
     pub fn command(&self, line: &str, output: &mut dyn Write) -> Result<i32, ShellError> {
+        in_their_version(|version| self.command_in(version, line, output))
+    }
+
+    fn command_in(
+        &self,
+        version: &mut u16,
+        line: &str,
+        output: &mut dyn Write,
+    ) -> Result<i32, ShellError> {
         if line.len() > COMMAND_BYTES_MAX {
             return Err(ShellError::TooLong(line.len()));
         }
         let socket = self.connect()?;
+        socket.speak(*version);
         socket.set_receive_timeout(Some(self.patience.unwrap_or(LOOK)))?;
         let mut in_vain = 0;
         let command = Message::Command(Command { text: line.to_owned() });
@@ -110,7 +120,10 @@ impl Shell {
         loop {
             let reply = match socket.receive() {
                 Ok((Message::Reply(reply), _)) => reply,
-                Ok((Message::Refused(refused), _)) => return Err(self.foreign(refused.reason)),
+                Ok((Message::Refused(refused), _)) => {
+                    *version = socket.speaks();
+                    return Err(self.foreign(refused.reason));
+                }
                 Ok((other, _)) => return Err(self.foreign(format!("it said {}", other.name()))),
                 Err(ReceiveError::Closed) => return Err(ShellError::Ended),
                 Err(ReceiveError::TimedOut) if self.patience.is_some() => {

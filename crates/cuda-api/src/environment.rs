@@ -162,6 +162,9 @@ variables! {
         "Directory below which native code of kernels is kept, in openmps/code.";
     CUDA_CACHE_MAXSIZE = "CUDA_CACHE_MAXSIZE", "software GPU", Number(0),
         "268435456", "Most native code that is kept there, bytes.";
+    OPENMPS_CONFIG = "OPENMPS_CONFIG", "daemon, openmps", Any,
+        "/etc/openmps.toml of root's, openmps.toml in XDG_CONFIG_HOME or ~/.config of others",
+        "The settings file of a daemon that starts: its absolute path, or none for no file.";
     OPENMPS_IDLE_S = "OPENMPS_IDLE_S", "daemon", Number(0),
         "300", "How long a server without clients stays, seconds, if it is of another user than the \
         daemon's; 0: until the daemon ends.";

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// Headings, and the commands below each.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run programs", &["run", "up", "upgrade", "down", "set"]),
+    ("Run programs", &["run", "up", "upgrade", "down", "set", "config"]),
     ("Look at them", &["ps", "top", "trace", "web", "accounting", "advise", "demo"]),
     ("Find faults", &["doctor", "coverage", "ptx"]),
     ("Plan and measure", &["plan", "bench"]),

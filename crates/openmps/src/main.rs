@@ -22,6 +22,7 @@ mod scratch;
 mod seconds;
 mod server_program;
 mod signals;
+mod version;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -32,7 +33,7 @@ use std::process::ExitCode;
 /// Programs need no change: `openmps run` gives them a CUDA driver library that sends their work
 /// through a server. Without a GPU they run on a software GPU.
 #[derive(Parser)]
-#[command(name = "openmps", version, max_term_width = 100)]
+#[command(name = "openmps", version = version::LONG.as_str(), max_term_width = 100)]
 #[command(after_help = "Examples:
   openmps run -- ./simulation --steps 1000    Run a program; start a daemon if none runs
   openmps ps                                  See who uses the device
@@ -57,6 +58,7 @@ enum Command {
     Web(command::web::Arguments),
     Plan(command::plan::Arguments),
     Set(command::set::Arguments),
+    Config(command::config::Arguments),
     Accounting(command::accounting::Arguments),
     Doctor(command::doctor::Arguments),
     Demo(command::demo::Arguments),
@@ -82,6 +84,7 @@ impl Command {
             Command::Web(arguments) => command::web::run(&arguments),
             Command::Plan(arguments) => command::plan::run(&arguments),
             Command::Set(arguments) => command::set::run(&arguments),
+            Command::Config(arguments) => command::config::run(&arguments),
             Command::Accounting(arguments) => command::accounting::run(&arguments),
             Command::Doctor(arguments) => command::doctor::run(&arguments),
             Command::Demo(arguments) => command::demo::run(&arguments),
@@ -108,6 +111,7 @@ fn without_help_on_help(mut words: Vec<OsString>) -> Vec<OsString> {
 }
 
 fn main() -> ExitCode {
+    channel::name_build(version::BUILD);
     if let Some(status) = personality::run() {
         return status;
     }

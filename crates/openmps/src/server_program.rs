@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use channel::socket::SeqPacket;
-use control::daemon::{CONTROL_FD, DESCRIBE, DEVICE};
+use channel::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
+use control::daemon::{CONTROL_FD, DAEMON_PROTOCOL, DESCRIBE, DEVICE};
 use control::directory::DEFAULT_PIPE_DIRECTORY;
 use cuda_api::CUuuid;
 use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_STRETCHES};
@@ -28,7 +29,7 @@ pub(crate) fn run(arguments: Vec<String>) -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
         ["-v" | "--version"] => {
-            println!("openmps server {}", env!("CARGO_PKG_VERSION"));
+            println!("openmps server {}", *crate::version::LONG);
             ExitCode::SUCCESS
         }
         ["-h" | "--help"] => {
@@ -61,7 +62,16 @@ fn finish(result: anyhow::Result<Exit>) -> ExitCode {
 /// The connection to the daemon.
 fn control_socket(number: &str) -> anyhow::Result<SeqPacket> {
     let fd: RawFd = number.parse().with_context(|| format!("{CONTROL_FD} {number}"))?;
-    SeqPacket::inherit(fd).with_context(|| format!("{CONTROL_FD} {number}"))
+    let socket = SeqPacket::inherit(fd).with_context(|| format!("{CONTROL_FD} {number}"))?;
+    socket.speak(protocol_of_daemon(std::env::var(DAEMON_PROTOCOL).ok().as_deref()));
+    Ok(socket)
+}
+
+/// The version of the protocol to begin in with a daemon that says it speaks this one; one that does not
+/// say is of the release before that could.
+fn protocol_of_daemon(said: Option<&str>) -> u16 {
+    let theirs = said.and_then(|text| text.parse().ok()).unwrap_or(PROTOCOL_VERSION_MIN);
+    theirs.clamp(PROTOCOL_VERSION_MIN, PROTOCOL_VERSION)
 }
 
 /// Tells the daemon the provider's devices.

@@ -18,7 +18,7 @@ pub struct EndedClient {
 
 impl Body for EndedClient {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
-        self.status.write(to)?;
+        self.status.write_within(to)?;
         to.u64(self.began_ms);
         to.u64(self.wall_ms);
         to.u64(self.peak_memory_bytes);
@@ -26,7 +26,7 @@ impl Body for EndedClient {
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
-            status: ClientStatus::read(from)?,
+            status: ClientStatus::read_within(from)?,
             began_ms: from.u64()?,
             wall_ms: from.u64()?,
             peak_memory_bytes: from.u64()?,

@@ -206,12 +206,12 @@ pub(super) fn travelling(name: &str) -> Cow<'_, str> {
 fn write_rows<T: Body>(to: &mut Encoder, rows: &[(String, T)]) -> Result<(), CodecError> {
     to.list(rows, KERNEL_ROWS_MAX, |to, (name, row)| {
         to.text(&travelling(name), KERNEL_NAME_BYTES_MAX);
-        row.write(to)
+        row.write_within(to)
     })
 }
 
 fn read_rows<T: Body>(from: &mut Decoder<'_>) -> Result<Vec<(String, T)>, CodecError> {
-    from.list(KERNEL_ROWS_MAX, |from| Ok((from.text(KERNEL_NAME_BYTES_MAX)?, T::read(from)?)))
+    from.list(KERNEL_ROWS_MAX, |from| Ok((from.text(KERNEL_NAME_BYTES_MAX)?, T::read_within(from)?)))
 }
 
 impl CountsPart {
@@ -239,7 +239,7 @@ impl Body for CountsPart {
         to.u32(self.client);
         write_rows(to, &self.shapes)?;
         write_rows(to, &self.exact)?;
-        to.list(&self.streams, STREAM_ROWS_MAX, |to, stream| stream.write(to))
+        to.list(&self.streams, STREAM_ROWS_MAX, |to, stream| stream.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -247,7 +247,7 @@ impl Body for CountsPart {
             client: from.u32()?,
             shapes: read_rows(from)?,
             exact: read_rows(from)?,
-            streams: from.list(STREAM_ROWS_MAX, StreamCounts::read)?,
+            streams: from.list(STREAM_ROWS_MAX, StreamCounts::read_within)?,
         })
     }
 }

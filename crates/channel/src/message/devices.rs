@@ -39,10 +39,10 @@ impl Devices {
 impl Body for Devices {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.i32(self.driver_version);
-        to.list(&self.devices, DEVICES_MAX, |to, device| device.write(to))
+        to.list(&self.devices, DEVICES_MAX, |to, device| device.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        Ok(Self { driver_version: from.i32()?, devices: from.list(DEVICES_MAX, Device::read)? })
+        Ok(Self { driver_version: from.i32()?, devices: from.list(DEVICES_MAX, Device::read_within)? })
     }
 }
 
@@ -123,7 +123,7 @@ impl Body for Device {
         to.text(&self.pci_bus_id, PCI_BYTES_MAX);
         self.attributes.iter().for_each(|value| to.i32(*value));
         to.u32(self.sm_groups);
-        to.list(&self.peers, DEVICES_MAX, |to, peer| peer.write(to))
+        to.list(&self.peers, DEVICES_MAX, |to, peer| peer.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let mut device = Self {
@@ -137,7 +137,7 @@ impl Body for Device {
             *value = from.i32()?;
         }
         device.sm_groups = from.u32()?;
-        device.peers = from.list(DEVICES_MAX, Peer::read)?;
+        device.peers = from.list(DEVICES_MAX, Peer::read_within)?;
         Ok(device)
     }
 }

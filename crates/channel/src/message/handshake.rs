@@ -24,6 +24,38 @@ pub const fn pid_of_process(number: u32) -> u32 {
     if number < NAMELESS_FIRST { number } else { 0 }
 }
 
+/// What a peer says of itself: which versions of the protocol it speaks, and of which release it is. All
+/// zeros of one that speaks version 2 only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Release {
+    /// The oldest version.
+    pub min: u16,
+    /// The newest version.
+    pub max: u16,
+    /// The release, and the commit where it is known: for people.
+    pub build: String,
+}
+
+impl Release {
+    /// This build.
+    pub fn of_this_build() -> Self {
+        let (min, max) = (crate::PROTOCOL_VERSION_MIN, crate::PROTOCOL_VERSION);
+        Self { min, max, build: crate::build().to_owned() }
+    }
+}
+
+impl Body for Release {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u16(self.min);
+        to.u16(self.max);
+        to.text(&self.build, NAME_BYTES_MAX);
+        Ok(())
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        Ok(Self { min: from.u16()?, max: from.u16()?, build: from.text(NAME_BYTES_MAX)? })
+    }
+}
+
 /// A client introduces itself to the daemon. Nothing of it is believed: who the client is comes
 /// from its socket's credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,6 +76,8 @@ pub struct Hello {
     /// A number that the process has for life and that no other is likely to have: by it the daemon knows
     /// a process without a PID.
     pub token: u64,
+    /// Its client library.
+    pub release: Release,
 }
 
 impl Body for Hello {
@@ -51,21 +85,22 @@ impl Body for Hello {
         to.u32(self.pid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         to.text(&self.library_version, NAME_BYTES_MAX);
-        self.wishes.write(to)?;
+        self.wishes.write_within(to)?;
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
         to.raw(&self.device.bytes);
         to.u64(self.token);
-        Ok(())
+        to.grown(|to| self.release.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
             pid: from.u32()?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
             library_version: from.text(NAME_BYTES_MAX)?,
-            wishes: Wishes::read(from)?,
+            wishes: Wishes::read_within(from)?,
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
             device: CUuuid { bytes: from.array()? },
             token: from.u64()?,
+            release: from.grown(Release::read_within)?,
         })
     }
 }
@@ -136,33 +171,37 @@ pub struct Welcome {
     pub log_path: String,
     /// The device that the server serves: one. Its ordinal is its place in [`Devices`](super::Devices).
     pub devices: Vec<Device>,
+    /// The server.
+    pub release: Release,
 }
 
 impl Body for Welcome {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.u32(self.client_id);
         to.u32(self.server_pid);
-        self.window.write(to)?;
-        self.host_window.write(to)?;
+        self.window.write_within(to)?;
+        self.host_window.write_within(to)?;
         to.i32(self.driver_version);
         to.i32(self.priority_least);
         to.i32(self.priority_greatest);
         to.u32(self.flags);
         to.text(&self.log_path, PATH_BYTES_MAX);
-        to.list(&self.devices, DEVICES_MAX, |to, device| device.write(to))
+        to.list(&self.devices, DEVICES_MAX, |to, device| device.write_within(to))?;
+        to.grown(|to| self.release.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
             client_id: from.u32()?,
             server_pid: from.u32()?,
-            window: Window::read(from)?,
-            host_window: Window::read(from)?,
+            window: Window::read_within(from)?,
+            host_window: Window::read_within(from)?,
             driver_version: from.i32()?,
             priority_least: from.i32()?,
             priority_greatest: from.i32()?,
             flags: from.u32()?,
             log_path: from.text(PATH_BYTES_MAX)?,
-            devices: from.list(DEVICES_MAX, Device::read)?,
+            devices: from.list(DEVICES_MAX, Device::read_within)?,
+            release: from.grown(Release::read_within)?,
         })
     }
 }
@@ -208,6 +247,8 @@ pub struct Client {
     pub scheduling: String,
     /// It comes from another server, and has what it had there, also if its limits are less by now.
     pub comes_again: bool,
+    /// The version of the protocol that it speaks; 0 from a daemon that speaks version 2 only.
+    pub protocol: u16,
 }
 
 impl Body for Client {
@@ -217,10 +258,13 @@ impl Body for Client {
         to.u32(self.gid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         to.u32(self.window);
-        self.settings.write(to)?;
+        self.settings.write_within(to)?;
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
         to.bool(self.comes_again);
-        Ok(())
+        to.grown(|to| {
+            to.u16(self.protocol);
+            Ok(())
+        })
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -229,9 +273,10 @@ impl Body for Client {
             gid: from.u32()?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
             window: from.u32()?,
-            settings: Settings::read(from)?,
+            settings: Settings::read_within(from)?,
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
             comes_again: from.bool()?,
+            protocol: from.grown(Decoder::u16)?,
         })
     }
 }

@@ -3,6 +3,12 @@
 //! A message is one datagram: {magic u32, protocol version u16, kind u16} and a body. File
 //! descriptors travel beside it (see [`Message::fds`]).
 //!
+//! Each side speaks this version and the one before it. Who connects begins in its newest; what it
+//! is answered in is the version to speak from then on, and a first message in a newer one is
+//! refused and said again ([`in_their_version`](crate::socket::in_their_version)). Within a version
+//! structures may grow at their end ([`codec`](crate::codec)); a kind of message is only sent in
+//! versions that have it.
+//!
 //! | from | to | messages |
 //! | --- | --- | --- |
 //! | client | daemon | [`Hello`], [`Describe`](Message::Describe) |
@@ -27,6 +33,8 @@ mod shell;
 mod status;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) use tests::samples;
 mod trace;
 
 pub use accounting::EndedClient;
@@ -37,7 +45,7 @@ pub use counts::{
 pub use devices::{DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Devices, PEER_ATTRIBUTES, Peer};
 pub use fault::ClientFault;
 pub use handshake::{
-    Client, Hello, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
+    Client, Hello, Refused, Release, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
     pid_of_process, process_number,
 };
 pub use question::{Answer, Answered, Ask, Question, Schedule};
@@ -56,7 +64,7 @@ pub use trace::{
     trace_kind,
 };
 
-use crate::PROTOCOL_VERSION;
+use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use crate::codec::{CodecError, Decoder, Encoder};
 use core::fmt;
 
@@ -88,12 +96,10 @@ pub const NAME_BYTES_MAX: usize = 256;
 pub enum MessageError {
     /// They do not begin as a message does: the peer is something else.
     Magic,
-    /// The peer speaks another version.
+    /// The peer speaks a version that this build does not.
     Version {
         /// The peer's version.
         theirs: u16,
-        /// This side's version.
-        ours: u16,
     },
     /// There is no such kind.
     Kind {
@@ -125,9 +131,13 @@ impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Magic => f.write_str("the peer does not speak this protocol"),
-            Self::Version { theirs, ours } => {
-                write!(f, "the peer speaks protocol version {theirs}, this is version {ours}")
-            }
+            Self::Version { theirs } => write!(
+                f,
+                "the peer speaks protocol version {theirs}, this build ({}) versions \
+                 {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}: have both of releases that follow \
+                 each other, or of the same",
+                build()
+            ),
             Self::Kind { kind } => write!(f, "there is no message of kind {kind}"),
             Self::Body { kind, error } => write!(f, "a message of kind {kind} is wrong: {error}"),
             Self::TooLong { bytes } => {
@@ -146,6 +156,15 @@ impl core::error::Error for MessageError {}
 pub(crate) trait Body: Sized {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError>;
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError>;
+
+    /// As a part of another structure.
+    fn write_within(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.within(|to| self.write(to))
+    }
+    /// As a part of another structure.
+    fn read_within(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        from.within(Self::read)
+    }
 }
 
 impl Body for () {
@@ -192,6 +211,10 @@ macro_rules! messages {
         }
 
         impl Message {
+            /// All kinds, by number and name.
+            #[cfg(test)]
+            pub(crate) const KINDS: &[(u16, &str)] = &[$(($number, stringify!($kind)),)*];
+
             /// The number of its kind.
             pub const fn kind(&self) -> u16 {
                 match self { $(Self::$kind(_) => $number,)* }
@@ -299,14 +322,23 @@ messages! {
 }
 
 impl Message {
-    /// The datagram.
+    /// The datagram, for a peer of this version.
     ///
     /// # Errors
     /// If a list has more items than its maximum, or all together is too long.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
-        let mut to = Encoder::new();
+        self.encode_for(PROTOCOL_VERSION)
+    }
+
+    /// The datagram, for a peer that speaks a version.
+    ///
+    /// # Errors
+    /// As of [`Message::encode`]; and if this build does not speak that version.
+    pub fn encode_for(&self, version: u16) -> Result<Vec<u8>, MessageError> {
+        check_version(version)?;
+        let mut to = Encoder::new(version);
         to.u32(MESSAGE_MAGIC);
-        to.u16(PROTOCOL_VERSION);
+        to.u16(version);
         to.u16(self.kind());
         self.write_body(&mut to)
             .map_err(|error| MessageError::Body { kind: self.kind(), error })?;
@@ -317,11 +349,19 @@ impl Message {
         Ok(bytes)
     }
 
-    /// Reads a datagram.
+    /// Reads a datagram of any version that this build speaks.
     ///
     /// # Errors
     /// What is wrong with it, see [`MessageError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
+        Self::decode_with_version(bytes).map(|(message, _)| message)
+    }
+
+    /// Reads a datagram, and says in which version it is.
+    ///
+    /// # Errors
+    /// As of [`Message::decode`].
+    pub fn decode_with_version(bytes: &[u8]) -> Result<(Self, u16), MessageError> {
         if bytes.len() > MESSAGE_BYTES_MAX {
             return Err(MessageError::TooLong { bytes: bytes.len() });
         }
@@ -329,14 +369,20 @@ impl Message {
         if from.u32() != Ok(MESSAGE_MAGIC) {
             return Err(MessageError::Magic);
         }
-        let theirs = from.u16().map_err(|_| MessageError::Magic)?;
-        if theirs != PROTOCOL_VERSION {
-            return Err(MessageError::Version { theirs, ours: PROTOCOL_VERSION });
-        }
+        let version = from.u16().map_err(|_| MessageError::Magic)?;
+        check_version(version)?;
+        from.set_version(version);
         let kind = from.u16().map_err(|_| MessageError::Magic)?;
         let message = Self::read_body(kind, &mut from).ok_or(MessageError::Kind { kind })?;
         message
-            .and_then(|message| from.end().map(|()| message))
+            .and_then(|message| from.end().map(|()| (message, version)))
             .map_err(|error| MessageError::Body { kind, error })
+    }
+}
+
+fn check_version(theirs: u16) -> Result<(), MessageError> {
+    match (PROTOCOL_VERSION_MIN..=PROTOCOL_VERSION).contains(&theirs) {
+        true => Ok(()),
+        false => Err(MessageError::Version { theirs }),
     }
 }

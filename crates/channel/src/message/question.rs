@@ -87,7 +87,7 @@ impl Body for Ask {
             Question::Set(id, change) => {
                 to.u8(2);
                 to.u32(*id);
-                change.write(to)?;
+                change.write_within(to)?;
             }
             Question::Schedule(Schedule { client, settings }) => {
                 to.u8(3);
@@ -114,7 +114,7 @@ impl Body for Ask {
         let question = match from.u8()? {
             0 => Question::Status,
             1 => Question::Terminate(from.u32()?),
-            2 => Question::Set(from.u32()?, Change::read(from)?),
+            2 => Question::Set(from.u32()?, Change::read_within(from)?),
             3 => Question::Schedule(Schedule {
                 client: from.u32()?,
                 settings: from.text(SCHEDULING_BYTES_MAX)?,
@@ -138,7 +138,7 @@ impl Body for Answer {
         match &self.answered {
             Answered::Status(status) => {
                 to.u8(0);
-                status.write(to)?;
+                status.write_within(to)?;
             }
             Answered::Done(result) => {
                 to.u8(1);
@@ -150,11 +150,11 @@ impl Body for Answer {
             }
             Answered::Counts(part) => {
                 to.u8(3);
-                part.write(to)?;
+                part.write_within(to)?;
             }
             Answered::Trace(part) => {
                 to.u8(4);
-                part.write(to)?;
+                part.write_within(to)?;
             }
         }
         Ok(())
@@ -162,11 +162,11 @@ impl Body for Answer {
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let number = from.u32()?;
         let answered = match from.u8()? {
-            0 => Answered::Status(ServerStatus::read(from)?),
+            0 => Answered::Status(ServerStatus::read_within(from)?),
             1 => Answered::Done(from.u32()?),
             2 => Answered::Refused(from.text(REASON_BYTES_MAX)?),
-            3 => Answered::Counts(CountsPart::read(from)?),
-            4 => Answered::Trace(TracePart::read(from)?),
+            3 => Answered::Counts(CountsPart::read_within(from)?),
+            4 => Answered::Trace(TracePart::read_within(from)?),
             found => return Err(CodecError::Value { what: "answer", found: found.into() }),
         };
         Ok(Self { number, answered })

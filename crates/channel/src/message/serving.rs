@@ -1,6 +1,6 @@
 //! What a server says to a daemon that did not start it: the one that did is gone.
 
-use super::Body;
+use super::{Body, Release};
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
 
@@ -19,6 +19,8 @@ pub struct Serving {
     /// Its clients: the process ID, and the number of the windows of addresses; with 0 windows that it
     /// needs itself.
     pub clients: Vec<(u32, u32)>,
+    /// The server's.
+    pub release: Release,
 }
 
 impl Body for Serving {
@@ -30,7 +32,8 @@ impl Body for Serving {
             to.u32(*pid);
             to.u32(*window);
             Ok(())
-        })
+        })?;
+        to.grown(|to| self.release.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -38,6 +41,7 @@ impl Body for Serving {
             ends: from.bool()?,
             fault: from.bool()?,
             clients: from.list(WINDOWS_TOLD_MAX, |from| Ok((from.u32()?, from.u32()?)))?,
+            release: from.grown(Release::read_within)?,
         })
     }
 }

@@ -239,10 +239,10 @@ impl Body for ServerStatus {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.u8(self.state as u8);
         to.bool(self.more);
-        to.list(&self.devices, DEVICES_MAX, |to, device| device.write(to))?;
-        to.list(&self.clients, STATUS_CLIENTS_MAX, |to, client| client.write(to))?;
+        to.list(&self.devices, DEVICES_MAX, |to, device| device.write_within(to))?;
+        to.list(&self.clients, STATUS_CLIENTS_MAX, |to, client| client.write_within(to))?;
         to.bool(self.context.is_some());
-        self.context.as_ref().map_or(Ok(()), |context| context.write(to))
+        self.context.as_ref().map_or(Ok(()), |context| context.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let state = match from.u8()? {
@@ -256,9 +256,9 @@ impl Body for ServerStatus {
         Ok(Self {
             state,
             more: from.bool()?,
-            devices: from.list(DEVICES_MAX, DeviceStatus::read)?,
-            clients: from.list(STATUS_CLIENTS_MAX, ClientStatus::read)?,
-            context: if from.bool()? { Some(ContextStatus::read(from)?) } else { None },
+            devices: from.list(DEVICES_MAX, DeviceStatus::read_within)?,
+            clients: from.list(STATUS_CLIENTS_MAX, ClientStatus::read_within)?,
+            context: if from.bool()? { Some(ContextStatus::read_within(from)?) } else { None },
         })
     }
 }
@@ -267,7 +267,7 @@ impl Body for ContextStatus {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.list(&self.calls, CONTEXT_CALLS_MAX, |to, (call, counts)| {
             to.text(call, NAME_BYTES_MAX);
-            counts.write(to)
+            counts.write_within(to)
         })?;
         to.list(&self.waiting, CONTEXT_CALLS_MAX, |to, of| {
             to.text(&of.call, NAME_BYTES_MAX);
@@ -276,11 +276,11 @@ impl Body for ContextStatus {
             to.u64(of.since_ns);
             Ok(())
         })?;
-        self.warm.write(to)
+        self.warm.write_within(to)
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         let calls = from.list(CONTEXT_CALLS_MAX, |from| {
-            Ok((from.text(NAME_BYTES_MAX)?, CallCounts::read(from)?))
+            Ok((from.text(NAME_BYTES_MAX)?, CallCounts::read_within(from)?))
         })?;
         let waiting = from.list(CONTEXT_CALLS_MAX, |from| {
             Ok(WaitingCall {
@@ -290,7 +290,7 @@ impl Body for ContextStatus {
                 since_ns: from.u64()?,
             })
         })?;
-        Ok(Self { calls, waiting, warm: WarmStatus::read(from)? })
+        Ok(Self { calls, waiting, warm: WarmStatus::read_within(from)? })
     }
 }
 
@@ -300,7 +300,7 @@ impl Body for DeviceStatus {
         to.text(&self.pci_bus_id, NAME_BYTES_MAX);
         to.raw(&self.uuid.bytes);
         to.text(&self.name, NAME_BYTES_MAX);
-        self.counts.write(to)
+        self.counts.write_within(to)
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -308,7 +308,7 @@ impl Body for DeviceStatus {
             pci_bus_id: from.text(NAME_BYTES_MAX)?,
             uuid: CUuuid { bytes: from.array()? },
             name: from.text(NAME_BYTES_MAX)?,
-            counts: DeviceCounts::read(from)?,
+            counts: DeviceCounts::read_within(from)?,
         })
     }
 }
@@ -320,14 +320,14 @@ impl Body for ClientStatus {
         to.u32(self.uid);
         to.raw(&self.device.bytes);
         to.u64(self.memory_bytes);
-        self.limits.write(to)?;
-        self.submitted.write(to)?;
-        self.counts.write(to)?;
+        self.limits.write_within(to)?;
+        self.submitted.write_within(to)?;
+        self.counts.write_within(to)?;
         to.bool(self.work.is_some());
         if let Some(work) = &self.work {
-            work.write(to)?;
+            work.write_within(to)?;
         }
-        self.scheduling.write(to)?;
+        self.scheduling.write_within(to)?;
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         Ok(())
     }
@@ -338,11 +338,11 @@ impl Body for ClientStatus {
             uid: from.u32()?,
             device: CUuuid { bytes: from.array()? },
             memory_bytes: from.u64()?,
-            limits: ClientLimits::read(from)?,
-            submitted: SubmittedCounts::read(from)?,
-            counts: ClientCounts::read(from)?,
-            work: if from.bool()? { Some(ClientWork::read(from)?) } else { None },
-            scheduling: ClientScheduling::read(from)?,
+            limits: ClientLimits::read_within(from)?,
+            submitted: SubmittedCounts::read_within(from)?,
+            counts: ClientCounts::read_within(from)?,
+            work: if from.bool()? { Some(ClientWork::read_within(from)?) } else { None },
+            scheduling: ClientScheduling::read_within(from)?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
         })
     }

@@ -132,21 +132,21 @@ impl Body for TracePart {
         to.bool(self.more);
         to.u64(self.next);
         to.u64(self.lost);
-        to.list(&self.clients, TRACE_CLIENTS_MAX, |to, client| client.write(to))?;
+        to.list(&self.clients, TRACE_CLIENTS_MAX, |to, client| client.write_within(to))?;
         to.list(&self.names, TRACE_NAMES_MAX, |to, name| {
             to.text(&travelling(name), KERNEL_NAME_BYTES_MAX);
             Ok(())
         })?;
-        to.list(&self.records, TRACE_RECORDS_MAX, |to, record| record.write(to))
+        to.list(&self.records, TRACE_RECORDS_MAX, |to, record| record.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
             more: from.bool()?,
             next: from.u64()?,
             lost: from.u64()?,
-            clients: from.list(TRACE_CLIENTS_MAX, TraceClient::read)?,
+            clients: from.list(TRACE_CLIENTS_MAX, TraceClient::read_within)?,
             names: from.list(TRACE_NAMES_MAX, |from| from.text(KERNEL_NAME_BYTES_MAX))?,
-            records: from.list(TRACE_RECORDS_MAX, TraceEntry::read)?,
+            records: from.list(TRACE_RECORDS_MAX, TraceEntry::read_within)?,
         })
     }
 }

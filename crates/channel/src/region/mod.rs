@@ -11,7 +11,7 @@ mod state;
 pub use layout::*;
 pub use state::{ServerState, SessionEnd, Waiting};
 
-use crate::PROTOCOL_VERSION;
+use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use crate::memfd::{FileError, Mapping, Seals, create_sealed};
 use crate::shared::{self, SharedU32, SharedU64};
 use core::fmt;
@@ -41,7 +41,9 @@ impl fmt::Display for RegionError {
             Self::Magic => f.write_str("the shared region does not begin with its mark"),
             Self::Version { theirs } => write!(
                 f,
-                "the shared region has protocol version {theirs}, this is {PROTOCOL_VERSION}"
+                "the shared region has protocol version {theirs}, this build ({}) speaks \
+                 {PROTOCOL_VERSION_MIN} to {PROTOCOL_VERSION}",
+                build()
             ),
         }
     }
@@ -85,7 +87,7 @@ impl Region {
             other => io::Error::other(other),
         })?;
         let region = Self { mapping: Arc::new(mapping) };
-        region.u64_at(VERSION).store(u64::from(PROTOCOL_VERSION));
+        region.set_version(PROTOCOL_VERSION);
         region.u64_at(MAGIC).store(REGION_MAGIC);
         Ok((region, fd))
     }
@@ -102,9 +104,19 @@ impl Region {
             return Err(RegionError::Magic);
         }
         match region.u64_at(VERSION).load() {
-            v if v == u64::from(PROTOCOL_VERSION) => Ok(region),
+            v if (PROTOCOL_VERSION_MIN.into()..=PROTOCOL_VERSION.into()).contains(&v) => Ok(region),
             theirs => Err(RegionError::Version { theirs }),
         }
+    }
+
+    /// Says in which version the client speaks on its ring: before the server sees the region.
+    pub fn set_version(&self, version: u16) {
+        self.u64_at(VERSION).store(version.into());
+    }
+
+    /// The version in which the client speaks on its ring.
+    pub fn version(&self) -> u16 {
+        u16::try_from(self.u64_at(VERSION).load()).unwrap_or_default()
     }
 
     /// The region's first byte, for registering all of it ([`REGION_BYTES`]) with a provider.

@@ -73,7 +73,7 @@ impl Listener {
     pub fn accept(&self) -> io::Result<Option<SeqPacket>> {
         loop {
             match raw::accept(&self.fd) {
-                Ok(fd) => return Ok(Some(SeqPacket { fd })),
+                Ok(fd) => return Ok(Some(SeqPacket::new(fd))),
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => return Ok(None),
                     // The client gave up before it was accepted: see whether there is another.

@@ -1,6 +1,7 @@
 //! SOCK_SEQPACKET sockets: whole messages, file descriptors beside them, credentials of the peer.
 //!
-//! A connection stays open for life; that it hangs up is how each side learns of the other's end.
+//! A connection stays open for life; that it hangs up is how each side learns of the other's end. It
+//! speaks the version of the last message that it received; before any, this build's newest.
 
 mod listener;
 mod poll;
@@ -11,12 +12,15 @@ mod tests;
 pub use listener::{FileId, Listener, file_id};
 pub use poll::{Interest, Readiness, poll};
 
+use crate::PROTOCOL_VERSION;
 use crate::message::{FDS_MAX, MESSAGE_BYTES_MAX, Message, MessageError};
+use core::sync::atomic::{AtomicU16, Ordering};
 use core::fmt;
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Longest path of a socket, bytes: sun_path without its NUL.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -73,6 +77,24 @@ impl core::error::Error for ReceiveError {}
 #[derive(Debug)]
 pub struct SeqPacket {
     fd: OwnedFd,
+    /// The version that is spoken; one for all clones.
+    version: Arc<AtomicU16>,
+}
+
+/// Makes an attempt to speak with a peer in this build's newest version, and another one in the version
+/// in which it was answered if that is older. The attempt gets the version, and leaves there the one that
+/// its connection speaks at the end ([`SeqPacket::speaks`]).
+pub fn in_their_version<T, E>(
+    mut attempt: impl FnMut(&mut u16) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut version = PROTOCOL_VERSION;
+    loop {
+        let said = version;
+        let outcome = attempt(&mut version);
+        if outcome.is_ok() || version >= said {
+            return outcome;
+        }
+    }
 }
 
 /// A descriptor that another program left open in this process before it became this one (exec): closed
@@ -85,6 +107,20 @@ pub fn inherited(fd: RawFd) -> io::Result<OwnedFd> {
 }
 
 impl SeqPacket {
+    fn new(fd: OwnedFd) -> Self {
+        Self { fd, version: Arc::new(AtomicU16::new(PROTOCOL_VERSION)) }
+    }
+
+    /// The version of the protocol that it speaks.
+    pub fn speaks(&self) -> u16 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Has it speak a version: one that the peer is known to speak.
+    pub fn speak(&self, version: u16) {
+        self.version.store(version, Ordering::Relaxed);
+    }
+
     /// Connects to a listening socket.
     ///
     /// # Errors
@@ -92,7 +128,7 @@ impl SeqPacket {
     /// `ConnectionRefused` if no process listens, `WouldBlock` if the listener's queue stays full
     /// for `timeout`.
     pub fn connect(path: &Path, timeout: Duration) -> io::Result<Self> {
-        let socket = Self { fd: raw::socket()? };
+        let socket = Self::new(raw::socket()?);
         socket.set_send_timeout(Some(timeout))?;
         raw::connect(&socket.fd, path)?;
         socket.set_send_timeout(None)?;
@@ -102,7 +138,7 @@ impl SeqPacket {
     /// Two sockets that are connected to each other.
     pub fn pair() -> io::Result<(Self, Self)> {
         let (one, two) = raw::pair()?;
-        Ok((Self { fd: one }, Self { fd: two }))
+        Ok((Self::new(one), Self::new(two)))
     }
 
     /// Takes a descriptor that was inherited or received.
@@ -119,7 +155,7 @@ impl SeqPacket {
                 "not a connected SOCK_SEQPACKET socket of AF_UNIX",
             ));
         }
-        Ok(Self { fd })
+        Ok(Self::new(fd))
     }
 
     /// The connection that this process' parent gave it as descriptor number `fd`. That number
@@ -149,8 +185,8 @@ impl SeqPacket {
                 MessageError::Fds { kind: message.kind(), found: fds.len() },
             ));
         }
-        let bytes =
-            message.encode().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+        let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let bytes = message.encode_for(self.speaks()).map_err(invalid)?;
         self.send_bytes(&bytes, fds)
     }
 
@@ -165,7 +201,9 @@ impl SeqPacket {
     /// See [`ReceiveError`].
     pub fn receive(&self) -> Result<(Message, Vec<OwnedFd>), ReceiveError> {
         let (bytes, fds) = self.receive_bytes()?;
-        let message = Message::decode(&bytes).map_err(ReceiveError::Message)?;
+        let (message, version) =
+            Message::decode_with_version(&bytes).map_err(ReceiveError::Message)?;
+        self.speak(version);
         if fds.len() != message.fds() {
             let error = MessageError::Fds { kind: message.kind(), found: fds.len() };
             return Err(ReceiveError::Message(error));
@@ -216,7 +254,7 @@ impl SeqPacket {
 
     /// The same connection once more, for another thread.
     pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { fd: self.fd.try_clone()? })
+        Ok(Self { fd: self.fd.try_clone()?, version: self.version.clone() })
     }
 
     /// The descriptor.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memfd::{self, Seals};
-use crate::message::Hello;
+use crate::message::{Hello, Refused};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -183,4 +183,38 @@ fn only_a_connected_socket_of_this_kind_is_taken_over() {
     assert!(SeqPacket::from_fd(File::open("/dev/null").unwrap().into()).is_err());
     assert!(SeqPacket::inherit(1).is_err());
     assert!(SeqPacket::inherit(9999).is_err());
+}
+
+#[test]
+fn a_connection_speaks_what_it_was_answered_in() {
+    use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
+    let hello = |version: &mut u16, server_speaks: u16| {
+        let (ours, theirs) = SeqPacket::pair().unwrap();
+        ours.speak(*version);
+        ours.send(&Message::Describe(()), &[]).unwrap();
+        theirs.receive().unwrap();
+        assert_eq!(theirs.speaks(), *version, "it answers in that");
+        let too_new = *version > server_speaks;
+        theirs.speak(server_speaks.min(*version));
+        let refused = Refused { result: 1, reason: "say it again".into() };
+        let answer =
+            if too_new { Message::Refused(refused) } else { Message::Devices(Default::default()) };
+        theirs.send(&answer, &[]).unwrap();
+        let (answer, _) = ours.receive().unwrap();
+        *version = ours.try_clone().unwrap().speaks();
+        match answer {
+            Message::Devices(_) => Ok(*version),
+            other => Err(other),
+        }
+    };
+    for server in [PROTOCOL_VERSION_MIN, PROTOCOL_VERSION] {
+        assert_eq!(in_their_version(|version| hello(version, server)), Ok(server));
+    }
+    // What is refused in the version that it was said in is refused.
+    let mut attempts = 0;
+    let refused = in_their_version(|_| {
+        attempts += 1;
+        Err::<(), _>("no")
+    });
+    assert_eq!((refused, attempts), (Err("no"), 1));
 }

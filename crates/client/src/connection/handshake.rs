@@ -4,9 +4,9 @@
 //! does not take this process is not: then cuInit fails, and one line says why.
 
 use super::{Connection, slow_start, wishes};
-use channel::message::{Devices, Hello, Message, MessageError, Wishes};
+use channel::message::{Devices, Hello, Message, MessageError, Release, Wishes};
 use channel::region::Region;
-use channel::socket::{ReceiveError, SeqPacket};
+use channel::socket::{ReceiveError, SeqPacket, in_their_version};
 use channel::{discovery, system};
 use core::fmt;
 use core::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -107,13 +107,22 @@ pub(crate) fn attach(device: CUuuid, prepare: &dyn Fn(&Region)) -> Result<Connec
 
 /// Asks the process's daemon for its devices.
 pub(crate) fn describe() -> Result<Devices, AttachError> {
-    at_daemon(|path| patiently(|| describe_at(path, WELCOME_TIMEOUT)))
+    let describe =
+        |path: &Path| in_their_version(|version| describe_at(path, WELCOME_TIMEOUT, version));
+    at_daemon(|path| patiently(|| describe(path)))
 }
 
-fn describe_at(path: &Path, timeout: Duration) -> Result<Devices, AttachError> {
+fn describe_at(
+    path: &Path,
+    timeout: Duration,
+    version: &mut u16,
+) -> Result<Devices, AttachError> {
     let socket = reach(path)?;
+    socket.speak(*version);
     say_first(&socket, &Message::Describe(()), &[])?;
-    match receive_first(&socket, path, timeout)? {
+    let answer = receive_first(&socket, path, timeout);
+    *version = socket.speaks();
+    match answer? {
         Message::Devices(devices) => Ok(devices),
         other => Err(failed(format_args!("unexpected answer {}", other.name()))),
     }
@@ -148,7 +157,7 @@ fn attach_patiently(
     timeout: Duration,
     wanted: &Wanted<'_>,
 ) -> Result<Connection, AttachError> {
-    patiently(|| attach_to(path, timeout, wanted))
+    patiently(|| in_their_version(|version| attach_to(path, timeout, wanted, version)))
 }
 
 /// Connects to a daemon's socket and waits to be handed to a server.
@@ -156,14 +165,17 @@ fn attach_to(
     path: &Path,
     timeout: Duration,
     wanted: &Wanted<'_>,
+    version: &mut u16,
 ) -> Result<Connection, AttachError> {
     // First of all, so that nothing that takes time comes between connecting and the first word.
     let (region, region_file) = Region::create().map_err(|error| {
         let why = system::why_no_memory(&error);
         refused(system::result_of(&error), format_args!("no shared memory: {why}"))
     })?;
+    region.set_version(*version);
     (wanted.prepare)(&region);
     let socket = reach(path)?;
+    socket.speak(*version);
     let _in_hand = InHand::begin([socket.as_fd().as_raw_fd(), region_file.as_raw_fd()]);
     let hello = Message::Hello(Hello {
         pid: std::process::id(),
@@ -173,9 +185,12 @@ fn attach_to(
         scheduling: scheduling(),
         device: wanted.device,
         token: token(),
+        release: Release::of_this_build(),
     });
     say_first(&socket, &hello, &[region_file.as_fd()])?;
-    match receive_first(&socket, path, timeout)? {
+    let answer = receive_first(&socket, path, timeout);
+    *version = socket.speaks();
+    match answer? {
         Message::Welcome(welcome) => Ok(Connection::new((region, region_file), socket, welcome)),
         other => Err(failed(format_args!("unexpected answer {}", other.name()))),
     }
@@ -331,6 +346,15 @@ mod tests {
         Wanted { device: CUuuid::default(), wishes, prepare: &|_| () }
     }
 
+    /// One attempt in the newest version.
+    fn attach_newest(
+        path: &Path,
+        timeout: Duration,
+        wanted: &Wanted<'_>,
+    ) -> Result<Connection, AttachError> {
+        attach_to(path, timeout, wanted, &mut { channel::PROTOCOL_VERSION })
+    }
+
     /// What attaching comes to with a daemon that does `answer` with each client's socket.
     fn with_daemon(name: &str, answer: impl FnOnce(SeqPacket) + Send) -> AttachError {
         with_patience(Duration::from_secs(60), name, answer)
@@ -346,7 +370,7 @@ mod tests {
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
             let client =
-                scope.spawn(|| attach_to(&path, patience, &anything(&Wishes::default())).err());
+                scope.spawn(|| attach_newest(&path, patience, &anything(&Wishes::default())).err());
             loop {
                 if let Some(socket) = listener.accept().unwrap() {
                     let (hello, fds) = socket.receive().unwrap();
@@ -372,13 +396,13 @@ mod tests {
         let directory = std::env::temp_dir();
         let long = directory.join("x".repeat(200));
         for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {
-            let error = attach_to(path, Duration::ZERO, &anything(&Wishes::default())).err();
+            let error = attach_newest(path, Duration::ZERO, &anything(&Wishes::default())).err();
             assert!(matches!(error, Some(AttachError::NoDaemon)), "{}", path.display());
         }
         // What was left behind by a daemon that died.
         let stale = directory.join(format!("attach-{}-stale", std::process::id()));
         drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-        let error = attach_to(&stale, Duration::ZERO, &anything(&Wishes::default())).err();
+        let error = attach_newest(&stale, Duration::ZERO, &anything(&Wishes::default())).err();
         std::fs::remove_file(&stale).unwrap();
         assert!(matches!(error, Some(AttachError::NoDaemon)));
     }
@@ -401,7 +425,46 @@ mod tests {
         });
         let (code, text) = code(error);
         assert_eq!(code, 805);
-        assert!(text.contains("32767"), "{text}");
+        let newest = channel::PROTOCOL_VERSION;
+        let both = ["32767".to_owned(), format!("to {newest}")];
+        assert!(both.iter().all(|version| text.contains(version)), "{text}");
+    }
+
+    #[test]
+    fn a_daemon_of_the_release_before_is_spoken_to_in_its_version() {
+        const OLD: u16 = channel::PROTOCOL_VERSION_MIN;
+        let path = std::env::temp_dir().join(format!("attach-{}-older", std::process::id()));
+        let listener = Listener::bind(&path, 0o600).unwrap();
+        std::thread::scope(|scope| {
+            let client = scope.spawn(|| {
+                attach_patiently(&path, Duration::from_secs(60), &anything(&Wishes::default()))
+            });
+            let mut versions = Vec::new();
+            while versions.len() < 2 {
+                let Some(socket) = listener.accept().unwrap() else {
+                    std::thread::sleep(Duration::from_millis(1));
+                    continue;
+                };
+                let (hello, fds) = socket.receive().unwrap();
+                let Message::Hello(hello) = hello else { panic!("{hello:?}") };
+                versions.push((socket.speaks(), hello.release.max));
+                let is_understood = socket.speaks() == OLD;
+                socket.speak(OLD);
+                if is_understood {
+                    // As a server of that release does, which knows no other version of a region.
+                    let region = Region::open(&fds[0]).unwrap();
+                    assert_eq!(region.version(), OLD);
+                    let welcome = crate::tests::server::welcome();
+                    socket.send(&Message::Welcome(welcome), &[]).unwrap();
+                } else {
+                    let reason = "the peer speaks protocol version 3, this is version 2".into();
+                    socket.send(&Message::Refused(Refused { result: 805, reason }), &[]).unwrap();
+                }
+            }
+            let newest = channel::PROTOCOL_VERSION;
+            assert_eq!(versions, [(newest, newest), (OLD, 0)]);
+            let Ok(_) = client.join().unwrap() else { panic!("it is not attached") };
+        });
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod registered;
 mod replaced;
 mod reported;
 mod room;
-mod server;
+pub(crate) mod server;
 mod waited;
 
 use crate::boundary::{FromProgram, In, Out};

@@ -1,7 +1,7 @@
 //! A server in this process: pops requests and carries them out at once, on memory of its own.
 
 use channel::memfd::{Seals, create_sealed};
-use channel::message::{Device, Message, Welcome, Window};
+use channel::message::{Device, Message, Release, Welcome, Window};
 use channel::payload::Reader;
 use channel::region::{HOST_CALL_DONE, Region, ServerState};
 use channel::reply::ReplyWriter;
@@ -52,7 +52,7 @@ impl Handle {
 }
 
 /// The welcome of a server with one device, whose windows no other client has.
-pub(super) fn welcome() -> Welcome {
+pub(crate) fn welcome() -> Welcome {
     // Where servers begin to give out windows too.
     static NEXT: AtomicU64 = AtomicU64::new(0x1000_0000_0000);
     let free = |bytes| Window { address: NEXT.fetch_add(bytes, Ordering::Relaxed), bytes };
@@ -88,6 +88,7 @@ pub(super) fn welcome() -> Welcome {
         flags: 0,
         log_path: String::new(),
         devices: vec![device],
+        release: Release::of_this_build(),
     }
 }
 

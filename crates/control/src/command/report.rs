@@ -2,7 +2,7 @@
 
 use super::query::{pid_namespace, visible};
 use super::{Failure, Request};
-use crate::report::{Client, Context, Report, SCHEMA, Server};
+use crate::report::{Client, Context, Release, Report, SCHEMA, Server};
 use crate::status::Device;
 use crate::users;
 use cuda_api::environment::CUDA_VISIBLE_DEVICES;
@@ -50,6 +50,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
     let report = Report {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        release: Release::of_this_build(),
         pid: std::process::id(),
         uid: daemon.owner(),
         protocol: if daemon.is_v3() { 3 } else { 2 },

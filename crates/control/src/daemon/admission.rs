@@ -173,6 +173,7 @@ impl Daemon {
                 // Its queue is full: many come at once, or it hangs. Then the deadline decides.
                 HandOver::Later => self.push_waiting(state, client),
                 HandOver::Full => self.refuse_full(&client),
+                HandOver::Older(version) => self.have_said_again(&client, version),
                 HandOver::NoPartition(reason) => self.refuse_partition(&client, reason),
                 HandOver::Gone => {
                     self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
@@ -313,6 +314,14 @@ impl Daemon {
         protocol::refuse(&client.socket, NO_PARTITION, reason);
     }
 
+    /// Has a client begin again in the older version that its server speaks: it takes that from this answer.
+    fn have_said_again(&self, client: &WaitingClient, version: u16) {
+        let theirs = client.socket.speaks();
+        let reason = format!("its server speaks protocol version {version}, the program {theirs}");
+        self.logs.control.control(format!("Client {} is to begin again: {reason}", client.pid()));
+        protocol::have_said_again(&client.socket, version, reason);
+    }
+
     fn refuse_full(&self, client: &WaitingClient) {
         let reason = format!("the user's servers have their most clients, {WINDOWS_MAX}");
         self.logs.control.control(format!("Client {} is refused: {reason}", client.pid()));
@@ -347,6 +356,7 @@ impl Daemon {
                     .control
                     .control(format!("NEW CLIENT {pid} from user {uid}: Server already exists")),
                 Some(HandOver::Full) => self.refuse_full(&client),
+                Some(HandOver::Older(version)) => self.have_said_again(&client, version),
                 Some(HandOver::NoPartition(reason)) => self.refuse_partition(&client, reason),
                 Some(HandOver::Gone) => {
                     self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
@@ -406,6 +416,8 @@ enum HandOver {
     Later,
     /// All windows are taken.
     Full,
+    /// The server speaks this version, and the client has begun in a newer one.
+    Older(u16),
     /// It names no static partition where it has to.
     NoPartition(String),
     /// Its namespace was taken away.
@@ -441,6 +453,10 @@ impl Daemon {
         let Some((window, comes_again)) = window else { return HandOver::Full };
         let group = self.memory_group(state, process);
         let Some(found) = state.server(server) else { return HandOver::Later };
+        let version = found.link.socket.speaks();
+        if client.socket.speaks() > version {
+            return HandOver::Older(version);
+        }
         let mut settings = found.link.settings.of_client(&client.wishes);
         let Chosen { named, namespace } = &client.chosen;
         if *named != 0 {
@@ -476,6 +492,7 @@ impl Daemon {
             settings,
             scheduling: scheduling.to_string(),
             comes_again,
+            protocol: client.socket.speaks(),
         };
         // Before the server has it: a daemon that is killed then has left it all the same.
         let is_noted = *named != 0 || membership.partition.is_some() || group.is_some();

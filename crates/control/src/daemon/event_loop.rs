@@ -155,6 +155,7 @@ impl EventLoop {
             self.daemon.logs.open_again();
             self.daemon.lock().endpoints.open_logs_again();
             self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
+            self.daemon.reload_settings();
             self.daemon.upgrade_to_installed();
         }
         for (index, server) in servers.iter().enumerate() {

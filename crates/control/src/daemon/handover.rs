@@ -42,7 +42,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Version of what is handed over: another program is asked for its own before.
+/// Version of what is handed over: another program is asked for its own before. A record may get fields
+/// without another one, if they have a default.
 pub const HANDOVER_VERSION: u32 = 2;
 /// Shells and starts that go on after so long are not waited for any more: the daemon stays.
 const WAIT_MAX: Duration = Duration::from_secs(20);
@@ -132,6 +133,14 @@ struct ServerRecord {
     /// The process for which alone it is there, because its kernels run for long.
     #[serde(default)]
     isolates: Option<u32>,
+    /// The version of the protocol that it speaks with the daemon.
+    #[serde(default = "oldest_protocol")]
+    protocol: u16,
+}
+
+/// That of servers of a daemon which does not say it.
+fn oldest_protocol() -> u16 {
+    channel::PROTOCOL_VERSION_MIN
 }
 
 #[derive(Serialize, Deserialize)]
@@ -193,6 +202,19 @@ impl Handover {
     }
 }
 
+/// Why a program that takes over that version of what is handed over gets nothing of this one, if so. It
+/// reads its own version and the one before.
+fn keeps_it_from_handing_over(theirs: Option<u32>) -> Option<String> {
+    match theirs {
+        Some(theirs) if (HANDOVER_VERSION..=HANDOVER_VERSION + 1).contains(&theirs) => None,
+        Some(theirs) => Some(format!(
+            "the daemon itself stays: it hands over by version {HANDOVER_VERSION}, and that program \
+             takes over version {theirs}"
+        )),
+        None => Some("the daemon itself stays: that program takes no daemon's place".to_owned()),
+    }
+}
+
 /// The sockets that clients and shells come to.
 pub(super) fn listeners(
     inherited: [(OwnedFd, FileId); 2],
@@ -210,8 +232,9 @@ impl Daemon {
         let mut command = self.programs.successor(program.as_deref());
         let said = command.arg(crate::options::HANDOVER).output();
         let theirs = said.ok().and_then(|output| String::from_utf8(output.stdout).ok());
-        if theirs.and_then(|text| text.trim().parse().ok()) != Some(HANDOVER_VERSION) {
-            return Some("the daemon itself stays: that version takes no other's place".to_owned());
+        let theirs: Option<u32> = theirs.and_then(|text| text.trim().parse().ok());
+        if let Some(why) = keeps_it_from_handing_over(theirs) {
+            return Some(why);
         }
         self.lock().successor = Some(Successor { program, since: Instant::now() });
         self.wake();
@@ -313,6 +336,7 @@ impl Daemon {
             standby: server.standby,
             stuck: server.stuck,
             isolates: server.quarantine.filter(|_| server.isolates).map(|process| process.pid),
+            protocol: server.link.socket.speaks(),
         };
         let process = |of: ClientProcess| ProcessRecord {
             uid: of.uid,
@@ -413,6 +437,7 @@ impl Daemon {
             let (uid, named) = (of.uid, of.named);
             let isolates = of.isolates.map(|pid| ClientProcess { uid, named, pid, device });
             let socket = Socket::from_fd(inherited(of.socket)?)?;
+            socket.speak(of.protocol);
             state.servers.adopt(Server {
                 pid: of.pid,
                 uid: of.uid,
@@ -483,5 +508,154 @@ impl Daemon {
              servers go on"
         ));
         Ok(())
+    }
+}
+
+/// What builds of each version of the protocol hand over (`corpus/N.json`), which later ones must take
+/// with the same meaning. `cargo xtask corpus` records that of this build.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memacct::CgroupLimit;
+    use channel::message::ClientFault;
+    use serde_json::Value;
+    use std::time::SystemTime;
+
+    fn sample() -> Handover {
+        let device = "GPU-0a000000-0000-0000-0000-00000000000b".to_owned();
+        let process = |pid| ProcessRecord { uid: 1000, named: 0, pid, device: device.clone() };
+        let listener = |fd, inode| ListenerRecord { fd, file: (5, inode) };
+        let mut settings = Settings::default();
+        let share = cuda_api::settings::Percentage::parse("50").expect("a share");
+        settings.set_share(share, channel::message::SetBy::Daemon);
+        settings
+            .set_memory("0", 1 << 30, "1G", channel::message::SetBy::Server)
+            .expect("a limit of memory");
+        let mut faults = Faults::default();
+        let said = ClientFault {
+            pid: 12,
+            command: "./a".into(),
+            is_culprit: true,
+            error: "CUDA_ERROR_ILLEGAL_ADDRESS".into(),
+            why: "a kernel".into(),
+        };
+        faults.note(11, 1000, said, SystemTime::UNIX_EPOCH + Duration::from_secs(7));
+        let membership = super::super::membership::Membership {
+            server: 11,
+            client: 12,
+            named: 1,
+            namespace: "n".into(),
+            partition: Some("p".into()),
+            cgroup: Some(("/a".into(), 5, Some(6))),
+        };
+        let limit = CgroupLimit {
+            cgroup: "/a".into(),
+            device: Some("0".into()),
+            soft_bytes: 5,
+            hard_bytes: 6,
+        };
+        Handover {
+            from: "0.0.0".into(),
+            lock: 3,
+            log: [4, 5],
+            listeners: [listener(6, 60), listener(7, 70)],
+            named_listeners: vec![NamedListenerRecord {
+                named: 1,
+                namespace: "n".into(),
+                listener: listener(8, 80),
+            }],
+            named_logs: vec![(1, 9, 10)],
+            servers: vec![ServerRecord {
+                pid: 11,
+                uid: 1000,
+                gid: 100,
+                named: 0,
+                stays: true,
+                device: device.clone(),
+                socket: 11,
+                settings: settings.record(),
+                mute: true,
+                draining: true,
+                age_ms: 12,
+                kill_ms: Some(13),
+                clients: 14,
+                idle_ms: Some(15),
+                fault: true,
+                standby: true,
+                stuck: true,
+                isolates: Some(16),
+                protocol: channel::PROTOCOL_VERSION,
+            }],
+            windows: vec![WindowRecord { process: process(12), index: 3, server: 11 }],
+            snapshot: Snapshot {
+                protocol: 3,
+                given: Given { configuration: "x".into(), ..Given::default() },
+                settings: settings.record(),
+                class_rules: "user:a=batch".into(),
+                scheduling: "policy=fifo".into(),
+                counting: "every".into(),
+                cgroup_limits: vec![limit],
+                servers: vec![(11, settings.record())],
+                clients: vec![membership],
+                ..Snapshot::default()
+            },
+            failures: vec![FailureRecord {
+                uid: 1000,
+                named: 0,
+                device: device.clone(),
+                count: 2,
+                pause_ms: 17,
+                reason: "no memory".into(),
+            }],
+            suspects: vec![(process(18), 19)],
+            faults,
+            present: Present::default(),
+        }
+    }
+
+    /// True if all that was recorded is there with the same value.
+    fn has(now: &Value, recorded: &Value) -> bool {
+        match (now, recorded) {
+            (Value::Object(now), Value::Object(recorded)) => recorded
+                .iter()
+                .all(|(name, value)| now.get(name).is_some_and(|now| has(now, value))),
+            (Value::Array(now), Value::Array(recorded)) => {
+                now.len() == recorded.len() && now.iter().zip(recorded).all(|(now, of)| has(now, of))
+            }
+            _ => now == recorded,
+        }
+    }
+
+    #[test]
+    fn the_corpus_of_each_version_is_taken_with_the_same_meaning() {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+        if std::env::var_os("OPENMPS_RECORD_CORPUS").is_some() {
+            std::fs::create_dir_all(&corpus).expect("a folder");
+            let text = serde_json::to_string_pretty(&sample()).expect("JSON") + "\n";
+            let path = corpus.join(format!("{}.json", channel::PROTOCOL_VERSION));
+            std::fs::write(path, text).expect("the corpus is written");
+        }
+        for version in channel::PROTOCOL_VERSION_MIN..=channel::PROTOCOL_VERSION {
+            let path = corpus.join(format!("{version}.json"));
+            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
+                panic!("{}: {error}; `cargo xtask corpus` records it", path.display())
+            });
+            let recorded: Value = serde_json::from_str(&text).expect("JSON");
+            let taken: Handover = serde_json::from_str(&text)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            assert!(taken.servers.iter().all(|server| server.protocol == version));
+            let now = serde_json::to_value(&taken).expect("JSON");
+            assert!(has(&now, &recorded), "{}: {now:#}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_daemon_goes_over_to_its_own_release_and_the_next() {
+        assert_eq!(keeps_it_from_handing_over(Some(HANDOVER_VERSION)), None);
+        assert_eq!(keeps_it_from_handing_over(Some(HANDOVER_VERSION + 1)), None);
+        let why = keeps_it_from_handing_over(Some(HANDOVER_VERSION + 2)).expect("it stays");
+        assert!(why.contains(&format!("version {}", HANDOVER_VERSION + 2)), "{why}");
+        assert!(keeps_it_from_handing_over(Some(HANDOVER_VERSION - 1)).is_some());
+        assert!(keeps_it_from_handing_over(None).is_some());
     }
 }

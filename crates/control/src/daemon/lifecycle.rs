@@ -146,6 +146,8 @@ impl Daemon {
             .arg(super::CONTROL_FD)
             .arg(theirs.as_raw_fd().to_string())
             .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
+            // It may be of another release.
+            .env(super::DAEMON_PROTOCOL, channel::PROTOCOL_VERSION.to_string())
             // Where its log is, which clients are told: not always where the variable said.
             .env(CUDA_MPS_LOG_DIRECTORY, self.logs.directory.as_deref().unwrap_or("".as_ref()))
             .env(cuda_api::environment::OPENMPS_SCHEDULING, self.scheduling.of_servers())
@@ -165,6 +167,7 @@ impl Daemon {
             .envs(self.options.kernel_timeout_s.map(|seconds| {
                 (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
             }))
+            .envs(self.changed_variables().into_iter().filter_map(|(name, value)| Some((name, value?))))
             // Libraries that are put before programs: their functions of CUDA are not for a server, which calls
             // the driver for all programs.
             .env_remove("LD_PRELOAD")

@@ -28,6 +28,7 @@ mod presence;
 mod problems;
 mod protocol;
 mod questions;
+mod reload;
 mod scheduling;
 mod server_process;
 mod snapshot;
@@ -72,6 +73,8 @@ pub const CONTROL_FD: &str = "--control-fd";
 pub const DEVICE: &str = "--device";
 /// Option of a server: it describes the devices and ends.
 pub const DESCRIBE: &str = "--describe";
+/// Variable of a server: the newest version of the protocol that the daemon speaks. One before 0.2 sets none.
+pub const DAEMON_PROTOCOL: &str = "OPENMPS_DAEMON_PROTOCOL";
 
 /// How long a server may take to answer a question. It answers from memory.
 const ANSWER_S_MAX: u64 = 3;
@@ -137,6 +140,8 @@ pub struct Daemon {
     scheduling: Scheduling,
     /// What servers count of launches.
     counting: Mutex<Counting>,
+    /// What the settings file says.
+    configured: Mutex<reload::Configured>,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

@@ -74,6 +74,13 @@ pub(super) fn send_devices(client: &Socket, devices: &Devices) {
     let _ = client.send(&Message::Devices(devices.clone()), &[]);
 }
 
+/// Has a client say its first word again, in this version: it takes the version from the answer.
+pub(super) fn have_said_again(client: &Socket, version: u16, reason: String) {
+    client.speak(version);
+    let result = CudaError::MPS_CONNECTION_FAILED.code();
+    let _ = client.send(&Message::Refused(Refused { result, reason }), &[]);
+}
+
 /// Says no to a client. One that does not read the answer does not get it.
 pub(super) fn refuse(client: &Socket, error: CudaError, reason: impl Into<String>) {
     super::problems::count(&super::problems::CLIENTS_REFUSED);

@@ -35,7 +35,7 @@ use thiserror::Error;
 /// What the process in the background says when it accepts connections.
 const READY: &str = "ready";
 /// How long a server of another user stays without clients, seconds, if nothing is said.
-const IDLE_S: u64 = 300;
+pub(super) const IDLE_S: u64 = 300;
 /// Descriptors with which a daemon and its servers run out of something else first.
 pub const DESCRIPTORS_WANTED: u64 = 16_384;
 /// Why there is no daemon.
@@ -203,6 +203,7 @@ pub fn run(
         shells: AtomicUsize::new(0),
         scheduling,
         counting: Mutex::new(counting),
+        configured: super::reload::Configured::of_process(),
         state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
         changed: Condvar::new(),
         waker,

@@ -309,8 +309,10 @@ pub fn help(commands: &str, commands_v3: &str) -> String {
 /// What `--version` prints.
 pub fn version() -> String {
     format!(
-        "CUDA MPS Control binary version: {BINARY_VERSION}\nopenmps {}\n",
-        env!("CARGO_PKG_VERSION")
+        "CUDA MPS Control binary version: {BINARY_VERSION}\nopenmps {}, protocol {} to {}\n",
+        channel::build(),
+        channel::PROTOCOL_VERSION_MIN,
+        channel::PROTOCOL_VERSION
     )
 }
 

@@ -2,7 +2,7 @@
 
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
-    DeviceStatus, Devices, Hello, Message, Question, Refused, ServerStatus, Serving, SetBy,
+    DeviceStatus, Devices, Hello, Message, Question, Refused, Release, ServerStatus, Serving, SetBy,
     SubmittedCounts, Welcome, Window, Wishes,
 };
 use channel::region::ServerState;
@@ -407,6 +407,7 @@ pub fn attach_as(
         wishes: wishes(),
         scheduling: std::env::var("STAND_IN_SCHEDULING").unwrap_or_default(),
         token,
+        release: Release::of_this_build(),
     };
     socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
     match socket.receive() {

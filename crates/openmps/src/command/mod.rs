@@ -4,6 +4,7 @@ pub(crate) mod accounting;
 pub(crate) mod advise;
 pub(crate) mod bench;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod coverage;
 pub(crate) mod demo;
 pub(crate) mod doctor;

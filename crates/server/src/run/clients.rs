@@ -171,6 +171,11 @@ impl Clients {
                 return log.line(format!("A client's socket is refused: {error}"));
             }
         };
+        // A daemon that does not say it speaks the oldest version, and admits none but that.
+        socket.speak(match client.protocol {
+            0 => channel::PROTOCOL_VERSION_MIN,
+            version => version,
+        });
         log.line("Received new client request");
         self.common.warm.serve();
         match admission {

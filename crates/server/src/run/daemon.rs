@@ -65,11 +65,7 @@ impl Server {
                 self.may_leave = true;
                 self.settle();
             }
-            Message::Refused(refused) => {
-                let reason = refused.reason;
-                self.common.log.line(format!("The next daemon does not take over: {reason}"));
-                self.daemon_gone = true;
-            }
+            Message::Refused(refused) => self.is_refused(&refused.reason),
             Message::MoveOne(process) => self.clients.move_one(process),
             other => {
                 let name = other.name();

@@ -170,6 +170,8 @@ struct Server {
     refused_daemon: bool,
     /// Where the next daemon is looked for when this one is gone, and when that is done next.
     next_daemon: (PathBuf, Option<Instant>),
+    /// The version of the protocol to begin in there.
+    next_daemon_speaks: u16,
     /// It ends with its last client only because its daemon is gone.
     ends_for_want_of_daemon: bool,
     /// What was done about a fault of the context.
@@ -199,6 +201,7 @@ impl Server {
             daemon_gone: false,
             ends_for_want_of_daemon: false,
             next_daemon: (options.pipe_directory.join("control"), None),
+            next_daemon_speaks: channel::PROTOCOL_VERSION,
             trial: Trial::default(),
             may_leave: false,
             asked_for_replacement: false,

@@ -5,7 +5,7 @@
 
 use super::Server;
 use super::outbox::Outbox;
-use channel::message::{Message, Serving};
+use channel::message::{Message, Release, Serving};
 use channel::socket::SeqPacket;
 use cuda_api::CUuuid;
 use recovery::Ending;
@@ -53,6 +53,7 @@ impl Server {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         socket.set_nonblocking(true)?;
+        socket.speak(self.next_daemon_speaks);
         self.spare.clear();
         self.control = socket;
         self.outbox = Outbox::default();
@@ -63,8 +64,21 @@ impl Server {
             ends: !self.ends_for_want_of_daemon,
             fault: self.common.fault().is_some(),
             clients: self.clients.windows(),
+            release: Release::of_this_build(),
         }));
         Ok(())
+    }
+
+    /// The next daemon refuses. If it has answered in an older version, that is the one to speak with it.
+    pub(super) fn is_refused(&mut self, reason: &str) {
+        self.daemon_gone = true;
+        let version = self.control.speaks();
+        if version < self.next_daemon_speaks {
+            self.next_daemon_speaks = version;
+            self.next_daemon.1 = Some(Instant::now());
+            return;
+        }
+        self.common.log.line(format!("The next daemon does not take over: {reason}"));
     }
 
     /// A daemon says what clients are given: it is this server's.

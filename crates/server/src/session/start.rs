@@ -334,6 +334,7 @@ impl Session {
                 sm_groups: if sms < info.attributes[SMS] as u32 { 0 } else { info.sm_groups },
                 ..message::Device::from(info.clone())
             }],
+            release: message::Release::of_this_build(),
         };
         self.region.set_server_state(ServerState::Running);
         self.link.set_stage(Stage::Active);

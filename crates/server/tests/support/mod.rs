@@ -173,6 +173,7 @@ impl Server {
             settings: self.settings.clone(),
             scheduling: std::mem::take(&mut self.scheduling),
             comes_again: self.comes_again,
+            protocol: channel::PROTOCOL_VERSION,
         });
         let server = server.into_fd();
         self.daemon.send(&message, &[server.as_fd(), region.as_fd()]).expect("a hand-over");

@@ -373,6 +373,7 @@ mod tests {
             counters: Default::default(),
             devices: vec![],
             version: "0".into(),
+            release: Default::default(),
             pid: 1,
             uid: 0,
             protocol: 2,

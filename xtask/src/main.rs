@@ -1,5 +1,7 @@
 //! Development tasks: `cargo xtask --help`.
 
+mod book;
+mod check;
 #[cfg(test)]
 mod circles;
 mod dist;
@@ -12,6 +14,9 @@ mod layers;
 #[cfg(test)]
 mod locks;
 mod performance;
+mod reference;
+#[cfg(test)]
+mod style;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]
@@ -33,8 +38,15 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write the generated files: sources from the tables in xtask/data, pages from results in bench/
+    /// Write the generated files: sources from the tables in xtask/data, pages from results in bench/ and
+    /// from the code
     Generate,
+    /// The quick checks of a change: format, clippy, house rules, quick tests
+    Check,
+    /// The house rules, which are tests of xtask
+    Tidy,
+    /// Build the book of the documents into target/book, by mdBook, which is fetched if it is not installed
+    Book,
     /// Build everything and lay it out as an installation is (bin/, lib/openmps/)
     Dist {
         /// Optimised build
@@ -136,8 +148,11 @@ fn main() -> Result<()> {
                     .with_context(|| format!("writing {}", path.display()))?;
                 println!("wrote {}", file.path);
             }
-            Ok(())
+            generate::of_commands(&root)
         }
+        Task::Check => check::check(&root()),
+        Task::Tidy => check::tidy(&root()),
+        Task::Book => book::build(&root()),
         Task::Dist { release, prefix, tests } => {
             let profile = if release { Profile::Release } else { Profile::Debug };
             let to = dist::dist(profile, prefix.as_deref())?;

@@ -577,11 +577,14 @@ mod tests {
     fn the_fields_of_the_json_are_those_of_its_document() {
         let mut printed = Vec::new();
         paths(&serde_json::to_value(whole()).unwrap(), "", &mut printed);
-        let document = include_str!("../../../docs/json.md");
+        let document = include_str!("../../../docs/reference/json.md");
         let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
         let mut documented: Vec<String> = rows.map(str::to_owned).collect();
         printed.sort();
         documented.sort();
-        assert_eq!(printed, documented, "docs/json.md has a row for each field that is printed");
+        assert_eq!(
+            printed, documented,
+            "docs/reference/json.md has a row for each field that is printed"
+        );
     }
 }

@@ -7,6 +7,7 @@ use crate::Generated;
 use anyhow::{Context, Result, bail};
 use cuda_api::environment::{VARIABLES, Values};
 use proc_macro2::{TokenStream, TokenTree};
+use scheduling::client::ClientSettings;
 use scheduling::settings::{PRESETS, Settings};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -43,6 +44,14 @@ fn variables() -> Result<String> {
     Ok(page.trim_end().to_owned() + "\n")
 }
 
+/// What a setting may be, as the code says where a value is refused.
+fn allowed(refused: Option<impl std::fmt::Display>) -> Result<String> {
+    let text = refused.context("`?` is no value")?.to_string();
+    let text = text.rsplit_once(": ").map_or(text.as_str(), |(_, allowed)| allowed);
+    let text = ["say ", "there are "].iter().fold(text, |text, begin| text.trim_start_matches(begin));
+    Ok(text.to_owned())
+}
+
 /// A text with the values that a variable may have in backquotes.
 fn with_quoted(text: &str, values: Values) -> String {
     let Values::OneOf(words) = values else { return text.to_owned() };
@@ -62,10 +71,18 @@ fn settings() -> Result<String> {
         "Settings of `openmps set --scheduling`, `OPENMPS_SCHEDULING` and the control command `schedule`. \
          [Scheduling](../scheduling.md) explains them.",
     );
-    page.push_str("| setting | default |\n| --- | --- |\n");
+    page.push_str("| setting | default | values |\n| --- | --- | --- |\n");
     for setting in Settings::default().to_string().split(' ') {
         let (name, value) = setting.split_once('=').context("a setting has a value")?;
-        writeln!(page, "| `{name}` | `{value}` |")?;
+        let refused = Settings::default().change(&format!("{name}=?")).err();
+        writeln!(page, "| `{name}` | `{value}` | {} |", allowed(refused)?)?;
+    }
+    page.push_str(
+        "\n## Settings of a program\n\nOptions of `openmps set PID`, and words in `OPENMPS_CLASS` and class rules:\n\n",
+    );
+    for name in ["class", "weight", "deadline", "quota"] {
+        let refused = ClientSettings::parse(&format!("{name}=?")).err();
+        writeln!(page, "* `{name}`: {}", allowed(refused)?)?;
     }
     page.push_str(
         "\n## Presets\n\n`preset=NAME` sets all settings but the policy and `pause-max`:\n\n",
@@ -120,8 +137,10 @@ fn literal(tree: Option<&TokenTree>) -> Option<String> {
 fn metrics(root: &Path) -> Result<String> {
     let mut page = head(
         "Metrics",
-        "What `/metrics` of `openmps web` has. A counter's samples end in `_total`. Labels of a device are its number, \
-         UUID, address and name; those of a client its PID, user and program.",
+        "What `/metrics` of `openmps web` has. A counter's samples end in `_total`.\n\n\
+         * Labels of `DCGM_` metrics: `gpu`, `UUID`, `pci_bus_id`, `modelName`.\n\
+         * Labels of `openmps_device_` metrics: `gpu`, `uuid`, `pci_bus_id`, `model`, `server`.\n\
+         * Labels of `openmps_client_` metrics: `client`, `pid`, `user`, `program`.",
     );
     page.push_str("| metric | kind | meaning |\n| --- | --- | --- |\n");
     let mut rows = BTreeSet::new();

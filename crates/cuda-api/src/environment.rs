@@ -141,7 +141,7 @@ variables! {
     CUDA_MPS_CLIENT_PRIORITY = "CUDA_MPS_CLIENT_PRIORITY", "client, daemon", OneOf(&["0", "1"]),
         "0", "Priority of a program: 0 normal, 1 below normal: class batch.";
     CUDA_DEVICE_MAX_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS", "client", Number(1),
-        "2", "Hardware queues that a program would like to have.";
+        "each stream has its own", "Queues that a program's streams share, 1 to 32.";
     XDG_RUNTIME_DIR = "XDG_RUNTIME_DIR", "openmps", AbsolutePath,
         "/tmp/openmps-UID in its place", "Directory, if it is the user's own, that has the directory \
         of a daemon which openmps starts for that user alone (openmps in it).";

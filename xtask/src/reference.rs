@@ -48,7 +48,8 @@ fn variables() -> Result<String> {
 fn allowed(refused: Option<impl std::fmt::Display>) -> Result<String> {
     let text = refused.context("`?` is no value")?.to_string();
     let text = text.rsplit_once(": ").map_or(text.as_str(), |(_, allowed)| allowed);
-    let text = ["say ", "there are "].iter().fold(text, |text, begin| text.trim_start_matches(begin));
+    let text =
+        ["say ", "there are "].iter().fold(text, |text, begin| text.trim_start_matches(begin));
     Ok(text.to_owned())
 }
 

@@ -35,6 +35,7 @@ pub fn all(root: &Path) -> Result<Vec<Generated>> {
     files.extend(crate::h200::pages(root)?);
     files.push(crate::performance::page(root)?);
     files.extend(crate::reference::pages(root)?);
+    files.push(crate::json_fields::page(root)?);
     Ok(files)
 }
 

@@ -9,6 +9,7 @@ mod dist;
 mod documents;
 mod generate;
 mod h200;
+mod json_fields;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Reference pages that are read from sources: environment variables, scheduling settings, metrics, log lines.
 //!
-//! Not here: commands, which `openmps` itself prints (`crates/openmps/src/reference.rs`), and fields of JSON, which a
-//! test of crate `control` compares with their page.
+//! Not here: commands, which `openmps` itself prints (`crates/openmps/src/reference.rs`).
 
 use crate::Generated;
 use anyhow::{Context, Result, bail};

@@ -1,7 +1,7 @@
 """What `latency.py` has measured, as tables, and what happened while one slow request ran.
 
     latency_report.py FILE...                  tables as text
-    latency_report.py --docs FILE[:SET,...]... writes the tables of docs/scheduling.md anew: of each file all sets, or these
+    latency_report.py --docs FILE[:SET,...]... writes the tables of docs/reports/scheduling.md anew: of each file all sets, or these
 """
 
 import argparse
@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parents[2] / "docs/scheduling.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs/reports/scheduling.md"
 BEGIN, END = "<!-- begin: bench/h200/latency_report.py -->", "<!-- end -->"
 # How rows are called that come from a way and a setting of it.
 WAYS = {"native": "time-slicing", "mps": "NVIDIA's MPS", "mps-priority": "NVIDIA's MPS with priorities",
@@ -87,7 +87,7 @@ def markdown(rows, source):
             continue
         base = ", ".join(f"{critical['p99']:.2f}" for critical in alone["critical"])
         lines += [f"Set `{name}`, `{source}`. Alone: p99 {base} ms, batch {alone['batch']['rate']:g} steps a second.", "",
-                  "| way | arrivals | p50, ms | p99, ms | p99.9, ms | p99 of alone | p99 of together | batch of alone |",
+                  "| mode | arrivals | p50, ms | p99, ms | p99.9, ms | p99 of alone | p99 of together | batch of alone |",
                   "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
         for key, row in rows.items():
             of, way, setting = key.split("/", 2)

@@ -21,7 +21,7 @@ alone.
 Every way runs the same programs: the samples of DIST and networks.py. Without that part it takes about twelve minutes,
 changes no setting of the GPU and leaves no process behind. A part takes less than six, and adds to
 what FILE has of the same machine and day; without one, all parts run. Every figure is written when
-it is there. `cargo xtask generate` makes docs/h200.md of it.
+it is there. `cargo xtask generate` makes docs/reports/h200.md of it.
 """
 
 import argparse

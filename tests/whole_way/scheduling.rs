@@ -1,4 +1,4 @@
-//! Classes and weights of programs, as ratios: the experiment of docs/scheduling.md in small.
+//! Classes and weights of programs, as ratios: the experiment of docs/reports/scheduling.md in small.
 
 use serde_json::Value;
 use tests::{Running, Scene, finish, start, wait_until};

@@ -78,13 +78,34 @@ fn files_in_backquotes_exist() {
 /// A table of promises that is read at a glance: figures and their stories are in `docs/`.
 #[test]
 fn the_specification_is_short() {
-    const LINES_MAX: usize = 120;
+    const LINES_MAX: usize = 140;
     const ROW_MAX: usize = 500;
     let text = read(&crate::root().join("SPECIFICATION.md"));
     let lines = text.lines().count();
     assert!(lines <= LINES_MAX, "{lines} lines");
     let long: Vec<&str> = text.lines().filter(|row| row.len() > ROW_MAX).collect();
     assert!(long.is_empty(), "over {ROW_MAX} bytes:\n{}", long.join("\n"));
+}
+
+/// States of promises: measurements stand in the reports that they link to.
+#[test]
+fn a_promise_is_met_missed_or_pending() {
+    let text = read(&crate::root().join("SPECIFICATION.md"));
+    let is_promise = |line: &&str| {
+        let id = line.strip_prefix("| ").and_then(|line| line.chars().nth(1));
+        id.is_some_and(|c| c.is_ascii_digit())
+    };
+    let mut seen = 0;
+    for line in text.lines().filter(is_promise) {
+        let state = line.trim_end_matches('|').rsplit('|').next().unwrap_or_default().trim();
+        let linked =
+            state.strip_prefix('[').and_then(|state| state.split_once("](")?.1.strip_suffix(')'));
+        let word = state.trim_start_matches('[').split(']').next().unwrap_or_default();
+        assert!(matches!(word, "met" | "missed" | "pending"), "{line}");
+        assert!(word == "met" && state == "met" || linked.is_some(), "no link: {line}");
+        seen += 1;
+    }
+    assert!(seen > 100, "only {seen} promises");
 }
 
 #[test]
@@ -132,4 +153,69 @@ fn tests_behind_promises_exist() {
         }
     }
     assert!(seen > 5, "the documents name the tests behind promises");
+}
+
+/// The sources of a crate as one text, in which continued lines of texts are joined.
+fn sources(package: &str) -> String {
+    let files = tracked(&format!("crates/{package}/src/*.rs"));
+    let text: String = files.iter().map(|path| read(path)).collect();
+    let mut parts = text.split("\\\n");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |joined, part| joined + part.trim_start())
+}
+
+/// What stands between the words of a line that the document has in capitals for what is filled in.
+fn fixed_parts(line: &str) -> Vec<String> {
+    let is_filled_in = |word: &&str| {
+        let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+        matches!(bare, "N" | "NAME" | "OTHER" | "FUNCTION")
+    };
+    let words: Vec<&str> = line.split(' ').collect();
+    let parts = words.split(|word| is_filled_in(&word)).map(|part| part.join(" "));
+    parts.filter(|part| part.len() > 4).collect()
+}
+
+/// Lines in the tables of troubleshooting are lines that the code writes.
+#[test]
+fn lines_in_troubleshooting_are_written_by_the_code() {
+    let text = read(&crate::root().join("docs/troubleshooting.md"));
+    let code: String = ["client", "control", "server", "openmps"].map(sources).concat();
+    let (_, tables) = text.split_once("## By line on").expect("the page has that heading");
+    let mut seen = 0;
+    for row in tables.lines().filter(|row| row.starts_with("| `")) {
+        let cell = row.trim_start_matches("| ").split(" | ").next().expect("a row has cells");
+        for part in code_words(cell).flat_map(fixed_parts) {
+            assert!(code.contains(&part), "{part:?} is written nowhere");
+            seen += 1;
+        }
+    }
+    assert!(seen > 15, "only {seen} lines");
+}
+
+/// The page on NVIDIA's MPS has every variable of it, every command, option and module.
+#[test]
+fn the_page_on_migration_is_complete() {
+    let page = read(&crate::root().join("docs/migrate.md"));
+    let is_mps =
+        |name: &&str| name.starts_with("CUDA_MPS_") || *name == "CUDA_DEVICE_MAX_CONNECTIONS";
+    let variables = cuda_api::environment::VARIABLES.iter().map(|row| row.name).filter(is_mps);
+    let table = read(&crate::root().join("crates/control/src/command/mod.rs"));
+    let commands = table.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("    \"")?.split_once('"')?;
+        (rest.contains("\" anyone") || rest.contains("\" owner")).then_some(name)
+    });
+    let options = read(&crate::root().join("crates/control/src/options/parse.rs"));
+    let options: Vec<&str> =
+        between(&options, "shown: \"", '"').filter(|shown| !shown.is_empty()).collect();
+    let options = options.iter().map(|shown| shown.split([',', ' ']).next().unwrap_or_default());
+    let v3 = read(&crate::root().join("crates/control/src/command/v3/mod.rs"));
+    let modules = v3.lines().filter_map(|line| {
+        line.strip_prefix("    \"")?.split_once("\" \"").map(|(module, _)| module)
+    });
+    let names: Vec<&str> = variables.chain(commands).chain(options).chain(modules).collect();
+    assert!(names.len() > 60, "only {} names", names.len());
+    for name in names {
+        let there = code_words(&page).any(|word| word.split(' ').next() == Some(name));
+        assert!(there, "docs/migrate.md lacks {name}");
+    }
 }

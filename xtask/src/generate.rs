@@ -1,11 +1,12 @@
 //! Makes the generated files: those of `cuda-api` from the tables in `xtask/data`, pages from the
-//! results of benchmarks. The result is committed; a test compares.
+//! results of benchmarks and from sources. The result is committed; a test compares.
 
 use crate::Generated;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
 
 /// All generated files, from the tables below `root`.
 pub fn all(root: &Path) -> Result<Vec<Generated>> {
@@ -33,7 +34,18 @@ pub fn all(root: &Path) -> Result<Vec<Generated>> {
     ];
     files.extend(crate::h200::pages(root)?);
     files.push(crate::performance::page(root)?);
+    files.extend(crate::reference::pages(root)?);
+    files.push(crate::json_fields::page(root)?);
     Ok(files)
+}
+
+/// Has `openmps` write the pages of its commands, which a test of crate `openmps` compares.
+pub(crate) fn of_commands(root: &Path) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root).args(["run", "--quiet", "--package", "openmps", "--"]);
+    crate::dist::run(command.args(["man", "--reference", "docs/reference"]))?;
+    println!("wrote docs/reference/commands.md, control-commands.md");
+    Ok(())
 }
 
 fn columns<const N: usize>(line: &str) -> Result<[&str; N]> {

@@ -1,5 +1,7 @@
 //! Development tasks: `cargo xtask --help`.
 
+mod book;
+mod check;
 #[cfg(test)]
 mod circles;
 mod cross_version;
@@ -8,11 +10,15 @@ mod dist;
 mod documents;
 mod generate;
 mod h200;
+mod json_fields;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
 mod locks;
 mod performance;
+mod reference;
+#[cfg(test)]
+mod style;
 #[cfg(test)]
 mod tidy;
 #[cfg(test)]
@@ -34,13 +40,20 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write the generated files: sources from the tables in xtask/data, pages from results in bench/
+    /// Write the generated files: sources from the tables in xtask/data, pages from results in bench/ and
+    /// from the code
     Generate,
     /// Record what this version of the protocol looks like (crates/channel/corpus, crates/control/corpus):
     /// once for each release
     Corpus,
     /// Build another commit beside this one, and run programs, daemons and upgrades of both together
     CrossVersion(cross_version::Arguments),
+    /// The quick checks of a change: format, clippy, house rules, quick tests
+    Check,
+    /// The house rules, which are tests of xtask
+    Tidy,
+    /// Build the book of the documents into target/book, by mdBook, which is fetched if it is not installed
+    Book,
     /// Build everything and lay it out as an installation is (bin/, lib/openmps/)
     Dist {
         /// Optimised build
@@ -142,7 +155,7 @@ fn main() -> Result<()> {
                     .with_context(|| format!("writing {}", path.display()))?;
                 println!("wrote {}", file.path);
             }
-            Ok(())
+            generate::of_commands(&root)
         }
         Task::CrossVersion(arguments) => cross_version::cross_version(&arguments),
         Task::Corpus => dist::run(
@@ -152,6 +165,9 @@ fn main() -> Result<()> {
                 .args(["--", "--quiet"])
                 .env("OPENMPS_RECORD_CORPUS", "1"),
         ),
+        Task::Check => check::check(&root()),
+        Task::Tidy => check::tidy(&root()),
+        Task::Book => book::build(&root()),
         Task::Dist { release, prefix, tests } => {
             let profile = if release { Profile::Release } else { Profile::Debug };
             let to = dist::dist(profile, prefix.as_deref())?;

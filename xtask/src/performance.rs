@@ -1,4 +1,4 @@
-//! Performance page: makes `docs/performance.md` from the results in `bench/performance/results`.
+//! Performance page: makes `docs/reports/performance.md` from the results in `bench/performance/results`.
 //!
 //! The words stand in `bench/performance/report.md`; a line `<!-- NAME -->` there is replaced by the
 //! table in `results/NAME.json`.
@@ -40,7 +40,7 @@ pub fn page(root: &Path) -> Result<Generated> {
             Some(name) => text.push_str(&table(&folder.join(format!("results/{name}.json")))?),
         }
     }
-    Ok(Generated { path: "docs/performance.md", text })
+    Ok(Generated { path: "docs/reports/performance.md", text })
 }
 
 /// A result as a table, below the line that says where it comes from.

@@ -8,9 +8,76 @@ use crate::tidy::{read, tracked};
 const VAGUE_WORDS: &[&str] =
     &["nobody", "somebody", "everybody", "everyone", "whoever", "whatever", "what goes on"];
 
+/// Words that a standard term of the field has replaced, for documents: `ARCHITECTURE.md`, "Terms", has the terms.
+/// Names of variables, settings and commands stand in backquotes, where nothing is looked at. Comments of the folders in
+/// [`RENAMED`] do without them too.
+pub(crate) const RETIRED_WORDS: &[&str] = &[
+    // Waiting: poll interval, CPU oversubscription, predictive polling, quiescent point, pause.
+    "nap",
+    "naps",
+    "napping",
+    "doze",
+    "dozes",
+    "crowd",
+    "crowds",
+    "crowded",
+    "rhythm",
+    "rhythms",
+    "moment",
+    "moments",
+    "hold",
+    "holds",
+    "held",
+    "holding",
+    // Launch batching: launch sequence.
+    "stretch",
+    "stretches",
+    // Fault attribution: candidate, evidence, faulting client, unaffected client, corrupted context.
+    "trial",
+    "plea",
+    "pleas",
+    "judge",
+    "guilt",
+    "guilty",
+    "innocent",
+    "innocents",
+    "culprit",
+    "culprits",
+    "accused",
+    "suspect",
+    "suspects",
+    "spoiled",
+    "spoils",
+    // Recovery: server key, recovery ordering, restore, in doubt, in flight, report, stalled.
+    "seat",
+    "seats",
+    "precedence",
+    "declares",
+    "uncertain",
+    "under way",
+    "told",
+    "gets on",
+    "get on",
+    "got on",
+    // Others: requested limits, per-thread variant, module preload, mode or path.
+    "wish",
+    "wishes",
+    "twin",
+    "twins",
+    "warm list",
+    "warm lists",
+    "way",
+    "ways",
+    "vouched",
+    "hurry",
+];
+
 /// Crates whose comments do without this one too: a list that grows.
 const PLAIN_CRATES: &[&str] = &["ptx", "simt", "simt-interpreter", "simt-jit"];
 const SO_MANY: &[&str] = &["so many"];
+
+/// Folders whose comments do without [`RETIRED_WORDS`]: a list that grows with the renames.
+const RENAMED: &[&str] = &["crates/nvtx", "tests/scale"];
 
 /// Endings of files with comments, and the mark that a comment begins with.
 const COMMENTS: &[(&str, &str)] = &[
@@ -36,7 +103,10 @@ const NOBODY: &str = "65534";
 const RESULTS: &str = "bench/h200/results";
 
 /// The words of `words` that a text has outside of backquotes.
-fn found_in(text: &str, words: &'static [&'static str]) -> impl Iterator<Item = &'static str> {
+pub(crate) fn found_in(
+    text: &str,
+    words: &'static [&'static str],
+) -> impl Iterator<Item = &'static str> {
     let plain: Vec<&str> = text.split('`').step_by(2).collect();
     let plain = plain.join("`").to_lowercase();
     let is_user = plain.contains(NOBODY);
@@ -88,6 +158,13 @@ fn comments_name_things() {
         found.extend(complaints(&format!("crates/{name}/*.rs"), SO_MANY, Some("//")));
     }
     assert!(found.is_empty(), "name the thread, process, client, user ...:\n{}", found.join("\n"));
+}
+
+#[test]
+fn comments_of_renamed_folders_have_no_retired_words() {
+    let of = |folder: &&str| complaints(&format!("{folder}/*.rs"), RETIRED_WORDS, Some("//"));
+    let found: Vec<String> = RENAMED.iter().flat_map(of).collect();
+    assert!(found.is_empty(), "ARCHITECTURE.md, Terms, has the terms:\n{}", found.join("\n"));
 }
 
 #[test]

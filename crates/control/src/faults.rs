@@ -29,7 +29,7 @@ pub struct Fault {
     pub is_culprit: bool,
     /// The error's name.
     pub error: String,
-    /// Which kernel, or what was under way, and what the device said, in words.
+    /// Which kernel, or what was in flight, and what the device reported, in words.
     pub why: String,
 }
 

@@ -100,7 +100,7 @@ pub struct Counters {
 /// Device memory that the programs of a cgroup may have together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupMemory {
-    /// Its path, as in /proc/PID/cgroup; it holds for those below it too.
+    /// Its path, as in /proc/PID/cgroup; it applies to those below it too.
     pub cgroup: String,
     /// The device, by number, UUID or the beginning of one; none: each.
     pub device: Option<String>,
@@ -179,8 +179,8 @@ pub struct Server {
     /// The process for which alone it is there, because its kernels run for long (`--isolate-long`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolates: Option<u32>,
-    /// The process for which alone it is there, because it may have caused a fault: it repeats what it had
-    /// under way.
+    /// The process for which alone it is there, because it may have caused a fault: it repeats its
+    /// work in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine: Option<u32>,
     /// Why it did not answer, if it did not.
@@ -210,7 +210,7 @@ pub struct ContextCalls {
     pub calls: u64,
     /// How many of them were made while other clients had kernels in flight.
     pub beside_others: u64,
-    /// How long they waited for a quiet moment, ns.
+    /// How long they waited for an idle context, ns.
     pub waited_ns: u64,
     /// Time in them, ns.
     pub total_ns: u64,
@@ -288,7 +288,7 @@ pub struct Client {
     /// The device that it uses.
     #[serde(default)]
     pub device_uuid: String,
-    /// Device memory that it holds, bytes.
+    /// Its device memory, bytes.
     pub memory_bytes: u64,
     /// Kernels that it launched.
     pub kernels: u64,
@@ -413,9 +413,9 @@ pub struct Scheduling {
     pub settings: String,
     /// Its class: `latency`, `normal` or `batch`.
     pub class: String,
-    /// For how long its work was held back at the gate, ns.
+    /// For how long its work was paused at the gate, ns.
     pub held_ns: u64,
-    /// How often it was held back.
+    /// How often it was paused.
     pub holds: u64,
     /// Device time that the gate has charged it, ns.
     pub charged_ns: u64,
@@ -471,7 +471,7 @@ pub struct Requests {
     pub waits: u64,
     /// Kernels that are submitted and not known to be done, now.
     pub in_flight: u64,
-    /// Time for which its work was held back, ns.
+    /// Time for which its work was paused, ns.
     pub throttled_ns: u64,
     /// How often it met a limit.
     pub limits_hit: u64,
@@ -605,11 +605,14 @@ mod tests {
     fn the_fields_of_the_json_are_those_of_its_document() {
         let mut printed = Vec::new();
         paths(&serde_json::to_value(whole()).unwrap(), "", &mut printed);
-        let document = include_str!("../../../docs/json.md");
+        let document = include_str!("../../../docs/reference/json.md");
         let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
         let mut documented: Vec<String> = rows.map(str::to_owned).collect();
         printed.sort();
         documented.sort();
-        assert_eq!(printed, documented, "docs/json.md has a row for each field that is printed");
+        assert_eq!(
+            printed, documented,
+            "docs/reference/json.md has a row for each field that is printed"
+        );
     }
 }

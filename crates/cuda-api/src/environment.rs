@@ -141,7 +141,7 @@ variables! {
     CUDA_MPS_CLIENT_PRIORITY = "CUDA_MPS_CLIENT_PRIORITY", "client, daemon", OneOf(&["0", "1"]),
         "0", "Priority of a program: 0 normal, 1 below normal: class batch.";
     CUDA_DEVICE_MAX_CONNECTIONS = "CUDA_DEVICE_MAX_CONNECTIONS", "client", Number(1),
-        "2", "Hardware queues that a program would like to have.";
+        "each stream has its own", "Queues that a program's streams share, 1 to 32.";
     XDG_RUNTIME_DIR = "XDG_RUNTIME_DIR", "openmps", AbsolutePath,
         "/tmp/openmps-UID in its place", "Directory, if it is the user's own, that has the directory \
         of a daemon which openmps starts for that user alone (openmps in it).";
@@ -191,7 +191,7 @@ variables! {
     CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING =
         "CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING", "client", OneOf(&["0", "1"]),
         "0", "1 has each context have the share that CUDA_MPS_ACTIVE_THREAD_PERCENTAGE says when it is \
-        made; the number of SMs that it is told follows the current context.";
+        made; the number of SMs that it sees follows the current context.";
     OPENMPS_CPUS = "OPENMPS_CPUS", "daemon", Any,
         "near", "CPUs of servers: numbers and ranges (0-3,8), near (those near the device, of the \
         daemon's) or all (the daemon's). The daemon's option --cpus goes before it.";
@@ -219,21 +219,20 @@ variables! {
         "/tmp/nvidia-mps, then /run/nvidia-mps", "Where programs, openmps and the NVML look for the \
         system's daemon if CUDA_MPS_PIPE_DIRECTORY says nothing.";
     OPENMPS_KERNEL_TIMEOUT_S = "OPENMPS_KERNEL_TIMEOUT_S", "daemon, server", Number(0),
-        "0", "How long what a stream has may take, seconds, before its program is terminated with \
+        "0", "How long the work of a stream may take, seconds, before its program is terminated with \
         CUDA_ERROR_LAUNCH_TIMEOUT; 0: for ever.";
     OPENMPS_ISOLATE_LONG = "OPENMPS_ISOLATE_LONG", "daemon, server", Any,
         "0", "A time such as 1s or 500ms: a program one of whose kernels runs for longer, beside others, \
-        goes on at a server of its own, where programs share a context (NVIDIA's driver); the device \
-        takes turns between servers. 0: none does.";
+        goes on at a server of its own, where programs share a context (NVIDIA's driver). The driver \
+        time-slices servers. 0: none does.";
     OPENMPS_HOLD_MAX = "OPENMPS_HOLD_MAX", "daemon, server", Any,
         "10ms", "A time such as 2ms, at least 1ms: how long programs that share a context (NVIDIA's driver) are \
-        held back at a time for another one's call that waits for all of their work, as loading new \
-        code does; the call's own time comes on top. See docs/scheduling.md.";
+        paused at a time for another one's call that waits for all of their work, as loading code does. \
+        The call's own time comes on top. See docs/scheduling.md.";
     OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["off", "on", "crowd"]),
         "crowd on NVIDIA's driver, else off",
-        "Launches of which a program repeats the sequence are submitted as one graph: crowd, while \
-        programs leave no core free; on, also while the device has other work. See \
-        docs/scheduling.md.";
+        "When repeated launch sequences are submitted as one graph: `crowd`, while programs leave no core \
+        free; `on`, also while the device has other work. See docs/internals/launch-batching.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \
         once; it takes the device memory of a context.";
@@ -244,19 +243,17 @@ variables! {
         CUDA_CACHE_PATH, XDG_CACHE_HOME or ~/.cache); 0: none.";
     OPENMPS_HOST_MEMORY = "OPENMPS_HOST_MEMORY", "server", Bytes,
         "half of the machine's memory, or of its cgroup's limit",
-        "Memory of the machine that a server holds for a client at most, pinned or in graphs: bytes, or a \
+        "Most memory of the machine that a server keeps for a client, pinned or in graphs: bytes, or a \
         number with K, M or G. What is beyond it fails with CUDA_ERROR_OUT_OF_MEMORY, and server.log says so.";
     OPENMPS_REPLAY = "OPENMPS_REPLAY", "client", OneOf(&["auto", "always", "never"]),
-        "auto", "What becomes of work that was under way when a server was lost: auto repeats what gives \
-        the same result and else has one call fail with CUDA_ERROR_MPS_RPC_FAILURE; always repeats all \
-        since the program last waited, which says that this gives the same result; never has a call \
-        fail always.";
+        "auto", "What becomes of work in flight when a server is lost. auto repeats what gives the same \
+        result; else one call fails with CUDA_ERROR_MPS_RPC_FAILURE. always repeats all since the program \
+        last waited, which asserts that this gives the same result. never has a call fail always.";
     OPENMPS_TRACE = "OPENMPS_TRACE", "client, server", OneOf(&["summary", "unsupported", "errors", "calls"]),
-        "off", "summary lists on standard error, when a program ends, the functions that it called in \
-        vain; unsupported writes a line at the first call of each of them; errors also one for each \
-        call that fails; calls lists at the end also all functions that the program called, and how \
-        often it waited for which answer; a server that was started with it writes to its log, at a \
-        client's end, what its requests took.";
+        "off", "What a program writes to standard error. summary: at its end the functions that it called \
+        in vain. unsupported: a line at the first call of each of them. errors: also one for each call \
+        that fails. calls: at the end also all functions that it called, and how often it waited for \
+        which answer. A server with it logs at a client's end what its requests took.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server", Number(0),
         "20, or 0 where there are fewer than 4 cores",
         "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";
@@ -280,7 +277,7 @@ variables! {
         "Memory of a device of the software GPU: bytes, or a number with K, M or G.";
     OPENMPS_SOFT_DIR = "OPENMPS_SOFT_DIR", "software GPU", Any,
         "/dev/shm, then /tmp",
-        "Directory of the lock files by which processes take turns at the software GPU.";
+        "Directory of the lock files by which processes share the software GPU.";
     OPENMPS_SOFT_TENANTS = "OPENMPS_SOFT_TENANTS", "software GPU", OneOf(&["0", "1"]),
         "1", "0: the software GPU does not keep the clients of a server apart, as hardware does not: \
         a fault of one is the end of that server's context, for all of its clients.";

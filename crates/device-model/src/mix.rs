@@ -159,7 +159,7 @@ impl Mix {
         self.clients.iter().try_for_each(|client| client.check(device))
     }
 
-    /// The mix by which a prototype of the gate was measured on an H200 (docs/scheduling.md): a graph of 150
+    /// The mix by which a prototype of the gate was measured on an H200 (docs/reports/scheduling.md): a graph of 150
     /// short kernels, 100 a second, beside kernels that fill the device.
     pub fn prototype() -> Self {
         let kernels = |count, blocks, block_step, block_us| KernelSpec {

@@ -13,7 +13,7 @@ fn alone(mix: &Mix, client: usize) -> Outcome {
     run(&Mix { clients, ..mix.clone() }, "preset=off", 2.0)
 }
 
-/// A setting, p99 of a request as a multiple of alone, and batch as a share of alone: as docs/scheduling.md
+/// A setting, p99 of a request as a multiple of alone, and batch as a share of alone: as docs/reports/scheduling.md
 /// has them from an H200.
 const MEASURED: &[(&str, f64, f64)] = &[
     ("preset=off", 18.5, 1.00),

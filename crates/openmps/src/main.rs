@@ -18,6 +18,7 @@ mod personality;
 mod processors;
 mod progress;
 mod ptxas;
+mod reference;
 mod scratch;
 mod seconds;
 mod server_program;

@@ -6,7 +6,7 @@
   run.sh suite cupy --mode native         the same on a GPU with its own driver: what a GPU passes
   run.sh startup                          what openmps adds to the start of a program
   run.sh take FOLDER                      keep the results that another machine's run has kept
-  run.sh docs                             write docs/compat.md from tests/compat/results
+  run.sh docs                             write docs/reports/compat.md from tests/compat/results
 """
 
 import argparse

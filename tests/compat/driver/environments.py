@@ -196,7 +196,7 @@ JAX = Environment(
 WARP_12 = Environment("warp-1.12", ["warp-lang==1.12.1"] + NUMPY)
 WARP_19 = Environment("warp-1.19", ["warp-lang==1.19.0"] + NUMPY)
 CUPY_SUITE = Environment("cupy-suite", CUPY.packages + PYTEST + ["scipy==1.17.1"])
-# What docs/compat.md lists.
+# What docs/reports/compat.md lists.
 ALL = [NVCC, RUNTIME_12, RUNTIME_11, NUMBA, NUMBA_JITLINK, CUPY, TRITON, JAX, WARP_12, WARP_19, NVML]
 
 

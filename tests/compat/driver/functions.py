@@ -1,4 +1,4 @@
-"""The part of docs/compat.md about driver functions: which there are, which programs call them, how those ended."""
+"""The part of docs/reports/compat.md about driver functions: which there are, which programs call them, how those ended."""
 
 import collections
 import functools
@@ -14,10 +14,17 @@ import results
 
 HEAD = """## Driver functions
 
-How each function that programs get is answered for clients of a daemon (without one, calls go straight to the provider):
-*local*: in the client library; *post*: through the ring, no reply waited for; *call*: through the ring, with a reply;
-*special*: by code of its own. Then how many of the programs above called it through a daemon (by what the client library
-says with `OPENMPS_TRACE=calls`), how those ended, and the crates whose own tests name it.
+How each function is answered for clients of a daemon. Without a daemon calls go straight to the provider.
+
+| answered | where |
+| --- | --- |
+| local | in the client library |
+| post | through the ring, without a reply |
+| call | through the ring, with a reply |
+| special | by code of its own |
+
+The table also has how many of the programs above called a function through a daemon (`OPENMPS_TRACE=calls`), how those
+ended, and the crates whose own tests name it.
 
 | function | answered | for example by | passed | failed | tests of |
 | --- | --- | --- | ---: | ---: | --- |
@@ -25,9 +32,21 @@ says with `OPENMPS_TRACE=calls`), how those ended, and the crates whose own test
 UNSUPPORTED = """
 ### Not supported
 
-CUDA_ERROR_NOT_SUPPORTED for clients of a daemon. Where a program called one and went on, a star stands behind it.
+These are CUDA_ERROR_NOT_SUPPORTED for clients of a daemon. A star marks those that a program called and went on.
 
 """
+# Groups of functions that are not supported: a title, and what their names have. The first that fits counts.
+GROUPS = (
+    ("Checkpoints", "Checkpoint"),
+    ("EGL, OpenGL, VDPAU and other graphics", "EGL|^cuGL|VDPAU|Graphics"),
+    ("External memory and semaphores", "External"),
+    ("Texture and surface references", "TexRef|SurfRef"),
+    ("Multicast", "Multicast"),
+    ("Core dumps and logs", "Coredump|Logs"),
+    ("Arrays", "Array"),
+    ("Copies", "Memcpy"),
+    ("Others", ""),
+)
 TESTS = ("crates/*/src/**/tests.rs", "crates/*/src/**/tests/*.rs", "tests/whole_way/*.rs", "samples/**/*.rs")
 
 
@@ -39,13 +58,22 @@ def section():
         name = row["name"]
         passed, failed = callers[name]
         if row["policy"] == "unsupported":
-            unsupported.append(name + (" \\*" if passed else ""))
+            unsupported.append(name + ("*" if passed else ""))
             continue
         examples = sorted({program.partition("-")[0] for program in passed or failed})
         shown = ", ".join(examples[:2]) + (", ..." if len(examples) > 2 else "")
         cells = [name, row["policy"], shown, len(passed) or "", len(failed) or "", ", ".join(named_in_tests(name))]
         lines.append("| " + " | ".join(map(str, cells)) + " |\n")
-    return HEAD + "".join(lines) + UNSUPPORTED + ", ".join(unsupported) + "\n"
+    return HEAD + "".join(lines) + UNSUPPORTED + grouped(unsupported)
+
+
+def grouped(names):
+    """The names in groups, one a line."""
+    groups = {title: [] for title, _ in GROUPS}
+    for name in names:
+        title = next(title for title, pattern in GROUPS if re.search(pattern, name))
+        groups[title].append(name)
+    return "".join(f"* {title}: `{', '.join(names)}`\n" for title, names in groups.items() if names)
 
 
 def coverage():

@@ -1,4 +1,4 @@
-"""docs/compat.md, from what is in tests/compat/results and what `openmps coverage` says."""
+"""docs/reports/compat.md, from what is in tests/compat/results and what `openmps coverage` says."""
 
 import collections
 import pathlib
@@ -10,61 +10,18 @@ import functions
 import programs
 import results
 
-PAGE = environments.ROOT / "docs/compat.md"
+PAGE = environments.ROOT / "docs/reports/compat.md"
 REMARKS = pathlib.Path(__file__).resolve().parent.parent / "remarks.toml"
 
-HEAD = """# Programs that bring their own CUDA runtime
+HEAD = """# Programs and libraries
 
 Made by `tests/compat/run.sh docs` from `tests/compat/results`; do not edit. `tests/compat/run.sh` fetches pinned
-compilers and packages from PyPI into the ignored folder `.third-party/` and runs what is listed here through openmps on
-the software GPU, without a GPU: *alone* (no daemon: in the program's own process), through a *daemon*, and *two* at the
-same time through one daemon. Results are compared with ones computed on the CPU. `--record` keeps them;
-`tests/compat/run.sh --help` says more.
+compilers and packages from PyPI into the ignored folder `.third-party/` and runs programs through openmps on the software
+GPU, without a GPU. Results are compared with ones computed on the CPU. `--record` keeps them; `--help` says more.
 
-What programs need:
-
-* PTX: the software GPU runs no machine code. nvcc: `-gencode arch=compute_80,code=compute_80`; an image without PTX is
-  CUDA_ERROR_NO_BINARY_FOR_GPU, and a line on the program's standard error names the program or library that the image is
-  in, once for each. PyTorch's wheels (2.15.0) have machine code only: its own kernels do not run here.
-* Of NVIDIA's libraries those of CUDA 13: cuRAND, cuFFT, cuSPARSE, cuSOLVER, NPP, nvJPEG and parts of cuBLAS carry PTX (21 of
-  33 programs that were tried run), the matrix products of cuBLAS do not. cuFFT keeps its fatbins among its data,
-  where `openmps ptx check` looks as well. cuRAND 10.4.5 (CUDA 13.5) makes all its
-  generators but MT19937 of machine code: curandCreateGenerator answers 203. cuRAND 10.4.0.35 (CUDA 13.0) runs all of them.
-* Kernels that launch kernels: relocatable device code and the device runtime library (`-rdc=true -lcudadevrt`), as ever. What
-  a grid launches runs when the grid has ended, before what comes after it in its stream. Of the device runtime's functions
-  those of occupancy and of kernels' attributes, copies of boxes and launches of graphs are CUDA_ERROR_NOT_SUPPORTED.
-* What compiles or links at run time (NVRTC, nvJitLink: CuPy, Numba, PyTorch's own kernels): nothing, if `openmps run`
-  starts it. The loader then takes openmps' libraries in front of the two compilers, which have them make PTX where a
-  program asks for machine code. `OPENMPS_COMPILERS=own` switches that off; programs that are started in another way
-  have `CUPY_COMPILE_WITH_PTX=1` for CuPy.
-* Triton, and torch.compile with it: nothing, if `openmps run` starts it. It sets `TRITON_PTXAS_PATH` to a `ptxas` of openmps',
-  which checks PTX and keeps it. What a user has set stays; `OPENMPS_COMPILERS=own` sets nothing.
-* JAX: `openmps run` sets `CUDA_ROOT`, where JAX finds that `ptxas`, and adds `--xla_gpu_enable_libnvptxcompiler=false
-  --xla_gpu_enable_libnvjitlink=false` to `XLA_FLAGS`, without which XLA makes machine code within its own process. A version of
-  XLA without these options (before 2024) ends with "Unknown flag": `OPENMPS_COMPILERS=own`. Before it asks the driver, JAX
-  looks for a file `/dev/nvidia0`, `/dev/nvidiactl` or `/dev/dxg`, and without one it silently takes the CPU; any file will do:
-  `touch /dev/nvidiactl` as root, in a container for example. Matrix products are Triton's, which XLA chooses where cuBLAS
-  cannot run.
-* Warp: 1.12 nothing. A Warp that is newer than the driver says it is (1.19: CUDA 13.4) makes machine code by itself:
-  `OPENMPS_DRIVER_VERSION=13.4` has the driver report that version.
+There are three modes: *alone* (no daemon: in the program's own process), through a *daemon*, and *two* at the same time
+through one daemon. What programs need is in [Programs that run](../compatibility.md).
 """
-
-PROFILERS = """## Profilers and debuggers
-
-A profiler asks the driver for tables of functions that are not documented and that openmps does not have, and it looks at
-kernels in the program's own context, which under openmps is the server's. CUPTI 13.0 and compute-sanitizer 13.0 were tried on the
-software GPU; the others, and compute-sanitizer again, on an H200 (`bench/h200/observe.py --parts profilers`).
-
-| tool | under openmps | instead |
-| --- | --- | --- |
-| CUPTI, and what is built on it (device times of PyTorch's and JAX's profilers, Nsight Systems' CUDA trace) | subscribing and every activity answer CUPTI_ERROR_UNKNOWN (software GPU); the program goes on without device times | `openmps run --trace`, `openmps trace`, `openmps top` |
-| NVTX (headers of version 3, the Python package, PyTorch's and JAX's ranges) | ranges are slices of `openmps run --trace` | |
-| Nsight Compute | "failed to connect to the CUDA driver" | the program by itself, without openmps |
-| compute-sanitizer | the program ends before its first call | `OPENMPS_SOFT_CHECK` on the software GPU |
-| cuda-gdb | runs the program (nothing else was tried); its kernels run in the server | the program by itself |
-| gdb, perf, strace, Python's profilers | as without openmps: the client library is an ordinary one | |
-"""
-
 
 def known_failures():
     """Programs of which the committed results say that they fail."""
@@ -77,15 +34,13 @@ def write():
     remarks = tomllib.loads(REMARKS.read_text())["remark"]
     parts = [HEAD, versions(), program_table(results.read("programs"), remarks)]
     parts += [suite_section(name, remarks) for name in ("numba-cuda", "cupy")]
-    parts += [PROFILERS, functions.section()]
+    parts += [functions.section()]
     PAGE.write_text("\n".join(parts))
     return 0
 
 
 def versions():
-    rows = ["| environment | packages |", "| --- | --- |"]
-    for environment in environments.ALL:
-        rows.append(f"| {environment.name} | {', '.join(environment.packages)} |")
+    rows = [f"* {environment.name}: `{', '.join(environment.packages)}`" for environment in environments.ALL]
     return "## Versions\n\n" + "\n".join(rows) + "\n"
 
 
@@ -129,7 +84,12 @@ def purpose(source):
     place = programs.HERE / programs.SOURCES.get(family, family) / name
     path = next(path for suffix in (".cu", ".py") if (path := place.with_name(name + suffix)).exists())
     first = next(line for line in path.read_text().splitlines() if not line.startswith("// nvcc"))
-    return first.strip('/" ').removesuffix(".")
+    return cut(first.strip('/" ').removesuffix("."))
+
+
+def cut(text, most=150):
+    """A text that fits the cell of a table: its whole words, with dots behind them if it was longer."""
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0].rstrip(",;:") + " ..."
 
 
 # How a suite was run, in the order of the table.
@@ -152,7 +112,7 @@ def suite_section(name, remarks):
     lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
     lines += [way(mode, summary, gpu) for mode, summary in kept.items()]
     packages = {package for summary in kept.values() for package in summary["packages"]}
-    lines += ["", f"Packages: {', '.join(sorted(packages))}.", ""]
+    lines += ["", f"Packages: `{', '.join(sorted(packages))}`.", ""]
     soft = kept.get("daemon") or kept.get("alone")
     if soft:
         lines += failures(name, soft, gpu, remarks) + skips(soft, gpu)

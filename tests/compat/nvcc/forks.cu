@@ -1,4 +1,4 @@
-// fork(): a child made before the first call may use the device; one made afterwards is told that it may not, and the
+// fork(): a child made before the first call may use the device; one made afterwards gets an error, and the
 // parent goes on.
 #include "check.h"
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-// The ways to have and move memory: pitched, two-dimensional, registered, mapped, stream-ordered.
+// Kinds of memory and of copies: pitched, two-dimensional, registered, mapped, stream-ordered.
 #include "check.h"
 #include <vector>
 

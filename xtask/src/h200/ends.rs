@@ -38,12 +38,13 @@ fn killed(killed: &Value) -> String {
     )
 }
 
-/// A row a kind of fault.
+/// A row a kind of fault, and below what server.log says of each.
 fn faults(faults: &Value) -> String {
     let mut table = String::from(
-        "| fault | the program is told | server.log says | the next program is right | after, s |\n\
-         | --- | --- | --- | --- | ---: |\n",
+        "| fault | the program's error | the next program is right | after, s |\n\
+         | --- | --- | --- | ---: |\n",
     );
+    let mut logged = String::from("\nLines in server.log:\n\n");
     for row in faults.as_array().into_iter().flatten() {
         let lines = [&row["log"], &row["device"]].map(|lines| {
             let lines = lines.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -51,21 +52,22 @@ fn faults(faults: &Value) -> String {
         });
         let _ = writeln!(
             table,
-            "| {} | {} | {} | {} | {:.1} |",
+            "| {} | {} | {} | {:.1} |",
             row["kind"].as_str().unwrap_or_default(),
             row["error"].as_str().unwrap_or_default(),
-            lines.concat().join("<br>"),
             yes(&row["next_right"]),
             row["next_after_s"].as_f64().unwrap_or_default(),
         );
+        let kind = row["kind"].as_str().unwrap_or_default();
+        let _ = writeln!(logged, "* {kind}: {}", lines.concat().join(", "));
     }
-    table.trim_end().to_owned()
+    (table + &logged).trim_end().to_owned()
 }
 
 fn printed(printed: &Value) -> String {
     format!(
         "What a program's kernels print is the same as natively: {}. Of two programs that print at the \
-         same time, {} got all of theirs; what cannot be told apart stands in server.log.",
+         same time, {} got all of theirs; what cannot be attributed stands in server.log.",
         yes(&printed["alone_same_as_native"]),
         printed["of_two_same_as_native"],
     )
@@ -88,7 +90,8 @@ mod tests {
         });
         let text = text(&ends);
         assert!(text.contains("The server went on: **no**"), "{text}");
-        assert!(text.contains("kernels trap_now`<br>`a / b` | yes | 0.8 |"), "{text}");
+        assert!(text.contains("| trap | CUDA_ERROR_LAUNCH_FAILED | yes | 0.8 |"), "{text}");
+        assert!(text.contains("* trap: `under way were its kernels trap_now`, `a / b`"), "{text}");
         assert!(super::text(&Value::Null).contains("not looked at"));
     }
 }

@@ -1,4 +1,4 @@
-//! Makes `docs/h200.md` and its plots from the newest results in `bench/h200/results`.
+//! Makes `docs/reports/h200.md` and its plots from the newest results in `bench/h200/results`.
 //!
 //! The words stand in `bench/h200/report.md`; a line `<!-- NAME -->` there is replaced by the table
 //! of that name ([`tables`]). Nothing here measures, and no figure stands in the words.
@@ -26,7 +26,7 @@ pub fn pages(root: &Path) -> Result<Vec<Generated>> {
     let words = root.join("bench/h200/report.md");
     let words =
         std::fs::read_to_string(&words).with_context(|| format!("reading {}", words.display()))?;
-    let mut pages = vec![Generated { path: "docs/h200.md", text: page(&words, &figures)? }];
+    let mut pages = vec![Generated { path: "docs/reports/h200.md", text: page(&words, &figures)? }];
     pages.extend(plot::all(&figures));
     Ok(pages)
 }

@@ -81,13 +81,13 @@ pub fn all(figures: &Figures) -> Vec<Generated> {
         1024.0,
     );
     [
-        ("docs/h200/launches.svg", launches),
-        ("docs/h200/spin.svg", spin),
-        ("docs/h200/memory.svg", memory),
-        ("docs/h200/resnet50.svg", network("ResNet-50, fp16, batch 1", "resnet50")),
-        ("docs/h200/bert.svg", network("BERT-base, fp16, batch 1, 128 tokens", "bert")),
-        ("docs/h200/train.svg", network("ResNet-18 learns, fp32, batch 8", "train")),
-        ("docs/h200/copies.svg", copies(figures)),
+        ("docs/reports/h200/launches.svg", launches),
+        ("docs/reports/h200/spin.svg", spin),
+        ("docs/reports/h200/memory.svg", memory),
+        ("docs/reports/h200/resnet50.svg", network("ResNet-50, fp16, batch 1", "resnet50")),
+        ("docs/reports/h200/bert.svg", network("BERT-base, fp16, batch 1, 128 tokens", "bert")),
+        ("docs/reports/h200/train.svg", network("ResNet-18 learns, fp32, batch 8", "train")),
+        ("docs/reports/h200/copies.svg", copies(figures)),
     ]
     .into_iter()
     .map(|(path, plot)| Generated { path, text: plot.svg() })

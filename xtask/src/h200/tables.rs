@@ -237,7 +237,7 @@ fn networks(figures: &Figures) -> String {
         let path = ["networks", network];
         let counts = figures.keys(&path);
         let same = match figures.same_results(network) {
-            Some(true) => "the same results in every process of every way",
+            Some(true) => "the same results in every process",
             Some(false) => "results differ",
             None => "not measured",
         };
@@ -289,7 +289,7 @@ fn programs(figures: &Figures) -> String {
     if figures.programs.is_empty() {
         return "They were not run with these results.".to_owned();
     }
-    let mut table = String::from("| family | the same as native | not |\n| --- | --- | --- |\n");
+    let mut list = String::new();
     let mut families: Vec<&str> = Vec::new();
     for program in &figures.programs {
         if !families.contains(&program.family.as_str()) {
@@ -301,9 +301,12 @@ fn programs(figures: &Figures) -> String {
         let (good, bad): (Vec<_>, Vec<_>) = of_family.partition(|program| program.verdict == "ok");
         let good: Vec<&str> = good.iter().map(|program| program.name.as_str()).collect();
         let bad: Vec<String> = bad.iter().map(|p| format!("{} ({})", p.name, p.why())).collect();
-        let _ = writeln!(table, "| {family} | {} | {} |", good.join(", "), bad.join("; "));
+        let _ = writeln!(list, "* {family}, the same as native: `{}`", good.join(", "));
+        if !bad.is_empty() {
+            let _ = writeln!(list, "* {family}, not: `{}`", bad.join("; ").replace('`', "'"));
+        }
     }
-    table
+    list
 }
 
 impl super::figures::Program {

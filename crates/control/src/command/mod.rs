@@ -205,6 +205,11 @@ pub fn help() -> String {
     text
 }
 
+/// The commands of protocol 3, two lines each.
+pub fn help_v3() -> String {
+    v3::help()
+}
+
 /// The answer to a name that there is not: NVIDIA's words, and the command that may be meant.
 fn unknown(line: &str, name: &str) -> Failure {
     let mut text = format!("Unknown command \"{}\"", line.trim());

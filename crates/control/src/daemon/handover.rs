@@ -620,7 +620,8 @@ mod tests {
                 .iter()
                 .all(|(name, value)| now.get(name).is_some_and(|now| has(now, value))),
             (Value::Array(now), Value::Array(recorded)) => {
-                now.len() == recorded.len() && now.iter().zip(recorded).all(|(now, of)| has(now, of))
+                now.len() == recorded.len()
+                    && now.iter().zip(recorded).all(|(now, of)| has(now, of))
             }
             _ => now == recorded,
         }

@@ -167,7 +167,11 @@ impl Daemon {
             .envs(self.options.kernel_timeout_s.map(|seconds| {
                 (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
             }))
-            .envs(self.changed_variables().into_iter().filter_map(|(name, value)| Some((name, value?))))
+            .envs(
+                self.changed_variables()
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
             // Libraries that are put before programs: their functions of CUDA are not for a server, which calls
             // the driver for all programs.
             .env_remove("LD_PRELOAD")

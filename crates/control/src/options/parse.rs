@@ -113,7 +113,7 @@ const OPTIONS: &[OptionRow] = &[
     OptionRow {
         names: &["--kernel-timeout"],
         shown: "--kernel-timeout <seconds>",
-        help: "Terminate a program one of whose streams does not get on for so long",
+        help: "Terminate a program one of whose streams makes no progress for so long",
         effect: Effect::KernelTimeout,
     },
     OptionRow {
@@ -125,7 +125,7 @@ const OPTIONS: &[OptionRow] = &[
     OptionRow {
         names: &["--hold-max"],
         shown: "--hold-max <time>",
-        help: "Hold programs back for no longer (10ms) at a time for another one's load",
+        help: "Pause programs for at most so long (10ms) at a time for another one's load",
         effect: Effect::HoldMax,
     },
     OptionRow {

@@ -11,7 +11,7 @@ use super::observed::Observed;
 use serde::Serialize;
 
 /// Part of a call that submits work for which the driver lets no other thread in. Fitted to eleven programs
-/// on an H200 (docs/observe.md); threads of one context that launch empty kernels as fast as they can
+/// on an H200 (docs/reports/observe.md); threads of one context that launch empty kernels as fast as they can
 /// have at least a third.
 const SERIAL_PART: f64 = 2.0 / 3.0;
 /// So much more would have to be gained without it for something to be named as the limit.

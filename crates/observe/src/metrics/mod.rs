@@ -182,9 +182,7 @@ impl Numbers {
 }
 
 const CLIENT: &[(Family, Value<Client>)] = &[
-    (gauge("openmps_client_memory_bytes", "Device memory that a client holds."), |c| {
-        c.memory_bytes as f64
-    }),
+    (gauge("openmps_client_memory_bytes", "Device memory of a client."), |c| c.memory_bytes as f64),
     (counter("openmps_client_kernels", "Kernels that a client has launched."), |c| {
         c.kernels as f64
     }),
@@ -237,10 +235,7 @@ const CLIENT: &[(Family, Value<Client>)] = &[
         |c| c.requests.in_flight as f64,
     ),
     (
-        counter(
-            "openmps_client_throttled_seconds",
-            "Time for which a client's work was held back.",
-        ),
+        counter("openmps_client_throttled_seconds", "Time for which a client's work was paused."),
         |c| c.requests.throttled_ns as f64 / 1e9,
     ),
     (counter("openmps_client_limits_hit", "How often a client met a limit."), |c| {
@@ -452,7 +447,7 @@ fn clients(text: &mut Text, series: &Series, report: &Report) {
     }
     let limit = gauge(
         "openmps_client_memory_limit_bytes",
-        "Device memory that a client may hold, if that is limited.",
+        "Limit of a client's device memory, if there is one.",
     );
     text.family(&limit);
     limits.iter().for_each(|(labels, bytes)| text.sample(&limit, labels, *bytes as f64));

@@ -26,8 +26,8 @@ use std::process::ExitCode;
   openmps accounting --since 2026-11-01 --csv > november.csv
   openmps accounting --json | jq '[.users[] | {user, device_ns}]'")]
 pub(crate) struct Arguments {
-    /// Only programs that ended since then: a date or local time (2026-11-01, 2026-11-01T08:00), a moment
-    /// (2026-11-01T08:00:00Z), or how long ago (90m, 24h, 7d, 2w)
+    /// Only programs that ended since then: a date or local time (2026-11-01, 2026-11-01T08:00), a time in
+    /// UTC (2026-11-01T08:00:00Z), or how long ago (90m, 24h, 7d, 2w)
     #[arg(long, value_name = "WHEN", value_parser = moment)]
     since: Option<Timestamp>,
     /// Only this user's: a name or a number

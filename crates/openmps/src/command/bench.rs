@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// Measure what driver calls cost through openmps, beside the provider in the program's process
 ///
-/// One program measures both; only the way to the device differs. A ratio below 1 means less time
+/// One program measures both; only the path to the device differs. A ratio below 1 means less time
 /// (or, for launches a second, fewer launches) through openmps. Figures of one run belong
 /// together: on a noisy machine only the ratios mean something.
 #[derive(clap::Args)]

@@ -1,6 +1,6 @@
 //! Shell completions and man pages: both made of the commands' own definitions.
 
-use crate::output;
+use crate::{output, reference};
 use anyhow::{Context, Result};
 use clap::Command;
 use std::path::PathBuf;
@@ -33,10 +33,24 @@ pub(crate) fn run(arguments: &Arguments, mut command: Command) -> Result<ExitCod
 pub(crate) struct ManArguments {
     /// Where to; must exist
     directory: PathBuf,
+    /// Write the documents' reference pages of commands instead
+    #[arg(long)]
+    reference: bool,
 }
 
-/// Writes `openmps.1` and one page for each command.
+/// Writes `openmps.1` and one page for each command, or the documents' reference pages.
 pub(crate) fn man(arguments: &ManArguments, command: Command) -> Result<ExitCode> {
+    if arguments.reference {
+        let pages = [
+            ("commands.md", reference::commands(&command)),
+            ("control-commands.md", reference::control_commands()),
+        ];
+        for (name, page) in pages {
+            let path = arguments.directory.join(name);
+            std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     clap_mangen::generate_to(command, &arguments.directory)
         .with_context(|| format!("writing man pages to {}", arguments.directory.display()))?;
     Ok(ExitCode::SUCCESS)

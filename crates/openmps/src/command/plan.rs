@@ -22,12 +22,12 @@ const COMPARED: &[&str] = &[
     "preset=throughput",
 ];
 
-/// Say what clients would get of a device, without one
+/// Simulate scheduling settings, without a device
 ///
 /// Runs the server's own gate and policies on a model of a device: SMs, blocks, streams, priorities, copies.
 /// Caches and memory traffic are not in it, so kernels beside each other take as long as alone; copies and graphs
 /// go whole: slices and pieces change nothing. For each settings and each group of clients it prints latencies,
-/// throughput, the share of the device, requests after their deadline, and for how much of the time the gate held
+/// throughput, the share of the device, requests after their deadline, and for how much of the time the gate paused
 /// a client.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

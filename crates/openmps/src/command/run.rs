@@ -27,21 +27,21 @@ const NOWHERE: &str = "/proc/self/no-daemon";
 
 /// Run a program that shares the device with others
 ///
-/// The program gets openmps' libcuda.so.1 in front of NVIDIA's, and the daemon of this user: the
-/// one of CUDA_MPS_PIPE_DIRECTORY, else the system's, else one of your own, which is started if it
-/// does not run and goes on running until `openmps down`. The exit status is the program's.
+/// The program gets openmps' libcuda.so.1 in front of NVIDIA's, and a daemon: the one of
+/// CUDA_MPS_PIPE_DIRECTORY, else the system's, else one of your own. Your own is started if it does
+/// not run, and runs until `openmps down`. The exit status is the program's.
 ///
 /// CUDA_VISIBLE_DEVICES counts among the daemon's devices; of a list that the daemon was started with
 /// too, ordinals are numbered anew, from 0.
 ///
-/// The software GPU runs PTX and no machine code. So a program that compiles or links at run time, by
-/// NVRTC, nvJitLink or the ptxas of Triton and XLA, is given PTX there where it asks for machine code,
-/// which it loads in the same way. OPENMPS_COMPILERS=own leaves the compilers alone.
+/// The software GPU runs PTX and no machine code. So NVRTC, nvJitLink and the ptxas of Triton and XLA
+/// make PTX there where a program asks for machine code. OPENMPS_COMPILERS=own leaves the compilers
+/// alone.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps run -- ./simulation --steps 1000
   openmps run ./train & openmps run ./train & wait     two programs at the same time
-  openmps run --class batch -- ./train                 make way for latency-critical programs
+  openmps run --class batch -- ./train                 latency-critical programs go first
   openmps run --no-daemon -- ./simulation              the same library, without sharing")]
 pub(crate) struct Arguments {
     /// Run without a daemon: calls go straight to the provider in the program's own process
@@ -50,8 +50,8 @@ pub(crate) struct Arguments {
     /// Do not say that a daemon was started
     #[arg(long, short)]
     quiet: bool,
-    /// How much the program is in a hurry: latency (its requests go before others' work), normal, or
-    /// batch (its work waits while latency-critical work is there)
+    /// Scheduling class: latency (its requests go before others' work), normal, or batch (its work waits
+    /// while latency-critical work is there)
     #[arg(long, value_name = "CLASS", value_parser = class)]
     class: Option<scheduling::Class>,
     /// Record every kernel and copy of the program, and write them to a file for ui.perfetto.dev when

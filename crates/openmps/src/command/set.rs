@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 /// Change what a program may have of the device, while it runs
 ///
-/// Takes effect within a second, under load too. What the program has already stays: less memory
-/// than it holds means that it gets no more. The number of SMs that it was told at its start stays.
+/// Takes effect within a second, under load too. What the program has already stays: with a limit below
+/// its memory it gets no more. The number of SMs that it saw at its start stays.
 #[derive(clap::Args, Default)]
 #[command(after_help = "Examples:
   openmps set 18903 --memory 2G       no more than 2 GiB of device memory

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Show live what devices and clients do: GPU-Util beside what the SMs really do
+/// Show live what devices and clients do: GPU utilisation next to SM activity
 ///
 /// A share of the SMs, busy time, memory, kernels a second, queue and history of each client; its
 /// kernels, with time and shape; keys to set its share or to end it. Where standard output is no

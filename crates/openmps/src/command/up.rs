@@ -21,25 +21,24 @@ use std::process::ExitCode;
   CUDA_MPS_PIPE_DIRECTORY=/run/gpu0 openmps up     one of several daemons
   sudo nvidia-cuda-mps-control -d                  one for all users of the machine")]
 pub(crate) struct Arguments {
-    /// Keep a server with a made context ready, to take the place of one that is lost at once; it
-    /// takes the device memory of a context
+    /// Keep a server with a made context ready, to replace a lost one at once; it takes the device memory
+    /// of a context
     #[arg(long)]
     standby: bool,
-    /// Terminate a program one of whose streams does not get on for so long; 0: never, as if
-    /// nothing is said
+    /// Terminate a program one of whose streams makes no progress for this long; 0 or unset: never
     #[arg(long, value_name = "SECONDS", value_parser = seconds::whole::<u64>)]
     kernel_timeout: Option<u64>,
-    /// Give a program whose kernels run for longer, a time such as 1s, a server of its own, so that no
-    /// other program's call waits for them; the device takes turns between servers
+    /// Move a program whose kernels run for longer, a time such as 1s, to a server of its own, so that no
+    /// other program's call waits for them; the driver time-slices servers
     #[arg(long, value_name = "TIME", value_parser = time)]
     isolate_long: Option<String>,
-    /// Hold programs back for no longer than this, a time such as 2ms, for another one's call that waits
-    /// for all of their work, as loading new code does on NVIDIA's driver; then they go on for as long,
-    /// and so on. The call's own time comes on top. 10ms if nothing is said
+    /// Pause programs for at most this, a time such as 2ms, for another program's call that waits for all
+    /// of their work, as loading code does on NVIDIA's driver. They then run for as long, and so on. The
+    /// call's own time comes on top. Default: 10ms
     #[arg(long, value_name = "TIME", value_parser = time)]
     hold_max: Option<String>,
     /// Device memory for code that programs used before and that servers load when they start: a
-    /// number of bytes, or one with K, M or G; 0: none. 256M on NVIDIA's driver if nothing is said
+    /// number of bytes, or one with K, M or G; 0: none. Default on NVIDIA's driver: 256M
     #[arg(long, value_name = "SIZE", value_parser = warm)]
     warm: Option<String>,
     /// Print JSON

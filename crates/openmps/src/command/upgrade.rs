@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Put servers and daemon of this version of openmps in place of those that run
 ///
-/// Programs run on: what each has under way is finished, and it goes on at a new server. Nothing is
+/// Programs run on: the work in flight of each is finished, and it continues at a new server. Nothing is
 /// lost and nothing repeated. Then the daemon becomes the new version too, in the same process, with its
 /// sockets, servers and settings; one with named servers or partitions stays.
 #[derive(clap::Args)]

@@ -135,7 +135,7 @@ verbs! {
         owner feature::memacct_limit,
         "Limit the device memory of a cgroup's programs to come; none of both takes limits away";
     "memacct" "list" [] [FORMAT] [] owner feature::memacct_list,
-        "Print the limits of cgroups and what their programs hold";
+        "Print the limits of cgroups and the memory of their programs";
     "memacct" "describe" [] [FORMAT] [] anyone feature::memacct_describe,
         "Print how memory is accounted for";
 }

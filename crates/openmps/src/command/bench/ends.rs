@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// How often each way is tried
+    /// How often each kind of end is tried
     #[arg(long, value_name = "N", default_value_t = 30)]
     #[arg(value_parser = RangedU64ValueParser::<usize>::new().range(1..=TIMES_MAX))]
     times: usize,

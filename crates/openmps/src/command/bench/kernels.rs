@@ -18,9 +18,8 @@ use std::process::ExitCode;
 /// Measure kernels on the software GPU, beside the same algorithms in C and in OpenCL
 ///
 /// C is compiled by this machine's compiler ($CC, else cc) with -O3 -march=native, or with
-/// -march=x86-64-v3 where OPENMPS_SOFT_SIMD=avx2 tells the software GPU to do without AVX-512 as
-/// well; OpenCL runs on a platform for the CPU, such as PoCL (Debian: pocl-opencl-icd), for this
-/// processor. Either is left out where it is not installed. Results are compared before a figure is
+/// -march=x86-64-v3 where OPENMPS_SOFT_SIMD=avx2 is set. OpenCL runs on a platform for the CPU, such as
+/// PoCL (Debian: pocl-opencl-icd), for this processor. Either is left out where it is not installed. Results are compared before a figure is
 /// printed. Bounds are checked, as always.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

@@ -34,7 +34,9 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     tidy(root)?;
     let packages = QUICK.iter().flat_map(|name| ["--package", name]);
     let arguments: Vec<&str> = ["test", "--quiet", "--lib"].into_iter().chain(packages).collect();
-    cargo(root, &arguments)
+    cargo(root, &arguments)?;
+    // Among them: the pages of commands are what `--help` says.
+    cargo(root, &["test", "--quiet", "--package", "openmps", "--bins"])
 }
 
 /// The tests of xtask.

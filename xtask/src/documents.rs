@@ -171,7 +171,7 @@ fn fixed_parts(line: &str) -> Vec<String> {
         matches!(bare, "N" | "NAME" | "OTHER" | "FUNCTION")
     };
     let words: Vec<&str> = line.split(' ').collect();
-    let parts = words.split(|word| is_filled_in(word)).map(|part| part.join(" "));
+    let parts = words.split(is_filled_in).map(|part| part.join(" "));
     parts.filter(|part| part.len() > 4).collect()
 }
 

@@ -59,7 +59,15 @@ pub(crate) const RETIRED_WORDS: &[&str] = &[
     "gets on",
     "get on",
     "got on",
-    // Others: requested limits, per-thread variant, module preload, mode or path.
+    // Others: requested limits, per-thread variant, module preload, mode or path, 3-D copy, doorbell, effects, leaked
+    // objects, throttled.
+    "box",
+    "boxes",
+    "bell",
+    "bells",
+    "hands",
+    "leftovers",
+    "shallow",
     "wish",
     "wishes",
     "twin",

@@ -1,4 +1,4 @@
-// Arrays: copies of rows and boxes between arrays and all kinds of memory, in streams and in graphs.
+// Arrays: copies of rows, 2-D and 3-D copies between arrays and all kinds of memory, in streams and in graphs.
 #include "check.h"
 #include <vector>
 

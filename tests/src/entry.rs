@@ -41,6 +41,10 @@ impl Entry {
     pub fn start(self, scene: &mut Scene, environment: &[(&str, &str)]) {
         self.go_on(scene, environment);
         let mut below = "";
+        if matches!(self, Self::Protocol3 | Self::Namespace) {
+            // A daemon that a signal has ended brings its named servers back; mostly there is none.
+            scene.control("server delete training --force");
+        }
         if self == Self::Namespace {
             for command in [
                 "server create training",

@@ -99,7 +99,7 @@ fn git(root: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(said.stdout)?.trim().to_owned())
 }
 
-/// Has a worktree at `to` with that commit's files, whatever was there before.
+/// Has a worktree at `to` with that commit's files in place of an earlier one.
 fn check_out(root: &Path, to: &Path, commit: &str) -> Result<()> {
     std::fs::create_dir_all(to.parent().context("a folder above")?)?;
     if to.join(".git").exists() {

@@ -136,7 +136,7 @@ pub struct Release {
     pub protocol_min: u16,
     /// The newest.
     pub protocol_max: u16,
-    /// The version of what a daemon hands over to another build that takes its place.
+    /// The version of the state that a daemon passes to another build that replaces it.
     pub handover: u32,
 }
 

@@ -287,7 +287,7 @@ variables! {
     OPENMPS_SOFT_LOG = "OPENMPS_SOFT_LOG", "software GPU", Any,
         "off", "1 writes faults of kernels to standard error.";
     OPENMPS_SOFT_STALL = "OPENMPS_SOFT_STALL", "software GPU", Number(0),
-        "10", "Seconds after which a kernel whose blocks only wait is told of on standard error (with a \
+        "10", "Seconds after which a kernel whose blocks only wait is reported on standard error (with a \
         daemon in its server's log), with the block, thread and line of PTX that wait; 0: never.";
     OPENMPS_SOFT_TIER = "OPENMPS_SOFT_TIER", "software GPU", OneOf(&["0", "1", "auto"]),
         "auto", "What runs kernels: 0 the interpreter, 1 native code, auto the interpreter first \

@@ -184,7 +184,9 @@ struct Daemon<'a> {
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
         let quit = ["quit", "-t", "0"];
-        let _ = self.scene.command(self.side, &self.side.program("nvidia-cuda-mps-control"))
+        let _ = self
+            .scene
+            .command(self.side, &self.side.program("nvidia-cuda-mps-control"))
             .args(quit)
             .output();
         let _ = self.process.kill();
@@ -270,9 +272,9 @@ impl Scene {
         for (what, said) in [("program", program), ("shell", shell)] {
             ensure!(!said.status.success(), "the {what} of {} goes on", client.name);
             let said = text(&said);
-            let lines = said.lines().filter(|line| {
-                line.contains("protocol version") && line.contains("this build")
-            });
+            let lines = said
+                .lines()
+                .filter(|line| line.contains("protocol version") && line.contains("this build"));
             let lines: Vec<&str> = lines.collect();
             ensure!(!lines.is_empty(), "the {what} of {} says: {said}", client.name);
             println!("{what}: {}", lines[0]);
@@ -294,7 +296,8 @@ impl Scene {
             let mut command = self.vector_add(side, side, &["--until", &path, "--json"]);
             programs.push(command.stdout(Stdio::piped()).stderr(log).spawn()?);
         }
-        let said = self.command(new, &new.program("openmps")).args(["upgrade", "--check"]).output()?;
+        let said =
+            self.command(new, &new.program("openmps")).args(["upgrade", "--check"]).output()?;
         println!("upgrade --check: {}", text(&said).trim().replace('\n', "; "));
         ensure!(said.status.success(), "upgrade --check: {}", text(&said));
         for at in 0..upgrades {

@@ -108,8 +108,7 @@ fn ring() -> Line {
     let streams = streams();
     let fence = sample::<Fence>(&streams).expect("a fence");
     assert!(producer.push_request(&fence, &|| true).is_ok(), "room in an empty ring");
-    let words: Vec<u64> =
-        (0..4).map(|at| crate::ring::RingMemory::word(&memory, at)).collect();
+    let words: Vec<u64> = (0..4).map(|at| crate::ring::RingMemory::word(&memory, at)).collect();
     Line::of_words("ring", "Fence", &words, format!("{fence:?}"))
 }
 

@@ -133,7 +133,6 @@ impl<'a> Reader<'a> {
     pub const fn rest(&self) -> &'a [u64] {
         self.rest
     }
-
 }
 
 /// What a request or a reply carries. `'a` is the life of the private copy it is read from.

@@ -2,7 +2,6 @@
 
 mod support;
 
-use channel::payload::Malformed;
 use channel::region::{RECORD_BYTES_MAX, RING_BYTES, Region};
 use channel::request::{Fence, Request};
 use channel::ring::{

@@ -72,7 +72,9 @@ fn with_settings_file(
     arguments: &[String],
     programs: &dyn Programs,
 ) -> Option<u8> {
-    let (Action::Daemon(options) | Action::Foreground { options, .. }) = action else { return None };
+    let (Action::Daemon(options) | Action::Foreground { options, .. }) = action else {
+        return None;
+    };
     if options.take_over.is_some() || std::env::var_os(settings_file::CONFIGURED).is_some() {
         return None;
     }

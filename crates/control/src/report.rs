@@ -7,6 +7,7 @@ use channel::message::{
     ClientLimits, ClientScheduling, ClientWork, ContextStatus, SubmittedCounts, WarmStatus,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The form of [`Report`].
@@ -66,6 +67,9 @@ pub struct Report {
     /// What has happened since its start.
     #[serde(default)]
     pub counters: Counters,
+    /// Programs that were refused, by the name of the error that they got.
+    #[serde(default)]
+    pub refusals: BTreeMap<String, u64>,
     /// The devices that it serves; none while it does not know them.
     #[serde(default)]
     pub devices: Vec<Device>,
@@ -93,6 +97,12 @@ pub struct Counters {
     pub clients_terminated: u64,
     /// Programs that were refused.
     pub clients_refused: u64,
+    /// Processes that got servers of their own because they may have caused a fault.
+    pub suspects: u64,
+    /// Processes that got servers of their own because their kernels run for long.
+    pub isolations: u64,
+    /// Servers whose programs went on at another version's.
+    pub servers_upgraded: u64,
     /// Lines that could not be written to the logs.
     pub log_lines_lost: u64,
 }

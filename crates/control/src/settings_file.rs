@@ -231,8 +231,7 @@ pub fn parse(text: &str) -> Result<SettingsFile, String> {
     ];
     for (section, table) in sections {
         for (name, value) in table {
-            read.take(section, &name, &value)
-                .map_err(|Mistake(span, reason)| at(span, reason))?;
+            read.take(section, &name, &value).map_err(|Mistake(span, reason)| at(span, reason))?;
         }
     }
     read.has_servers = file.servers.is_some() || file.features.is_some();
@@ -240,9 +239,11 @@ pub fn parse(text: &str) -> Result<SettingsFile, String> {
         crate::configuration::parse(text)?;
         let protocol = read.variables.get(environment::CUDA_MPS_PROTOCOL_VERSION);
         if protocol.is_none_or(|version| version != "3") {
-            return Err("[servers] and [features] are of protocol 3: put protocol_version = 3 into \
+            return Err(
+                "[servers] and [features] are of protocol 3: put protocol_version = 3 into \
                         [daemon], or take them out"
-                .to_owned());
+                    .to_owned(),
+            );
         }
     }
     Ok(read)
@@ -255,7 +256,8 @@ impl SettingsFile {
         name: &Spanned<String>,
         value: &Spanned<Value>,
     ) -> Result<(), Mistake> {
-        let found = Key::all().find(|key| key.section() == section && key.name() == *name.get_ref());
+        let found =
+            Key::all().find(|key| key.section() == section && key.name() == *name.get_ref());
         let Some(key) = found else {
             return Err(Mistake(name.span(), unknown(section, name.get_ref())));
         };
@@ -281,7 +283,8 @@ impl SettingsFile {
                     _ if !takes_value => return Err(wrong("wants true or false".to_owned())),
                     other => {
                         let text = text_of(other, ",");
-                        let text = text.ok_or_else(|| wrong("wants a text or a list".to_owned()))?;
+                        let text =
+                            text.ok_or_else(|| wrong("wants a text or a list".to_owned()))?;
                         vec![format!("{option}={text}")]
                     }
                 };
@@ -350,6 +353,9 @@ fn check(variable: &Variable, text: &str) -> Result<(), String> {
         }
         OPENMPS_CPUS => {
             cuda_api::settings::parse_cpus(text).map(drop).map_err(|error| error.to_string())
+        }
+        environment::OPENMPS_FAULT_BUDGET => {
+            crate::fault_budget::FaultBudget::parse(text).map(drop)
         }
         OPENMPS_ISOLATE_LONG if text == "0" || is_time() => Ok(()),
         OPENMPS_HOLD_MAX if is_time() => Ok(()),
@@ -568,8 +574,7 @@ sms = 4
     #[test]
     fn a_variable_goes_before_the_file_and_that_before_the_default() {
         let file = parse(EXAMPLE).expect("it is right");
-        let environment =
-            |name: &str| (name == "OPENMPS_WARM").then(|| "0".to_owned());
+        let environment = |name: &str| (name == "OPENMPS_WARM").then(|| "0".to_owned());
         let of = |name: &str| {
             let key = Key::all().find(|key| key.name() == name).expect("a key");
             let (text, source) = value(key, &file, environment);

@@ -211,7 +211,9 @@ fn write_rows<T: Body>(to: &mut Encoder, rows: &[(String, T)]) -> Result<(), Cod
 }
 
 fn read_rows<T: Body>(from: &mut Decoder<'_>) -> Result<Vec<(String, T)>, CodecError> {
-    from.list(KERNEL_ROWS_MAX, |from| Ok((from.text(KERNEL_NAME_BYTES_MAX)?, T::read_within(from)?)))
+    from.list(KERNEL_ROWS_MAX, |from| {
+        Ok((from.text(KERNEL_NAME_BYTES_MAX)?, T::read_within(from)?))
+    })
 }
 
 impl CountsPart {

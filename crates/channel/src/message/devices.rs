@@ -42,7 +42,10 @@ impl Body for Devices {
         to.list(&self.devices, DEVICES_MAX, |to, device| device.write_within(to))
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-        Ok(Self { driver_version: from.i32()?, devices: from.list(DEVICES_MAX, Device::read_within)? })
+        Ok(Self {
+            driver_version: from.i32()?,
+            devices: from.list(DEVICES_MAX, Device::read_within)?,
+        })
     }
 }
 

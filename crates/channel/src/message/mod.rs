@@ -64,8 +64,8 @@ pub use trace::{
     trace_kind,
 };
 
-use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use crate::codec::{CodecError, Decoder, Encoder};
+use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use core::fmt;
 
 /// First word of each message: "OMPS".

@@ -11,9 +11,9 @@ mod state;
 pub use layout::*;
 pub use state::{ServerState, SessionEnd, Waiting};
 
-use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use crate::memfd::{FileError, Mapping, Seals, create_sealed};
 use crate::shared::{self, SharedU32, SharedU64};
+use crate::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN, build};
 use core::fmt;
 use core::ptr::NonNull;
 use std::io;

@@ -14,8 +14,8 @@ pub use poll::{Interest, Readiness, poll};
 
 use crate::PROTOCOL_VERSION;
 use crate::message::{FDS_MAX, MESSAGE_BYTES_MAX, Message, MessageError};
-use core::sync::atomic::{AtomicU16, Ordering};
 use core::fmt;
+use core::sync::atomic::{AtomicU16, Ordering};
 use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -84,9 +84,7 @@ pub struct SeqPacket {
 /// Makes an attempt to speak with a peer in this build's newest version, and another one in the version
 /// in which it was answered if that is older. The attempt gets the version, and leaves there the one that
 /// its connection speaks at the end ([`SeqPacket::speaks`]).
-pub fn in_their_version<T, E>(
-    mut attempt: impl FnMut(&mut u16) -> Result<T, E>,
-) -> Result<T, E> {
+pub fn in_their_version<T, E>(mut attempt: impl FnMut(&mut u16) -> Result<T, E>) -> Result<T, E> {
     let mut version = PROTOCOL_VERSION;
     loop {
         let said = version;

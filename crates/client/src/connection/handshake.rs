@@ -112,11 +112,7 @@ pub(crate) fn describe() -> Result<Devices, AttachError> {
     at_daemon(|path| patiently(|| describe(path)))
 }
 
-fn describe_at(
-    path: &Path,
-    timeout: Duration,
-    version: &mut u16,
-) -> Result<Devices, AttachError> {
+fn describe_at(path: &Path, timeout: Duration, version: &mut u16) -> Result<Devices, AttachError> {
     let socket = reach(path)?;
     socket.speak(*version);
     say_first(&socket, &Message::Describe(()), &[])?;

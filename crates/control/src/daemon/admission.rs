@@ -13,6 +13,7 @@ use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
+use channel::log_line::Level;
 use channel::message::{Client, Hello, Message, process_number};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
@@ -160,6 +161,13 @@ impl Daemon {
                 return;
             }
         };
+        if let Some(process) = process
+            && let Err(error) = self.spend_fault_budget(state, process, &client)
+        {
+            self.logs.control.control(format!("{new}: refused, {error}"));
+            protocol::refuse(&client.socket, error.result(), error.to_string());
+            return;
+        }
         if state.newcomers_wait(Instant::now()) {
             return self.push_waiting(state, client);
         }
@@ -193,6 +201,28 @@ impl Daemon {
             return;
         }
         self.push_waiting(state, client);
+    }
+
+    /// A process whose program has faulted too often gets a server of its own, or is refused.
+    fn spend_fault_budget(
+        &self,
+        state: &mut State,
+        process: ClientProcess,
+        client: &WaitingClient,
+    ) -> Result<(), LaunchError> {
+        let Some(budget) = self.fault_budget else { return Ok(()) };
+        let used = budget.used_up(&state.faults, client.uid, &client.command, SystemTime::now());
+        let Some(count) = used else { return Ok(()) };
+        if budget.refuses {
+            return Err(LaunchError::FaultBudget(count, budget));
+        }
+        self.log(format!(
+            "Process {} gets a server of its own: its program has caused {count} faults, and {budget} \
+             are allowed among others",
+            client.pid()
+        ));
+        state.servers.keep_alone(process);
+        Ok(())
     }
 
     /// Where a client that comes is served. On a machine with several devices processes of a second job get
@@ -403,7 +433,8 @@ impl Daemon {
     }
 
     pub(super) fn refuse_one(&self, pid: u32, uid: u32, socket: &Socket, error: &LaunchError) {
-        self.logs.control.control(format!("Client {pid} of user {uid} refused: {error}"));
+        let text = format!("Client {pid} of user {uid} refused: {error}");
+        self.logs.control.control_at(Level::Warning, text);
         protocol::refuse(socket, error.result(), error.to_string());
     }
 }

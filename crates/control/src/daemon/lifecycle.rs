@@ -12,6 +12,7 @@ use super::questions::Questions;
 use super::server_process::{ServerProcess, ending, pidfd};
 use super::state::{Link, State};
 use crate::accounting::Record;
+use crate::activation;
 use crate::named::Named;
 use crate::settings::Settings;
 use cuda_api::environment::{
@@ -167,7 +168,11 @@ impl Daemon {
             .envs(self.options.kernel_timeout_s.map(|seconds| {
                 (cuda_api::environment::OPENMPS_KERNEL_TIMEOUT_S, seconds.to_string())
             }))
-            .envs(self.changed_variables().into_iter().filter_map(|(name, value)| Some((name, value?))))
+            .envs(
+                self.changed_variables()
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
             // Libraries that are put before programs: their functions of CUDA are not for a server, which calls
             // the driver for all programs.
             .env_remove("LD_PRELOAD")
@@ -202,7 +207,9 @@ impl Daemon {
             command.env(OPENMPS_WARM, "0");
         }
         // That is between the daemon and its service manager.
-        command.env_remove(NOTIFY_SOCKET);
+        for name in [NOTIFY_SOCKET, activation::LISTEN_PID, activation::LISTEN_FDS] {
+            command.env_remove(name);
+        }
         if let Some(cpus) = &self.options.cpus {
             command.env(OPENMPS_CPUS, cpus);
         }

@@ -170,8 +170,7 @@ impl Daemon {
                 if readers.split(", ").any(|reader| reader == "daemon") {
                     return Outcome::AtNextStart;
                 }
-                let mut configured =
-                    self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
                 configured.of_servers.insert(name, value.map(ToOwned::to_owned));
                 return Outcome::ForServersToCome;
             }
@@ -192,8 +191,7 @@ mod tests {
     #[test]
     fn only_what_has_changed_in_the_file_is_taken_and_variables_go_before() {
         let file = |text: &str| settings_file::parse(text).expect("a file");
-        let environment =
-            |name: &str| (name == "OPENMPS_WARM").then(|| "64M".to_owned());
+        let environment = |name: &str| (name == "OPENMPS_WARM").then(|| "64M".to_owned());
         let mut configured = Configured::default();
         let first = file("[daemon]\nstandby = 1\nidle_s = 9\n[server]\nwarm = 0\n");
         let changed = configured.take(&first, environment);

@@ -2,8 +2,8 @@
 
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
-    DeviceStatus, Devices, Hello, Message, Question, Refused, Release, ServerStatus, Serving, SetBy,
-    SubmittedCounts, Welcome, Window, Wishes,
+    DeviceStatus, Devices, Hello, Message, Question, Refused, Release, ServerStatus, Serving,
+    SetBy, SubmittedCounts, Welcome, Window, Wishes,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};

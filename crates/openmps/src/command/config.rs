@@ -61,7 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn check(file: Option<PathBuf>) -> Result<ExitCode> {
     let is_named = file.is_some();
     let Some(path) = file.or_else(settings_file::path) else {
-        bail!("no settings file is read here: OPENMPS_CONFIG is none, or there is no home directory");
+        bail!(
+            "no settings file is read here: OPENMPS_CONFIG is none, or there is no home directory"
+        );
     };
     let Some(found) = settings_file::read(&path)? else {
         if is_named {

@@ -7,7 +7,6 @@ use channel::message::{
     ClientLimits, ClientScheduling, ClientWork, ContextStatus, SubmittedCounts, WarmStatus,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// The form of [`Report`].
@@ -69,7 +68,7 @@ pub struct Report {
     pub counters: Counters,
     /// Programs that were refused, by the name of the error that they got.
     #[serde(default)]
-    pub refusals: BTreeMap<String, u64>,
+    pub refusals: Vec<Refusals>,
     /// The devices that it serves; none while it does not know them.
     #[serde(default)]
     pub devices: Vec<Device>,
@@ -81,6 +80,16 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// Its servers, oldest first.
     pub servers: Vec<Server>,
+}
+
+/// Programs that were refused with one error, since a daemon's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refusals {
+    /// The error's name.
+    pub error: String,
+    /// How many there were.
+    pub count: u64,
 }
 
 /// What has happened since a daemon's start.
@@ -581,6 +590,7 @@ mod tests {
         report.warnings = vec![String::new()];
         report.problems = vec![String::new()];
         report.devices = vec![device.clone()];
+        report.refusals = vec![Refusals::default()];
         report.faults = vec![Fault::default()];
         report.cgroup_limits = vec![CgroupMemory {
             cgroup: String::new(),

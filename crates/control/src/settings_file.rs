@@ -4,7 +4,7 @@
 //! [`VARIABLES`]. A daemon is started with what the file says as if by variables and options, so nothing
 //! else knows of it. Precedence, for each setting, from the strongest:
 //!
-//! 1. a command to the running daemon, until that ends: commands are not written down
+//! 1. a command to the running daemon, until that is stopped: it is not written into the file
 //! 2. an option of the command line
 //! 3. a variable of the daemon's environment
 //! 4. the settings file

@@ -148,15 +148,17 @@ impl Daemon {
             command: hello.command_line,
             wishes: hello.wishes,
             device: hello.device,
+            request: hello.request,
             socket,
             region,
             deadline: Instant::now() + self.ready_max(),
         };
+        let mark = client.mark();
         let process = match self.process_of(state, &client) {
             Some(Ok(process)) => Some(process),
             None => None,
             Some(Err(error)) => {
-                self.logs.control.control(format!("{new}: refused, {error}"));
+                self.logs.control.control(format!("{new}: refused, {error}{mark}"));
                 protocol::refuse(&client.socket, error.result(), error.to_string());
                 return;
             }
@@ -164,7 +166,7 @@ impl Daemon {
         if let Some(process) = process
             && let Err(error) = self.spend_fault_budget(state, process, &client)
         {
-            self.logs.control.control(format!("{new}: refused, {error}"));
+            self.logs.control.control(format!("{new}: refused, {error}{mark}"));
             protocol::refuse(&client.socket, error.result(), error.to_string());
             return;
         }
@@ -176,7 +178,7 @@ impl Daemon {
         if let (Some(process), Place::At(_)) = (process, place) {
             match self.hand_over(state, process, &client) {
                 HandOver::Done => {
-                    self.logs.control.control(format!("{new}: Server already exists"));
+                    self.logs.control.control(format!("{new}: Server already exists{mark}"));
                 }
                 // Its queue is full: many come at once, or it hangs. Then the deadline decides.
                 HandOver::Later => self.push_waiting(state, client),
@@ -191,12 +193,12 @@ impl Daemon {
         }
         self.logs
             .control
-            .control(format!("{new}: Server is not ready, push client to pending list"));
+            .control(format!("{new}: Server is not ready, push client to pending list{mark}"));
         if place == Place::Nowhere
             && let Err(error) = self.launch_for_process(state, process, gid)
             && !error.is_worth_waiting()
         {
-            self.logs.control.control(format!("{new}: refused, {error}"));
+            self.logs.control.control(format!("{new}: refused, {error}{mark}"));
             protocol::refuse(&client.socket, error.result(), error.to_string());
             return;
         }
@@ -381,10 +383,10 @@ impl Daemon {
                     Place::Nowhere => None,
                 });
             match outcome {
-                Some(HandOver::Done) => self
-                    .logs
-                    .control
-                    .control(format!("NEW CLIENT {pid} from user {uid}: Server already exists")),
+                Some(HandOver::Done) => self.logs.control.control(format!(
+                    "NEW CLIENT {pid} from user {uid}: Server already exists{}",
+                    client.mark()
+                )),
                 Some(HandOver::Full) => self.refuse_full(&client),
                 Some(HandOver::Older(version)) => self.have_said_again(&client, version),
                 Some(HandOver::NoPartition(reason)) => self.refuse_partition(&client, reason),
@@ -524,6 +526,7 @@ impl Daemon {
             scheduling: scheduling.to_string(),
             comes_again,
             protocol: client.socket.speaks(),
+            request: client.request,
         };
         // Before the server has it: a daemon that is killed then has left it all the same.
         let is_noted = *named != 0 || membership.partition.is_some() || group.is_some();

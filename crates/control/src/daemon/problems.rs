@@ -1,7 +1,7 @@
 //! Problems: what is wrong with the daemon now, for `openmps doctor`; and what was counted since its start.
 
 use super::Daemon;
-use crate::report::Counters;
+use crate::report::{Counters, Refusals};
 use crate::users;
 use channel::lock::Mutex;
 use cuda_api::CudaError;
@@ -28,12 +28,12 @@ pub(super) fn count_refusal(error: CudaError) {
 }
 
 /// Programs that were refused since the daemon's start, by the error's name.
-pub(crate) fn refusals() -> BTreeMap<String, u64> {
+pub(crate) fn refusals() -> Vec<Refusals> {
     let refusals = REFUSALS.lock().unwrap_or_else(PoisonError::into_inner);
     let name = |code: u32| {
         CudaError::from_code(code).map_or_else(|| code.to_string(), |error| error.to_string())
     };
-    refusals.iter().map(|(code, count)| (name(*code), *count)).collect()
+    refusals.iter().map(|(code, count)| Refusals { error: name(*code), count: *count }).collect()
 }
 
 /// One more of them.

@@ -389,8 +389,8 @@ pub fn text(
 fn refusals(text: &mut Text, report: &Report) {
     let family = counter("openmps_refusals", "Programs that were refused, by the error they got.");
     text.family(&family);
-    for (error, count) in &report.refusals {
-        text.sample(&family, &labels(&[("error", error)]), *count as f64);
+    for of in &report.refusals {
+        text.sample(&family, &labels(&[("error", &of.error)]), of.count as f64);
     }
 }
 
@@ -671,7 +671,8 @@ mod tests {
     #[test]
     fn alert_rules_name_metrics_that_there_are() {
         let mut report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
-        report.refusals.insert("CUDA_ERROR_OUT_OF_MEMORY".into(), 2);
+        let error = "CUDA_ERROR_OUT_OF_MEMORY".to_owned();
+        report.refusals = vec![control::report::Refusals { error, count: 2 }];
         let call = ContextCalls { call: "loading".into(), calls: 3, ..ContextCalls::default() };
         let context = control::report::Context { calls: vec![call], ..Default::default() };
         report.servers[0].context = Some(context);

@@ -85,57 +85,108 @@ pub(crate) fn tests(profile: Profile, to: &Path) -> Result<()> {
     TEST_PROGRAMS.iter().try_for_each(|name| place(&built.join(name), &tests.join(name)))
 }
 
-/// Units for systemd: root's, and a user's. Both are told by the daemon when it accepts programs.
+/// Units for systemd: root's, one a device, and a user's. Each is told by the daemon when it accepts programs.
 fn units(to: &Path) -> Result<()> {
     let program = std::path::absolute(to)?.join("bin/nvidia-cuda-mps-control");
-    for (folder, text) in unit_texts(&program) {
-        let directory = to.join("lib/systemd").join(folder);
-        std::fs::create_dir_all(&directory)
+    for (name, text) in unit_texts(&program) {
+        let path = to.join("lib/systemd").join(name);
+        let directory = path.parent().expect("a unit lies in a folder");
+        std::fs::create_dir_all(directory)
             .with_context(|| format!("making {}", directory.display()))?;
-        let path = directory.join("openmps.service");
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(())
 }
 
-/// The units by their folders.
+/// What all services have in common.
 ///
 /// A daemon that crashes is started again, and takes its servers over: so only the main process is killed
 /// (KillMode), its directory stays (RuntimeDirectoryPreserve; containers have directories in it mounted,
 /// so it stays after a stop too), and a server that the kernel kills for want of memory ends no other one
-/// (OOMPolicy). The sockets are where programs look without a variable (`channel::discovery`).
-fn unit_texts(program: &Path) -> [(&'static str, String); 2] {
+/// (OOMPolicy). A daemon whose event loop hangs is killed for it (WatchdogSec) and followed by another.
+const SERVICE: &str = "Type=notify\nNotifyAccess=main\nExecReload=kill -HUP $MAINPID\n\
+    TimeoutStopSec=30\nKillMode=process\nOOMPolicy=continue\nDelegate=yes\n\
+    Restart=on-failure\nWatchdogSec=60\nLimitNOFILE=1048576\n\
+    RuntimeDirectoryPreserve=yes\n";
+
+/// What a service of root's may not do. Servers are programs of all users that use a device: they read and
+/// write their homes (native code that is kept), map memory of which they run code, and see others'
+/// processes. So these stay as they are: PrivateTmp, PrivateDevices, PrivateUsers, ProtectProc, ProtectHome
+/// and MemoryDenyWriteExecute.
+const HARDENING: &str = "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelTunables=yes\n\
+    ProtectKernelModules=yes\nProtectKernelLogs=yes\nProtectClock=yes\nProtectHostname=yes\n\
+    LockPersonality=yes\nRestrictRealtime=yes\nRestrictSUIDSGID=yes\nRestrictNamespaces=yes\n\
+    SystemCallArchitectures=native\nSystemCallFilter=@system-service\n\
+    SystemCallErrorNumber=EPERM\n\
+    RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\nPrivateNetwork=yes\n\
+    DevicePolicy=closed\nDeviceAllow=char-nvidia-frontend rw\nDeviceAllow=char-nvidia rw\n\
+    DeviceAllow=char-nvidia-uvm rw\nDeviceAllow=char-nvidia-caps rw\n\
+    DeviceAllow=/dev/userfaultfd rw\n\
+    CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE \
+    CAP_SYS_PTRACE CAP_SYS_RESOURCE CAP_SYS_NICE CAP_IPC_LOCK\n\
+    UMask=0022\nOOMScoreAdjust=-500\n";
+
+/// The sockets of a service: programs that come while no daemon runs wait until it does.
+fn socket_text(directory: &str, name: &str, mode: &str, service: &str) -> String {
+    format!(
+        "[Unit]\nDescription=openmps: socket {name}\nDocumentation=man:openmps(1)\n\n\
+         [Socket]\nListenSequentialPacket={directory}/{name}\nSocketMode={mode}\n\
+         DirectoryMode=0755\nFileDescriptorName={name}\nService={service}\n\
+         RemoveOnStop=yes\n\n[Install]\nWantedBy=sockets.target\n"
+    )
+}
+
+/// The units by their paths below `lib/systemd`. The sockets are where programs look without a variable
+/// (`channel::discovery`).
+fn unit_texts(program: &Path) -> Vec<(&'static str, String)> {
     let program = program.display();
-    [
-        (
-            "system",
-            "all users",
-            "RuntimeDirectory=nvidia-mps\nLogsDirectory=nvidia-mps\n\
-             Environment=CUDA_MPS_PIPE_DIRECTORY=/run/nvidia-mps\n\
-             Environment=CUDA_MPS_LOG_DIRECTORY=/var/log/nvidia-mps\n",
-            "multi-user.target",
-        ),
-        (
-            "user",
-            "this user",
-            "RuntimeDirectory=openmps\nRuntimeDirectoryMode=0700\nLogsDirectory=nvidia-mps\n\
-             Environment=CUDA_MPS_PIPE_DIRECTORY=%t/openmps\n\
-             Environment=CUDA_MPS_LOG_DIRECTORY=%L/nvidia-mps\n",
-            "default.target",
-        ),
-    ]
-    .map(|(folder, whose, directories, target)| {
-        let text = format!(
+    let service = |whose: &str, own: &str, install: &str| {
+        format!(
             "[Unit]\nDescription=openmps: CUDA programs of {whose} share the GPU\n\
              Documentation=man:openmps(1)\n\n\
-             [Service]\nType=notify\nExecStart={program} -f\nExecReload=kill -HUP $MAINPID\n\
-             ExecStop={program} quit -t 10\nTimeoutStopSec=30\nKillMode=process\n\
-             OOMPolicy=continue\nDelegate=yes\nRestart=on-failure\n\
-             LimitNOFILE=1048576\nRuntimeDirectoryPreserve=yes\n{directories}\n\
-             [Install]\nWantedBy={target}\n"
-        );
-        (folder, text)
-    })
+             [Service]\nExecStart={program} -f\nExecStop={program} quit -t 10\n{SERVICE}{own}\n\
+             [Install]\n{install}"
+        )
+    };
+    let system = |runtime: &str, environment: &str| {
+        format!(
+            "RuntimeDirectory={runtime}\nLogsDirectory={runtime}\n\
+             Environment=CUDA_MPS_PIPE_DIRECTORY=/run/{runtime}\n\
+             Environment=CUDA_MPS_LOG_DIRECTORY=/var/log/{runtime}\n{environment}{HARDENING}"
+        )
+    };
+    let sockets = "Sockets=openmps.socket openmps-privileged.socket\n";
+    let user = "RuntimeDirectory=openmps\nRuntimeDirectoryMode=0700\nLogsDirectory=nvidia-mps\n\
+                Environment=CUDA_MPS_PIPE_DIRECTORY=%t/openmps\n\
+                Environment=CUDA_MPS_LOG_DIRECTORY=%L/nvidia-mps\n";
+    vec![
+        (
+            "system/openmps.service",
+            service(
+                "all users",
+                &system("nvidia-mps", sockets),
+                "WantedBy=multi-user.target\nAlso=openmps.socket openmps-privileged.socket\n\
+                 Alias=nvidia-mps.service\n",
+            ),
+        ),
+        (
+            "system/openmps.socket",
+            socket_text("/run/nvidia-mps", "control", "0666", "openmps.service"),
+        ),
+        (
+            "system/openmps-privileged.socket",
+            socket_text("/run/nvidia-mps", "control_privileged", "0755", "openmps.service"),
+        ),
+        (
+            "system/openmps@.service",
+            service(
+                "all users on device %i",
+                &system("nvidia-mps-%i", "Environment=CUDA_VISIBLE_DEVICES=%i\n"),
+                "WantedBy=multi-user.target\nDefaultInstance=0\n",
+            ),
+        ),
+        ("user/openmps.service", service("this user", user, "WantedBy=default.target\n")),
+    ]
 }
 
 /// Man pages and completions, where shells and `man` look for those of a program in `bin/`.
@@ -234,50 +285,108 @@ pub(crate) fn link(target: &Path, name: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn program() -> &'static Path {
+        Path::new("/opt/openmps/bin/nvidia-cuda-mps-control")
+    }
+
+    fn has(text: &str, line: &str) -> bool {
+        text.lines().any(|of| of == line)
+    }
+
     #[test]
     fn units_keep_servers_and_directories_when_the_daemon_is_lost() {
-        for (folder, text) in unit_texts(Path::new("/opt/openmps/bin/nvidia-cuda-mps-control")) {
+        let services = |(name, _): &(&str, String)| name.ends_with(".service");
+        for (name, text) in unit_texts(program()).into_iter().filter(services) {
             for line in [
                 "KillMode=process",
                 "OOMPolicy=continue",
                 "RuntimeDirectoryPreserve=yes",
                 "Restart=on-failure",
                 "Delegate=yes",
+                "WatchdogSec=60",
             ] {
-                assert!(text.lines().any(|of| of == line), "{folder}: {line}\n{text}");
+                assert!(has(&text, line), "{name}: {line}\n{text}");
             }
-            // Where programs look without a variable.
-            let runtime = if folder == "system" { "/run/nvidia-mps" } else { "%t/openmps" };
-            let pipe = format!("Environment=CUDA_MPS_PIPE_DIRECTORY={runtime}");
-            assert!(text.lines().any(|of| of == pipe), "{folder}: {text}");
-            let (_, name) = runtime.rsplit_once('/').expect("a directory");
-            assert!(text.lines().any(|of| of == format!("RuntimeDirectory={name}")), "{text}");
+            // Where programs look without a variable; of one a device the variable says it.
+            let runtime = match name {
+                "system/openmps.service" => "/run/nvidia-mps",
+                "system/openmps@.service" => "/run/nvidia-mps-%i",
+                _ => "%t/openmps",
+            };
+            assert!(
+                has(&text, &format!("Environment=CUDA_MPS_PIPE_DIRECTORY={runtime}")),
+                "{text}"
+            );
+            let (_, directory) = runtime.rsplit_once('/').expect("a directory");
+            assert!(has(&text, &format!("RuntimeDirectory={directory}")), "{text}");
+            let is_system = name.starts_with("system");
+            assert_eq!(has(&text, "NoNewPrivileges=yes"), is_system, "{name}");
+            // Each line stands once, but for those that are lists.
+            let lists = ["Environment=", "DeviceAllow=", ""];
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.retain(|line| {
+                !lists.iter().any(|of| line == of || !of.is_empty() && line.starts_with(of))
+            });
+            let count = lines.len();
+            lines.sort_unstable();
+            lines.dedup();
+            assert_eq!(lines.len(), count, "{name}: {text}");
         }
     }
 
-    /// systemd's own check, where there is one: no option is unknown to it, and none is misspelt.
+    #[test]
+    fn sockets_are_where_the_daemon_makes_them_with_its_permissions() {
+        let all = unit_texts(program());
+        let of = |name: &str| &all.iter().find(|(of, _)| *of == name).expect("a unit").1;
+        let service = of("system/openmps.service");
+        assert!(has(service, "Sockets=openmps.socket openmps-privileged.socket"));
+        assert!(has(service, "Alias=nvidia-mps.service"));
+        let main = of("system/openmps.socket");
+        assert!(has(main, "ListenSequentialPacket=/run/nvidia-mps/control"));
+        assert!(has(main, "SocketMode=0666"));
+        let privileged = of("system/openmps-privileged.socket");
+        assert!(has(privileged, "ListenSequentialPacket=/run/nvidia-mps/control_privileged"));
+        assert!(has(privileged, "SocketMode=0755"));
+    }
+
+    /// systemd's own checks, where there is one: no option is unknown to it, and root's services are little
+    /// exposed by its measure.
     #[test]
     fn systemd_understands_the_units() {
+        /// Most of the measure that `systemd-analyze security` has, in tenths.
+        const EXPOSURE_MAX: &str = "--threshold=40";
         let there = Command::new("systemd-analyze").arg("--version").output();
         if !there.is_ok_and(|output| output.status.success()) {
             eprintln!("skipped: there is no systemd-analyze here");
             return;
         }
         let directory = std::env::temp_dir().join(format!("openmps-units-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
         // A program that is there: the check wants one.
-        for (folder, text) in unit_texts(Path::new("/bin/true")) {
-            let path = directory.join("openmps.service");
+        let units = unit_texts(Path::new("/bin/true"));
+        for (name, text) in &units {
+            let path = directory.join(name);
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("a directory");
             std::fs::write(&path, text).expect("a unit");
+        }
+        for (name, _) in &units {
+            let path = directory.join(name);
             let mut verify = Command::new("systemd-analyze");
             verify.arg("verify").arg("--man=no");
-            if folder == "user" {
+            if name.starts_with("user") {
                 verify.arg("--user");
             }
             let said = verify.arg(&path).output().expect("to run");
             let text = String::from_utf8_lossy(&said.stderr).into_owned();
-            let about_it = text.lines().any(|line| line.contains("openmps.service"));
-            assert!(!about_it, "{folder}: {text}");
+            let about_it = text.lines().any(|line| line.contains("/openmps"));
+            assert!(!about_it, "{name}: {text}");
+            if name.starts_with("system/") && name.ends_with(".service") {
+                let mut security = Command::new("systemd-analyze");
+                security.args(["security", "--offline=true", EXPOSURE_MAX]).arg(&path);
+                let said = security.output().expect("to run");
+                let text = String::from_utf8_lossy(&said.stdout).into_owned();
+                let last = text.lines().rev().take(2).collect::<Vec<_>>().join(" ");
+                assert!(said.status.success(), "{name}: {last}");
+            }
         }
         std::fs::remove_dir_all(&directory).expect("to remove it");
     }

@@ -18,6 +18,7 @@
 //! | [`system`] | what the operating system refuses a process |
 //! | [`userfaultfd`] | descriptors that hold up writers to pages |
 //! | [`limits`] | limits that both sides keep to |
+//! | [`log_line`] | what a line of a log looks like |
 //! | [`lock`] | mutexes that notice when a thread takes one that it holds |
 //! | [`message`] | what is said on the sockets |
 //! | [`request`] | what is said on the ring |
@@ -37,6 +38,7 @@ mod corpus;
 pub mod discovery;
 pub mod limits;
 pub mod lock;
+pub mod log_line;
 pub mod memfd;
 pub mod message;
 pub mod oracle;

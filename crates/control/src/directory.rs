@@ -12,6 +12,7 @@
 //! Files are removed by identity (device and inode), never by name alone: a directory that was
 //! removed may be another daemon's by now.
 
+use crate::activation;
 use crate::error::DirectoryError;
 use channel::socket::{FileId, SeqPacket, file_id};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags};
@@ -131,7 +132,8 @@ impl PipeDirectory {
     /// Removes what a killed daemon left, but for its FIFO, which its servers write into, and what
     /// is below. Only for who has the lock.
     fn remove_left_over(&self) {
-        for path in [self.pid_file(), self.control(), self.control_privileged()] {
+        let all = [self.pid_file(), self.control(), self.control_privileged()];
+        for path in all.into_iter().filter(|path| !activation::has(path)) {
             // What cannot be removed makes itself heard when the new file is made.
             let _ = fs::remove_file(path);
         }

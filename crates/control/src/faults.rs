@@ -3,7 +3,7 @@
 use channel::message::ClientFault;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// How many are kept: enough to see what a program does that faults again and again.
 pub const FAULTS_MAX: usize = 64;
@@ -60,6 +60,13 @@ impl Faults {
         self.count
     }
 
+    /// How many a user's command has caused within a time until now, of the last ones.
+    pub fn caused_by(&self, uid: u32, command: &str, within: Duration, now: SystemTime) -> usize {
+        let lately = |at: &SystemTime| now.duration_since(*at).is_ok_and(|ago| ago < within);
+        let its = |of: &Fault| of.is_culprit && of.uid == uid && of.command == command;
+        self.last.iter().filter(|(at, fault)| lately(at) && its(fault)).count()
+    }
+
     /// Those of users whom `sees` is true for, oldest first, as of a moment.
     pub fn list(&self, sees: impl Fn(u32) -> bool, now: SystemTime) -> Vec<Fault> {
         let seen = self.last.iter().filter(|(_, fault)| sees(fault.uid));
@@ -74,7 +81,6 @@ impl Faults {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn the_last_ones_are_kept_and_each_user_sees_its_own() {

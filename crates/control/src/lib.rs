@@ -24,12 +24,14 @@
 
 mod access;
 pub mod accounting;
+mod activation;
 pub mod command;
 mod configuration;
 pub mod counts;
 pub mod daemon;
 pub mod directory;
 pub mod error;
+pub mod fault_budget;
 pub mod faults;
 pub mod format;
 pub mod locate;

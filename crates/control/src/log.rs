@@ -5,19 +5,19 @@
 //! process that may connect can make lines, so a log has a bound.
 
 use channel::lock::Mutex;
-use cuda_api::environment::CUDA_MPS_LOG_DIRECTORY;
+use channel::log_line::{self, Form, Level};
+use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, OPENMPS_LOG_FORMAT};
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The directory when `CUDA_MPS_LOG_DIRECTORY` says nothing.
 pub const DEFAULT_LOG_DIRECTORY: &str = "/var/log/nvidia-mps";
 
-/// Bytes of the longest line, its stamp included. Lines of servers come through a FIFO, where only
-/// a write of up to PIPE_BUF (4096) bytes is never torn apart by another's.
-pub const LINE_BYTES_MAX: usize = 4096;
+pub use channel::log_line::LINE_BYTES_MAX;
 
 /// Bytes of a log after which a new one is begun; the full one stays as `control.log.old`, in place
 /// of what was so called before. Half a million lines.
@@ -34,14 +34,16 @@ pub enum Role {
     Other,
 }
 
-/// One line without its end: `[2026-11-21 02:32:00.123+01:00 Control   261] text`: local time as NVIDIA's,
-/// and what it is ahead of UTC. Control
-/// characters in `text`, which may hold what a client sent, become `?`.
+/// One line without its end, in local time, as OPENMPS_LOG_FORMAT wants it.
 pub fn line(role: Role, pid: u32, text: impl Display) -> String {
-    let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f%:z");
-    let mut line = format!("[{now} {role:?} {pid:5}] {}", printable(&text.to_string()));
-    truncate(&mut line, LINE_BYTES_MAX - 1);
-    line
+    line_at(Level::Info, role, pid, text)
+}
+
+fn line_at(level: Level, role: Role, pid: u32, text: impl Display) -> String {
+    static FORM: LazyLock<Form> =
+        LazyLock::new(|| Form::parse(&std::env::var(OPENMPS_LOG_FORMAT).unwrap_or_default()));
+    let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string();
+    log_line::line(*FORM, &now, &format!("{role:?}"), pid, level, &text.to_string())
 }
 
 /// `text` with `?` for each control character.
@@ -148,6 +150,11 @@ impl LogFile {
     /// Appends a line of the control daemon.
     pub fn control(&self, text: impl Display) {
         self.append(&line(Role::Control, std::process::id(), text));
+    }
+
+    /// Appends a line of the control daemon that is more than information.
+    pub fn control_at(&self, level: Level, text: impl Display) {
+        self.append(&line_at(level, Role::Control, std::process::id(), text));
     }
 
     /// Opens the file again, even if it is open: an operator may have moved the old one.

@@ -66,6 +66,9 @@ pub struct Report {
     /// What has happened since its start.
     #[serde(default)]
     pub counters: Counters,
+    /// Programs that were refused, by the name of the error that they got.
+    #[serde(default)]
+    pub refusals: Vec<Refusals>,
     /// The devices that it serves; none while it does not know them.
     #[serde(default)]
     pub devices: Vec<Device>,
@@ -77,6 +80,16 @@ pub struct Report {
     pub faults: Vec<Fault>,
     /// Its servers, oldest first.
     pub servers: Vec<Server>,
+}
+
+/// Programs that were refused with one error, since a daemon's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refusals {
+    /// The error's name.
+    pub error: String,
+    /// How many there were.
+    pub count: u64,
 }
 
 /// What has happened since a daemon's start.
@@ -93,6 +106,12 @@ pub struct Counters {
     pub clients_terminated: u64,
     /// Programs that were refused.
     pub clients_refused: u64,
+    /// Processes that got servers of their own because they may have caused a fault.
+    pub suspects: u64,
+    /// Processes that got servers of their own because their kernels run for long.
+    pub isolations: u64,
+    /// Servers whose programs went on at another version's.
+    pub servers_upgraded: u64,
     /// Lines that could not be written to the logs.
     pub log_lines_lost: u64,
 }
@@ -571,6 +590,7 @@ mod tests {
         report.warnings = vec![String::new()];
         report.problems = vec![String::new()];
         report.devices = vec![device.clone()];
+        report.refusals = vec![Refusals::default()];
         report.faults = vec![Fault::default()];
         report.cgroup_limits = vec![CgroupMemory {
             cgroup: String::new(),

@@ -4,7 +4,7 @@
 //! [`VARIABLES`]. A daemon is started with what the file says as if by variables and options, so nothing
 //! else knows of it. Precedence, for each setting, from the strongest:
 //!
-//! 1. a command to the running daemon, until that ends: commands are not written down
+//! 1. a command to the running daemon, until that is stopped: it is not written into the file
 //! 2. an option of the command line
 //! 3. a variable of the daemon's environment
 //! 4. the settings file
@@ -353,6 +353,9 @@ fn check(variable: &Variable, text: &str) -> Result<(), String> {
         }
         OPENMPS_CPUS => {
             cuda_api::settings::parse_cpus(text).map(drop).map_err(|error| error.to_string())
+        }
+        environment::OPENMPS_FAULT_BUDGET => {
+            crate::fault_budget::FaultBudget::parse(text).map(drop)
         }
         OPENMPS_ISOLATE_LONG if text == "0" || is_time() => Ok(()),
         OPENMPS_HOLD_MAX if is_time() => Ok(()),

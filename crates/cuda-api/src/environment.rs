@@ -165,6 +165,9 @@ variables! {
     OPENMPS_CONFIG = "OPENMPS_CONFIG", "daemon, openmps", Any,
         "/etc/openmps.toml of root's, openmps.toml in XDG_CONFIG_HOME or ~/.config of others",
         "The settings file of a daemon that starts: its absolute path, or none for no file.";
+    OPENMPS_FAULT_BUDGET = "OPENMPS_FAULT_BUDGET", "daemon", Any,
+        "0: no limit", "How many faults a user's command line may cause in a time, as 3/10m, before its \
+        processes get servers of their own; with refuse behind it they are refused.";
     OPENMPS_IDLE_S = "OPENMPS_IDLE_S", "daemon", Number(0),
         "300", "How long a server without clients stays, seconds, if it is of another user than the \
         daemon's; 0: until the daemon ends.";
@@ -215,6 +218,9 @@ variables! {
     OPENMPS_CUPTI = "OPENMPS_CUPTI", "server", AbsolutePath,
         "libcupti.so where the loader finds it, then /usr/local/cuda/extras/CUPTI/lib64",
         "NVIDIA's CUPTI library, for counters=cupti.";
+    OPENMPS_LOG_FORMAT = "OPENMPS_LOG_FORMAT", "daemon, server", OneOf(&["text", "json"]),
+        "text", "Lines of control.log and server.log: text as NVIDIA's, or one JSON object each (time, level, \
+        role, pid, message).";
     OPENMPS_SYSTEM_DIRECTORY = "OPENMPS_SYSTEM_DIRECTORY", "client, openmps, NVML", AbsolutePath,
         "/tmp/nvidia-mps, then /run/nvidia-mps", "Where programs, openmps and the NVML look for the \
         system's daemon if CUDA_MPS_PIPE_DIRECTORY says nothing.";

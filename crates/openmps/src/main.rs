@@ -6,6 +6,7 @@
 
 mod activity;
 mod command;
+mod crash;
 mod daemon;
 mod destination;
 mod driver_locks;

@@ -20,10 +20,12 @@ pub(crate) fn run() -> Option<ExitCode> {
         CONTROL => {
             // Linux cuts the name after 15 bytes, so it is the same for both, as for NVIDIA's.
             let _ = rustix::thread::set_name(c"nvidia-cuda-mps");
+            crate::crash::report("Control", || "none");
             |arguments| control::program::run(arguments, Box::new(OwnPrograms)).into()
         }
         SERVER => {
             let _ = rustix::thread::set_name(c"nvidia-cuda-mps");
+            crate::crash::report("Server", server::last_request::name);
             crate::server_program::run
         }
         crate::ptxas::NAME => crate::ptxas::run,

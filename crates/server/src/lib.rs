@@ -21,6 +21,7 @@ mod cupti_windows;
 pub mod device;
 mod green_ahead;
 pub mod kernel_log;
+pub mod last_request;
 pub mod log;
 pub mod meter;
 pub mod printed;

@@ -1,16 +1,13 @@
 //! Log: lines of server.log.
 //!
-//! A line is `[YYYY-MM-DD hh:mm:ss.mmm+hh:mm Server  12345] text`, local time and what it is ahead of UTC, the role padded to seven
-//! characters and the process id to five, as NVIDIA's are. Where lines go is the binary's business: it hands over a writer. A line that
+//! What a line looks like is [`log_line`]'s; time is local. Where lines go is the binary's business: it hands over a writer. A line that
 //! cannot be written is lost; no thread waits for a log.
 
 use channel::lock::Mutex;
+use channel::log_line::{self, Form, Level};
+use cuda_api::environment::OPENMPS_LOG_FORMAT;
 use std::io::Write;
-use std::sync::{Arc, PoisonError};
-
-/// Longest line, bytes: what a pipe takes in one piece (PIPE_BUF), so that lines of several
-/// writers do not mix.
-pub const LINE_BYTES_MAX: usize = 4096;
+use std::sync::{Arc, LazyLock, PoisonError};
 
 /// Who speaks: the word before the process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,53 +51,25 @@ impl Log {
         self.line_as(Role::Server, text);
     }
 
+    /// Writes a line of the server that is more than information.
+    pub fn line_at(&self, level: Level, text: impl AsRef<str>) {
+        self.write(level, Role::Server, text.as_ref());
+    }
+
     /// Writes a line in a role.
     pub fn line_as(&self, role: Role, text: impl AsRef<str>) {
+        self.write(Level::Info, role, text.as_ref());
+    }
+
+    fn write(&self, level: Level, role: Role, text: &str) {
+        static FORM: LazyLock<Form> =
+            LazyLock::new(|| Form::parse(&std::env::var(OPENMPS_LOG_FORMAT).unwrap_or_default()));
         let now = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S%.3f%:z").to_string();
-        let line = format_line(&now, role, std::process::id(), text.as_ref());
+        let (role, pid) = (format!("{role:?}"), std::process::id());
+        let mut line = log_line::line(*FORM, &now, &role, pid, level, text);
+        line.push('\n');
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = writer.write_all(line.as_bytes());
         let _ = writer.flush();
-    }
-}
-
-/// One line with its end; what a client or a provider put into the text cannot start a new one.
-fn format_line(now: &str, role: Role, pid: u32, text: &str) -> String {
-    let mut line = format!("[{now} {role:<7} {pid:>5}] ", role = format!("{role:?}"));
-    line.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
-    if line.len() >= LINE_BYTES_MAX {
-        let mut end = LINE_BYTES_MAX - 1;
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
-        line.truncate(end);
-    }
-    line.push('\n');
-    line
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_has_the_vendors_shape() {
-        assert_eq!(
-            format_line("2026-01-02 03:04:05.678", Role::Server, 82, "Server has started"),
-            "[2026-01-02 03:04:05.678 Server     82] Server has started\n"
-        );
-        assert_eq!(
-            format_line("2026-01-02 03:04:05.678", Role::Other, 12345, "Startup"),
-            "[2026-01-02 03:04:05.678 Other   12345] Startup\n"
-        );
-    }
-
-    #[test]
-    fn what_comes_from_outside_stays_in_its_line() {
-        let line = format_line("t", Role::Server, 1, "a\nb\u{1b}[2J");
-        assert_eq!(line.matches('\n').count(), 1);
-        assert!(!line.contains('\u{1b}'));
-        let long = format_line("t", Role::Server, 1, &"ä".repeat(5000));
-        assert!(long.len() <= LINE_BYTES_MAX && long.ends_with('\n'));
     }
 }

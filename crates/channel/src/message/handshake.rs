@@ -78,6 +78,8 @@ pub struct Hello {
     pub token: u64,
     /// Its client library.
     pub release: Release,
+    /// By what lines of client, daemon and server about this attempt are found; 0: it has no number.
+    pub request: u32,
 }
 
 impl Body for Hello {
@@ -89,7 +91,11 @@ impl Body for Hello {
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
         to.raw(&self.device.bytes);
         to.u64(self.token);
-        to.grown(|to| self.release.write_within(to))
+        to.grown(|to| {
+            self.release.write_within(to)?;
+            to.u32(self.request);
+            Ok(())
+        })
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -101,6 +107,7 @@ impl Body for Hello {
             device: CUuuid { bytes: from.array()? },
             token: from.u64()?,
             release: from.grown(Release::read_within)?,
+            request: from.grown(Decoder::u32)?,
         })
     }
 }
@@ -249,6 +256,8 @@ pub struct Client {
     pub comes_again: bool,
     /// The version of the protocol that it speaks; 0 from a daemon that speaks version 2 only.
     pub protocol: u16,
+    /// [`Hello::request`].
+    pub request: u32,
 }
 
 impl Body for Client {
@@ -263,6 +272,7 @@ impl Body for Client {
         to.bool(self.comes_again);
         to.grown(|to| {
             to.u16(self.protocol);
+            to.u32(self.request);
             Ok(())
         })
     }
@@ -277,6 +287,7 @@ impl Body for Client {
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
             comes_again: from.bool()?,
             protocol: from.grown(Decoder::u16)?,
+            request: from.grown(Decoder::u32)?,
         })
     }
 }

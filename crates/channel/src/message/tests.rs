@@ -207,6 +207,7 @@ fn message() -> impl Strategy<Value = Message> {
                     device,
                     token: u64::from(pid) << 7,
                     release: release(pid),
+                    request: pid ^ 5,
                 })
             }
         ),
@@ -247,6 +248,7 @@ fn message() -> impl Strategy<Value = Message> {
                     scheduling,
                     comes_again: pid.is_multiple_of(2),
                     protocol: (pid % 5) as u16,
+                    request: gid,
                 })
             }
         ),
@@ -314,10 +316,10 @@ pub(crate) fn samples() -> Vec<Message> {
 /// A message as a peer of version 2 has it.
 fn without_what_grew(mut message: Message) -> Message {
     match &mut message {
-        Message::Hello(of) => of.release = d(),
+        Message::Hello(of) => (of.release, of.request) = d(),
         Message::Welcome(of) => of.release = d(),
         Message::Serving(of) => of.release = d(),
-        Message::Client(of) => of.protocol = 0,
+        Message::Client(of) => (of.protocol, of.request) = (0, 0),
         _ => {}
     }
     message

@@ -130,6 +130,13 @@ macro_rules! implement {
                 None
             }
 
+            /// Its name, as the table has it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
             /// Its opcode.
             pub const fn opcode(self) -> u16 {
                 match self {

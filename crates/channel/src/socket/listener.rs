@@ -29,6 +29,8 @@ pub struct Listener {
     fd: OwnedFd,
     path: PathBuf,
     file: FileId,
+    /// The file is another one's, and stays.
+    stays: bool,
 }
 
 impl Listener {
@@ -43,7 +45,7 @@ impl Listener {
         raw::set_nonblocking(&fd, true)?;
         raw::bind(&fd, path)?;
         // From here on the path is removed if anything fails. No peer can connect before listen.
-        let listener = Self { fd, path: path.to_owned(), file: file_id(path)? };
+        let listener = Self { fd, path: path.to_owned(), file: file_id(path)?, stays: false };
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         raw::listen(&listener.fd, BACKLOG)?;
         Ok(listener)
@@ -56,7 +58,19 @@ impl Listener {
     /// Those of the system.
     pub fn from_fd(fd: OwnedFd, path: &Path, file: FileId) -> io::Result<Self> {
         raw::set_nonblocking(&fd, true)?;
-        Ok(Self { fd, path: path.to_owned(), file })
+        Ok(Self { fd, path: path.to_owned(), file, stays: false })
+    }
+
+    /// The same socket, whose file stays when it is closed: another process listens there too.
+    #[must_use]
+    pub fn staying(mut self) -> Self {
+        self.stays = true;
+        self
+    }
+
+    /// Whether its file stays.
+    pub fn stays(&self) -> bool {
+        self.stays
     }
 
     /// Moves its file to another path of the directory, in place of what is there.
@@ -101,7 +115,7 @@ impl Listener {
 
     /// Removes its file, unless another one is at its path.
     pub fn unlink(&self) {
-        if self.is_in_place() {
+        if !self.stays && self.is_in_place() {
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -101,7 +101,7 @@ fn about(path: &Path, error: AttachError) -> AttachError {
 /// `prepare` before its server sees it.
 pub(crate) fn attach(device: CUuuid, prepare: &dyn Fn(&Region)) -> Result<Connection, AttachError> {
     let (wishes, timeout) = (wishes::of_process(), WELCOME_TIMEOUT);
-    let wanted = Wanted { device, wishes: &wishes, prepare };
+    let wanted = Wanted { device, wishes: &wishes, prepare, request: next_request() };
     at_daemon(|path| attach_patiently(path, timeout, &wanted))
 }
 
@@ -132,6 +132,8 @@ struct Wanted<'a> {
     wishes: &'a Wishes,
     /// Is given the region before the server sees it.
     prepare: &'a dyn Fn(&Region),
+    /// By what daemon and server name it in their logs.
+    request: u32,
 }
 
 /// Makes another attempt where the other side ended in the middle of one.
@@ -153,7 +155,14 @@ fn attach_patiently(
     timeout: Duration,
     wanted: &Wanted<'_>,
 ) -> Result<Connection, AttachError> {
-    patiently(|| in_their_version(|version| attach_to(path, timeout, wanted, version)))
+    let attach = || in_their_version(|version| attach_to(path, timeout, wanted, version));
+    patiently(attach).map_err(|error| match error {
+        AttachError::Refused { code, text, passing } => {
+            let text = format!("{text} (request {:08x})", wanted.request);
+            AttachError::Refused { code, text, passing }
+        }
+        AttachError::NoDaemon => AttachError::NoDaemon,
+    })
 }
 
 /// Connects to a daemon's socket and waits to be handed to a server.
@@ -182,6 +191,7 @@ fn attach_to(
         device: wanted.device,
         token: token(),
         release: Release::of_this_build(),
+        request: wanted.request,
     });
     say_first(&socket, &hello, &[region_file.as_fd()])?;
     let answer = receive_first(&socket, path, timeout);
@@ -227,6 +237,13 @@ fn token() -> u64 {
     };
     let known = TOKEN.compare_exchange(0, new | 1, Ordering::AcqRel, Ordering::Acquire);
     known.map_or_else(|known| known, |_| new | 1)
+}
+
+/// A number for an attempt to attach: another one each time, and in each process. Never 0.
+fn next_request() -> u32 {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    (token().wrapping_add(count.wrapping_mul(0x9e37_79b9)) >> 8) as u32 | 1
 }
 
 /// In a forked child: it is another process, and has no copy of a connection that a thread of the
@@ -339,7 +356,7 @@ mod tests {
 
     /// No wishes for a server of any device.
     fn anything(wishes: &Wishes) -> Wanted<'_> {
-        Wanted { device: CUuuid::default(), wishes, prepare: &|_| () }
+        Wanted { device: CUuuid::default(), wishes, prepare: &|_| (), request: 0x1f }
     }
 
     /// One attempt in the newest version.
@@ -497,7 +514,8 @@ mod tests {
                     socket.send(&Message::Refused(Refused { result: 807, reason }), &[]).unwrap();
                 }
             }
-            assert_eq!(code(client.join().unwrap()), (807, "found".to_owned()));
+            let (number, text) = code(client.join().unwrap());
+            assert_eq!((number, text.as_str()), (807, "found (request 0000001f)"));
             assert_eq!(connections, 3);
         });
         // If no daemon ever answers, the client says so.

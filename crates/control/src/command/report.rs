@@ -64,6 +64,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         static_partitions: daemon.gives_partitions_only(),
         problems: daemon.problems(|uid| request.sees(uid)),
         counters: daemon.counters(),
+        refusals: crate::daemon::refusals(),
         devices: daemon.known_devices().map_or_else(Vec::new, |devices| Device::list(&devices)),
         cgroup_limits: daemon.cgroup_memory(),
         faults: daemon.faults(|uid| request.sees(uid)),

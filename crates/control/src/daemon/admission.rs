@@ -13,6 +13,7 @@ use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
+use channel::log_line::Level;
 use channel::message::{Client, Hello, Message, process_number};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
@@ -147,19 +148,28 @@ impl Daemon {
             command: hello.command_line,
             wishes: hello.wishes,
             device: hello.device,
+            request: hello.request,
             socket,
             region,
             deadline: Instant::now() + self.ready_max(),
         };
+        let mark = client.mark();
         let process = match self.process_of(state, &client) {
             Some(Ok(process)) => Some(process),
             None => None,
             Some(Err(error)) => {
-                self.logs.control.control(format!("{new}: refused, {error}"));
+                self.logs.control.control(format!("{new}: refused, {error}{mark}"));
                 protocol::refuse(&client.socket, error.result(), error.to_string());
                 return;
             }
         };
+        if let Some(process) = process
+            && let Err(error) = self.spend_fault_budget(state, process, &client)
+        {
+            self.logs.control.control(format!("{new}: refused, {error}{mark}"));
+            protocol::refuse(&client.socket, error.result(), error.to_string());
+            return;
+        }
         if state.newcomers_wait(Instant::now()) {
             return self.push_waiting(state, client);
         }
@@ -168,7 +178,7 @@ impl Daemon {
         if let (Some(process), Place::At(_)) = (process, place) {
             match self.hand_over(state, process, &client) {
                 HandOver::Done => {
-                    self.logs.control.control(format!("{new}: Server already exists"));
+                    self.logs.control.control(format!("{new}: Server already exists{mark}"));
                 }
                 // Its queue is full: many come at once, or it hangs. Then the deadline decides.
                 HandOver::Later => self.push_waiting(state, client),
@@ -183,16 +193,38 @@ impl Daemon {
         }
         self.logs
             .control
-            .control(format!("{new}: Server is not ready, push client to pending list"));
+            .control(format!("{new}: Server is not ready, push client to pending list{mark}"));
         if place == Place::Nowhere
             && let Err(error) = self.launch_for_process(state, process, gid)
             && !error.is_worth_waiting()
         {
-            self.logs.control.control(format!("{new}: refused, {error}"));
+            self.logs.control.control(format!("{new}: refused, {error}{mark}"));
             protocol::refuse(&client.socket, error.result(), error.to_string());
             return;
         }
         self.push_waiting(state, client);
+    }
+
+    /// A process whose program has faulted too often gets a server of its own, or is refused.
+    fn spend_fault_budget(
+        &self,
+        state: &mut State,
+        process: ClientProcess,
+        client: &WaitingClient,
+    ) -> Result<(), LaunchError> {
+        let Some(budget) = self.fault_budget else { return Ok(()) };
+        let used = budget.used_up(&state.faults, client.uid, &client.command, SystemTime::now());
+        let Some(count) = used else { return Ok(()) };
+        if budget.refuses {
+            return Err(LaunchError::FaultBudget(count, budget));
+        }
+        self.log(format!(
+            "Process {} gets a server of its own: its program has caused {count} faults, and {budget} \
+             are allowed among others",
+            client.pid()
+        ));
+        state.servers.keep_alone(process);
+        Ok(())
     }
 
     /// Where a client that comes is served. On a machine with several devices processes of a second job get
@@ -351,10 +383,10 @@ impl Daemon {
                     Place::Nowhere => None,
                 });
             match outcome {
-                Some(HandOver::Done) => self
-                    .logs
-                    .control
-                    .control(format!("NEW CLIENT {pid} from user {uid}: Server already exists")),
+                Some(HandOver::Done) => self.logs.control.control(format!(
+                    "NEW CLIENT {pid} from user {uid}: Server already exists{}",
+                    client.mark()
+                )),
                 Some(HandOver::Full) => self.refuse_full(&client),
                 Some(HandOver::Older(version)) => self.have_said_again(&client, version),
                 Some(HandOver::NoPartition(reason)) => self.refuse_partition(&client, reason),
@@ -403,7 +435,8 @@ impl Daemon {
     }
 
     pub(super) fn refuse_one(&self, pid: u32, uid: u32, socket: &Socket, error: &LaunchError) {
-        self.logs.control.control(format!("Client {pid} of user {uid} refused: {error}"));
+        let text = format!("Client {pid} of user {uid} refused: {error}");
+        self.logs.control.control_at(Level::Warning, text);
         protocol::refuse(socket, error.result(), error.to_string());
     }
 }
@@ -493,6 +526,7 @@ impl Daemon {
             scheduling: scheduling.to_string(),
             comes_again,
             protocol: client.socket.speaks(),
+            request: client.request,
         };
         // Before the server has it: a daemon that is killed then has left it all the same.
         let is_noted = *named != 0 || membership.partition.is_some() || group.is_some();

@@ -1,5 +1,6 @@
 //! Sockets and logs of named servers: `<server>/control`, `<server>/<namespace>/control`, `<server>/log`.
 
+use crate::activation;
 use crate::directory::make_fifo;
 use crate::error::DirectoryError;
 use crate::log::{LineAssembler, LogFile};
@@ -280,9 +281,13 @@ fn make_directory(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Listens under another name first: a process that sees the socket under its own can connect.
+/// Takes the service manager's socket, if it listens there. Else listens under another name first: a process
+/// that sees the socket under its own can connect.
 pub(super) fn listen(path: &Path, mode: u32) -> Result<Listener, DirectoryError> {
     let failed = |error| DirectoryError::at(path, error);
+    if let Some(taken) = activation::take(path) {
+        return taken.map_err(failed);
+    }
     let unfinished = path.with_file_name("new");
     let _ = std::fs::remove_file(&unfinished);
     let listener = Listener::bind(&unfinished, mode).map_err(failed)?;

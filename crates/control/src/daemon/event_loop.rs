@@ -3,12 +3,15 @@
 use super::Daemon;
 use super::admission::{Door, SILENT_MAX, Silent};
 use super::newcomers::{self, Newcomer};
+use super::notify::Watchdog;
 use super::presence::Presence;
+use super::problems;
 use super::protocol::{self, Socket};
 use super::sources::Sources;
 use super::state::State;
 use crate::accounting::Record;
 use crate::log::LineAssembler;
+use channel::log_line::Level;
 use channel::message::Message;
 use channel::socket::{Interest, Listener, ReceiveError, poll};
 use cuda_api::CudaError;
@@ -45,6 +48,7 @@ pub(super) struct EventLoop {
     lines: LineAssembler,
     accept_after: Option<Instant>,
     presence: Presence,
+    watchdog: Watchdog,
 }
 
 impl EventLoop {
@@ -59,6 +63,7 @@ impl EventLoop {
             lines,
             accept_after: None,
             presence,
+            watchdog: Watchdog::of_environment(Instant::now()),
         }
     }
 
@@ -73,6 +78,7 @@ impl EventLoop {
             let now = Instant::now();
             self.advance(&mut state, now);
             self.presence.look(&mut self.sources, &daemon, &mut state, now);
+            self.watchdog.look(now);
             daemon.changed.notify_all();
             let greeting = !self.silent.is_empty() || !self.newcomers.is_empty();
             daemon.give_way(&mut state, &self.sources, greeting);
@@ -153,6 +159,10 @@ impl EventLoop {
             let mut bytes = [0; 16];
             let _ = rustix::io::read(&self.sources.hang_ups, &mut bytes);
             self.daemon.logs.open_again();
+            if self.daemon.detached {
+                // A file that was moved away is not held for the report of a crash.
+                let _ = super::start::stderr_to(&self.daemon.logs);
+            }
             self.daemon.lock().endpoints.open_logs_again();
             self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");
             self.daemon.reload_settings();
@@ -197,6 +207,7 @@ impl EventLoop {
             .chain(retry)
             .chain(self.accept_after)
             .chain(self.presence.due())
+            .chain(self.watchdog.due())
             .min()
             .map(|deadline| deadline.saturating_duration_since(now))
     }
@@ -403,7 +414,8 @@ impl EventLoop {
                 self.daemon.write_down(&Record::new(pid, ended));
             }
             Message::Fault(reason) => {
-                control.control(format!("Server {pid} has met a fatal fault: {reason}"));
+                let text = format!("Server {pid} has met a fatal fault: {reason}");
+                control.control_at(Level::Error, text);
                 servers.has_faulted(pid, now, &mut hands);
             }
             Message::ClientFault(fault) => {
@@ -423,9 +435,13 @@ impl EventLoop {
                     .control(format!("Server {pid} asks for another one in its place: {reason}"));
                 servers.replace_stuck(pid, now, &mut hands);
             }
-            Message::Isolate(process) => servers.isolate(pid, process, now, &mut hands),
+            Message::Isolate(process) => {
+                problems::count(&problems::ISOLATIONS);
+                servers.isolate(pid, process, now, &mut hands);
+            }
             Message::Declared(_) => servers.has_declared(pid, &mut hands),
             Message::Suspect(process) => {
+                problems::count(&problems::SUSPECTS);
                 let uid = server.uid;
                 control.control(format!(
                     "Process {process} of user {uid} may have caused the fault of server {pid}: it \

@@ -16,6 +16,7 @@ use super::snapshot::{Given, Snapshot};
 use super::sources::Sources;
 use super::state::{ClientEnd, Link, Server, State, Successor};
 use crate::accounting::Present;
+use crate::activation;
 use crate::directory::PipeDirectory;
 use crate::faults::Faults;
 use crate::named::{DEFAULT_NAMESPACE, Named};
@@ -75,10 +76,20 @@ pub(crate) struct Handover {
 }
 
 /// A socket that listens, and its file.
-#[derive(Serialize, Deserialize)]
-struct ListenerRecord {
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct ListenerRecord {
     fd: RawFd,
     file: FileId,
+    /// Its file is the service manager's.
+    #[serde(default)]
+    stays: bool,
+}
+
+impl ListenerRecord {
+    fn listener(self, path: &Path) -> io::Result<Listener> {
+        let listener = Listener::from_fd(inherited(self.fd)?, path, self.file)?;
+        Ok(if self.stays { listener.staying() } else { listener })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -154,7 +165,7 @@ struct WindowRecord {
 pub(crate) struct Inherited {
     pub lock: OwnedFd,
     pub log: [OwnedFd; 2],
-    pub listeners: [(OwnedFd, FileId); 2],
+    pub listeners: [ListenerRecord; 2],
 }
 
 /// An error of data that the daemon before has written.
@@ -189,10 +200,7 @@ impl Handover {
         Ok(Inherited {
             lock: inherited(self.lock)?,
             log: [inherited(log)?, inherited(to_log)?],
-            listeners: [
-                (inherited(main.fd)?, main.file),
-                (inherited(privileged.fd)?, privileged.file),
-            ],
+            listeners: [*main, *privileged],
         })
     }
 
@@ -217,12 +225,12 @@ fn keeps_it_from_handing_over(theirs: Option<u32>) -> Option<String> {
 
 /// The sockets that clients and shells come to.
 pub(super) fn listeners(
-    inherited: [(OwnedFd, FileId); 2],
+    inherited: [ListenerRecord; 2],
     directory: &PipeDirectory,
 ) -> io::Result<[Arc<Listener>; 2]> {
-    let [(main, of_main), (privileged, of_privileged)] = inherited;
-    let privileged = Listener::from_fd(privileged, &directory.control_privileged(), of_privileged)?;
-    Ok([Arc::new(Listener::from_fd(main, &directory.control(), of_main)?), Arc::new(privileged)])
+    let [main, privileged] = inherited;
+    let privileged = privileged.listener(&directory.control_privileged())?;
+    Ok([Arc::new(main.listener(&directory.control())?), Arc::new(privileged)])
 }
 
 impl Daemon {
@@ -301,6 +309,9 @@ impl Daemon {
             .arg(if self.detached { crate::options::DETACH } else { "-f" })
             .arg(format!("{TAKE_OVER}={}", file.as_raw_fd()))
             .env(CUDA_MPS_PIPE_DIRECTORY, self.directory.path())
+            // Those sockets are handed over, and these numbers are others by then.
+            .env_remove(activation::LISTEN_PID)
+            .env_remove(activation::LISTEN_FDS)
             .env(OPENMPS_CLASS_RULES, self.class_rules())
             .env(OPENMPS_SCHEDULING, self.scheduling.of_servers())
             .env(OPENMPS_COUNTERS, self.counting().name());
@@ -360,7 +371,11 @@ impl Daemon {
         let suspect = |(of, since): (&ClientProcess, &Instant)| {
             (process(*of), ms(now.saturating_duration_since(*since)))
         };
-        let listener = |of: &Listener| ListenerRecord { fd: of.as_raw_fd(), file: of.file() };
+        let listener = |of: &Listener| ListenerRecord {
+            fd: of.as_raw_fd(),
+            file: of.file(),
+            stays: of.stays(),
+        };
         let named_listener = |(of, chosen): &(Arc<Listener>, Chosen)| NamedListenerRecord {
             named: chosen.named,
             namespace: chosen.namespace.clone(),
@@ -406,9 +421,7 @@ impl Daemon {
             if !is_server_s {
                 directory.push(&namespace);
             }
-            let socket = inherited(listener.fd)?;
-            let path = directory.join("control");
-            let listener = Listener::from_fd(socket, &path, listener.file)?;
+            let listener = listener.listener(&directory.join("control"))?;
             endpoints.adopt(listener, Chosen { named: number, namespace });
         }
         Ok(())
@@ -524,7 +537,7 @@ mod tests {
     fn sample() -> Handover {
         let device = "GPU-0a000000-0000-0000-0000-00000000000b".to_owned();
         let process = |pid| ProcessRecord { uid: 1000, named: 0, pid, device: device.clone() };
-        let listener = |fd, inode| ListenerRecord { fd, file: (5, inode) };
+        let listener = |fd, inode| ListenerRecord { fd, file: (5, inode), stays: true };
         let mut settings = Settings::default();
         let share = cuda_api::settings::Percentage::parse("50").expect("a share");
         settings.set_share(share, channel::message::SetBy::Daemon);

@@ -1,5 +1,6 @@
 //! Launch errors: why a client gets no server, and what its first driver call answers.
 
+use crate::fault_budget::FaultBudget;
 use cuda_api::{CUuuid, CudaError};
 use recovery::servers::NoServer;
 use thiserror::Error;
@@ -37,6 +38,11 @@ pub(crate) enum LaunchError {
     None(#[from] NoServer),
     #[error("this daemon does not serve {0}: its operator says whom by --allow")]
     NotAllowed(String),
+    #[error(
+        "its program has caused {0} faults, and {1} are allowed (OPENMPS_FAULT_BUDGET): an operator can \
+         allow more"
+    )]
+    FaultBudget(usize, FaultBudget),
     #[error("the server did not start: {0}")]
     Ended(String),
 }
@@ -51,6 +57,7 @@ impl LaunchError {
             | LaunchError::OtherUser { .. }
             | LaunchError::Unmapped { .. }
             | LaunchError::None(NoServer::NotStarted(_))
+            | LaunchError::FaultBudget(..)
             | LaunchError::Ended(_) => CudaError::MPS_CONNECTION_FAILED,
             LaunchError::NoSuchDevice(_) | LaunchError::NoAllowedDevice(_) => {
                 CudaError::INVALID_DEVICE

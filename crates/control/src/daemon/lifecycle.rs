@@ -12,6 +12,7 @@ use super::questions::Questions;
 use super::server_process::{ServerProcess, ending, pidfd};
 use super::state::{Link, State};
 use crate::accounting::Record;
+use crate::activation;
 use crate::named::Named;
 use crate::settings::Settings;
 use cuda_api::environment::{
@@ -206,7 +207,9 @@ impl Daemon {
             command.env(OPENMPS_WARM, "0");
         }
         // That is between the daemon and its service manager.
-        command.env_remove(NOTIFY_SOCKET);
+        for name in [NOTIFY_SOCKET, activation::LISTEN_PID, activation::LISTEN_FDS] {
+            command.env_remove(name);
+        }
         if let Some(cpus) = &self.options.cpus {
             command.env(OPENMPS_CPUS, cpus);
         }

@@ -41,10 +41,12 @@ pub(crate) use named::{ClientRow, NewServer};
 pub(crate) use state::Features;
 
 pub use handover::HANDOVER_VERSION;
+pub(crate) use problems::refusals;
 pub use start::{DESCRIPTORS_WANTED, StartError, raise_descriptor_limit, run, start_in_background};
 
 use crate::accounting::Book;
 use crate::directory::PipeDirectory;
+use crate::fault_budget::FaultBudget;
 use crate::faults::Fault;
 use crate::log::Logs;
 use crate::options::DaemonOptions;
@@ -142,6 +144,8 @@ pub struct Daemon {
     counting: Mutex<Counting>,
     /// What the settings file says.
     configured: Mutex<reload::Configured>,
+    /// How often a program may fault.
+    fault_budget: Option<FaultBudget>,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
 
 /// The variable in which systemd names its socket.
 pub(super) const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
@@ -14,6 +15,41 @@ pub(super) fn notify(state: &str) {
     if let Some(name) = std::env::var_os(NOTIFY_SOCKET).filter(|name| !name.is_empty()) {
         let _ = send(name.as_bytes(), state);
     }
+}
+
+/// How often the service manager wants to hear that this process lives, and when it is told next.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    every: Option<Duration>,
+    next: Instant,
+}
+
+impl Watchdog {
+    /// As the manager asks for it (sd_watchdog_enabled(3)): twice as often.
+    pub fn of_environment(now: Instant) -> Self {
+        Self { every: period(std::process::id(), |name| std::env::var(name).ok()), next: now }
+    }
+
+    /// When the manager is to be told, if it wants to be.
+    pub fn due(&self) -> Option<Instant> {
+        self.every.map(|_| self.next)
+    }
+
+    /// Tells it, if it is time to.
+    pub fn look(&mut self, now: Instant) {
+        if let Some(every) = self.every.filter(|_| now >= self.next) {
+            self.next = now + every;
+            notify("WATCHDOG=1");
+        }
+    }
+}
+
+/// Half of what the manager waits for, if it means this process.
+fn period(process: u32, variable: impl Fn(&str) -> Option<String>) -> Option<Duration> {
+    let number = |name| variable(name)?.trim().parse::<u64>().ok();
+    let meant = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(process));
+    let wanted = number("WATCHDOG_USEC").filter(|usec| meant && *usec > 0)?;
+    Some(Duration::from_micros(wanted / 2))
 }
 
 fn send(name: &[u8], state: &str) -> io::Result<()> {
@@ -30,6 +66,25 @@ fn send(name: &[u8], state: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_manager_hears_twice_as_often_as_it_waits() {
+        let of = |usec: &'static str, pid: Option<&'static str>| {
+            period(7, |name| match name {
+                "WATCHDOG_USEC" => Some(usec.to_owned()),
+                _ => pid.map(ToOwned::to_owned),
+            })
+        };
+        let half = Some(Duration::from_secs(30));
+        assert_eq!((of("60000000", None), of("60000000", Some("7"))), (half, half));
+        assert_eq!([of("60000000", Some("8")), of("0", None), of("x", None)], [None; 3]);
+        let now = Instant::now();
+        let mut watchdog = Watchdog { every: half, next: now };
+        watchdog.look(now);
+        assert_eq!(watchdog.due(), Some(now + Duration::from_secs(30)));
+        watchdog.look(now + Duration::from_secs(29));
+        assert_eq!(watchdog.due(), Some(now + Duration::from_secs(30)));
+    }
 
     #[test]
     fn both_kinds_of_sockets_are_told() {

@@ -1,9 +1,13 @@
 //! Problems: what is wrong with the daemon now, for `openmps doctor`; and what was counted since its start.
 
 use super::Daemon;
-use crate::report::Counters;
+use crate::report::{Counters, Refusals};
 use crate::users;
+use channel::lock::Mutex;
+use cuda_api::CudaError;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 // A process has one daemon, also one that has taken the place of another.
@@ -11,6 +15,26 @@ pub(super) static SERVERS_STARTED: AtomicU64 = AtomicU64::new(0);
 pub(super) static SERVERS_LOST: AtomicU64 = AtomicU64::new(0);
 pub(super) static CLIENTS_TERMINATED: AtomicU64 = AtomicU64::new(0);
 pub(super) static CLIENTS_REFUSED: AtomicU64 = AtomicU64::new(0);
+pub(super) static SUSPECTS: AtomicU64 = AtomicU64::new(0);
+pub(super) static ISOLATIONS: AtomicU64 = AtomicU64::new(0);
+pub(super) static SERVERS_UPGRADED: AtomicU64 = AtomicU64::new(0);
+/// Refusals, by the error's code.
+static REFUSALS: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
+
+/// One more program that is refused with that error.
+pub(super) fn count_refusal(error: CudaError) {
+    count(&CLIENTS_REFUSED);
+    *REFUSALS.lock().unwrap_or_else(PoisonError::into_inner).entry(error.code()).or_default() += 1;
+}
+
+/// Programs that were refused since the daemon's start, by the error's name.
+pub(crate) fn refusals() -> Vec<Refusals> {
+    let refusals = REFUSALS.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = |code: u32| {
+        CudaError::from_code(code).map_or_else(|| code.to_string(), |error| error.to_string())
+    };
+    refusals.iter().map(|(code, count)| Refusals { error: name(*code), count: *count }).collect()
+}
 
 /// One more of them.
 pub(super) fn count(counter: &AtomicU64) {
@@ -71,6 +95,9 @@ impl Daemon {
             servers_lost: read(&SERVERS_LOST),
             clients_terminated: read(&CLIENTS_TERMINATED),
             clients_refused: read(&CLIENTS_REFUSED),
+            suspects: read(&SUSPECTS),
+            isolations: read(&ISOLATIONS),
+            servers_upgraded: read(&SERVERS_UPGRADED),
             log_lines_lost: self.logs.control.lines_lost_ever()
                 + self.logs.server.lines_lost_ever(),
         }

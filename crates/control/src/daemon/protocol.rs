@@ -83,7 +83,7 @@ pub(super) fn have_said_again(client: &Socket, version: u16, reason: String) {
 
 /// Says no to a client. One that does not read the answer does not get it.
 pub(super) fn refuse(client: &Socket, error: CudaError, reason: impl Into<String>) {
-    super::problems::count(&super::problems::CLIENTS_REFUSED);
+    super::problems::count_refusal(error);
     let refused = Refused { result: error.code(), reason: reason.into() };
     let _ = client.send(&Message::Refused(refused), &[]);
 }

@@ -15,11 +15,13 @@ use crate::accounting::Book;
 use crate::configuration::{self, Configuration, ConfigurationError};
 use crate::directory::{Occupied, PipeDirectory};
 use crate::error::DirectoryError;
+use crate::fault_budget::FaultBudget;
 use crate::log::Logs;
 use crate::options::{DETACH, DaemonOptions};
 use crate::settings::Settings;
 use channel::lock::{Condvar, Mutex};
-use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_IDLE_S, OPENMPS_STANDBY};
+use channel::log_line::Level;
+use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_FAULT_BUDGET, OPENMPS_IDLE_S, OPENMPS_STANDBY};
 use cuda_api::settings::{Cpus, parse_cpus};
 use recovery::servers::{Rules, Servers};
 use rustix::event::EventfdFlags;
@@ -135,11 +137,16 @@ pub fn run(
     warnings.append(&mut wrong);
     let (counting, wrong) = super::counting::from_environment();
     warnings.extend(wrong);
+    let budget = std::env::var(OPENMPS_FAULT_BUDGET).unwrap_or_default();
+    let fault_budget = FaultBudget::parse(&budget).unwrap_or_else(|error| {
+        warnings.push(format!("{OPENMPS_FAULT_BUDGET} is not used: {error}"));
+        None
+    });
     for warning in &warnings {
         if detach && is_first {
             let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {warning}");
         }
-        logs.control.control(warning);
+        logs.control.control_at(Level::Warning, warning);
     }
     let (log, log_writer, listeners) = match found {
         Some(([log, log_writer], inherited)) => {
@@ -204,6 +211,7 @@ pub fn run(
         scheduling,
         counting: Mutex::new(counting),
         configured: super::reload::Configured::of_process(),
+        fault_budget,
         state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
         changed: Condvar::new(),
         waker,
@@ -219,7 +227,7 @@ pub fn run(
     }
     notify("READY=1\nSTATUS=Accepting connections");
     if detach && !follows {
-        say_ready().map_err(system("letting go of the terminal"))?;
+        say_ready(&daemon.logs).map_err(system("letting go of the terminal"))?;
     }
     let sources = Sources { listeners, signals, hang_ups, log, occupied };
     if !follows {
@@ -398,15 +406,25 @@ pub fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn say_ready() -> io::Result<()> {
+/// Has standard error lead to control.log, where it leads nowhere: what is left of a crash is written there.
+pub(super) fn stderr_to(logs: &Logs) -> io::Result<()> {
+    let nothing = || std::fs::OpenOptions::new().write(true).open("/dev/null");
+    let log = logs.directory.as_ref().map(|directory| {
+        std::fs::OpenOptions::new().append(true).open(directory.join("control.log"))
+    });
+    let target = log.and_then(Result::ok).map_or_else(nothing, Ok)?;
+    rustix::stdio::dup2_stderr(&target)?;
+    Ok(())
+}
+
+fn say_ready(logs: &Logs) -> io::Result<()> {
     let mut output = io::stdout();
     // Who started this may be gone. The daemon is there all the same.
     let _ = writeln!(output, "{READY}").and_then(|()| output.flush());
     let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
-    rustix::stdio::dup2_stderr(&nothing)?;
-    Ok(())
+    stderr_to(logs)
 }
 
 /// Frees the pipe directory, then lets those know who wait for that.

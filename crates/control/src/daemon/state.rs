@@ -153,12 +153,22 @@ pub(super) struct WaitingClient {
     pub scheduling: String,
     /// The device that it named; all zeros: the first.
     pub device: CUuuid,
+    /// By what lines about it are found; 0: none.
+    pub request: u32,
     pub socket: Socket,
     pub region: OwnedFd,
     pub deadline: Instant,
 }
 
 impl WaitingClient {
+    /// What a line about it ends with.
+    pub fn mark(&self) -> String {
+        match self.request {
+            0 => String::new(),
+            request => format!(" (request {request:08x})"),
+        }
+    }
+
     /// Its PID; 0 if it has none here.
     pub fn pid(&self) -> u32 {
         channel::message::pid_of_process(self.process)

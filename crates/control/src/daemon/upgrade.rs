@@ -3,12 +3,14 @@
 
 use super::Daemon;
 use super::launch_error::LaunchError;
+use super::problems;
 use super::state::State;
 use recovery::servers::Phase;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long servers of a new version may take to be ready, and the old ones to hand over.
@@ -51,6 +53,7 @@ impl Daemon {
             return Err(LaunchError::Ended(reason));
         }
         let left = old.iter().filter(|pid| state.server(**pid).is_some()).count();
+        problems::SERVERS_UPGRADED.fetch_add(old.len() as u64, Ordering::Relaxed);
         Ok(Upgraded { servers: old.len(), left })
     }
 

@@ -408,6 +408,8 @@ pub fn attach_as(
         scheduling: std::env::var("STAND_IN_SCHEDULING").unwrap_or_default(),
         token,
         release: Release::of_this_build(),
+        request: std::env::var("STAND_IN_REQUEST")
+            .map_or(0, |text| text.parse().expect("a number")),
     };
     socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
     match socket.receive() {

@@ -12,7 +12,7 @@ pub use format::Format;
 pub use series::{CLIENTS_MAX, Series};
 
 use control::counts::ClientCounts;
-use control::report::{Client, Counters, Report, Server};
+use control::report::{Client, ContextCalls, Counters, Report, Server};
 use control::status::Device;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -122,6 +122,24 @@ const DAEMON: &[(Family, Value<Counters>)] = &[
     (counter("openmps_clients_refused", "Programs that were refused."), |c| {
         c.clients_refused as f64
     }),
+    (
+        counter(
+            "openmps_suspects",
+            "Processes that got servers of their own because they may have caused a fault.",
+        ),
+        |c| c.suspects as f64,
+    ),
+    (
+        counter(
+            "openmps_isolations",
+            "Processes that got servers of their own because their kernels run for long.",
+        ),
+        |c| c.isolations as f64,
+    ),
+    (
+        counter("openmps_servers_upgraded", "Servers that an upgrade has put others in place of."),
+        |c| c.servers_upgraded as f64,
+    ),
     (
         counter(
             "openmps_log_lines_lost",
@@ -351,13 +369,57 @@ pub fn text(
     for (family, value) in DAEMON {
         text.single(family, "", value(&report.counters));
     }
+    refusals(&mut text, report);
     servers(&mut text, &report.servers);
+    context_calls(&mut text, &report.servers);
     devices(&mut text, report, ratios);
     clients(&mut text, series, report);
     if let Some(counts) = counts {
         kernels(&mut text, series, counts);
     }
     text.end()
+}
+
+/// Programs that were refused, by the error that they got.
+fn refusals(text: &mut Text, report: &Report) {
+    let family = counter("openmps_refusals", "Programs that were refused, by the error they got.");
+    text.family(&family);
+    for of in &report.refusals {
+        text.sample(&family, &labels(&[("error", &of.error)]), of.count as f64);
+    }
+}
+
+/// What a server says of calls that wait for all work of its context, by kind.
+const CONTEXT_CALLS: &[(Family, Value<ContextCalls>)] = &[
+    (counter("openmps_context_calls", "Calls that wait for all work of a context."), |of| {
+        of.calls as f64
+    }),
+    (
+        counter(
+            "openmps_context_call_seconds",
+            "Time in such calls, in which no program of the server can launch.",
+        ),
+        |of| of.total_ns as f64 / 1e9,
+    ),
+    (
+        counter(
+            "openmps_context_call_wait_seconds",
+            "Time for which such calls waited until the context was idle.",
+        ),
+        |of| of.waited_ns as f64 / 1e9,
+    ),
+];
+
+fn context_calls(text: &mut Text, servers: &[Server]) {
+    for (family, value) in CONTEXT_CALLS {
+        text.family(family);
+        for server in servers {
+            for of in server.context.iter().flat_map(|context| &context.calls) {
+                let labels = labels(&[("server", &server.pid.to_string()), ("call", &of.call)]);
+                text.sample(family, &labels, value(of));
+            }
+        }
+    }
 }
 
 /// A gauge for each server, with what it is for and how it is.
@@ -598,6 +660,55 @@ mod tests {
             own.flat_map(|line| line.split(['{', ',']).skip(1)).filter_map(|l| l.split_once('='));
         for (label, _) in labels {
             assert_eq!(label, label.to_lowercase());
+        }
+    }
+
+    #[test]
+    fn alert_rules_name_metrics_that_there_are() {
+        let mut report = reading(Instant::now(), 10, &[(1, 5, 1_000_000_000)]).report;
+        let error = "CUDA_ERROR_OUT_OF_MEMORY".to_owned();
+        report.refusals = vec![control::report::Refusals { error, count: 2 }];
+        let call = ContextCalls { call: "loading".into(), calls: 3, ..ContextCalls::default() };
+        let context = control::report::Context { calls: vec![call], ..Default::default() };
+        report.servers[0].context = Some(context);
+        let text =
+            text(Format::Prometheus, &mut Series::default(), &report, &BTreeMap::new(), None);
+        let metrics: std::collections::BTreeSet<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split(['{', ' ']).next())
+            .collect();
+        for line in
+            ["openmps_refusals_total{error=\"CUDA_ERROR_OUT_OF_MEMORY\"} 2", "call=\"loading\"} 3"]
+        {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observe/alerts.yml");
+        let rules = std::fs::read_to_string(path).expect("the rules");
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let expressions: Vec<&str> =
+            rules.lines().filter(|line| line.trim_start().starts_with("expr:")).collect();
+        assert!(expressions.len() >= 6);
+        for expression in expressions {
+            let words = expression.split(|c: char| !is_name(c));
+            let names: Vec<&str> = words.filter(|word| word.starts_with("openmps_")).collect();
+            assert!(!names.is_empty(), "{expression}");
+            for name in names {
+                assert!(metrics.contains(name), "{name} of {expression}: {metrics:?}");
+            }
+        }
+    }
+
+    /// Prometheus' own check, where it is there.
+    #[test]
+    fn prometheus_understands_the_alert_rules() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observe/alerts.yml");
+        match std::process::Command::new("promtool").args(["check", "rules", path]).output() {
+            Ok(said) => {
+                let text = String::from_utf8_lossy(&said.stderr);
+                assert!(said.status.success(), "{text}");
+            }
+            Err(_) => eprintln!("skipped: there is no promtool here"),
         }
     }
 

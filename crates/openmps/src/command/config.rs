@@ -27,8 +27,8 @@ enum What {
     /// Show what a daemon that starts here would have, and where it comes from
     ///
     /// The strongest first: a command to the running daemon, an option of its command line, a variable of its
-    /// environment, the settings file, the default. What commands have set is not written down: it ends
-    /// with the daemon.
+    /// environment, the settings file, the default. What commands have set is not written into the
+    /// file: it ends when the daemon is stopped.
     #[command(after_help = "Examples:
   openmps config show
   openmps config show --all --json")]

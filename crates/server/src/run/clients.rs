@@ -176,7 +176,10 @@ impl Clients {
             0 => channel::PROTOCOL_VERSION_MIN,
             version => version,
         });
-        log.line("Received new client request");
+        match client.request {
+            0 => log.line("Received new client request"),
+            request => log.line(format!("Received new client request (request {request:08x})")),
+        }
         self.common.warm.serve();
         match admission {
             Admission::Taken => {}

@@ -188,6 +188,7 @@ impl Session {
 
     /// Carries out one request, and looks at the work from time to time.
     fn carry_out(&mut self, record: &Record) {
+        crate::last_request::note(record.opcode());
         self.gate.arrived();
         let since = self.spent.as_ref().map(|_| Instant::now());
         match self.declaration {

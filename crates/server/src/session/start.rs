@@ -20,6 +20,7 @@ use crate::device::{Share, Stream};
 use crate::meter::Meter;
 use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::limits::WINDOW_ANY;
+use channel::log_line::Level;
 use channel::memfd::FileError;
 use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome};
 use channel::region::{Region, RegionError, ServerState, SessionEnd};
@@ -105,7 +106,8 @@ pub fn spawn(
             catch_unwind(AssertUnwindSafe(|| serve(common.clone(), link.clone(), socket, region)));
         if let Err(panic) = outcome {
             let text = text_of(panic.as_ref());
-            common.log.line(format!("Session of client {} failed: {text}", link.name()));
+            let text = format!("Session of client {} failed: {text}", link.name());
+            common.log.line_at(Level::Error, text);
         }
         link.set_stage(Stage::Inactive);
         common.wake_main();
@@ -122,7 +124,8 @@ fn text_of(panic: &(dyn Any + Send)) -> &str {
 
 fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedFd) {
     let refuse = |error: &StartError, socket: &SeqPacket| {
-        common.log.line(format!("Client {} is refused: {error}", link.name()));
+        let text = format!("Client {} is refused: {error}", link.name());
+        common.log.line_at(Level::Warning, text);
         let reason = channel::codec::cut(&error.to_string(), message::REASON_BYTES_MAX).to_owned();
         let refused = Refused { result: error.result().code(), reason };
         if let StartError::Provider(error) = error

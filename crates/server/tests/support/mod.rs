@@ -174,6 +174,7 @@ impl Server {
             scheduling: std::mem::take(&mut self.scheduling),
             comes_again: self.comes_again,
             protocol: channel::PROTOCOL_VERSION,
+            request: 0,
         });
         let server = server.into_fd();
         self.daemon.send(&message, &[server.as_fd(), region.as_fd()]).expect("a hand-over");

@@ -371,6 +371,7 @@ mod tests {
             static_partitions: false,
             problems: vec![],
             counters: Default::default(),
+            refusals: Default::default(),
             devices: vec![],
             version: "0".into(),
             release: Default::default(),

@@ -141,7 +141,7 @@ impl Warp {
             // Work between pauses is not to be interpreted for long.
             SliceEnd::Paused => {
                 self.spin.pauses = self.spin.pauses.wrapping_add(1);
-                self.spin.pauses % PAUSES_A_PROBE == 0 || self.spin.probe.is_some()
+                self.spin.pauses.is_multiple_of(PAUSES_A_PROBE) || self.spin.probe.is_some()
             }
             SliceEnd::Used => false,
         };

@@ -1,36 +1,36 @@
 //! A server may die: programs beside one that faults, a server that is killed, replaced or stuck, on a
-//! software GPU that is spoiled by a fault as hardware is.
+//! software GPU that is corrupted by a fault as hardware is.
 
 use tests::{Entry, Running, Scene, finish, start, wait_until};
 
 /// Programs that verify each result.
 const PROGRAMS: [&str; 4] = ["vector_add", "reduction", "scan", "histogram"];
 
-/// A fault spoils the software GPU's context, as hardware's.
-const SPOILED: [(&str, &str); 1] = [("OPENMPS_SOFT_TENANTS", "0")];
+/// A fault corrupts the software GPU's context, as hardware's.
+const CORRUPTED: [(&str, &str); 1] = [("OPENMPS_SOFT_TENANTS", "0")];
 
 /// What is shown in both protocols is shown in these.
 const ENTRIES: [Entry; 3] = [Entry::Plain, Entry::Protocol3, Entry::Namespace];
 
 fn scene_with(environment: &[(&str, &str)]) -> Scene {
     let mut scene = Scene::new();
-    scene.start_daemon_with(&[&SPOILED[..], environment].concat());
+    scene.start_daemon_with(&[&CORRUPTED[..], environment].concat());
     scene
 }
 
 fn scene_by(entry: Entry) -> Scene {
     let mut scene = Scene::new();
-    entry.start(&mut scene, &SPOILED);
+    entry.start(&mut scene, &CORRUPTED);
     scene
 }
 
 /// Programs that run until a file is there.
-struct Innocents {
+struct Neighbours {
     running: Vec<Running>,
     until: std::path::PathBuf,
 }
 
-impl Innocents {
+impl Neighbours {
     fn start(scene: &Scene, programs: &[&str]) -> Self {
         let until = scene.file("stop");
         let name = until.to_str().expect("a path");
@@ -45,9 +45,9 @@ impl Innocents {
             start(&mut sample)
         };
         let running = programs.iter().map(sample).collect();
-        let innocents = Self { running, until };
+        let unaffected = Self { running, until };
         wait_until("the programs are there", || scene.clients().len() == programs.len());
-        innocents
+        unaffected
     }
 
     /// Stops them: each went on to the end, and each of its results was right.
@@ -83,7 +83,7 @@ fn kill(pid: u32) {
 #[test]
 fn programs_beside_one_that_faults_notice_nothing_whatever_the_fault() {
     let scene = scene_with(&[]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
+    let unaffected = Neighbours::start(&scene, &PROGRAMS);
     let kinds = [
         "null-write",
         "null-read",
@@ -102,7 +102,7 @@ fn programs_beside_one_that_faults_notice_nothing_whatever_the_fault() {
             scene.servers().first().is_some_and(|first| !before.contains(first))
         });
     }
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
     let log = scene.log("server.log");
     for kernel in ["write_word", "read_word", "trap_now", "assert_not", "overflow_stack"] {
         // More often than never where it has a server of its own and has waited for a first launch there.
@@ -126,7 +126,7 @@ fn the_demonstration_of_faults_shows_right_results_beside_them() {
 fn programs_whose_server_is_killed_notice_nothing() {
     for entry in ENTRIES {
         let scene = scene_by(entry);
-        let innocents = Innocents::start(&scene, &PROGRAMS);
+        let unaffected = Neighbours::start(&scene, &PROGRAMS);
         for _ in 0..5 {
             let server = scene.servers()[0];
             kill(server);
@@ -134,16 +134,16 @@ fn programs_whose_server_is_killed_notice_nothing() {
                 scene.servers() != [server] && scene.clients().len() == PROGRAMS.len()
             });
         }
-        innocents.expect_nothing_noticed();
+        unaffected.expect_nothing_noticed();
     }
 }
 
 #[test]
 fn a_program_keeps_the_memory_that_it_has_when_the_default_limit_is_less_at_the_next_server() {
     let scene = scene_with(&[]);
-    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    let unaffected = Neighbours::start(&scene, &["vector_add", "reduction"]);
     scene.control("set_default_device_pinned_mem_limit 0 64K").expect_success();
-    let pids: Vec<u32> = innocents.running.iter().map(Running::pid).collect();
+    let pids: Vec<u32> = unaffected.running.iter().map(Running::pid).collect();
     for _ in 0..2 {
         wait_until("all have memory there", || pids.iter().all(|pid| kernels_of(&scene, *pid) > 2));
         let server = scene.servers()[0];
@@ -155,7 +155,7 @@ fn a_program_keeps_the_memory_that_it_has_when_the_default_limit_is_less_at_the_
     // Who comes now has the limit.
     let refused = finish(&mut scene.sample("vector_add", &[]));
     assert!(refused.stderr.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{refused:?}");
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 /// Modules that programs have declared at a server that took the place of another one, and how many of them
@@ -201,7 +201,7 @@ fn wait_for_held(scene: &Scene, images: usize) {
 #[test]
 fn a_server_in_standby_has_the_code_of_programs_whose_server_is_killed() {
     let scene = scene_with_list(&[("OPENMPS_STANDBY", "1")]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
+    let unaffected = Neighbours::start(&scene, &PROGRAMS);
     for round in 1..=2 {
         wait_for_held(&scene, PROGRAMS.len());
         let server = scene.servers()[0];
@@ -232,13 +232,13 @@ fn a_server_in_standby_has_the_code_of_programs_whose_server_is_killed() {
         });
         assert_eq!(declared(&scene).1, 0, "nothing is loaded in the pause");
     }
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]
 fn an_upgrade_loads_the_programs_code_before_they_come() {
     let scene = scene_with_list(&[]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
+    let unaffected = Neighbours::start(&scene, &PROGRAMS);
     for round in 1..=2 {
         wait_for_held(&scene, PROGRAMS.len());
         scene.control("upgrade").expect_success();
@@ -247,7 +247,7 @@ fn an_upgrade_loads_the_programs_code_before_they_come() {
         });
         assert_eq!(declared(&scene).1, 0, "nothing is loaded in the pause");
     }
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn kill_servers_of_stretches(scene: &Scene) {
         })
         .collect();
     let pids: Vec<u32> = running.iter().map(Running::pid).collect();
-    let innocents = Innocents { running, until };
+    let unaffected = Neighbours { running, until };
     // Some steps at a server: the third time that a sequence comes it is a graph.
     let go_on_there = || {
         wait_until("all get on at their server", || {
@@ -293,7 +293,7 @@ fn kill_servers_of_stretches(scene: &Scene) {
         wait_until("another server serves", || !scene.servers().contains(&server));
     }
     go_on_there();
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 /// A program whose kernels write variables, and read constants that the host has written.
@@ -307,7 +307,7 @@ fn variables_of_modules_outlive_their_servers() {
     // Each of its steps begins with a fill of the variable that its kernels count in.
     let mut sample = scene.sample("globals", &arguments);
     let running = vec![start(sample.env("OPENMPS_REPLAY", "always"))];
-    let innocents = Innocents { running, until };
+    let unaffected = Neighbours { running, until };
     wait_until("it is there", || scene.clients().len() == 1);
     for round in 0..4 {
         let server = scene.servers()[0];
@@ -319,21 +319,21 @@ fn variables_of_modules_outlive_their_servers() {
             !scene.servers().contains(&server) && scene.clients().len() == 1
         });
     }
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]
 fn an_upgrade_replaces_servers_under_their_programs() {
     for entry in ENTRIES {
         let scene = scene_by(entry);
-        let innocents = Innocents::start(&scene, &PROGRAMS);
+        let unaffected = Neighbours::start(&scene, &PROGRAMS);
         for _ in 0..3 {
             let old = scene.servers();
             let said = scene.control("upgrade").expect_success().stdout;
             assert_eq!(said, "1 server replaced\n");
             assert!(scene.servers().iter().all(|server| !old.contains(server)));
         }
-        innocents.expect_nothing_noticed();
+        unaffected.expect_nothing_noticed();
     }
 }
 
@@ -341,7 +341,7 @@ fn an_upgrade_replaces_servers_under_their_programs() {
 fn the_daemon_itself_is_replaced_under_its_programs() {
     for entry in ENTRIES {
         let scene = scene_by(entry);
-        let innocents = Innocents::start(&scene, &PROGRAMS);
+        let unaffected = Neighbours::start(&scene, &PROGRAMS);
         scene.control("set_default_active_thread_percentage 40").expect_success();
         for round in 1..=3 {
             let said = scene.control("upgrade").expect_success().stdout;
@@ -367,7 +367,7 @@ fn the_daemon_itself_is_replaced_under_its_programs() {
         let written = written["clients"].as_array().expect("clients").iter();
         let of_killed = written.filter(|of| of["server"] == server && of["lost"] == true);
         assert_eq!(of_killed.count(), PROGRAMS.len(), "{text}");
-        innocents.expect_nothing_noticed();
+        unaffected.expect_nothing_noticed();
     }
 }
 
@@ -375,7 +375,7 @@ fn the_daemon_itself_is_replaced_under_its_programs() {
 fn servers_of_a_killed_daemon_serve_on_and_the_next_one_takes_them_over() {
     for entry in ENTRIES {
         let mut scene = scene_by(entry);
-        let innocents = Innocents::start(&scene, &PROGRAMS);
+        let unaffected = Neighbours::start(&scene, &PROGRAMS);
         let server = scene.servers()[0];
         for round in 1..=2 {
             let until = scene.file(&format!("stop{round}"));
@@ -386,7 +386,7 @@ fn servers_of_a_killed_daemon_serve_on_and_the_next_one_takes_them_over() {
             scene.kill_daemon();
             std::fs::write(&until, "").expect("the file that stops it");
             without.wait().expect_success();
-            entry.go_on(&mut scene, &SPOILED);
+            entry.go_on(&mut scene, &CORRUPTED);
             wait_until("the next daemon has the server", || scene.servers().contains(&server));
             wait_until("with its clients", || scene.clients().len() == PROGRAMS.len());
             let said = format!("Server {server} of the daemon before serves on, with ");
@@ -404,7 +404,7 @@ fn servers_of_a_killed_daemon_serve_on_and_the_next_one_takes_them_over() {
         wait_until("all are at another server", || {
             !scene.servers().contains(&server) && scene.clients().len() == PROGRAMS.len()
         });
-        innocents.expect_nothing_noticed();
+        unaffected.expect_nothing_noticed();
     }
 }
 
@@ -423,7 +423,7 @@ fn sighup_has_the_program_take_over_that_was_installed_since() {
     std::os::unix::fs::symlink("openmps", &control).expect("its other name");
     let next = install("next");
     scene.start_daemon_of(&control, &[("OPENMPS_SOFT_TENANTS", "0")]);
-    let innocents = Innocents::start(&scene, &PROGRAMS);
+    let unaffected = Neighbours::start(&scene, &PROGRAMS);
     let old = scene.servers();
     signal(scene.daemon_pid(), libc::SIGHUP);
     let opened = |times| {
@@ -444,13 +444,13 @@ fn sighup_has_the_program_take_over_that_was_installed_since() {
         let runs = std::fs::read_link(format!("/proc/{pid}/exe")).expect("a process");
         assert_eq!(runs, installed, "the one that was replaced is deleted");
     }
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]
 fn an_endless_kernel_is_ended_by_its_servers_end_and_costs_others_nothing() {
     let scene = scene_with(&[("OPENMPS_STANDBY", "1")]);
-    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    let unaffected = Neighbours::start(&scene, &["vector_add", "reduction"]);
     let server = scene.servers()[0];
     let standby = |scene: &Scene| {
         let words = scene
@@ -468,13 +468,13 @@ fn an_endless_kernel_is_ended_by_its_servers_end_and_costs_others_nothing() {
     assert!(ended.stdout.contains("CUDA_ERROR_MPS_CLIENT_TERMINATED"), "{ended:?}");
     wait_until("its server is gone", || !scene.servers().contains(&server));
     wait_until("another one stands by", || standby(&scene) == 1);
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]
 fn an_endless_kernel_that_keeps_all_others_from_the_device_is_ended_too() {
     let scene = scene_with(&[]);
-    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    let unaffected = Neighbours::start(&scene, &["vector_add", "reduction"]);
     let server = scene.servers()[0];
     let endless = start(&mut scene.sample("endless", &["--fill"]));
     wait_until("its kernel is under way", || kernels_of(&scene, endless.pid()) == 2);
@@ -485,27 +485,27 @@ fn an_endless_kernel_that_keeps_all_others_from_the_device_is_ended_too() {
     assert!(ended.stdout.contains("CUDA_ERROR_MPS_CLIENT_TERMINATED"), "{ended:?}");
     wait_until("its server is gone", || !scene.servers().contains(&server));
     wait_until("the others are at another one", || scene.clients().len() == 2);
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]
 fn a_watchdog_ends_whose_kernel_keeps_others_waiting_and_not_those() {
     let scene = scene_with(&[("OPENMPS_KERNEL_TIMEOUT_S", "1")]);
-    let innocents = Innocents::start(&scene, &["vector_add", "reduction"]);
+    let unaffected = Neighbours::start(&scene, &["vector_add", "reduction"]);
     let ended = finish(&mut scene.sample("endless", &["--fill"]));
     assert_eq!(ended.status, 3, "{ended:?}");
     assert!(ended.stdout.contains("CUDA_ERROR_LAUNCH_TIMEOUT"), "{ended:?}");
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]
 fn a_watchdog_ends_a_kernel_that_takes_too_long() {
     let scene = scene_with(&[("OPENMPS_KERNEL_TIMEOUT_S", "1")]);
-    let innocents = Innocents::start(&scene, &["vector_add"]);
+    let unaffected = Neighbours::start(&scene, &["vector_add"]);
     let ended = finish(&mut scene.sample("endless", &[]));
     assert_eq!(ended.status, 3, "{ended:?}");
     assert!(ended.stdout.contains("CUDA_ERROR_LAUNCH_TIMEOUT"), "{ended:?}");
-    innocents.expect_nothing_noticed();
+    unaffected.expect_nothing_noticed();
 }
 
 #[test]

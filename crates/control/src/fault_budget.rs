@@ -1,6 +1,6 @@
 //! Fault budget: how often a program may fault before it gets a server of its own, or none.
 //!
-//! A fault that spoils a context makes its neighbours pause. A program is a user's command line: it is
+//! A fault that corrupts a context makes its neighbours pause. A program is a user's command line: it is
 //! started again as another process.
 
 use crate::faults::Faults;

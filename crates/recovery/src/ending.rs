@@ -1,6 +1,6 @@
 //! Ending of a server: whether it takes clients, and when it is over.
 
-use crate::Trial;
+use crate::AttributionState;
 use std::time::Instant;
 
 /// What the server does about its end.
@@ -30,7 +30,7 @@ pub enum Admission {
 }
 
 impl Ending {
-    /// What becomes of a client that comes; `fault`: the context is spoiled.
+    /// What becomes of a client that comes; `fault`: the context is corrupted.
     pub fn admits(self, fault: bool) -> Admission {
         match self {
             _ if fault => Admission::TurnedAway,
@@ -83,9 +83,15 @@ impl Ending {
 
     /// True if there is nothing more to do. `listed`: clients are there, whether their sessions live or
     /// not; `inactive`: no session lives. Those do not count whose work only the end of the process ends.
-    pub fn is_over(self, trial: Trial, listed: bool, inactive: bool, now: Instant) -> bool {
+    pub fn is_over(
+        self,
+        attribution: AttributionState,
+        listed: bool,
+        inactive: bool,
+        now: Instant,
+    ) -> bool {
         match self {
-            Self::No => trial.is_over(now) && inactive,
+            Self::No => attribution.is_over(now) && inactive,
             Self::WhenIdle => !listed,
             Self::Moving => inactive,
             Self::By(deadline) => inactive || now >= deadline,

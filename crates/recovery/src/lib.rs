@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod attempts;
+mod attribution;
 mod ending;
 mod in_flight;
 mod journal;
@@ -17,9 +18,9 @@ mod progress;
 pub mod servers;
 mod session_end;
 mod sort;
-mod trial;
 
 pub use attempts::{Attempts, Obstacle};
+pub use attribution::{Attribution, AttributionState, Candidate, Evidence, Part, attribute};
 pub use ending::{Admission, Ending};
 pub use in_flight::InFlight;
 pub use journal::{Journal, Posted};
@@ -28,4 +29,3 @@ pub use order::Order;
 pub use progress::{Progress, Words};
 pub use session_end::End;
 pub use sort::{Access, Again, Operation, Policy, Verdict, sort};
-pub use trial::{Accused, Judgement, Part, Plea, Trial, judge};

@@ -20,7 +20,7 @@ pub enum End {
     /// The client goes on at another server.
     Moved = 6,
     /// The client caused the fault that ends the server.
-    Guilty = 7,
+    Faulting = 7,
     /// The client goes on at another server when what was taken from its ring is done.
     HandedOver = 8,
 }
@@ -35,7 +35,7 @@ impl End {
             4 => Self::Broken,
             5 => Self::DaemonGone,
             6 => Self::Moved,
-            7 => Self::Guilty,
+            7 => Self::Faulting,
             8 => Self::HandedOver,
             _ => return None,
         })
@@ -50,7 +50,7 @@ impl End {
             (_, None)
                 | (Self::ClientGone, _)
                 | (
-                    Self::Terminated | Self::ServerEnds | Self::Guilty | Self::Moved,
+                    Self::Terminated | Self::ServerEnds | Self::Faulting | Self::Moved,
                     Some(Self::HandedOver),
                 )
         )
@@ -68,7 +68,7 @@ impl End {
     /// What the client is told, if it is still there.
     pub const fn told(self) -> Option<SessionEnd> {
         match self {
-            Self::ClientGone | Self::Guilty => None,
+            Self::ClientGone | Self::Faulting => None,
             Self::Terminated => Some(SessionEnd::Terminated),
             Self::ServerEnds => Some(SessionEnd::ServerShutDown),
             Self::Broken => Some(SessionEnd::ClientBroken),

@@ -181,7 +181,7 @@ impl Common {
         let _ = (&self.bell).write(&[1]);
     }
 
-    /// The error that has spoiled the shared context for all, if there is one.
+    /// The error that has corrupted the shared context for all, if there is one.
     pub fn fault(&self) -> Option<CudaError> {
         CudaError::from_code(self.fault.load(Ordering::Acquire))
     }
@@ -192,7 +192,7 @@ impl Common {
         self.fault_report.get_or_init(|| self.kernel_log.report(bus_id))
     }
 
-    /// Notes that the shared context is spoiled.
+    /// Notes that the shared context is corrupted.
     pub fn set_fault(&self, error: CudaError) {
         let first = self
             .fault

@@ -10,7 +10,7 @@ use support::*;
 #[test]
 fn a_client_ends_while_its_new_memory_is_being_cleared() {
     let mut server = Server::start(false);
-    server.spoiled = true;
+    server.corrupted = true;
     let mut client = server.connect();
     provider::hold_fills(true);
     let address = CUdeviceptr(client.address(0));

@@ -10,7 +10,7 @@ use support::*;
 #[test]
 fn a_termination_is_answered_by_the_server_that_ends_for_its_sake() {
     let mut server = Server::start(false);
-    server.spoiled = true;
+    server.corrupted = true;
     let mut client = server.connect();
     client.load();
     client.launch("hold", LEGACY, &9400u32.to_le_bytes());

@@ -33,7 +33,7 @@ fn known_code_is_taken_without_its_image(client: &mut Client) {
 #[test]
 fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
     let mut server = Server::start(false);
-    server.spoiled = true;
+    server.corrupted = true;
     let (mut client, mut other) = (server.connect(), server.connect());
     assert_eq!(client.welcome.flags, 0);
     client.load();
@@ -57,6 +57,6 @@ fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
         1,
         "{log}"
     );
-    let innocent = "none of its kernels was under way; goes on at another server";
-    assert_eq!(log.matches(innocent).count(), 1, "{log}");
+    let unaffected = "none of its kernels was under way; goes on at another server";
+    assert_eq!(log.matches(unaffected).count(), 1, "{log}");
 }

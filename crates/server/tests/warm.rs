@@ -246,7 +246,7 @@ fn nothing_is_kept_or_loaded_without_a_budget() {
     server.connect().load();
     drop(server);
     let kept = place.files();
-    // A budget below the image's length loads nothing, and spoils nothing.
+    // A budget below the image's length loads nothing, and corrupts nothing.
     let server = place.start(1);
     assert_eq!((warm(&server), modules()), ((0, 0, 0), 0));
     drop(server);

@@ -12,7 +12,7 @@ fn one_that_says_that_its_kernel_is_done_has_no_other_one_ended_for_it() {
     // SAFETY: this is the process' only test, and no other thread of it reads the environment yet.
     unsafe { std::env::set_var(OPENMPS_KERNEL_TIMEOUT_S, "1") };
     let mut server = Server::start(false);
-    server.spoiled = true;
+    server.corrupted = true;
     let (mut liar, mut other) = (server.connect(), server.connect());
     for client in [&mut liar, &mut other] {
         client.load();
@@ -23,14 +23,14 @@ fn one_that_says_that_its_kernel_is_done_has_no_other_one_ended_for_it() {
     liar.settle();
     other.launch("hold", LEGACY, &9302u32.to_le_bytes());
     other.settle();
-    let mut suspects = Vec::new();
-    while suspects.len() < 2 {
-        if let Message::Suspect(pid) = server.daemon.receive().expect("the server says so").0 {
-            suspects.push(pid);
+    let mut candidates = Vec::new();
+    while candidates.len() < 2 {
+        if let Message::Candidate(pid) = server.daemon.receive().expect("the server says so").0 {
+            candidates.push(pid);
         }
     }
-    suspects.sort_unstable();
-    assert_eq!(suspects, [liar.pid, other.pid], "{}", server.log());
+    candidates.sort_unstable();
+    assert_eq!(candidates, [liar.pid, other.pid], "{}", server.log());
     assert_eq!(other.region.sticky_error(), Ok(()), "{}", server.log());
     for gate in [9301, 9302] {
         provider::open_gate(gate);

@@ -19,7 +19,7 @@
 //! | daemon | shell | [`Reply`] |
 //! | describing process | daemon | [`Devices`], [`Failed`](Message::Failed) |
 //! | daemon | server | [`Settings`], [`Client`], [`Ask`], [`Shutdown`](Message::Shutdown), [`Move`](Message::Move), [`MoveOne`](Message::MoveOne), [`Leave`](Message::Leave) |
-//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Suspect`](Message::Suspect), [`ClientFault`], [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Declared`](Message::Declared), [`Serving`] |
+//! | server | daemon | [`Ready`](Message::Ready), [`Failed`](Message::Failed), [`Answer`], [`ClientGone`](Message::ClientGone), [`Exiting`](Message::Exiting), [`Fault`](Message::Fault), [`Candidate`](Message::Candidate), [`ClientFault`], [`Replace`](Message::Replace), [`WindowFree`](Message::WindowFree), [`MemoryWanted`](Message::MemoryWanted), [`Isolate`](Message::Isolate), [`Declared`](Message::Declared), [`Serving`] |
 
 mod accounting;
 mod counts;
@@ -293,7 +293,7 @@ messages! {
     42 Fault(String), fds 0;
     /// A process that may have caused the server's fault, where several may have: each of them goes
     /// on at a server of its own.
-    43 Suspect(u32), fds 0;
+    43 Candidate(u32), fds 0;
     /// The server asks for another one in its place, to which its clients can go; why.
     45 Replace(String), fds 0;
     /// The windows of addresses with that number, which a client had, can be another one's: the server

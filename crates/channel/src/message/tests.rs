@@ -284,7 +284,7 @@ fn message() -> impl Strategy<Value = Message> {
         Just(Message::Leave(())),
         any::<u32>().prop_map(Message::Declared),
         ".{0,80}".prop_map(Message::Fault),
-        any::<u32>().prop_map(Message::Suspect),
+        any::<u32>().prop_map(Message::Candidate),
         any::<u32>().prop_map(Message::WindowFree),
         any::<u32>().prop_map(Message::MemoryWanted),
         any::<u32>().prop_map(Message::Isolate),

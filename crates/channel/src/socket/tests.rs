@@ -204,7 +204,7 @@ fn a_connection_speaks_what_it_was_answered_in() {
         *version = ours.try_clone().unwrap().speaks();
         match answer {
             Message::Devices(_) => Ok(*version),
-            other => Err(other),
+            other => Err(Box::new(other)),
         }
     };
     for server in [PROTOCOL_VERSION_MIN, PROTOCOL_VERSION] {

@@ -27,7 +27,7 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 const RETRY_MS: u64 = 50;
 /// Messages taken from one server, or bytes from the log, before others have their turn.
 const BATCH_MAX: usize = 64;
-/// The same of a server with a fault: the ends and suspects of all its clients.
+/// The same of a server with a fault: the ends and candidates of all its clients.
 const FAULT_BATCH_MAX: usize = 8192;
 /// How long SIGTERM lets servers end by themselves.
 const SIGNAL_TIMEOUT: Duration = Duration::ZERO;
@@ -440,14 +440,14 @@ impl EventLoop {
                 servers.isolate(pid, process, now, &mut hands);
             }
             Message::Declared(_) => servers.has_declared(pid, &mut hands),
-            Message::Suspect(process) => {
+            Message::Candidate(process) => {
                 problems::count(&problems::SUSPECTS);
                 let uid = server.uid;
                 control.control(format!(
                     "Process {process} of user {uid} may have caused the fault of server {pid}: it \
                      gets a server of its own"
                 ));
-                servers.suspect(pid, process, now);
+                servers.candidate(pid, process, now);
             }
             other => control.control(format!("Server {pid} said {} unasked", other.name())),
         }

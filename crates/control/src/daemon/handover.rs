@@ -393,7 +393,7 @@ impl Daemon {
             windows: state.windows.all().map(window).collect(),
             snapshot: self.snapshot(state),
             failures: state.servers.failures().map(failure).collect(),
-            suspects: state.servers.suspects().map(suspect).collect(),
+            suspects: state.servers.candidates().map(suspect).collect(),
             faults: state.faults.clone(),
             present: state.present.clone(),
         })
@@ -502,7 +502,7 @@ impl Daemon {
             state.servers.has_failed_before(seat, failures);
         }
         for (of, since) in suspects {
-            state.servers.is_suspect_since(process(&of)?, before(since));
+            state.servers.is_candidate_since(process(&of)?, before(since));
         }
         if self.is_v3() || self.directory.state_file().exists() {
             self.write_snapshot_of(&mut state);

@@ -67,7 +67,7 @@ impl LaunchError {
                 NoServer::Stopping
                 | NoServer::BackOff { .. }
                 | NoServer::OtherUserFirst
-                | NoServer::InnocentFirst,
+                | NoServer::UnaffectedFirst,
             ) => CudaError::MPS_SERVER_NOT_READY,
         }
     }

@@ -202,7 +202,7 @@ impl Daemon {
                 command.env(CUDA_MPS_LOG_DIRECTORY, logs.join(name));
             }
         }
-        if serves == Serves::Suspect {
+        if serves == Serves::Candidate {
             // It waits for its own code alone, and what it uses is no list of what others need.
             command.env(OPENMPS_WARM, "0");
         }

@@ -56,7 +56,7 @@ impl<L> Servers<L> {
 
     /// True if a process is to be at a server of its own.
     pub(super) fn is_alone(&self, process: ClientProcess) -> bool {
-        self.suspects.contains_key(&process) || self.isolated.contains_key(&process)
+        self.candidates.contains_key(&process) || self.isolated.contains_key(&process)
     }
 }
 

@@ -56,7 +56,7 @@ impl<L> Servers<L> {
         server.kill_at.get_or_insert(now + Duration::from_secs(EXIT_S_MAX));
     }
 
-    /// A server's context is spoiled: the next one starts while it tells its clients.
+    /// A server's context is corrupted: the next one starts while it tells its clients.
     pub fn has_faulted(&mut self, pid: u32, now: Instant, hands: &mut impl Start<L>) {
         let Some(server) = self.get(pid) else { return };
         server.fault = true;
@@ -69,11 +69,11 @@ impl<L> Servers<L> {
     }
 
     /// A process may have caused the fault of a server: it gets a server of its own.
-    pub fn suspect(&mut self, pid: u32, process: u32, now: Instant) {
+    pub fn candidate(&mut self, pid: u32, process: u32, now: Instant) {
         let Some(server) = self.get(pid) else { return };
         let Seat { uid, named, device } = server.seat();
-        self.suspects.insert(ClientProcess { uid, named, pid: process, device }, now);
-        self.is_no_innocent(pid);
+        self.candidates.insert(ClientProcess { uid, named, pid: process, device }, now);
+        self.is_no_unaffected(pid);
     }
 
     /// A server has closed its socket: it cannot be reached any more, even if its process runs on.
@@ -111,7 +111,7 @@ impl<L> Servers<L> {
             // Ended so, the server has not shown what the process' work does: it is alone at the next one too.
             let died = server.phase == Phase::Running && !server.fault && server.clients > 0;
             if !died {
-                self.suspects.remove(&process);
+                self.candidates.remove(&process);
             }
             self.isolated.remove(&process);
         }
@@ -233,7 +233,7 @@ impl fmt::Display for NoServer {
             Self::OtherUserFirst => f.write_str(
                 "another user's programs have the device, and this daemon serves one user at a time",
             ),
-            Self::InnocentFirst => f.write_str(
+            Self::UnaffectedFirst => f.write_str(
                 "the process may have caused a fault, and others go on at their next server first",
             ),
             Self::BackOff { count, reason, seconds } => write!(

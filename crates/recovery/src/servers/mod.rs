@@ -41,7 +41,7 @@ pub const STANDBY_PAUSE_MS: u64 = 1000;
 const COMES_S_MAX: u64 = 15;
 /// How long a process that may have caused a fault and does not come is to get a server of its own: it may have ended, or
 /// compute without the device. Those that come sooner have tried for less ([`crate::Attempts`]).
-const SUSPECT_S_MAX: u64 = 180;
+const CANDIDATE_S_MAX: u64 = 180;
 /// Clients wait for the end of a pause between two starts of a server if it is not longer.
 const PATIENCE_S_MAX: u64 = 10;
 
@@ -53,7 +53,7 @@ pub trait Tell<L> {
     fn hand_over(&mut self, server: &L) -> bool;
     /// Tells a server to send one process to another one, and to serve on. False if it cannot be told.
     fn hand_over_one(&mut self, server: &L, process: u32) -> bool;
-    /// Tells a server whose context is spoiled that it may end. One that does not hear it ends all the same.
+    /// Tells a server whose context is corrupted that it may end. One that does not hear it ends all the same.
     fn leave(&mut self, server: &L);
     /// Kills a server.
     fn kill(&mut self, server: &mut L);
@@ -70,7 +70,7 @@ pub enum Serves {
     Programs,
     /// One program that may have caused a fault, for a few seconds: what it does not need itself is not worth
     /// waiting for.
-    Suspect,
+    Candidate,
 }
 
 /// Starts servers.
@@ -99,7 +99,7 @@ pub enum NoServer {
     /// Servers of another user are there, and users take turns.
     OtherUserFirst,
     /// The process may have caused a fault, and those that did not go on first.
-    InnocentFirst,
+    UnaffectedFirst,
     /// It failed several times: a pause.
     BackOff {
         /// How often.
@@ -118,7 +118,7 @@ impl NoServer {
     pub fn is_worth_waiting(&self) -> bool {
         match self {
             Self::BackOff { seconds, .. } => *seconds <= PATIENCE_S_MAX,
-            Self::OtherUserFirst | Self::InnocentFirst => true,
+            Self::OtherUserFirst | Self::UnaffectedFirst => true,
             Self::Stopping | Self::NotStarted(_) => false,
         }
     }
@@ -175,7 +175,7 @@ pub struct Servers<L> {
     list: Vec<Server<L>>,
     failures: BTreeMap<Seat, Failures>,
     /// Processes that may have caused a fault, and since when: each gets a server of its own.
-    suspects: BTreeMap<ClientProcess, Instant>,
+    candidates: BTreeMap<ClientProcess, Instant>,
     /// Processes with kernels that run for long, each of which gets a server of its own, and the server
     /// that it was at.
     isolated: BTreeMap<ClientProcess, u32>,
@@ -192,7 +192,7 @@ impl<L> Default for Servers<L> {
         Self {
             list: Vec::new(),
             failures: BTreeMap::new(),
-            suspects: BTreeMap::new(),
+            candidates: BTreeMap::new(),
             isolated: BTreeMap::new(),
             precedence: BTreeMap::new(),
             stopping: None,
@@ -232,13 +232,13 @@ impl<L> Servers<L> {
     }
 
     /// Processes that may have caused a fault, and since when.
-    pub fn suspects(&self) -> impl Iterator<Item = (&ClientProcess, &Instant)> {
-        self.suspects.iter()
+    pub fn candidates(&self) -> impl Iterator<Item = (&ClientProcess, &Instant)> {
+        self.candidates.iter()
     }
 
     /// A process may have caused a fault, as the daemon before knew.
-    pub fn is_suspect_since(&mut self, process: ClientProcess, since: Instant) {
-        self.suspects.insert(process, since);
+    pub fn is_candidate_since(&mut self, process: ClientProcess, since: Instant) {
+        self.candidates.insert(process, since);
     }
 
     /// True if there is none.
@@ -264,13 +264,13 @@ impl<L> Servers<L> {
     /// True if a server in standby is to be there, and no server for a program that may have caused a fault gets
     /// ready: a driver makes one context after the other, and that program waits.
     fn wants_standby(&self, seat: Seat) -> bool {
-        let is_of_suspect = |server: &Server<L>| {
+        let is_of_candidate = |server: &Server<L>| {
             server.seat() == seat
                 && matches!(server.phase, Phase::Starting { .. })
                 && server.quarantine.is_some()
                 && !server.isolates
         };
-        self.rules.standby && self.stopping.is_none() && !self.list.iter().any(is_of_suspect)
+        self.rules.standby && self.stopping.is_none() && !self.list.iter().any(is_of_candidate)
     }
 
     /// The server in standby.
@@ -341,7 +341,7 @@ impl<L> Servers<L> {
     pub fn advance(&mut self, now: Instant, hands: &mut impl Start<L>) {
         self.end_idle(now, hands);
         self.end_quarantines(now, hands);
-        self.forget_suspects(now);
+        self.forget_candidates(now);
         self.end_precedence(now, hands);
         self.replace_all_stuck(now, hands);
         self.keep_standbys(now, hands);

@@ -1,5 +1,5 @@
 //! Precedence: after a fault the programs that were not it go on first, and only then a server of
-//! quarantine starts and the spoiled server ends.
+//! quarantine starts and the corrupted server ends.
 //!
 //! Both hold a lock of NVIDIA's driver for long (making a context, taking one down), for which the mapping
 //! of memory at the next server waits. What is put off is put off for a bounded time.
@@ -17,13 +17,13 @@ const READY_MS_MAX: u64 = 5000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Precedence {
     /// The server with the fault.
-    spoiled: u32,
+    corrupted: u32,
     /// The server to which its clients go.
     next: u32,
     /// The clients that the server with the fault had.
     clients: usize,
     /// Of them, those that may have caused it and go to servers of their own.
-    suspects: usize,
+    candidates: usize,
     /// Those that have declared at the next one.
     declared: usize,
     since: Instant,
@@ -35,14 +35,19 @@ impl Precedence {
     /// True as long as others come first. One client caused the fault and comes to no server, unless
     /// several may have.
     fn goes_on(&self, now: Instant) -> bool {
-        self.declared + self.suspects.max(1) < self.clients && now < self.until
+        self.declared + self.candidates.max(1) < self.clients && now < self.until
     }
 }
 
 impl<L> Servers<L> {
     /// A server has met a fault, and the next one of its seat is there or starts: its clients come first.
-    pub(super) fn give_precedence(&mut self, spoiled: u32, now: Instant, hands: &mut impl Tell<L>) {
-        let Some(server) = self.get(spoiled) else { return };
+    pub(super) fn give_precedence(
+        &mut self,
+        corrupted: u32,
+        now: Instant,
+        hands: &mut impl Tell<L>,
+    ) {
+        let Some(server) = self.get(corrupted) else { return };
         let (seat, clients) = (server.seat(), server.clients);
         let alone = server.quarantine.is_some();
         let next = self.at(seat).filter(|_| !alone).map(|next| (next.pid, next.phase));
@@ -50,17 +55,24 @@ impl<L> Servers<L> {
         if let Some((next, _)) = next {
             let ms = if ready { DECLARED_MS_MAX } else { READY_MS_MAX };
             let until = now + Duration::from_millis(ms);
-            let begun =
-                Precedence { spoiled, next, clients, suspects: 0, declared: 0, since: now, until };
+            let begun = Precedence {
+                corrupted,
+                next,
+                clients,
+                candidates: 0,
+                declared: 0,
+                since: now,
+                until,
+            };
             let before = self.precedence.insert(seat, begun);
             // One more fault, before all had gone on after the one before: no program comes from that server any more.
-            if let Some(spoiled) = before.and_then(|of| self.get(of.spoiled)) {
-                hands.leave(&spoiled.link);
+            if let Some(corrupted) = before.and_then(|of| self.get(of.corrupted)) {
+                hands.leave(&corrupted.link);
             }
         }
         // While the next one makes its context no client declares, and the device may not have the memory
         // for both.
-        if !ready && let Some(server) = self.get(spoiled) {
+        if !ready && let Some(server) = self.get(corrupted) {
             hands.leave(&server.link);
         }
     }
@@ -73,9 +85,9 @@ impl<L> Servers<L> {
     }
 
     /// One client less comes from a server with a fault: it goes to a server of its own.
-    pub(super) fn is_no_innocent(&mut self, spoiled: u32) {
-        let of_it = self.precedence.values_mut().filter(|of| of.spoiled == spoiled);
-        of_it.for_each(|of| of.suspects += 1);
+    pub(super) fn is_no_unaffected(&mut self, corrupted: u32) {
+        let of_it = self.precedence.values_mut().filter(|of| of.corrupted == corrupted);
+        of_it.for_each(|of| of.candidates += 1);
     }
 
     /// A client has declared to a server what it had at another one.
@@ -96,7 +108,7 @@ impl<L> Servers<L> {
     pub fn sorts_out_a_fault(&self, now: Instant) -> bool {
         let comes_max = Duration::from_secs(COMES_S_MAX);
         let comes = |since: &Instant| now.saturating_duration_since(*since) < comes_max;
-        !self.precedence.is_empty() || self.suspects.values().any(comes)
+        !self.precedence.is_empty() || self.candidates.values().any(comes)
     }
 
     /// When what is put off is due at the latest.
@@ -104,15 +116,15 @@ impl<L> Servers<L> {
         self.precedence.values().map(|of| of.until).min()
     }
 
-    /// Ends what is over: spoiled servers may leave.
+    /// Ends what is over: corrupted servers may leave.
     pub(super) fn end_precedence(&mut self, now: Instant, hands: &mut impl Tell<L>) {
         let list = &self.list;
         self.precedence.retain(|_, of| {
             let is_there =
                 list.iter().any(|server| server.pid == of.next && server.takes_clients());
             let goes_on = is_there && of.goes_on(now);
-            let spoiled = list.iter().find(|server| server.pid == of.spoiled);
-            if !goes_on && let Some(server) = spoiled {
+            let corrupted = list.iter().find(|server| server.pid == of.corrupted);
+            if !goes_on && let Some(server) = corrupted {
                 hands.leave(&server.link);
             }
             if !goes_on {
@@ -120,11 +132,11 @@ impl<L> Servers<L> {
                     "Of {} clients of server {} {} have declared to server {} after {} ms: {} that may have \
                      caused its fault go on now",
                     of.clients,
-                    of.spoiled,
+                    of.corrupted,
                     of.declared,
                     of.next,
                     now.saturating_duration_since(of.since).as_millis(),
-                    of.suspects
+                    of.candidates
                 ));
             }
             goes_on

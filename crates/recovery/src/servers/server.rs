@@ -29,7 +29,7 @@ pub struct Found {
     pub seat: Seat,
     /// How many clients it has.
     pub clients: usize,
-    /// Its context is spoiled.
+    /// Its context is corrupted.
     pub fault: bool,
     /// It ends, and takes no more clients.
     pub ends: bool,
@@ -66,7 +66,7 @@ pub struct Server<L> {
     pub clients: usize,
     /// Since when it has none, if it had one.
     pub idle_since: Option<Instant>,
-    /// Its context is spoiled.
+    /// Its context is corrupted.
     pub fault: bool,
     /// It is there to take another one's place, and has no clients.
     pub standby: bool,

@@ -2,7 +2,7 @@
 //! one, from a server in standby; and servers for one process that may have caused a fault.
 
 use super::{
-    ClientProcess, Crash, Found, NoServer, Phase, SUSPECT_S_MAX, Seat, Server, Servers, Serves,
+    CANDIDATE_S_MAX, ClientProcess, Crash, Found, NoServer, Phase, Seat, Server, Servers, Serves,
     Start,
 };
 use std::time::{Duration, Instant};
@@ -37,8 +37,8 @@ impl<L> Servers<L> {
         hands: &mut impl Start<L>,
     ) -> Result<u32, NoServer> {
         let alone = self.is_alone(process).then_some(process);
-        if self.suspects.contains_key(&process) && self.comes_later(process.seat(), now) {
-            return Err(NoServer::InnocentFirst);
+        if self.candidates.contains_key(&process) && self.comes_later(process.seat(), now) {
+            return Err(NoServer::UnaffectedFirst);
         }
         match alone {
             None => self.launch(process.seat(), gid, now, hands),
@@ -67,7 +67,7 @@ impl<L> Servers<L> {
         let uid = seat.uid;
         let isolates = quarantine.is_some_and(|of| self.isolated.contains_key(&of));
         let serves = match quarantine {
-            Some(_) if !isolates => Serves::Suspect,
+            Some(_) if !isolates => Serves::Candidate,
             _ => Serves::Programs,
         };
         match hands.start(seat, gid, serves) {
@@ -332,12 +332,12 @@ impl<L> Servers<L> {
     }
 
     /// Forgets processes that may have caused a fault and did not come.
-    pub(super) fn forget_suspects(&mut self, now: Instant) {
+    pub(super) fn forget_candidates(&mut self, now: Instant) {
         let list = &self.list;
-        self.suspects.retain(|process, since| {
+        self.candidates.retain(|process, since| {
             let is_served = list.iter().any(|server| server.quarantine == Some(*process));
             let age = now.saturating_duration_since(*since);
-            is_served || age < Duration::from_secs(SUSPECT_S_MAX)
+            is_served || age < Duration::from_secs(CANDIDATE_S_MAX)
         });
     }
 
@@ -356,7 +356,7 @@ impl<L> Servers<L> {
                 continue;
             }
             if came {
-                self.suspects.remove(&process);
+                self.candidates.remove(&process);
             }
             self.isolated.remove(&process);
             if vacant {

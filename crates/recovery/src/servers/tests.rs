@@ -1,8 +1,8 @@
 //! Tests of servers: one in standby, with hands that only count.
 
 use super::{
-    COMES_S_MAX, ClientProcess, DECLARED_MS_MAX, NoServer, Phase, Place, READY_S_MAX, Rules,
-    STANDBY_PAUSE_MS, SUSPECT_S_MAX, Seat, Servers, Serves, Start, Tell,
+    CANDIDATE_S_MAX, COMES_S_MAX, ClientProcess, DECLARED_MS_MAX, NoServer, Phase, Place,
+    READY_S_MAX, Rules, STANDBY_PAUSE_MS, Seat, Servers, Serves, Start, Tell,
 };
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 struct Hands {
     started: u32,
-    /// How many of them for one suspect.
-    for_suspects: u32,
-    /// How often spoiled servers were told that they may end.
+    /// How many of them for one candidate.
+    for_candidates: u32,
+    /// How often corrupted servers were told that they may end.
     left: u32,
 }
 
@@ -44,7 +44,7 @@ impl Tell<()> for Hands {
 impl Start<()> for Hands {
     fn start(&mut self, _: Seat, _: u32, serves: Serves) -> Result<(u32, ()), String> {
         self.started += 1;
-        self.for_suspects += u32::from(serves == Serves::Suspect);
+        self.for_candidates += u32::from(serves == Serves::Candidate);
         Ok((self.started, ()))
     }
 }
@@ -97,21 +97,21 @@ fn after_a_fault(standby: bool, now: Instant) -> (Servers<()>, Hands) {
         run(&mut servers, 2);
     }
     servers.has_faulted(1, now, &mut hands);
-    [10, 11].into_iter().for_each(|pid| servers.suspect(1, pid, now));
+    [10, 11].into_iter().for_each(|pid| servers.candidate(1, pid, now));
     servers.advance(now, &mut hands);
     assert_eq!(hands.started, 2);
     (servers, hands)
 }
 
 #[test]
-fn after_a_fault_a_suspect_and_the_spoiled_server_come_after_the_others() {
+fn after_a_fault_a_candidate_and_the_corrupted_server_come_after_the_others() {
     let begin = Instant::now();
     for (declared, ms) in [(true, 40), (false, DECLARED_MS_MAX)] {
         let (mut servers, mut hands) = after_a_fault(true, begin);
         let early = begin + Duration::from_millis(ms) - Duration::from_millis(1);
         let launched = servers.launch_for_process(process(10), 7, early, &mut hands);
-        assert_eq!(launched, Err(NoServer::InnocentFirst));
-        assert!(NoServer::InnocentFirst.is_worth_waiting());
+        assert_eq!(launched, Err(NoServer::UnaffectedFirst));
+        assert!(NoServer::UnaffectedFirst.is_worth_waiting());
         servers.advance(early, &mut hands);
         assert_eq!((hands.started, hands.left), (2, 0));
         assert!(servers.next_due() <= Some(begin + Duration::from_millis(DECLARED_MS_MAX)));
@@ -120,25 +120,25 @@ fn after_a_fault_a_suspect_and_the_spoiled_server_come_after_the_others() {
         }
         let then = begin + Duration::from_millis(ms);
         servers.advance(then, &mut hands);
-        assert_eq!(hands.left, 1, "the spoiled server may end");
+        assert_eq!(hands.left, 1, "the corrupted server may end");
         assert_eq!(servers.launch_for_process(process(10), 7, then, &mut hands), Ok(3));
     }
 }
 
 #[test]
-fn without_a_standby_a_suspect_waits_for_the_others_server_and_the_spoiled_one_does_not() {
+fn without_a_standby_a_candidate_waits_for_the_others_server_and_the_corrupted_one_does_not() {
     let begin = Instant::now();
     let (mut servers, mut hands) = after_a_fault(false, begin);
     assert_eq!(hands.left, 1, "it ends while the next one starts");
     let ready = begin + Duration::from_millis(1900);
     let launched = servers.launch_for_process(process(10), 7, ready, &mut hands);
-    assert_eq!(launched, Err(NoServer::InnocentFirst));
+    assert_eq!(launched, Err(NoServer::UnaffectedFirst));
     assert!(servers.is_ready(2));
     servers.finish_replacing(2, ready, &mut hands);
     let then = ready + Duration::from_millis(DECLARED_MS_MAX);
     servers.advance(then - Duration::from_millis(1), &mut hands);
     let launched = servers.launch_for_process(process(10), 7, ready, &mut hands);
-    assert_eq!(launched, Err(NoServer::InnocentFirst));
+    assert_eq!(launched, Err(NoServer::UnaffectedFirst));
     assert_eq!(servers.launch_for_process(process(10), 7, then, &mut hands), Ok(3));
     // A next server that does not start holds up no client.
     let (mut servers, mut hands) = after_a_fault(false, begin);
@@ -149,13 +149,13 @@ fn without_a_standby_a_suspect_waits_for_the_others_server_and_the_spoiled_one_d
 }
 
 #[test]
-fn a_standby_waits_for_the_servers_of_suspects() {
+fn a_standby_waits_for_the_servers_of_candidates() {
     let begin = Instant::now();
     let (mut servers, mut hands) = after_a_fault(true, begin);
     let declared = begin + Duration::from_millis(DECLARED_MS_MAX);
     servers.advance(declared, &mut hands);
     assert_eq!(servers.launch_for_process(process(10), 7, declared, &mut hands), Ok(3));
-    assert_eq!(hands.for_suspects, 1, "it loads nothing that its one program does not need");
+    assert_eq!(hands.for_candidates, 1, "it loads nothing that its one program does not need");
     let pause = begin + Duration::from_millis(STANDBY_PAUSE_MS);
     let later = pause + Duration::from_millis(500);
     servers.advance(later, &mut hands);
@@ -163,7 +163,7 @@ fn a_standby_waits_for_the_servers_of_suspects() {
     assert!(servers.next_due() > Some(later), "nothing is done again and again meanwhile");
     run(&mut servers, 3);
     servers.advance(later, &mut hands);
-    assert_eq!((hands.started, hands.for_suspects), (4, 1));
+    assert_eq!((hands.started, hands.for_candidates), (4, 1));
 }
 
 #[test]
@@ -171,11 +171,11 @@ fn a_process_with_long_kernels_gets_a_server_with_all_that_programs_need() {
     let begin = Instant::now();
     let (mut servers, mut hands) = after_a_fault(true, begin);
     servers.isolate(2, 12, begin, &mut hands);
-    assert_eq!((hands.started, hands.for_suspects), (3, 0));
+    assert_eq!((hands.started, hands.for_candidates), (3, 0));
 }
 
 #[test]
-fn a_second_fault_lets_the_first_spoiled_server_end() {
+fn a_second_fault_lets_the_first_corrupted_server_end() {
     let begin = Instant::now();
     let (mut servers, mut hands) = after_a_fault(true, begin);
     let soon = begin + Duration::from_millis(DECLARED_MS_MAX / 2);
@@ -215,7 +215,7 @@ fn a_program_that_comes_gets_the_standby_of_a_server_that_drains() {
 }
 
 #[test]
-fn a_suspect_that_does_not_come_is_forgotten() {
+fn a_candidate_that_does_not_come_is_forgotten() {
     let begin = Instant::now();
     let (mut servers, mut hands) = after_a_fault(true, begin);
     assert!(servers.sorts_out_a_fault(begin), "the daemon is not replaced meanwhile");
@@ -223,7 +223,7 @@ fn a_suspect_that_does_not_come_is_forgotten() {
     servers.advance(later, &mut hands);
     assert!(!servers.sorts_out_a_fault(later));
     assert_eq!(servers.place_of(process(10)), Place::Nowhere, "it would be alone");
-    servers.advance(begin + Duration::from_secs(SUSPECT_S_MAX), &mut hands);
+    servers.advance(begin + Duration::from_secs(CANDIDATE_S_MAX), &mut hands);
     assert_eq!(servers.place_of(process(10)), Place::At(2));
 }
 

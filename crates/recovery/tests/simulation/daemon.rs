@@ -19,7 +19,7 @@ pub enum ToDaemon {
     WindowFree(u32),
     Fault,
     Declared,
-    Suspect(usize),
+    Candidate(usize),
     Replace,
 }
 
@@ -281,7 +281,9 @@ impl World {
             ToDaemon::Declared => {
                 self.with_servers(|servers, hands| servers.has_declared(pid, hands));
             }
-            ToDaemon::Suspect(client) => self.daemon.servers.suspect(pid, client as u32 + 1, now),
+            ToDaemon::Candidate(client) => {
+                self.daemon.servers.candidate(pid, client as u32 + 1, now)
+            }
             ToDaemon::Replace => {
                 self.with_servers(|servers, hands| {
                     servers.replace_stuck(pid, now, hands);
@@ -420,6 +422,6 @@ fn obstacle_of(error: &NoServer) -> recovery::Obstacle {
         NoServer::Stopping
         | NoServer::BackOff { .. }
         | NoServer::OtherUserFirst
-        | NoServer::InnocentFirst => recovery::Obstacle::NotReady,
+        | NoServer::UnaffectedFirst => recovery::Obstacle::NotReady,
     }
 }

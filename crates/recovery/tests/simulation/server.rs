@@ -1,5 +1,5 @@
 //! The servers of a history, with the device that executes: the real end of a server ([`Ending`]), the real
-//! [`Trial`] and the real ring, and around them what sessions do.
+//! [`AttributionState`] and the real ring, and around them what sessions do.
 
 use crate::client::Ring;
 use crate::daemon::{ToDaemon, ToServer};
@@ -9,7 +9,7 @@ use channel::region::SessionEnd;
 use channel::ring::{Consumer, Position, Record, RingMemory};
 use channel::wait::SpinPolicy;
 use recovery::servers::Seat;
-use recovery::{Accused, Admission, End, Ending, Part, Plea, Trial};
+use recovery::{Admission, AttributionState, Candidate, End, Ending, Evidence, Part};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -47,10 +47,10 @@ pub struct Session {
     pub end: Option<End>,
     ended_at_us: u64,
     told: bool,
-    plea: Option<Plea>,
+    evidence: Option<Evidence>,
     /// Kernels that were done here.
     kernels_done: u32,
-    plea_at_us: u64,
+    evidence_at_us: u64,
     stuck: bool,
     /// Its process has closed the connection.
     pub gone: bool,
@@ -64,15 +64,15 @@ impl Session {
     }
 
     /// What is under way. A kernel that faults has been launched before or not: `worn`.
-    fn plea(&self, worn: bool) -> Plea {
+    fn evidence(&self, worn: bool) -> Evidence {
         let mut kernels = self.streams.iter().flat_map(|stream| &stream.queue);
         let is_new = |of: &Queued| {
             matches!(of.operation, Operation::Kernel { nature: Nature::Traps, .. }) && !worn
         };
         match kernels.clone().any(|of| of.operation.is_kernel()) {
-            false => Plea::Nothing,
-            true if kernels.any(is_new) => Plea::Kernels { launched_before: 0 },
-            true => Plea::Kernels { launched_before: self.kernels_done },
+            false => Evidence::Nothing,
+            true if kernels.any(is_new) => Evidence::Kernels { launched_before: 0 },
+            true => Evidence::Kernels { launched_before: self.kernels_done },
         }
     }
 }
@@ -83,7 +83,7 @@ pub struct Server {
     ready: bool,
     never_ready: bool,
     ending: Ending,
-    trial: Trial,
+    attribution: AttributionState,
     fault: bool,
     asked_for_another: bool,
     may_end: bool,
@@ -107,7 +107,7 @@ impl World {
                 ready: false,
                 never_ready,
                 ending: Ending::default(),
-                trial: Trial::default(),
+                attribution: AttributionState::default(),
                 fault: false,
                 asked_for_another: false,
                 may_end: false,
@@ -302,9 +302,9 @@ impl World {
             end: None,
             ended_at_us: 0,
             told: false,
-            plea: None,
+            evidence: None,
             kernels_done: 0,
-            plea_at_us: 0,
+            evidence_at_us: 0,
             stuck: false,
             gone: false,
             began_us: now_us,
@@ -326,16 +326,18 @@ impl World {
             let living = self.servers[&pid].sessions.iter().filter(|s| s.active && !s.gone);
             living.map(|session| session.client).filter(|other| *other != client).collect()
         };
-        let suspect = std::mem::take(&mut self.clients[client].suspect);
-        if suspect {
+        let candidate = std::mem::take(&mut self.clients[client].candidate);
+        if candidate {
             self.lone.insert(pid, client);
             if !others.is_empty() {
-                self.fail(format!("suspect {client} comes to server {pid}, where {others:?} are"));
+                self.fail(format!(
+                    "candidate {client} comes to server {pid}, where {others:?} are"
+                ));
             }
         } else if let Some(lone) = self.lone.get(&pid)
             && *lone != client
         {
-            self.fail(format!("client {client} comes to server {pid}, where suspect {lone} is"));
+            self.fail(format!("client {client} comes to server {pid}, where candidate {lone} is"));
         }
     }
 
@@ -369,7 +371,7 @@ impl World {
     fn session_turn(&mut self, pid: u32, index: usize) {
         let now_us = self.now_us;
         let Some(server) = self.servers.get_mut(&pid) else { return };
-        let (fault, trial) = (server.fault, server.trial);
+        let (fault, attribution) = (server.fault, server.attribution);
         let session = &mut server.sessions[index];
         if !session.active {
             return;
@@ -381,11 +383,15 @@ impl World {
             return self.wake_server(pid);
         }
         // A session that is about to end says nothing any more.
-        if fault && trial != Trial::None && session.end.is_none() && session.plea.is_none() {
-            if now_us >= session.plea_at_us {
-                session.plea = Some(session.plea(self.random.permille(300)));
+        if fault
+            && attribution != AttributionState::None
+            && session.end.is_none()
+            && session.evidence.is_none()
+        {
+            if now_us >= session.evidence_at_us {
+                session.evidence = Some(session.evidence(self.random.permille(300)));
             } else {
-                let at_us = session.plea_at_us;
+                let at_us = session.evidence_at_us;
                 self.server_by(pid, at_us);
             }
             return;
@@ -418,18 +424,18 @@ impl World {
                 self.run_device(pid);
                 self.wake_client_in_room(pid, index);
             }
-            Some(end @ (End::Moved | End::HandedOver | End::Guilty)) => {
+            Some(end @ (End::Moved | End::HandedOver | End::Faulting)) => {
                 let idle = session.is_idle();
                 if end == End::HandedOver && fault && !idle {
-                    let plea = session.plea(self.random.permille(300));
-                    session.plea.get_or_insert(plea);
+                    let evidence = session.evidence(self.random.permille(300));
+                    session.evidence.get_or_insert(evidence);
                     return;
                 }
                 if end == End::HandedOver && !idle {
                     return;
                 }
                 let connection = session.connection;
-                self.connections[connection].sticky |= end == End::Guilty;
+                self.connections[connection].sticky |= end == End::Faulting;
                 self.tell_end(pid, index, end.told());
                 self.set_inactive(pid, index);
             }
@@ -440,8 +446,8 @@ impl World {
                 let until = session.ended_at_us + patience;
                 if session.is_idle() || fault {
                     if fault {
-                        let plea = session.plea(self.random.permille(300));
-                        session.plea.get_or_insert(plea);
+                        let evidence = session.evidence(self.random.permille(300));
+                        session.evidence.get_or_insert(evidence);
                     }
                     self.tell_end(pid, index, told);
                     self.set_inactive(pid, index);
@@ -473,7 +479,7 @@ impl World {
             && reason == Some(End::HandedOver)
             && alone_us + 100_000 < recovery::servers::QUARANTINE_MS * 1000
         {
-            self.clients[client].suspect = true;
+            self.clients[client].candidate = true;
         }
         self.note(|| {
             format!("server {pid}: session of client {client} ends: {reason:?}, told {told:?}")
@@ -493,26 +499,27 @@ impl World {
         let now = self.instant();
         let Some(server) = self.servers.get_mut(&pid) else { return };
         if server.fault {
-            if server.trial.open(now) {
+            if server.attribution.open(now) {
                 for session in &mut server.sessions {
                     let late = if self.random.permille(40) { 400_000 } else { 3_000 };
-                    session.plea_at_us = self.now_us + self.random.between(0, late);
+                    session.evidence_at_us = self.now_us + self.random.between(0, late);
                 }
                 self.tell_daemon(pid, ToDaemon::Fault);
                 self.wake_server(pid);
             }
             let Some(server) = self.servers.get_mut(&pid) else { return };
-            let accused: Vec<Accused> = {
+            let candidates: Vec<Candidate> = {
                 let all = server.sessions.iter();
-                all.map(|session| Accused { active: session.active, plea: session.plea }).collect()
+                all.map(|session| Candidate { active: session.active, evidence: session.evidence })
+                    .collect()
             };
-            let parts = server.trial.judge(&accused, now);
+            let parts = server.attribution.attribute(&candidates, now);
             if server.may_end || server.daemon_gone {
-                server.trial.may_end();
+                server.attribution.may_end();
             }
-            let deadline = server.trial.deadline();
+            let deadline = server.attribution.deadline();
             if let Some(parts) = parts {
-                self.judge(pid, &parts);
+                self.attribute(pid, &parts);
             }
             if let Some(deadline) = deadline {
                 let left = deadline.saturating_duration_since(now).as_micros() as u64;
@@ -527,14 +534,14 @@ impl World {
         let Some(server) = self.servers.get_mut(&pid) else { return };
         // A fault is told before: what windows are free by then, their clients come for.
         let mut gone = std::mem::take(&mut server.not_taken);
-        let on_trial = server.fault && !server.trial.is_told();
+        let awaits_attribution = server.fault && !server.attribution.is_told();
         for session in &mut server.sessions {
             session.gone |= self.connections[session.connection].left;
-            if session.gone && !session.active && !on_trial {
+            if session.gone && !session.active && !awaits_attribution {
                 gone.push(session.window);
             }
         }
-        server.sessions.retain(|session| on_trial || !session.gone || session.active);
+        server.sessions.retain(|session| awaits_attribution || !session.gone || session.active);
         for window in gone {
             self.tell_daemon(pid, ToDaemon::ClientGone);
             self.tell_daemon(pid, ToDaemon::WindowFree(window));
@@ -544,7 +551,7 @@ impl World {
         let listed = server.sessions.iter().any(|session| !session.stuck);
         if !server.exiting
             && server.ready
-            && server.ending.is_over(server.trial, listed, inactive, now)
+            && server.ending.is_over(server.attribution, listed, inactive, now)
         {
             server.exiting = true;
             self.tell_daemon(pid, ToDaemon::Exiting);
@@ -558,19 +565,19 @@ impl World {
     }
 
     /// What becomes of each client after a fault.
-    fn judge(&mut self, pid: u32, parts: &[Part]) {
+    fn attribute(&mut self, pid: u32, parts: &[Part]) {
         let clients: Vec<usize> =
             self.servers[&pid].sessions.iter().map(|session| session.client).collect();
         self.note(|| format!("server {pid}: clients {clients:?} are {parts:?}"));
         for (index, (client, part)) in clients.iter().zip(parts).enumerate() {
             if part.is_alone() {
-                self.tell_daemon(pid, ToDaemon::Suspect(*client));
-                self.clients[*client].suspect =
+                self.tell_daemon(pid, ToDaemon::Candidate(*client));
+                self.clients[*client].candidate =
                     !self.connections[self.servers[&pid].sessions[index].connection].left;
             }
         }
         for (index, part) in parts.iter().enumerate() {
-            let end = if *part == Part::Guilty { End::Guilty } else { End::Moved };
+            let end = if *part == Part::Faulting { End::Faulting } else { End::Moved };
             self.set_end(pid, index, end);
         }
         self.wake_server(pid);

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// How long an innocent program may wait for its next server, simulated.
+/// How long an unaffected program may wait for its next server, simulated.
 const PAUSE_US_MAX: u64 = 12_000_000;
 /// What comes on top for each server that did not start: the daemon's longest pause, and the start.
 const PAUSE_OF_FAILED_START_US: u64 = 16_000_000;
@@ -53,7 +53,7 @@ pub struct World {
     pub clients: Vec<Client>,
     pub connections: Vec<Connection>,
     pub next_pid: u32,
-    /// Servers that suspects are alone at.
+    /// Servers that candidates are alone at.
     pub lone: BTreeMap<u32, usize>,
     /// Servers may fail to start.
     pub start_failures: bool,

@@ -34,7 +34,7 @@ calls! {
         cuModuleUnload cuGreenCtxCreate;
     Stream:
         cuStreamSynchronize cuMemcpy3D_v2;
-    // Only when a fault has spoiled the context and nothing can be launched any more.
+    // Only when a fault has corrupted the context and nothing can be launched any more.
     Nothing:
         cuCtxSynchronize;
     // A kernel's first launch waits for the context if it needs more local memory than any before.

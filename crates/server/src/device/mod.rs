@@ -15,11 +15,11 @@
 //!   answers) is used during the call only.
 //! * Memory that asynchronous work uses ([`CheckedRange`]) and host memory that is registered
 //!   ([`HostRegistration`]) stays until the work has ended: until `cuStreamQuery` answers success, or
-//!   `openmpsTenantEnd` has returned, or an answer says that the context is spoiled, after which a
+//!   `openmpsTenantEnd` has returned, or an answer says that the context is corrupted, after which a
 //!   device runs nothing more.
 //! * What is called back later, on a thread of the provider, gets a number and never an address
 //!   ([`HostCallback`]). The driver API does not say when a function that was queued will not be
-//!   called any more if the context is spoiled, or that its last call has returned.
+//!   called any more if the context is corrupted, or that its last call has returned.
 //! * What is called back during a call (places of managed variables, [`ManagedRoom`]) is called in
 //!   that call, on its thread.
 
@@ -311,7 +311,7 @@ impl Device {
         unsafe { self.driver.table.cuCtxSetCurrent(self.context) }
     }
 
-    /// Waits until nothing runs in the shared context any more, which a fault has spoiled.
+    /// Waits until nothing runs in the shared context any more, which a fault has corrupted.
     pub fn settle_after_fault(&self) {
         // SAFETY: takes no argument. It answers with the fault.
         let _ = unsafe { self.driver.table.cuCtxSynchronize() };

@@ -223,7 +223,7 @@ impl Stream {
 
     /// Calls a function on a thread of the provider when all before is done. It may be called at any
     /// time until the process ends, or never: only the provider knows what becomes of it when its
-    /// context is spoiled.
+    /// context is corrupted.
     pub fn call_host(&self, callback: HostCallback) -> CUresult {
         self.interrupt();
         self.count_operation();

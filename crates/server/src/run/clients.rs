@@ -520,8 +520,8 @@ impl Clients {
     }
 
     /// Sees what became of the sessions. Returns what the daemon is to be told.
-    /// While a fault is on `trial`, those stay in the list that may have caused it.
-    pub(super) fn settle(&mut self, trial: bool) -> Vec<Message> {
+    /// While a fault is being attributed, those stay in the list that may have caused it.
+    pub(super) fn settle(&mut self, attribution: bool) -> Vec<Message> {
         self.ended.retain(|thread| !thread.is_finished());
         let mut messages: Vec<Message> = self.refused.drain(..).map(Message::ClientGone).collect();
         messages.extend(self.links().filter_map(fault_of).map(Message::ClientFault));
@@ -545,7 +545,7 @@ impl Clients {
         let (mut index, listed) = (0, self.entries.len());
         while index < self.entries.len() {
             let entry = &self.entries[index];
-            if trial || !(entry.gone && entry.link.stage() == Stage::Inactive) {
+            if attribution || !(entry.gone && entry.link.stage() == Stage::Inactive) {
                 index += 1;
                 continue;
             }

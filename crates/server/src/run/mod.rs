@@ -3,6 +3,7 @@
 //! The main thread talks to the daemon and watches the clients' sockets; it runs no request.
 //! It never waits for a session: a session that ends wakes it.
 
+mod attribution;
 mod clients;
 mod counts;
 mod cpus;
@@ -11,7 +12,6 @@ mod outbox;
 mod stalled;
 mod start;
 mod succession;
-mod trial;
 
 use crate::after_start;
 use crate::common::{Common, Wakeups};
@@ -27,7 +27,7 @@ use clients::Clients;
 use cuda_api::CUuuid;
 use cuda_api::settings::Stretches;
 use outbox::Outbox;
-use recovery::{Ending, Trial};
+use recovery::{AttributionState, Ending};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ pub enum Exit {
     StartFailed,
     /// Its clients go on at another server, or work of theirs has no end but the process'.
     Replaced,
-    /// A fault has spoiled the shared context, and its clients know what becomes of them.
+    /// A fault has corrupted the shared context, and its clients know what becomes of them.
     Fault,
 }
 
@@ -175,7 +175,7 @@ struct Server {
     /// It ends with its last client only because its daemon is gone.
     ends_for_want_of_daemon: bool,
     /// What was done about a fault of the context.
-    trial: Trial,
+    attribution: AttributionState,
     /// Should there be a fault, the process need not stay for others' sake.
     may_leave: bool,
     /// The daemon knows that another server is to take this one's place.
@@ -202,7 +202,7 @@ impl Server {
             ends_for_want_of_daemon: false,
             next_daemon: (options.pipe_directory.join("control"), None),
             next_daemon_speaks: channel::PROTOCOL_VERSION,
-            trial: Trial::default(),
+            attribution: AttributionState::default(),
             may_leave: false,
             asked_for_replacement: false,
             spare: Vec::new(),
@@ -223,7 +223,7 @@ impl Server {
             self.wait();
         }
         // Terminations that the last message of the daemon has brought to their end.
-        for message in self.clients.settle(self.is_on_trial()) {
+        for message in self.clients.settle(self.awaits_attribution()) {
             self.tell(&message);
         }
         self.clients.say_why();
@@ -257,7 +257,7 @@ impl Server {
     /// True if there is nothing more to do.
     fn is_over(&self) -> bool {
         let (listed, inactive) = (self.clients.are_listed(), self.clients.all_inactive());
-        self.ending.is_over(self.trial, listed, inactive, Instant::now())
+        self.ending.is_over(self.attribution, listed, inactive, Instant::now())
     }
 
     /// Waits for something to happen, and sees to it.
@@ -265,7 +265,7 @@ impl Server {
         let wakes = [
             self.ending.deadline(),
             self.clients.next_enforcement(),
-            self.trial.deadline(),
+            self.attribution.deadline(),
             self.next_daemon.1,
             self.clients.next_count(),
             self.clients.next_stall(),
@@ -342,14 +342,14 @@ impl Server {
         {
             self.tell(&Message::Isolate(process));
         }
-        for message in self.clients.settle(self.is_on_trial()) {
+        for message in self.clients.settle(self.awaits_attribution()) {
             self.tell(&message);
         }
     }
 
     /// True if there is a fault, and it is not said yet whose it was.
-    fn is_on_trial(&self) -> bool {
-        self.common.fault().is_some() && !self.trial.is_told()
+    fn awaits_attribution(&self) -> bool {
+        self.common.fault().is_some() && !self.attribution.is_told()
     }
 
     /// Has the daemon start another server in place of this one if work here has no end.

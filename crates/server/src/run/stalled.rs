@@ -2,7 +2,7 @@
 //!
 //! A stream says for how long it has not got on, and not why: a kernel that keeps the device to itself stalls
 //! the streams of all clients. If one client alone has kernels that do not get on it is ended, with an error.
-//! Of several the likely ones go on at servers of their own, as after a fault (crate `recovery`, `trial.rs`),
+//! Of several the likely ones go on at servers of their own, as after a fault (crate `recovery`, `attribution.rs`),
 //! and the one whose work stalls again is alone then.
 
 use super::Server;
@@ -10,7 +10,7 @@ use super::clients::Clients;
 use crate::session::{End, FaultPart, Link, Stage, watchdog_limit};
 use channel::message::Message;
 use cuda_api::CudaError;
-use recovery::{Accused, Part, Plea, judge};
+use recovery::{Candidate, Evidence, Part, attribute};
 use std::time::{Duration, Instant};
 
 /// How often stalled clients are looked at.
@@ -21,7 +21,7 @@ impl Server {
     pub(super) fn see_to_stalled(&mut self) {
         let Some(limit) = watchdog_limit() else { return };
         for pid in self.clients.end_stalled(limit) {
-            self.tell(&Message::Suspect(pid));
+            self.tell(&Message::Candidate(pid));
         }
     }
 }
@@ -46,7 +46,7 @@ impl Clients {
         let goes_on = |end| matches!(end, None | Some(End::HandedOver));
         let links = self.links().filter(|l| l.stage() == Stage::Active && goes_on(l.ending()));
         let stalled: Vec<_> = links.filter_map(|link| Some((link, link.stalled()?))).collect();
-        let has_kernels = stalled.iter().any(|(_, stall)| stall.plea != Plea::Nothing);
+        let has_kernels = stalled.iter().any(|(_, stall)| stall.evidence != Evidence::Nothing);
         let mut over = stalled.iter().filter(|(_, stall)| stall.waited >= limit).peekable();
         if over.peek().is_none() {
             return Vec::new();
@@ -56,22 +56,24 @@ impl Clients {
             over.for_each(|(link, _)| self.time_out(link, limit));
             return Vec::new();
         }
-        let accused: Vec<_> =
-            stalled.iter().map(|(_, s)| Accused { active: true, plea: Some(s.plea) }).collect();
-        let parts = judge(&accused);
-        let mut suspects = Vec::new();
+        let candidates: Vec<_> = stalled
+            .iter()
+            .map(|(_, s)| Candidate { active: true, evidence: Some(s.evidence) })
+            .collect();
+        let parts = attribute(&candidates);
+        let mut candidates = Vec::new();
         let others = || {
-            let of_others = parts.iter().filter(|part| **part != Part::Innocent);
+            let of_others = parts.iter().filter(|part| **part != Part::Unaffected);
             of_others.count() - 1
         };
         for ((link, stall), part) in stalled.iter().zip(&parts) {
             let is_over = stall.waited >= limit;
             match part {
-                Part::Guilty if is_over => self.time_out(link, limit),
-                Part::Guilty | Part::Innocent => {}
-                Part::Suspect | Part::Likeliest | Part::Unlikely => {
+                Part::Faulting if is_over => self.time_out(link, limit),
+                Part::Faulting | Part::Unaffected => {}
+                Part::Candidate | Part::Likeliest | Part::Unlikely => {
                     if part.is_alone() {
-                        suspects.push(link);
+                        candidates.push(link);
                     }
                     if is_over {
                         self.log(format!(
@@ -88,9 +90,9 @@ impl Clients {
             return Vec::new();
         }
         let why = format!("its work does not get on, nor does that of {} others", others());
-        let suspect = FaultPart { is_culprit: false, error: CudaError::LAUNCH_TIMEOUT, why };
-        suspects.iter().for_each(|link| link.set_fault(suspect.clone()));
-        suspects.iter().map(|link| link.identity.pid).collect()
+        let candidate = FaultPart { is_culprit: false, error: CudaError::LAUNCH_TIMEOUT, why };
+        candidates.iter().for_each(|link| link.set_fault(candidate.clone()));
+        candidates.iter().map(|link| link.identity.pid).collect()
     }
 
     fn time_out(&self, link: &Link, limit: Duration) {

@@ -5,7 +5,7 @@
 //!
 //! What they are given is a number, by which they look the session up in [`OPEN`]: the number of a
 //! session that has ended leads nowhere. So it does not matter when a provider calls, whether it
-//! calls at all what was queued when its context was spoiled, or how often: a call holds what it
+//! calls at all what was queued when its context was corrupted, or how often: a call holds what it
 //! works with for as long as it takes, and nothing is kept for one that never comes.
 
 use crate::device::HostCallback;

@@ -190,7 +190,7 @@ impl Session {
     pub(super) fn answers(&self, error: CudaError) -> bool {
         let is_given_up =
             error == CudaError::MPS_CLIENT_TERMINATED && self.link.makes_call_elsewhere();
-        !self.is_on_trial() && !is_given_up
+        !self.awaits_attribution() && !is_given_up
     }
 
     /// Replies with a payload; one that is too long becomes an error, so that the client goes on.

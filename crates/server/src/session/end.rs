@@ -25,11 +25,11 @@ impl Session {
     pub(super) fn end(mut self) {
         self.link.set_ends();
         let mut reason = self.link.ending().unwrap_or(End::Broken);
-        if reason == End::HandedOver && !self.is_on_trial() {
+        if reason == End::HandedOver && !self.awaits_attribution() {
             let finished = self.finish_work();
             if let (false, Some(fault)) = (finished, self.common.fault()) {
                 // Whose it was is found out first: it may have been this client.
-                self.plead_at_end(fault);
+                self.record_evidence_at_end(fault);
                 while self.link.ending() == Some(End::HandedOver) {
                     std::thread::sleep(LINGER_PAUSE);
                 }
@@ -46,7 +46,7 @@ impl Session {
         if reason == End::Terminated {
             self.common.log.line(format!("MPS server requesting client {name} to exit"));
         }
-        if let (End::Guilty, Some(fault)) = (reason, self.common.fault()) {
+        if let (End::Faulting, Some(fault)) = (reason, self.common.fault()) {
             self.region.set_sticky_error(fault);
         }
         if let Some(fault) = self.common.fault().filter(|_| self.link.is_likely()) {
@@ -57,7 +57,7 @@ impl Session {
             None => self.region.set_server_state(ServerState::Ended),
         }
         self.wake_waiters();
-        if self.is_on_trial() {
+        if self.awaits_attribution() {
             // The process ends, and takes with it what the context had.
             std::mem::forget(self);
             return;
@@ -110,7 +110,7 @@ impl Session {
                 self.common.wake_main();
             }
             Err(error) => {
-                self.plead_at_end(error);
+                self.record_evidence_at_end(error);
                 return false;
             }
         }
@@ -125,7 +125,7 @@ impl Session {
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    self.plead_at_end(error);
+                    self.record_evidence_at_end(error);
                     return false;
                 }
             }

@@ -3,15 +3,15 @@
 //! An error of a post is noted in the region, the first one until the client has reported it. A
 //! fault is an error after which a context is of no use: where the provider has tenants it is
 //! this client's alone. Where it has none, as on hardware, the server is lost: each session says what
-//! of its client was under way, the main thread decides whose the fault was (`run/trial.rs`), and all
+//! of its client was under way, the main thread decides whose the fault was (`run/attribution.rs`), and all
 //! others go on at another server.
 
 use super::under_way::Code;
-use super::{End, FaultPart, Plea, Session};
+use super::{End, Evidence, FaultPart, Session};
 use channel::message::TraceClient;
 use cuda_api::settings::Counting;
 use cuda_api::{CUresult, CudaError};
-use recovery::Plea as UnderWay;
+use recovery::Evidence as UnderWay;
 use scheduling::Class;
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ impl Session {
         } else if let Err(error) = self.share.tenant_error() {
             self.fault(error);
         } else if let Some(error) = self.common.fault() {
-            self.stand_trial(error);
+            self.begin_attribution(error);
         } else {
             self.watch();
         }
@@ -102,7 +102,7 @@ impl Session {
             }
             Some(fault) => {
                 self.common.set_fault(fault);
-                self.stand_trial(fault);
+                self.begin_attribution(fault);
                 fault
             }
         }
@@ -123,31 +123,32 @@ impl Session {
         self.wake_waiters();
     }
 
-    /// The shared context is spoiled: says what of this client was under way. From now on nothing
+    /// The shared context is corrupted: says what of this client was under way. From now on nothing
     /// is taken from the ring and nothing is answered; the main thread, which hears all sessions,
     /// says which client gets the error and which go on elsewhere.
-    fn stand_trial(&mut self, error: CudaError) {
+    fn begin_attribution(&mut self, error: CudaError) {
         if self.sticky.replace(error).is_some() {
             return;
         }
-        self.plead();
+        self.record_evidence();
     }
 
     /// An error has ended the work of a client whose session is about to end: if that is a fault of the
     /// shared context, it may have caused it like others.
-    pub(super) fn plead_at_end(&mut self, error: CudaError) {
+    pub(super) fn record_evidence_at_end(&mut self, error: CudaError) {
         if !self.share.is_tenant() && is_fault(error) {
             self.common.set_fault(error);
-            self.plead();
+            self.record_evidence();
         }
     }
 
-    fn plead(&mut self) {
+    fn record_evidence(&mut self) {
         let (codes, least) = self.streams.under_way();
-        let plea = match least {
-            None => {
-                Plea { part: UnderWay::Nothing, text: "none of its kernels was under way".into() }
-            }
+        let evidence = match least {
+            None => Evidence {
+                part: UnderWay::Nothing,
+                text: "none of its kernels was under way".into(),
+            },
             Some(launched_before) => {
                 let names = codes.into_iter().filter_map(|code| match code {
                     Code::Kernel(word) => Some(self.modules.name(word)?.to_string_lossy()),
@@ -158,20 +159,20 @@ impl Session {
                 let text = format!(
                     "under way were its kernels {names}, the rarest launched {launched_before} times before"
                 );
-                Plea { part: UnderWay::Kernels { launched_before }, text }
+                Evidence { part: UnderWay::Kernels { launched_before }, text }
             }
         };
-        self.link.plead(plea);
+        self.link.record_evidence(evidence);
         self.common.wake_main();
     }
 
-    /// True if the shared context is spoiled and it is not said yet by whom, or is.
-    pub(super) fn is_on_trial(&self) -> bool {
-        self.sticky.is_some() && self.link.plea().is_some()
+    /// True if the shared context is corrupted and it is not said yet by whom, or is.
+    pub(super) fn awaits_attribution(&self) -> bool {
+        self.sticky.is_some() && self.link.evidence().is_some()
     }
 
     /// Waits until the main thread has said whose the fault was.
-    pub(super) fn await_verdict(&self) {
+    pub(super) fn await_attribution(&self) {
         while self.link.ending().is_none() {
             std::thread::sleep(PAUSE_MIN);
         }
@@ -193,7 +194,7 @@ impl Session {
     pub(super) fn check_end(&self) -> CUresult {
         // A client that is handed over is served to the end of what was taken from its ring.
         let Some(end) = self.link.ending().filter(|end| *end != End::HandedOver) else {
-            return match self.is_on_trial() {
+            return match self.awaits_attribution() {
                 true => Err(CudaError::MPS_RPC_FAILURE),
                 false => Ok(()),
             };
@@ -293,7 +294,7 @@ impl Session {
     }
 }
 
-/// True for errors that spoil a context: the sticky ones, without those that are our own.
+/// True for errors that corrupt a context: the sticky ones, without those that are our own.
 pub(super) fn is_fault(error: CudaError) -> bool {
     let own = [CudaError::MPS_RPC_FAILURE, CudaError::MPS_CLIENT_TERMINATED];
     error.is_sticky() && !own.contains(&error)

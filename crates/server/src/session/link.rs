@@ -43,9 +43,9 @@ impl Identity {
 
 /// What a session says of its client's part in a fault of the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plea {
+pub struct Evidence {
     /// What was under way.
-    pub part: recovery::Plea,
+    pub part: recovery::Evidence,
     /// The same in words, for the log.
     pub text: String,
 }
@@ -67,7 +67,7 @@ pub struct Stall {
     /// For how long, of the stream that has waited for longest, when the session looked last.
     pub waited: Duration,
     /// What is under way.
-    pub plea: recovery::Plea,
+    pub evidence: recovery::Evidence,
 }
 
 /// How far a session is.
@@ -103,7 +103,7 @@ pub struct Link {
     doorbell: OnceLock<Doorbell>,
     region: OnceLock<Region>,
     ends: AtomicBool,
-    plea: OnceLock<Plea>,
+    evidence: OnceLock<Evidence>,
     stuck: AtomicBool,
     declared: AtomicBool,
     likely: AtomicBool,
@@ -133,7 +133,7 @@ impl Link {
             doorbell: OnceLock::new(),
             region: OnceLock::new(),
             ends: AtomicBool::new(false),
-            plea: OnceLock::new(),
+            evidence: OnceLock::new(),
             stuck: AtomicBool::new(false),
             declared: AtomicBool::new(false),
             likely: AtomicBool::new(false),
@@ -279,13 +279,13 @@ impl Link {
     }
 
     /// Says what part the client may have had in the shared context's fault. The first word stays.
-    pub fn plead(&self, plea: Plea) {
-        let _ = self.plea.set(plea);
+    pub fn record_evidence(&self, evidence: Evidence) {
+        let _ = self.evidence.set(evidence);
     }
 
-    /// What was said by [`Link::plead`].
-    pub fn plea(&self) -> Option<&Plea> {
-        self.plea.get()
+    /// What was said by [`Link::record_evidence`].
+    pub fn evidence(&self) -> Option<&Evidence> {
+        self.evidence.get()
     }
 
     /// Tells the client why its session ends, if it was asked to: for sessions that did not get so

@@ -52,7 +52,7 @@ pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
 pub use gate::{LAUNCHES_IN_FLIGHT_MAX, OPERATIONS_OF_STREAM_MAX};
 pub use graphs::{GRAPHS, GRAPHS_MAX, NODES_MAX};
 pub use limits::{Limits, Terms};
-pub use link::{End, FaultPart, Identity, Link, Plea, Stage};
+pub use link::{End, Evidence, FaultPart, Identity, Link, Stage};
 pub use memory::{CHUNK_GRANULARITY_BYTES, CHUNKS_MAX, HOST_PIECES_MAX, MEMORIES_MAX};
 pub use modules::{FUNCTIONS_MAX, MODULES_MAX};
 pub use reserved::{RESERVATIONS_MAX, RESERVED_BYTES_MAX};
@@ -155,8 +155,8 @@ impl Session {
         // A program's first work is recorded too.
         self.follow_trace();
         while self.link.ending().is_none() {
-            if self.is_on_trial() {
-                self.await_verdict();
+            if self.awaits_attribution() {
+                self.await_attribution();
                 break;
             }
             let done = match self.consumer.pop(&mut record) {

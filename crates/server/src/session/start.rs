@@ -53,9 +53,9 @@ const ANY_WINDOW_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Why a client is not taken.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
-    /// The shared context is spoiled, and the server ends.
-    #[error("the server's context is spoiled by {0}; the next server takes it")]
-    Spoiled(CudaError),
+    /// The shared context is corrupted, and the server ends.
+    #[error("the server's context is corrupted by {0}; the next server takes it")]
+    Corrupted(CudaError),
     /// All windows are taken.
     #[error("the server has its most clients, {}", CLIENTS_MAX)]
     Full,
@@ -76,7 +76,7 @@ enum StartError {
 impl StartError {
     fn result(&self) -> CudaError {
         match self {
-            Self::Spoiled(_) => CudaError::MPS_SERVER_NOT_READY,
+            Self::Corrupted(_) => CudaError::MPS_SERVER_NOT_READY,
             Self::Full => CudaError::MPS_MAX_CLIENTS_REACHED,
             Self::Region(RegionError::File(FileError::Io(error))) | Self::Socket(error) => {
                 system::result_of(error)
@@ -135,7 +135,7 @@ fn serve(common: Arc<Common>, link: Arc<Link>, socket: SeqPacket, region: OwnedF
             common.set_fault(*error);
             return;
         }
-        if matches!(error, StartError::Spoiled(_)) {
+        if matches!(error, StartError::Corrupted(_)) {
             // The connection is closed without a word: the client comes again.
             return;
         }
@@ -233,7 +233,7 @@ impl Session {
         region: Region,
     ) -> Result<Self, StartError> {
         if let Some(error) = common.fault() {
-            return Err(StartError::Spoiled(error));
+            return Err(StartError::Corrupted(error));
         }
         let window = link.identity.window;
         let began = Instant::now();

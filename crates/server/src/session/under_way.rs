@@ -1,7 +1,7 @@
 //! Work under way of a stream: which code is not known to be done, and how often the rarest of it was launched before.
 //!
 //! After a fault of the shared context that says how likely the client's kernels were to cause it (crate
-//! `recovery`, `trial.rs`). Of each stretch between two fences the least number of launches is kept, until the
+//! `recovery`, `attribution.rs`). Of each stretch between two fences the least number of launches is kept, until the
 //! device has passed the fence behind it. Whether it has is read from memory that the client can write: for
 //! the watchdog, which runs while the device can be asked, the same is kept by events of the session's own.
 

@@ -15,7 +15,7 @@ use super::streams::Streams;
 use crate::device::{Event, Share};
 use cuda_api::CudaError;
 use cuda_api::environment::{OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S};
-use recovery::Plea as UnderWay;
+use recovery::Evidence as UnderWay;
 use scheduling::units::duration_ns;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -134,11 +134,11 @@ impl Session {
         if let Some(limit) = limit() {
             let is_slow = stalled.stream >= limit / SLOW_PART;
             let stall = is_slow.then(|| {
-                let plea = match self.streams.watched() {
+                let evidence = match self.streams.watched() {
                     None => UnderWay::Nothing,
                     Some(launched_before) => UnderWay::Kernels { launched_before },
                 };
-                Stall { waited: stalled.stream, plea }
+                Stall { waited: stalled.stream, evidence }
             });
             if self.link.set_stalled(stall) && is_slow {
                 self.common.wake_main();

@@ -2,7 +2,7 @@
 //!
 //! A server that is started beside one that serves (in standby, or to take its place) loads the same before
 //! clients come from there. The file is the warm list's directory's, named by the server's process; a list of
-//! [`CodeKey`]s, each with how many modules there are of it. A server whose context a fault has spoiled takes it away:
+//! [`CodeKey`]s, each with how many modules there are of it. A server whose context a fault has corrupted takes it away:
 //! its clients go, to servers that say themselves what they have.
 
 use super::store::Store;

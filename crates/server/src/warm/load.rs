@@ -62,8 +62,8 @@ pub(super) fn at_start(
     log: &Log,
 ) -> std::io::Result<Loaded> {
     let since = Instant::now();
-    let (names, suspect) = store.clear_up()?;
-    if let Some(name) = suspect {
+    let (names, candidate) = store.clear_up()?;
+    if let Some(name) = candidate {
         log.line(format!(
             "Image {name} of the warm list is given up: a server ended while loading it"
         ));

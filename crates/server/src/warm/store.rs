@@ -112,12 +112,12 @@ impl Store {
     /// The images, the last used first. What is too old goes, and so does what is too much, what
     /// others never finished, and an image that a process was loading when it ended: its name.
     pub fn clear_up(&self) -> io::Result<(Vec<String>, Option<String>)> {
-        let suspect = self.interrupted();
-        if let Some(name) = &suspect {
+        let candidate = self.interrupted();
+        if let Some(name) = &candidate {
             self.remove(name);
             let _ = fs::remove_file(self.directory.join(LOADING));
         }
-        Ok((self.trim(self.bytes_max, IMAGES_MAX)?.names, suspect))
+        Ok((self.trim(self.bytes_max, IMAGES_MAX)?.names, candidate))
     }
 
     /// Takes out what is too old, what was not used for longest until there are no more than so many bytes and
@@ -246,7 +246,7 @@ impl Store {
     }
 
     /// An image is about to be loaded; `None`: none is any more. If the process ends meanwhile, the
-    /// image is the suspect.
+    /// image is the candidate.
     pub fn set_loading(&self, name: Option<&str>) {
         let path = self.directory.join(LOADING);
         let _ = match name {
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn an_image_whose_loading_ended_the_process_is_not_loaded_again() {
-        let place = Place::new("suspect");
+        let place = Place::new("candidate");
         let store = place.store(1 << 20);
         let name = save(&store, b"an image").to_string();
         store.set_loading(Some(&name));

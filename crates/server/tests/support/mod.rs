@@ -63,8 +63,8 @@ pub struct Server {
     pub scheduling: String,
     /// What the server has said of clients' parts in faults, so far as it was received.
     pub faults: std::cell::RefCell<Vec<ClientFault>>,
-    /// What the provider has may be left behind: its context is spoiled.
-    pub spoiled: bool,
+    /// What the provider has may be left behind: its context is corrupted.
+    pub corrupted: bool,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -138,7 +138,7 @@ impl Server {
             comes_again: false,
             scheduling: String::new(),
             faults: Default::default(),
-            spoiled: false,
+            corrupted: false,
             _turn: turn,
         }
     }
@@ -254,13 +254,13 @@ impl Drop for Server {
         if self.thread.is_some() {
             let _ = self.daemon.send(&Message::Shutdown(true), &[]);
             let exit = self.wait();
-            if !std::thread::panicking() && !self.spoiled {
+            if !std::thread::panicking() && !self.corrupted {
                 assert_eq!(exit, Exit::Clean, "{}", self.log());
             }
         }
         if std::thread::panicking() {
             eprintln!("server.log:\n{}", self.log());
-        } else if !self.spoiled {
+        } else if !self.corrupted {
             assert_eq!(provider::census(), self.before, "left at the provider\n{}", self.log());
             assert!(!self.log().contains("left behind"), "{}", self.log());
             assert!(!self.log().contains("failed:"), "{}", self.log());

@@ -185,7 +185,7 @@ pub struct Client {
     /// A connection ended in the middle of work since the program was told.
     rough: bool,
     /// It may have caused a fault, and was not alone yet.
-    pub suspect: bool,
+    pub candidate: bool,
     /// A kernel of it has faulted.
     pub has_faulted: bool,
     pub fate: Option<Fate>,
@@ -230,7 +230,7 @@ impl Client {
             bad_left: random.between(1, 2) as u32,
             told: 0,
             rough: false,
-            suspect: false,
+            candidate: false,
             has_faulted: false,
             fate: None,
             due_us: None,
@@ -324,7 +324,7 @@ impl World {
         }
         of.fate = Some(fate);
         of.phase = Phase::Over;
-        of.suspect = false;
+        of.candidate = false;
         let all: Vec<usize> =
             of.replaced.drain(..).chain(of.current).chain(of.connection).collect();
         self.note(|| format!("client {client} ends: {fate:?}"));

@@ -1,4 +1,4 @@
-//! Suspects of a fault where the provider has no tenants: those whose code has run often go on among the others.
+//! Candidates of a fault where the provider has no tenants: those whose code has run often go on among the others.
 //! One test, because the provider of the process is of no use afterwards.
 
 mod support;
@@ -39,7 +39,7 @@ fn add_graph(client: &mut Client, place: u32, gate: u32) -> CUgraphExec {
 #[test]
 fn code_that_has_run_often_is_unlikely_beside_new_code_and_graphs_count_as_code() {
     let mut server = Server::start(false);
-    server.spoiled = true;
+    server.corrupted = true;
     open_gate(OPEN);
     let [mut worn, mut fresh, mut culprit] = [0; 3].map(|_| server.connect());
     for client in [&mut worn, &mut fresh, &mut culprit] {
@@ -68,7 +68,7 @@ fn code_that_has_run_often_is_unlikely_beside_new_code_and_graphs_count_as_code(
     }
     assert_eq!(server.receive(), Message::Fault(CudaError::ILLEGAL_ADDRESS.to_string()));
     let told = [server.receive(), server.receive()];
-    assert_eq!(told, [&fresh, &culprit].map(|client| Message::Suspect(client.pid)));
+    assert_eq!(told, [&fresh, &culprit].map(|client| Message::Candidate(client.pid)));
     // It stays until the others have gone on, and takes no client.
     let region = Region::create().expect("a region").1;
     server.hand_over(region);

@@ -1,4 +1,4 @@
-//! Trial: after a fault of the shared context, whose it was, and what becomes of each client.
+//! Fault attribution: after a fault of the shared context, which client caused it, and what becomes of each client.
 //!
 //! The provider says that there was a fault, and not whose. Each session says whether kernels of its
 //! client were under way, and how often the rarest of them had been launched before. If only one client
@@ -13,8 +13,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How long sessions may take to say what was under way: calls in a spoiled context return at once.
-const PLEA_MAX: Duration = Duration::from_millis(250);
+/// How long sessions may take to say what was under way: calls in a corrupted context return at once.
+const EVIDENCE_MAX: Duration = Duration::from_millis(250);
 
 /// How long the server's process stays when all have been told if the daemon does not let it end before:
 /// the driver holds up others while it takes down the context. A context with a fault runs nothing any more,
@@ -23,7 +23,7 @@ const STAYS_MAX: Duration = Duration::from_secs(3);
 
 /// Where the server is after a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trial {
+pub enum AttributionState {
     /// There was none.
     #[default]
     None,
@@ -35,17 +35,17 @@ pub enum Trial {
     Closed,
 }
 
-/// Suspects are put in quarantine, the likeliest first, until the probability is as high as this that the
+/// Candidates are put in quarantine, the likeliest first, until the probability is as high as this that the
 /// one whose fault it was is among them.
 const QUARANTINED_MIN: f64 = 0.9;
 
-/// Most suspects that go to servers of their own after one fault: each has a context, and the driver makes one
+/// Most candidates that go to servers of their own after one fault: each has a context, and the driver makes one
 /// after the other. If it was none of them, it is one of fewer after the next fault.
 const QUARANTINED_MAX: usize = 4;
 
 /// What a session says was under way of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plea {
+pub enum Evidence {
     /// No kernel.
     Nothing,
     /// Kernels.
@@ -55,22 +55,22 @@ pub enum Plea {
     },
 }
 
-/// A client as the trial sees it.
+/// A client as the attribution sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accused {
+pub struct Candidate {
     /// Its session serves it.
     pub active: bool,
     /// What the session said, if it did.
-    pub plea: Option<Plea>,
+    pub evidence: Option<Evidence>,
 }
 
-impl Accused {
+impl Candidate {
     /// How likely its kernels were to fault, 0 to 1; `None` if it cannot have caused the fault. A kernel of
     /// which nothing is known may run where the session that serves it does not say.
     fn weight(self) -> Option<f64> {
-        let launched_before = match self.plea {
-            Some(Plea::Nothing) => return None,
-            Some(Plea::Kernels { launched_before }) => launched_before,
+        let launched_before = match self.evidence {
+            Some(Evidence::Nothing) => return None,
+            Some(Evidence::Kernels { launched_before }) => launched_before,
             None if self.active => 0,
             None => return None,
         };
@@ -82,50 +82,50 @@ impl Accused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// It was the one: it gets the error.
-    Guilty,
+    Faulting,
     /// It may have been: it goes on at a server of its own.
-    Suspect,
-    /// It alone is as likely as all suspects together are to be: it goes on at a server of its own, and where
+    Candidate,
+    /// It alone is as likely as all candidates together are to be: it goes on at a server of its own, and where
     /// its work cannot be repeated there, which would show it, it gets the error once.
     Likeliest,
     /// It may have been, but others are far more likely: it goes on at another server.
     Unlikely,
     /// It was not: it goes on at another server.
-    Innocent,
+    Unaffected,
 }
 
 impl Part {
     /// True if it goes on at a server of its own.
     pub const fn is_alone(self) -> bool {
-        matches!(self, Self::Suspect | Self::Likeliest)
+        matches!(self, Self::Candidate | Self::Likeliest)
     }
 }
 
-/// What part each client had, in the order of the accused.
-pub type Judgement = Vec<Part>;
+/// What part each client had, in the order of the candidates.
+pub type Attribution = Vec<Part>;
 
-impl Trial {
+impl AttributionState {
     /// There is a fault. True if this is the first word of it: the sessions are to be asked.
     pub fn open(&mut self, now: Instant) -> bool {
         let first = *self == Self::None;
         if first {
-            *self = Self::Open(now + PLEA_MAX);
+            *self = Self::Open(now + EVIDENCE_MAX);
         }
         first
     }
 
     /// Judges once all sessions have spoken or had their time; `None` before, and after.
-    pub fn judge(&mut self, accused: &[Accused], now: Instant) -> Option<Judgement> {
+    pub fn attribute(&mut self, candidates: &[Candidate], now: Instant) -> Option<Attribution> {
         if matches!(self, Self::Told(until) if now >= *until) {
             *self = Self::Closed;
         }
         let Self::Open(deadline) = *self else { return None };
-        let waits = accused.iter().any(|of| of.active && of.plea.is_none());
+        let waits = candidates.iter().any(|of| of.active && of.evidence.is_none());
         if waits && now < deadline {
             return None;
         }
         *self = Self::Told(now + STAYS_MAX);
-        Some(judge(accused))
+        Some(attribute(candidates))
     }
 
     /// The process may end, if all have been told: the others have gone on. Said before that, it is to be
@@ -160,23 +160,23 @@ impl Trial {
 }
 
 /// What part each had, by how likely its kernels were to fault.
-pub fn judge(accused: &[Accused]) -> Judgement {
-    let mut parts = vec![Part::Innocent; accused.len()];
-    let weights = accused.iter().enumerate().filter_map(|(i, of)| Some((i, of.weight()?)));
-    let mut suspects: Vec<(usize, f64)> = weights.collect();
-    if let [(only, _)] = suspects[..] {
-        parts[only] = Part::Guilty;
+pub fn attribute(candidates: &[Candidate]) -> Attribution {
+    let mut parts = vec![Part::Unaffected; candidates.len()];
+    let weights = candidates.iter().enumerate().filter_map(|(i, of)| Some((i, of.weight()?)));
+    let mut candidates: Vec<(usize, f64)> = weights.collect();
+    if let [(only, _)] = candidates[..] {
+        parts[only] = Part::Faulting;
         return parts;
     }
-    suspects.sort_by(|(_, a), (_, b)| b.total_cmp(a));
-    let wanted = QUARANTINED_MIN * suspects.iter().map(|(_, weight)| weight).sum::<f64>();
+    candidates.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let wanted = QUARANTINED_MIN * candidates.iter().map(|(_, weight)| weight).sum::<f64>();
     let mut sum = 0.0;
-    for (place, (index, weight)) in suspects.iter().enumerate() {
+    for (place, (index, weight)) in candidates.iter().enumerate() {
         let is_likely = sum < wanted && place < QUARANTINED_MAX;
-        parts[*index] = if is_likely { Part::Suspect } else { Part::Unlikely };
+        parts[*index] = if is_likely { Part::Candidate } else { Part::Unlikely };
         sum += weight;
     }
-    if let Some((likeliest, _)) = suspects.first().filter(|(_, weight)| *weight >= wanted) {
+    if let Some((likeliest, _)) = candidates.first().filter(|(_, weight)| *weight >= wanted) {
         parts[*likeliest] = Part::Likeliest;
     }
     parts
@@ -186,70 +186,81 @@ pub fn judge(accused: &[Accused]) -> Judgement {
 mod tests {
     use super::*;
 
-    const SILENT: Accused = Accused { active: true, plea: None };
-    const GONE: Accused = Accused { active: false, plea: None };
-    const NEW: Accused = after(0);
-    const IDLE: Accused = Accused { active: true, plea: Some(Plea::Nothing) };
+    const SILENT: Candidate = Candidate { active: true, evidence: None };
+    const GONE: Candidate = Candidate { active: false, evidence: None };
+    const NEW: Candidate = after(0);
+    const IDLE: Candidate = Candidate { active: true, evidence: Some(Evidence::Nothing) };
 
-    const fn after(launched_before: u32) -> Accused {
-        Accused { active: true, plea: Some(Plea::Kernels { launched_before }) }
+    const fn after(launched_before: u32) -> Candidate {
+        Candidate { active: true, evidence: Some(Evidence::Kernels { launched_before }) }
     }
 
-    fn judge_after(accused: &[Accused], after: Duration) -> Option<Judgement> {
+    fn attribute_after(candidates: &[Candidate], after: Duration) -> Option<Attribution> {
         let now = Instant::now();
-        let mut trial = Trial::default();
-        assert!(trial.open(now) && !trial.open(now));
-        trial.judge(accused, now + after)
+        let mut attribution = AttributionState::default();
+        assert!(attribution.open(now) && !attribution.open(now));
+        attribution.attribute(candidates, now + after)
     }
 
     #[test]
-    fn one_suspect_is_guilty_and_several_are_suspects() {
-        let (guilty, suspect, innocent) = (Part::Guilty, Part::Suspect, Part::Innocent);
+    fn one_candidate_is_guilty_and_several_are_candidates() {
+        let (faulting, candidate, unaffected) = (Part::Faulting, Part::Candidate, Part::Unaffected);
         let at_once = Duration::ZERO;
         assert_eq!(
-            judge_after(&[IDLE, NEW, GONE], at_once),
-            Some(vec![innocent, guilty, innocent])
+            attribute_after(&[IDLE, NEW, GONE], at_once),
+            Some(vec![unaffected, faulting, unaffected])
         );
-        assert_eq!(judge_after(&[IDLE, after(9999)], at_once), Some(vec![innocent, guilty]));
-        assert_eq!(judge_after(&[NEW, IDLE, NEW], at_once), Some(vec![suspect, innocent, suspect]));
-        assert_eq!(judge_after(&[NEW, SILENT], at_once), None, "it is waited for");
-        assert_eq!(judge_after(&[NEW, SILENT], PLEA_MAX), Some(vec![suspect, suspect]));
-        assert_eq!(judge_after(&[], at_once), Some(vec![]));
+        assert_eq!(
+            attribute_after(&[IDLE, after(9999)], at_once),
+            Some(vec![unaffected, faulting])
+        );
+        assert_eq!(
+            attribute_after(&[NEW, IDLE, NEW], at_once),
+            Some(vec![candidate, unaffected, candidate])
+        );
+        assert_eq!(attribute_after(&[NEW, SILENT], at_once), None, "it is waited for");
+        assert_eq!(attribute_after(&[NEW, SILENT], EVIDENCE_MAX), Some(vec![candidate, candidate]));
+        assert_eq!(attribute_after(&[], at_once), Some(vec![]));
     }
 
     #[test]
     fn the_process_stays_until_it_may_end_or_its_time_is_over() {
-        let (now, mut trial) = (Instant::now(), Trial::default());
-        trial.open(now);
-        trial.may_end();
-        assert!(!trial.is_told(), "not before all have been told");
-        assert!(trial.judge(&[], now).is_some() && trial.is_told());
-        assert!(!trial.is_over(now) && trial.is_over(now + STAYS_MAX));
-        let mut other = trial;
+        let (now, mut attribution) = (Instant::now(), AttributionState::default());
+        attribution.open(now);
+        attribution.may_end();
+        assert!(!attribution.is_told(), "not before all have been told");
+        assert!(attribution.attribute(&[], now).is_some() && attribution.is_told());
+        assert!(!attribution.is_over(now) && attribution.is_over(now + STAYS_MAX));
+        let mut other = attribution;
         other.may_end();
         assert!(other.is_over(now) && other.deadline().is_none());
-        assert_eq!(trial.deadline(), Some(now + STAYS_MAX));
-        assert!(trial.judge(&[], now + STAYS_MAX).is_none() && trial.deadline().is_none());
+        assert_eq!(attribution.deadline(), Some(now + STAYS_MAX));
+        assert!(
+            attribution.attribute(&[], now + STAYS_MAX).is_none()
+                && attribution.deadline().is_none()
+        );
     }
 
     #[test]
     fn those_whose_kernels_have_run_often_are_unlikely_beside_a_new_kernel() {
-        let (suspect, unlikely, likeliest) = (Part::Suspect, Part::Unlikely, Part::Likeliest);
-        let parts = |accused: &[Accused]| judge_after(accused, PLEA_MAX).expect("all were heard");
+        let (candidate, unlikely, likeliest) = (Part::Candidate, Part::Unlikely, Part::Likeliest);
+        let parts = |candidates: &[Candidate]| {
+            attribute_after(candidates, EVIDENCE_MAX).expect("all were heard")
+        };
         assert_eq!(parts(&[after(100), NEW, after(2000)]), [unlikely, likeliest, unlikely]);
         assert_eq!(parts(&[after(100), SILENT, after(2000)]), [unlikely, likeliest, unlikely]);
         // Ten times as likely is no more than 0.9; one of the two in a hundred is not enough to tell.
-        assert_eq!(parts(&[after(3), NEW]), [suspect, suspect]);
-        assert_eq!(parts(&[after(5000), after(100), after(101)]), [unlikely, suspect, suspect]);
+        assert_eq!(parts(&[after(3), NEW]), [candidate, candidate]);
+        assert_eq!(parts(&[after(5000), after(100), after(101)]), [unlikely, candidate, candidate]);
         // All of them as they are after a server's start.
-        assert_eq!(parts(&[NEW; 3]), [suspect; 3]);
+        assert_eq!(parts(&[NEW; 3]), [candidate; 3]);
     }
 
     #[test]
-    fn few_of_many_suspects_get_servers_of_their_own() {
-        let parts = judge_after(&[NEW; 16], PLEA_MAX).expect("all were heard");
+    fn few_of_many_candidates_get_servers_of_their_own() {
+        let parts = attribute_after(&[NEW; 16], EVIDENCE_MAX).expect("all were heard");
         let alone = parts.iter().filter(|part| part.is_alone()).count();
         assert_eq!(alone, QUARANTINED_MAX, "{parts:?}");
-        assert!(!parts.contains(&Part::Innocent), "it may have been each of them");
+        assert!(!parts.contains(&Part::Unaffected), "it may have been each of them");
     }
 }

@@ -1,4 +1,4 @@
-//! Suspects of a fault whose launches went as graphs: each of their kernels counts as it was launched.
+//! Candidates of a fault whose launches went as graphs: each of their kernels counts as it was launched.
 //! One test, because the provider of the process is of no use afterwards.
 
 mod support;
@@ -39,7 +39,7 @@ fn step(client: &mut Client, number: u32) {
 fn kernels_of_graphs_made_of_launches_count_one_by_one() {
     let driver = Driver { table: provider::table(), extension: None };
     let mut server = Server::start_stretched(driver);
-    server.spoiled = true;
+    server.corrupted = true;
     open_gate(OPEN);
     let [mut chained, mut culprit] = [0; 2].map(|_| server.connect());
     chained.load();
@@ -63,7 +63,7 @@ fn kernels_of_graphs_made_of_launches_count_one_by_one() {
         wait_until("the client's move", || client.region.server_state() == ServerState::Ended);
     }
     assert_eq!(server.receive(), Message::Fault(CudaError::ILLEGAL_ADDRESS.to_string()));
-    assert_eq!(server.receive(), Message::Suspect(culprit.pid));
+    assert_eq!(server.receive(), Message::Candidate(culprit.pid));
     assert_eq!(server.wait(), Exit::Fault);
     let said = format!("the rarest launched {STEPS} times before; goes on at another server");
     assert_eq!(server.log().matches(&said).count(), 1, "{said}: {}", server.log());

@@ -1,4 +1,4 @@
-//! A fault of the shared context: the clients are heard, and told what becomes of them.
+//! Fault attribution in the server: collects evidence of sessions, and reports the outcome to clients.
 //!
 //! Whose it was is decided in crate `recovery`. Of several that may have caused it the daemon is told:
 //! each gets a server of its own.
@@ -13,7 +13,7 @@ use crate::session::{End, FaultPart, Stage};
 use crate::window::device_window_of;
 use channel::message::Message;
 use cuda_api::CudaError;
-use recovery::{Accused, Part};
+use recovery::{Candidate, Part};
 use std::time::Instant;
 
 impl Server {
@@ -21,26 +21,26 @@ impl Server {
     pub(super) fn try_fault(&mut self) {
         let Some(fault) = self.common.fault() else { return };
         let now = Instant::now();
-        if self.trial.open(now) {
+        if self.attribution.open(now) {
             // The daemon first, so that the next server starts meanwhile.
             self.tell(&Message::Fault(fault.to_string()));
             self.common.warm.give_up_held();
             self.common.device.settle_after_fault();
             self.clients.ring_all();
         }
-        let parts = self.trial.judge(&self.clients.accused(), now);
+        let parts = self.attribution.attribute(&self.clients.candidates(), now);
         // What is stuck without a fault may still write to memory: its end is not put off. A daemon that is
         // gone says nothing.
         if self.may_leave || self.daemon_gone || !self.clients.stuck().is_empty() {
-            self.trial.may_end();
+            self.attribution.may_end();
         }
         let Some(parts) = parts else { return };
         for (pid, part) in self.clients.pids().into_iter().zip(&parts) {
             if part.is_alone() {
-                self.tell(&Message::Suspect(pid));
+                self.tell(&Message::Candidate(pid));
             }
         }
-        self.clients.pass_verdict(&parts);
+        self.clients.pass_attribution(&parts);
         // Only now: it may take a moment, and no client needs it.
         let report = self.common.fault_report();
         self.clients.log(format!("The device's fault, {fault}: {}", report.text));
@@ -61,13 +61,13 @@ fn window_holds(number: u32, address: u64) -> bool {
 }
 
 impl Clients {
-    /// All, as a trial sees them.
-    fn accused(&self) -> Vec<Accused> {
-        let accused = self.links().map(|link| Accused {
+    /// All clients, as attribution sees them.
+    fn candidates(&self) -> Vec<Candidate> {
+        let candidates = self.links().map(|link| Candidate {
             active: link.stage() == Stage::Active,
-            plea: link.plea().map(|plea| plea.part),
+            evidence: link.evidence().map(|evidence| evidence.part),
         });
-        accused.collect()
+        candidates.collect()
     }
 
     /// The processes of all, in the same order.
@@ -78,35 +78,36 @@ impl Clients {
     /// Notes for the daemon who caused the fault, or may have.
     fn note_parts(&self, parts: &[Part], error: CudaError, said: &str) {
         for (link, part) in self.links().zip(parts) {
-            if *part != Part::Guilty && !part.is_alone() {
+            if *part != Part::Faulting && !part.is_alone() {
                 continue;
             }
-            let under_way = link.plea().map_or("its session did not say", |plea| &plea.text);
+            let under_way =
+                link.evidence().map_or("its session did not say", |evidence| &evidence.text);
             let why = format!("{under_way}; the device: {said}");
-            link.set_fault(FaultPart { is_culprit: *part == Part::Guilty, error, why });
+            link.set_fault(FaultPart { is_culprit: *part == Part::Faulting, error, why });
         }
     }
 
     /// Tells every client what becomes of it.
-    fn pass_verdict(&self, parts: &[Part]) {
+    fn pass_attribution(&self, parts: &[Part]) {
         for (link, part) in self.links().zip(parts) {
             let verdict = match part {
-                Part::Guilty => "it gets the error",
-                Part::Suspect => "goes on at a server of its own: others may have been it too",
+                Part::Faulting => "it gets the error",
+                Part::Candidate => "goes on at a server of its own: others may have been it too",
                 Part::Likeliest => {
                     "goes on at a server of its own, and gets the error if its work cannot be repeated there"
                 }
                 Part::Unlikely => {
                     "goes on at another server: others are far more likely to have been it"
                 }
-                Part::Innocent => "goes on at another server",
+                Part::Unaffected => "goes on at another server",
             };
-            let why = link.plea().map_or("its session did not say", |plea| &plea.text);
+            let why = link.evidence().map_or("its session did not say", |evidence| &evidence.text);
             self.log(format!("Client {}: {why}; {verdict}", link.name()));
             if *part == Part::Likeliest {
                 link.set_likely();
             }
-            link.end(if *part == Part::Guilty { End::Guilty } else { End::Moved });
+            link.end(if *part == Part::Faulting { End::Faulting } else { End::Moved });
         }
     }
 }

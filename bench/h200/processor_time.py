@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Profile of the processors while many processes run a network: where their time goes, a step.
 
-    processor_time.py DIST [--output FILE] [--ways mps,crowd] [--networks bert] [--processes 16] [--perf PERF]
+    processor_time.py DIST [--output FILE] [--ways mps,oversubscribed] [--networks bert] [--processes 16] [--perf PERF]
 
 DIST is an installation, as for run.py; the ways are those of its part stretches, with settings of the environment
-behind a plus sign, as in crowd+OPENMPS_SPIN_US=10. While all processes run the network,
+behind a plus sign, as in oversubscribed+OPENMPS_SPIN_US=10. While all processes run the network,
 Linux's perf samples all processors (cpu-clock, so no counters are needed) for three seconds. The table has processor
 time for each step of the network in us, by process (server, clients, others, idle) and by object (libraries, the
 kernel); below it stand the functions of the server that take most. FILE has all of it as JSON. Half a minute a way;
@@ -132,7 +132,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("processor_time.json"))
-    parser.add_argument("--ways", default="mps,crowd")
+    parser.add_argument("--ways", default="mps,oversubscribed")
     parser.add_argument("--networks", default="bert")
     parser.add_argument("--processes", type=int, default=16)
     parser.add_argument("--perf", default="perf")

@@ -11,8 +11,8 @@ is built here. The ways:
     openmps  daemon and server of DIST, with NVIDIA's driver as provider
 
 The part stretches runs ResNet-50 and then BERT in 16 processes at servers of their own, in turns: under MPS, and through
-openmps with OPENMPS_STRETCHES=off, on and crowd; with the servers' processor time, and each way's steps a second over those
-under MPS. It ends after --rounds (2), or before a round that would not be over after 280 s. --ways mps,crowd takes only those.
+openmps with OPENMPS_LAUNCH_BATCHING=off, on and oversubscribed; with the servers' processor time, and each way's steps a second over those
+under MPS. It ends after --rounds (2), or before a round that would not be over after 280 s. --ways mps,oversubscribed takes only those.
 
 The part mix runs 8 processes of 8 different networks (networks.py has their names) at servers of their own, in turns, until
 --seconds (150) are over: steps a second of each, and the geometric mean of openmps' over those under MPS and of the driver
@@ -57,10 +57,10 @@ RESTARTS = 5
 # Ways of a part, and whether it compares servers.
 ALL_PARTS = ["time-sliced", "shared", "servers"]
 PARTS = {"time-sliced": (["native"], False), "shared": (["mps", "openmps"], False),
-         "servers": (["mps", "openmps"], True), "stretches": (["mps", "off", "on", "crowd"], True),
+         "servers": (["mps", "openmps"], True), "stretches": (["mps", "off", "on", "oversubscribed"], True),
          "mix": (["mps", "openmps", "native"], True)}
 # Ways of the part stretches that are openmps with that setting, and how long all rounds may take.
-STRETCHES = ["off", "on", "crowd"]
+STRETCHES = ["off", "on", "oversubscribed"]
 STRETCHES_SECONDS_MAX = 280
 # No process or group takes longer; what does has hung.
 GROUP_SECONDS_MAX = 90
@@ -105,7 +105,7 @@ class Way:
             self.environment["OPENMPS_PROVIDER"] = os.environ.get("OPENMPS_PROVIDER", "vendor")
             program = vendor_control()
             if self.name in STRETCHES:
-                self.environment["OPENMPS_STRETCHES"] = self.name
+                self.environment["OPENMPS_LAUNCH_BATCHING"] = self.name
             if self.name != "mps":
                 program = str(self.dist / "bin/nvidia-cuda-mps-control")
                 library = self.environment["OPENMPS_LIB_DIR"]
@@ -519,7 +519,7 @@ def main():
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--rounds", type=int, default=2, help="of the part stretches")
     parser.add_argument("--processes", type=int, default=16, help="of the part stretches")
-    parser.add_argument("--ways", help="of the parts: only these, as in mps,crowd")
+    parser.add_argument("--ways", help="of the parts: only these, as in mps,oversubscribed")
     parser.add_argument("--seconds", type=float, default=150, help="of the part mix")
     parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
     arguments = parser.parse_args()

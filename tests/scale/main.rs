@@ -27,16 +27,16 @@ struct Arguments {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let scene = Scene::with_daemon();
-    let crowd = tests::compute_at_once(&scene, arguments.clients, arguments.group);
+    let group = tests::compute_at_once(&scene, arguments.clients, arguments.group);
     let line = format!(
         "{} programs were ready after {:.1} s, had each verified {} results or more beside all others after {:.1} s \
          ({} kernels) and had ended after {:.1} s",
         arguments.clients,
-        crowd.ready.as_secs_f64(),
-        crowd.kernels_least,
-        crowd.computed.as_secs_f64(),
-        crowd.kernels,
-        crowd.ended.as_secs_f64()
+        group.ready.as_secs_f64(),
+        group.kernels_least,
+        group.computed.as_secs_f64(),
+        group.kernels,
+        group.ended.as_secs_f64()
     );
     match writeln!(std::io::stdout(), "{line}") {
         Ok(()) => ExitCode::SUCCESS,

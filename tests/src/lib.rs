@@ -3,14 +3,14 @@
 //!
 //! It knows the product by its files, environment variables and commands only, as a user does.
 
-mod crowd;
+mod client_group;
 mod dist;
 mod entry;
 mod patience;
 mod process;
 mod scene;
 
-pub use crowd::{CLIENTS_MAX, Crowd, compute_at_once};
+pub use client_group::{CLIENTS_MAX, ClientGroup, compute_at_once};
 pub use dist::dist;
 pub use entry::Entry;
 pub use patience::{PATIENCE, Patience};

@@ -107,7 +107,7 @@ fn what_a_program_did_before_an_upgrade_is_written_down() {
     std::fs::write(&until, "").expect("the file that stops it");
     program.wait().expect_success();
     let rows = || accounts(&scene)["clients"].as_array().cloned().unwrap_or_default();
-    wait_until("both stretches are written down", || rows().len() == 2);
+    wait_until("both batches are written down", || rows().len() == 2);
     for row in rows() {
         assert!(row["kernels"].as_u64() > Some(0) && row["lost"] != true, "{row}");
     }

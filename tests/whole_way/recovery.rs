@@ -251,17 +251,18 @@ fn an_upgrade_loads_the_programs_code_before_they_come() {
 }
 
 #[test]
-fn stretches_that_went_as_graphs_are_repeated_as_launches_are() {
+fn batches_that_went_as_graphs_are_repeated_as_launches_are() {
     // One processor is too few for a program and its session.
-    for settings in [&[("OPENMPS_STRETCHES", "on")][..], &CROWDED] {
-        kill_servers_of_stretches(&scene_with(settings));
+    for settings in [&[("OPENMPS_LAUNCH_BATCHING", "on")][..], &OVERSUBSCRIBED] {
+        kill_servers_of_batches(&scene_with(settings));
     }
 }
 
 /// Settings with which a program alone is too much for the processors.
-const CROWDED: [(&str, &str); 2] = [("OPENMPS_STRETCHES", "crowd"), ("OPENMPS_CPUS", "0")];
+const OVERSUBSCRIBED: [(&str, &str); 2] =
+    [("OPENMPS_LAUNCH_BATCHING", "group of clients"), ("OPENMPS_CPUS", "0")];
 
-fn kill_servers_of_stretches(scene: &Scene) {
+fn kill_servers_of_batches(scene: &Scene) {
     // Twenty launches a step, which begins with what no step changes and is waited for.
     let arguments = ["--verify-each", "--json", "--size", "64", "--work", "20"];
     let until = scene.file("stop");

@@ -12,6 +12,6 @@ fn sixty_four_clients_work_at_once() {
 #[test]
 #[ignore = "takes a minute or more"]
 fn a_thousand_and_twenty_four_clients_work_at_once_and_one_more_is_refused() {
-    let crowd = compute_at_once(&Scene::with_daemon(), CLIENTS_MAX, 32);
-    println!("{crowd:?}");
+    let group = compute_at_once(&Scene::with_daemon(), CLIENTS_MAX, 32);
+    println!("{group:?}");
 }

@@ -217,7 +217,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("window", &[]),
             layer("device", &["window"]),
             layer("account", &[]),
-            layer("crowd", &[]),
+            layer("oversubscribed", &[]),
             layer("meter", &["device", "trace_log"]),
             layer("counting", &["device", "meter"]),
             layer("green_ahead", &["device"]),
@@ -229,7 +229,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "account",
                     "counting",
-                    "crowd",
+                    "oversubscribed",
                     "device",
                     "green_ahead",
                     "kernel_log",
@@ -247,7 +247,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "account",
                     "common",
-                    "crowd",
+                    "oversubscribed",
                     "device",
                     "meter",
                     "scheduling",
@@ -262,7 +262,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "after_start",
                     "common",
-                    "crowd",
+                    "oversubscribed",
                     "cupti_windows",
                     "device",
                     "log",

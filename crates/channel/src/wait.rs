@@ -69,7 +69,7 @@ const ATTENTION: Duration = Duration::from_millis(20);
 /// Where programs leave no core free, waiters spin this much shorter and doze this
 /// much longer: 16 programs that wait for a device for 3 ms a step look 100 times else, of which each takes 3 us
 /// from one that works.
-const CROWDED_FACTOR: u32 = 4;
+const OVERSUBSCRIBED_FACTOR: u32 = 4;
 
 /// Among so many a consumer that gathers records spins this much shorter: it finds several after each nap,
 /// so that the next one is not there at once.
@@ -157,29 +157,29 @@ impl SpinPolicy {
 
     /// The policy where programs leave no core free: a thread that spins takes a
     /// core from one that would work. Where no thread spins anyway it is the same.
-    pub fn crowded(self) -> Self {
+    pub fn oversubscribed(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
         Self {
-            spin: self.spin / CROWDED_FACTOR,
-            doze_part: self.doze_part / CROWDED_FACTOR,
-            doze_min: self.doze_min * CROWDED_FACTOR,
-            doze_max: self.doze_max * CROWDED_FACTOR,
+            spin: self.spin / OVERSUBSCRIBED_FACTOR,
+            doze_part: self.doze_part / OVERSUBSCRIBED_FACTOR,
+            doze_min: self.doze_min * OVERSUBSCRIBED_FACTOR,
+            doze_max: self.doze_max * OVERSUBSCRIBED_FACTOR,
             ..self
         }
     }
 
-    /// As [`SpinPolicy::crowded`], for a consumer: it naps at once, and for longer while launches come, so that it
+    /// As [`SpinPolicy::oversubscribed`], for a consumer: it naps at once, and for longer while launches come, so that it
     /// finds several records each time.
-    pub fn crowded_consumer(self) -> Self {
+    pub fn oversubscribed_consumer(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
-        Self { nap_after: 0, nap_max: NAP_MAX, ..self.crowded() }
+        Self { nap_after: 0, nap_max: NAP_MAX, ..self.oversubscribed() }
     }
 
-    /// As [`SpinPolicy::crowded_consumer`], for one that gathers records so as to carry them out together: it
+    /// As [`SpinPolicy::oversubscribed_consumer`], for one that gathers records so as to carry them out together: it
     /// saves more than it loses by coming late.
     pub fn gathering_consumer(self) -> Self {
         if self.spin.is_zero() {
@@ -188,7 +188,7 @@ impl SpinPolicy {
         Self {
             spin: self.spin / GATHERING_FACTOR,
             rhythm_min: self.nap * GATHERING_RHYTHM_NAPS,
-            ..self.crowded_consumer()
+            ..self.oversubscribed_consumer()
         }
     }
 
@@ -560,11 +560,12 @@ mod tests {
         assert_eq!(SpinPolicy::new(8, None).expecting(us(100)).spin, us(120));
         assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
         assert_eq!(SpinPolicy::new(2, None).doze, Duration::ZERO);
-        let crowded = SpinPolicy::new(8, Some("80")).crowded();
-        let dozes = [us(100), us(6400), us(64_000)].map(|waited| crowded.doze_after(waited, us(0)));
+        let oversubscribed = SpinPolicy::new(8, Some("80")).oversubscribed();
+        let dozes =
+            [us(100), us(6400), us(64_000)].map(|waited| oversubscribed.doze_after(waited, us(0)));
         assert_eq!(dozes, [us(20), us(100), us(200)]);
-        assert_eq!((crowded.spin, crowded.nap_after), (us(20), NAP_AFTER));
-        let consumer = SpinPolicy::new(8, Some("80")).crowded_consumer();
+        assert_eq!((oversubscribed.spin, oversubscribed.nap_after), (us(20), NAP_AFTER));
+        let consumer = SpinPolicy::new(8, Some("80")).oversubscribed_consumer();
         assert_eq!(
             (consumer.spin, consumer.nap_after, consumer.rhythm_min),
             (us(20), 0, RHYTHM_MIN)
@@ -577,7 +578,7 @@ mod tests {
         assert_eq!(SpinPolicy::new(8, None).attentive_consumer().attention, ATTENTION);
         let (few, off) = (SpinPolicy::new(2, None), SpinPolicy::new(8, Some("0")));
         for still in [few, off] {
-            assert_eq!((still.crowded(), still.crowded_consumer()), (still, still));
+            assert_eq!((still.oversubscribed(), still.oversubscribed_consumer()), (still, still));
             assert_eq!(still.gathering_consumer(), still);
             assert_eq!((still.attentive(), still.attentive_consumer()), (still, still));
         }

@@ -235,9 +235,9 @@ variables! {
         "10ms", "A time such as 2ms, at least 1ms: how long programs that share a context (NVIDIA's driver) are \
         paused at a time for another one's call that waits for all of their work, as loading code does. \
         The call's own time comes on top. See docs/scheduling.md.";
-    OPENMPS_STRETCHES = "OPENMPS_STRETCHES", "server", OneOf(&["off", "on", "crowd"]),
-        "crowd on NVIDIA's driver, else off",
-        "When repeated launch sequences are submitted as one graph: `crowd`, while programs leave no core \
+    OPENMPS_LAUNCH_BATCHING = "OPENMPS_LAUNCH_BATCHING", "server", OneOf(&["off", "on", "oversubscribed"]),
+        "oversubscription on NVIDIA's driver, else off",
+        "When repeated launch sequences are submitted as one graph: `oversubscribed`, while programs leave no core \
         free; `on`, also while the device has other work. See docs/internals/launch-batching.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),
         "0", "1 keeps a server with a made context ready for each that serves, to take its place at \

@@ -85,29 +85,29 @@ impl Counting {
 
 /// When launches of which a program repeats the sequence are submitted as one graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stretches {
+pub enum LaunchBatching {
     /// Never.
     Off,
-    /// While the device has other work, and as in [`Stretches::Crowd`].
+    /// While the device has other work, and as in [`LaunchBatching::Oversubscribed`].
     On,
     /// While programs leave no core free.
-    Crowd,
+    Oversubscribed,
 }
 
-impl Stretches {
+impl LaunchBatching {
     /// By the word for it; `None` if that is no such word.
     pub fn of_text(text: &str) -> Option<Self> {
         match text.trim() {
             "off" => Some(Self::Off),
             "on" => Some(Self::On),
-            "crowd" => Some(Self::Crowd),
+            "oversubscribed" => Some(Self::Oversubscribed),
             _ => None,
         }
     }
 
     /// Where nothing is set: a launch to the software GPU costs no more than a node of a graph.
     pub fn default_of(is_software: bool) -> Self {
-        if is_software { Self::Off } else { Self::Crowd }
+        if is_software { Self::Off } else { Self::Oversubscribed }
     }
 }
 

@@ -393,8 +393,8 @@ impl<'a> Simulation<'a> {
         for placed in self.room.place() {
             let Some(kernel) = self.room.kernel(placed.kernel) else { continue };
             let (threads, group) = (kernel.threads, self.clients[kernel.client].group);
-            let crowding = 1.0 + self.device().crowding * placed.fullness;
-            let block_ns = kernel.block_ns as f64 * crowding;
+            let oversubscribing = 1.0 + self.device().oversubscribing * placed.fullness;
+            let block_ns = kernel.block_ns as f64 * oversubscribing;
             let mut left = placed.blocks;
             let parts = (left.saturating_mul(threads) / PART_THREADS).clamp(1, PARTS);
             for part in (1..=parts).rev() {

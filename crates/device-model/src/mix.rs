@@ -35,7 +35,7 @@ pub struct DeviceSpec {
     /// By how much the times of one kernel's blocks differ, parts of their time to each side.
     pub spread: f64,
     /// By how much a block takes longer on an SM that is full than on an empty one, parts of its time.
-    pub crowding: f64,
+    pub oversubscribing: f64,
     /// Copies between host and device, GB/s each way.
     pub copy_gb_per_s: f64,
 }
@@ -49,7 +49,7 @@ impl Default for DeviceSpec {
             gap_us: 1.0,
             seen_us: 10.0,
             spread: 0.1,
-            crowding: 0.25,
+            oversubscribing: 0.25,
             copy_gb_per_s: 50.0,
         }
     }
@@ -146,8 +146,8 @@ impl Mix {
         if !(0.0..1.0).contains(&device.spread) {
             return Err(MixError::Device("spread is from 0 to 1"));
         }
-        if !(0.0..=16.0).contains(&device.crowding) {
-            return Err(MixError::Device("crowding is from 0 to 16"));
+        if !(0.0..=16.0).contains(&device.oversubscribing) {
+            return Err(MixError::Device("oversubscribing is from 0 to 16"));
         }
         if times.iter().any(|time| !(0.0..1e6).contains(time)) || device.copy_gb_per_s < 0.001 {
             return Err(MixError::Device("times are from 0 to a second, copies above 0.001 GB/s"));

@@ -10,7 +10,7 @@ pub(crate) struct Reading {
     counters: DeviceActivity,
 }
 
-/// Shares of a stretch of time, 0 to 1.
+/// Shares of an interval, 0 to 1.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub(crate) struct Utilisation {
     /// Any kernel ran: what nvidia-smi calls GPU-Util.

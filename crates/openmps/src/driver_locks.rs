@@ -19,12 +19,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 const TRIES: u32 = 24;
 /// As [`TRIES`], while programs leave no core free: some 3 us. A thread that holds
 /// the mutex may have lost its core, and one that tries takes a core from one that would work.
-const TRIES_IN_CROWD: u32 = 6;
+const TRIES_OVERSUBSCRIBED: u32 = 6;
 /// Longest pause between two tries, in turns of a spin loop (1 us): a thread that tries more often
 /// takes the mutex' cache line away from the thread that holds it.
 const PAUSE_TURNS_MAX: u32 = 16;
 
-/// [`TRIES`] or [`TRIES_IN_CROWD`] in a server, else 0.
+/// [`TRIES`] or [`TRIES_OVERSUBSCRIBED`] in a server, else 0.
 static TRIES_HERE: AtomicU32 = AtomicU32::new(0);
 /// The C library's function, once it has been looked for.
 static C_LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
@@ -32,25 +32,25 @@ static C_LIBRARY: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 type Lock = unsafe extern "C" fn(*mut libc::pthread_mutex_t) -> c_int;
 
 /// How often a mutex is tried in a server on that many cores.
-const fn tries(cores: usize, crowded: bool) -> u32 {
-    match (cores >= SPIN_CORES_MIN, crowded) {
+const fn tries(cores: usize, oversubscribed: bool) -> u32 {
+    match (cores >= SPIN_CORES_MIN, oversubscribed) {
         (false, _) => 0,
         (true, false) => TRIES,
-        (true, true) => TRIES_IN_CROWD,
+        (true, true) => TRIES_OVERSUBSCRIBED,
     }
 }
 
 /// Lets threads of this process try for a moment from now on.
 pub(crate) fn be_patient() {
-    set_crowded(false);
+    set_oversubscribed(false);
 }
 
 /// As [`be_patient`]: whether programs leave no core free.
-pub(crate) fn set_crowded(crowded: bool) {
+pub(crate) fn set_oversubscribed(oversubscribed: bool) {
     static CORES: OnceLock<usize> = OnceLock::new();
     let cores = CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get()));
     // Every lock of the driver's reads it: it is written only where it changes.
-    let tries = tries(*cores, crowded);
+    let tries = tries(*cores, oversubscribed);
     if TRIES_HERE.load(Ordering::Relaxed) != tries {
         TRIES_HERE.store(tries, Ordering::Relaxed);
     }
@@ -102,19 +102,19 @@ mod tests {
     unsafe impl Sync for Mutex {}
 
     #[test]
-    fn a_crowd_tries_for_a_shorter_moment_and_few_cores_not_at_all() {
+    fn oversubscription_tries_for_a_shorter_moment_and_few_cores_not_at_all() {
         let at = |cores| [tries(cores, false), tries(cores, true)];
         assert_eq!(at(SPIN_CORES_MIN - 1), [0; 2]);
-        assert_eq!(at(SPIN_CORES_MIN), [TRIES, TRIES_IN_CROWD]);
+        assert_eq!(at(SPIN_CORES_MIN), [TRIES, TRIES_OVERSUBSCRIBED]);
         // Pauses in turns of a spin loop, of which 16 take a microsecond.
         let pauses = |tries| (0..tries).map(|at| (1 << at).min(PAUSE_TURNS_MAX)).sum::<u32>();
-        assert!((16..=64).contains(&pauses(TRIES_IN_CROWD)));
-        assert!(pauses(TRIES) >= 4 * pauses(TRIES_IN_CROWD));
+        assert!((16..=64).contains(&pauses(TRIES_OVERSUBSCRIBED)));
+        assert!(pauses(TRIES) >= 4 * pauses(TRIES_OVERSUBSCRIBED));
     }
 
     #[test]
     fn a_mutex_excludes_whether_patient_or_not() {
-        for tries in [0, TRIES_IN_CROWD, TRIES] {
+        for tries in [0, TRIES_OVERSUBSCRIBED, TRIES] {
             TRIES_HERE.store(tries, Ordering::Relaxed);
             let mutex = Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
             let inside = AtomicBool::new(false);

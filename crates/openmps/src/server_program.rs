@@ -6,8 +6,10 @@ use channel::{PROTOCOL_VERSION, PROTOCOL_VERSION_MIN};
 use control::daemon::{CONTROL_FD, DAEMON_PROTOCOL, DESCRIBE, DEVICE};
 use control::directory::DEFAULT_PIPE_DIRECTORY;
 use cuda_api::CUuuid;
-use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_STRETCHES};
-use cuda_api::settings::Stretches;
+use cuda_api::environment::{
+    CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_LAUNCH_BATCHING,
+};
+use cuda_api::settings::LaunchBatching;
 use server::log::Log;
 use server::{Exit, Options};
 use std::os::fd::{OwnedFd, RawFd};
@@ -97,8 +99,13 @@ fn serve(number: &str, device: Option<&str>) -> anyhow::Result<Exit> {
         stop: Some(stop_signals().context("watching for signals")?),
         device: device.transpose()?,
         warm: server::warm::Options::from_environment(),
-        stretches: Stretches::of_text(&std::env::var(OPENMPS_STRETCHES).unwrap_or_default()),
-        crowd: server::crowd::Options { cores: None, tell: crate::driver_locks::set_crowded },
+        launch_batching: LaunchBatching::of_text(
+            &std::env::var(OPENMPS_LAUNCH_BATCHING).unwrap_or_default(),
+        ),
+        oversubscription: server::oversubscription::Options {
+            cores: None,
+            tell: crate::driver_locks::set_oversubscribed,
+        },
     };
     Ok(server::run(control, options))
 }

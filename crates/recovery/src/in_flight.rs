@@ -83,7 +83,7 @@ impl InFlight {
     }
 
     /// Has the journal of the next ring keep what is not posted again and the program has not waited for, before
-    /// anything is posted there: should that server be lost too, it is a part of the stretch.
+    /// anything is posted there: should that server be lost too, it is a part of the window.
     pub fn keep_done<M: RingMemory>(&self, journal: &mut Journal<M>) {
         for (posted, (done, waited)) in self.posted.iter().zip(&self.known) {
             if *done && !waited {
@@ -152,7 +152,7 @@ mod tests {
         // All is done: nothing is posted again.
         assert_eq!(program.lose(Policy::Always, 2), Some(vec![]));
         program.post();
-        // A part of the stretch alone would be done twice.
+        // A part of the window alone would be done twice.
         assert_eq!(program.lose(Policy::Always, 2), Some(vec![1, 2, 3]));
         assert_eq!(program.lose(Policy::Auto, 2), None);
     }

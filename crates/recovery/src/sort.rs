@@ -1,11 +1,11 @@
 //! Sorting what was under way when a server was lost: what is repeated, or that nothing can be.
 //!
 //! An operation that the server had not taken was never done. One that it had taken and whose stream
-//! did not get past it is *uncertain*: done, begun, or not. A stretch of operations may be done once
+//! did not get past it is *uncertain*: done, begun, or not. A window of operations may be done once
 //! more, in their order, if each finds what it found the first time: what it reads, no later one of
-//! the stretch has written, nor it itself, or an earlier one of the stretch writes it anew, all of it.
+//! the window has written, nor it itself, or an earlier one of the window writes it anew, all of it.
 //! Nothing that is known to be done and is not repeated may have come after and be undone. The
-//! shortest stretch is what is uncertain, the longest what was posted since the program last waited.
+//! shortest window is what is uncertain, the longest what was posted since the program last waited.
 //!
 //! What an operation reads and writes is known to the byte for copies and fills, and to the allocation
 //! for kernels (the client's `replay/effects.rs`).
@@ -124,7 +124,7 @@ pub fn sort(operations: &[Operation], complete: bool, whole: bool, policy: Polic
 
 /// True if doing the chosen operations once more gives what doing them once would have given.
 fn may_repeat(operations: &[Operation], chosen: impl Fn(&Operation) -> bool) -> bool {
-    // What each operation finds as it was before the stretch, and not as the stretch writes it anew.
+    // What each operation finds as it was before the window, and not as the window writes it anew.
     let mut anew: Vec<Range<u64>> = Vec::new();
     let found: Vec<Vec<Range<u64>>> = operations
         .iter()
@@ -268,9 +268,9 @@ mod tests {
         let mut fill = taken(&[], &[0..10]);
         fill.access.exact = true;
         fill.done = true;
-        let stretch = [fill.clone(), count.clone()];
-        assert_eq!(sort(&stretch, true, true, Policy::Auto), Verdict::Repeat(vec![0, 1]));
-        assert_eq!(sort(&stretch, true, false, Policy::Auto), Verdict::Tell, "more may be missing");
+        let window = [fill.clone(), count.clone()];
+        assert_eq!(sort(&window, true, true, Policy::Auto), Verdict::Repeat(vec![0, 1]));
+        assert_eq!(sort(&window, true, false, Policy::Auto), Verdict::Tell, "more may be missing");
         let waited = [Operation { waited: true, ..fill.clone() }, count.clone()];
         assert_eq!(sort(&waited, true, true, Policy::Auto), Verdict::Tell);
         let gone = [Operation { again: Again::Cannot, ..fill.clone() }, count.clone()];
@@ -309,10 +309,10 @@ mod tests {
     }
 
     proptest! {
-        /// Regardless of the part of the stretch that was done when the server was lost, what is
+        /// Regardless of the part of the window that was done when the server was lost, what is
         /// repeated gives what an undisturbed run gives.
         #[test]
-        fn a_repeated_stretch_gives_the_same_memory(
+        fn a_repeated_window_gives_the_same_memory(
             shapes in prop::collection::vec((ranges(), ranges(), any::<bool>()), 1..7),
             done in 0..7usize, waited in 0..7usize, begun in 0..7usize, cells in 0..5usize, posted in 0..7usize,
         ) {

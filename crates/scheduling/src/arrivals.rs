@@ -1,6 +1,6 @@
 //! Arrival prediction: when a client's next request is due, if its requests come at even intervals.
 //!
-//! A request is a stretch of work between two rests; shorter rests, as between the copy of its input and
+//! A request is an interval of work between two rests; shorter rests, as between the copy of its input and
 //! its kernels, are within it. The time at which one is due follows the requests by a part of their
 //! errors (a phase-locked loop), so that one that comes late moves the next one little.
 

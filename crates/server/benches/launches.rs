@@ -54,10 +54,10 @@ fn launch(client: &mut Client, number: u32) {
 }
 
 /// Has so many clients launch so often, `at_once` launches between two waits each.
-fn measure(clients: usize, launches: u32, at_once: u32, stretches: bool) -> (f64, f64, f64) {
+fn measure(clients: usize, launches: u32, at_once: u32, batches: bool) -> (f64, f64, f64) {
     let driver = Driver { table: provider::table_of_nothing(), extension: None };
-    let mut server = match stretches {
-        true => Server::start_stretched(driver),
+    let mut server = match batches {
+        true => Server::start_batched(driver),
         false => Server::start_on(driver),
     };
     let mut all: Vec<Client> = (0..clients).map(|_| server.connect()).collect();
@@ -89,9 +89,9 @@ fn main() {
     println!("{:<40} {:>12} {:>10} {:>10}", "a launch", head[0], head[1], head[2]);
     for clients in [1, 4, 16] {
         for at_once in [1, 16, 256] {
-            for (stretches, ending) in [(false, ""), (true, ", as graphs")] {
+            for (batches, ending) in [(false, ""), (true, ", as graphs")] {
                 let launches = launches / clients as u32;
-                let (ns, sleeps, all) = measure(clients, launches, at_once, stretches);
+                let (ns, sleeps, all) = measure(clients, launches, at_once, batches);
                 let name = format!("{clients} clients, {at_once} between waits{ending}");
                 println!("{name:<40} {ns:>12.0} {sleeps:>10.3} {all:>10.0}");
             }

@@ -2,11 +2,11 @@
 
 use crate::account::{Account, Groups, machine_bytes};
 use crate::counting::Counters;
-use crate::crowd::Crowd;
 use crate::device::{Device, SmPlaces};
 use crate::green_ahead::GreenAhead;
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
+use crate::oversubscription::Oversubscription;
 use crate::printed::Printed;
 use crate::scheduling::Scheduler;
 use crate::shared::Shared;
@@ -16,7 +16,7 @@ use crate::window::{Arena, Windows};
 use channel::lock::Mutex;
 use cuda_api::CudaError;
 use cuda_api::environment::OPENMPS_COUNTERS;
-use cuda_api::settings::{Counting, Stretches};
+use cuda_api::settings::{Counting, LaunchBatching};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -43,13 +43,13 @@ pub struct Common {
     /// Accounts of groups of clients.
     pub groups: Groups,
     /// The sessions at work.
-    pub crowd: Arc<Crowd>,
+    pub oversubscription: Arc<Oversubscription>,
     /// Which of them may submit, and when.
     pub scheduler: Arc<Scheduler>,
     /// What is counted of launches.
     pub counters: Counters,
     /// When launches whose sequence repeats itself go as graphs.
-    pub stretches: Stretches,
+    pub launch_batching: LaunchBatching,
     /// What their work was, while a reader asks.
     pub trace: TraceLog,
     /// What is loaded when a server starts.
@@ -87,8 +87,8 @@ impl Common {
         printed: Printed,
         warm: Warm,
         log: Log,
-        crowd: crate::crowd::Options,
-        stretches: Stretches,
+        oversubscription: crate::oversubscription::Options,
+        launch_batching: LaunchBatching,
     ) -> std::io::Result<(Arc<Self>, Wakeups)> {
         let (bell, stream) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -102,7 +102,7 @@ impl Common {
         }
         let counting = std::env::var(OPENMPS_COUNTERS).unwrap_or_default();
         let counting = Counting::parse(counting.trim()).unwrap_or_default();
-        let crowd = Arc::new(Crowd::new(device.queues(), crowd));
+        let oversubscription = Arc::new(Oversubscription::new(device.queues(), oversubscription));
         let arena = Arena::new(device.part());
         let places = SmPlaces::new(device.sm_count());
         let common = Self {
@@ -115,10 +115,10 @@ impl Common {
             images: Account::new(machine_bytes() / IMAGES_PART),
             groups: Groups::default(),
             memory_wanted: Mutex::default(),
-            crowd,
+            oversubscription,
             scheduler,
             counters: Counters::new(counting),
-            stretches,
+            launch_batching,
             trace: TraceLog::default(),
             warm,
             green_ahead: GreenAhead::default(),

@@ -38,7 +38,7 @@ fn step(client: &mut Client, number: u32) {
 #[test]
 fn kernels_of_graphs_made_of_launches_count_one_by_one() {
     let driver = Driver { table: provider::table(), extension: None };
-    let mut server = Server::start_stretched(driver);
+    let mut server = Server::start_batched(driver);
     server.corrupted = true;
     open_gate(OPEN);
     let [mut chained, mut culprit] = [0; 2].map(|_| server.connect());

@@ -378,8 +378,8 @@ fn a_provider_that_does_not_start_is_reported() {
     let options = server::Options {
         device: None,
         warm: server::warm::Options::default(),
-        stretches: Default::default(),
-        crowd: server::crowd::Options::default(),
+        launch_batching: Default::default(),
+        oversubscription: server::oversubscription::Options::default(),
         log: server::log::Log::none(),
         pipe_directory: "/tmp/test".into(),
         stop: None,

@@ -29,7 +29,7 @@ pub enum Waiting {
     #[default]
     Plain = 0,
     /// Programs leave no core free: waiters had better leave the cores to others.
-    Crowded = 1,
+    Oversubscribed = 1,
     /// The client is latency-critical, and there are cores for all: they spin.
     Attentive = 2,
 }
@@ -39,7 +39,7 @@ impl Waiting {
     pub fn policy(self, policy: SpinPolicy) -> SpinPolicy {
         match self {
             Self::Plain => policy,
-            Self::Crowded => policy.crowded(),
+            Self::Oversubscribed => policy.oversubscribed(),
             Self::Attentive => policy.attentive(),
         }
     }
@@ -49,8 +49,8 @@ impl Waiting {
     pub fn consumer_policy(self, policy: SpinPolicy, gathers: bool) -> SpinPolicy {
         match self {
             Self::Plain => policy,
-            Self::Crowded if gathers => policy.gathering_consumer(),
-            Self::Crowded => policy.crowded_consumer(),
+            Self::Oversubscribed if gathers => policy.gathering_consumer(),
+            Self::Oversubscribed => policy.oversubscribed_consumer(),
             Self::Attentive => policy.attentive_consumer(),
         }
     }
@@ -191,7 +191,7 @@ impl Region {
     /// How the client should wait. A number that stands for nothing is [`Waiting::Plain`].
     pub fn waiting(&self) -> Waiting {
         match self.u32_at(WAITING).load() {
-            1 => Waiting::Crowded,
+            1 => Waiting::Oversubscribed,
             2 => Waiting::Attentive,
             _ => Waiting::Plain,
         }

@@ -310,7 +310,7 @@ impl<M: RingMemory> Consumer<M> {
     }
 
     /// A wait that outlasted spinning has ended with records. One that is too short for any rhythm is not
-    /// the last one, but in a crowd: it is of a step that has begun.
+    /// the last one, but when CPUs are oversubscribed: it is of a step that has begun.
     fn note_wait(&mut self, waited: Duration) {
         if waited > RHYTHM_MIN || self.policy.rhythm_min > RHYTHM_MIN {
             self.last_wait = waited;

@@ -260,7 +260,7 @@ impl Daemon {
     fn push_waiting(&self, state: &mut State, client: WaitingClient) {
         let of_user = state.waiting.iter().filter(|waiting| waiting.uid == client.uid).count();
         if of_user >= WAITING_OF_USER_MAX || state.waiting.len() >= WAITING_MAX {
-            let error = LaunchError::Crowded(of_user.max(WAITING_OF_USER_MAX));
+            let error = LaunchError::TooManyWaiting(of_user.max(WAITING_OF_USER_MAX));
             protocol::refuse(&client.socket, error.result(), error.to_string());
             return;
         }

@@ -49,7 +49,7 @@ impl State {
 }
 
 /// True if as many clients wait for the answer as may, of all users or of this one.
-fn is_crowded(waiting: &[Asking], uid: u32) -> bool {
+fn has_too_many_waiting(waiting: &[Asking], uid: u32) -> bool {
     waiting.len() >= WAITING_MAX
         || waiting.iter().filter(|asking| asking.uid == uid).count() >= WAITING_OF_USER_MAX
 }
@@ -161,8 +161,8 @@ impl Daemon {
         });
         match may {
             Err(error) => self.refuse_one(asking.pid, asking.uid, &asking.socket, &error),
-            Ok(()) if is_crowded(&state.inventory.waiting, asking.uid) => {
-                let error = LaunchError::Crowded(WAITING_OF_USER_MAX);
+            Ok(()) if has_too_many_waiting(&state.inventory.waiting, asking.uid) => {
+                let error = LaunchError::TooManyWaiting(WAITING_OF_USER_MAX);
                 protocol::refuse(&asking.socket, error.result(), error.to_string());
             }
             Ok(()) => {

@@ -33,7 +33,7 @@ pub(crate) enum LaunchError {
     #[error("server '{0}' has none of this daemon's devices: see its allowed-devices")]
     NoAllowedDevice(String),
     #[error("{0} clients wait already")]
-    Crowded(usize),
+    TooManyWaiting(usize),
     #[error(transparent)]
     None(#[from] NoServer),
     #[error("this daemon does not serve {0}: its operator says whom by --allow")]
@@ -62,7 +62,7 @@ impl LaunchError {
             LaunchError::NoSuchDevice(_) | LaunchError::NoAllowedDevice(_) => {
                 CudaError::INVALID_DEVICE
             }
-            LaunchError::Crowded(_) => CudaError::MPS_MAX_CONNECTIONS_REACHED,
+            LaunchError::TooManyWaiting(_) => CudaError::MPS_MAX_CONNECTIONS_REACHED,
             LaunchError::None(
                 NoServer::Stopping
                 | NoServer::BackOff { .. }

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Shortest stretch of time that says something: processes write their counts every 50 ms.
-const STRETCH: Duration = Duration::from_millis(150);
+/// Shortest interval that says something: processes write their counts every 50 ms.
+const INTERVAL: Duration = Duration::from_millis(150);
 
 /// The last reading, and what came out.
 pub(super) struct Activity {
@@ -27,7 +27,7 @@ impl Activity {
     /// In how much of the time since the last question a kernel ran, percent. A caller that asks
     /// too soon gets the last answer; the very first waits until there is one.
     pub(super) fn busy_percent(&mut self, file: Option<&Path>) -> u32 {
-        let missing = STRETCH.saturating_sub(self.at.elapsed());
+        let missing = INTERVAL.saturating_sub(self.at.elapsed());
         if !missing.is_zero() {
             if let Some(percent) = self.percent {
                 return percent;
@@ -43,12 +43,12 @@ impl Activity {
     }
 }
 
-/// In how much of some stretch of time a kernel of a process ran.
+/// In how much of some interval a kernel of a process ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessSample {
     /// The process.
     pub(crate) pid: u32,
-    /// The end of the stretch, microseconds since 1970.
+    /// The end of the interval, microseconds since 1970.
     pub(crate) at_us: u64,
     /// The share of it.
     pub(crate) percent: u32,
@@ -69,7 +69,7 @@ impl ProcessActivity {
             Some(last) => last,
             None => (Instant::now(), busy(&users())),
         };
-        let missing = STRETCH.saturating_sub(at.elapsed());
+        let missing = INTERVAL.saturating_sub(at.elapsed());
         if !missing.is_zero() && !self.samples.is_empty() {
             self.last = Some((at, before));
             return &self.samples;
@@ -136,7 +136,7 @@ mod tests {
         let (at, _) = activity.last.as_mut().unwrap();
         assert_eq!(*at, later);
         *at = Instant::now();
-        thread::sleep(STRETCH);
+        thread::sleep(INTERVAL);
         assert_eq!(activity.samples(|| vec![user(Some(u64::MAX))])[0].percent, 0);
     }
 

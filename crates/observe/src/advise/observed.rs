@@ -1,9 +1,9 @@
-//! Observed: what one program had of a device and of the machine, alone, in a stretch of time.
+//! Observed: what one program had of a device and of the machine, alone, in an interval.
 
 use crate::rates::ClientRates;
 use std::time::Duration;
 
-/// What a program did alone in a stretch of time.
+/// What a program did alone in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observed {
     /// How long it was looked at, s.
@@ -34,9 +34,9 @@ pub struct Observed {
 }
 
 impl Observed {
-    /// What rates say of a stretch.
-    pub fn of_rates(client: &ClientRates, stretch: Duration) -> Self {
-        let seconds = stretch.as_secs_f64();
+    /// What rates say of an interval.
+    pub fn of_rates(client: &ClientRates, interval: Duration) -> Self {
+        let seconds = interval.as_secs_f64();
         Self {
             seconds,
             busy: client.busy,

@@ -149,7 +149,7 @@ const DAEMON: &[(Family, Value<Counters>)] = &[
     ),
 ];
 
-/// Ratios of the last stretch, by the names that dcgm-exporter gives them.
+/// Ratios of the last interval, by the names that dcgm-exporter gives them.
 const RATIOS: &[(Family, Value<Ratios>)] = &[
     (
         gauge(

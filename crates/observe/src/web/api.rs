@@ -42,7 +42,7 @@ const OWN_HEADER: &str = "x-openmps";
 const OWN: &[&str] = &["/api/timeline", "/api/advice", "/api/end"];
 /// What no one may who only looks.
 const NOT_TO_LOOK: &[&str] = &["/api/timeline", "/api/end"];
-/// Longest stretch of a timeline, ms.
+/// Longest interval of a timeline, ms.
 const TIMELINE_MS_MAX: u64 = 10_000;
 /// Most records of a timeline that the page is given.
 const TIMELINE_RECORDS_MAX: usize = 50_000;
@@ -234,21 +234,21 @@ async fn kernels(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Faile
 }
 
 #[derive(Deserialize)]
-struct Stretch {
+struct Interval {
     #[serde(default)]
     ms: Option<u64>,
 }
 
 async fn timeline(
     State(shared): State<Arc<Shared>>,
-    Query(stretch): Query<Stretch>,
+    Query(interval): Query<Interval>,
 ) -> Result<Response, Failed> {
     // Programs are slower while they are recorded.
     let Ok(turn) = shared.recording.clone().try_acquire_owned() else {
         let why = "another recording is under way: try again when it has ended";
         return Ok(refused(StatusCode::TOO_MANY_REQUESTS, why));
     };
-    let ms = stretch.ms.unwrap_or(1000).clamp(50, TIMELINE_MS_MAX);
+    let ms = interval.ms.unwrap_or(1000).clamp(50, TIMELINE_MS_MAX);
     let value = with_source(&shared.make, move |source| {
         // Also where the reader has gone meanwhile.
         let _turn = turn;

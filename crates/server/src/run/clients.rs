@@ -3,7 +3,7 @@
 //! A client is listed from when the daemon hands it over until its process is gone, whether its
 //! session still lives or not.
 
-use super::counts::{self, Room, Stretches};
+use super::counts::{self, BusyIntervals, Room};
 use crate::common::Common;
 use crate::device::{Device, SmCount};
 use crate::session::{self, End, Identity, Limits, Link, Stage};
@@ -61,7 +61,7 @@ struct Entry {
     /// When it came.
     began: (Instant, SystemTime),
     /// What the device did for it.
-    work: Stretches,
+    work: BusyIntervals,
     /// Since when its session has been asked to end, until that is enforced.
     asked: Option<Instant>,
     /// The daemon knows that it is to have a server of its own.
@@ -83,7 +83,7 @@ impl Entry {
         let in_flight = (counters.in_flight.get(), counters.submitted().kernels);
         match sum.sampled {
             true => self.work.end(&sum, self.began.0.elapsed(), Room::of(device), in_flight),
-            false => self.work = Stretches::exact(sum),
+            false => self.work = BusyIntervals::exact(sum),
         }
     }
 
@@ -121,7 +121,7 @@ pub(super) struct Clients {
     past: ClientWork,
     since: Instant,
     /// What the device did for all, and when that was looked at.
-    done: (Stretches, Instant),
+    done: (BusyIntervals, Instant),
 }
 
 /// One termination that the daemon asked for.
@@ -147,7 +147,7 @@ impl Clients {
             moving: false,
             past: ClientWork::default(),
             since: Instant::now(),
-            done: (Stretches::default(), Instant::now()),
+            done: (BusyIntervals::default(), Instant::now()),
         }
     }
 
@@ -241,7 +241,7 @@ impl Clients {
                 thread: Some(thread),
                 gone: false,
                 began: (Instant::now(), SystemTime::now()),
-                work: Stretches::default(),
+                work: BusyIntervals::default(),
                 asked: None,
                 isolated: false,
                 left: None,

@@ -2,7 +2,7 @@
 //!
 //! Where the provider counts, its numbers are told. Elsewhere times are estimated: launches times the
 //! mean of those that were timed, and from a launch's shape how many SMs and warps it had. No figure that
-//! is a sum falls: a launch counts once, with the mean of the time when it is told first, and in a stretch of
+//! is a sum falls: a launch counts once, with the mean of the time when it is told first, and in an interval of
 //! time no more counts than has room in it.
 
 use super::Server;
@@ -139,9 +139,9 @@ fn estimate(counters: &ClientCounters, device: &Device) -> ClientWork {
 }
 
 /// What was done for a client, or by the device, of whose kernels only the sum of their times is known: in a
-/// stretch of time no more is counted than has room in it.
+/// interval of time no more is counted than has room in it.
 #[derive(Debug, Default)]
-pub(super) struct Stretches {
+pub(super) struct BusyIntervals {
     elapsed_ns: u64,
     /// Told before.
     sum: ClientWork,
@@ -150,7 +150,7 @@ pub(super) struct Stretches {
     counted: ClientWork,
 }
 
-/// What a stretch of time has room for.
+/// What an interval of time has room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     sms: u64,
@@ -165,14 +165,14 @@ impl Room {
     }
 }
 
-impl Stretches {
+impl BusyIntervals {
     /// Of what the provider has counted itself.
     pub(super) fn exact(sum: ClientWork) -> Self {
         Self { sum, counted: sum, ..Self::default() }
     }
 
-    /// A stretch ends: by now so much was done in all. Launches count when they are submitted, so of what has no
-    /// room the part that is `in_flight`, of all launches, is left for the next stretch.
+    /// An interval ends: by now so much was done in all. Launches count when they are submitted, so of what has no
+    /// room the part that is `in_flight`, of all launches, is left for the next interval.
     pub(super) fn end(
         &mut self,
         sum: &ClientWork,
@@ -181,11 +181,11 @@ impl Stretches {
         in_flight: (u64, u64),
     ) {
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        let stretch_ns = elapsed_ns.saturating_sub(self.elapsed_ns);
+        let interval_ns = elapsed_ns.saturating_sub(self.elapsed_ns);
         let part = in_flight.0.min(in_flight.1) as f64 / in_flight.1.max(1) as f64;
         let count = |now: u64, before: u64, left: &mut u64, counted: &mut u64, room: u64| {
             let grown = now.saturating_sub(before).saturating_add(*left);
-            let done = grown.min(stretch_ns.saturating_mul(room));
+            let done = grown.min(interval_ns.saturating_mul(room));
             *left = (grown - done).min((now as f64 * part) as u64);
             *counted += done;
         };
@@ -218,7 +218,7 @@ pub(super) fn add(sum: &mut ClientWork, work: &ClientWork) {
 }
 
 /// What the device is and did, unless it counts itself what `done` says.
-pub(super) fn device(device: &Device, done: &Stretches) -> DeviceCounts {
+pub(super) fn device(device: &Device, done: &BusyIntervals) -> DeviceCounts {
     let room = Room::of(device);
     let (free, total) = device.memory_info().unwrap_or((0, device.info().memory_bytes));
     let ClientWork { busy_ns, sm_active_ns, warp_ns, .. } = done.counted();
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_device_is_idle_once_its_clients_are_however_much_they_overlapped() {
-        let mut done = Stretches::default();
+        let mut done = BusyIntervals::default();
         let mut end = |busy_ns, at_s| {
             done.end(&sum(busy_ns), Duration::from_secs(at_s), ROOM, (0, 0));
             let counted = done.counted();
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn work_that_waits_is_counted_when_there_is_room_for_it() {
-        let mut done = Stretches::default();
+        let mut done = BusyIntervals::default();
         let mut end = |at_s, in_flight| {
             done.end(&sum(4 * S), Duration::from_secs(at_s), ROOM, (in_flight, 40));
             done.counted().busy_ns

@@ -15,9 +15,9 @@ mod succession;
 
 use crate::after_start;
 use crate::common::{Common, Wakeups};
-use crate::crowd;
 use crate::device::{Driver, describe_all};
 use crate::log::{Log, Role};
+use crate::oversubscription;
 use crate::printed::Printed;
 use crate::session::End;
 use crate::warm::Options as WarmOptions;
@@ -25,7 +25,7 @@ use channel::message::{FDS_MAX, Message};
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
 use clients::Clients;
 use cuda_api::CUuuid;
-use cuda_api::settings::Stretches;
+use cuda_api::settings::LaunchBatching;
 use outbox::Outbox;
 use recovery::{AttributionState, Ending};
 use std::io;
@@ -53,9 +53,9 @@ pub struct Options {
     /// Its warm list.
     pub warm: WarmOptions,
     /// When launches whose sequence repeats itself go as graphs; `None`: as is best for the provider.
-    pub stretches: Option<Stretches>,
+    pub launch_batching: Option<LaunchBatching>,
     /// The cores that it has for its clients, and who is told when they are too few.
-    pub crowd: crowd::Options,
+    pub oversubscription: oversubscription::Options,
 }
 
 /// How a server ended.

@@ -10,7 +10,7 @@ use crate::log::Log;
 use crate::printed::Printed;
 use crate::warm::Warm;
 use cuda_api::environment::{CUDA_VISIBLE_DEVICES, OPENMPS_HOLD_MAX};
-use cuda_api::settings::{Counting, Stretches};
+use cuda_api::settings::{Counting, LaunchBatching};
 use scheduling::units::duration_ns;
 use std::path::Path;
 use std::sync::Arc;
@@ -103,14 +103,15 @@ pub(super) fn open(
         device.sync().set_hold_max(bound);
     }
     let warm = Warm::start(&device, &options.warm, &log);
-    let of_provider = Stretches::default_of(device.has_tenants());
-    let stretches = options.stretches.unwrap_or(of_provider);
+    let of_provider = LaunchBatching::default_of(device.has_tenants());
+    let launch_batching = options.launch_batching.unwrap_or(of_provider);
     // Mutexes are tried for a shorter time where few submissions are left.
-    let mut crowd = options.crowd;
-    if stretches == Stretches::Off {
-        crowd.tell = |_| {};
+    let mut oversubscription = options.oversubscription;
+    if launch_batching == LaunchBatching::Off {
+        oversubscription.tell = |_| {};
     }
-    let common = Common::new(Arc::new(device), printed, warm, log, crowd, stretches);
+    let common =
+        Common::new(Arc::new(device), printed, warm, log, oversubscription, launch_batching);
     let (common, wakeups) = common.map_err(|error| error.to_string())?;
     if common.counters.counting() == Counting::Cupti
         && let Err(reason) = cupti_windows::set(&common, Counting::Cupti)

@@ -227,7 +227,7 @@ impl Session {
             .contains(&row)
         {
             // A node has what its function had when it was made.
-            self.stretches.forget();
+            self.batcher.forget();
         }
         if row == number::cuKernelSetAttribute {
             let words = generic::as_function_attribute(words)?;

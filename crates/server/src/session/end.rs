@@ -40,7 +40,7 @@ impl Session {
         for line in self.spent.iter().flat_map(|spent| spent.lines()) {
             self.common.log.line(format!("Client {name}: {line}"));
         }
-        if let Some(summary) = self.stretches.summary() {
+        if let Some(summary) = self.batcher.summary() {
             self.common.log.line(format!("Client {name}: {summary}"));
         }
         if reason == End::Terminated {
@@ -194,7 +194,7 @@ impl Session {
         let _ = self.meter.read();
         self.follow_trace();
         self.graphs.clear();
-        self.stretches.clear();
+        self.batcher.clear();
         self.common.shared.forget_client(self.link.identity.id);
         self.events.clear();
         self.streams.clear();

@@ -47,7 +47,7 @@ const TIME_PER_MARK_NS: u64 = 25_000_000;
 const MARKS_IN_BOUND: u64 = 4;
 
 // A chunk that goes as one graph has fewer launches than a mark.
-const _: () = assert!(super::stretches::LAUNCHES_MAX < OPERATIONS_PER_MARK as usize);
+const _: () = assert!(super::batching::LAUNCHES_MAX < OPERATIONS_PER_MARK as usize);
 // A client that keeps to its bound never waits at the gate for a stream of launches alone: those behind a mark may
 // be done, and marks are operations too.
 const _: () = assert!(

@@ -10,6 +10,7 @@
 
 mod admission;
 mod arrays;
+mod batching;
 mod boxes;
 mod callbacks;
 mod calls;
@@ -44,7 +45,6 @@ mod slot;
 mod spent;
 mod start;
 mod streams;
-mod stretches;
 mod under_way;
 mod watchdog;
 
@@ -60,11 +60,12 @@ pub use start::spawn;
 pub use watchdog::limit as watchdog_limit;
 
 use crate::common::Common;
-use crate::crowd::{Manner, Place};
 use crate::device::{Event, Share, Stream};
 use crate::meter::Meter;
+use crate::oversubscription::{Manner, Place};
 use crate::window::Lease;
 use arrays::Arrays;
+use batching::Batcher;
 use callbacks::Callbacks;
 use channel::region::Region;
 use channel::reply::ReplyWriter;
@@ -85,7 +86,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use streams::Streams;
-use stretches::Stretches;
 
 /// Most events of a client: an event is some hundred bytes at the provider.
 pub const EVENTS_MAX: usize = channel::limits::EVENTS_MAX as usize;
@@ -109,8 +109,8 @@ struct Session {
     gate: Gate,
     meter: Meter,
     graphs: Graphs,
-    stretches: Stretches,
-    /// Launches have gone as graphs, for which the consumer gathers records in a crowd.
+    batcher: Batcher,
+    /// Launches have gone as graphs, for which the consumer gathers records when CPUs are oversubscribed.
     gathers: bool,
     arrays: Arrays,
     events: Table<Event>,
@@ -164,7 +164,7 @@ impl Session {
                     if !self.begin_submitting() {
                         break;
                     }
-                    let carried_out = if self.looks_for_stretches() {
+                    let carried_out = if self.looks_for_batches() {
                         self.take(&mut record)
                     } else {
                         self.carry_out(&record);
@@ -207,16 +207,16 @@ impl Session {
         if self.requests_until_look == 0 {
             self.requests_until_look = self.requests_per_look();
             self.look();
-            self.follow_crowd();
+            self.follow_oversubscription();
         }
     }
 
-    /// Says whether the session has work, and waits from now on as the crowd has it. Returns whether it
+    /// Says whether the session has work, and waits from now on as the oversubscription has it. Returns whether it
     /// has, and its client's class.
-    fn follow_crowd(&mut self) -> (bool, Class) {
+    fn follow_oversubscription(&mut self) -> (bool, Class) {
         let busy = self.streams.may_be_busy() && self.sticky.is_none();
         let class = self.link.scheduling.class();
-        let gathers = self.stretches.has_graphs();
+        let gathers = self.batcher.has_graphs();
         let is_other = std::mem::replace(&mut self.gathers, gathers) != gathers;
         let manner = self.place.update(busy, class == Class::Latency);
         if manner.is_some() || is_other {
@@ -232,7 +232,7 @@ impl Session {
     /// Waits for requests. Work under way is looked at from time to time; without any, the
     /// thread sleeps until it is rung for.
     fn rest(&mut self) -> Result<(), RingBroken> {
-        let (busy, class) = self.follow_crowd();
+        let (busy, class) = self.follow_oversubscription();
         let period = match (busy, self.retired.is_empty()) {
             (true, _) => BUSY_PERIOD * self.place.factor(),
             (false, false) => RETIRED_PERIOD,

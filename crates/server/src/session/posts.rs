@@ -276,7 +276,7 @@ impl Session {
 
     pub(super) fn destroy_stream(&mut self, request: DestroyStream) -> CUresult {
         let stream = request.stream.0 as u64;
-        self.stretches.forget_stream(stream);
+        self.batcher.forget_stream(stream);
         self.streams.destroy(stream)
     }
 
@@ -329,7 +329,7 @@ impl Session {
         self.modules.module(request.module.0 as u64)?;
         self.wait_idle()?;
         self.graphs.forget_module(request.module.0 as u64);
-        self.stretches.forget();
+        self.batcher.forget();
         let LoadedModule { module, globals, managed, .. } =
             self.modules.remove(request.module.0 as u64)?;
         for address in globals {

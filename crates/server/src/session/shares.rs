@@ -26,7 +26,7 @@ impl Session {
             return;
         }
         self.limits_version = version;
-        self.stretches.forget();
+        self.batcher.forget();
         if self.share.is_tenant() {
             return;
         }

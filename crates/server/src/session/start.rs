@@ -1,6 +1,7 @@
 //! The beginning of a session: windows, objects, the welcome.
 
 use super::arrays::Arrays;
+use super::batching::Batcher;
 use super::callbacks::Callbacks;
 use super::declaration::Declaration;
 use super::gate::Gate;
@@ -11,13 +12,12 @@ use super::modules::Modules;
 use super::retired::Retired;
 use super::spent::Spent;
 use super::streams::Streams;
-use super::stretches::Stretches;
 use super::{EVENTS_MAX, Link, REQUESTS_PER_LOOK, Session, Stage};
 use crate::account::Refusal;
 use crate::common::Common;
-use crate::crowd::Place;
 use crate::device::{Share, Stream};
 use crate::meter::Meter;
+use crate::oversubscription::Place;
 use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::limits::WINDOW_ANY;
 use channel::log_line::Level;
@@ -259,7 +259,7 @@ impl Session {
             gate: Gate::new(&share, &link.counters, &link.scheduling),
             meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
             graphs: Graphs::new(),
-            stretches: Stretches::new(),
+            batcher: Batcher::new(),
             gathers: false,
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
@@ -292,7 +292,7 @@ impl Session {
             common: common.clone(),
             sticky: None,
             printing: false,
-            place: Place::new(&common.crowd),
+            place: Place::new(&common.oversubscription),
             results: Vec::new(),
             requests_until_look: REQUESTS_PER_LOOK,
             declaration: link.identity.comes_again.then(|| Declaration::begin(Instant::now())),

@@ -1,14 +1,14 @@
 //! Work under way of a stream: which code is not known to be done, and how often the rarest of it was launched before.
 //!
 //! After a fault of the shared context that says how likely the client's kernels were to cause it (crate
-//! `recovery`, `attribution.rs`). Of each stretch between two fences the least number of launches is kept, until the
+//! `recovery`, `attribution.rs`). Of each span between two fences the least number of launches is kept, until the
 //! device has passed the fence behind it. Whether it has is read from memory that the client can write: for
 //! the watchdog, which runs while the device can be asked, the same is kept by events of the session's own.
 
 use std::collections::VecDeque;
 
-/// Stretches that are kept apart. Of more that the device has not passed, the oldest two become one.
-const STRETCHES_MAX: usize = 8;
+/// Spans that are kept apart. Of more that the device has not passed, the oldest two become one.
+const BATCHES_MAX: usize = 8;
 
 /// What was launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Code {
 
 /// The launches before a fence, back to the one before.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
+struct Span {
     fence: u32,
     launched_before: u32,
 }
@@ -32,7 +32,7 @@ pub struct UnderWay {
     last: Option<Code>,
     /// Behind the last fence.
     open: Option<u32>,
-    fenced: VecDeque<Stretch>,
+    fenced: VecDeque<Span>,
     /// The least since the watchdog's last event.
     unwatched: Option<u32>,
 }
@@ -49,21 +49,21 @@ impl UnderWay {
     /// A fence was posted; `passed` says whether the device has passed one.
     pub fn fence(&mut self, fence: u32, passed: impl Fn(u32) -> bool) {
         let Some(launched_before) = self.open.take() else { return };
-        if self.fenced.len() == STRETCHES_MAX {
+        if self.fenced.len() == BATCHES_MAX {
             self.forget(passed);
         }
-        if self.fenced.len() == STRETCHES_MAX
+        if self.fenced.len() == BATCHES_MAX
             && let Some(oldest) = self.fenced.pop_front()
             && let Some(next) = self.fenced.front_mut()
         {
             next.launched_before = next.launched_before.min(oldest.launched_before);
         }
-        self.fenced.push_back(Stretch { fence, launched_before });
+        self.fenced.push_back(Span { fence, launched_before });
     }
 
     /// Forgets what is before fences that the device has passed.
     fn forget(&mut self, passed: impl Fn(u32) -> bool) {
-        while self.fenced.front().is_some_and(|stretch| passed(stretch.fence)) {
+        while self.fenced.front().is_some_and(|span| passed(span.fence)) {
             self.fenced.pop_front();
         }
     }
@@ -90,7 +90,7 @@ impl UnderWay {
     /// before; `None` if all is done.
     pub fn rarest(&mut self, passed: impl Fn(u32) -> bool) -> Option<(Code, u32)> {
         self.forget(passed);
-        let fenced = self.fenced.iter().map(|stretch| stretch.launched_before);
+        let fenced = self.fenced.iter().map(|span| span.launched_before);
         let least = fenced.chain(self.open).min()?;
         Some((self.last?, least))
     }
@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn many_fences_take_no_more_memory_and_none_is_forgotten_too_early() {
         let mut work = UnderWay::default();
-        let first = 20 * STRETCHES_MAX as u32;
+        let first = 20 * BATCHES_MAX as u32;
         for fence in 1..=first {
             work.launched(KERNEL, fence);
             work.fence(fence, |_| false);
-            assert!(work.fenced.len() <= STRETCHES_MAX);
+            assert!(work.fenced.len() <= BATCHES_MAX);
         }
         assert_eq!(work.rarest(|_| false), Some((KERNEL, 1)));
         // What is kept of the oldest is passed with the last of them.

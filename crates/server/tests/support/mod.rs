@@ -14,7 +14,7 @@ use channel::message::{
 };
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
-use cuda_api::settings::Stretches;
+use cuda_api::settings::LaunchBatching;
 use server::device::Driver;
 use server::log::Log;
 use server::{Exit, Options};
@@ -88,24 +88,24 @@ impl Server {
 
     /// Starts a server on a provider, with a warm list.
     pub fn start_with(driver: Driver, warm: server::warm::Options) -> Self {
-        Self::start_as(driver, warm, Stretches::Off, None)
+        Self::start_as(driver, warm, LaunchBatching::Off, None)
     }
 
-    /// Starts a server on a provider, with stretches as graphs.
-    pub fn start_stretched(driver: Driver) -> Self {
-        // As many cores as no test needs: no crowd.
-        Self::start_stretching(driver, Stretches::On, CORES_ENOUGH)
+    /// Starts a server on a provider, with batches as graphs.
+    pub fn start_batched(driver: Driver) -> Self {
+        // As many cores as no test needs: no oversubscription.
+        Self::start_batching(driver, LaunchBatching::On, CORES_ENOUGH)
     }
 
-    /// Starts a server on a provider, with stretches as graphs if so, and with so many cores.
-    pub fn start_stretching(driver: Driver, stretches: Stretches, cores: usize) -> Self {
-        Self::start_as(driver, server::warm::Options::default(), stretches, Some(cores))
+    /// Starts a server on a provider, with batches as graphs if so, and with so many cores.
+    pub fn start_batching(driver: Driver, batches: LaunchBatching, cores: usize) -> Self {
+        Self::start_as(driver, server::warm::Options::default(), batches, Some(cores))
     }
 
     fn start_as(
         driver: Driver,
         warm: server::warm::Options,
-        stretches: Stretches,
+        batches: LaunchBatching,
         cores: Option<usize>,
     ) -> Self {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,8 +120,8 @@ impl Server {
             pipe_directory: "/tmp/test".into(),
             stop: Some(stopped.into()),
             warm,
-            stretches: Some(stretches),
-            crowd: server::crowd::Options { cores, ..Default::default() },
+            launch_batching: Some(batches),
+            oversubscription: server::oversubscription::Options { cores, ..Default::default() },
         };
         let run = move || server::run::run_on(driver, control, options);
         let thread = Some(std::thread::spawn(run));

@@ -46,7 +46,7 @@ pub struct KernelTotals {
 }
 
 impl KernelTotals {
-    /// A worker's stretch of time in its blocks.
+    /// A worker's interval in its blocks.
     pub(super) fn add_work(&mut self, worker_ns: u64, counters: &Counters, blocks: u64) {
         self.blocks += blocks;
         self.worker_ns += worker_ns;

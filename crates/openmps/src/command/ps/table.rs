@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_tells_of_a_stretch() {
+    fn a_row_tells_of_a_batch() {
         let idle = work(7);
         let before = reading(vec![client(4, 12, work(2)), client(6, 9, idle)]);
         let now = vec![client(4, 62, work(3)), client(5, 8, work(1)), client(6, 9, idle)];

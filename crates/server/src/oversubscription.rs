@@ -1,4 +1,4 @@
-//! Crowd: how many sessions are at work, and whether they are too many for the cores or the queues.
+//! Oversubscription: how many sessions are at work, and whether they are too many for the cores or the queues.
 //!
 //! A program at work keeps two threads busy: its own and its session's. While there are cores for
 //! all of them and, beside several programs, one to spare, waiters spin; beyond that, a thread that spins takes a core from one that would
@@ -21,7 +21,7 @@ const LOOKERS_PER_CORE: usize = 16;
 /// Most that a session looks less often than one alone.
 const FACTOR_MAX: u32 = (LIVENESS_PERIOD_MAX.as_millis() / LIVENESS_PERIOD.as_millis()) as u32;
 
-/// What a server's crowd depends on, and whom it tells.
+/// What a server's oversubscription depends on, and whom it tells.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Cores for programs and sessions; `None`: those that this process may use.
@@ -50,14 +50,14 @@ pub struct Manner {
 
 /// The sessions at work of a server.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct Oversubscription {
     at_work: AtomicUsize,
     cores: usize,
     queues: usize,
     tell: fn(bool),
 }
 
-impl Crowd {
+impl Oversubscription {
     /// No session is at work yet, on this machine and a device with that many queues.
     pub fn new(queues: usize, Options { cores, tell }: Options) -> Self {
         let all = || std::thread::available_parallelism().map_or(SPIN_CORES_MIN, |n| n.get());
@@ -84,25 +84,26 @@ impl Crowd {
     }
 
     fn factor(&self) -> u32 {
-        let crowds = self.at_work.load(Ordering::Relaxed) / (self.cores * LOOKERS_PER_CORE);
-        let crowds = u32::try_from(crowds).unwrap_or(FACTOR_MAX);
-        crowds.clamp(1, FACTOR_MAX).next_power_of_two()
+        let oversubscription =
+            self.at_work.load(Ordering::Relaxed) / (self.cores * LOOKERS_PER_CORE);
+        let oversubscription = u32::try_from(oversubscription).unwrap_or(FACTOR_MAX);
+        oversubscription.clamp(1, FACTOR_MAX).next_power_of_two()
     }
 }
 
-/// One session's place in the crowd, which it leaves when dropped.
+/// One session's place in the oversubscription, which it leaves when dropped.
 #[derive(Debug)]
 pub struct Place {
-    crowd: Arc<Crowd>,
+    oversubscription: Arc<Oversubscription>,
     works: bool,
     manner: Manner,
 }
 
 impl Place {
     /// The place of a session that does not work yet.
-    pub fn new(crowd: &Arc<Crowd>) -> Self {
+    pub fn new(oversubscription: &Arc<Oversubscription>) -> Self {
         let manner = Manner { waiting: Waiting::Plain, factor: 1, critical: false };
-        Self { crowd: crowd.clone(), works: false, manner }
+        Self { oversubscription: oversubscription.clone(), works: false, manner }
     }
 
     /// How the session and its client wait now.
@@ -116,35 +117,35 @@ impl Place {
     }
 
     /// True if programs left no core free when the session looked last.
-    pub fn is_crowded(&self) -> bool {
-        self.manner.waiting == Waiting::Crowded
+    pub fn is_oversubscribed(&self) -> bool {
+        self.manner.waiting == Waiting::Oversubscribed
     }
 
     /// Says whether the session works, and whether its client is latency-critical. Returns how both
     /// should wait if that has changed since the last time.
     pub fn update(&mut self, works: bool, critical: bool) -> Option<Manner> {
         self.count(works);
-        let waiting = match (self.crowd.is_too_large(), critical) {
-            (true, _) => Waiting::Crowded,
+        let waiting = match (self.oversubscription.is_too_large(), critical) {
+            (true, _) => Waiting::Oversubscribed,
             (false, true) => Waiting::Attentive,
             (false, false) => Waiting::Plain,
         };
-        let manner = Manner { waiting, factor: self.crowd.factor(), critical };
+        let manner = Manner { waiting, factor: self.oversubscription.factor(), critical };
         (std::mem::replace(&mut self.manner, manner) != manner).then_some(manner)
     }
 
     /// True if sessions have to share the device's queues.
     pub fn shares_queues(&self) -> bool {
-        self.crowd.at_work.load(Ordering::Relaxed) > self.crowd.queues
+        self.oversubscription.at_work.load(Ordering::Relaxed) > self.oversubscription.queues
     }
 
     fn count(&mut self, works: bool) {
         match (std::mem::replace(&mut self.works, works), works) {
-            (false, true) => self.crowd.at_work.fetch_add(1, Ordering::Relaxed),
-            (true, false) => self.crowd.at_work.fetch_sub(1, Ordering::Relaxed),
+            (false, true) => self.oversubscription.at_work.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.oversubscription.at_work.fetch_sub(1, Ordering::Relaxed),
             _ => return,
         };
-        self.crowd.tell();
+        self.oversubscription.tell();
     }
 }
 
@@ -160,34 +161,34 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     #[test]
-    fn a_crowd_is_too_large_while_more_work_than_there_are_cores_for() {
+    fn oversubscription_is_too_large_while_more_work_than_there_are_cores_for() {
         static TOLD: AtomicBool = AtomicBool::new(false);
         let tell = |is_too_large| TOLD.store(is_too_large, Ordering::Relaxed);
         let told = || TOLD.load(Ordering::Relaxed);
-        let crowd = Arc::new(Crowd::new(3, Options { cores: Some(5), tell }));
-        let mut places: Vec<Place> = (0..4).map(|_| Place::new(&crowd)).collect();
+        let oversubscription = Arc::new(Oversubscription::new(3, Options { cores: Some(5), tell }));
+        let mut places: Vec<Place> = (0..4).map(|_| Place::new(&oversubscription)).collect();
         let of = |waiting, critical| Some(Manner { waiting, factor: 1, critical });
         let some = |waiting| of(waiting, false);
         assert_eq!(places[0].update(true, false), None);
         assert_eq!(places[1].update(true, false), None);
         assert!(!told());
         assert_eq!(places[1].update(true, false), None);
-        assert_eq!(places[2].update(true, false), some(Waiting::Crowded));
-        assert!(told() && places[2].is_crowded());
-        assert!(!places[0].is_crowded(), "it has not looked");
+        assert_eq!(places[2].update(true, false), some(Waiting::Oversubscribed));
+        assert!(told() && places[2].is_oversubscribed());
+        assert!(!places[0].is_oversubscribed(), "it has not looked");
         assert!(!places[0].shares_queues());
-        assert_eq!(places[0].update(true, false), some(Waiting::Crowded));
-        assert_eq!(places[3].update(true, false), some(Waiting::Crowded));
+        assert_eq!(places[0].update(true, false), some(Waiting::Oversubscribed));
+        assert_eq!(places[3].update(true, false), some(Waiting::Oversubscribed));
         assert!(places[0].shares_queues());
         assert_eq!(places[3].update(false, false), None);
         assert_eq!(places[2].update(false, false), some(Waiting::Plain));
-        assert!(!told() && !places[2].is_crowded());
+        assert!(!told() && !places[2].is_oversubscribed());
         // A critical client is served at once, unless that is at the cost of all.
         assert_eq!(places[2].update(false, true), of(Waiting::Attentive, true));
-        assert_eq!(places[2].update(true, true), of(Waiting::Crowded, true));
-        assert_eq!(places[2].update(true, false), some(Waiting::Crowded));
+        assert_eq!(places[2].update(true, true), of(Waiting::Oversubscribed, true));
+        assert_eq!(places[2].update(true, false), some(Waiting::Oversubscribed));
         drop(places);
-        assert_eq!(crowd.at_work.load(Ordering::Relaxed), 0);
+        assert_eq!(oversubscription.at_work.load(Ordering::Relaxed), 0);
     }
 
     #[test]
@@ -195,7 +196,7 @@ mod tests {
         let is_too_large = |cores, at_work| {
             let options = Options { cores: Some(cores), ..Options::default() };
             let at_work = AtomicUsize::new(at_work);
-            Crowd { at_work, ..Crowd::new(3, options) }.is_too_large()
+            Oversubscription { at_work, ..Oversubscription::new(3, options) }.is_too_large()
         };
         assert_eq!([1, 2].map(|programs| is_too_large(2, programs)), [false, true]);
         assert_eq!([7, 8].map(|programs| is_too_large(16, programs)), [false, true]);
@@ -205,13 +206,15 @@ mod tests {
     #[test]
     fn hundreds_at_work_look_less_often() {
         let options = Options { cores: Some(2), ..Options::default() };
-        let at_work =
-            |sessions| Crowd { at_work: AtomicUsize::new(sessions), ..Crowd::new(3, options) };
+        let at_work = |sessions| Oversubscription {
+            at_work: AtomicUsize::new(sessions),
+            ..Oversubscription::new(3, options)
+        };
         let factor = |sessions| at_work(sessions).factor();
         assert_eq!([0, 1, 32, 63].map(factor), [1; 4]);
         assert_eq!([64, 256, 1024, 100_000].map(factor), [2, 8, 32, 32]);
-        let crowd = Arc::new(at_work(127));
-        let mut place = Place::new(&crowd);
+        let oversubscription = Arc::new(at_work(127));
+        let mut place = Place::new(&oversubscription);
         let told = place.update(true, false).expect("something has changed");
         assert_eq!((told.factor, place.factor()), (4, 4));
     }

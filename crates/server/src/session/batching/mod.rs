@@ -1,16 +1,16 @@
-//! Repeated stretches as graphs: launches of which a program repeats the sequence go to the driver together.
+//! Repeated batches as graphs: launches of which a program repeats the sequence go to the driver together.
 //!
 //! A launch costs the session's thread some 3 us of the driver's time on an H200, a node of a graph that
 //! is launched again a fifteenth of that. So a session that finds launches of one stream in its ring
 //! holds them until their chunk ends ([`chunk`]) while the device has other work, or the cores do; a
 //! chunk that was seen before is a graph of the provider's, whose nodes get the parameters that have
-//! changed. OPENMPS_STRETCHES says when; the cores decide by default, on the software GPU it is off.
+//! changed. OPENMPS_LAUNCH_BATCHING says when; the cores decide by default, on the software GPU it is off.
 //!
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
-//!   [`HOLD`] (in a crowd, than its naps in [`CROWD_HOLD_MAX`]): what is held stands in the session's tables as if it
+//!   [`HOLD`] (when CPUs are oversubscribed, than its naps in [`OVERSUBSCRIBED_HOLD_MAX`]): what is held stands in the session's tables as if it
 //!   were still in the ring.
-//! * Outside a crowd launches are held only behind work of their own stream: that of another one may wait
+//! * Outside oversubscription launches are held only behind work of their own stream: that of another one may wait
 //!   for them. A graph is launched in one stream only, for its launches wait for each other.
 //! * What a graph cannot do as launches do it is never one: cooperative launches, those of the remote
 //!   memory domain, streams on some SMs, clients that the gate keeps apart, launches that are timed or
@@ -32,7 +32,7 @@ use channel::request::{
 use channel::ring::{Arrival, Record, RingBroken};
 pub(super) use chunk::LAUNCHES_MAX;
 use chunk::{Chunk, Chunks, LaunchKey};
-use cuda_api::settings::Stretches as When;
+use cuda_api::settings::LaunchBatching as When;
 use fill::{Fill, FillsSeen};
 use scheduling::Class;
 use std::time::{Duration, Instant};
@@ -47,13 +47,13 @@ const PART_SEEN_MIN: u32 = 8;
 /// How long a session sleeps that holds launches and has no more in its ring, while the device has work
 /// for longer.
 const HOLD: Duration = Duration::from_micros(50);
-/// How long launches of one chunk are held in a crowd, but for the last nap's rest.
-const CROWD_HOLD_MAX: Duration = Duration::from_millis(2);
+/// How long launches of one chunk are held when CPUs are oversubscribed, but for the last nap's rest.
+const OVERSUBSCRIBED_HOLD_MAX: Duration = Duration::from_millis(2);
 /// Fewest launches that are worth a graph.
 const GRAPH_LAUNCHES_MIN: usize = 8;
 /// Fewest launches that are worth a graph where the cores have other work: 3 launches take the
 /// processor for longer than a graph of them.
-const CROWD_GRAPH_LAUNCHES_MIN: usize = 4;
+const OVERSUBSCRIBED_GRAPH_LAUNCHES_MIN: usize = 4;
 /// Launches that are not held: with these a graph's kernels are not what launches are.
 const FLAGS_ALONE: u32 = LAUNCH_COOPERATIVE | LAUNCH_REMOTE_DOMAIN | LAUNCH_PRIORITY;
 /// Most bytes of parameters of a launch in a graph, which keeps them.
@@ -66,7 +66,7 @@ struct Totals {
     launches: u64,
     made: u64,
     parameters: u64,
-    /// Launches while stretches were on.
+    /// Launches while batches were on.
     seen: u64,
     /// Sleeps with launches held.
     holds: u64,
@@ -76,8 +76,8 @@ struct Totals {
     timed: u64,
 }
 
-/// A session's stretches.
-pub struct Stretches {
+/// A session's batches.
+pub struct Batcher {
     chunk: Chunk,
     /// Room for what is held, and how much is.
     records: Vec<Record>,
@@ -97,7 +97,7 @@ pub struct Stretches {
     totals: Totals,
 }
 
-impl Stretches {
+impl Batcher {
     /// Nothing was seen.
     pub fn new() -> Self {
         Self {
@@ -180,37 +180,37 @@ impl Stretches {
 impl Session {
     /// True if launches may go as graphs now, or some of a chunk have come for which that was so.
     #[inline]
-    pub(super) fn looks_for_stretches(&self) -> bool {
-        match self.common.stretches {
+    pub(super) fn looks_for_batches(&self) -> bool {
+        match self.common.launch_batching {
             When::Off => false,
             When::On => true,
-            When::Crowd => self.place.is_crowded() || self.stretches.chunk.len() > 0,
+            When::Oversubscribed => self.place.is_oversubscribed() || self.batcher.chunk.len() > 0,
         }
     }
 
     /// Carries out a request, and what follows it in the ring if it is held with that.
     pub(super) fn take(&mut self, record: &mut Record) -> Result<(), RingBroken> {
         loop {
-            let Some((key, stream)) = self.stretches.repeatable(record) else {
+            let Some((key, stream)) = self.batcher.repeatable(record) else {
                 self.end_chunk();
                 self.carry_out(record);
                 return Ok(());
             };
-            if stream != self.stretches.chunk.stream() {
+            if stream != self.batcher.chunk.stream() {
                 self.end_chunk();
-                self.stretches.chunk.set_stream(stream);
+                self.batcher.chunk.set_stream(stream);
             }
-            self.stretches.totals.seen += u64::from(record.opcode() == LaunchKernel::OPCODE);
+            self.batcher.totals.seen += u64::from(record.opcode() == LaunchKernel::OPCODE);
             if !self.may_hold() {
                 self.submit_held();
                 self.carry_out(record);
-                if self.stretches.chunk.add(key) {
+                if self.batcher.chunk.add(key) {
                     self.end_chunk();
                 }
                 return Ok(());
             }
-            self.stretches.hold(record);
-            if self.stretches.chunk.add(key) {
+            self.batcher.hold(record);
+            if self.batcher.chunk.add(key) {
                 self.end_chunk();
                 return Ok(());
             }
@@ -238,15 +238,16 @@ impl Session {
             let may_sleep = !self.share.is_tenant()
                 && self.link.ending().is_none()
                 && self.next_look_at_fences().is_none();
-            // In a crowd the session would nap with nothing held too.
+            // When CPUs are oversubscribed the session would nap with nothing held too.
             let now = Instant::now();
-            let since = *self.stretches.held_since.get_or_insert(now);
-            let naps_anyway = self.place.is_crowded() && now - since < CROWD_HOLD_MAX;
-            let stream = self.stretches.chunk.stream();
-            if !may_sleep || !naps_anyway && !self.stretches.ahead.lasts(stream, 2 * HOLD) {
+            let since = *self.batcher.held_since.get_or_insert(now);
+            let naps_anyway =
+                self.place.is_oversubscribed() && now - since < OVERSUBSCRIBED_HOLD_MAX;
+            let stream = self.batcher.chunk.stream();
+            if !may_sleep || !naps_anyway && !self.batcher.ahead.lasts(stream, 2 * HOLD) {
                 return Ok(false);
             }
-            self.stretches.totals.holds += 1;
+            self.batcher.totals.holds += 1;
             // Nothing is submitted before it is awake again.
             self.share.in_flight().end_submitting();
             let arrival =
@@ -254,7 +255,7 @@ impl Session {
             let may_submit = self.begin_submitting();
             match arrival? {
                 _ if !may_submit => {
-                    self.stretches.held = 0;
+                    self.batcher.held = 0;
                     return Ok(false);
                 }
                 // The program is at something else, and the device may wait for what is held.
@@ -273,13 +274,13 @@ impl Session {
     /// the device has and none of the chunk has gone.
     fn may_hold(&self) -> bool {
         let device_has_work = || {
-            self.common.stretches == When::On
-                && self.stretches.held == self.stretches.chunk.len()
+            self.common.launch_batching == When::On
+                && self.batcher.held == self.batcher.chunk.len()
                 && self.gate.in_flight() >= BUSY_KERNELS
         };
-        self.stretches.repeats
+        self.batcher.repeats
             && self.sticky.is_none()
-            && (self.place.is_crowded() || device_has_work())
+            && (self.place.is_oversubscribed() || device_has_work())
             && self.link.scheduling.is_free()
             && self.link.scheduling.class() != Class::Latency
             && !self.share.device().sync().is_pending()
@@ -287,38 +288,41 @@ impl Session {
 
     /// The chunk ends: what is held of it is submitted, as a graph if it is one.
     fn end_chunk(&mut self) {
-        let launches_min =
-            if self.place.is_crowded() { CROWD_GRAPH_LAUNCHES_MIN } else { GRAPH_LAUNCHES_MIN };
-        let mut chunk = std::mem::take(&mut self.stretches.chunk);
+        let launches_min = if self.place.is_oversubscribed() {
+            OVERSUBSCRIBED_GRAPH_LAUNCHES_MIN
+        } else {
+            GRAPH_LAUNCHES_MIN
+        };
+        let mut chunk = std::mem::take(&mut self.batcher.chunk);
         if chunk.len() < launches_min {
             self.submit_held();
-        } else if self.stretches.held == chunk.len() {
+        } else if self.batcher.held == chunk.len() {
             let (before, _) = self.submit_together(&chunk, SEEN_MIN);
-            self.stretches.repeats = before > 0;
+            self.batcher.repeats = before > 0;
         } else {
             self.submit_part(&chunk);
-            self.stretches.repeats = self.stretches.chunks.ended(&chunk).before > 0;
+            self.batcher.repeats = self.batcher.chunks.ended(&chunk).before > 0;
         }
         chunk.clear();
-        self.stretches.chunk = chunk;
+        self.batcher.chunk = chunk;
     }
 
     /// The chunk does not end yet, but what is held of it cannot wait for the rest.
     fn cut_chunk(&mut self) {
-        self.stretches.totals.cut += 1;
-        let chunk = std::mem::take(&mut self.stretches.chunk);
+        self.batcher.totals.cut += 1;
+        let chunk = std::mem::take(&mut self.batcher.chunk);
         let is_chain = self.submit_part(&chunk);
-        self.stretches.chunk = chunk;
+        self.batcher.chunk = chunk;
         // What comes so slowly is not held in vain a second time.
-        self.stretches.repeats &= is_chain || !self.place.is_crowded();
+        self.batcher.repeats &= is_chain || !self.place.is_oversubscribed();
     }
 
     /// Submits what is held of a chunk of which other launches have gone or have not come. A pause of
     /// the program's comes again as its launches do, so that a part may be a graph as well; true if it
     /// is.
     fn submit_part(&mut self, chunk: &Chunk) -> bool {
-        let held = self.stretches.held;
-        if held < CROWD_GRAPH_LAUNCHES_MIN || !self.place.is_crowded() {
+        let held = self.batcher.held;
+        if held < OVERSUBSCRIBED_GRAPH_LAUNCHES_MIN || !self.place.is_oversubscribed() {
             self.submit_held();
             return false;
         }
@@ -331,22 +335,22 @@ impl Session {
         // Here, because graphs may be forgotten meanwhile.
         let has_room = self.wait_for_room(chunk.stream()).is_ok();
         let since = self.spent.as_ref().map(|_| Instant::now());
-        let mut chunks = std::mem::take(&mut self.stretches.chunks);
+        let mut chunks = std::mem::take(&mut self.batcher.chunks);
         let seen = chunks.ended(chunk);
         let before = seen.before;
         let is_chain =
             has_room && before >= seen_min && self.submit_chain(&mut seen.kept, chunk.stream());
-        self.stretches.chunks = chunks;
-        if std::mem::take(&mut self.stretches.is_full) {
-            self.stretches.chunks.forget_oldest(Kept::has_graphs);
+        self.batcher.chunks = chunks;
+        if std::mem::take(&mut self.batcher.is_full) {
+            self.batcher.chunks.forget_oldest(Kept::has_graphs);
         }
         if !is_chain {
             self.submit_held();
             return (before, false);
         }
-        let count = std::mem::take(&mut self.stretches.held) as u32;
+        let count = std::mem::take(&mut self.batcher.held) as u32;
         if let (Some(spent), Some(since)) = (&mut self.spent, since) {
-            let held = &self.stretches.records[..count as usize];
+            let held = &self.batcher.records[..count as usize];
             let kernels = held.iter().filter(|record| record.opcode() == LaunchKernel::OPCODE);
             spent.add(LaunchKernel::OPCODE, kernels.count() as u64, since);
         }
@@ -356,11 +360,11 @@ impl Session {
 
     /// Submits what is held, one by one.
     fn submit_held(&mut self) {
-        let count = std::mem::take(&mut self.stretches.held);
+        let count = std::mem::take(&mut self.batcher.held);
         if count > 0 {
-            let records = std::mem::take(&mut self.stretches.records);
+            let records = std::mem::take(&mut self.batcher.records);
             records[..count].iter().for_each(|record| self.carry_out(record));
-            self.stretches.records = records;
+            self.batcher.records = records;
         }
     }
 }

@@ -14,7 +14,7 @@ const ROUNDS: u64 = 5;
 
 /// How it went. Times are since the first program was started.
 #[derive(Clone, Copy, Debug)]
-pub struct Crowd {
+pub struct ClientGroup {
     /// Until all were ready.
     pub ready: Duration,
     /// Until each had verified several results, and none had ended.
@@ -30,7 +30,7 @@ pub struct Crowd {
 /// Starts so many programs, `group` at a time, lets them compute when all are ready, and has all go on until each
 /// has launched, copied and verified several times. Where there are [`CLIENTS_MAX`] of them, one more is
 /// refused, with error 808 and a line in the log. Panics if anything is wrong.
-pub fn compute_at_once(scene: &Scene, clients: usize, group: usize) -> Crowd {
+pub fn compute_at_once(scene: &Scene, clients: usize, group: usize) -> ClientGroup {
     let (go, enough) = (scene.file("go"), scene.file("enough"));
     let [barrier, until] = [&go, &enough].map(|file| file.to_str().expect("a path"));
     let warm_up = WARM_UP.to_string();
@@ -71,7 +71,7 @@ pub fn compute_at_once(scene: &Scene, clients: usize, group: usize) -> Crowd {
     let ended = began.elapsed();
     wait_until("all of them are gone", || scene.clients().is_empty());
     let kernels_least = counts.iter().copied().min().unwrap_or(0);
-    Crowd { ready: all_ready, computed, ended, kernels: counts.iter().sum(), kernels_least }
+    ClientGroup { ready: all_ready, computed, ended, kernels: counts.iter().sum(), kernels_least }
 }
 
 /// How many kernels each client has launched.

@@ -1,4 +1,4 @@
-//! Repeated stretches: sequences of launches that come again go to the provider as graphs, and nothing
+//! Repeated batches: sequences of launches that come again go to the provider as graphs, and nothing
 //! else changes.
 
 mod device;
@@ -10,7 +10,7 @@ use channel::request::*;
 use channel::ring::{Position, RingMemory};
 use cuda_api::constants::function_attribute::MAX_DYNAMIC_SHARED_SIZE_BYTES;
 use cuda_api::number::{cuFuncSetAttribute, cuMemsetD32Async};
-use cuda_api::settings::{Percentage, Stretches};
+use cuda_api::settings::{LaunchBatching, Percentage};
 use cuda_api::{CUdeviceptr, CUgraphEdgeData, CUstream, CudaError};
 use server::device::Driver;
 use server::session::OPERATIONS_OF_STREAM_MAX;
@@ -23,8 +23,11 @@ const STEPS: u32 = 48;
 const _: () = assert!(STEP * STEPS > OPERATIONS_OF_STREAM_MAX + 10 * STEP);
 
 /// Settings, and how many cores there are: one client at work is too many for one.
-const SETTINGS: [(Stretches, usize); 3] =
-    [(Stretches::Off, CORES_ENOUGH), (Stretches::On, CORES_ENOUGH), (Stretches::Crowd, 1)];
+const SETTINGS: [(LaunchBatching, usize); 3] = [
+    (LaunchBatching::Off, CORES_ENOUGH),
+    (LaunchBatching::On, CORES_ENOUGH),
+    (LaunchBatching::Oversubscribed, 1),
+];
 
 /// Numbers of gates: a test's own.
 fn gate(line: u32) -> u32 {
@@ -54,7 +57,7 @@ fn launch_of(number: &[u8; 4], stream: CUstream, shape: u32) -> LaunchKernel<'_>
 
 #[test]
 fn launches_that_may_begin_early_may_do_so_in_graphs() {
-    let mut server = Server::start_stretched(driver(false));
+    let mut server = Server::start_batched(driver(false));
     let mut client = server.connect();
     client.load();
     let (launches, _) = provider::graph_launches();
@@ -85,7 +88,7 @@ fn launches_that_may_begin_early_may_do_so_in_graphs() {
 
 #[test]
 fn a_launch_behind_a_fill_waits_for_it_though_it_may_begin_early() {
-    let mut server = Server::start_stretched(driver(false));
+    let mut server = Server::start_batched(driver(false));
     let mut client = server.connect();
     client.load();
     client.chunk(0, 4 * MIB).expect("memory");
@@ -116,7 +119,7 @@ fn repeat(
     step: impl Fn(&mut Client, u32),
 ) {
     client.launch("hold", LEGACY, &at_gate.to_le_bytes());
-    await_crowd(client, cores);
+    await_oversubscription(client, cores);
     (0..steps).for_each(|number| step(client, number));
     provider::open_gate(at_gate);
     client.synchronize(LEGACY);
@@ -129,7 +132,7 @@ fn notes_of(range: std::ops::Range<u32>) -> Vec<u32> {
 #[test]
 fn a_sequence_that_comes_again_goes_as_graphs_and_computes_the_same() {
     for tenants in [false, true] {
-        let mut server = Server::start_stretched(driver(tenants));
+        let mut server = Server::start_batched(driver(tenants));
         let mut client = server.connect();
         client.load();
         let first = if tenants { 100_000 } else { 200_000 };
@@ -160,7 +163,7 @@ fn a_sequence_that_comes_again_goes_as_graphs_and_computes_the_same() {
 
 #[test]
 fn parameters_that_stay_are_not_set_again() {
-    let mut server = Server::start_stretched(driver(false));
+    let mut server = Server::start_batched(driver(false));
     let mut client = server.connect();
     client.load();
     let (launches, set) = provider::graph_launches();
@@ -178,7 +181,7 @@ fn parameters_that_stay_are_not_set_again() {
 #[test]
 fn launches_with_many_bytes_of_parameters_go_one_by_one() {
     for (bytes, first, goes) in [(4096, 340_000, true), (4104, 345_000, false)] {
-        let mut server = Server::start_stretched(driver(false));
+        let mut server = Server::start_batched(driver(false));
         let mut client = server.connect();
         client.load();
         let (launches, _) = provider::graph_launches();
@@ -206,7 +209,7 @@ fn launches_with_many_bytes_of_parameters_go_one_by_one() {
 #[test]
 fn parameters_that_come_in_turns_are_seldom_set() {
     const SETS: u32 = 4;
-    let mut server = Server::start_stretched(driver(false));
+    let mut server = Server::start_batched(driver(false));
     let mut client = server.connect();
     client.load();
     let (launches, set) = provider::graph_launches();
@@ -236,9 +239,9 @@ fn nothing_goes_as_a_graph_unless_it_is_wanted() {
 }
 
 /// Waits until the client's session, which has work, has seen that this is too much for one core.
-fn await_crowd(client: &Client, cores: usize) {
-    wait_until("its session has seen the crowd", || {
-        cores > 1 || client.region.waiting() == Waiting::Crowded
+fn await_oversubscription(client: &Client, cores: usize) {
+    wait_until("its session has seen the oversubscription", || {
+        cores > 1 || client.region.waiting() == Waiting::Oversubscribed
     });
 }
 
@@ -251,10 +254,10 @@ fn short_steps(server: &mut Server, cores: usize, first: u32, part: u32) -> u64 
     let mut client = server.connect();
     client.load();
     let mut others = 0;
-    wait_until("its session has seen the crowd", || {
+    wait_until("its session has seen the oversubscription", || {
         client.launch("note", LEGACY, &0u32.to_le_bytes());
         others += 1;
-        cores > 1 || client.region.waiting() == Waiting::Crowded
+        cores > 1 || client.region.waiting() == Waiting::Oversubscribed
     });
     let (launches, _) = provider::graph_launches();
     for step in 0..STEPS {
@@ -272,7 +275,7 @@ fn short_steps(server: &mut Server, cores: usize, first: u32, part: u32) -> u64 
         if cores > 1 {
             client.call(&WaitIdle {}).expect("all is done");
         } else {
-            // The session does not look at its work, so that the crowd stays.
+            // The session does not look at its work, so that the oversubscription stays.
             client.synchronize(LEGACY);
         }
     }
@@ -286,22 +289,26 @@ fn short_steps(server: &mut Server, cores: usize, first: u32, part: u32) -> u64 
 }
 
 #[test]
-fn in_a_crowd_what_is_in_the_ring_together_goes_as_a_graph_however_little_is_in_flight() {
-    let settings = [(Stretches::Crowd, true), (Stretches::On, true), (Stretches::Off, false)];
-    for (number, (stretches, goes)) in (0..).zip(settings) {
+fn when_oversubscribed_what_is_in_the_ring_together_goes_as_a_graph_however_little_is_in_flight() {
+    let settings = [
+        (LaunchBatching::Oversubscribed, true),
+        (LaunchBatching::On, true),
+        (LaunchBatching::Off, false),
+    ];
+    for (number, (batches, goes)) in (0..).zip(settings) {
         for tenants in [false, true] {
-            let mut server = Server::start_stretching(driver(tenants), stretches, 1);
+            let mut server = Server::start_batching(driver(tenants), batches, 1);
             let number = 2 * number + u32::from(tenants);
             let first = 1_000_000 + number * STEPS * SHORT_STEP;
             let graphs = short_steps(&mut server, 1, first, SHORT_STEP);
-            assert_eq!(graphs > 5, goes, "{graphs} graphs, {stretches:?}, tenants: {tenants}");
+            assert_eq!(graphs > 5, goes, "{graphs} graphs, {batches:?}, tenants: {tenants}");
         }
     }
 }
 
 #[test]
-fn in_a_crowd_a_session_waits_for_the_rest_of_a_chunk_as_long_as_it_naps() {
-    let mut server = Server::start_stretching(driver(false), Stretches::Crowd, 1);
+fn when_oversubscribed_a_session_waits_for_the_rest_of_a_chunk_as_long_as_it_naps() {
+    let mut server = Server::start_batching(driver(false), LaunchBatching::Oversubscribed, 1);
     let graphs = short_steps(&mut server, 1, 1_100_000, SHORT_STEP / 2);
     assert!(graphs > 0);
     server.wait_for_clients(0);
@@ -311,17 +318,18 @@ fn in_a_crowd_a_session_waits_for_the_rest_of_a_chunk_as_long_as_it_naps() {
 
 #[test]
 fn where_there_are_cores_enough_short_steps_are_launched_one_by_one() {
-    for (number, stretches) in (0..).zip([Stretches::Crowd, Stretches::On]) {
-        let mut server = Server::start_stretching(driver(false), stretches, CORES_ENOUGH);
+    for (number, batches) in (0..).zip([LaunchBatching::Oversubscribed, LaunchBatching::On]) {
+        let mut server = Server::start_batching(driver(false), batches, CORES_ENOUGH);
         let first = 1_200_000 + number * STEPS * SHORT_STEP;
         let graphs = short_steps(&mut server, CORES_ENOUGH, first, SHORT_STEP);
-        assert_eq!(graphs, 0, "{stretches:?}");
+        assert_eq!(graphs, 0, "{batches:?}");
     }
 }
 
 #[test]
-fn where_there_are_cores_enough_the_crowds_setting_leaves_long_queues_alone_too() {
-    let mut server = Server::start_stretching(driver(false), Stretches::Crowd, CORES_ENOUGH);
+fn where_there_are_cores_enough_the_oversubscription_setting_leaves_long_queues_alone_too() {
+    let mut server =
+        Server::start_batching(driver(false), LaunchBatching::Oversubscribed, CORES_ENOUGH);
     let mut client = server.connect();
     client.load();
     let before = provider::graph_launches();
@@ -333,21 +341,21 @@ fn where_there_are_cores_enough_the_crowds_setting_leaves_long_queues_alone_too(
 
 #[test]
 fn events_and_other_streams_keep_their_order() {
-    for (stretches, cores) in &SETTINGS[1..] {
-        let (stretches, cores) = (*stretches, *cores);
-        let mut server = Server::start_stretching(driver(false), stretches, cores);
+    for (batches, cores) in &SETTINGS[1..] {
+        let (batches, cores) = (*batches, *cores);
+        let mut server = Server::start_batching(driver(false), batches, cores);
         let mut client = server.connect();
         client.load();
         for slot in [1, 2] {
             client.post(&CreateStream { stream: stream(slot), flags: 1, priority: 0 });
         }
         client.post(&CreateEvent { event: event(0), flags: 0 });
-        let (first, steps) = (500_000 + 10_000 * stretches as u32, 40);
-        let at_gate = gate(line!() + stretches as u32);
+        let (first, steps) = (500_000 + 10_000 * batches as u32, 40);
+        let at_gate = gate(line!() + batches as u32);
         // Stream 1 begins behind the gate; stream 2 waits for the middle of each step of stream 1, and the
         // next step of stream 1 for stream 2.
         client.launch("hold", stream(1), &at_gate.to_le_bytes());
-        await_crowd(&client, cores);
+        await_oversubscription(&client, cores);
         let (launches, _) = provider::graph_launches();
         for step in 0..steps {
             let number = |at: u32| first + step * 2 * STEP + at;
@@ -373,8 +381,8 @@ fn events_and_other_streams_keep_their_order() {
 }
 
 #[test]
-fn a_stretch_of_one_stream_waits_for_none_of_another_stream() {
-    let mut server = Server::start_stretched(driver(false));
+fn a_batch_of_one_stream_waits_for_none_of_another_stream() {
+    let mut server = Server::start_batched(driver(false));
     let mut client = server.connect();
     client.load();
     for slot in [1, 2, 3] {
@@ -408,8 +416,8 @@ fn a_stretch_of_one_stream_waits_for_none_of_another_stream() {
 }
 
 #[test]
-fn another_function_or_length_of_parameters_ends_a_stretch() {
-    let mut server = Server::start_stretched(driver(false));
+fn another_function_or_length_of_parameters_ends_a_batch() {
+    let mut server = Server::start_batched(driver(false));
     let mut client = server.connect();
     client.load();
     client.chunk(0, 2 << 20).expect("memory");
@@ -448,14 +456,14 @@ fn another_function_or_length_of_parameters_ends_a_stretch() {
 }
 
 #[test]
-fn a_launch_that_is_refused_is_refused_in_a_stretch_too() {
-    for (stretches, cores) in &SETTINGS[1..] {
-        let (stretches, cores) = (*stretches, *cores);
-        let mut server = Server::start_stretching(driver(false), stretches, cores);
-        let first = 700_000 + 10_000 * stretches as u32;
+fn a_launch_that_is_refused_is_refused_in_a_batch_too() {
+    for (batches, cores) in &SETTINGS[1..] {
+        let (batches, cores) = (*batches, *cores);
+        let mut server = Server::start_batching(driver(false), batches, cores);
+        let first = 700_000 + 10_000 * batches as u32;
         let mut client = server.connect();
         client.load();
-        let at_gate = gate(line!() + stretches as u32);
+        let at_gate = gate(line!() + batches as u32);
         let (launches, _) = provider::graph_launches();
         repeat(&mut client, at_gate, cores, STEPS, |client, step| {
             for at in 0..STEP {
@@ -476,7 +484,7 @@ fn a_launch_that_is_refused_is_refused_in_a_stretch_too() {
 
 #[test]
 fn graphs_go_with_what_they_were_made_of() {
-    let mut server = Server::start_stretched(driver(false));
+    let mut server = Server::start_batched(driver(false));
     let mut client = server.connect();
     client.load();
     let steps = |client: &mut Client, at_gate| {
@@ -497,8 +505,8 @@ fn graphs_go_with_what_they_were_made_of() {
 }
 
 #[test]
-fn a_client_with_a_share_has_no_stretches() {
-    let mut server = Server::start_stretched(driver(false));
+fn a_client_with_a_share_has_no_batches() {
+    let mut server = Server::start_batched(driver(false));
     server.settings.share = (Percentage::parse("25").expect("a share"), SetBy::Daemon);
     let mut client = server.connect();
     client.load();
@@ -532,17 +540,17 @@ fn counts(server: &Server) -> Vec<(String, [u32; 3], u64, u64)> {
 }
 
 #[test]
-fn launches_are_counted_as_they_are_without_stretches() {
-    let counted = SETTINGS.map(|(stretches, cores)| {
-        let mut server = Server::start_stretching(driver(false), stretches, cores);
+fn launches_are_counted_as_they_are_without_batches() {
+    let counted = SETTINGS.map(|(batches, cores)| {
+        let mut server = Server::start_batching(driver(false), batches, cores);
         let mut client = server.connect();
         client.load();
-        let at_gate = gate(line!() + stretches as u32);
+        let at_gate = gate(line!() + batches as u32);
         let (launches, _) = provider::graph_launches();
         repeat(&mut client, at_gate, cores, STEPS, |client, step| {
             (0..STEP).for_each(|at| note(client, LEGACY, 950_000 + step, at));
         });
-        assert_eq!(provider::graph_launches().0 > launches, stretches != Stretches::Off);
+        assert_eq!(provider::graph_launches().0 > launches, batches != LaunchBatching::Off);
         let status = server.status().clients.remove(0);
         (counts(&server), status.submitted.kernels)
     });
@@ -616,8 +624,8 @@ fn add_on_device(server: &mut Server, change: impl Fn(u32, &mut [u64; 4])) -> Cl
 }
 
 #[test]
-fn real_kernels_compute_the_same_in_stretches() {
-    let mut server = Server::start_stretched(device::driver());
+fn real_kernels_compute_the_same_in_batches() {
+    let mut server = Server::start_batched(device::driver());
     // The last step writes elsewhere.
     let last = STEP * (STEPS - 1);
     let mut client = add_on_device(&mut server, |number, words| {
@@ -646,7 +654,7 @@ fn fill(client: &mut Client, offset: u64, value: u64) {
 fn fills_between_launches_go_with_them_in_their_order() {
     const LAUNCHES: u32 = 5;
     for always_elsewhere in [false, true] {
-        let mut server = Server::start_stretched(device::driver());
+        let mut server = Server::start_batched(device::driver());
         let sum = 2 * MIB;
         let (mut client, memory) = prepare_to_add(&mut server);
         for step in 0..3 * STEPS {
@@ -675,8 +683,8 @@ fn fills_between_launches_go_with_them_in_their_order() {
 }
 
 #[test]
-fn a_fill_of_memory_that_is_gone_is_refused_in_a_stretch_too() {
-    let mut server = Server::start_stretched(device::driver());
+fn a_fill_of_memory_that_is_gone_is_refused_in_a_batch_too() {
+    let mut server = Server::start_batched(device::driver());
     let (mut client, memory) = prepare_to_add(&mut server);
     let gone = client.address(8 * MIB);
     client.chunk(8 * MIB, 4 * MIB).expect("memory");
@@ -699,13 +707,13 @@ fn a_fill_of_memory_that_is_gone_is_refused_in_a_stretch_too() {
 }
 
 #[test]
-fn a_fault_in_a_stretch_names_its_kernel_as_ever() {
+fn a_fault_in_a_batch_names_its_kernel_as_ever() {
     let driver = device::driver();
     if driver.extension.is_none() {
         return eprintln!("left out: the provider has no tenants");
     }
-    let said = SETTINGS.map(|(stretches, cores)| {
-        let mut server = Server::start_stretching(driver, stretches, cores);
+    let said = SETTINGS.map(|(batches, cores)| {
+        let mut server = Server::start_batching(driver, batches, cores);
         let client = add_on_device(&mut server, |number, words| {
             if number >= STEP * (STEPS - 1) {
                 words[2] += 64 * MIB;
@@ -719,6 +727,8 @@ fn a_fault_in_a_stretch_names_its_kernel_as_ever() {
         let fault = fault.split_once("kernel").expect("what it was").1.to_owned();
         (fault, log.contains(" launches went in "))
     });
-    let [(fault, false), (in_stretch, true), (in_crowd, true)] = &said else { panic!("{said:?}") };
-    assert_eq!([in_stretch, in_crowd], [fault; 2]);
+    let [(fault, false), (in_batch, true), (when_oversubscribed, true)] = &said else {
+        panic!("{said:?}")
+    };
+    assert_eq!([in_batch, when_oversubscribed], [fault; 2]);
 }

@@ -72,8 +72,8 @@ impl Session {
         {
             return false;
         }
-        let records = std::mem::take(&mut self.stretches.records);
-        let held = &records[..self.stretches.held];
+        let records = std::mem::take(&mut self.batcher.records);
+        let held = &records[..self.batcher.held];
         let submitted = match kept {
             Kept::Chains(variants) => match self.chain(variants, held) {
                 Ok(Some(chain)) => self.launch_chain(chain, stream),
@@ -82,7 +82,7 @@ impl Session {
             },
             Kept::Refused => Ok(false),
         };
-        self.stretches.records = records;
+        self.batcher.records = records;
         if submitted.is_err() {
             // One by one, what was wrong is said as it always is.
             *kept = Kept::Refused;
@@ -97,16 +97,16 @@ impl Session {
         variants: &'a mut Variants<Chain>,
         held: &[Record],
     ) -> Result<Option<&'a Chain>, CudaError> {
-        let hash = self.stretches.held_hash;
-        let index = match variants.choose(hash, held.len(), &self.stretches.alive) {
+        let hash = self.batcher.held_hash;
+        let index = match variants.choose(hash, held.len(), &self.batcher.alive) {
             Choice::Use(index) => index,
             Choice::NoRoom => {
-                self.stretches.is_full = true;
+                self.batcher.is_full = true;
                 return Ok(None);
             }
             Choice::Make => match self.make_chain(held) {
                 Ok(Some(chain)) => {
-                    let index = variants.add(chain, hash, held.len(), &self.stretches.alive);
+                    let index = variants.add(chain, hash, held.len(), &self.batcher.alive);
                     return Ok(variants.used(index, hash));
                 }
                 Ok(None) => return Ok(None),
@@ -116,7 +116,7 @@ impl Session {
         };
         let Some(Chain { graph, nodes }) = variants.graph(index) else { return Ok(None) };
         if !may_pass(&mut self.meter, nodes) {
-            self.stretches.totals.timed += 1;
+            self.batcher.totals.timed += 1;
             return Ok(None);
         }
         for (number, (node, record)) in nodes.iter_mut().zip(held).enumerate() {
@@ -125,7 +125,7 @@ impl Session {
                     let parameters = decode(record)?.parameters;
                     if launch.parameters != parameters {
                         set(graph, number, launch, &self.modules, parameters)?;
-                        self.stretches.totals.parameters += 1;
+                        self.batcher.totals.parameters += 1;
                     }
                 }
                 // The client may have freed it.
@@ -156,7 +156,7 @@ impl Session {
             nodes.push(Node::Kernel(Launch { function, shape, counters, parameters }));
         }
         if !may_pass(&mut self.meter, &nodes) {
-            self.stretches.totals.timed += 1;
+            self.batcher.totals.timed += 1;
             return Ok(None);
         }
         let mut work = Vec::with_capacity(nodes.len());
@@ -173,7 +173,7 @@ impl Session {
             });
         }
         let graph = NodeChain::new(&self.share, work.into_iter())?;
-        self.stretches.totals.made += 1;
+        self.batcher.totals.made += 1;
         Ok(Some(Chain { graph, nodes }))
     }
 
@@ -187,7 +187,7 @@ impl Session {
         let slot = self.streams.enter(stream, Work::Ordered)?;
         graph.launch(&slot.stream)?;
         // An event behind the graph costs the processor as much as some of its kernels.
-        let is_marked = !self.place.is_crowded() && !self.place.shares_queues();
+        let is_marked = !self.place.is_oversubscribed() && !self.place.shares_queues();
         let (mut count, mut predicted_ns, mut sum) = (0, 0, Launched::default());
         let (table, is_counting) = (self.share.device().table(), self.meter.is_counting());
         for node in nodes {
@@ -217,9 +217,9 @@ impl Session {
         }
         if is_marked {
             let of = (stream, &slot.stream);
-            self.stretches.ahead.submitted(&self.share, of, count, predicted_ns);
+            self.batcher.ahead.submitted(&self.share, of, count, predicted_ns);
         }
-        let totals = &mut self.stretches.totals;
+        let totals = &mut self.batcher.totals;
         (totals.kernels, totals.launches) =
             (totals.kernels + u64::from(count), totals.launches + 1);
         // The graph was submitted, so that an error of the mark behind it must not have it repeated.

@@ -99,7 +99,7 @@ fn git(root: &Path, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8(said.stdout)?.trim().to_owned())
 }
 
-/// Has a worktree at `to` with that commit's files, whatever was there before.
+/// Has a worktree at `to` with that commit's files; changes in it are lost.
 fn check_out(root: &Path, to: &Path, commit: &str) -> Result<()> {
     std::fs::create_dir_all(to.parent().context("a folder above")?)?;
     if to.join(".git").exists() {
@@ -296,6 +296,7 @@ impl Scene {
             let mut command = self.vector_add(side, side, &["--until", &path, "--json"]);
             programs.push(command.stdout(Stdio::piped()).stderr(log).spawn()?);
         }
+        std::thread::sleep(Duration::from_secs(1));
         let said =
             self.command(new, &new.program("openmps")).args(["upgrade", "--check"]).output()?;
         println!("upgrade --check: {}", text(&said).trim().replace('\n', "; "));

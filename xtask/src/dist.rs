@@ -111,7 +111,8 @@ const SERVICE: &str = "Type=notify\nNotifyAccess=main\nExecReload=kill -HUP $MAI
 
 /// What a service of root's may not do. Servers are programs of all users that use a device: they read and
 /// write their homes (native code that is kept), map memory of which they run code, and see others'
-/// processes. So these stay as they are: PrivateTmp, PrivateDevices, PrivateUsers, ProtectProc, ProtectHome
+/// processes. Names of users come from the name service by local sockets (sssd, nslcd), so there is no network.
+/// These stay as they are: PrivateTmp, PrivateDevices, PrivateUsers, ProtectProc, ProtectHome
 /// and MemoryDenyWriteExecute.
 const HARDENING: &str = "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelTunables=yes\n\
     ProtectKernelModules=yes\nProtectKernelLogs=yes\nProtectClock=yes\nProtectHostname=yes\n\
@@ -121,7 +122,6 @@ const HARDENING: &str = "NoNewPrivileges=yes\nProtectSystem=full\nProtectKernelT
     RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK\nPrivateNetwork=yes\n\
     DevicePolicy=closed\nDeviceAllow=char-nvidia-frontend rw\nDeviceAllow=char-nvidia rw\n\
     DeviceAllow=char-nvidia-uvm rw\nDeviceAllow=char-nvidia-caps rw\n\
-    DeviceAllow=/dev/userfaultfd rw\n\
     CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_KILL CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE \
     CAP_SYS_PTRACE CAP_SYS_RESOURCE CAP_SYS_NICE CAP_IPC_LOCK\n\
     UMask=0022\nOOMScoreAdjust=-500\n";

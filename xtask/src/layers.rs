@@ -211,6 +211,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
         "server",
         &[
             layer("kernel_log", &[]),
+            layer("last_request", &[]),
             layer("log", &[]),
             layer("scheduling", &[]),
             layer("trace_log", &[]),
@@ -249,6 +250,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "common",
                     "oversubscribed",
                     "device",
+                    "last_request",
                     "meter",
                     "scheduling",
                     "trace_log",
@@ -278,6 +280,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
     (
         "control",
         &[
+            layer("activation", &[]),
             layer("counts", &[]),
             layer("error", &[]),
             layer("faults", &[]),
@@ -291,19 +294,23 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("users", &[]),
             layer("access", &["users"]),
             layer("accounting", &["log", "users"]),
-            layer("directory", &["error", "users"]),
+            layer("directory", &["activation", "error", "users"]),
+            layer("fault_budget", &["faults"]),
             layer("format", &["log", "status"]),
             layer("named", &["settings"]),
             layer("options", &["access"]),
             layer("report", &["faults", "status"]),
             layer("configuration", &["named"]),
+            layer("settings_file", &["configuration", "fault_budget", "options"]),
             layer(
                 "daemon",
                 &[
                     "accounting",
+                    "activation",
                     "configuration",
                     "directory",
                     "error",
+                    "fault_budget",
                     "faults",
                     "log",
                     "memacct",
@@ -313,6 +320,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "process",
                     "report",
                     "settings",
+                    "settings_file",
                     "status",
                     "users",
                 ],
@@ -336,7 +344,10 @@ const LAYERS: &[(&str, &[Layer])] = &[
             ),
             layer("shell", &["command", "directory", "process", "report", "status"]),
             layer("locate", &["directory", "report", "shell"]),
-            layer("program", &["command", "daemon", "locate", "options", "report", "shell"]),
+            layer(
+                "program",
+                &["command", "daemon", "locate", "options", "report", "settings_file", "shell"],
+            ),
         ],
     ),
     (

@@ -99,7 +99,7 @@ impl ReplyReader {
     /// # Errors
     /// See [`ReplyError`]. After any of them the region is of no use for calls.
     pub fn wait(&mut self, alive: &dyn Fn() -> bool) -> Result<Reply<'_>, ReplyError> {
-        // A server that naps does not look at once; for a call it shall.
+        // A server in a poll sleep does not look at once; for a call it shall.
         self.region.rouse(Flag::ConsumerAsleep);
         let sequence = self.region.u32_at(REPLY_SEQUENCE);
         let arrived = || sequence.load() != self.sequence;

@@ -34,50 +34,50 @@ const YIELDS: u32 = 4;
 /// A turn that took longer than this was used by another thread: the core is wanted, so sleep.
 const YIELD_WANTED: Duration = Duration::from_micros(5);
 
-/// A consumer whose producer keeps waking it for next to nothing naps instead: it sleeps this long
-/// and looks by itself. It is what an unhurried request can be late by, where naps do not grow.
-const NAP: Duration = Duration::from_micros(50);
+/// A consumer whose producer keeps waking it for next to nothing polls instead: it sleeps this long
+/// and looks by itself. It is what an unhurried request can be late by, where poll sleeps do not grow.
+const POLL_INTERVAL: Duration = Duration::from_micros(50);
 
-/// The longest nap where programs leave no core free. Each end of a nap takes the core from a thread that works:
+/// The longest poll sleep where programs leave no core free. Each end of a poll sleep takes the core from a thread that works:
 /// 16 programs of PyTorch on 16 cores, of which each launches a kernel in 60 us, lose an eighth of their time by
-/// naps of 50 us. What a thread waits for ends a nap at once.
-const NAP_MAX: Duration = Duration::from_millis(1);
+/// poll sleeps of 50 us. What a thread waits for ends a poll sleep at once.
+const POLL_INTERVAL_MAX: Duration = Duration::from_millis(1);
 
-/// Naps with nothing to do before a consumer asks to be woken again: 1 to 2 ms.
-const NAPS: u32 = 20;
+/// Poll sleeps with nothing to do before a consumer asks to be woken again: 1 to 2 ms.
+const POLL_SLEEPS: u32 = 20;
 
-/// Wake-ups for next to nothing before a consumer naps: enough not to be a coincidence.
-const NAP_AFTER: u32 = 4;
+/// Wake-ups for next to nothing before a consumer polls: enough not to be a coincidence.
+const POLL_AFTER: u32 = 4;
 
-/// How long a waiter for a device dozes, on machines where waiters may spin: it sleeps for a small
+/// How long a waiter for a device backs off, on machines where waiters may spin: it sleeps for a small
 /// part of the time that it has waited already and looks by itself. Asking to be woken costs the
 /// server a call and the device an interrupt, 40 us together, so it is for longer waits.
-const DOZE: Duration = Duration::from_millis(100);
+const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// A doze lasts this part of the wait so far, which bounds what it prolongs the wait by.
-const DOZE_PART: u32 = 256;
+/// A back-off lasts this part of the wait so far, which bounds what it prolongs the wait by.
+const BACK_OFF_PART: u32 = 256;
 
-/// Shortest and longest doze: looking costs 3 us of processor time.
-const DOZE_MIN: Duration = Duration::from_micros(5);
-const DOZE_MAX: Duration = Duration::from_micros(50);
+/// Shortest and longest back-off: looking costs 3 us of processor time.
+const BACK_OFF_MIN: Duration = Duration::from_micros(5);
+const BACK_OFF_MAX: Duration = Duration::from_micros(50);
 
 /// How long the waits of a latency-critical program spin: being woken takes 50 us and more on a
 /// virtual machine, which is 5 % of a request of 1 ms. Services that are asked more often than this
 /// never sleep; others do between their requests.
 const ATTENTION: Duration = Duration::from_millis(20);
 
-/// Where programs leave no core free, waiters spin this much shorter and doze this
+/// Where programs leave no core free, waiters spin this much shorter and back off this
 /// much longer: 16 programs that wait for a device for 3 ms a step look 100 times else, of which each takes 3 us
 /// from one that works.
 const OVERSUBSCRIBED_FACTOR: u32 = 4;
 
-/// Among so many a consumer that gathers records spins this much shorter: it finds several after each nap,
+/// Among so many a consumer that coalesces records spins this much shorter: it finds several after each poll sleep,
 /// so that the next one is not there at once.
 const GATHERING_FACTOR: u32 = 20;
 
-/// Nor does it keep a rhythm shorter than so many naps. It would be awake for each launch
+/// Nor does it keep a prediction shorter than so many poll sleeps. It would be awake for each launch
 /// of a program that makes one each 20 us, by spinning or by a system call of the program's.
-const GATHERING_RHYTHM_NAPS: u32 = 4;
+const COALESCING_PREDICTED_SLEEPS: u32 = 4;
 
 /// How a waiter passes the time before it sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,29 +87,29 @@ pub struct SpinPolicy {
     /// If `spin` is zero: how often it offers its core to others first. An offer that no thread
     /// takes costs well under a microsecond and often saves the peer a system call.
     pub yields: u32,
-    /// How long a nap of a consumer is (see [`Consumer::wait`](crate::ring::Consumer::wait)).
-    pub nap: Duration,
-    /// How long a nap becomes while each brings records, but few.
-    pub nap_max: Duration,
-    /// How many naps it takes before it sleeps; zero: none.
-    pub naps: u32,
-    /// After how many wake-ups in a row for next to nothing it begins to nap.
-    pub nap_after: u32,
-    /// How long a waiter for a device dozes (see [`wait_until_reached`]) before it asks to be
+    /// How long a poll sleep of a consumer is (see [`Consumer::wait`](crate::ring::Consumer::wait)).
+    pub poll_sleep: Duration,
+    /// How long a poll sleep becomes while each brings records, but few.
+    pub poll_interval_max: Duration,
+    /// How many poll sleeps it takes before it sleeps; zero: none.
+    pub poll_sleeps: u32,
+    /// After how many wake-ups in a row for next to nothing it begins to poll.
+    pub poll_after: u32,
+    /// How long a waiter for a device backs off (see [`wait_until_reached`]) before it asks to be
     /// woken.
-    pub doze: Duration,
-    /// Which part of the wait so far a doze is: a 256th, say.
-    pub doze_part: u32,
-    /// The shortest doze.
-    pub doze_min: Duration,
+    pub back_off: Duration,
+    /// Which part of the wait so far a back-off is: a 256th, say.
+    pub back_off_part: u32,
+    /// The shortest back-off.
+    pub back_off_min: Duration,
     /// The longest one.
-    pub doze_max: Duration,
+    pub back_off_max: Duration,
     /// Whether it spins about when the last wait ended, too.
     pub keeps_time: bool,
-    /// Shortest wait whose rhythm a consumer keeps.
-    pub rhythm_min: Duration,
+    /// Shortest wait whose prediction a consumer keeps.
+    pub predicted_min: Duration,
     /// How long a consumer spins since its last record, if that is longer than `spin`.
-    pub attention: Duration,
+    pub busy_polling: Duration,
     /// How often it looks whether its peer lives while it sleeps.
     pub liveness: Duration,
 }
@@ -119,17 +119,17 @@ impl SpinPolicy {
     pub const NONE: Self = Self {
         spin: Duration::ZERO,
         yields: 0,
-        nap: Duration::ZERO,
-        nap_max: Duration::ZERO,
-        naps: 0,
-        nap_after: 0,
-        doze: Duration::ZERO,
-        doze_part: DOZE_PART,
-        doze_min: DOZE_MIN,
-        doze_max: DOZE_MAX,
+        poll_sleep: Duration::ZERO,
+        poll_interval_max: Duration::ZERO,
+        poll_sleeps: 0,
+        poll_after: 0,
+        back_off: Duration::ZERO,
+        back_off_part: BACK_OFF_PART,
+        back_off_min: BACK_OFF_MIN,
+        back_off_max: BACK_OFF_MAX,
         keeps_time: false,
-        rhythm_min: RHYTHM_MIN,
-        attention: Duration::ZERO,
+        predicted_min: RHYTHM_MIN,
+        busy_polling: Duration::ZERO,
         liveness: LIVENESS_PERIOD,
     };
 
@@ -140,17 +140,17 @@ impl SpinPolicy {
         Self {
             spin: Duration::from_micros(u64::from(u32::min(spin_us, SPIN_US_MAX))),
             yields: YIELDS,
-            nap: NAP,
-            nap_max: NAP,
-            naps: NAPS,
-            nap_after: NAP_AFTER,
-            doze: if spin_us == 0 { Duration::ZERO } else { DOZE },
-            doze_part: DOZE_PART,
-            doze_min: DOZE_MIN,
-            doze_max: DOZE_MAX,
+            poll_sleep: POLL_INTERVAL,
+            poll_interval_max: POLL_INTERVAL,
+            poll_sleeps: POLL_SLEEPS,
+            poll_after: POLL_AFTER,
+            back_off: if spin_us == 0 { Duration::ZERO } else { BACK_OFF },
+            back_off_part: BACK_OFF_PART,
+            back_off_min: BACK_OFF_MIN,
+            back_off_max: BACK_OFF_MAX,
             keeps_time: spin_us > 0,
-            rhythm_min: RHYTHM_MIN,
-            attention: Duration::ZERO,
+            predicted_min: RHYTHM_MIN,
+            busy_polling: Duration::ZERO,
             liveness: LIVENESS_PERIOD,
         }
     }
@@ -163,56 +163,56 @@ impl SpinPolicy {
         }
         Self {
             spin: self.spin / OVERSUBSCRIBED_FACTOR,
-            doze_part: self.doze_part / OVERSUBSCRIBED_FACTOR,
-            doze_min: self.doze_min * OVERSUBSCRIBED_FACTOR,
-            doze_max: self.doze_max * OVERSUBSCRIBED_FACTOR,
+            back_off_part: self.back_off_part / OVERSUBSCRIBED_FACTOR,
+            back_off_min: self.back_off_min * OVERSUBSCRIBED_FACTOR,
+            back_off_max: self.back_off_max * OVERSUBSCRIBED_FACTOR,
             ..self
         }
     }
 
-    /// As [`SpinPolicy::oversubscribed`], for a consumer: it naps at once, and for longer while launches come, so that it
+    /// As [`SpinPolicy::oversubscribed`], for a consumer: it sleeps at once, and for longer while launches come, so that it
     /// finds several records each time.
     pub fn oversubscribed_consumer(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
-        Self { nap_after: 0, nap_max: NAP_MAX, ..self.oversubscribed() }
+        Self { poll_after: 0, poll_interval_max: POLL_INTERVAL_MAX, ..self.oversubscribed() }
     }
 
-    /// As [`SpinPolicy::oversubscribed_consumer`], for one that gathers records so as to carry them out together: it
+    /// As [`SpinPolicy::oversubscribed_consumer`], for one that coalesces records so as to carry them out together: it
     /// saves more than it loses by coming late.
-    pub fn gathering_consumer(self) -> Self {
+    pub fn coalescing_consumer(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
         Self {
             spin: self.spin / GATHERING_FACTOR,
-            rhythm_min: self.nap * GATHERING_RHYTHM_NAPS,
+            predicted_min: self.poll_sleep * COALESCING_PREDICTED_SLEEPS,
             ..self.oversubscribed_consumer()
         }
     }
 
-    /// The policy of a consumer whose naps do not grow: what it finds late costs more than what it is woken for.
-    pub fn with_short_naps(self) -> Self {
-        Self { nap_max: self.nap, ..self }
+    /// The policy of a consumer whose poll sleeps do not grow: what it finds late costs more than what it is woken for.
+    pub fn with_short_poll_interval(self) -> Self {
+        Self { poll_interval_max: self.poll_sleep, ..self }
     }
 
     /// The policy for a program that is latency-critical, while there are cores for all: it spins for
     /// as long as a short request takes, and the server's side from one request to the next. Where
     /// no thread spins it is the same.
-    pub fn attentive(self) -> Self {
+    pub fn busy_polling(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
         Self { spin: ATTENTION, ..self }
     }
 
-    /// As [`SpinPolicy::attentive`], for a consumer.
-    pub fn attentive_consumer(self) -> Self {
+    /// As [`SpinPolicy::busy_polling`], for a consumer.
+    pub fn busy_polling_consumer(self) -> Self {
         if self.spin.is_zero() {
             return self;
         }
-        Self { attention: ATTENTION, ..self }
+        Self { busy_polling: ATTENTION, ..self }
     }
 
     /// The policy for a wait that is expected to take so long: where it spins, it spins until then
@@ -227,13 +227,15 @@ impl SpinPolicy {
 
     /// How long a thread that has waited so long for a device sleeps before it looks again; zero if
     /// it should not sleep. `expected` is how long such a wait took the last time.
-    pub fn doze_after(&self, waited: Duration, expected: Duration) -> Duration {
+    pub fn back_off_after(&self, waited: Duration, expected: Duration) -> Duration {
         if waited < self.spin {
             return Duration::ZERO;
         }
-        let long = (waited / self.doze_part).clamp(self.doze_min, self.doze_max.max(self.doze_min));
-        let rhythm = Rhythm::new(if self.keeps_time { expected } else { Duration::ZERO });
-        match rhythm.phase(waited) {
+        let long = (waited / self.back_off_part)
+            .clamp(self.back_off_min, self.back_off_max.max(self.back_off_min));
+        let prediction =
+            WaitPrediction::new(if self.keeps_time { expected } else { Duration::ZERO });
+        match prediction.phase(waited) {
             Phase::Due => Duration::ZERO,
             Phase::Early(left) => long.min(left),
             Phase::Late => long,
@@ -335,7 +337,7 @@ pub const fn reached(counter: u32, value: u32) -> bool {
 /// Waits until the counter in `word` has reached `value`. Returns how long that took; zero if no
 /// longer than spinning.
 ///
-/// It spins, then dozes as `policy` says, with `expected` as how long such a wait took the last
+/// It spins, then backs off as `policy` says, with `expected` as how long such a wait took the last
 /// time. Then it calls `ask` once: a device that writes the word wakes no thread, so the server
 /// must be asked to. Then it sleeps, and calls `still_alive` as often as `policy.liveness` says.
 ///
@@ -355,7 +357,7 @@ pub fn wait_until_reached<E>(
     }
     let now = Instant::now();
     let start = now.checked_sub(policy.spin).unwrap_or(now);
-    if doze(word, value, policy, expected, start) {
+    if back_off(word, value, policy, expected, start) {
         return Ok(start.elapsed());
     }
     let or_reached = |result: Result<(), E>| match result {
@@ -400,19 +402,19 @@ impl Liveness {
 }
 
 /// Sleeps for short times and looks; true if the counter has reached the value. When the end is
-/// expected it spins. A thread that does wake sleepers on the word ends a doze early.
-fn doze(
+/// expected it spins. A thread that does wake sleepers on the word ends a back-off early.
+fn back_off(
     word: SharedU32<'_>,
     value: u32,
     policy: SpinPolicy,
     expected: Duration,
     start: Instant,
 ) -> bool {
-    if policy.doze.is_zero() {
+    if policy.back_off.is_zero() {
         return false;
     }
     let _slack = FineTimer::new();
-    let end = policy.spin + policy.doze;
+    let end = policy.spin + policy.back_off;
     loop {
         let seen = word.load();
         if reached(seen, value) {
@@ -422,14 +424,14 @@ fn doze(
         if waited >= end {
             return false;
         }
-        match policy.doze_after(waited, expected) {
+        match policy.back_off_after(waited, expected) {
             Duration::ZERO => core::hint::spin_loop(),
             pause => drop(sleep(word, seen, Some(pause))),
         }
     }
 }
 
-/// Shorter waits are no rhythm.
+/// Shorter waits are no prediction.
 pub(crate) const RHYTHM_MIN: Duration = Duration::from_micros(SPIN_US_DEFAULT as u64);
 
 /// So much earlier and later a wait may end than expected, beside a part of its length: what it
@@ -442,12 +444,12 @@ const RHYTHM_LONG_PART: u32 = 128;
 
 /// When a wait is expected to end: programs repeat themselves, so about when the last one did.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rhythm {
+pub(crate) struct WaitPrediction {
     opens: Duration,
     closes: Duration,
 }
 
-/// Where in its rhythm a wait is.
+/// Where in its prediction a wait is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// Its end is not expected for that long.
@@ -458,7 +460,7 @@ pub(crate) enum Phase {
     Late,
 }
 
-impl Rhythm {
+impl WaitPrediction {
     /// Expects a wait of about that length; nothing if it is shorter than [`RHYTHM_MIN`].
     pub(crate) fn new(expected: Duration) -> Self {
         if expected < RHYTHM_MIN {
@@ -559,28 +561,34 @@ mod tests {
         assert_eq!(SpinPolicy::new(8, Some("soon")).spin, us(20));
         assert_eq!(SpinPolicy::new(8, None).expecting(us(100)).spin, us(120));
         assert_eq!(SpinPolicy::new(2, None).expecting(us(100)).spin, Duration::ZERO);
-        assert_eq!(SpinPolicy::new(2, None).doze, Duration::ZERO);
+        assert_eq!(SpinPolicy::new(2, None).back_off, Duration::ZERO);
         let oversubscribed = SpinPolicy::new(8, Some("80")).oversubscribed();
-        let dozes =
-            [us(100), us(6400), us(64_000)].map(|waited| oversubscribed.doze_after(waited, us(0)));
-        assert_eq!(dozes, [us(20), us(100), us(200)]);
-        assert_eq!((oversubscribed.spin, oversubscribed.nap_after), (us(20), NAP_AFTER));
+        let backs_off = [us(100), us(6400), us(64_000)]
+            .map(|waited| oversubscribed.back_off_after(waited, us(0)));
+        assert_eq!(backs_off, [us(20), us(100), us(200)]);
+        assert_eq!((oversubscribed.spin, oversubscribed.poll_after), (us(20), POLL_AFTER));
         let consumer = SpinPolicy::new(8, Some("80")).oversubscribed_consumer();
         assert_eq!(
-            (consumer.spin, consumer.nap_after, consumer.rhythm_min),
+            (consumer.spin, consumer.poll_after, consumer.predicted_min),
             (us(20), 0, RHYTHM_MIN)
         );
-        assert_eq!((consumer.nap, consumer.nap_max), (NAP, NAP_MAX));
-        assert_eq!(consumer.with_short_naps().nap_max, NAP);
-        let consumer = SpinPolicy::new(8, Some("80")).gathering_consumer();
-        assert_eq!((consumer.spin, consumer.nap_after, consumer.rhythm_min), (us(4), 0, us(200)));
-        assert_eq!(SpinPolicy::new(8, None).attentive().spin, ATTENTION);
-        assert_eq!(SpinPolicy::new(8, None).attentive_consumer().attention, ATTENTION);
+        assert_eq!(
+            (consumer.poll_sleep, consumer.poll_interval_max),
+            (POLL_INTERVAL, POLL_INTERVAL_MAX)
+        );
+        assert_eq!(consumer.with_short_poll_interval().poll_interval_max, POLL_INTERVAL);
+        let consumer = SpinPolicy::new(8, Some("80")).coalescing_consumer();
+        assert_eq!(
+            (consumer.spin, consumer.poll_after, consumer.predicted_min),
+            (us(4), 0, us(200))
+        );
+        assert_eq!(SpinPolicy::new(8, None).busy_polling().spin, ATTENTION);
+        assert_eq!(SpinPolicy::new(8, None).busy_polling_consumer().busy_polling, ATTENTION);
         let (few, off) = (SpinPolicy::new(2, None), SpinPolicy::new(8, Some("0")));
         for still in [few, off] {
             assert_eq!((still.oversubscribed(), still.oversubscribed_consumer()), (still, still));
-            assert_eq!(still.gathering_consumer(), still);
-            assert_eq!((still.attentive(), still.attentive_consumer()), (still, still));
+            assert_eq!(still.coalescing_consumer(), still);
+            assert_eq!((still.busy_polling(), still.busy_polling_consumer()), (still, still));
         }
     }
 
@@ -614,23 +622,23 @@ mod tests {
     }
 
     #[test]
-    fn a_doze_sees_what_no_wake_up_tells_and_ends() {
+    fn a_back_off_sees_what_no_wake_up_tells_and_ends() {
         let place = AtomicU32::new(0);
         let word = SharedU32::of(&place);
-        let policy = SpinPolicy { doze: Duration::from_millis(1), ..SpinPolicy::NONE };
+        let policy = SpinPolicy { back_off: Duration::from_millis(1), ..SpinPolicy::NONE };
         let policy = SpinPolicy { keeps_time: true, ..policy };
         let expectations = [0, 2, 1000].map(Duration::from_millis);
         for expected in expectations {
-            assert!(!doze(word, 1, policy, expected, Instant::now()));
+            assert!(!back_off(word, 1, policy, expected, Instant::now()));
         }
-        let policy = SpinPolicy { doze: Duration::from_secs(600), ..policy };
+        let policy = SpinPolicy { back_off: Duration::from_secs(600), ..policy };
         for (value, expected) in (1..).zip(expectations) {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(3));
                     word.store(value);
                 });
-                assert!(doze(word, value, policy, expected, Instant::now()));
+                assert!(back_off(word, value, policy, expected, Instant::now()));
             });
         }
     }
@@ -638,20 +646,20 @@ mod tests {
     #[test]
     fn a_wait_is_due_about_when_the_last_one_ended() {
         let us = Duration::from_micros;
-        let rhythm = Rhythm::new(us(160));
-        assert_eq!(rhythm.phase(us(0)), Phase::Early(us(140)));
-        assert_eq!(rhythm.phase(us(140)), Phase::Due);
-        assert_eq!(rhythm.phase(us(179)), Phase::Due);
-        assert_eq!(rhythm.phase(us(180)), Phase::Late);
-        assert_eq!(Rhythm::new(us(0)).phase(us(0)), Phase::Late);
-        let rhythm = Rhythm::new(us(12_800));
-        assert_eq!(rhythm.phase(us(12_689)), Phase::Early(us(1)));
-        assert_eq!(rhythm.phase(us(12_909)), Phase::Due);
+        let prediction = WaitPrediction::new(us(160));
+        assert_eq!(prediction.phase(us(0)), Phase::Early(us(140)));
+        assert_eq!(prediction.phase(us(140)), Phase::Due);
+        assert_eq!(prediction.phase(us(179)), Phase::Due);
+        assert_eq!(prediction.phase(us(180)), Phase::Late);
+        assert_eq!(WaitPrediction::new(us(0)).phase(us(0)), Phase::Late);
+        let prediction = WaitPrediction::new(us(12_800));
+        assert_eq!(prediction.phase(us(12_689)), Phase::Early(us(1)));
+        assert_eq!(prediction.phase(us(12_909)), Phase::Due);
         let policy = SpinPolicy::new(8, None);
-        let pause = |waited, expected| policy.doze_after(us(waited), us(expected));
+        let pause = |waited, expected| policy.back_off_after(us(waited), us(expected));
         assert_eq!([pause(10, 160), pause(150, 160)], [us(0); 2], "it spins");
         assert_eq!([pause(30, 160), pause(137, 160)], [us(5), us(3)]);
-        assert_eq!([pause(200, 160), pause(9000, 160)], [us(5), us(9000) / DOZE_PART]);
+        assert_eq!([pause(200, 160), pause(9000, 160)], [us(5), us(9000) / BACK_OFF_PART]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use channel::request::{Fence, Request};
 use channel::ring::{
-    Arrival, Consumer, Flag, NAPPING, Position, Producer, PushError, Record, RingMemory,
+    Arrival, Consumer, Flag, POLLING, Position, Producer, PushError, Record, RingMemory,
 };
 use channel::wait::SpinPolicy;
 use core::time::Duration;
@@ -40,8 +40,8 @@ struct Parts {
     asleep: Futex,
     waits: Futex,
     words: Vec<AtomicU64>,
-    /// Whether naps end by their timeout, as they do on a machine, or only by a wake-up.
-    naps_end: bool,
+    /// Whether poll sleeps end by their timeout, as they do on a machine, or only by a wake-up.
+    poll_sleeps_end: bool,
 }
 
 #[derive(Clone)]
@@ -49,12 +49,12 @@ struct Model(Arc<Parts>);
 
 impl Model {
     fn new() -> Self {
-        Self::with_naps(true)
+        Self::with_poll_interval(true)
     }
 
-    fn with_naps(naps_end: bool) -> Self {
+    fn with_poll_interval(poll_sleeps_end: bool) -> Self {
         Self(Arc::new(Parts {
-            naps_end,
+            poll_sleeps_end,
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             asleep: Futex::new(),
@@ -105,7 +105,7 @@ impl RingMemory for Model {
     }
     /// FUTEX_WAIT: looks at the word and falls asleep under the kernel's lock.
     fn sleep(&self, which: Flag, value: u32, _timeout: Duration) {
-        if value == NAPPING && self.0.naps_end {
+        if value == POLLING && self.0.poll_sleeps_end {
             return thread::yield_now();
         }
         let futex = self.futex(which);
@@ -183,45 +183,46 @@ fn a_full_ring_blocks_and_goes_on() {
     });
 }
 
-const NAPS: SpinPolicy = SpinPolicy { nap: Duration::from_nanos(1), naps: 1, ..SpinPolicy::NONE };
+const POLL_SLEEPS: SpinPolicy =
+    SpinPolicy { poll_sleep: Duration::from_nanos(1), poll_sleeps: 1, ..SpinPolicy::NONE };
 
-/// The consumer naps before it sleeps: a push that finds it napping wakes no thread, and is seen
+/// The consumer polls before it sleeps: a push that finds it in a poll sleep wakes no thread, and is seen
 /// nevertheless.
 #[test]
-fn a_push_during_a_nap_is_not_lost() {
+fn a_push_during_a_poll_sleep_is_not_lost() {
     explore(4, || {
         let memory = Model::new();
         let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
-        let consumer = Consumer::new(memory, NAPS).unwrap();
+        let consumer = Consumer::new(memory, POLL_SLEEPS).unwrap();
         let popping = thread::spawn(move || consume(consumer, 2));
         produce(&mut producer, PLAIN, 0..2);
         popping.join().unwrap();
     });
 }
 
-/// What is urgent ends a nap that would not end by itself.
+/// What is urgent ends a poll sleep that would not end by itself.
 #[test]
-fn something_urgent_ends_a_nap() {
+fn something_urgent_ends_a_poll_sleep() {
     explore(4, || {
-        let memory = Model::with_naps(false);
+        let memory = Model::with_poll_interval(false);
         let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
-        let consumer = Consumer::new(memory, NAPS).unwrap();
+        let consumer = Consumer::new(memory, POLL_SLEEPS).unwrap();
         let popping = thread::spawn(move || consume(consumer, 2));
         produce(&mut producer, Fence::OPCODE, 0..2);
         popping.join().unwrap();
     });
 }
 
-/// What a thread waits for that was not urgent when it was pushed ends a nap that would not end by itself.
+/// What a thread waits for that was not urgent when it was pushed ends a poll sleep that would not end by itself.
 #[test]
-fn a_thread_that_waits_ends_a_nap() {
+fn a_thread_that_waits_ends_a_poll_sleep() {
     explore(4, || {
-        let memory = Model::with_naps(false);
+        let memory = Model::with_poll_interval(false);
         let mut producer = Producer::new(memory.clone(), SpinPolicy::NONE);
-        let consumer = Consumer::new(memory, NAPS).unwrap();
+        let consumer = Consumer::new(memory, POLL_SLEEPS).unwrap();
         let popping = thread::spawn(move || consume(consumer, 2));
         produce(&mut producer, PLAIN, 0..2);
-        producer.end_nap();
+        producer.end_poll_sleep();
         popping.join().unwrap();
     });
 }

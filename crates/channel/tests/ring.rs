@@ -5,7 +5,7 @@ mod support;
 use channel::region::{RECORD_BYTES_MAX, RING_BYTES, Region};
 use channel::request::{Fence, Request};
 use channel::ring::{
-    ASLEEP, AWAKE, Arrival, Consumer, Flag, LocalRing, NAPPING, Position, Producer, PushError,
+    ASLEEP, AWAKE, Arrival, Consumer, Flag, LocalRing, POLLING, Position, Producer, PushError,
     Record, RingBroken, RingMemory,
 };
 use channel::wait::SpinPolicy;
@@ -144,9 +144,9 @@ fn two_threads_that_spin_lose_nothing() {
 }
 
 #[test]
-fn two_threads_that_nap_lose_nothing() {
-    let _watchdog = watchdog("two_threads_that_nap_lose_nothing");
-    transfer(SpinPolicy { nap: Duration::from_micros(10), naps: 3, ..NONE }, 100_000);
+fn two_threads_that_poll_sleep_lose_nothing() {
+    let _watchdog = watchdog("two_threads_that_poll_sleep_lose_nothing");
+    transfer(SpinPolicy { poll_sleep: Duration::from_micros(10), poll_sleeps: 3, ..NONE }, 100_000);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_wake_up_costs_one_call_for_many_records() {
 fn a_consumer_that_attends_is_never_woken() {
     let _watchdog = watchdog("a_consumer_that_attends_is_never_woken");
     let (region, _file) = Region::create().unwrap();
-    let policy = SpinPolicy { attention: LONG, nap: LONG, naps: 1, ..NONE };
+    let policy = SpinPolicy { busy_polling: LONG, poll_sleep: LONG, poll_sleeps: 1, ..NONE };
     let mut producer = Producer::new(region.clone(), policy);
     let mut consumer = Consumer::new(region.clone(), policy).unwrap();
     thread::scope(|scope| {
@@ -268,11 +268,11 @@ fn a_consumer_that_attends_is_never_woken() {
             while record.opcode() != Fence::OPCODE {
                 while consumer.pop(&mut record).unwrap() {}
                 if record.opcode() != Fence::OPCODE {
-                    assert_eq!(consumer.nap(Duration::from_nanos(1)).map(drop), Ok(()));
+                    assert_eq!(consumer.poll_sleep(Duration::from_nanos(1)).map(drop), Ok(()));
                     consumer.wait(LONG).unwrap();
                 }
             }
-            // Its attention ends a wait with nothing to do, too.
+            // Its busy polling ends a wait with nothing to do, too.
             assert_eq!(consumer.wait(Duration::from_millis(1)), Ok(Arrival::TimedOut));
         });
         for number in 0..100 {
@@ -289,11 +289,11 @@ fn a_consumer_that_attends_is_never_woken() {
 
 /// A producer whose every push finds its consumer asleep pays for the first few only.
 #[test]
-fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
-    let _watchdog = watchdog("a_consumer_that_is_woken_for_next_to_nothing_naps");
+fn a_consumer_that_is_woken_for_next_to_nothing_polls() {
+    let _watchdog = watchdog("a_consumer_that_is_woken_for_next_to_nothing_polls");
     let (region, _file) = Region::create().unwrap();
-    // Naps that only the producer can end.
-    let policy = SpinPolicy { nap: LONG, naps: 1, nap_after: 4, ..NONE };
+    // Poll sleeps that only the producer can end.
+    let policy = SpinPolicy { poll_sleep: LONG, poll_sleeps: 1, poll_after: 4, ..NONE };
     let mut producer = Producer::new(region.clone(), policy);
     let mut consumer = Consumer::new(region.clone(), policy).unwrap();
     thread::scope(|scope| {
@@ -304,7 +304,7 @@ fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
                 consumer.wait(LONG).unwrap();
             }
         });
-        while region.flag(Flag::ConsumerAsleep) != NAPPING {
+        while region.flag(Flag::ConsumerAsleep) != POLLING {
             if region.flag(Flag::ConsumerAsleep) == ASLEEP {
                 producer.push(1, &[], &[], &alive).unwrap();
             }
@@ -314,10 +314,10 @@ fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
         for _ in 0..100 {
             producer.push(1, &[], &[], &alive).unwrap();
         }
-        assert_eq!(region.flag(Flag::ConsumerAsleep), NAPPING);
+        assert_eq!(region.flag(Flag::ConsumerAsleep), POLLING);
         assert_eq!(region.wakeups().load(), wakeups);
         // Something that is waited for wakes it, also if that was not said when it was pushed.
-        producer.end_nap();
+        producer.end_poll_sleep();
         assert_eq!(region.wakeups().load(), wakeups + 1);
         while producer.head() != region.position(Position::Tail) {
             thread::yield_now();
@@ -326,7 +326,7 @@ fn a_consumer_that_is_woken_for_next_to_nothing_naps() {
             thread::yield_now();
         }
         let wakeups = region.wakeups().load();
-        producer.end_nap();
+        producer.end_poll_sleep();
         assert_eq!(region.wakeups().load(), wakeups, "there is nothing that it has not taken");
         producer.push(Fence::OPCODE, &[], &[], &alive).unwrap();
         assert_eq!(region.wakeups().load(), wakeups + 1);

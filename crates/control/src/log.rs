@@ -250,6 +250,20 @@ impl Logs {
         }
     }
 
+    /// Has standard error lead to control.log, else nowhere: what is left of a crash is written there.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn take_stderr(&self) -> io::Result<()> {
+        let log = self
+            .directory
+            .as_ref()
+            .map(|directory| OpenOptions::new().append(true).open(directory.join("control.log")));
+        let nothing = || OpenOptions::new().write(true).open("/dev/null");
+        let target = log.and_then(Result::ok).map_or_else(nothing, Ok)?;
+        Ok(rustix::stdio::dup2_stderr(&target)?)
+    }
+
     /// Opens both files again.
     pub fn open_again(&self) {
         self.control.open_again();

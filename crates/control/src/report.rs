@@ -146,6 +146,10 @@ impl Report {
     }
 }
 
+/// Version of what a daemon hands over: another program is asked for its own before. A record may get fields
+/// without another one, if they have a default.
+pub const HANDOVER_VERSION: u32 = 2;
+
 /// A build of openmps: what it speaks with others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
@@ -166,7 +170,7 @@ impl Release {
             build: channel::build().to_owned(),
             protocol_min: channel::PROTOCOL_VERSION_MIN,
             protocol_max: channel::PROTOCOL_VERSION,
-            handover: crate::daemon::HANDOVER_VERSION,
+            handover: HANDOVER_VERSION,
         }
     }
 }

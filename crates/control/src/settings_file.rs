@@ -202,12 +202,20 @@ pub fn read(path: &Path) -> Result<Option<SettingsFile>, ConfigurationError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // The home directory is another user's: `sudo -u` without `-H`.
+        Err(_) if !can_be_seen(path) => return Ok(None),
         Err(error) => {
             return Err(ConfigurationError::Read { path: path.to_owned(), error });
         }
     };
     let wrong = |text| ConfigurationError::Wrong { path: path.to_owned(), text };
     parse(&text).map(Some).map_err(wrong)
+}
+
+/// False of a path into a directory that this user may not search.
+fn can_be_seen(path: &Path) -> bool {
+    let there = std::fs::symlink_metadata(path);
+    !there.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Reads a file's text.

@@ -127,7 +127,7 @@ impl Place {
         self.count(works);
         let waiting = match (self.oversubscription.is_too_large(), critical) {
             (true, _) => Waiting::Oversubscribed,
-            (false, true) => Waiting::Attentive,
+            (false, true) => Waiting::BusyPoll,
             (false, false) => Waiting::Plain,
         };
         let manner = Manner { waiting, factor: self.oversubscription.factor(), critical };
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(places[2].update(false, false), some(Waiting::Plain));
         assert!(!told() && !places[2].is_oversubscribed());
         // A critical client is served at once, unless that is at the cost of all.
-        assert_eq!(places[2].update(false, true), of(Waiting::Attentive, true));
+        assert_eq!(places[2].update(false, true), of(Waiting::BusyPoll, true));
         assert_eq!(places[2].update(true, true), of(Waiting::Oversubscribed, true));
         assert_eq!(places[2].update(true, false), some(Waiting::Oversubscribed));
         drop(places);

@@ -307,7 +307,7 @@ fn when_oversubscribed_what_is_in_the_ring_together_goes_as_a_graph_however_litt
 }
 
 #[test]
-fn when_oversubscribed_a_session_waits_for_the_rest_of_a_chunk_as_long_as_it_naps() {
+fn when_oversubscribed_a_session_waits_for_the_rest_of_a_chunk_as_long_as_it_polls() {
     let mut server = Server::start_batching(driver(false), LaunchBatching::Oversubscribed, 1);
     let graphs = short_steps(&mut server, 1, 1_100_000, SHORT_STEP / 2);
     assert!(graphs > 0);

@@ -31,7 +31,7 @@ pub enum Waiting {
     /// Programs leave no core free: waiters had better leave the cores to others.
     Oversubscribed = 1,
     /// The client is latency-critical, and there are cores for all: they spin.
-    Attentive = 2,
+    BusyPoll = 2,
 }
 
 impl Waiting {
@@ -40,18 +40,18 @@ impl Waiting {
         match self {
             Self::Plain => policy,
             Self::Oversubscribed => policy.oversubscribed(),
-            Self::Attentive => policy.attentive(),
+            Self::BusyPoll => policy.busy_polling(),
         }
     }
 
-    /// The policy of the consumer of the client's ring; `gathers`: it carries out several records at once
+    /// The policy of the consumer of the client's ring; `coalesces`: it carries out several records at once
     /// while programs leave no core free.
-    pub fn consumer_policy(self, policy: SpinPolicy, gathers: bool) -> SpinPolicy {
+    pub fn consumer_policy(self, policy: SpinPolicy, coalesces: bool) -> SpinPolicy {
         match self {
             Self::Plain => policy,
-            Self::Oversubscribed if gathers => policy.gathering_consumer(),
+            Self::Oversubscribed if coalesces => policy.coalescing_consumer(),
             Self::Oversubscribed => policy.oversubscribed_consumer(),
-            Self::Attentive => policy.attentive_consumer(),
+            Self::BusyPoll => policy.busy_polling_consumer(),
         }
     }
 }
@@ -192,7 +192,7 @@ impl Region {
     pub fn waiting(&self) -> Waiting {
         match self.u32_at(WAITING).load() {
             1 => Waiting::Oversubscribed,
-            2 => Waiting::Attentive,
+            2 => Waiting::BusyPoll,
             _ => Waiting::Plain,
         }
     }

@@ -1,12 +1,12 @@
 //! Ring consumer: the server's side of the ring.
 
-use super::nap::NapLength;
+use super::poll_interval::PollInterval;
 use super::{
-    ASLEEP, AWAKE, Flag, NAPPING, PAD, Position, RECORD_HEADER_BYTES, Record, RingBroken,
+    ASLEEP, AWAKE, Flag, PAD, POLLING, Position, RECORD_HEADER_BYTES, Record, RingBroken,
     RingMemory,
 };
 use crate::region::Region;
-use crate::wait::{Phase, RHYTHM_MIN, Rhythm, SpinPolicy};
+use crate::wait::{Phase, RHYTHM_MIN, SpinPolicy, WaitPrediction};
 use core::hint::black_box;
 use core::time::Duration;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct Consumer<M = Region> {
     /// The last head seen and validated.
     head_seen: u64,
     policy: SpinPolicy,
-    nap_length: NapLength,
+    poll_interval: PollInterval,
     broken: Option<RingBroken>,
     rung: Arc<AtomicBool>,
     /// Wake-ups in a row that were poor and frequent.
@@ -72,7 +72,7 @@ impl<M: RingMemory> Consumer<M> {
             tail,
             head_seen: tail,
             policy,
-            nap_length: NapLength::default(),
+            poll_interval: PollInterval::default(),
             broken: None,
             rung,
             poor_wake_ups: 0,
@@ -215,13 +215,13 @@ impl<M: RingMemory> Consumer<M> {
     /// being woken takes longer than many a kernel.
     ///
     /// A producer that pushes seldom enough for this side to fall asleep each time would pay a
-    /// system call for each record. After a few such wake-ups in a row this side naps first: it
-    /// sleeps for [`SpinPolicy::nap`] and looks by itself, and is woken only for what is urgent: a
+    /// system call for each record. After a few such wake-ups in a row this side polls first: it
+    /// sleeps for [`SpinPolicy::poll_sleep`] and looks by itself, and is woken only for what is urgent: a
     /// [`Fence`](crate::request::Fence), a [`Notify`](crate::request::Notify), a call, or a thread that asks for
-    /// what was pushed ([`Producer::end_nap`](super::Producer::end_nap)). While naps bring records, but
-    /// few, they become longer, up to [`SpinPolicy::nap_max`].
+    /// what was pushed ([`Producer::end_poll_sleep`](super::Producer::end_poll_sleep)). While poll sleeps bring records, but
+    /// few, they become longer, up to [`SpinPolicy::poll_interval_max`].
     ///
-    /// With [`SpinPolicy::attention`] it spins for that long since the last record, and at most for
+    /// With [`SpinPolicy::busy_polling`] it spins for that long since the last record, and at most for
     /// `timeout`.
     ///
     /// # Errors
@@ -240,24 +240,24 @@ impl<M: RingMemory> Consumer<M> {
         if over || self.attend(start, timeout) {
             return self.arrival();
         }
-        if self.has_rhythm() {
+        if self.is_predictable() {
             self.keep_time(start, timeout);
         }
-        if self.poor_wake_ups >= policy.nap_after && policy.naps > 0 {
-            let mut naps = 0;
-            while !self.is_over() && naps < policy.naps {
-                if self.sleep_gathering(timeout) {
+        if self.poor_wake_ups >= policy.poll_after && policy.poll_sleeps > 0 {
+            let mut poll_sleeps = 0;
+            while !self.is_over() && poll_sleeps < policy.poll_sleeps {
+                if self.sleep_coalescing(timeout) {
                     // Launches come one after the other: there is no end to expect.
                     self.last_wait = Duration::ZERO;
                     return self.arrival();
                 }
-                naps += 1;
-                if self.nap_length.of(policy) > policy.nap {
-                    // What came in naps so long has ended.
+                poll_sleeps += 1;
+                if self.poll_interval.of(policy) > policy.poll_sleep {
+                    // What came in poll sleeps so long has ended.
                     break;
                 }
             }
-            if naps == policy.naps {
+            if poll_sleeps == policy.poll_sleeps {
                 self.poor_wake_ups = 0;
             }
         }
@@ -269,27 +269,27 @@ impl<M: RingMemory> Consumer<M> {
             let waited = start.elapsed();
             self.note_wait(waited);
             if waited > RHYTHM_MAX {
-                self.nap_length.reset();
+                self.poll_interval.reset();
             }
         }
         Ok(arrival)
     }
 
-    /// Sleeps for one nap, `timeout` at most. True if it ended by itself with records in the
-    /// ring, where naps may grow.
-    fn sleep_gathering(&mut self, timeout: Duration) -> bool {
+    /// Sleeps for one poll sleep, `timeout` at most. True if it ended by itself with records in the
+    /// ring, where poll sleeps may grow.
+    fn sleep_coalescing(&mut self, timeout: Duration) -> bool {
         let policy = self.policy;
-        let length = self.nap_length.of(policy);
-        let is_woken = self.sleep(NAPPING, length.min(timeout));
+        let length = self.poll_interval.of(policy);
+        let is_woken = self.sleep(POLLING, length.min(timeout));
         if is_woken || length > timeout || self.rung.load(Ordering::Acquire) {
             return false;
         }
         let bytes = self.memory.position(Position::Head).wrapping_sub(self.tail);
-        self.nap_length.ended(policy, bytes);
-        bytes > 0 && policy.nap_max > policy.nap
+        self.poll_interval.ended(policy, bytes);
+        bytes > 0 && policy.poll_interval_max > policy.poll_sleep
     }
 
-    /// As [`Consumer::nap`], for as long as naps are where records come one after the other.
+    /// As [`Consumer::poll_sleep`], for as long as poll sleeps are where records come one after the other.
     ///
     /// # Errors
     /// As [`Consumer::pop`].
@@ -298,21 +298,21 @@ impl<M: RingMemory> Consumer<M> {
             return Err(broken);
         }
         if !self.is_over() {
-            self.sleep_gathering(Duration::MAX);
+            self.sleep_coalescing(Duration::MAX);
         }
         self.arrival()
     }
 
     /// True if the next wait is expected to take as long as the last one did, and that is worth it.
-    fn has_rhythm(&self) -> bool {
+    fn is_predictable(&self) -> bool {
         let policy = self.policy;
-        policy.keeps_time && (policy.rhythm_min..=RHYTHM_MAX).contains(&self.last_wait)
+        policy.keeps_time && (policy.predicted_min..=RHYTHM_MAX).contains(&self.last_wait)
     }
 
-    /// A wait that outlasted spinning has ended with records. One that is too short for any rhythm is not
+    /// A wait that outlasted spinning has ended with records. One that is too short for any prediction is not
     /// the last one, but when CPUs are oversubscribed: it is of a step that has begun.
     fn note_wait(&mut self, waited: Duration) {
-        if waited > RHYTHM_MIN || self.policy.rhythm_min > RHYTHM_MIN {
+        if waited > RHYTHM_MIN || self.policy.predicted_min > RHYTHM_MIN {
             self.last_wait = waited;
         }
     }
@@ -322,21 +322,21 @@ impl<M: RingMemory> Consumer<M> {
     ///
     /// # Errors
     /// As [`Consumer::pop`].
-    pub fn nap(&mut self, duration: Duration) -> Result<Arrival, RingBroken> {
+    pub fn poll_sleep(&mut self, duration: Duration) -> Result<Arrival, RingBroken> {
         if let Some(broken) = self.broken {
             return Err(broken);
         }
         if !duration.is_zero() && !self.is_over() && !self.attend(Instant::now(), duration) {
-            self.sleep(NAPPING, duration);
+            self.sleep(POLLING, duration);
         }
         self.arrival()
     }
 
-    /// Spins while the ring has the policy's attention, from `start` for at most `timeout`. True if
+    /// Spins while the ring has the policy's busy polling, from `start` for at most `timeout`. True if
     /// waiting is over, or has lasted that long.
     fn attend(&mut self, start: Instant, timeout: Duration) -> bool {
-        let attention = self.policy.attention;
-        if attention.is_zero() {
+        let busy_polling = self.policy.busy_polling;
+        if busy_polling.is_zero() {
             return false;
         }
         let since = *self.quiet_since.get_or_insert(start);
@@ -349,7 +349,7 @@ impl<M: RingMemory> Consumer<M> {
                 }
             }
             let now = Instant::now();
-            if now - since >= attention {
+            if now - since >= busy_polling {
                 return false;
             }
             if now - start >= timeout {
@@ -380,9 +380,9 @@ impl<M: RingMemory> Consumer<M> {
 
     /// Sleeps until the wait is expected to end, and spins while it is.
     fn keep_time(&mut self, start: Instant, timeout: Duration) {
-        let rhythm = Rhythm::new(self.last_wait);
+        let prediction = WaitPrediction::new(self.last_wait);
         while !self.is_over() {
-            match rhythm.phase(start.elapsed()) {
+            match prediction.phase(start.elapsed()) {
                 Phase::Early(left) => {
                     if self.sleep(ASLEEP, left.min(timeout)) {
                         self.count_wake_up();
@@ -450,18 +450,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_between_launches_that_are_gathered_have_no_rhythm() {
+    fn waits_between_launches_that_are_coalesced_have_no_prediction() {
         let policy = SpinPolicy::new(8, None);
-        let rhythms = |policy| {
+        let predictions = |policy| {
             let mut consumer = Consumer::new(LocalRing::<4096>::default(), policy).expect("a ring");
             [0, 1000, 15, 40, 15, 300].map(|us| {
                 consumer.note_wait(Duration::from_micros(us));
-                consumer.has_rhythm()
+                consumer.is_predictable()
             })
         };
-        assert_eq!(rhythms(policy), [false, true, true, true, true, true]);
+        assert_eq!(predictions(policy), [false, true, true, true, true, true]);
         // After a step's end the waits within the next step are short again.
-        assert_eq!(rhythms(policy.gathering_consumer()), [false, true, false, false, false, true]);
-        assert_eq!(rhythms(SpinPolicy::new(2, None)), [false; 6]);
+        assert_eq!(
+            predictions(policy.coalescing_consumer()),
+            [false, true, false, false, false, true]
+        );
+        assert_eq!(predictions(SpinPolicy::new(2, None)), [false; 6]);
     }
 }

@@ -18,7 +18,7 @@
 
 mod consumer;
 mod local;
-mod nap;
+mod poll_interval;
 mod producer;
 mod record;
 
@@ -68,12 +68,12 @@ pub enum Position {
 pub const AWAKE: u32 = 0;
 /// Value of a flag that is up: the side that has something for the sleeper wakes it.
 pub const ASLEEP: u32 = 1;
-/// Value of [`Flag::ConsumerAsleep`] during a nap: the sleeper looks by itself soon, so only
+/// Value of [`Flag::ConsumerAsleep`] during a poll sleep: the sleeper looks by itself soon, so only
 /// something urgent is worth a system call.
-pub const NAPPING: u32 = 2;
+pub const POLLING: u32 = 2;
 
-/// True for requests that end a nap: what a thread of the client is about to wait for. A call's
-/// [`ReplyReader`](crate::reply::ReplyReader) ends it too, and [`Producer::end_nap`] for what was not urgent before.
+/// True for requests that end a poll sleep: what a thread of the client is about to wait for. A call's
+/// [`ReplyReader`](crate::reply::ReplyReader) ends it too, and [`Producer::end_poll_sleep`] for what was not urgent before.
 const fn is_urgent(opcode: u16) -> bool {
     matches!(opcode, Fence::OPCODE | Notify::OPCODE)
 }

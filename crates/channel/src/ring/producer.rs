@@ -2,7 +2,7 @@
 
 use super::record::header;
 use super::{
-    ASLEEP, AWAKE, Flag, NAPPING, PAD, Position, RECORD_HEADER_BYTES, RingBroken, RingMemory,
+    ASLEEP, AWAKE, Flag, PAD, POLLING, Position, RECORD_HEADER_BYTES, RingBroken, RingMemory,
     is_urgent,
 };
 use crate::payload::{Payload, Sink, words_of};
@@ -160,9 +160,9 @@ impl<M: RingMemory> Producer<M> {
         Room { memory: self.memory.clone(), head: self.head, policy: self.policy }
     }
 
-    /// Ends the consumer's nap if there are records that it has not taken: a thread waits for one of them that was
+    /// Ends the consumer's poll sleep if there are records that it has not taken: a thread waits for one of them that was
     /// not urgent when it was pushed.
-    pub fn end_nap(&self) {
+    pub fn end_poll_sleep(&self) {
         if self.memory.position(Position::Tail) != self.head {
             self.memory.rouse(Flag::ConsumerAsleep);
         }
@@ -239,7 +239,7 @@ impl<M: RingMemory> Producer<M> {
 
     #[cold]
     fn wake_consumer(&self, opcode: u16) {
-        if self.memory.flag(Flag::ConsumerAsleep) != NAPPING || is_urgent(opcode) {
+        if self.memory.flag(Flag::ConsumerAsleep) != POLLING || is_urgent(opcode) {
             self.memory.rouse(Flag::ConsumerAsleep);
         }
     }

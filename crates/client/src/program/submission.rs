@@ -477,9 +477,9 @@ impl Submission {
             .map_err(|error| push_error(error, connection))
     }
 
-    /// Has the server look at what was posted, if it naps: a thread waits for it.
+    /// Has the server look at what was posted, if it poll sleeps: a thread waits for it.
     pub(crate) fn hasten(&self) {
-        self.ring.end_nap();
+        self.ring.end_poll_sleep();
     }
 
     /// True if the operation has passed.

@@ -5,7 +5,7 @@ use crate::api::*;
 use crate::boundary::Out;
 use crate::stream::DefaultStream::{Legacy, PerThread};
 use crate::stream::table::LEGACY;
-use channel::ring::{AWAKE, Flag, NAPPING, RingMemory};
+use channel::ring::{AWAKE, Flag, POLLING, RingMemory};
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::{event_flags, jit_option, pointer_attribute, stream_flags};
 use cuda_api::*;
@@ -343,36 +343,41 @@ fn events_happen_where_they_were_recorded() {
 }
 
 #[test]
-fn who_waits_for_what_was_not_urgent_ends_the_servers_nap() {
+fn who_waits_for_what_was_not_urgent_ends_the_servers_poll_sleep() {
     let session = session();
     let (stream, region) = (stream(), &session.server.region);
     let mut event = CUevent::NULL;
     cuEventCreate(out(&mut event), event_flags::DISABLE_TIMING).unwrap();
     session.server.held.store(true, Ordering::Release);
     // The test's server does not touch the flag.
-    let ends_nap = |wait: &dyn Fn()| {
-        region.swap_flag(Flag::ConsumerAsleep, NAPPING);
+    let ends_poll_sleep = |wait: &dyn Fn()| {
+        region.swap_flag(Flag::ConsumerAsleep, POLLING);
         wait();
         region.swap_flag(Flag::ConsumerAsleep, AWAKE) == AWAKE
     };
-    assert!(!ends_nap(&|| cuEventRecord(Legacy, event, stream).unwrap()), "it waits for nothing");
+    assert!(
+        !ends_poll_sleep(&|| cuEventRecord(Legacy, event, stream).unwrap()),
+        "it waits for nothing"
+    );
     let not_ready = Err(CudaError::NOT_READY);
-    assert!(ends_nap(&|| assert_eq!(cuEventQuery(event), not_ready)));
-    assert!(ends_nap(&|| assert_eq!(cuStreamQuery(Legacy, stream), not_ready)));
+    assert!(ends_poll_sleep(&|| assert_eq!(cuEventQuery(event), not_ready)));
+    assert!(ends_poll_sleep(&|| assert_eq!(cuStreamQuery(Legacy, stream), not_ready)));
     let mut timed = CUevent::NULL;
     cuEventCreate(out(&mut timed), 0).unwrap();
     cuEventRecord(Legacy, timed, stream).unwrap();
-    assert!(ends_nap(&|| {
+    assert!(ends_poll_sleep(&|| {
         assert_eq!(cuEventElapsedTime(out(&mut 0.0), timed, timed), not_ready);
     }));
     // A stream of another device waits for it too.
     let (other_device, _server) = attach();
     let recorded = cuda_api::handle::Handle::from_word(timed.0 as u64).unwrap();
-    assert!(ends_nap(&|| other_device.wait_event_of(session.client, recorded, LEGACY).unwrap()));
-    region.swap_flag(Flag::ConsumerAsleep, NAPPING);
+    assert!(ends_poll_sleep(&|| other_device
+        .wait_event_of(session.client, recorded, LEGACY)
+        .unwrap()));
+    region.swap_flag(Flag::ConsumerAsleep, POLLING);
     std::thread::scope(|scope| {
         scope.spawn(|| watched(|| cuEventSynchronize(event)).unwrap());
-        while region.flag(Flag::ConsumerAsleep) == NAPPING {
+        while region.flag(Flag::ConsumerAsleep) == POLLING {
             std::thread::yield_now();
         }
         session.server.held.store(false, Ordering::Release);

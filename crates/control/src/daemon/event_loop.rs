@@ -161,7 +161,7 @@ impl EventLoop {
             self.daemon.logs.open_again();
             if self.daemon.detached {
                 // A file that was moved away is not held for the report of a crash.
-                let _ = super::start::stderr_to(&self.daemon.logs);
+                let _ = self.daemon.logs.take_stderr();
             }
             self.daemon.lock().endpoints.open_logs_again();
             self.daemon.logs.control.control("Logs are opened again, as SIGHUP asks");

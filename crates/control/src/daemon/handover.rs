@@ -21,6 +21,7 @@ use crate::directory::PipeDirectory;
 use crate::faults::Faults;
 use crate::named::{DEFAULT_NAMESPACE, Named};
 use crate::options::TAKE_OVER;
+use crate::report::HANDOVER_VERSION;
 use crate::settings::{Settings, SettingsRecord};
 use channel::socket::{FileId, Listener, inherited};
 use cuda_api::CUuuid;
@@ -43,9 +44,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Version of what is handed over: another program is asked for its own before. A record may get fields
-/// without another one, if they have a default.
-pub const HANDOVER_VERSION: u32 = 2;
 /// Shells and starts that go on after so long are not waited for any more: the daemon stays.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 

@@ -40,7 +40,7 @@ mod upgrade;
 pub(crate) use named::{ClientRow, NewServer};
 pub(crate) use state::Features;
 
-pub use handover::HANDOVER_VERSION;
+pub use crate::report::HANDOVER_VERSION;
 pub(crate) use problems::refusals;
 pub use start::{DESCRIPTORS_WANTED, StartError, raise_descriptor_limit, run, start_in_background};
 

@@ -17,6 +17,9 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+/// How long a server of another user stays without clients, seconds, if nothing is said.
+pub(super) const IDLE_S: u64 = 300;
+
 /// What the settings file said when it was read last.
 #[derive(Debug, Default)]
 pub(super) struct Configured {
@@ -160,7 +163,7 @@ impl Daemon {
             }
             OPENMPS_STANDBY => self.lock().servers.rules.standby = text == "1",
             OPENMPS_IDLE_S => {
-                let seconds = text.parse().unwrap_or(super::start::IDLE_S);
+                let seconds = text.parse().unwrap_or(IDLE_S);
                 let idle = (seconds > 0).then(|| Duration::from_secs(seconds));
                 self.lock().servers.rules.idle_max = idle;
             }

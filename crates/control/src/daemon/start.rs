@@ -5,6 +5,7 @@ use super::event_loop::EventLoop;
 use super::found::NEWCOMERS_WAIT;
 use super::handover::{self, Handover, Inherited};
 use super::notify::notify;
+use super::reload::IDLE_S;
 use super::scheduling::Scheduling;
 use super::snapshot::{Given, Snapshot};
 use super::sources::Sources;
@@ -36,8 +37,6 @@ use thiserror::Error;
 
 /// What the process in the background says when it accepts connections.
 const READY: &str = "ready";
-/// How long a server of another user stays without clients, seconds, if nothing is said.
-pub(super) const IDLE_S: u64 = 300;
 /// Descriptors with which a daemon and its servers run out of something else first.
 pub const DESCRIPTORS_WANTED: u64 = 16_384;
 /// Why there is no daemon.
@@ -406,17 +405,6 @@ pub fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Has standard error lead to control.log, where it leads nowhere: what is left of a crash is written there.
-pub(super) fn stderr_to(logs: &Logs) -> io::Result<()> {
-    let nothing = || std::fs::OpenOptions::new().write(true).open("/dev/null");
-    let log = logs.directory.as_ref().map(|directory| {
-        std::fs::OpenOptions::new().append(true).open(directory.join("control.log"))
-    });
-    let target = log.and_then(Result::ok).map_or_else(nothing, Ok)?;
-    rustix::stdio::dup2_stderr(&target)?;
-    Ok(())
-}
-
 fn say_ready(logs: &Logs) -> io::Result<()> {
     let mut output = io::stdout();
     // Who started this may be gone. The daemon is there all the same.
@@ -424,7 +412,7 @@ fn say_ready(logs: &Logs) -> io::Result<()> {
     let nothing = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
-    stderr_to(logs)
+    logs.take_stderr()
 }
 
 /// Frees the pipe directory, then lets those know who wait for that.

@@ -93,9 +93,8 @@ fn another_version_is_named() {
     let _daemon = setting.start();
     let ours = channel::PROTOCOL_VERSION;
     let text = answer(&setting, &header(ours + 7, 1));
-    let expected =
-        format!("805 the peer speaks protocol version {}, this is version {ours}", ours + 7);
-    assert_eq!(text, expected);
+    let error = channel::message::MessageError::Version { theirs: ours + 7 };
+    assert_eq!(text, format!("805 {error}"));
     assert!(setting.control_log().contains("Unable to read new connection type information"));
 }
 
@@ -109,7 +108,7 @@ fn the_shell_names_what_is_no_daemon() {
         (b"HTTP/1.1 400 Bad Request".to_vec(), "the peer does not speak this protocol".to_owned()),
         (
             header(ours + 1, 3),
-            format!("the peer speaks protocol version {}, this is version {ours}", ours + 1),
+            channel::message::MessageError::Version { theirs: ours + 1 }.to_string(),
         ),
         (Message::Exiting(()).encode().unwrap(), "it said Exiting".to_owned()),
     ] {

@@ -22,6 +22,7 @@ mod lives;
 mod namespaces;
 mod observe;
 mod reference;
+mod service;
 mod sessions;
 mod stand_in;
 mod supervision;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         kubernetes::TESTS,
         reference::TESTS,
         observe::TESTS,
+        service::TESTS,
     ]
     .concat();
     let wanted = |name: &str| {

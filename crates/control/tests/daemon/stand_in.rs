@@ -193,6 +193,7 @@ fn server(arguments: &[String]) -> ExitCode {
                     window: Window { address: who.window.into(), bytes: 0 },
                     ..Welcome::default()
                 };
+                socket.speak(who.protocol);
                 let _ = socket.send(&Message::Welcome(welcome), &[]);
                 let settings = &who.settings;
                 let limits = ClientLimits {
@@ -411,9 +412,16 @@ pub fn attach_as(
         request: std::env::var("STAND_IN_REQUEST")
             .map_or(0, |text| text.parse().expect("a number")),
     };
+    if let Ok(version) = std::env::var("STAND_IN_PROTOCOL") {
+        socket.speak(version.parse().expect("a number"));
+    }
+    let said = socket.speaks();
     socket.send(&Message::Hello(hello), &[region.as_fd()]).expect("to be heard");
     match socket.receive() {
-        Ok((Message::Welcome(welcome), _)) => Ok((welcome, socket)),
+        Ok((Message::Welcome(welcome), _)) => {
+            assert_eq!(socket.speaks(), said, "it is answered in its version");
+            Ok((welcome, socket))
+        }
         Ok((Message::Refused(refused), _)) => Err(refused),
         other => panic!("{other:?}"),
     }

@@ -53,7 +53,7 @@ impl Streams {
         let mut soonest = None;
         self.busy_slots(|slot| {
             if let Some(kept) = &slot.kept {
-                let pause = policy.doze_after(kept.since.elapsed(), slot.last_wait);
+                let pause = policy.back_off_after(kept.since.elapsed(), slot.last_wait);
                 soonest = Some(soonest.map_or(pause, |soonest| pause.min(soonest)));
             }
         });
@@ -98,7 +98,7 @@ impl Session {
         }
     }
 
-    /// How long the session may nap before it has to look at streams whose fences are kept back;
+    /// How long the session may sleep before it has to look at streams whose fences are kept back;
     /// `None` if there are none.
     pub(super) fn next_look_at_fences(&mut self) -> Option<Duration> {
         if self.sticky.is_some() { None } else { self.streams.next_look(self.consumer.policy()) }

@@ -110,8 +110,8 @@ struct Session {
     meter: Meter,
     graphs: Graphs,
     batcher: Batcher,
-    /// Launches have gone as graphs, for which the consumer gathers records when CPUs are oversubscribed.
-    gathers: bool,
+    /// Launches have gone as graphs, for which the consumer coalesces records when CPUs are oversubscribed.
+    coalesces: bool,
     arrays: Arrays,
     events: Table<Event>,
     streams: Streams,
@@ -216,13 +216,17 @@ impl Session {
     fn follow_oversubscription(&mut self) -> (bool, Class) {
         let busy = self.streams.may_be_busy() && self.sticky.is_none();
         let class = self.link.scheduling.class();
-        let gathers = self.batcher.has_graphs();
-        let is_other = std::mem::replace(&mut self.gathers, gathers) != gathers;
+        let coalesces = self.batcher.has_graphs();
+        let is_other = std::mem::replace(&mut self.coalesces, coalesces) != coalesces;
         let manner = self.place.update(busy, class == Class::Latency);
         if manner.is_some() || is_other {
             let Manner { waiting, factor, critical } = self.place.manner();
-            let policy = waiting.consumer_policy(SpinPolicy::of_process(), gathers);
-            self.consumer.set_policy(if critical { policy.with_short_naps() } else { policy });
+            let policy = waiting.consumer_policy(SpinPolicy::of_process(), coalesces);
+            self.consumer.set_policy(if critical {
+                policy.with_short_poll_interval()
+            } else {
+                policy
+            });
             self.region.set_waiting(waiting);
             self.region.set_liveness_factor(factor);
         }
@@ -243,7 +247,7 @@ impl Session {
             _ => OPEN_PERIOD,
         });
         let arrival = match [self.next_look_at_fences(), open].into_iter().flatten().min() {
-            Some(pause) => self.consumer.nap(pause)?,
+            Some(pause) => self.consumer.poll_sleep(pause)?,
             None => self.consumer.wait(period)?,
         };
         // What has come goes first.

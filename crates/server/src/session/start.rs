@@ -260,7 +260,7 @@ impl Session {
             meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
             graphs: Graphs::new(),
             batcher: Batcher::new(),
-            gathers: false,
+            coalesces: false,
             arrays: Arrays::new(),
             events: Table::new(HandleKind::Event, EVENTS_MAX),
             streams: Streams::new(

@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! * Nothing is held while another request is carried out, or while the session sleeps for longer than
-//!   [`HOLD`] (when CPUs are oversubscribed, than its naps in [`OVERSUBSCRIBED_HOLD_MAX`]): what is held stands in the session's tables as if it
+//!   [`HOLD`] (when CPUs are oversubscribed, than its poll sleeps in [`OVERSUBSCRIBED_HOLD_MAX`]): what is held stands in the session's tables as if it
 //!   were still in the ring.
 //! * Outside oversubscription launches are held only behind work of their own stream: that of another one may wait
 //!   for them. A graph is launched in one stream only, for its launches wait for each other.
@@ -47,7 +47,7 @@ const PART_SEEN_MIN: u32 = 8;
 /// How long a session sleeps that holds launches and has no more in its ring, while the device has work
 /// for longer.
 const HOLD: Duration = Duration::from_micros(50);
-/// How long launches of one chunk are held when CPUs are oversubscribed, but for the last nap's rest.
+/// How long launches of one chunk are held when CPUs are oversubscribed, but for the last poll sleep's rest.
 const OVERSUBSCRIBED_HOLD_MAX: Duration = Duration::from_millis(2);
 /// Fewest launches that are worth a graph.
 const GRAPH_LAUNCHES_MIN: usize = 8;
@@ -238,20 +238,20 @@ impl Session {
             let may_sleep = !self.share.is_tenant()
                 && self.link.ending().is_none()
                 && self.next_look_at_fences().is_none();
-            // When CPUs are oversubscribed the session would nap with nothing held too.
+            // When CPUs are oversubscribed the session would be in a poll sleep with nothing held too.
             let now = Instant::now();
             let since = *self.batcher.held_since.get_or_insert(now);
-            let naps_anyway =
+            let polls_anyway =
                 self.place.is_oversubscribed() && now - since < OVERSUBSCRIBED_HOLD_MAX;
             let stream = self.batcher.chunk.stream();
-            if !may_sleep || !naps_anyway && !self.batcher.ahead.lasts(stream, 2 * HOLD) {
+            if !may_sleep || !polls_anyway && !self.batcher.ahead.lasts(stream, 2 * HOLD) {
                 return Ok(false);
             }
             self.batcher.totals.holds += 1;
             // Nothing is submitted before it is awake again.
             self.share.in_flight().end_submitting();
             let arrival =
-                if naps_anyway { self.consumer.gather() } else { self.consumer.nap(HOLD) };
+                if polls_anyway { self.consumer.gather() } else { self.consumer.poll_sleep(HOLD) };
             let may_submit = self.begin_submitting();
             match arrival? {
                 _ if !may_submit => {
@@ -259,7 +259,7 @@ impl Session {
                     return Ok(false);
                 }
                 // The program is at something else, and the device may wait for what is held.
-                Arrival::TimedOut if naps_anyway => return Ok(false),
+                Arrival::TimedOut if polls_anyway => return Ok(false),
                 Arrival::Records | Arrival::TimedOut => {}
                 Arrival::Rung => {
                     self.submit_held();

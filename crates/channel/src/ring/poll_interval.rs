@@ -1,4 +1,4 @@
-//! Nap length of a ring's consumer: longer while naps bring few records, shorter when they bring many.
+//! Poll interval of a ring's consumer: longer while poll sleeps bring few records, shorter when they bring many.
 
 use crate::wait::SpinPolicy;
 use core::time::Duration;
@@ -8,17 +8,17 @@ const FEW_BYTES: u64 = 4096;
 /// More bytes than this are many, which a device might have begun meanwhile.
 const MANY_BYTES: u64 = 4 * FEW_BYTES;
 
-/// How long the next nap is.
+/// How long the next poll sleep is.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NapLength(Duration);
+pub struct PollInterval(Duration);
 
-impl NapLength {
-    /// The next nap's, within what the policy allows.
+impl PollInterval {
+    /// The next poll sleep's, within what the policy allows.
     pub fn of(self, policy: SpinPolicy) -> Duration {
-        self.0.clamp(policy.nap, policy.nap_max.max(policy.nap))
+        self.0.clamp(policy.poll_sleep, policy.poll_interval_max.max(policy.poll_sleep))
     }
 
-    /// A nap has ended by itself, with so many bytes of records in the ring. One that brought nothing says
+    /// A poll sleep has ended by itself, with so many bytes of records in the ring. One that brought nothing says
     /// nothing of how fast records come.
     pub fn ended(&mut self, policy: SpinPolicy, bytes: u64) {
         let last = self.of(policy);
@@ -42,10 +42,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn naps_grow_while_they_bring_few_records_and_shrink_when_they_bring_many() {
+    fn poll_sleeps_grow_while_they_bring_few_records_and_shrink_when_they_bring_many() {
         let us = Duration::from_micros;
-        let policy = SpinPolicy { nap: us(50), nap_max: us(300), ..SpinPolicy::NONE };
-        let mut length = NapLength::default();
+        let policy =
+            SpinPolicy { poll_sleep: us(50), poll_interval_max: us(300), ..SpinPolicy::NONE };
+        let mut length = PollInterval::default();
         let mut after = |bytes| {
             length.ended(policy, bytes);
             length.of(policy).as_micros()
@@ -59,9 +60,9 @@ mod tests {
 
     #[test]
     fn a_policy_of_one_length_keeps_it() {
-        let policy = SpinPolicy { nap: Duration::from_micros(50), ..SpinPolicy::NONE };
-        let mut length = NapLength::default();
+        let policy = SpinPolicy { poll_sleep: Duration::from_micros(50), ..SpinPolicy::NONE };
+        let mut length = PollInterval::default();
         length.ended(policy, 200);
-        assert_eq!(length.of(policy), policy.nap);
+        assert_eq!(length.of(policy), policy.poll_sleep);
     }
 }

@@ -218,7 +218,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("window", &[]),
             layer("device", &["window"]),
             layer("account", &[]),
-            layer("oversubscribed", &[]),
+            layer("oversubscription", &[]),
             layer("meter", &["device", "trace_log"]),
             layer("counting", &["device", "meter"]),
             layer("green_ahead", &["device"]),
@@ -230,7 +230,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "account",
                     "counting",
-                    "oversubscribed",
+                    "oversubscription",
                     "device",
                     "green_ahead",
                     "kernel_log",
@@ -248,7 +248,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "account",
                     "common",
-                    "oversubscribed",
+                    "oversubscription",
                     "device",
                     "last_request",
                     "meter",
@@ -264,7 +264,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                 &[
                     "after_start",
                     "common",
-                    "oversubscribed",
+                    "oversubscription",
                     "cupti_windows",
                     "device",
                     "log",

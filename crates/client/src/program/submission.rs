@@ -477,7 +477,7 @@ impl Submission {
             .map_err(|error| push_error(error, connection))
     }
 
-    /// Has the server look at what was posted, if it poll sleeps: a thread waits for it.
+    /// Has the server look at what was posted, if it is in a poll sleep: a thread waits for it.
     pub(crate) fn hasten(&self) {
         self.ring.end_poll_sleep();
     }

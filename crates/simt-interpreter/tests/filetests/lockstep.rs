@@ -63,7 +63,7 @@ OVER:
 }
 ";
 
-/// Entries into native code of a launch in which the loop has so many rounds.
+/// Entries into native code of a launch in which the loop has that number of rounds.
 fn entries(set: Set, (x, y): (u32, u32), rounds: u32) -> u64 {
     let mut device = Device::new(set);
     let module = device.load(TEXT).expect("a module");

@@ -167,7 +167,7 @@ pub(super) struct After {
     actions: Vec<(Option<Key<Stream>>, Action)>,
     calls: Vec<HostWork>,
     lines: Vec<String>,
-    /// Lines for users, whatever they have asked for.
+    /// Lines that users get without asking.
     said: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub struct Place {
     pub halves: bool,
 }
 
-/// A value and a number of strides, modulo the register's width.
+/// A value plus a number of strides, modulo the register's width.
 fn stepped(value: i128, place: Place, steps: i64) -> i128 {
     let value = value.wrapping_add(i128::from(place.stride.wrapping_mul(steps)));
     match place.bytes {

@@ -1,8 +1,8 @@
 //! Test doubles: kernels that are Rust closures, and devices to run them on.
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::device::Device;
@@ -21,14 +21,17 @@ use simt::kernel::{
 /// has been resumed before.
 type Body = dyn Fn(&mut Worker<'_>, &Launch, Dim3, u64) -> Outcome + Send + Sync;
 
+/// Where a block says that it waits.
+type Waits = Arc<Mutex<Option<Wait>>>;
+
 /// A kernel that is a closure.
 pub(crate) struct FnKernel {
     info: KernelInfo,
     body: Arc<Body>,
     /// Its blocks go on with those that follow them, and become others.
     in_rows: bool,
-    /// Where a block waits that has yielded.
-    waits: Option<Wait>,
+    /// Where the block waits that has yielded last.
+    waits: Waits,
 }
 
 impl FnKernel {
@@ -45,7 +48,7 @@ impl FnKernel {
             max_threads_per_block: 1024,
             ..Default::default()
         };
-        Self { info, body: Arc::new(body), in_rows: false, waits: None }
+        Self { info, body: Arc::new(body), in_rows: false, waits: Waits::default() }
     }
 }
 
@@ -55,7 +58,7 @@ struct FnBlock {
     index: Dim3,
     resumed: u64,
     in_rows: bool,
-    waits: Option<Wait>,
+    waits: Waits,
 }
 
 impl Kernel for FnKernel {
@@ -64,7 +67,7 @@ impl Kernel for FnKernel {
     }
 
     fn start(self: Arc<Self>, launch: Arc<Launch>, index: Dim3) -> Box<dyn BlockRun> {
-        let (body, in_rows, waits) = (self.body.clone(), self.in_rows, self.waits);
+        let (body, in_rows, waits) = (self.body.clone(), self.in_rows, self.waits.clone());
         Box::new(FnBlock { body, launch, index, resumed: 0, in_rows, waits })
     }
 }
@@ -95,7 +98,7 @@ impl BlockRun for FnBlock {
     }
 
     fn waits(&self) -> Option<Wait> {
-        self.waits
+        *self.waits.lock().unwrap()
     }
 }
 
@@ -105,15 +108,20 @@ pub(crate) fn launch(
     threads: u32,
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
-    launched(blocks, threads, (false, None), body)
+    launched(blocks, threads, (false, Waits::default()), body)
 }
 
-/// A launch of a closure as one block, which says that it waits there whenever it has yielded.
+/// A launch of a closure as one block, which also says where it waits.
 pub(crate) fn launch_waiting(
-    waits: Option<Wait>,
-    body: impl Fn() -> Outcome + Send + Sync + 'static,
+    body: impl Fn(&mut Worker<'_>) -> (Outcome, Option<Wait>) + Send + Sync + 'static,
 ) -> Op {
-    launched(1, 32, (false, waits), move |_, _, _| body())
+    let waits = Waits::default();
+    let said = waits.clone();
+    launched(1, 32, (false, waits), move |worker, _, _| {
+        let (outcome, wait) = body(worker);
+        *said.lock().unwrap() = wait;
+        outcome
+    })
 }
 
 /// The same, of a kernel whose blocks go on with those that follow them where they may.
@@ -122,13 +130,13 @@ pub(crate) fn launch_in_rows(
     threads: u32,
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
-    launched(blocks, threads, (true, None), body)
+    launched(blocks, threads, (true, Waits::default()), body)
 }
 
 fn launched(
     blocks: u32,
     threads: u32,
-    (in_rows, waits): (bool, Option<Wait>),
+    (in_rows, waits): (bool, Waits),
     body: impl Fn(&mut Worker<'_>, Dim3, u64) -> Outcome + Send + Sync + 'static,
 ) -> Op {
     let kernel = FnKernel::new(0, move |worker, _, index, resumed| body(worker, index, resumed));

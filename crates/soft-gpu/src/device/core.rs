@@ -167,7 +167,7 @@ pub(super) struct After {
     actions: Vec<(Option<Key<Stream>>, Action)>,
     calls: Vec<HostWork>,
     lines: Vec<String>,
-    /// Lines for users, independent of their settings.
+    /// Lines that users get without asking.
     said: Vec<String>,
 }
 

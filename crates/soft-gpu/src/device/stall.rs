@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::testing::{TestDevice, launch_waiting};
     use simt::kernel::Outcome;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::sync::{Arc, Mutex};
     use std::thread::sleep;
     use std::time::{Duration, Instant};
@@ -87,12 +87,12 @@ mod tests {
         });
         let free = Arc::new(AtomicBool::new(false));
         let freed = free.clone();
-        let body = move || match freed.load(Ordering::Acquire) {
-            true => Outcome::Finished,
-            false => Outcome::Yielded,
-        };
+        let op = launch_waiting(move |_| match freed.load(Ordering::Acquire) {
+            true => (Outcome::Finished, None),
+            false => (Outcome::Yielded, Some(AT)),
+        });
         let stream = device.stream();
-        let seq = device.enqueue(stream, launch_waiting(Some(AT), body)).unwrap();
+        let seq = device.enqueue(stream, op).unwrap();
         while said().is_empty() {
             sleep(Duration::from_millis(1));
         }
@@ -105,6 +105,37 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_that_is_asked_to_give_way_in_between_is_told_of_too() {
+        static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let said = || !SAID.lock().unwrap().is_empty();
+        let device = TestDevice::with(|settings| {
+            settings.stall = Duration::from_millis(50);
+            settings.say = |line| SAID.lock().unwrap().push(line.to_owned());
+        });
+        let free = Arc::new(AtomicBool::new(false));
+        let freed = free.clone();
+        let turns = AtomicU32::new(0);
+        let op = launch_waiting(move |worker| {
+            if freed.load(Ordering::Acquire) {
+                return (Outcome::Finished, None);
+            }
+            if turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+                return (Outcome::Yielded, Some(AT));
+            }
+            // As one in the middle of a time slice.
+            worker.control.request_yield();
+            (Outcome::Yielded, None)
+        });
+        let stream = device.stream();
+        let seq = device.enqueue(stream, op).unwrap();
+        while !said() {
+            sleep(Duration::from_millis(1));
+        }
+        free.store(true, Ordering::Release);
+        device.wait_stream(stream, seq).unwrap();
+    }
+
+    #[test]
     fn a_grid_that_gets_somewhere_is_not_told_of() {
         static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let device = TestDevice::with(|settings| {
@@ -113,11 +144,11 @@ mod tests {
         });
         let stream = device.stream();
         let begun = Instant::now();
-        let body = move || match begun.elapsed() > Duration::from_millis(50) {
-            true => Outcome::Finished,
-            false => Outcome::Yielded,
-        };
-        let seq = device.enqueue(stream, launch_waiting(None, body)).unwrap();
+        let op = launch_waiting(move |_| match begun.elapsed() > Duration::from_millis(50) {
+            true => (Outcome::Finished, None),
+            false => (Outcome::Yielded, None),
+        });
+        let seq = device.enqueue(stream, op).unwrap();
         device.wait_stream(stream, seq).unwrap();
         assert_eq!(*SAID.lock().unwrap(), Vec::<String>::new());
     }

@@ -257,9 +257,13 @@ impl Core {
                     self.poison(&tenant, error, text);
                 }
                 let left: Vec<_> = desk.blocks.drain(finished..).collect();
-                let waits =
+                let run =
                     left.first().filter(|_| finished == 0).and_then(|block| block.run.as_ref());
-                self.note_stall(grid, waits.and_then(|run| run.waits()), now);
+                let waits = run.and_then(|run| run.waits());
+                // A block that was asked to give way in the middle of a time slice does not know.
+                if waits.is_some() || run.is_none() || !desk.control.yield_requested() {
+                    self.note_stall(grid, waits, now);
+                }
                 self.finish_blocks(grid, &mut desk.blocks, now);
                 // The one that gave way goes behind all others. Those that did not get their turn
                 // stay in front: it may be waiting for them.

@@ -1,0 +1,135 @@
+//! Packages: what is installed without Rust. A build for old systems, packed as a tar archive, a wheel, deb or rpm.
+//!
+//! Each format has a module with `files`, what it has where, and `pack`. Packs of one layout are the same bytes.
+
+mod build;
+mod floor;
+mod layout;
+mod tar;
+mod third_party;
+mod wheel;
+
+use crate::dist::{self, PERSONALITIES};
+use anyhow::{Context, Result, ensure};
+use floor::Glibc;
+use layout::{Entry, Layout};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The format
+    kind: Kind,
+    /// Where to [default: target/package]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Pack this installation of `cargo xtask dist`, which loads only where its build does, and build none
+    #[arg(long, value_name = "DIR")]
+    installation: Option<PathBuf>,
+}
+
+/// A format of packages.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    /// An archive with install.sh
+    Tar,
+    /// A Python package
+    Wheel,
+}
+
+/// What packages say of themselves.
+pub(crate) struct Release {
+    /// The version, as Cargo.toml has it.
+    pub(crate) version: String,
+    /// The time of all files: `SOURCE_DATE_EPOCH`, else the commit's; in seconds since 1970.
+    pub(crate) epoch: u64,
+}
+
+impl Release {
+    fn of(root: &Path) -> Result<Self> {
+        let given = std::env::var("SOURCE_DATE_EPOCH").ok();
+        let text = match given {
+            Some(text) => text,
+            None => {
+                let mut log = Command::new("git");
+                let said = log.current_dir(root).args(["log", "-1", "--format=%ct"]).output()?;
+                ensure!(said.status.success(), "no commit's time: set SOURCE_DATE_EPOCH");
+                String::from_utf8(said.stdout)?
+            }
+        };
+        let epoch = text.trim().parse();
+        let epoch = epoch.with_context(|| format!("{} is no time in seconds", text.trim()))?;
+        Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), epoch })
+    }
+}
+
+/// What is packed.
+pub(crate) struct Parts {
+    pub(crate) release: Release,
+    /// `bin`, `lib` and `share`, without units.
+    pub(crate) layout: Layout,
+    /// The highest version of glibc that one of its files needs.
+    pub(crate) floor: Glibc,
+}
+
+/// Files of the repository that every package has, below share/doc/openmps.
+const DOCUMENTS: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"];
+/// Where those are.
+pub(crate) const DOCUMENTATION: &str = "share/doc/openmps";
+
+impl Parts {
+    /// Takes in an installation, with licences and the bill of materials.
+    fn read(root: &Path, release: Release, installation: &Path) -> Result<Self> {
+        let mut layout = Layout::read(installation)?;
+        // Their programs are where the package puts them.
+        layout.split_off(|path| path.starts_with("lib/systemd/"));
+        for name in DOCUMENTS {
+            let text = std::fs::read(root.join(name)).with_context(|| format!("reading {name}"))?;
+            layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
+        }
+        let components = third_party::components(root)?;
+        for (name, text) in third_party::documents(&components, &release.version)? {
+            layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
+        }
+        let floors = floor::of_layout(&layout)?;
+        let floor = floors.iter().map(|(_, version)| *version).max();
+        Ok(Self { release, layout, floor: floor.context("there is no ELF file")? })
+    }
+
+    /// The layout with units that start the daemon in a directory.
+    pub(crate) fn with_units(&self, bin: &str) -> Layout {
+        let mut layout = self.layout.clone();
+        for (folder, text) in dist::unit_texts(&Path::new(bin).join(PERSONALITIES[0])) {
+            layout.put(format!("lib/systemd/{folder}/openmps.service"), Entry::text(text));
+        }
+        layout
+    }
+}
+
+/// Builds for old systems, and packs that.
+pub(crate) fn package(arguments: &Arguments) -> Result<()> {
+    let root = crate::root();
+    let release = Release::of(&root)?;
+    let installation = match &arguments.installation {
+        Some(directory) => directory.clone(),
+        None => build::installation(&root, release.epoch, Path::new("/"))?,
+    };
+    let parts = Parts::read(&root, release, &installation)?;
+    for (path, version) in floor::of_layout(&parts.layout)? {
+        println!("{path}: glibc {version}");
+    }
+    if arguments.installation.is_none() {
+        floor::check(&floor::of_layout(&parts.layout)?)?;
+    }
+    let output = arguments.output.clone();
+    let output = output.unwrap_or_else(|| dist::target_directory(&root).join("package"));
+    std::fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
+    let packages = match arguments.kind {
+        Kind::Tar => vec![tar::pack(&parts, &output)?],
+        Kind::Wheel => vec![wheel::pack(&parts, &output)?],
+    };
+    for path in packages {
+        println!("{} ({} bytes)", path.display(), std::fs::metadata(&path)?.len());
+    }
+    Ok(())
+}

@@ -3,8 +3,13 @@
 //! Each format has a module with `files`, what it has where, and `pack`. Packs of one layout are the same bytes.
 
 mod build;
+mod deb;
 mod floor;
+#[cfg(test)]
+mod golden;
 mod layout;
+mod rpm;
+mod system;
 mod tar;
 mod third_party;
 mod wheel;
@@ -35,6 +40,10 @@ enum Kind {
     Tar,
     /// A Python package
     Wheel,
+    /// Packages of Debian and Ubuntu
+    Deb,
+    /// Packages of Red Hat, SUSE and their relatives
+    Rpm,
 }
 
 /// What packages say of themselves.
@@ -92,8 +101,8 @@ impl Parts {
             layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
         }
         let floors = floor::of_layout(&layout)?;
-        let floor = floors.iter().map(|(_, version)| *version).max();
-        Ok(Self { release, layout, floor: floor.context("there is no ELF file")? })
+        let floor = floors.iter().map(|(_, version)| *version).max().unwrap_or(floor::OF_PROGRAMS);
+        Ok(Self { release, layout, floor })
     }
 
     /// The layout with units that start the daemon in a directory.
@@ -127,6 +136,8 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
     let packages = match arguments.kind {
         Kind::Tar => vec![tar::pack(&parts, &output)?],
         Kind::Wheel => vec![wheel::pack(&parts, &output)?],
+        Kind::Deb => deb::pack(&parts, &output)?,
+        Kind::Rpm => rpm::pack(&parts, &output)?,
     };
     for path in packages {
         println!("{} ({} bytes)", path.display(), std::fs::metadata(&path)?.len());

@@ -20,7 +20,7 @@ use zip::{CompressionMethod, ZipWriter};
 const BYTES_MAX: usize = 25_000_000;
 
 /// The samples that `demo`, `bench` and `advise` start, and the one of the first lines of the README.
-const SAMPLES: &[&str] = &[
+pub(super) const SAMPLES: &[&str] = &[
     "convnet_inference",
     "endless",
     "fault",

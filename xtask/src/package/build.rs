@@ -1,4 +1,4 @@
-//! Build for old systems: cargo-zigbuild links against the symbols of an old glibc, whatever this machine has.
+//! Build for old systems: cargo-zigbuild links against the symbols of an old glibc, also on a new system.
 //!
 //! It and zig come as Python wheels into the ignored folder of third-party programs.
 
@@ -54,19 +54,21 @@ fn linker(tools: &Path) -> Linker {
     Linker { command, unwinder: "-lunwind" }
 }
 
+/// Directories of this machine that sources are in: the repository, and cargo's.
+pub(super) fn private_paths(root: &Path) -> Result<[String; 2]> {
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home);
+    let home = home.context("neither CARGO_HOME nor HOME is set")?;
+    Ok([root, &home].map(|path| path.display().to_string()))
+}
+
 /// A release build of crates for a floor, without this machine's paths in what it makes.
 fn zigbuild(root: &Path, tools: &Path, crates: &[&str], floor: Glibc) -> Result<Command> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(tools.to_path_buf()).chain(std::env::split_paths(&path));
-    let home = std::env::var_os("CARGO_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo")));
-    let home = home.context("neither CARGO_HOME nor HOME is set")?;
-    let flags = format!(
-        "--remap-path-prefix={}=. --remap-path-prefix={}=cargo",
-        root.display(),
-        home.display()
-    );
+    let paths = private_paths(root)?;
+    let flags =
+        format!("--remap-path-prefix={}=. --remap-path-prefix={}=cargo", paths[0], paths[1]);
     let mut command = Command::new(tools.join("cargo-zigbuild"));
     command.current_dir(root).env("PATH", std::env::join_paths(path)?).env("RUSTFLAGS", flags);
     command.args(["zigbuild", "--release", "--target", &format!("{TARGET}.{floor}")]);

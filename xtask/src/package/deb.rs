@@ -5,7 +5,7 @@
 
 use super::Parts;
 use super::layout::{Entry, Layout};
-use super::system::{self, SystemPackage};
+use super::system::{self, MAINTAINER, SystemPackage};
 use crate::dist::{self, run};
 use anyhow::{Context, Result, ensure};
 use flate2::{Compression, GzBuilder};
@@ -15,7 +15,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const MAINTAINER: &str = "The openmps project <maintainers@openmps.invalid>";
 const COPYRIGHT: &str = include_str!("../../data/package/copyright");
 const CHANGELOG: &str = "CHANGELOG.md";
 
@@ -131,26 +130,11 @@ fn control(parts: &Parts, package: &SystemPackage) -> String {
         if index > 0 {
             text.push_str(" .\n");
         }
-        for line in wrapped(paragraph, 78) {
+        for line in system::wrapped(paragraph) {
             writeln!(text, " {line}").expect("a string takes it");
         }
     }
     text
-}
-
-/// A paragraph in lines of at most so many characters.
-fn wrapped(paragraph: &str, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in paragraph.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.len() + 1 + word.len() <= most => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }
 
 /// Packs them; returns the paths.
@@ -210,15 +194,4 @@ fn md5sums(layout: &Layout, stage: &Path) -> Result<String> {
     let said = said.context("starting md5sum")?;
     ensure!(said.status.success(), "md5sum: {}", said.status);
     Ok(String::from_utf8(said.stdout)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptions_are_wrapped() {
-        assert_eq!(wrapped("one two  three", 7), ["one two", "three"]);
-        assert_eq!(wrapped("", 7), Vec::<String>::new());
-    }
 }

@@ -115,6 +115,21 @@ impl Parts {
     }
 }
 
+/// An error that names each file with one of these paths in it: a build elsewhere would have other bytes.
+fn without_paths(layout: &Layout, paths: &[String]) -> Result<()> {
+    let has = |bytes: &[u8], path: &str| {
+        bytes.windows(path.len()).any(|window| window == path.as_bytes())
+    };
+    let mut with = Vec::new();
+    for (file, entry) in &layout.0 {
+        let Entry::File { bytes, .. } = entry else { continue };
+        let found = paths.iter().filter(|path| has(bytes, path));
+        with.extend(found.map(|path| format!("{file} has the path {path} of this machine")));
+    }
+    ensure!(with.is_empty(), "{}", with.join("\n"));
+    Ok(())
+}
+
 /// Builds for old systems, and packs that.
 pub(crate) fn package(arguments: &Arguments) -> Result<()> {
     let root = crate::root();
@@ -129,6 +144,7 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
     }
     if arguments.installation.is_none() {
         floor::check(&floor::of_layout(&parts.layout)?)?;
+        without_paths(&parts.layout, &build::private_paths(&root)?)?;
     }
     let output = arguments.output.clone();
     let output = output.unwrap_or_else(|| dist::target_directory(&root).join("package"));
@@ -143,4 +159,18 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
         println!("{} ({} bytes)", path.display(), std::fs::metadata(&path)?.len());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_the_build_is_found() {
+        let layout = layout::tests::small();
+        without_paths(&layout, &["/home/builder".into()]).expect("it has none");
+        let error = without_paths(&layout, &["/home/builder".into(), "brary".into()]);
+        let error = error.expect_err("the library has it").to_string();
+        assert_eq!(error, "lib/openmps/libcuda.so.1 has the path brary of this machine");
+    }
 }

@@ -53,7 +53,11 @@ fn build(parts: &Parts, package: &SystemPackage) -> Result<rpm::Package> {
     let config = BuildConfig::v4().source_date(epoch).compression(CompressionWithLevel::Gzip(9));
     let mut builder =
         PackageBuilder::new(package.name, version, LICENCE, "x86_64", package.summary);
-    builder.using_config(config).release(RELEASE).description(package.description);
+    let lines: Vec<String> = package.description.lines().flat_map(system::wrapped).collect();
+    builder.using_config(config).release(RELEASE).description(lines.join("\n"));
+    builder.group("Applications/System").packager(system::MAINTAINER);
+    let entry = format!("{} {version}-{RELEASE}", system::MAINTAINER);
+    builder.add_changelog_entry(entry, format!("- Release {version}"), epoch);
     builder.build_host("localhost").cookie(format!("{}-{version}", package.name));
     for (path, entry) in &package.layout.0 {
         let to = format!("/{path}");

@@ -15,6 +15,11 @@ use crate::dist::PERSONALITIES;
 /// Where links with NVIDIA's names are, which the units start.
 pub(super) const LINKS: &str = "usr/lib/openmps/bin";
 
+/// Who answers for them: no address that exists, until there is one.
+pub(super) const MAINTAINER: &str = "The openmps project <maintainers@openmps.invalid>";
+/// Longest line of a description, in characters.
+const LINE_MAX: usize = 78;
+
 /// A package of a distribution.
 pub(super) struct SystemPackage {
     pub(super) name: &'static str,
@@ -68,4 +73,30 @@ pub(super) fn packages(parts: &Parts) -> [SystemPackage; 3] {
             layout: names,
         },
     ]
+}
+
+/// A paragraph of a description in lines.
+pub(super) fn wrapped(paragraph: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in paragraph.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= LINE_MAX => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_are_wrapped() {
+        assert_eq!(wrapped(&"word  ".repeat(20)).len(), 2);
+        assert_eq!(wrapped(""), Vec::<String>::new());
+    }
 }

@@ -1,6 +1,7 @@
 //! Builds everything and lays it out as an installation is: `bin/`, `lib/openmps/`, `share/`.
 
 use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,36 +43,87 @@ pub(crate) fn dist(profile: Profile, prefix: Option<&Path>) -> Result<PathBuf> {
 
     let built = target_directory(&root).join(profile.directory());
     let to = prefix.map_or_else(|| built.join("dist"), Path::to_path_buf);
+    let linker = Linker::of_the_system();
+    let program = std::path::absolute(&to)?.join("bin").join(PERSONALITIES[0]);
+    lay_out(&Built { client: &built, rest: &built, linker: &linker }, &to, &program)?;
+    Ok(to)
+}
+
+/// What is laid out.
+pub(crate) struct Built<'a> {
+    /// Where cargo has put the libraries that programs load.
+    pub(crate) client: &'a Path,
+    /// Where it has put the others, and the programs.
+    pub(crate) rest: &'a Path,
+    /// What makes libraries of the archive of the run-time compilers.
+    pub(crate) linker: &'a Linker,
+}
+
+/// A C compiler that links shared libraries.
+pub(crate) struct Linker {
+    /// The program and its first arguments.
+    pub(crate) command: Vec<OsString>,
+    /// Its library for unwinding, as an option.
+    pub(crate) unwinder: &'static str,
+}
+
+impl Linker {
+    /// That of this system, or of `CC`.
+    pub(crate) fn of_the_system() -> Self {
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        Self { command: vec![compiler], unwinder: "-lgcc_s" }
+    }
+
+    /// A command with what makes shared libraries of it.
+    pub(crate) fn shared(&self) -> Command {
+        let mut link = Command::new(&self.command[0]);
+        link.args(&self.command[1..]).arg("-shared");
+        link
+    }
+}
+
+/// Lays out what was built: `bin`, `lib` and `share` in a directory, with units that start a program.
+pub(crate) fn lay_out(built: &Built<'_>, to: &Path, program: &Path) -> Result<()> {
+    let Built { client, rest, linker } = *built;
     let bin = to.join("bin");
     let lib = to.join("lib/openmps");
     for directory in [&bin, &lib] {
         std::fs::create_dir_all(directory)
             .with_context(|| format!("making {}", directory.display()))?;
     }
-    place(&built.join("openmps"), &bin.join("openmps"))?;
+    place(&rest.join("openmps"), &bin.join("openmps"))?;
     for name in PERSONALITIES {
         link(Path::new("openmps"), &bin.join(name))?;
     }
-    place(&built.join("libcuda.so"), &lib.join("libcuda.so.1"))?;
+    place(&client.join("libcuda.so"), &lib.join("libcuda.so.1"))?;
     link(Path::new("libcuda.so.1"), &lib.join("libcuda.so"))?;
-    place(&built.join("libnvidia_ml.so"), &lib.join("libnvidia-ml.so.1"))?;
-    place(&built.join("libopenmps_soft.so"), &lib.join("libopenmps-soft.so"))?;
-    place(&built.join("libopenmps_nvtx.so"), &lib.join("libopenmps-nvtx.so"))?;
-    compilers(&built.join("libruntime_compilers.a"), &lib)?;
+    place(&client.join("libnvidia_ml.so"), &lib.join("libnvidia-ml.so.1"))?;
+    place(&rest.join("libopenmps_soft.so"), &lib.join("libopenmps-soft.so"))?;
+    place(&client.join("libopenmps_nvtx.so"), &lib.join("libopenmps-nvtx.so"))?;
+    compilers(&client.join("libruntime_compilers.a"), &lib, linker)?;
     std::fs::create_dir_all(lib.join("compilers/bin"))?;
     link(Path::new("../../../../bin/openmps"), &lib.join("compilers/bin/ptxas"))?;
     let samples = to.join("lib/openmps/samples");
     std::fs::create_dir_all(&samples)?;
-    for source in std::fs::read_dir(root.join("samples/src/bin")).into_iter().flatten() {
+    for name in sample_names()? {
+        place(&rest.join(&name), &samples.join(&name))?;
+    }
+    documents(&bin.join("openmps"), &to.join("share"))?;
+    units(to, program)
+}
+
+/// Names of the sample programs, sorted.
+pub(crate) fn sample_names() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for source in std::fs::read_dir(crate::root().join("samples/src/bin"))? {
         let path = source?.path();
         let is_program = path.is_dir() || path.extension().is_some_and(|e| e == "rs");
         if let Some(name) = path.file_stem().filter(|_| is_program) {
-            place(&built.join(name), &samples.join(name))?;
+            names.push(name.display().to_string());
         }
     }
-    documents(&bin.join("openmps"), &to.join("share"))?;
-    units(&to)?;
-    Ok(to)
+    names.sort();
+    Ok(names)
 }
 
 /// Programs of crate `tests` that use an installation hard.
@@ -86,9 +138,8 @@ pub(crate) fn tests(profile: Profile, to: &Path) -> Result<()> {
 }
 
 /// Units for systemd: root's, one a device, and a user's. Each is told by the daemon when it accepts programs.
-fn units(to: &Path) -> Result<()> {
-    let program = std::path::absolute(to)?.join("bin/nvidia-cuda-mps-control");
-    for (name, text) in unit_texts(&program) {
+fn units(to: &Path, program: &Path) -> Result<()> {
+    for (name, text) in unit_texts(program) {
         let path = to.join("lib/systemd").join(name);
         let directory = path.parent().expect("a unit lies in a folder");
         std::fs::create_dir_all(directory)
@@ -138,7 +189,7 @@ fn socket_text(directory: &str, name: &str, mode: &str, service: &str) -> String
 
 /// The units by their paths below `lib/systemd`. The sockets are where programs look without a variable
 /// (`channel::discovery`).
-fn unit_texts(program: &Path) -> Vec<(&'static str, String)> {
+pub(crate) fn unit_texts(program: &Path) -> Vec<(&'static str, String)> {
     let program = program.display();
     let service = |whose: &str, own: &str, install: &str| {
         format!(
@@ -223,7 +274,7 @@ const COMPILERS: &[(&str, &str, bool)] = &[
 
 /// Links them with the C compiler: rustc writes version scripts of its own, in which symbols have no
 /// versions.
-fn compilers(archive: &Path, lib: &Path) -> Result<()> {
+fn compilers(archive: &Path, lib: &Path, linker: &Linker) -> Result<()> {
     std::fs::create_dir_all(lib.join("compilers"))?;
     for (path, symbols, versioned) in COMPILERS {
         let to = lib.join(path);
@@ -232,14 +283,14 @@ fn compilers(archive: &Path, lib: &Path) -> Result<()> {
         let new = to.with_extension(format!("new-{}", std::process::id()));
         let version = if *versioned { name.as_str() } else { "" };
         std::fs::write(&script, format!("{version} {{ global: {symbols}; local: *; }};\n"))?;
-        let mut link = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-        link.args(["-shared", "-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,-z,nodelete"])
+        let mut link = linker.shared();
+        link.args(["-Wl,--gc-sections", "-Wl,--strip-debug", "-Wl,-z,nodelete"])
             .arg(format!("-Wl,-soname,{name}"))
             .arg(format!("-Wl,--version-script={}", script.display()))
             .arg("-Wl,--whole-archive")
             .arg(archive)
             .arg("-Wl,--no-whole-archive")
-            .args(["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc", "-o"])
+            .args([linker.unwinder, "-lpthread", "-lm", "-ldl", "-lc", "-o"])
             .arg(&new);
         let linked = run(&mut link);
         std::fs::remove_file(&script)?;

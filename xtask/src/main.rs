@@ -15,6 +15,7 @@ mod json_fields;
 mod layers;
 #[cfg(test)]
 mod locks;
+mod package;
 mod performance;
 mod reference;
 #[cfg(test)]
@@ -67,6 +68,8 @@ enum Task {
         #[arg(long)]
         tests: bool,
     },
+    /// Build for old systems and pack that, for machines without Rust
+    Package(package::Arguments),
     /// Build everything and run all tests: what `cargo test-all` is
     Test {
         /// Passed on to `cargo test`
@@ -177,6 +180,7 @@ fn main() -> Result<()> {
             println!("{}", to.display());
             Ok(())
         }
+        Task::Package(arguments) => package::package(&arguments),
         Task::Test { arguments } => {
             let dist = dist::dist(Profile::Debug, None)?;
             dist::run(

@@ -1,8 +1,11 @@
 //! nvidia-cuda-mps-control, nvidia-cuda-mps-server and ptxas: this binary under their names.
+//!
+//! The name is that of `argv[0]`, or what follows `--as`: starters of a package without links say so.
 
 use crate::libraries::Libraries;
 use control::daemon::Programs;
 use cuda_api::environment::OPENMPS_LIB_DIR;
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -14,8 +17,7 @@ const SERVER: &str = "nvidia-cuda-mps-server";
 
 /// Runs the program whose name this one was started by, if it is another's.
 pub(crate) fn run() -> Option<ExitCode> {
-    let mut arguments = std::env::args_os();
-    let name = arguments.next()?;
+    let (name, arguments) = name_and_arguments(std::env::args_os())?;
     let program: fn(Vec<String>) -> ExitCode = match Path::new(&name).file_name()?.to_str()? {
         CONTROL => {
             // Linux cuts the name after 15 bytes, so it is the same for both, as for NVIDIA's.
@@ -31,8 +33,21 @@ pub(crate) fn run() -> Option<ExitCode> {
         crate::ptxas::NAME => crate::ptxas::run,
         _ => return None,
     };
-    let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    let arguments = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
     Some(program(arguments.collect()))
+}
+
+/// The name that the program is to go by, and its arguments; `None` without any words.
+fn name_and_arguments(
+    mut words: impl Iterator<Item = OsString>,
+) -> Option<(OsString, Vec<OsString>)> {
+    let name = words.next()?;
+    let mut arguments: Vec<OsString> = words.collect();
+    if arguments.first().is_some_and(|word| word == "--as") && arguments.len() > 1 {
+        arguments.remove(0);
+        return Some((arguments.remove(0), arguments));
+    }
+    Some((name, arguments))
 }
 
 /// This program under one of its names. By the running file rather than its path: it is there and
@@ -89,10 +104,33 @@ impl Programs for OwnPrograms {
         unsafe {
             command.pre_exec(|| {
                 // What the shell that starts a daemon has open (pipes, locks) is not the daemon's.
-                libc::close_range(3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32);
+                // As a system call: the C library has a function for it only from 2.34.
+                libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
                 Ok(())
             });
         }
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_starter_names_the_program() {
+        let of = |words: &[&str]| {
+            let (name, arguments) =
+                name_and_arguments(words.iter().map(OsString::from)).expect("a name");
+            let arguments: Vec<_> =
+                arguments.into_iter().map(|a| a.into_string().unwrap()).collect();
+            (name.into_string().unwrap(), arguments.join(" "))
+        };
+        assert_eq!(
+            of(&["/bin/openmps", "--as", "ptxas", "-v", "x"]),
+            ("ptxas".into(), "-v x".into())
+        );
+        assert_eq!(of(&["/bin/openmps", "ps", "--as"]), ("/bin/openmps".into(), "ps --as".into()));
+        assert_eq!(of(&["/bin/openmps", "--as"]), ("/bin/openmps".into(), "--as".into()));
     }
 }

@@ -1,0 +1,176 @@
+//! Packages: what is installed without Rust. A build for old systems, packed as a tar archive, a wheel, deb or rpm.
+//!
+//! Each format has a module with `files`, what it has where, and `pack`. Packs of one layout are the same bytes.
+
+mod build;
+mod deb;
+mod floor;
+#[cfg(test)]
+mod golden;
+mod layout;
+mod rpm;
+mod system;
+mod tar;
+mod third_party;
+mod wheel;
+
+use crate::dist::{self, PERSONALITIES};
+use anyhow::{Context, Result, ensure};
+use floor::Glibc;
+use layout::{Entry, Layout};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The format
+    kind: Kind,
+    /// Where to [default: target/package]
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Pack this installation of `cargo xtask dist`, which loads only where its build does, and build none
+    #[arg(long, value_name = "DIR")]
+    installation: Option<PathBuf>,
+}
+
+/// A format of packages.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    /// An archive with install.sh
+    Tar,
+    /// A Python package
+    Wheel,
+    /// Packages of Debian and Ubuntu
+    Deb,
+    /// Packages of Red Hat, SUSE and their relatives
+    Rpm,
+}
+
+/// What packages say of themselves.
+pub(crate) struct Release {
+    /// The version, as Cargo.toml has it.
+    pub(crate) version: String,
+    /// The time of all files: `SOURCE_DATE_EPOCH`, else the commit's; in seconds since 1970.
+    pub(crate) epoch: u64,
+}
+
+impl Release {
+    fn of(root: &Path) -> Result<Self> {
+        let given = std::env::var("SOURCE_DATE_EPOCH").ok();
+        let text = match given {
+            Some(text) => text,
+            None => {
+                let mut log = Command::new("git");
+                let said = log.current_dir(root).args(["log", "-1", "--format=%ct"]).output()?;
+                ensure!(said.status.success(), "no commit's time: set SOURCE_DATE_EPOCH");
+                String::from_utf8(said.stdout)?
+            }
+        };
+        let epoch = text.trim().parse();
+        let epoch = epoch.with_context(|| format!("{} is no time in seconds", text.trim()))?;
+        Ok(Self { version: env!("CARGO_PKG_VERSION").to_owned(), epoch })
+    }
+}
+
+/// What is packed.
+pub(crate) struct Parts {
+    pub(crate) release: Release,
+    /// `bin`, `lib` and `share`, without units.
+    pub(crate) layout: Layout,
+    /// The highest version of glibc that one of its files needs.
+    pub(crate) floor: Glibc,
+}
+
+/// Files of the repository that every package has, below share/doc/openmps.
+const DOCUMENTS: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"];
+/// Where those are.
+pub(crate) const DOCUMENTATION: &str = "share/doc/openmps";
+
+impl Parts {
+    /// Takes in an installation, with licences and the bill of materials.
+    fn read(root: &Path, release: Release, installation: &Path) -> Result<Self> {
+        let mut layout = Layout::read(installation)?;
+        // Their programs are where the package puts them.
+        layout.split_off(|path| path.starts_with("lib/systemd/"));
+        for name in DOCUMENTS {
+            let text = std::fs::read(root.join(name)).with_context(|| format!("reading {name}"))?;
+            layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
+        }
+        let components = third_party::components(root)?;
+        for (name, text) in third_party::documents(&components, &release.version)? {
+            layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
+        }
+        let floors = floor::of_layout(&layout)?;
+        let floor = floors.iter().map(|(_, version)| *version).max().unwrap_or(floor::OF_PROGRAMS);
+        Ok(Self { release, layout, floor })
+    }
+
+    /// The layout with units that start the daemon in a directory.
+    pub(crate) fn with_units(&self, bin: &str) -> Layout {
+        let mut layout = self.layout.clone();
+        for (name, text) in dist::unit_texts(&Path::new(bin).join(PERSONALITIES[0])) {
+            layout.put(format!("lib/systemd/{name}"), Entry::text(text));
+        }
+        layout
+    }
+}
+
+/// An error that names each file with one of these paths in it: a build elsewhere would have other bytes.
+fn without_paths(layout: &Layout, paths: &[String]) -> Result<()> {
+    let has = |bytes: &[u8], path: &str| {
+        bytes.windows(path.len()).any(|window| window == path.as_bytes())
+    };
+    let mut with = Vec::new();
+    for (file, entry) in &layout.0 {
+        let Entry::File { bytes, .. } = entry else { continue };
+        let found = paths.iter().filter(|path| has(bytes, path));
+        with.extend(found.map(|path| format!("{file} has the path {path} of this machine")));
+    }
+    ensure!(with.is_empty(), "{}", with.join("\n"));
+    Ok(())
+}
+
+/// Builds for old systems, and packs that.
+pub(crate) fn package(arguments: &Arguments) -> Result<()> {
+    let root = crate::root();
+    let release = Release::of(&root)?;
+    let installation = match &arguments.installation {
+        Some(directory) => directory.clone(),
+        None => build::installation(&root, release.epoch, Path::new("/"))?,
+    };
+    let parts = Parts::read(&root, release, &installation)?;
+    for (path, version) in floor::of_layout(&parts.layout)? {
+        println!("{path}: glibc {version}");
+    }
+    if arguments.installation.is_none() {
+        floor::check(&floor::of_layout(&parts.layout)?)?;
+        without_paths(&parts.layout, &build::private_paths(&root)?)?;
+    }
+    let output = arguments.output.clone();
+    let output = output.unwrap_or_else(|| dist::target_directory(&root).join("package"));
+    std::fs::create_dir_all(&output).with_context(|| format!("making {}", output.display()))?;
+    let packages = match arguments.kind {
+        Kind::Tar => vec![tar::pack(&parts, &output)?],
+        Kind::Wheel => vec![wheel::pack(&parts, &output)?],
+        Kind::Deb => deb::pack(&parts, &output)?,
+        Kind::Rpm => rpm::pack(&parts, &output)?,
+    };
+    for path in packages {
+        println!("{} ({} bytes)", path.display(), std::fs::metadata(&path)?.len());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_the_build_is_found() {
+        let layout = layout::tests::small();
+        without_paths(&layout, &["/home/builder".into()]).expect("it has none");
+        let error = without_paths(&layout, &["/home/builder".into(), "brary".into()]);
+        let error = error.expect_err("the library has it").to_string();
+        assert_eq!(error, "lib/openmps/libcuda.so.1 has the path brary of this machine");
+    }
+}

@@ -5,11 +5,12 @@
 //! takes its course: the process ends by it, with a core if the system keeps one.
 
 use crate::version;
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Signals that end a process for a mistake of its own.
@@ -61,7 +62,7 @@ pub(crate) fn report(role: &'static str, last_request: fn() -> &'static str) {
         unsafe {
             let action = action.assume_init_mut();
             action.sa_sigaction = report_signal as *const () as usize;
-            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
             libc::sigaction(*signal, action, std::ptr::null_mut());
         }
     }
@@ -122,14 +123,19 @@ extern "C" fn report_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c
     }
     // SAFETY: the system gives a handler with SA_SIGINFO its information.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr()) };
-    let mut line = Line::begun(reporter.role);
+    if BUFFERS.taken.swap(true, Ordering::AcqRel) {
+        // Another thread reports.
+        return;
+    }
+    // SAFETY: one thread comes here in the life of the process, and once.
+    let (bytes, frames) = unsafe { (&mut *BUFFERS.line.get(), &mut *BUFFERS.frames.get()) };
+    let mut line = Line::begun(bytes, reporter.role);
     let _ = write!(line, "fatal signal {signal} ({})", SIGNALS[place].1);
     if signal != libc::SIGABRT && code > 0 {
         let _ = write!(line, " at address {address:p}");
     }
     let _ = write!(line, "; {Circumstances}; calls:");
     line.end();
-    let mut frames = [std::ptr::null_mut(); FRAMES_MAX];
     // SAFETY: there is room for so many addresses. The library is loaded since `report`, so neither call
     // takes memory.
     unsafe {
@@ -140,20 +146,38 @@ extern "C" fn report_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c
 
 /// Writes one line with its stamp.
 fn say(text: &str) {
-    let mut line = Line::begun(REPORTER.get().map_or("Other", |reporter| reporter.role));
+    let mut bytes = [0; LINE_BYTES_MAX];
+    let role = REPORTER.get().map_or("Other", |reporter| reporter.role);
+    let mut line = Line::begun(&mut bytes, role);
     let _ = line.write_str(text);
     line.end();
 }
 
-/// A line of the log in memory of its own: it takes none of the heap.
-struct Line {
-    bytes: [u8; LINE_BYTES_MAX],
+/// What the handler of a signal writes into: its stack has a few KiB, and the heap may be what is broken.
+struct Buffers {
+    taken: AtomicBool,
+    line: UnsafeCell<[u8; LINE_BYTES_MAX]>,
+    frames: UnsafeCell<[*mut c_void; FRAMES_MAX]>,
+}
+
+// SAFETY: the buffers are used by the one thread that finds them not taken.
+unsafe impl Sync for Buffers {}
+
+static BUFFERS: Buffers = Buffers {
+    taken: AtomicBool::new(false),
+    line: UnsafeCell::new([0; LINE_BYTES_MAX]),
+    frames: UnsafeCell::new([std::ptr::null_mut(); FRAMES_MAX]),
+};
+
+/// A line of the log in memory that is given to it.
+struct Line<'a> {
+    bytes: &'a mut [u8; LINE_BYTES_MAX],
     length: usize,
 }
 
-impl Line {
-    fn begun(role: &str) -> Self {
-        let mut line = Self { bytes: [0; LINE_BYTES_MAX], length: 0 };
+impl<'a> Line<'a> {
+    fn begun(bytes: &'a mut [u8; LINE_BYTES_MAX], role: &str) -> Self {
+        let mut line = Self { bytes, length: 0 };
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
         let (year, month, day) = civil(days);
@@ -178,7 +202,7 @@ impl Line {
     }
 }
 
-impl Write for Line {
+impl Write for Line<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
             if self.length < LINE_BYTES_MAX {

@@ -115,9 +115,31 @@ pub(crate) fn nature(maps: &str, pages: Pages) -> Nature {
     Nature::Nothing
 }
 
-/// What is at some pages now.
+/// What is at some pages now. The calling thread's stack is not plain: the exchange would run on it, and after a
+/// fork both processes would for a while.
 pub(crate) fn nature_now(pages: Pages) -> Nature {
-    fs::read_to_string("/proc/self/maps").map_or(Nature::Nothing, |maps| nature(&maps, pages))
+    let now = fs::read_to_string("/proc/self/maps");
+    match now.map_or(Nature::Nothing, |maps| nature(&maps, pages)) {
+        Nature::Plain if is_in_own_stack(pages) => Nature::Readable,
+        nature => nature,
+    }
+}
+
+/// True if some of the pages are the calling thread's stack.
+fn is_in_own_stack(pages: Pages) -> bool {
+    let (mut start, mut bytes) = (std::ptr::null_mut(), 0);
+    // SAFETY: zeros are a value of the structure, which is written before it is read, and destroyed; the locals
+    // are written.
+    unsafe {
+        let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &mut attributes) != 0 {
+            return false;
+        }
+        libc::pthread_attr_getstack(&attributes, &mut start, &mut bytes);
+        libc::pthread_attr_destroy(&mut attributes);
+    }
+    let start = start as u64;
+    pages.start < start + bytes as u64 && start < pages.end()
 }
 
 /// `/proc/self/maps`' text now; empty if it cannot be read.
@@ -294,6 +316,18 @@ d000-e000 rw-p 00000000 00:00 0
         for nothing in [(0x6000, 0x2800), (0x8000, 0x1000), (0x9000, 0x1000), (0, 0x2000)] {
             assert_eq!(at(nothing.0, nothing.1), Nature::Nothing, "{nothing:x?}");
         }
+    }
+
+    #[test]
+    fn a_thread_s_own_stack_is_not_plain() {
+        let thread = std::thread::spawn(|| {
+            let local = 7u32;
+            let around = Pages::around(&raw const local as u64, 4).expect("an address");
+            let heap = vec![0u8; 3 * PAGE_BYTES as usize];
+            let inside = Pages::around(heap.as_ptr() as u64 + PAGE_BYTES, 1).expect("an address");
+            (nature_now(around), nature_now(inside))
+        });
+        assert_eq!(thread.join().expect("it ends"), (Nature::Readable, Nature::Plain));
     }
 
     #[test]

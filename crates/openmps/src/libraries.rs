@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result, bail};
 use cuda_api::environment::OPENMPS_LIB_DIR;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -69,9 +69,10 @@ impl Libraries {
     }
 
     /// The auditor of the loader that puts our run-time compilers in the place of NVIDIA's; `None` in
-    /// a cargo target directory, where they are not linked.
+    /// a cargo target directory, where they are not linked, and where the loader is too old for it.
     pub(crate) fn compilers(&self) -> Option<PathBuf> {
-        Some(self.directory.join("libopenmps-audit.so")).filter(|file| file.is_file())
+        let auditor = Some(self.directory.join("libopenmps-audit.so"));
+        auditor.filter(|file| has_loader_for_auditors() && file.is_file())
     }
 
     /// Has a command's NVRTC and nvJitLink make PTX in the place of machine code.
@@ -124,6 +125,23 @@ impl Libraries {
         }
         command.env("LD_LIBRARY_PATH", path).env(OPENMPS_LIB_DIR, &self.directory);
     }
+}
+
+/// The oldest glibc with whose loader the auditor was tried. In that of 2.31 it ends the program: an
+/// auditor has a second, empty loader there, which its C library asks.
+const GLIBC_OF_AUDITOR: (u32, u32) = (2, 34);
+
+/// Whether this system's loader runs the auditor.
+pub(crate) fn has_loader_for_auditors() -> bool {
+    // SAFETY: it returns a constant C string.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
+    glibc_version(&version.to_string_lossy()).is_some_and(|own| own >= GLIBC_OF_AUDITOR)
+}
+
+/// The numbers of a version such as `2.31`.
+fn glibc_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Where Triton finds an assembler for devices before and since Blackwell.
@@ -203,6 +221,14 @@ fn link(built: &Path) -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_of_glibc_are_compared_by_number() {
+        assert!(glibc_version("2.4").expect("numbers") < GLIBC_OF_AUDITOR);
+        assert!(glibc_version("2.31").expect("numbers") < GLIBC_OF_AUDITOR);
+        assert!(glibc_version("2.100").expect("numbers") > GLIBC_OF_AUDITOR);
+        assert_eq!(glibc_version("stable"), None);
+    }
 
     #[test]
     fn a_target_directory_gets_links_once() {

@@ -3,7 +3,7 @@
 use super::Finding;
 use super::system::obstacle_to_files;
 use crate::command::ptx::native_isa;
-use crate::libraries::Libraries;
+use crate::libraries::{self, Libraries};
 use cuda_api::attributes::{
     COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, COMPUTE_MODE, MULTIPROCESSOR_COUNT,
 };
@@ -112,7 +112,11 @@ fn compilers() -> Finding {
         (false, false) => Finding::warning(
             topic,
             "programs that have NVRTC, nvJitLink or ptxas make machine code find no device for it",
-            "`cargo xtask dist` makes an installation with libraries in front of them",
+            if libraries::has_loader_for_auditors() {
+                "`cargo xtask dist` makes an installation with libraries in front of them"
+            } else {
+                "libraries in front of them need glibc 2.34 or later; ptxas alone is replaced"
+            },
         ),
     }
 }

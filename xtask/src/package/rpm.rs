@@ -84,9 +84,16 @@ fn build(parts: &Parts, package: &SystemPackage) -> Result<rpm::Package> {
             .post_install_script(RELOAD)
             .pre_uninstall_script(STOP)
             .post_uninstall_script(RELOAD);
-        for folder in ["/usr/lib/openmps", "/usr/share/doc/openmps"] {
-            builder.with_dir_entry(FileOptions::dir(folder).mode(FileMode::dir(0o755)))?;
-        }
+    }
+    // Directories of its own go with it.
+    let own = package.layout.directories().into_iter().filter(|path| {
+        ["usr/lib/openmps", "usr/share/doc/openmps", "usr/share/licenses/openmps"]
+            .iter()
+            .any(|own| path.starts_with(own))
+    });
+    for path in own {
+        let mode = FileMode::dir(0o755);
+        builder.with_dir_entry(FileOptions::dir(format!("/{path}")).mode(mode))?;
     }
     Ok(builder.build()?)
 }

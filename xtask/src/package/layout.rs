@@ -1,6 +1,6 @@
 //! Layout: the files of a package by their path below the prefix, before a format packs them.
 //!
-//! Owners and times are no part of it: every format has root and [`Release::epoch`] for all files.
+//! Owners and times are no part of it: every format has root and `Release::epoch` for all files.
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};

@@ -105,24 +105,7 @@ fn a_program_with_long_kernels_goes_on_at_a_server_of_its_own() {
 
 #[test]
 fn a_load_beside_an_endless_kernel_is_told_of_ends_with_its_client_and_leaves_others_their_time() {
-    let mut scene = Scene::new();
-    // As with NVIDIA's driver.
-    let settings = [
-        ("OPENMPS_SOFT_TENANTS", "0"),
-        ("OPENMPS_SOFT_CONTEXT_WAITS", "1"),
-        ("OPENMPS_SOFT_THREADS", "4"),
-    ];
-    scene.start_daemon_with(&settings);
-    let stop = scene.file("stop").to_str().expect("a path").to_owned();
-    let neighbour = start(&mut scene.sample("vector_add", &["--until", &stop, "--verify-each"]));
-    wait_until("the neighbour works", || kernels_of(&scene, neighbour.pid()) > 0);
-    let barrier = scene.file("endless");
-    let name = barrier.to_str().expect("a path");
-    let endless = start(&mut scene.sample("endless", &["--barrier", name]));
-    let ready = scene.file(&format!("endless.ready.{}", endless.pid()));
-    wait_until("the endless kernel is loaded", || ready.exists());
-    std::fs::write(&barrier, "").expect("the barrier opens");
-    wait_until("it runs", || kernels_of(&scene, endless.pid()) > 0);
+    let (scene, neighbour, stop, mut endless) = beside_an_endless_kernel();
     let loader = start(&mut scene.sample("n_body", &[]));
     let waits_for = |pid: u32, whom: u32| {
         let waiting = report(&scene)["servers"][0]["context"]["waiting"].clone();
@@ -156,32 +139,13 @@ fn a_load_beside_an_endless_kernel_is_told_of_ends_with_its_client_and_leaves_ot
     std::fs::write(&stop, "").expect("the file that stops the neighbour");
     let ended = neighbour.wait().expect_success();
     assert_eq!(ended.errors(), "", "it notices nothing");
-    let mut endless = endless;
     endless.kill();
     endless.wait();
 }
 
 #[test]
 fn a_load_behind_work_that_stands_is_made_at_a_server_of_its_own() {
-    let mut scene = Scene::new();
-    // As with NVIDIA's driver.
-    let settings = [
-        ("OPENMPS_SOFT_TENANTS", "0"),
-        ("OPENMPS_SOFT_CONTEXT_WAITS", "1"),
-        ("OPENMPS_SOFT_THREADS", "4"),
-    ];
-    scene.start_daemon_with(&settings);
-    let stop = scene.file("stop").to_str().expect("a path").to_owned();
-    let mut neighbour =
-        start(&mut scene.sample("vector_add", &["--until", &stop, "--verify-each"]));
-    wait_until("the neighbour works", || kernels_of(&scene, neighbour.pid()) > 0);
-    let barrier = scene.file("endless");
-    let name = barrier.to_str().expect("a path");
-    let mut endless = start(&mut scene.sample("endless", &["--barrier", name]));
-    let ready = scene.file(&format!("endless.ready.{}", endless.pid()));
-    wait_until("the endless kernel is loaded", || ready.exists());
-    std::fs::write(&barrier, "").expect("the barrier opens");
-    wait_until("it runs", || kernels_of(&scene, endless.pid()) > 0);
+    let (scene, mut neighbour, stop, mut endless) = beside_an_endless_kernel();
     // Its first load waits for the context until it has a server of its own.
     let ended = start(&mut scene.sample("n_body", &["--json"])).wait().expect_success();
     assert_eq!(ended.json()["verified"], true);
@@ -194,6 +158,30 @@ fn a_load_behind_work_that_stands_is_made_at_a_server_of_its_own() {
     assert_eq!(ended.errors(), "", "it notices nothing");
     endless.kill();
     endless.wait();
+}
+
+/// A device as with NVIDIA's driver, on which a kernel without an end runs beside a verifying program: the scene,
+/// the neighbour, the file that stops it, and the program of the kernel.
+fn beside_an_endless_kernel() -> (Scene, Running, String, Running) {
+    let mut scene = Scene::new();
+    // As with NVIDIA's driver.
+    let settings = [
+        ("OPENMPS_SOFT_TENANTS", "0"),
+        ("OPENMPS_SOFT_CONTEXT_WAITS", "1"),
+        ("OPENMPS_SOFT_THREADS", "4"),
+    ];
+    scene.start_daemon_with(&settings);
+    let stop = scene.file("stop").to_str().expect("a path").to_owned();
+    let neighbour = start(&mut scene.sample("vector_add", &["--until", &stop, "--verify-each"]));
+    wait_until("the neighbour works", || kernels_of(&scene, neighbour.pid()) > 0);
+    let barrier = scene.file("endless");
+    let name = barrier.to_str().expect("a path");
+    let endless = start(&mut scene.sample("endless", &["--barrier", name]));
+    let ready = scene.file(&format!("endless.ready.{}", endless.pid()));
+    wait_until("the endless kernel is loaded", || ready.exists());
+    std::fs::write(&barrier, "").expect("the barrier opens");
+    wait_until("it runs", || kernels_of(&scene, endless.pid()) > 0);
+    (scene, neighbour, stop, endless)
 }
 
 /// Kernels that a program has submitted.

@@ -304,7 +304,8 @@ messages! {
     47 MemoryWanted(u32), fds 0;
     /// The clients shall go on at another server: finish what is under way, then tell them to.
     44 Move(()), fds 0;
-    /// Kernels of a process run for long: it shall be alone at a server, if the daemon has one for it.
+    /// A process shall be alone at a server, if the daemon has one for it: its kernels run for long, or it waits
+    /// behind stalled work.
     50 Isolate(u32), fds 0;
     /// A process shall go on at another server, as by Move; the others stay.
     51 MoveOne(u32), fds 0;

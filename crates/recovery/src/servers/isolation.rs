@@ -1,4 +1,5 @@
-//! Isolation: a server for one process alone whose kernels run for long, beside that of the others.
+//! Isolation: a server for one process alone, beside that of the others: its kernels run for long, or it waits for
+//! the context behind stalled work.
 //!
 //! A call that waits for all work of a context waits for those kernels too, and holds up all clients of
 //! the context. The process stays alone until it ends; the device takes turns between servers.
@@ -10,8 +11,8 @@ use std::time::{Duration, Instant};
 const EMPTY_S_MAX: u64 = 180;
 
 impl<L> Servers<L> {
-    /// A server says that kernels of a process run for long: the process gets a server of its own, to
-    /// which it goes when that is ready.
+    /// A server asks that a process be alone: the process gets a server of its own, to which it goes when that is
+    /// ready.
     pub fn isolate(&mut self, from: u32, process: u32, now: Instant, hands: &mut impl Start<L>) {
         let Some(server) = self.get(from) else { return };
         if server.phase != Phase::Running || server.quarantine.is_some() {

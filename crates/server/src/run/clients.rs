@@ -398,8 +398,9 @@ impl Clients {
         }
     }
 
-    /// The process that is to have a server of its own because its kernels run for long beside others:
-    /// one at a time, as another one may only have waited for them.
+    /// The process that is to have a server of its own: one that waits for the context behind stalled work of
+    /// others, or one whose kernels run for long beside others. One at a time, as another one may only have waited
+    /// for the same.
     pub(super) fn take_isolated(&mut self) -> Option<u32> {
         let lives = |entry: &Entry| entry.link.stage() == Stage::Active && !entry.gone;
         let under_way = self.entries.iter().any(|entry| lives(entry) && entry.isolated);

@@ -233,11 +233,6 @@ impl Link {
         self.call_goes_along.store(true, Ordering::Release);
     }
 
-    /// True if [`Link::let_call_go_along`] was asked for.
-    pub fn call_goes_along(&self) -> bool {
-        self.call_goes_along.load(Ordering::Acquire)
-    }
-
     /// True if the request that the session is within is given up: its client ends, or makes it elsewhere.
     pub fn gives_up_call(&self) -> bool {
         self.ending().is_some_and(|end| end != End::HandedOver || self.makes_call_elsewhere())
@@ -246,7 +241,9 @@ impl Link {
     /// True if the request that the session is within is not answered here, but made again elsewhere.
     pub fn makes_call_elsewhere(&self) -> bool {
         let is_in_call = || self.in_call.load(Ordering::Relaxed);
-        self.call_goes_along() && is_in_call() && self.ending() == Some(End::HandedOver)
+        self.call_goes_along.load(Ordering::Acquire)
+            && is_in_call()
+            && self.ending() == Some(End::HandedOver)
     }
 
     /// Says for how long the client's work has not got on, if that is long. True if it did before.

@@ -3,7 +3,7 @@
 //! `OPENMPS_BLESS=1 cargo test -p xtask golden` writes the list anew.
 
 use super::layout::Layout;
-use super::{Parts, Release, deb, rpm, tar, wheel};
+use super::{Parts, Release, deb, oci, rpm, tar, wheel};
 use crate::dist::{self, Built, Linker};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -65,6 +65,7 @@ fn each_package_has_the_files_of_the_list() {
     for package in rpm::files(&parts) {
         section(&mut list, &format!("rpm {}", package.name), &package.layout);
     }
+    section(&mut list, "oci", &oci::files(&parts));
     let path = crate::root().join(LIST);
     if std::env::var_os("OPENMPS_BLESS").is_some() {
         std::fs::write(&path, &list).expect("to write the list");

@@ -1,4 +1,4 @@
-//! Packages: what is installed without Rust. A build for old systems, packed as a tar archive, a wheel, deb or rpm.
+//! Packages: what is installed without Rust. A build for old systems, packed as an archive, a wheel, deb, rpm or OCI image.
 //!
 //! Each format has a module with `files`, what it has where, and `pack`. Packs of one layout are the same bytes.
 
@@ -8,6 +8,7 @@ mod floor;
 #[cfg(test)]
 mod golden;
 mod layout;
+mod oci;
 mod rpm;
 mod system;
 mod tar;
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     /// Pack this installation of `cargo xtask dist`, which loads only where its build does, and build none
     #[arg(long, value_name = "DIR")]
     installation: Option<PathBuf>,
+    /// Base of the image: a root file system with glibc 2.28 or later [default: glibc of Debian's package libc6]
+    #[arg(long, value_name = "DIR")]
+    base: Option<PathBuf>,
 }
 
 /// A format of packages.
@@ -44,6 +48,8 @@ enum Kind {
     Deb,
     /// Packages of Red Hat, SUSE and their relatives
     Rpm,
+    /// An image of containers, as an archive that podman, containerd and skopeo load
+    Oci,
 }
 
 /// What packages say of themselves.
@@ -132,6 +138,8 @@ fn without_paths(layout: &Layout, paths: &[String]) -> Result<()> {
 
 /// Builds for old systems, and packs that.
 pub(crate) fn package(arguments: &Arguments) -> Result<()> {
+    let is_image = matches!(arguments.kind, Kind::Oci);
+    ensure!(arguments.base.is_none() || is_image, "--base is for an image: package oci --base DIR");
     let root = crate::root();
     let release = Release::of(&root)?;
     let installation = match &arguments.installation {
@@ -154,6 +162,7 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
         Kind::Wheel => vec![wheel::pack(&parts, &output)?],
         Kind::Deb => deb::pack(&parts, &output)?,
         Kind::Rpm => rpm::pack(&parts, &output)?,
+        Kind::Oci => vec![oci::pack(&parts, arguments.base.as_deref(), &output)?],
     };
     for path in packages {
         println!("{} ({} bytes)", path.display(), std::fs::metadata(&path)?.len());

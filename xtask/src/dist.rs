@@ -157,6 +157,7 @@ fn units(to: &Path, program: &Path) -> Result<()> {
 /// (OOMPolicy). A daemon whose event loop hangs is killed for it (WatchdogSec) and followed by another.
 const SERVICE: &str = "Type=notify\nNotifyAccess=main\nExecReload=kill -HUP $MAINPID\n\
     TimeoutStopSec=30\nKillMode=process\nOOMPolicy=continue\nDelegate=yes\n\
+    DelegateSubgroup=daemon\n\
     Restart=on-failure\nWatchdogSec=60\nLimitNOFILE=1048576\n\
     RuntimeDirectoryPreserve=yes\n";
 
@@ -354,6 +355,7 @@ mod tests {
                 "RuntimeDirectoryPreserve=yes",
                 "Restart=on-failure",
                 "Delegate=yes",
+                "DelegateSubgroup=daemon",
                 "WatchdogSec=60",
             ] {
                 assert!(has(&text, line), "{name}: {line}\n{text}");

@@ -313,6 +313,9 @@ pub struct Client {
     pub device_uuid: String,
     /// Its device memory, bytes.
     pub memory_bytes: u64,
+    /// Memory of the machine that its server keeps for it, pinned and in graphs, bytes.
+    #[serde(default)]
+    pub host_bytes: u64,
     /// Kernels that it launched.
     pub kernels: u64,
     /// What it may have, and who said so.
@@ -350,6 +353,7 @@ impl Client {
             user,
             device_uuid: client.device_uuid.clone(),
             memory_bytes: client.memory_bytes,
+            host_bytes: client.host_bytes,
             limits: client.limits.into(),
             kernels: client.submitted.kernels,
             copies: client.submitted.into(),

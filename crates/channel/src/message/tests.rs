@@ -92,6 +92,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             submitted: SubmittedCounts { kernels: n.4, ..Default::default() },
             counts: ClientCounts { waits: n.3, ..Default::default() },
             work,
+            host_bytes: n.4,
             scheduling,
             command_line,
         });
@@ -320,6 +321,10 @@ fn without_what_grew(mut message: Message) -> Message {
         Message::Welcome(of) => of.release = d(),
         Message::Serving(of) => of.release = d(),
         Message::Client(of) => (of.protocol, of.request) = (0, 0),
+        Message::Ended(of) => of.status.host_bytes = 0,
+        Message::Answer(Answer { answered: Answered::Status(of), .. }) => {
+            of.clients.iter_mut().for_each(|client| client.host_bytes = 0);
+        }
         _ => {}
     }
     message

@@ -211,6 +211,7 @@ pub fn run(
         counting: Mutex::new(counting),
         configured: super::reload::Configured::of_process(),
         fault_budget,
+        cgroups: super::server_cgroup::ServerCgroups::find(),
         state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
         changed: Condvar::new(),
         waker,

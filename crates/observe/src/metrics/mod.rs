@@ -201,6 +201,13 @@ impl Numbers {
 
 const CLIENT: &[(Family, Value<Client>)] = &[
     (gauge("openmps_client_memory_bytes", "Device memory of a client."), |c| c.memory_bytes as f64),
+    (
+        gauge(
+            "openmps_client_host_memory_bytes",
+            "Memory of the machine that a server keeps for a client, pinned and in graphs.",
+        ),
+        |c| c.host_bytes as f64,
+    ),
     (counter("openmps_client_kernels", "Kernels that a client has launched."), |c| {
         c.kernels as f64
     }),

@@ -326,7 +326,13 @@ mod tests {
         let (command, comes_again) = ("x".into(), false);
         let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command, window: 0, comes_again };
         let places = SmPlaces::new(SmCount { all: 8, step: 1 });
-        let limits = Limits::new(&Default::default(), (0, "GPU-"), &places, &Default::default());
+        let limits = Limits::new(
+            &Default::default(),
+            (0, "GPU-"),
+            &places,
+            &Default::default(),
+            crate::account::Account::new(0),
+        );
         let member = Scheduler::new(Default::default(), 132).join(Default::default());
         let link = Link::new(identity, limits, member);
         assert_eq!(link.ending(), None);

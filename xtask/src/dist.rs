@@ -430,7 +430,9 @@ mod tests {
             }
             let said = verify.arg(&path).output().expect("to run");
             let text = String::from_utf8_lossy(&said.stderr).into_owned();
-            let about_it = text.lines().any(|line| line.contains("/openmps"));
+            // systemd before 254 has no subgroups, and goes on without.
+            let is_old = |line: &str| line.contains("Unknown key 'DelegateSubgroup'");
+            let about_it = text.lines().any(|line| line.contains("/openmps") && !is_old(line));
             assert!(!about_it, "{name}: {text}");
             if name.starts_with("system/") && name.ends_with(".service") {
                 let mut security = Command::new("systemd-analyze");

@@ -417,8 +417,8 @@ mod tests {
         let report = reading(vec![client(4, 12, work(2)), outside]);
         let expected = [
             "PID  ID  USER  CLASS  SERVER   MEMORY  HOST    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
-            "524   4  ann   batch     529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
-            "  -   5  ann   batch     529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
+            "524   4  ann   batch     529  1.5 GiB     -         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
+            "  -   5  ann   batch     529  1.5 GiB     -  123456789      -    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(
             table(&report, None, 0, None),
@@ -460,9 +460,9 @@ mod tests {
         past.take(&before);
         let expected = [
             "PID  ID  USER  CLASS  SERVER   MEMORY  HOST  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
-            "524   4  ann   batch     529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "525   5  ann   batch     529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "526   6  ann   batch     529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
+            "524   4  ann   batch     529  1.5 GiB     -         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "525   5  ann   batch     529  1.5 GiB     -          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "526   6  ann   batch     529  1.5 GiB     -          0   0 %    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(table(&now, Some(&past), 0, None).lines, expected);
     }

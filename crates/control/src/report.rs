@@ -112,6 +112,12 @@ pub struct Counters {
     pub isolations: u64,
     /// Servers whose programs went on at another version's.
     pub servers_upgraded: u64,
+    /// Clients that have gone on at another server.
+    pub recoveries: u64,
+    /// Operations of theirs that were in flight and were repeated.
+    pub repeated_operations: u64,
+    /// Recoveries in which work could not be repeated, so that a call of the program failed.
+    pub replays_refused: u64,
     /// Lines that could not be written to the logs.
     pub log_lines_lost: u64,
 }

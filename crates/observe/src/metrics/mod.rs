@@ -136,6 +136,23 @@ const DAEMON: &[(Family, Value<Counters>)] = &[
         ),
         |c| c.isolations as f64,
     ),
+    (counter("openmps_recoveries", "Clients that have gone on at another server."), |c| {
+        c.recoveries as f64
+    }),
+    (
+        counter(
+            "openmps_repeated_operations",
+            "Operations that were in flight when a server was lost and were repeated.",
+        ),
+        |c| c.repeated_operations as f64,
+    ),
+    (
+        counter(
+            "openmps_replays_refused",
+            "Recoveries in which work could not be repeated, so that a call of the program failed.",
+        ),
+        |c| c.replays_refused as f64,
+    ),
     (
         counter("openmps_servers_upgraded", "Servers that an upgrade has put others in place of."),
         |c| c.servers_upgraded as f64,

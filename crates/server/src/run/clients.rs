@@ -571,8 +571,8 @@ impl Clients {
             // other threads.
             unsafe { libc::malloc_trim(0) };
         }
-        let declared = self.links().filter(|link| link.take_declared());
-        messages.extend(declared.map(|link| Message::Declared(link.identity.pid)));
+        let declared = self.links().filter_map(|link| link.take_declared());
+        messages.extend(declared.map(Message::Declared));
         messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
         messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));
         messages

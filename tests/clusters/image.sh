@@ -52,7 +52,7 @@ program() {
     else
         echo "FAILED: $what"
         cat "$work/$what.log"
-        failed=1
+        return 1
     fi
 }
 
@@ -67,13 +67,10 @@ fourth=$!
 sleep 1.5
 ask ps
 for one in "$first" "$second" "$third" "$fourth"; do
-    wait "$one"
+    wait "$one" || failed=1
 done
-servers=$(ask control get_server_list 2>/dev/null | wc -l)
-[ "$servers" -ge 1 ]
+# One server has served all of them.
+[ "$(grep -c "Server has started" "$work/log/server.log")" = 1 ]
 "${run[@]}" stop --time 20 daemon >/dev/null
-# The daemon ends at SIGTERM, and says so.
-grep -q "exit\|shutdown\|stop" "$work/log/control.log"
 [ "$failed" = 0 ]
-! ls "$work"/*.log | xargs grep -l FAILED
 echo "the image works"

@@ -151,7 +151,10 @@ impl Agent {
     ///
     /// # Errors
     /// Why not, in words for the pod's events.
-    pub async fn prepare(self: &Arc<Self>, name: &ClaimName) -> Result<Vec<PreparedDevice>, String> {
+    pub async fn prepare(
+        self: &Arc<Self>,
+        name: &ClaimName,
+    ) -> Result<Vec<PreparedDevice>, String> {
         let began = Instant::now();
         match self.try_prepare(name).await {
             Ok((devices, is_new)) => {
@@ -295,7 +298,8 @@ impl Agent {
         };
         let state = |gpu: Gpu| {
             let watch = view.watches.entry(gpu.uuid.clone()).or_default();
-            let health = watch.look(&gpu, report.as_ref().map_err(|_| why.as_str()), self.effect, &now);
+            let health =
+                watch.look(&gpu, report.as_ref().map_err(|_| why.as_str()), self.effect, &now);
             DeviceState { gpu, health }
         };
         view.states = gpus.into_iter().map(state).collect();
@@ -364,7 +368,8 @@ impl Agent {
             }
             self.view().applied.insert(name.uid.clone(), text.clone());
             let resized = blocking(self, move |agent| {
-                let asked = if text.is_empty() { Ok(Resize::default()) } else { Resize::parse(&text) };
+                let asked =
+                    if text.is_empty() { Ok(Resize::default()) } else { Resize::parse(&text) };
                 asked.and_then(|resize| agent.preparer.resize(&record, &resize).map(|n| (text, n)))
             });
             match resized.await? {
@@ -372,7 +377,9 @@ impl Agent {
                     let what = if text.is_empty() { "its allocation".to_owned() } else { text };
                     self.tell(name, "Resized", format!("{what}, {programs} running programs"));
                 }
-                Err(error) => self.tell(name, "ResizeRefused", format!("annotation {key}: {error}")),
+                Err(error) => {
+                    self.tell(name, "ResizeRefused", format!("annotation {key}: {error}"))
+                }
             }
         }
         Ok(())

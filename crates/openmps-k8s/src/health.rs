@@ -77,7 +77,13 @@ pub struct Watch {
 
 impl Watch {
     /// A look at a GPU: what the daemon reports, or why it does not. `now` is RFC 3339.
-    pub fn look(&mut self, gpu: &Gpu, report: Result<&Report, &str>, effect: Effect, now: &str) -> Health {
+    pub fn look(
+        &mut self,
+        gpu: &Gpu,
+        report: Result<&Report, &str>,
+        effect: Effect,
+        now: &str,
+    ) -> Health {
         let ill = match report {
             // Pods that run go on at their servers; new ones would wait.
             Err(why) => Some(Health::unhealthy(why, Effect::NoSchedule)),

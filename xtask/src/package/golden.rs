@@ -53,7 +53,8 @@ fn each_package_has_the_files_of_the_list() {
     let built = Built { client: &built, rest: &built, linker: &linker };
     dist::lay_out(&built, &installation, Path::new("/")).expect("an installation");
     let release = Release { version: "VERSION".into(), epoch: 1_000 };
-    let parts = Parts::read(&crate::root(), release, &installation).expect("its parts");
+    let parts = Parts::read(&crate::root(), release, &installation, &super::build::shipped(false))
+        .expect("its parts");
     std::fs::remove_dir_all(&scratch).expect("to remove it");
 
     let mut list = String::new();

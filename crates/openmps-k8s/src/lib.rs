@@ -14,6 +14,7 @@
 //! | [`api`] | calls of the Kubernetes API |
 //! | [`kubelet`] | the sockets and services that the kubelet calls |
 //! | [`health`] | health of devices: stream, taints |
+//! | [`libraries`] | the client libraries on the host |
 //! | [`metrics`] | the metrics page |
 //! | [`agent`] | the program |
 //!
@@ -30,6 +31,7 @@ pub mod driver;
 pub mod gpu;
 pub mod health;
 pub mod kubelet;
+pub mod libraries;
 pub mod metrics;
 pub mod parameters;
 pub mod prepare;

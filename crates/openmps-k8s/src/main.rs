@@ -6,6 +6,7 @@ use openmps_k8s::agent;
 use openmps_k8s::daemon::Daemon;
 use openmps_k8s::driver::{DRIVER_NAME, Driver};
 use openmps_k8s::gpu;
+use openmps_k8s::libraries;
 use openmps_k8s::parameters::Parameters;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -49,6 +50,15 @@ enum Command {
         #[arg(long, value_name = "NAME", default_value = DRIVER_NAME)]
         driver_name: String,
     },
+    /// Put the client libraries where containers get them from; files that are there already stay
+    Libraries {
+        /// The directory of an installation, lib/openmps
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        /// The directory on the host
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+    },
 }
 
 fn driver(name: &str) -> Result<Driver> {
@@ -86,6 +96,12 @@ fn main() -> Result<()> {
             let value: Value = serde_json::from_str(&text).context("it is no JSON")?;
             let read = Parameters::parse(&driver(&driver_name)?, &value)?;
             println!("{}", serde_json::to_string(&read)?);
+            Ok(())
+        }
+        Command::Libraries { from, to } => {
+            let files = libraries::place(&from, &to)
+                .with_context(|| format!("from {} to {}", from.display(), to.display()))?;
+            println!("{files} files are new in {}", to.display());
             Ok(())
         }
     }

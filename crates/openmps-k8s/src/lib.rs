@@ -16,7 +16,8 @@
 //! | [`health`] | health of devices: stream, taints |
 //! | [`libraries`] | the client libraries on the host |
 //! | [`metrics`] | the metrics page |
-//! | [`agent`] | the program |
+//! | [`agent`] | what the agent knows and does |
+//! | [`run`] | the program: options, sockets, tasks |
 //!
 //! Invariants: a claim's checkpoint is on disk before anything is made for it, and goes last. A share's server
 //! does not depend on this process: it may be killed and started at any time.
@@ -37,4 +38,5 @@ pub mod parameters;
 pub mod prepare;
 pub mod proto;
 pub mod quantity;
+pub mod run;
 pub mod share;

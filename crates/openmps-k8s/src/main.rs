@@ -2,12 +2,12 @@
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use openmps_k8s::agent;
 use openmps_k8s::daemon::Daemon;
 use openmps_k8s::driver::{DRIVER_NAME, Driver};
 use openmps_k8s::gpu;
 use openmps_k8s::libraries;
 use openmps_k8s::parameters::Parameters;
+use openmps_k8s::run;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Serve the kubelet of a node, in a pod of a DaemonSet or beside it
-    Agent(Box<agent::Options>),
+    Agent(Box<run::Options>),
     /// Print the ResourceSlice of a node whose control daemon runs here, as JSON
     Slice {
         /// The node's name
@@ -72,7 +72,7 @@ fn main() -> Result<()> {
                 .worker_threads(2)
                 .enable_all()
                 .build()?;
-            let result = runtime.block_on(agent::run(*options));
+            let result = runtime.block_on(run::run(*options));
             // A call to the daemon that does not return is no reason to stay.
             runtime.shutdown_background();
             result

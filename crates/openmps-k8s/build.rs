@@ -11,6 +11,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     println!("cargo::rerun-if-changed=proto");
     let files = protox::compile(FILES, ["proto"])?;
-    tonic_prost_build::configure().compile_fds(files)?;
+    // Calls are logged as JSON.
+    tonic_prost_build::configure()
+        .type_attribute(".", "#[derive(serde::Serialize)]")
+        .compile_fds(files)?;
     Ok(())
 }

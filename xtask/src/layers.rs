@@ -353,6 +353,34 @@ const LAYERS: &[(&str, &[Layer])] = &[
         ],
     ),
     (
+        "openmps-k8s",
+        &[
+            layer("driver", &[]),
+            layer("libraries", &[]),
+            layer("proto", &[]),
+            layer("quantity", &[]),
+            layer("parameters", &["driver", "quantity"]),
+            layer("health", &[]),
+            layer("gpu", &["driver", "health"]),
+            layer("share", &["driver", "gpu", "parameters", "quantity"]),
+            layer("cdi", &["driver", "share"]),
+            layer("checkpoint", &["share"]),
+            layer("daemon", &["gpu", "share"]),
+            layer("prepare", &["cdi", "checkpoint", "daemon", "driver", "gpu", "share"]),
+            layer("api", &["checkpoint", "driver", "gpu", "prepare", "share"]),
+            layer("metrics", &["checkpoint", "daemon", "prepare", "share"]),
+            layer(
+                "agent",
+                &["api", "checkpoint", "daemon", "driver", "gpu", "health", "metrics", "prepare", "share"],
+            ),
+            layer("kubelet", &["agent", "prepare", "proto", "share"]),
+            layer(
+                "run",
+                &["agent", "api", "daemon", "driver", "health", "kubelet", "prepare", "proto"],
+            ),
+        ],
+    ),
+    (
         "observe",
         &[
             layer("names", &[]),

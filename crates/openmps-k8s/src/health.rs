@@ -1,6 +1,5 @@
 //! Health of devices: from the daemon's reports to the kubelet's stream and to taints of the slice.
 
-use crate::gpu::Gpu;
 use control::report::{Report, Server};
 use control::status::ServerState;
 
@@ -76,10 +75,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A look at a GPU: what the daemon reports, or why it does not. `now` is RFC 3339.
+    /// A look at a GPU by its UUID: what the daemon reports, or why it does not. `now` is RFC 3339.
     pub fn look(
         &mut self,
-        gpu: &Gpu,
+        uuid: &str,
         report: Result<&Report, &str>,
         effect: Effect,
         now: &str,
@@ -87,7 +86,7 @@ impl Watch {
         let ill = match report {
             // Pods that run go on at their servers; new ones would wait.
             Err(why) => Some(Health::unhealthy(why, Effect::NoSchedule)),
-            Ok(report) => why_ill(gpu, report).map(|why| Health::unhealthy(&why, effect)),
+            Ok(report) => why_ill(uuid, report).map(|why| Health::unhealthy(&why, effect)),
         };
         let health = match ill {
             None => {
@@ -115,11 +114,11 @@ impl Watch {
 }
 
 /// Why a GPU does not serve, if it does not.
-fn why_ill(gpu: &Gpu, report: &Report) -> Option<String> {
-    if !report.devices.iter().any(|device| device.uuid == gpu.uuid) {
-        return Some(format!("{} is gone", gpu.uuid));
+fn why_ill(uuid: &str, report: &Report) -> Option<String> {
+    if !report.devices.iter().any(|device| device.uuid == uuid) {
+        return Some(format!("{uuid} is gone"));
     }
-    let on_gpu = |server: &&Server| server.devices.iter().any(|device| device.uuid == gpu.uuid);
+    let on_gpu = |server: &&Server| server.devices.iter().any(|device| device.uuid == uuid);
     let mut all = report.servers.iter().filter(on_gpu);
     all.find_map(|server| match server.state == ServerState::Fault.word() {
         true => {
@@ -146,11 +145,10 @@ mod tests {
 
     #[test]
     fn a_fault_that_stays_is_a_taint_and_goes_with_the_fault() {
-        let gpu = Gpu { uuid: "GPU-1".into(), ..Gpu::default() };
         let mut watch = Watch::default();
         let (ill, well) = (report("FAULT", "GPU-1"), report("ACTIVE", "GPU-1"));
         let mut look = |report: Result<&Report, &str>, now: &str| {
-            watch.look(&gpu, report, Effect::NoExecute, now)
+            watch.look("GPU-1", report, Effect::NoExecute, now)
         };
         assert!(look(Ok(&well), "1").is_healthy());
         assert!(look(Ok(&ill), "2").is_healthy(), "recovery takes less than a look");

@@ -71,12 +71,14 @@ pub struct Registration {
 #[tonic::async_trait]
 impl registration::registration_server::Registration for Registration {
     async fn get_info(&self, _: Request<InfoRequest>) -> Result<Response<PluginInfo>, Status> {
-        Ok(Response::new(PluginInfo {
+        let info = PluginInfo {
             r#type: "DRAPlugin".to_owned(),
             name: self.name.clone(),
             endpoint: self.endpoint.display().to_string(),
             supported_versions: SUPPORTED.iter().map(|name| (*name).to_owned()).collect(),
-        }))
+        };
+        self.agent.called("GetInfo", &(), &info);
+        Ok(Response::new(info))
     }
 
     async fn notify_registration_status(
@@ -103,7 +105,8 @@ macro_rules! plugin {
                 request: Request<$version::NodePrepareResourcesRequest>,
             ) -> Result<Response<$version::NodePrepareResourcesResponse>, Status> {
                 let mut response = $version::NodePrepareResourcesResponse::default();
-                for claim in request.into_inner().claims {
+                let request = request.into_inner();
+                for claim in request.claims.clone() {
                     let $version::Claim { namespace, uid, name } = claim;
                     let name = ClaimName { namespace, name, uid };
                     let answer = match self.0.prepare(&name).await {
@@ -117,6 +120,7 @@ macro_rules! plugin {
                     };
                     response.claims.insert(name.uid, answer);
                 }
+                self.0.called("NodePrepareResources", &request, &response);
                 Ok(Response::new(response))
             }
 
@@ -125,13 +129,15 @@ macro_rules! plugin {
                 request: Request<$version::NodeUnprepareResourcesRequest>,
             ) -> Result<Response<$version::NodeUnprepareResourcesResponse>, Status> {
                 let mut response = $version::NodeUnprepareResourcesResponse::default();
-                for claim in request.into_inner().claims {
+                let request = request.into_inner();
+                for claim in request.claims.clone() {
                     let $version::Claim { namespace, uid, name } = claim;
                     let name = ClaimName { namespace, name, uid };
                     let error = self.0.unprepare(&name).await.err().unwrap_or_default();
                     let answer = $version::NodeUnprepareResourceResponse { error };
                     response.claims.insert(name.uid, answer);
                 }
+                self.0.called("NodeUnprepareResources", &request, &response);
                 Ok(Response::new(response))
             }
         }

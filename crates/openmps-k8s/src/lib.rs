@@ -14,8 +14,10 @@
 //! | [`api`] | calls of the Kubernetes API |
 //! | [`kubelet`] | the sockets and services that the kubelet calls |
 //! | [`health`] | health of devices: stream, taints |
+//! | [`libraries`] | the client libraries on the host |
 //! | [`metrics`] | the metrics page |
-//! | [`agent`] | the program |
+//! | [`agent`] | what the agent knows and does |
+//! | [`run`] | the program: options, sockets, tasks |
 //!
 //! Invariants: a claim's checkpoint is on disk before anything is made for it, and goes last. A share's server
 //! does not depend on this process: it may be killed and started at any time.
@@ -30,9 +32,11 @@ pub mod driver;
 pub mod gpu;
 pub mod health;
 pub mod kubelet;
+pub mod libraries;
 pub mod metrics;
 pub mod parameters;
 pub mod prepare;
 pub mod proto;
 pub mod quantity;
+pub mod run;
 pub mod share;

@@ -2,11 +2,12 @@
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
-use openmps_k8s::agent;
 use openmps_k8s::daemon::Daemon;
 use openmps_k8s::driver::{DRIVER_NAME, Driver};
 use openmps_k8s::gpu;
+use openmps_k8s::libraries;
 use openmps_k8s::parameters::Parameters;
+use openmps_k8s::run;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -28,7 +29,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Serve the kubelet of a node, in a pod of a DaemonSet or beside it
-    Agent(Box<agent::Options>),
+    Agent(Box<run::Options>),
     /// Print the ResourceSlice of a node whose control daemon runs here, as JSON
     Slice {
         /// The node's name
@@ -49,6 +50,15 @@ enum Command {
         #[arg(long, value_name = "NAME", default_value = DRIVER_NAME)]
         driver_name: String,
     },
+    /// Put the client libraries where containers get them from; files that are there already stay
+    Libraries {
+        /// The directory of an installation, lib/openmps
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        /// The directory on the host
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+    },
 }
 
 fn driver(name: &str) -> Result<Driver> {
@@ -62,7 +72,7 @@ fn main() -> Result<()> {
                 .worker_threads(2)
                 .enable_all()
                 .build()?;
-            let result = runtime.block_on(agent::run(*options));
+            let result = runtime.block_on(run::run(*options));
             // A call to the daemon that does not return is no reason to stay.
             runtime.shutdown_background();
             result
@@ -86,6 +96,12 @@ fn main() -> Result<()> {
             let value: Value = serde_json::from_str(&text).context("it is no JSON")?;
             let read = Parameters::parse(&driver(&driver_name)?, &value)?;
             println!("{}", serde_json::to_string(&read)?);
+            Ok(())
+        }
+        Command::Libraries { from, to } => {
+            let files = libraries::place(&from, &to)
+                .with_context(|| format!("from {} to {}", from.display(), to.display()))?;
+            println!("{files} files are new in {}", to.display());
             Ok(())
         }
     }

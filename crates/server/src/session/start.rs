@@ -9,6 +9,7 @@ use super::graphs::Graphs;
 use super::handles::Table;
 use super::memory::Memory;
 use super::modules::Modules;
+use super::pending::Pending;
 use super::retired::Retired;
 use super::spent::Spent;
 use super::streams::Streams;
@@ -262,6 +263,11 @@ impl Session {
         ask_for_room(common, link);
         let mut session = Self {
             gate: Gate::new(&share, &link.counters, &link.scheduling),
+            pending: Pending::default(),
+            defers: false,
+            deferral: None,
+            looked: Instant::now(),
+            records_until_advance: 0,
             meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
             graphs: Graphs::new(),
             batcher: Batcher::new(),

@@ -68,7 +68,7 @@ impl Store {
     pub fn write(&self, record: &Record) -> io::Result<()> {
         let path = self.path(&record.claim.uid)?;
         let body = serde_json::to_string(record)?;
-        let beside = path.with_extension(format!("{}.new", std::process::id()));
+        let beside = path.with_extension("new");
         let mut file = File::create(&beside)?;
         write!(file, "{MAGIC} {} {:016x}\n{body}\n", body.len(), sum(body.as_bytes()))?;
         file.sync_data()?;
@@ -106,6 +106,14 @@ impl Store {
         }
     }
 
+    /// Removes drafts that a killed agent has left. Only for who has the lock of all agents.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn remove_drafts(&self) -> io::Result<()> {
+        remove_files(&self.folder, |name| name.ends_with(".new"))
+    }
+
     /// All of them. Torn ones are put aside.
     ///
     /// # Errors
@@ -127,6 +135,17 @@ impl Store {
         found.records.sort_by(|a, b| a.claim.uid.cmp(&b.claim.uid));
         Ok(found)
     }
+}
+
+/// Removes the files of a folder whose names `is_unwanted` is true for.
+pub(crate) fn remove_files(folder: &Path, is_unwanted: impl Fn(&str) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(&is_unwanted) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn set_aside(path: &Path) -> io::Result<PathBuf> {

@@ -3,7 +3,7 @@
 //! Order: the checkpoint is written before anything is made, so that whatever a crash leaves is known; it goes last.
 
 use crate::cdi;
-use crate::checkpoint::{Record, Store};
+use crate::checkpoint::{Record, Store, remove_files};
 use crate::daemon::{Daemon, DaemonError};
 use crate::driver::Driver;
 use crate::gpu::Gpu;
@@ -244,6 +244,12 @@ impl Preparer {
     /// # Errors
     /// The daemon or a file does not do.
     pub fn repair(&self) -> Result<Repairs, PrepareError> {
+        self.store.remove_drafts().map_err(|error| self.of_store(error))?;
+        if self.folders.cdi.is_dir() {
+            let before = format!(".{}_", self.driver.cdi_kind().replace('/', "-"));
+            let is_draft = |name: &str| name.starts_with(&before) && name.ends_with(".new");
+            remove_files(&self.folders.cdi, is_draft).map_err(|error| self.of_cdi(error))?;
+        }
         let found = self.store.all().map_err(|error| self.of_store(error))?;
         let mut repairs = Repairs { torn: found.torn.len(), ..Repairs::default() };
         let there = self.daemon.namespaces()?;

@@ -177,12 +177,21 @@ class Run:
         return self.get("-n", SYSTEM, "pods", "-l", "app.kubernetes.io/component=agent")["items"]
 
     def rollout(self, *parts):
+        """Waits until the pods of a DaemonSet are ready, those of its last template."""
         for part in parts:
+
+            def ready():
+                of = self.get("-n", SYSTEM, "daemonset", f"openmps-{part}")
+                status, wanted = of["status"], len(self.cluster.nodes)
+                is_seen = status.get("observedGeneration") == of["metadata"]["generation"]
+                counts = [status.get("numberReady", 0), status.get("updatedNumberScheduled", 0)]
+                return is_seen and counts == [wanted, wanted]
+
             try:
-                self.kubectl("-n", SYSTEM, "rollout", "status", f"daemonset/openmps-{part}", "--timeout=180s")
+                wait(f"the {part} is ready", ready, 180)
             except RuntimeError as error:
-                told = self.kubectl("-n", SYSTEM, "describe", "pods", check=False)
-                raise RuntimeError(f"{error}\n{told[-6000:]}") from None
+                told = self.kubectl("-n", SYSTEM, "get", "events", check=False)
+                raise RuntimeError(f"{error}\n{told[-3000:]}") from None
 
 
 def images(run):

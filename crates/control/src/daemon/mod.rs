@@ -146,6 +146,8 @@ pub struct Daemon {
     configured: Mutex<reload::Configured>,
     /// How often a program may fault.
     fault_budget: Option<FaultBudget>,
+    /// Where cgroups are mounted.
+    cgroup_root: PathBuf,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

@@ -164,7 +164,12 @@ mod tests {
             .env("NVIDIA_GPU_MEMORY_LIMITS", "7")
             .spawn()
             .unwrap();
-        let group = of_environment(child.id(), Some("/a")).unwrap();
+        // A process that was just started may not have its variables yet.
+        let group = (0..1000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            of_environment(child.id(), Some("/a"))
+        });
+        let group = group.unwrap();
         assert_eq!((group.soft_bytes, group.hard_bytes), (5 * MIB, 7 * MIB));
         assert!(group.name.starts_with("/a "), "{}", group.name);
         child.kill().unwrap();

@@ -523,7 +523,7 @@ def main():
             try:
                 function(run)
                 print(f"ok      {function.__name__} ({time.time() - began:.0f} s)", flush=True)
-            except (RuntimeError, AssertionError) as error:
+            except (RuntimeError, AssertionError, KeyError, IndexError, ValueError) as error:
                 failed.append(function.__name__)
                 print(f"FAILED  {function.__name__}: {error!r}", flush=True)
                 run.kubectl("delete", "pods,jobs", "--all", "--force", "--grace-period=0", check=False)

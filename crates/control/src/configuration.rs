@@ -26,6 +26,8 @@ pub(crate) struct Configuration {
     pub servers: Vec<ServerConfiguration>,
     pub memacct: Option<bool>,
     pub audit_log: Option<bool>,
+    /// Whether programs of the daemon's own socket share a context.
+    pub default_socket: Option<bool>,
 }
 
 /// A server.
@@ -72,7 +74,8 @@ pub enum ConfigurationError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    schema_version: Spanned<Value>,
+    // NVIDIA's own Kubernetes components write files without it.
+    schema_version: Option<Spanned<Value>>,
     #[serde(default)]
     servers: BTreeMap<String, Spanned<ServerTable>>,
     #[serde(default)]
@@ -176,9 +179,9 @@ fn line_of(text: &str, at: usize) -> String {
 }
 
 fn configuration(file: File) -> Result<Configuration, Mistake> {
-    if file.schema_version.get_ref().as_str() != Some(SCHEMA) {
+    if let Some(version) = file.schema_version.filter(|of| of.get_ref().as_str() != Some(SCHEMA)) {
         let reason = format!("schema_version has to be \"{SCHEMA}\"");
-        return Err(Mistake(file.schema_version.span(), reason));
+        return Err(Mistake(version.span(), reason));
     }
     let mut read = Configuration::default();
     for (name, table) in file.servers {
@@ -192,13 +195,15 @@ fn configuration(file: File) -> Result<Configuration, Mistake> {
             return Err(Mistake(enabled.span(), CONTEXT_SHARE.to_owned()));
         }
         if let Some(socket) = share.default_socket {
-            let on = matches!(socket.get_ref().as_str(), Some("on"))
-                || socket.get_ref().as_bool() == Some(true);
-            if !on {
-                let reason = "default_socket is always \"on\": programs that name no server come to \
-                              one of their user's";
-                return Err(Mistake(socket.span(), reason.to_owned()));
-            }
+            let on = match (socket.get_ref().as_str(), socket.get_ref().as_bool()) {
+                (Some("on"), _) | (_, Some(true)) => true,
+                (Some("off"), _) | (_, Some(false)) => false,
+                _ => {
+                    let reason = "default_socket is \"on\" or \"off\"".to_owned();
+                    return Err(Mistake(socket.span(), reason));
+                }
+            };
+            read.default_socket = Some(on);
         }
     }
     Ok(read)
@@ -336,7 +341,21 @@ default_socket = "on"
         assert_eq!(server.namespaces["high_priority"].share.unwrap().to_string(), "25.0");
         assert_eq!((server.partitions[0].name.as_str(), server.partitions[0].chunks), ("large", 4));
         assert_eq!((read.memacct, read.audit_log), (Some(true), Some(true)));
+        assert_eq!(read.default_socket, Some(true));
         assert_eq!(parse("schema_version = \"1.0\"\n"), Ok(Configuration::default()));
+    }
+
+    /// What `mpsd` of kai-gpu-fractioning writes: no schema_version, the daemon's own socket without a context
+    /// that is shared.
+    #[test]
+    fn the_file_of_nvidia_s_fractions_is_read() {
+        let read = parse(
+            "[features.memacct]\nenabled=true\naudit_log=true\n[features.context-share]\n\
+             enabled=true\ndefault_socket=\"off\"\n[servers.shared]\n",
+        );
+        let read = read.unwrap();
+        assert_eq!((read.memacct, read.default_socket), (Some(true), Some(false)));
+        assert_eq!(read.servers[0].name, "shared");
     }
 
     #[test]
@@ -355,7 +374,7 @@ default_socket = "on"
             ("GPU-abcd-1234,1", "gpu", 4, "a device: its number"),
             ("\"large\"", "\"Large\"", 19, "is no name"),
             ("chunks = 4", "chunks = 0", 20, "above 0"),
-            ("\"on\"", "\"off\"", 29, "default_socket"),
+            ("\"on\"", "\"of\"", 29, "default_socket is \"on\" or \"off\""),
             ("uid = 1000", "uid = true", 8, "a user's number"),
         ] {
             let text = EXAMPLE.replacen(from, to, 1);
@@ -363,6 +382,5 @@ default_socket = "on"
             let line = format!("line {line}: ");
             assert!(error.starts_with(&line) && error.contains(part), "{to}: {error}");
         }
-        assert!(parse("[servers.x]\n").unwrap_err().contains("schema_version"));
     }
 }

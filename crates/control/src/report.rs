@@ -112,6 +112,12 @@ pub struct Counters {
     pub isolations: u64,
     /// Servers whose programs went on at another version's.
     pub servers_upgraded: u64,
+    /// Clients that have gone on at another server.
+    pub recoveries: u64,
+    /// Operations of theirs that were in flight and were repeated.
+    pub repeated_operations: u64,
+    /// Recoveries in which work could not be repeated, so that a call of the program failed.
+    pub replays_refused: u64,
     /// Lines that could not be written to the logs.
     pub log_lines_lost: u64,
 }
@@ -313,6 +319,9 @@ pub struct Client {
     pub device_uuid: String,
     /// Its device memory, bytes.
     pub memory_bytes: u64,
+    /// Memory of the machine that its server keeps for it, pinned and in graphs, bytes.
+    #[serde(default)]
+    pub host_bytes: u64,
     /// Kernels that it launched.
     pub kernels: u64,
     /// What it may have, and who said so.
@@ -350,6 +359,7 @@ impl Client {
             user,
             device_uuid: client.device_uuid.clone(),
             memory_bytes: client.memory_bytes,
+            host_bytes: client.host_bytes,
             limits: client.limits.into(),
             kernels: client.submitted.kernels,
             copies: client.submitted.into(),

@@ -251,6 +251,10 @@ variables! {
         "half of the machine's memory, or of its cgroup's limit",
         "Most memory of the machine that a server keeps for a client, pinned or in graphs: bytes, or a \
         number with K, M or G. What is beyond it fails with CUDA_ERROR_OUT_OF_MEMORY, and server.log says so.";
+    OPENMPS_HOST_MEMORY_USER = "OPENMPS_HOST_MEMORY_USER", "server", Bytes,
+        "five eighths of the machine's memory, or of its cgroup's limit",
+        "As OPENMPS_HOST_MEMORY, for all clients of a user at a server together. A server keeps at most three \
+        quarters of the machine's memory for all users.";
     OPENMPS_REPLAY = "OPENMPS_REPLAY", "client", OneOf(&["auto", "always", "never"]),
         "auto", "What becomes of work in flight when a server is lost. auto repeats what gives the same \
         result; else one call fails with CUDA_ERROR_MPS_RPC_FAILURE. always repeats all since the program \

@@ -28,7 +28,11 @@ impl Cluster {
     ///
     /// # Errors
     /// Why there is no configuration.
-    pub async fn connect(kubeconfig: Option<&Path>, driver: Driver, node: &str) -> anyhow::Result<Cluster> {
+    pub async fn connect(
+        kubeconfig: Option<&Path>,
+        driver: Driver,
+        node: &str,
+    ) -> anyhow::Result<Cluster> {
         let mut config = match kubeconfig {
             Some(path) => {
                 let file = kube::config::Kubeconfig::read_from(path)?;

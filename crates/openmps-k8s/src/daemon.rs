@@ -1,7 +1,7 @@
 //! The control daemon's side of a share: a namespace of a named server, by the daemon's own socket.
 
-use crate::share::{Namespace, Share};
 use crate::gpu::MIB;
+use crate::share::{Namespace, Share};
 use control::directory::PipeDirectory;
 use control::report::{Client, Report};
 use control::shell::{Shell, ShellError};
@@ -111,11 +111,11 @@ impl Daemon {
         let created = self.ask(&create);
         match self.limit(namespace) {
             Err(DaemonError::Refused { .. }) if created.is_err() => {
-                self.ask(&format!("server create {}", self.server)).or_else(|error| {
-                    match self.ask(&format!("server get {} name", self.server)) {
-                        Ok(_) => Ok(String::new()),
-                        Err(_) => Err(error),
-                    }
+                self.ask(&format!("server create {}", self.server)).or_else(|error| match self
+                    .ask(&format!("server get {} name", self.server))
+                {
+                    Ok(_) => Ok(String::new()),
+                    Err(_) => Err(error),
                 })?;
                 self.ask(&create)?;
                 self.limit(namespace)?;
@@ -141,10 +141,12 @@ impl Daemon {
     pub fn remove(&self, name: &str) -> Result<(), DaemonError> {
         let command = format!("namespace delete {name} --server={} --force", self.server);
         match self.ask(&command) {
-            Err(DaemonError::Refused { command, answer }) => match self.namespaces()?.contains(&name.to_owned()) {
-                true => Err(DaemonError::Refused { command, answer }),
-                false => Ok(()),
-            },
+            Err(DaemonError::Refused { command, answer }) => {
+                match self.namespaces()?.contains(&name.to_owned()) {
+                    true => Err(DaemonError::Refused { command, answer }),
+                    false => Ok(()),
+                }
+            }
             result => result.map(drop),
         }
     }

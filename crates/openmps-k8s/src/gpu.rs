@@ -66,9 +66,7 @@ impl Gpu {
 
     /// The device of a slice. Each capacity's default is all of it: a claim that asks for nothing is alone.
     pub fn device(&self, driver: &Driver, health: Option<&Health>) -> Value {
-        let range = |max: String, min: &str, step: &str| {
-            json!({"value": max, "requestPolicy": {"default": max, "validRange": {"min": min, "max": max, "step": step}}})
-        };
+        let range = |max: String, min: &str, step: &str| json!({"value": max, "requestPolicy": {"default": max, "validRange": {"min": min, "max": max, "step": step}}});
         let memory = format!("{}Mi", self.mebibytes());
         let mut clients = range(CLIENTS_MAX.to_string(), "1", "1");
         // A program of a share is one client; most have one.
@@ -120,8 +118,7 @@ pub fn slice(
     let mut metadata = json!({"name": slice_name(driver, name)});
     if !uid.is_empty() {
         // The slice goes with its node.
-        metadata["ownerReferences"] =
-            json!([{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid, "controller": true}]);
+        metadata["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid, "controller": true}]);
     }
     Some(json!({
         "apiVersion": "resource.k8s.io/v1",

@@ -17,12 +17,8 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::{Request, Response, Status};
 
 /// What the agent supports, as the kubelet names it.
-pub const SUPPORTED: &[&str] = &[
-    "v1.DRAPlugin",
-    "v1beta1.DRAPlugin",
-    "v1.DRAResourceHealth",
-    "v1alpha1.DRAResourceHealth",
-];
+pub const SUPPORTED: &[&str] =
+    &["v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"];
 
 /// How long the kubelet may be without news of a device's health, s.
 const HEALTH_TIMEOUT_S: i64 = 60;

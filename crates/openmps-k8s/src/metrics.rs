@@ -113,7 +113,11 @@ struct Gauge {
 }
 
 const GAUGES: &[Gauge] = &[
-    Gauge { name: "openmps_share_sms", help: "SMs of a share.", value: |share, _| f64::from(share.sms) },
+    Gauge {
+        name: "openmps_share_sms",
+        help: "SMs of a share.",
+        value: |share, _| f64::from(share.sms),
+    },
     Gauge {
         name: "openmps_share_limit_sms",
         help: "SMs that a share's programs may have.",

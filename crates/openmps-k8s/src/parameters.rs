@@ -80,7 +80,9 @@ impl Parameters {
                 "apiVersion" | "kind" => {}
                 "class" => {
                     let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                    read.class = Some(word.parse::<Class>().map_err(|error| of("class")(error.to_string()))?);
+                    read.class = Some(
+                        word.parse::<Class>().map_err(|error| of("class")(error.to_string()))?,
+                    );
                 }
                 "priority" => match value.as_u64() {
                     Some(priority @ 0..=1) => read.priority = Some(priority as u8),
@@ -183,7 +185,8 @@ mod tests {
 
     #[test]
     fn known_fields_are_read() {
-        let read = parse(json!({"class": "latency", "priority": 1, "limitSms": 66, "softMemory": "32Gi"}));
+        let read =
+            parse(json!({"class": "latency", "priority": 1, "limitSms": 66, "softMemory": "32Gi"}));
         let wanted = Parameters {
             class: Some(Class::Latency),
             priority: Some(1),

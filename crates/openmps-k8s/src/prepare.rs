@@ -89,7 +89,11 @@ impl Preparer {
     ///
     /// # Errors
     /// One of them cannot be made.
-    pub fn open(driver: Driver, daemon: Daemon, folders: Folders) -> Result<Preparer, PrepareError> {
+    pub fn open(
+        driver: Driver,
+        daemon: Daemon,
+        folders: Folders,
+    ) -> Result<Preparer, PrepareError> {
         let checkpoints = folders.plugin.join("checkpoints");
         let store = Store::open(&checkpoints)
             .map_err(|error| PrepareError::File { path: checkpoints, error })?;

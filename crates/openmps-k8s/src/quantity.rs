@@ -5,7 +5,9 @@
 /// # Errors
 /// The text, if it is none or does not fit 64 bits.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no quantity: a number with Ki, Mi, Gi, k, M, G or nothing behind it");
+    let wrong = || {
+        format!("{text:?} is no quantity: a number with Ki, Mi, Gi, k, M, G or nothing behind it")
+    };
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));

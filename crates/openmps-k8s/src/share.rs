@@ -321,7 +321,9 @@ impl Resize {
                         _ => read.memory_bytes = Some(bytes.next_multiple_of(MIB)),
                     }
                 }
-                "class" => read.class = Some(text.parse::<Class>().map_err(|error| error.to_string())?),
+                "class" => {
+                    read.class = Some(text.parse::<Class>().map_err(|error| error.to_string())?)
+                }
                 "priority" => match text.as_str() {
                     "0" | "1" => read.priority = text.parse().ok(),
                     _ => return Err(format!("priority: 0 or 1, not {text}")),
@@ -344,7 +346,10 @@ impl Resize {
         let mut share = allocated.clone();
         if let Some(sms) = self.sms {
             if sms > allocated.cap_sms() {
-                return Err(format!("sms: {sms} are more than the {} allocated", allocated.cap_sms()));
+                return Err(format!(
+                    "sms: {sms} are more than the {} allocated",
+                    allocated.cap_sms()
+                ));
             }
             share.sms = sms;
             share.parameters.limit_sms = None;
@@ -419,9 +424,13 @@ mod tests {
         assert_eq!(namespaces.len(), 2);
         assert!(namespaces.iter().all(|of| is_share_name(&of.name)));
         assert_eq!(namespaces[0].name, "s00000000000000000000000000000001");
-        let of_first: Vec<&str> = namespaces[0].shares.iter().map(|of| of.request.as_str()).collect();
+        let of_first: Vec<&str> =
+            namespaces[0].shares.iter().map(|of| of.request.as_str()).collect();
         assert_eq!(of_first, ["a", "c"]);
-        assert_eq!((namespaces[1].shares[0].sms, namespaces[1].shares[0].memory_bytes), (3, 2 << 30));
+        assert_eq!(
+            (namespaces[1].shares[0].sms, namespaces[1].shares[0].memory_bytes),
+            (3, 2 << 30)
+        );
     }
 
     #[test]
@@ -429,10 +438,8 @@ mod tests {
         let class = config("FromClass", &["a"], json!({"class": "batch", "limitSms": 8}));
         let claim = config("FromClaim", &[], json!({"class": "latency"}));
         let other = json!({"source": "FromClaim", "opaque": {"driver": "other.io", "parameters": {"x": 1}}});
-        let results = json!([
-            result("a", "gpu-a", 1, "2", "1Gi"),
-            result("b", "gpu-b", 2, "3", "1Gi"),
-        ]);
+        let results =
+            json!([result("a", "gpu-a", 1, "2", "1Gi"), result("b", "gpu-b", 2, "3", "1Gi"),]);
         let namespaces = read(results, json!([class, other, claim])).unwrap();
         let shares = &namespaces[0].shares;
         assert_eq!((shares[0].class(), shares[0].cap_sms()), (Class::Latency, 8));
@@ -441,7 +448,8 @@ mod tests {
 
     #[test]
     fn a_device_without_consumed_capacity_is_whole() {
-        let results = json!([{"request": "a", "driver": DRIVER_NAME, "pool": "node1", "device": "gpu-a"}]);
+        let results =
+            json!([{"request": "a", "driver": DRIVER_NAME, "pool": "node1", "device": "gpu-a"}]);
         let namespaces = read(results, json!([])).unwrap();
         let share = &namespaces[0].shares[0];
         assert_eq!((share.sms, share.memory_bytes), (8, 4 << 30));
@@ -458,8 +466,11 @@ mod tests {
             (one("x", "1Gi"), json!([]), "\"x\" is no quantity"),
             (json!([result("a", "gpu-9", 1, "2", "1Gi")]), json!([]), "it has gpu-a, gpu-b"),
             (one("2", "1Gi"), json!([unknown]), "parameters of the claim: \"colour\" is no field"),
-            (json!([{"request": "a", "driver": "other.io", "pool": "p", "device": "d"}]), json!([]),
-                "nothing of the claim's allocation is of driver gpu.openmps.io; its drivers are other.io"),
+            (
+                json!([{"request": "a", "driver": "other.io", "pool": "p", "device": "d"}]),
+                json!([]),
+                "nothing of the claim's allocation is of driver gpu.openmps.io; its drivers are other.io",
+            ),
         ] {
             let error = read(results, config).unwrap_err();
             assert!(error.contains(part), "{error}");

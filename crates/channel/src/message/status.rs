@@ -143,6 +143,8 @@ pub struct ClientStatus {
     pub scheduling: ClientScheduling,
     /// Its command line.
     pub command_line: String,
+    /// Memory of the machine that the server keeps for it, pinned and in graphs, bytes. Since protocol 3.
+    pub host_bytes: u64,
 }
 
 /// How a client is scheduled.
@@ -329,7 +331,10 @@ impl Body for ClientStatus {
         }
         self.scheduling.write_within(to)?;
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
-        Ok(())
+        to.grown(|to| {
+            to.u64(self.host_bytes);
+            Ok(())
+        })
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -344,6 +349,7 @@ impl Body for ClientStatus {
             work: if from.bool()? { Some(ClientWork::read_within(from)?) } else { None },
             scheduling: ClientScheduling::read_within(from)?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+            host_bytes: from.grown(Decoder::u64)?,
         })
     }
 }

@@ -92,6 +92,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             submitted: SubmittedCounts { kernels: n.4, ..Default::default() },
             counts: ClientCounts { waits: n.3, ..Default::default() },
             work,
+            host_bytes: n.4,
             scheduling,
             command_line,
         });
@@ -282,7 +283,9 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(Message::ClientGone),
         Just(Message::Exiting(())),
         Just(Message::Leave(())),
-        any::<u32>().prop_map(Message::Declared),
+        (any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(process, operations, is_lost)| {
+            Message::Declared(Declared { process, operations, is_lost })
+        }),
         ".{0,80}".prop_map(Message::Fault),
         any::<u32>().prop_map(Message::Candidate),
         any::<u32>().prop_map(Message::WindowFree),
@@ -320,6 +323,11 @@ fn without_what_grew(mut message: Message) -> Message {
         Message::Welcome(of) => of.release = d(),
         Message::Serving(of) => of.release = d(),
         Message::Client(of) => (of.protocol, of.request) = (0, 0),
+        Message::Ended(of) => of.status.host_bytes = 0,
+        Message::Declared(of) => (of.operations, of.is_lost) = d(),
+        Message::Answer(Answer { answered: Answered::Status(of), .. }) => {
+            of.clients.iter_mut().for_each(|client| client.host_bytes = 0);
+        }
         _ => {}
     }
     message

@@ -231,6 +231,10 @@ impl Daemon {
     /// servers of their own: a job's kernels may wait for each other on several devices, and where two such
     /// jobs share a context each can come to wait for the other one's.
     fn place_of(&self, state: &mut State, process: ClientProcess, client: &WaitingClient) -> Place {
+        if state.features.main_socket_alone && client.chosen.by_main {
+            // As the configuration file says by `default_socket`: the device takes turns between them.
+            state.servers.keep_alone(process);
+        }
         let place = state.servers.place_of(process);
         let job = &client.wishes.job;
         let Place::At(server) = place else { return place };
@@ -491,7 +495,7 @@ impl Daemon {
             return HandOver::Older(version);
         }
         let mut settings = found.link.settings.of_client(&client.wishes);
-        let Chosen { named, namespace } = &client.chosen;
+        let Chosen { named, namespace, .. } = &client.chosen;
         if *named != 0 {
             let given = (&state.defaults, &client.wishes);
             match state.named.settings_of_client(*named, namespace, process.device, given) {

@@ -126,14 +126,14 @@ impl Daemon {
         let namespace = DEFAULT_NAMESPACE.to_owned();
         let name = format!("uid_{uid}");
         if let Ok(server) = state.named.by_name(&name) {
-            return Ok(Chosen { named: server.number, namespace });
+            return Ok(Chosen { named: server.number, namespace, by_main: true });
         }
         self.check_user(uid, gid)?;
         let (allowed, namespaces) = (Vec::new(), BTreeMap::new());
         let new = NamedServer { number: 0, name, uid, gid, automatic: true, allowed, namespaces };
         let named = self.enter_server(state, new).map_err(NoServer::NotStarted)?;
         self.write_snapshot_of(state);
-        Ok(Chosen { named, namespace })
+        Ok(Chosen { named, namespace, by_main: true })
     }
 
     /// Makes a server and returns when its processes are ready.
@@ -444,6 +444,8 @@ impl Daemon {
                 features.memacct_is_set = true;
             }
             features.audit_log = configuration.audit_log.unwrap_or(features.audit_log);
+            features.main_socket_alone =
+                configuration.default_socket.map_or(features.main_socket_alone, |on| !on);
         }
         let State { named, endpoints, .. } = &mut *state;
         for server in named.all() {

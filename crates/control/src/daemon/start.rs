@@ -75,12 +75,14 @@ fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> StartErro
 }
 
 /// Is the daemon, until it is told to end. With `detach`, it says so on standard output once it
-/// accepts connections and then lets go of terminal, session and standard streams.
+/// accepts connections and then lets go of terminal, session and standard streams. `when_ready` is called once it
+/// accepts connections.
 pub fn run(
     programs: Box<dyn Programs>,
     commands: Commands,
     detach: bool,
     options: DaemonOptions,
+    when_ready: impl FnOnce(&PipeDirectory),
 ) -> Result<(), StartError> {
     if options.access.multiuser && !rustix::process::geteuid().is_root() {
         return Err(StartError::NotRoot);
@@ -211,6 +213,7 @@ pub fn run(
         counting: Mutex::new(counting),
         configured: super::reload::Configured::of_process(),
         fault_budget,
+        cgroups: super::server_cgroup::ServerCgroups::find(),
         state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
         changed: Condvar::new(),
         waker,
@@ -235,6 +238,7 @@ pub fn run(
             error: io::Error::other(text),
         })?;
     }
+    when_ready(&daemon.directory);
     let sources = EventLoop::new(daemon.clone(), sources).run();
     end(&daemon, sources);
     Ok(())

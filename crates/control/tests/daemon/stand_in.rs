@@ -341,6 +341,7 @@ fn status(clients: &[Held], ordinal: usize) -> Vec<ServerStatus> {
         uid: held.who.uid,
         device: uuid,
         memory_bytes: 1 << 20,
+        host_bytes: 0,
         limits: held.limits,
         submitted: SubmittedCounts { kernels: 7, ..Default::default() },
         counts: Default::default(),

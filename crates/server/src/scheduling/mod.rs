@@ -66,7 +66,10 @@ impl Scheduler {
     pub fn new(settings: Settings, sms: u32) -> Arc<Self> {
         let priorities = AtomicBool::new(settings.priorities);
         Arc::new(Self {
-            shared: Mutex::new(Shared { core: Core::new(settings), seats: HashMap::new() }),
+            shared: Mutex::new(Shared {
+                core: Core::new(settings).of_device(sms),
+                seats: HashMap::new(),
+            }),
             free: AtomicBool::new(true),
             priorities,
             started: Instant::now(),
@@ -216,12 +219,13 @@ impl Member {
         shared.awaken();
     }
 
-    /// Whether a piece of work may be submitted that is predicted to take so long.
-    pub fn ask(&self, predicted: Predicted) -> Answer {
+    /// Whether a piece of work may be submitted that is predicted to take so long, beside work of the client's that
+    /// stands still if so.
+    pub fn ask(&self, predicted: Predicted, stands: bool) -> Answer {
         let epoch = self.seat.epoch.load(Ordering::Acquire);
         let now = self.scheduler.now_ns();
         let mut shared = self.scheduler.lock();
-        let verdict = shared.core.ask(self.id, predicted, now);
+        let verdict = shared.core.ask_beside(self.id, predicted, stands, now);
         shared.awaken();
         let bound_ns = shared.core.bound_ns(self.id, now);
         let account = shared.core.accounts().get(self.id);
@@ -256,8 +260,7 @@ impl Member {
         if self.is_free() {
             return false;
         }
-        let core = &self.scheduler.lock().core;
-        core.settings().pieces && core.is_bounded(self.id, self.scheduler.now_ns())
+        self.scheduler.lock().core.cuts_graphs(self.id, self.scheduler.now_ns())
     }
 
     /// Waits until an answer of that epoch may have become another one, or for so long.

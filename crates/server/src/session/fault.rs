@@ -269,6 +269,7 @@ impl Session {
 
     /// Waits until all of the client's work is done.
     pub(super) fn wait_idle(&mut self) -> CUresult {
+        self.carry_out_pending(|pending| !pending.is_empty())?;
         self.wait_until(|session| {
             let gate = &mut session.gate;
             Ok(!session.streams.poll(|slot| gate.stream_idle(slot))?)

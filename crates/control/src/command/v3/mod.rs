@@ -234,9 +234,9 @@ fn boolean(key: &str, value: &str) -> Result<bool, Failure> {
     }
 }
 
-/// The value of the field that a command asks for, of a row of a list.
+/// The value of the field that a command asks for, of a row of a list. Its words are joined by `-` or `_`.
 fn field(header: &[&str], row: &[String], wanted: &str) -> Outcome {
-    let place = header.iter().position(|name| *name == wanted);
+    let place = header.iter().position(|name| *name == wanted.replace('_', "-"));
     let value = place.and_then(|place| row.get(place));
     value.map(|value| format!("{value}\n")).ok_or_else(|| {
         Failure(format!("{wanted:?} is no field of it: there are {}", header.join(", ")))

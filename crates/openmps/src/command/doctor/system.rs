@@ -71,6 +71,7 @@ fn daemons_own() -> Vec<Finding> {
         }
     }
     findings.extend(devices(&report));
+    findings.extend(super::topology::findings(&report.devices));
     findings.extend(partitions(&report, std::env::var(CUDA_MPS_SM_PARTITION).ok().as_deref()));
     findings.extend(report.problems.iter().map(|problem| {
         Finding::problem(

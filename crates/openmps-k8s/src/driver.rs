@@ -60,8 +60,10 @@ impl Driver {
     /// # Errors
     /// The path, if it is longer than a socket's may be.
     pub fn registration_socket(&self, folder: &Path, pod_uid: &str) -> Result<PathBuf, String> {
-        let uid = if pod_uid.is_empty() { String::new() } else { format!("-{pod_uid}") };
-        check(folder.join(format!("{}{uid}-reg.sock", self.0)))
+        // The kubelet sends the socket's path as the request's authority, with %2F for its slashes. Servers in Rust
+        // (crate h2) refuse that in a host's name and allow it before an @.
+        let uid = if pod_uid.is_empty() { String::new() } else { format!("{pod_uid}-") };
+        check(folder.join(format!("{}@{uid}reg.sock", self.0)))
     }
 
     /// The socket that the kubelet prepares claims by.
@@ -104,8 +106,8 @@ mod tests {
         let uid = "0123abcd-0000-1111-2222-333344445555";
         let one = driver.registration_socket(folder, "").unwrap();
         let other = driver.registration_socket(folder, uid).unwrap();
-        assert_eq!(one, folder.join("gpu.openmps.io-reg.sock"));
-        assert_eq!(other, folder.join(format!("gpu.openmps.io-{uid}-reg.sock")));
+        assert_eq!(one, folder.join("gpu.openmps.io@reg.sock"));
+        assert_eq!(other, folder.join(format!("gpu.openmps.io@{uid}-reg.sock")));
         let long = PathBuf::from("/x".repeat(40));
         assert!(driver.plugin_socket(&long, uid).unwrap_err().contains("107 bytes"));
     }

@@ -120,7 +120,10 @@ macro_rules! plugin {
                     };
                     response.claims.insert(name.uid, answer);
                 }
-                self.0.called("NodePrepareResources", &request, &response);
+                // Probes ask for nothing.
+                if !request.claims.is_empty() {
+                    self.0.called("NodePrepareResources", &request, &response);
+                }
                 Ok(Response::new(response))
             }
 
@@ -230,11 +233,7 @@ async fn ask(socket: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A channel to a plugin's socket.
-///
-/// # Errors
-/// Nothing listens there.
-pub async fn connect(socket: &Path) -> Result<tonic::transport::Channel, tonic::transport::Error> {
+async fn connect(socket: &Path) -> Result<tonic::transport::Channel, tonic::transport::Error> {
     let uri = format!("unix://{}", socket.display());
     tonic::transport::Endpoint::from_shared(uri)?.connect().await
 }

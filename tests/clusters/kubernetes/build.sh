@@ -39,4 +39,6 @@ go build -o "$to/" "$commands/containerd" "$commands/containerd-shim-runc-v2" "$
 
 module runc 1.26.0
 go get "github.com/opencontainers/runc@$runc"
-go build -o "$to/runc" github.com/opencontainers/runc
+# With seccomp where its C library is; run.py prefers the system's runc.
+tags=$(pkg-config --exists libseccomp 2>/dev/null && echo seccomp || true)
+go build -tags "$tags" -o "$to/runc" github.com/opencontainers/runc

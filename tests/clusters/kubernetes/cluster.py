@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +20,11 @@ def sh(command, check=True):
     return done.stdout
 
 
+def runc(programs):
+    """The system's, which has seccomp; that of a module build without its C library has not."""
+    return shutil.which("runc") or f"{programs}/runc"
+
+
 class Cluster:
     """Its files are below `directory`, whose path is short: sockets lie there."""
 
@@ -27,6 +33,8 @@ class Cluster:
         self.tools = os.path.realpath(tools)
         self.prefix = "omk%d" % (os.getpid() % 10000)
         self.processes = []
+        # Namespaces of pods are made by containerd, which is not asked to remove them.
+        self.others = set(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else set()
         self.nodes = [Node(self, number) for number in range(1, nodes + 1)]
 
     def path(self, name):
@@ -226,7 +234,8 @@ class Cluster:
         mounts = [line.split()[1] for line in open("/proc/mounts") if f" {self.directory}/" in line]
         for mount in sorted(mounts, reverse=True):
             sh(f"umount -l {mount}", check=False)
-        for name in [node.namespace for node in self.nodes] + [f"{self.prefix}-0"]:
+        of_pods = [name for name in set(os.listdir("/run/netns")) - self.others if name.startswith("cni-")]
+        for name in [node.namespace for node in self.nodes] + [f"{self.prefix}-0"] + of_pods:
             sh(f"ip netns del {name}", check=False)
 
 
@@ -285,7 +294,7 @@ state = "{self.path('containerd/state')}"
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
-      BinaryName = "{cluster.programs}/runc"
+      BinaryName = "{runc(cluster.programs)}"
       SystemdCgroup = false
 """
         containerd = cluster.write(f"n{self.number}/containerd.toml", config)
@@ -308,6 +317,7 @@ state = "{self.path('containerd/state')}"
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
             "imageGCHighThresholdPercent": 100,
             "resolvConf": "/etc/resolv.conf",
+            "clusterDNS": ["10.96.0.10"],
             "podLogsDir": self.path("logs"),
             "maxPods": 250,
             "kubeAPIQPS": 100,

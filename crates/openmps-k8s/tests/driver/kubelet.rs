@@ -1,6 +1,5 @@
 //! A kubelet's simulator: finds plugins by their registration sockets, prepares claims, reads CDI specs.
 
-use openmps_k8s::kubelet::connect;
 use openmps_k8s::proto::dra_v1::{self, dra_plugin_client::DraPluginClient};
 use openmps_k8s::proto::health_v1::{self, dra_resource_health_client::DraResourceHealthClient};
 use openmps_k8s::proto::registration::{self, registration_client::RegistrationClient};
@@ -8,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 
 /// A plugin that has registered.
 #[derive(Clone)]
@@ -33,14 +32,29 @@ impl Container {
     }
 }
 
+/// A channel to a socket, with this authority in its requests.
+async fn connect(socket: &Path, authority: &str) -> Result<Channel, String> {
+    let origin = format!("http://{authority}").parse();
+    let origin = origin.map_err(|error| format!("a server refuses authority {authority}: {error}"))?;
+    let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
+    endpoint.origin(origin).connect().await.map_err(|error| error.to_string())
+}
+
+/// The authority that the kubelet's registration sends: the path, escaped as gRPC for Go does.
+fn escaped(path: &Path) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:[]@".contains(&b);
+    let bytes = path.to_str().unwrap().bytes();
+    bytes.map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
 /// Registers with the plugin of a socket in the registry.
 pub async fn register(socket: &Path) -> Result<Registered, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let channel = connect(socket).await.map_err(|e| text(&e))?;
+    let channel = connect(socket, &escaped(socket)).await?;
     let mut client = RegistrationClient::new(channel);
     let info = client.get_info(registration::InfoRequest {}).await.map_err(|e| text(&e))?;
     let info = info.into_inner();
-    let channel = connect(Path::new(&info.endpoint)).await.map_err(|e| text(&e))?;
+    let channel = connect(Path::new(&info.endpoint), "localhost").await?;
     let status = registration::RegistrationStatus { plugin_registered: true, error: String::new() };
     client.notify_registration_status(status).await.map_err(|e| text(&e))?;
     Ok(Registered { info, channel })

@@ -86,6 +86,9 @@ impl Client {
                 policy,
                 expected,
                 || {
+                    if connection.is_woken_by_device() {
+                        return Ok(());
+                    }
                     let mut state = self.posting_of(connection)?;
                     let stream = state.streams.handle_in(mark.slot);
                     // A stream that is destroyed was asked to notify when that happened.

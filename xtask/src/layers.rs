@@ -282,6 +282,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
         &[
             layer("activation", &[]),
             layer("counts", &[]),
+            layer("dmem", &[]),
             layer("error", &[]),
             layer("faults", &[]),
             layer("log", &[]),
@@ -309,6 +310,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "activation",
                     "configuration",
                     "directory",
+                    "dmem",
                     "error",
                     "fault_budget",
                     "faults",

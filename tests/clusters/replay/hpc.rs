@@ -171,7 +171,7 @@ fn pbs_starts_a_server_for_the_job_s_user() {
     let (pipe, log) = (node.path("pipe"), node.path("log"));
     node.smi("-c 3").expect_success();
     let daemon = node.start(&pipe, &log, &[]);
-    // A user of the machine's list: nobody.
+    // A user of the machine's list.
     let uid = 65_534;
     let said = feed(&mut node.control(&pipe, &log), &format!("start_server -uid {uid}\n"));
     assert_eq!(said.status, 0, "{said:?}");

@@ -71,7 +71,7 @@ fn two_serves_of_a_gpu_share_one_daemon() {
     fs::remove_dir_all(node.path("mps-1")).expect("the directories can be removed");
 }
 
-/// `--mps off`: the program runs by itself, whatever directory is there.
+/// `--mps off`: the program runs by itself, although a directory is there.
 #[test]
 fn without_a_daemon_programs_run_by_themselves() {
     let node = Node::new();

@@ -399,7 +399,9 @@ fn cpus_missing(wanted: &Cpus) -> Option<String> {
 /// A sentence about a directory above root's daemon's that other users' programs cannot pass. Root's own directory is
 /// meant for root.
 fn impassable(directory: &std::path::Path) -> Option<String> {
-    if !rustix::process::geteuid().is_root() || directory == crate::locate::own_directory() {
+    if !rustix::process::geteuid().is_root()
+        || channel::discovery::own_directories().iter().any(|own| own == directory)
+    {
         return None;
     }
     let mut all: Vec<_> = directory.ancestors().collect();

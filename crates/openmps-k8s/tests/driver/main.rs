@@ -3,6 +3,7 @@
 
 mod cluster;
 mod faults;
+mod golden;
 mod kubelet;
 mod refusals;
 mod world;

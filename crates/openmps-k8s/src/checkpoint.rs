@@ -202,7 +202,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Whatever of a file a crash leaves, it is not taken for a whole one.
+    /// A part of a file that a crash leaves is not taken for a whole one.
     #[test]
     fn a_torn_file_is_put_aside() {
         let folder = folder("torn");

@@ -111,7 +111,10 @@ impl Agent {
     ///
     /// # Errors
     /// Why not, in words for the pod's events.
-    pub async fn prepare(self: &Arc<Self>, name: &ClaimName) -> Result<Vec<PreparedDevice>, String> {
+    pub async fn prepare(
+        self: &Arc<Self>,
+        name: &ClaimName,
+    ) -> Result<Vec<PreparedDevice>, String> {
         let began = Instant::now();
         match self.try_prepare(name).await {
             Ok((devices, is_new)) => {
@@ -207,7 +210,7 @@ impl Agent {
         }
     }
 
-    /// Says something in an event, beside what goes on.
+    /// Says something in an event, without waiting for it.
     fn tell(self: &Arc<Self>, name: ClaimName, reason: &'static str, message: String) {
         let agent = Arc::clone(self);
         tokio::spawn(async move {
@@ -255,7 +258,8 @@ impl Agent {
         };
         let state = |gpu: Gpu| {
             let watch = view.watches.entry(gpu.uuid.clone()).or_default();
-            let health = watch.look(&gpu.uuid, report.as_ref().map_err(|_| why.as_str()), self.effect, &now);
+            let health =
+                watch.look(&gpu.uuid, report.as_ref().map_err(|_| why.as_str()), self.effect, &now);
             DeviceState { gpu, health }
         };
         view.states = gpus.into_iter().map(state).collect();
@@ -324,7 +328,8 @@ impl Agent {
             }
             self.view().applied.insert(name.uid.clone(), text.clone());
             let resized = blocking(self, move |agent| {
-                let asked = if text.is_empty() { Ok(Resize::default()) } else { Resize::parse(&text) };
+                let asked =
+                    if text.is_empty() { Ok(Resize::default()) } else { Resize::parse(&text) };
                 asked.and_then(|resize| agent.preparer.resize(&record, &resize).map(|n| (text, n)))
             });
             match resized.await? {
@@ -332,7 +337,9 @@ impl Agent {
                     let what = if text.is_empty() { "its allocation".to_owned() } else { text };
                     self.tell(name, "Resized", format!("{what}, {programs} running programs"));
                 }
-                Err(error) => self.tell(name, "ResizeRefused", format!("annotation {key}: {error}")),
+                Err(error) => {
+                    self.tell(name, "ResizeRefused", format!("annotation {key}: {error}"))
+                }
             }
         }
         Ok(())

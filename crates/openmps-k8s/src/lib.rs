@@ -19,7 +19,7 @@
 //! | [`agent`] | what the agent knows and does |
 //! | [`run`] | the program: options, sockets, tasks |
 //!
-//! Invariants: a claim's checkpoint is on disk before anything is made for it, and goes last. A share's server
+//! Invariants: a claim's checkpoint is written before anything is made for it, and goes last. A share's server
 //! does not depend on this process: it may be killed and started at any time.
 #![forbid(unsafe_code)]
 

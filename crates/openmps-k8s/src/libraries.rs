@@ -31,7 +31,8 @@ pub fn place(from: &Path, to: &Path) -> io::Result<usize> {
             }
             std::os::unix::fs::symlink(leads, &beside)?;
         } else {
-            if fs::read(&target).is_ok_and(|there| fs::read(&source).is_ok_and(|new| new == there)) {
+            if fs::read(&target).is_ok_and(|there| fs::read(&source).is_ok_and(|new| new == there))
+            {
                 continue;
             }
             fs::copy(&source, &beside)?;

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// Upper bounds of the classes of the histogram of prepare, s.
-const BOUNDS: [f64; 9] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 1.0, 10.0];
+const BOUNDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 10.0];
 
 /// Counts since the agent's start.
 #[derive(Debug, Default)]

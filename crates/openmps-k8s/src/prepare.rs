@@ -1,6 +1,7 @@
 //! Prepare and unprepare: a claim's checkpoint, namespaces and CDI spec. Each may be called any number of times.
 //!
-//! Order: the checkpoint is written before anything is made, so that whatever a crash leaves is known; it goes last.
+//! Order: the checkpoint is written before anything is made, so that what a crash leaves is known; it
+//! goes last.
 
 use crate::cdi;
 use crate::checkpoint::{Record, Store, remove_files};

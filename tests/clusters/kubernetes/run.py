@@ -22,6 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 CHART = os.path.join(ROOT, "deploy/helm/openmps")
 SMS = 8
+GPUS = 2
 
 scenarios = []
 
@@ -141,8 +142,14 @@ class Run:
         )
         return json.loads(done.stdout)
 
+    def release(self, node):
+        """The chart's release on a node."""
+        return "openmps" if node.number == 1 else f"openmps{node.number}"
+
     def clients(self):
-        return [client for server in self.report()["servers"] for client in server["clients"]]
+        """The programs of all nodes."""
+        reports = [self.report(place) for place in range(len(self.cluster.nodes))]
+        return [client for of in reports for server in of["servers"] for client in server["clients"]]
 
     def limits(self):
         """SMs and MiB of the programs that run, least first."""
@@ -190,17 +197,18 @@ class Run:
 
     def rollout(self, *parts):
         """Waits until the pods of a DaemonSet are ready, those of its last template."""
-        for part in parts:
+        names = [f"{self.release(node)}-{part}" for part in parts for node in self.cluster.nodes]
+        for name in names:
 
             def ready():
-                of = self.get("-n", SYSTEM, "daemonset", f"openmps-{part}")
-                status, wanted = of["status"], len(self.cluster.nodes)
+                of = self.get("-n", SYSTEM, "daemonset", name)
+                status = of["status"]
                 is_seen = status.get("observedGeneration") == of["metadata"]["generation"]
                 counts = [status.get("numberReady", 0), status.get("updatedNumberScheduled", 0)]
-                return is_seen and counts == [wanted, wanted]
+                return is_seen and counts == [1, 1]
 
             try:
-                wait(f"the {part} is ready", ready, 180)
+                wait(f"{name} is ready", ready, 180)
             except RuntimeError as error:
                 told = self.kubectl("-n", SYSTEM, "get", "events", check=False)
                 raise RuntimeError(f"{error}\n{told[-3000:]}") from None
@@ -223,32 +231,40 @@ def images(run):
 
 
 def install(run):
-    # All nodes are one machine here: each has directories of its own, so each gets a release's values by its number.
-    node = run.cluster.nodes[0]
-    values = {
-        "image": {"repository": "localhost/openmps", "tag": "0.1.0", "pullPolicy": "Never"},
-        "provider": "soft",
-        "host": {
-            "pipeDirectory": node.path("pipe"),
-            "libraries": node.path("lib"),
-            "kubeletDirectory": node.path("kubelet"),
-            "cdiDirectory": node.path("cdi"),
-        },
-        "server": {
-            "env": [
-                {"name": "OPENMPS_SOFT_SMS", "value": str(SMS)},
-                {"name": "OPENMPS_SOFT_DEVICES", "value": "2"},
-                {"name": "OPENMPS_SOFT_MEMORY", "value": "1G"},
-            ]
-        },
-        "agent": {"intervalSeconds": 1, "logCalls": True},
-        "admission": {"latencyNamespaceLabel": "openmps.io/latency"},
-    }
-    path = run.cluster.write("values.json", json.dumps(values))
+    """A release of the chart for each node: all nodes are one machine here, and each has directories of its own."""
     began = time.time()
-    run.cluster.helm("install", "openmps", CHART, "-n", SYSTEM, "--create-namespace", "-f", path)
+    for node in run.cluster.nodes:
+        values = {
+            "image": {"repository": "localhost/openmps", "tag": "0.1.0", "pullPolicy": "Never"},
+            "provider": "soft",
+            "host": {
+                "pipeDirectory": node.path("pipe"),
+                "libraries": node.path("lib"),
+                "kubeletDirectory": node.path("kubelet"),
+                "cdiDirectory": node.path("cdi"),
+            },
+            "server": {
+                "nodeSelector": {"kubernetes.io/hostname": node.name},
+                "env": [
+                    {"name": "OPENMPS_SOFT_SMS", "value": str(SMS)},
+                    {"name": "OPENMPS_SOFT_DEVICES", "value": str(GPUS)},
+                    {"name": "OPENMPS_SOFT_MEMORY", "value": "1G"},
+                ],
+            },
+            "agent": {
+                "nodeSelector": {"kubernetes.io/hostname": node.name},
+                "intervalSeconds": 1,
+                "logCalls": True,
+            },
+            "admission": {"latencyNamespaceLabel": "openmps.io/latency"},
+        }
+        if node.number > 1:
+            values["deviceClasses"] = []
+        path = run.cluster.write(f"values{node.number}.json", json.dumps(values))
+        name = run.release(node)
+        run.cluster.helm("install", name, CHART, "-n", SYSTEM, "--create-namespace", "-f", path)
     run.rollout("server", "agent")
-    wait("the slice is there", lambda: len(run.get("resourceslices")["items"]) == 1)
+    wait("the slices are there", lambda: len(run.get("resourceslices")["items"]) == len(run.cluster.nodes))
     run.figures["installed after helm install, s"] = round(time.time() - began, 1)
 
 
@@ -284,6 +300,28 @@ def unequal_shares(run):
 
 
 @scenario
+def shares_of_several_nodes(run):
+    """Pods that each want a whole GPU are on all GPUs of all nodes; one more waits."""
+    count = GPUS * len(run.cluster.nodes)
+    run.make(claim_template("whole", [("gpu", "openmps", {})]))
+    command = sample("vector_add", "--size", "200000", "--seconds", "20", "--json")
+    run.make(*[pod(f"whole{number}", command, "whole") for number in range(count + 1)])
+
+    def running():
+        pods = [run.get("pod", f"whole{number}") for number in range(count + 1)]
+        return [of for of in pods if of["status"].get("phase") == "Running"]
+
+    wait("all GPUs are in use", lambda: len(running()) == count and len(run.clients()) == count)
+    nodes = [of["spec"]["nodeName"] for of in running()]
+    assert all(nodes.count(node.name) == GPUS for node in run.cluster.nodes), nodes
+    assert run.limits() == [(SMS, 1024)] * count, run.limits()
+    for number in range(count + 1):
+        assert run.result(f"whole{number}")["verified"] is True
+    run.delete("pod", *[f"whole{number}" for number in range(count + 1)])
+    run.wait_empty()
+
+
+@scenario
 def memory_is_limited(run):
     """A program takes all the memory that it can get: its share and no more."""
     run.make(claim_template("memory", share(2, "256Mi")))
@@ -302,7 +340,7 @@ def sms_are_limited(run):
     for sms in (2, 6):
         name = f"sms{sms}"
         run.make(claim_template(name, share(sms, "256Mi")))
-        run.make(pod(name, sample("matrix_multiply", "--size", "512", "--seconds", "10", "--json"), name))
+        run.make(pod(name, sample("spin", "--blocks", "8", "--work", "300000", "--seconds", "10", "--json"), name))
         run.wait_phase(name, "Running")
         works = []
 
@@ -315,7 +353,8 @@ def sms_are_limited(run):
         used[sms] = work["sm_active_ns"] / work["busy_ns"]
         assert run.result(name)["verified"] is True
         run.delete("pod", name)
-    assert used[2] <= 2.01 and used[6] <= 6.01 and used[6] > used[2], used
+    # Eight blocks that each keep an SM busy have all SMs of the share and no other.
+    assert 1.5 < used[2] <= 2.01 and 4.5 < used[6] <= 6.01, used
     run.figures["SMs active at once, share of 2 and of 6"] = [round(used[2], 2), round(used[6], 2)]
     run.wait_empty()
 
@@ -380,7 +419,7 @@ def wrong_parameters_are_told(run):
         wait("an event says so", told)
         assert run.phase(name) == "Pending"
         run.delete("pod", name)
-    # More than the GPU: nobody has that.
+    # More than any GPU has.
     run.make(claim_template("beyond", share(9, "128Mi")), pod("beyond", sample("vector_add"), "beyond"))
     time.sleep(3)
     assert run.phase("beyond") == "Pending"

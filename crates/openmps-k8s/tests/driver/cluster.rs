@@ -179,7 +179,10 @@ impl Cluster {
                 let default = &capacity["requestPolicy"]["default"];
                 let value = asked.get(name).unwrap_or(default);
                 let used: u64 = all.used(device["name"].as_str().unwrap(), name)
-                    + results.iter().map(|of: &Value| number(&of["consumedCapacity"][name])).sum::<u64>();
+                    + results
+                        .iter()
+                        .map(|of: &Value| number(&of["consumedCapacity"][name]))
+                        .sum::<u64>();
                 if used + number(value) > number(&capacity["value"]) && !wanted.beyond {
                     return Err(format!("{name}: {value} do not fit beside {used}"));
                 }
@@ -194,7 +197,10 @@ impl Cluster {
         }
         all.shares += 1;
         let uid = format!("{:08x}-1111-4111-8111-111111111111", all.shares);
-        let pods = wanted.pods.iter().map(|pod| json!({"resource": "pods", "name": pod, "uid": format!("u-{pod}")}));
+        let pods = wanted
+            .pods
+            .iter()
+            .map(|pod| json!({"resource": "pods", "name": pod, "uid": format!("u-{pod}")}));
         let claim = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
             "metadata": {"namespace": "team", "name": wanted.name, "uid": uid},
@@ -226,7 +232,10 @@ impl Cluster {
 impl Objects {
     fn used(&self, device: &str, capacity: &str) -> u64 {
         let results = self.claims.values().flat_map(|claim| {
-            claim["status"]["allocation"]["devices"]["results"].as_array().cloned().unwrap_or_default()
+            claim["status"]["allocation"]["devices"]["results"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default()
         });
         let here = results.filter(|of| of["device"] == device);
         here.map(|of| number(&of["consumedCapacity"][capacity])).sum()

@@ -12,7 +12,8 @@ fn an_agent_that_is_killed_at_any_moment_of_a_prepare_leaves_what_the_next_one_f
     let mut world = World::new(1);
     // The first rounds before and during, the last ones after the answer.
     for round in 0..12_u64 {
-        let claim = world.cluster.allocate(&Wanted::share(&format!("r{round}"), 2, "128Mi")).unwrap();
+        let claim =
+            world.cluster.allocate(&Wanted::share(&format!("r{round}"), 2, "128Mi")).unwrap();
         let plugin = world.plugin();
         let asked = {
             let claim = claim.clone();
@@ -57,7 +58,13 @@ fn a_share_outlives_the_agent_the_server_and_the_daemon() {
     patiently("it runs", || world.clients(&container).len() == 1);
     world.kill_agent();
     let server = world.scene.servers()[0];
-    assert!(std::process::Command::new("kill").args(["-9", &server.to_string()]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-9", &server.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
     patiently("it goes on at another server", || {
         world.clients(&container).len() == 1 && !world.scene.servers().contains(&server)
     });
@@ -108,7 +115,7 @@ fn a_namespace_or_a_spec_that_went_is_made_again() {
     std::fs::remove_file(spec).unwrap();
     world.prepare(&claim).unwrap();
     assert_eq!(world.left(), (1, 1, 1));
-    // Nobody's.
+    // One that no claim has.
     let stray = "s0123456789abcdef0123456789abcdef";
     world.scene.control(&format!("namespace create {stray} --server=shared")).expect_success();
     patiently("it is removed", || world.namespaces() == [name.clone()]);

@@ -35,7 +35,8 @@ impl Container {
 /// A channel to a socket, with this authority in its requests.
 async fn connect(socket: &Path, authority: &str) -> Result<Channel, String> {
     let origin = format!("http://{authority}").parse();
-    let origin = origin.map_err(|error| format!("a server refuses authority {authority}: {error}"))?;
+    let origin =
+        origin.map_err(|error| format!("a server refuses authority {authority}: {error}"))?;
     let endpoint = Endpoint::from_shared(format!("unix://{}", socket.display())).unwrap();
     endpoint.origin(origin).connect().await.map_err(|error| error.to_string())
 }
@@ -74,7 +75,8 @@ impl Registered {
         let mut client = DraPluginClient::new(self.channel.clone());
         let answer = client.node_prepare_resources(request).await.map_err(|e| e.to_string())?;
         let mut answer = answer.into_inner();
-        let of_claim = answer.claims.remove(&claim.uid).ok_or("the claim is missing in the answer")?;
+        let of_claim =
+            answer.claims.remove(&claim.uid).ok_or("the claim is missing in the answer")?;
         match of_claim.error.is_empty() {
             true => Ok(of_claim.devices),
             false => Err(of_claim.error),
@@ -88,7 +90,8 @@ impl Registered {
         let mut client = DraPluginClient::new(self.channel.clone());
         let answer = client.node_unprepare_resources(request).await.map_err(|e| e.to_string())?;
         let mut answer = answer.into_inner();
-        let of_claim = answer.claims.remove(&claim.uid).ok_or("the claim is missing in the answer")?;
+        let of_claim =
+            answer.claims.remove(&claim.uid).ok_or("the claim is missing in the answer")?;
         match of_claim.error.is_empty() {
             true => Ok(()),
             false => Err(of_claim.error),
@@ -120,7 +123,9 @@ pub fn container(specs: &Path, devices: &[dra_v1::Device]) -> Container {
     let mut container = Container::default();
     let all: Vec<Value> = std::fs::read_dir(specs)
         .unwrap()
-        .map(|entry| serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap())
+        .map(|entry| {
+            serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap()
+        })
         .collect();
     let mut edit = |edits: &Value| {
         for text in edits["env"].as_array().into_iter().flatten() {

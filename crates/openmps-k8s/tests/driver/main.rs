@@ -3,6 +3,7 @@
 
 mod cluster;
 mod faults;
+mod golden;
 mod kubelet;
 mod refusals;
 mod world;
@@ -25,9 +26,7 @@ fn pods_with_unequal_shares_of_one_gpu_have_their_sms_and_memory() {
         start(&mut world.program(&small, "vector_add", &words)),
         start(&mut world.program(&large, "vector_add", &words)),
     ];
-    patiently("both run", || {
-        world.clients(&small).len() == 1 && world.clients(&large).len() == 1
-    });
+    patiently("both run", || world.clients(&small).len() == 1 && world.clients(&large).len() == 1);
     for (container, sms, mebibytes) in [(&small, 2, 128), (&large, 5, 512)] {
         let limits = &world.clients(container)[0]["limits"];
         assert_eq!(limits["sms"], sms);
@@ -35,7 +34,8 @@ fn pods_with_unequal_shares_of_one_gpu_have_their_sms_and_memory() {
     }
     // What a program gets in fact.
     for (container, mebibytes) in [(&small, 128_u64), (&large, 512)] {
-        let filled = finish(&mut world.program(container, "memory", &["--way", "cuMemAlloc", "--json"]));
+        let filled =
+            finish(&mut world.program(container, "memory", &["--way", "cuMemAlloc", "--json"]));
         let got = filled.expect_success().json()["rows"][0]["got_mib"].as_u64().unwrap();
         assert!(got <= mebibytes && got > mebibytes * 3 / 4, "{got} of {mebibytes} MiB");
     }

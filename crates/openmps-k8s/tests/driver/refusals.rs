@@ -28,7 +28,9 @@ fn wrong_claims_are_refused_with_an_event() {
         beyond: true,
         ..Wanted::share(name, sms, memory)
     };
-    assert!(refused(&world, &beyond("sms", 9, "128Mi")).contains("9 of sms are more than the GPU's 8"));
+    assert!(
+        refused(&world, &beyond("sms", 9, "128Mi")).contains("9 of sms are more than the GPU's 8")
+    );
     assert!(refused(&world, &beyond("memory", 2, "9Gi")).contains("of memory are more than"));
     let config = |name: &str, parameters: Value| {
         Wanted::share(name, 2, "128Mi").with("FromClaim", parameters)

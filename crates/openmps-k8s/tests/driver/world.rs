@@ -199,9 +199,9 @@ impl World {
         let name = directory.file_name().unwrap().to_str().unwrap().to_owned();
         let report = self.scene.report();
         let servers = report["servers"].as_array().cloned().unwrap_or_default();
-        let clients = servers.into_iter().flat_map(|server| {
-            server["clients"].as_array().cloned().unwrap_or_default()
-        });
+        let clients = servers
+            .into_iter()
+            .flat_map(|server| server["clients"].as_array().cloned().unwrap_or_default());
         clients.filter(|client| client["mps_namespace"] == name.as_str()).collect()
     }
 }

@@ -76,6 +76,8 @@ fn status() -> impl Strategy<Value = ServerStatus> {
         holds: n[1],
         charged_ns: n[2],
         interval_ns: n[3],
+        space_sms: n[2] as u32,
+        slowed_permille: n[3] as u32,
     });
     let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, scheduling, ".{0,60}")
         .prop_map(|(n, device, work, scheduling, command_line)| ClientStatus {
@@ -313,6 +315,10 @@ pub(crate) fn samples() -> Vec<Message> {
     (0..2000).map(|_| one()).collect()
 }
 
+fn forget_space(of: &mut ClientStatus) {
+    (of.scheduling.space_sms, of.scheduling.slowed_permille) = (0, 0);
+}
+
 /// A message as a peer of version 2 has it.
 fn without_what_grew(mut message: Message) -> Message {
     match &mut message {
@@ -320,6 +326,10 @@ fn without_what_grew(mut message: Message) -> Message {
         Message::Welcome(of) => of.release = d(),
         Message::Serving(of) => of.release = d(),
         Message::Client(of) => (of.protocol, of.request) = (0, 0),
+        Message::Ended(of) => forget_space(&mut of.status),
+        Message::Answer(Answer { answered: Answered::Status(of), .. }) => {
+            of.clients.iter_mut().for_each(forget_space);
+        }
         _ => {}
     }
     message

@@ -114,8 +114,11 @@ impl Session {
     }
 
     fn advance_streams(&mut self) -> bool {
-        let streams = self.pending.streams().into_iter();
-        streams.fold(false, |moved, stream| self.advance_stream(stream, IN_A_ROW_MAX) || moved)
+        let mut moved = false;
+        for stream in self.pending.streams() {
+            moved |= self.advance_stream(stream, IN_A_ROW_MAX);
+        }
+        moved
     }
 
     /// As [`Self::advance_streams`], in the order in which the records came as far as they can go: the gate is asked

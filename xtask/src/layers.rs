@@ -284,6 +284,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
         &[
             layer("activation", &[]),
             layer("counts", &[]),
+            layer("dmem", &[]),
             layer("error", &[]),
             layer("faults", &[]),
             layer("log", &[]),
@@ -311,6 +312,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "activation",
                     "configuration",
                     "directory",
+                    "dmem",
                     "error",
                     "fault_budget",
                     "faults",

@@ -38,8 +38,8 @@ pub const PIPE_IN_CONTAINER: &str = "/run/openmps";
 /// Where the project's libraries are in the container.
 pub const LIBRARIES_IN_CONTAINER: &str = "/usr/lib/openmps";
 
-/// Libraries that programs find by their names alone.
-const FOUND_BY_NAME: [&str; 2] = ["libcuda.so.1", "libnvidia-ml.so.1"];
+/// Libraries that programs find by their names alone: what the directory of libraries has at least.
+pub const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libnvidia-ml.so.1"];
 
 /// Directories in which the loaders of Debian and of Red Hat look without being told, also before any `ldconfig`.
 #[cfg(target_arch = "aarch64")]
@@ -160,7 +160,7 @@ pub fn spec(shares: &[Share]) -> Result<Spec, Invalid> {
 fn library_mounts(libraries: &Path) -> Result<Vec<Mount>, Invalid> {
     let mut mounts = vec![mount(libraries, Path::new(LIBRARIES_IN_CONTAINER), &[])?];
     for directory in LOADER_DIRECTORIES {
-        for name in FOUND_BY_NAME {
+        for name in LIBRARIES {
             mounts.push(mount(&libraries.join(name), &Path::new(directory).join(name), &[])?);
         }
     }

@@ -6,10 +6,10 @@
 use channel::message::{Hello, Message, Welcome};
 use channel::region::{RECORD_BYTES_MAX, Region, STAGING_BYTES};
 use channel::reply::{ReplyReader, ReplyWriter};
-use channel::request::{ElapsedTime, ElapsedTimeReply, LaunchKernel, Request};
+use channel::request::{ElapsedTime, ElapsedTimeReply, Fence, LaunchKernel, Request};
 use channel::ring::{Consumer, Producer, Record};
 use channel::socket::SeqPacket;
-use channel::wait::SpinPolicy;
+use channel::wait::{SpinPolicy, wait_until_reached, wake};
 use cuda_api::{CUevent, CUfunction, CUstream};
 use std::hint::black_box;
 use std::io::stdin;
@@ -146,8 +146,36 @@ fn two_processes(rounds: usize) {
         calls.push(start.elapsed().as_nanos() as f64 / 1000.0);
     }
     row("call and reply, server asleep", calls, "us");
+    for kernel_us in [0, 20, 50, 90, 200] {
+        let waits = launches_and_waits(&mut producer, &region, kernel_us, rounds * 20);
+        row(&format!("launch of a kernel of {kernel_us} us, and wait"), waits, "us");
+    }
     drop(socket);
     server.wait().expect("the server's end");
+}
+
+/// Launches of a kernel that takes so long, each waited for: as through a daemon, whose session runs it.
+fn launches_and_waits(
+    producer: &mut Producer,
+    region: &Region,
+    kernel_us: u32,
+    rounds: usize,
+) -> Vec<f64> {
+    let word = region.completion_word(0).expect("a word");
+    let policy = SpinPolicy::of_process();
+    let expected = Duration::ZERO;
+    let mut waits = Vec::new();
+    for _ in 0..rounds {
+        let value = word.load().wrapping_add(1);
+        let start = Instant::now();
+        let launch = LaunchKernel { shared_bytes: kernel_us, ..launch(black_box(&[1; 24])) };
+        producer.push_request(&launch, &alive).expect("a server");
+        producer.push_request(&Fence { stream: CUstream(2), value }, &alive).expect("a server");
+        let nothing = || Ok::<_, ()>(());
+        wait_until_reached(word, value, policy, expected, nothing, nothing).expect("a server");
+        waits.push(start.elapsed().as_nanos() as f64 / 1000.0);
+    }
+    waits
 }
 
 fn call(producer: &mut Producer, replies: &mut ReplyReader, alive: &dyn Fn() -> bool) {
@@ -165,13 +193,24 @@ fn serve() {
     let region = Region::open(&fds[0]).expect("a region");
     socket.send(&Message::Welcome(Welcome::default()), &[]).expect("a client");
     let mut consumer = Consumer::new(region.clone(), SpinPolicy::of_process()).expect("a new ring");
-    let mut replies = ReplyWriter::new(region);
+    let mut replies = ReplyWriter::new(region.clone());
+    let word = region.completion_word(0).expect("a word");
     let mut record = Record::new();
     while !socket.is_hung_up() {
         while consumer.pop(&mut record).expect("a sound ring") {
             if record.opcode() == ElapsedTime::OPCODE {
                 let reply = ElapsedTimeReply { milliseconds: 1.0 };
                 replies.send(Ok(()), &reply).expect("a short reply");
+            } else if record.opcode() == LaunchKernel::OPCODE {
+                let launch = record.decode::<LaunchKernel<'_>>().expect("a launch");
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_micros(launch.shared_bytes.into()) {
+                    std::hint::spin_loop();
+                }
+            } else if record.opcode() == Fence::OPCODE {
+                let fence = record.decode::<Fence>().expect("a fence");
+                word.store(fence.value);
+                wake(word);
             }
         }
         consumer.wait(Duration::from_millis(100)).expect("a sound ring");

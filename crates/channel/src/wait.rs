@@ -7,6 +7,7 @@
 use crate::shared::SharedU32;
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
+use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -30,6 +31,22 @@ pub const SPIN_CORES_MIN: usize = 4;
 
 /// Turns a waiter that may not spin gives to others before it sleeps.
 const YIELDS: u32 = 4;
+
+/// How long such a waiter goes on to offer its core while no thread takes it and programs leave a core free: as long
+/// as many a kernel takes. Waking a thread whose core sleeps takes 20 to 50 us on a virtual machine.
+const YIELD_TIME: Duration = Duration::from_micros(100);
+
+/// After an offer that another thread took, a thread's waits offer only a few times for so long: where programs want
+/// all cores, who sleeps gets one sooner when it is woken than who offered its own.
+const WANTED_TIME: Duration = Duration::from_millis(20);
+
+thread_local! {
+    /// When an offer of this thread was taken last.
+    static WANTED: Cell<Option<Instant>> = const { Cell::new(None) };
+}
+
+/// Looks between two offers: an offer is a system call.
+const LOOKS_PER_YIELD: u32 = 8;
 
 /// A turn that took longer than this was used by another thread: the core is wanted, so sleep.
 const YIELD_WANTED: Duration = Duration::from_micros(5);
@@ -87,6 +104,8 @@ pub struct SpinPolicy {
     /// If `spin` is zero: how often it offers its core to others first. An offer that no thread
     /// takes costs well under a microsecond and often saves the peer a system call.
     pub yields: u32,
+    /// If `spin` is zero: how long it goes on with that while no thread takes the core.
+    pub yield_time: Duration,
     /// How long a poll sleep of a consumer is (see [`Consumer::wait`](crate::ring::Consumer::wait)).
     pub poll_sleep: Duration,
     /// How long a poll sleep becomes while each brings records, but few.
@@ -119,6 +138,7 @@ impl SpinPolicy {
     pub const NONE: Self = Self {
         spin: Duration::ZERO,
         yields: 0,
+        yield_time: Duration::ZERO,
         poll_sleep: Duration::ZERO,
         poll_interval_max: Duration::ZERO,
         poll_sleeps: 0,
@@ -136,10 +156,14 @@ impl SpinPolicy {
     /// The policy for a machine with that many cores and OPENMPS_SPIN_US set to that text.
     pub fn new(cores: usize, spin_us: Option<&str>) -> Self {
         let default = if cores < SPIN_CORES_MIN { 0 } else { SPIN_US_DEFAULT };
-        let spin_us = spin_us.and_then(|text| text.trim().parse().ok()).unwrap_or(default);
+        let asked = spin_us.and_then(|text| text.trim().parse().ok());
+        let spin_us = asked.unwrap_or(default);
+        // With one core whom a waiter waits for cannot run beside it.
+        let yields_long = asked.is_none() && cores > 1;
         Self {
             spin: Duration::from_micros(u64::from(u32::min(spin_us, SPIN_US_MAX))),
             yields: YIELDS,
+            yield_time: if yields_long { YIELD_TIME } else { Duration::ZERO },
             poll_sleep: POLL_INTERVAL,
             poll_interval_max: POLL_INTERVAL,
             poll_sleeps: POLL_SLEEPS,
@@ -156,10 +180,10 @@ impl SpinPolicy {
     }
 
     /// The policy where programs leave no core free: a thread that spins takes a
-    /// core from one that would work. Where no thread spins anyway it is the same.
+    /// core from one that would work. Where no thread spins anyway it offers its core a few times and sleeps.
     pub fn oversubscribed(self) -> Self {
         if self.spin.is_zero() {
-            return self;
+            return Self { yield_time: Duration::ZERO, ..self };
         }
         Self {
             spin: self.spin / OVERSUBSCRIBED_FACTOR,
@@ -174,7 +198,7 @@ impl SpinPolicy {
     /// finds several records each time.
     pub fn oversubscribed_consumer(self) -> Self {
         if self.spin.is_zero() {
-            return self;
+            return self.oversubscribed();
         }
         Self { poll_after: 0, poll_interval_max: POLL_INTERVAL_MAX, ..self.oversubscribed() }
     }
@@ -183,7 +207,7 @@ impl SpinPolicy {
     /// saves more than it loses by coming late.
     pub fn coalescing_consumer(self) -> Self {
         if self.spin.is_zero() {
-            return self;
+            return self.oversubscribed();
         }
         Self {
             spin: self.spin / GATHERING_FACTOR,
@@ -278,15 +302,28 @@ impl SpinPolicy {
     }
 
     fn yield_until(&self, mut done: impl FnMut() -> bool) -> bool {
-        for _ in 0..self.yields {
-            let start = Instant::now();
+        let mut before = Instant::now();
+        let is_wanted = WANTED.get().is_some_and(|wanted| before - wanted < WANTED_TIME);
+        let end = if is_wanted { before } else { before + self.yield_time };
+        let mut yields = 0;
+        while yields < self.yields || before < end {
             std::thread::yield_now();
             if done() {
                 return true;
             }
-            if start.elapsed() >= YIELD_WANTED {
+            let now = Instant::now();
+            if now - before >= YIELD_WANTED {
+                WANTED.set(Some(now));
                 break;
             }
+            for _ in 0..LOOKS_PER_YIELD {
+                core::hint::spin_loop();
+                if done() {
+                    return true;
+                }
+            }
+            yields += 1;
+            before = now;
         }
         false
     }
@@ -586,8 +623,9 @@ mod tests {
         assert_eq!(SpinPolicy::new(8, None).busy_polling_consumer().busy_polling, ATTENTION);
         let (few, off) = (SpinPolicy::new(2, None), SpinPolicy::new(8, Some("0")));
         for still in [few, off] {
-            assert_eq!((still.oversubscribed(), still.oversubscribed_consumer()), (still, still));
-            assert_eq!(still.coalescing_consumer(), still);
+            let short = SpinPolicy { yield_time: Duration::ZERO, ..still };
+            assert_eq!((still.oversubscribed(), still.oversubscribed_consumer()), (short, short));
+            assert_eq!(still.coalescing_consumer(), short);
             assert_eq!((still.busy_polling(), still.busy_polling_consumer()), (still, still));
         }
     }
@@ -641,6 +679,29 @@ mod tests {
                 assert!(back_off(word, value, policy, expected, Instant::now()));
             });
         }
+    }
+
+    #[test]
+    fn waiters_on_two_cores_offer_theirs_for_as_long_as_a_kernel_takes() {
+        let policy = SpinPolicy::new(2, None);
+        assert_eq!((policy.spin, policy.yield_time), (Duration::ZERO, YIELD_TIME));
+        let short = [
+            SpinPolicy::new(1, None),
+            SpinPolicy::new(2, Some("0")),
+            policy.oversubscribed(),
+            policy.oversubscribed_consumer(),
+            policy.coalescing_consumer(),
+        ];
+        for policy in short {
+            assert_eq!((policy.yields, policy.yield_time), (YIELDS, Duration::ZERO));
+        }
+        // A look follows each offer, and some more while it is short.
+        let mut looks = 0;
+        let waited = short[0].spin_until(|| {
+            looks += 1;
+            false
+        });
+        assert!(!waited && (2..=1 + YIELDS * (1 + LOOKS_PER_YIELD)).contains(&looks), "{looks}");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use crate::command::{self, connection};
 use crate::daemon::{self, Programs, StartError};
-use crate::directory::PipeDirectory;
 use crate::locate;
 use crate::options::{self, Action, DaemonOptions};
 use crate::report::Report;
@@ -47,7 +46,7 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
             };
             let result = daemon::run(programs, connection::start, detach, options, |directory| {
                 if !detach {
-                    obey_standard_input(directory);
+                    obey_standard_input(Shell::new(directory.clone()));
                 }
             });
             connection::finish();
@@ -139,14 +138,13 @@ fn quit(any_protocol: bool) -> u8 {
     }
 }
 
-/// Carries out the commands that come by standard input, if that is a pipe: whoever started a daemon in the
-/// foreground may hold its other end, and end it by `quit`. The end of the pipe is none of the daemon.
-fn obey_standard_input(directory: &PipeDirectory) {
+/// Carries out the commands that come by standard input, if that is a pipe: the process that started a daemon in the
+/// foreground may have its other end, and end the daemon by `quit`. The end of the pipe is none of the daemon.
+fn obey_standard_input(shell: Shell) {
     let kind = rustix::fs::fstat(io::stdin()).map(|of| FileType::from_raw_mode(of.st_mode));
     if kind != Ok(FileType::Fifo) {
         return;
     }
-    let shell = Shell::new(directory.clone());
     let obey = move || {
         shell::converse(&shell, &mut io::stdin().lock(), false);
     };

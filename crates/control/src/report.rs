@@ -37,6 +37,9 @@ pub struct Report {
     /// The interface that it follows: 2, or 3 with named servers.
     #[serde(default = "protocol_2")]
     pub protocol: u32,
+    /// Its servers are for all users (`-m`).
+    #[serde(default)]
+    pub multiuser: bool,
     /// Where its sockets are.
     pub pipe_directory: PathBuf,
     /// Where its logs are, if it can write them anywhere.

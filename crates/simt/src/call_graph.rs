@@ -58,6 +58,14 @@ impl Found {
     }
 }
 
+/// Numbers of the functions with a body whose address a variable holds at first.
+pub(crate) fn held_by_variables(ast: &ast::Module) -> HashSet<u32> {
+    let mut found = Found::default();
+    let initial = ast.variables.iter().filter_map(|variable| variable.init.as_ref());
+    initial.for_each(|init| initial_functions(ast, init, &mut found));
+    found.order.iter().map(|id| id.index() as u32).collect()
+}
+
 fn initial_functions(ast: &ast::Module, init: &ast::Initializer, found: &mut Found) {
     match init {
         ast::Initializer::List(list) => {

@@ -2,7 +2,7 @@
 
 use crate::analysis::liveness::Liveness;
 use crate::analysis::{divergence, register_estimate};
-use crate::call_graph::{info, reachable};
+use crate::call_graph::{held_by_variables, info, reachable};
 use crate::error::CompileError;
 use crate::ir::vector::{Mode, VectorFunction, VectorKernel};
 use crate::ir::{self, Function};
@@ -10,13 +10,14 @@ use crate::kernel::KernelInfo;
 use crate::launch_shape::LaunchShape;
 use crate::lower;
 use crate::runtime::heap::DeviceHeap;
+use crate::transform::promote_calls::Candidates;
 use crate::transform::{
     block_layout, dce, group_mma_by_accumulator, inline, loop_exit_copies, mask_to_shifts, mem2reg,
-    simplify_cfg, split_at_guards, wgmma_hazard_notes,
+    promote_calls, simplify_cfg, split_at_guards, wgmma_hazard_notes,
 };
 use crate::variable_layout::{KernelLayout, ModuleLayout};
 use crate::vectorize;
-use ptx::ast::{self, FunctionId};
+use ptx::ast::{self, FunctionId, FunctionKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -47,6 +48,16 @@ impl Lowered {
         }
         let mut entry = lower::lower(&env, id);
         let recursive = inline::recursive_functions(&callees);
+        let mut named = promote_calls::named(callees.values().chain([&entry]));
+        named.extend(held_by_variables(ast));
+        // Kernels are named where they are launched.
+        for id in functions.iter().filter(|id| ast.function(**id).kind == FunctionKind::Entry) {
+            named.remove(&(id.index() as u32));
+        }
+        let candidates = Candidates::of(&callees, &recursive, |number| named.contains(&number));
+        for f in callees.values_mut().chain([&mut entry]) {
+            promote_calls::run(f, &candidates);
+        }
         inline::run(&mut entry, &callees, &recursive);
         wgmma_hazard_notes::run(&mut entry);
         let entry = Prepared::new(entry);

@@ -148,7 +148,8 @@ impl Body for Window {
     }
 }
 
-/// Flag of [`Welcome`]: the provider has tenants, so a fault of one client is no other's.
+/// Flag of [`Welcome`]: the provider has tenants, so a fault of one client is no other's. It also wakes the threads
+/// that sleep on a word that a stream writes: no client has to ask for that by [`Notify`](crate::request::Notify).
 pub const WELCOME_HAS_TENANTS: u32 = 1;
 
 /// Flag of [`Welcome`]: the provider looks for mistakes and wants to know what the client gives out

@@ -12,7 +12,7 @@ pub(crate) mod wishes;
 
 use crate::lock::{Lock, Rank};
 use crate::stderr::say;
-use channel::message::Welcome;
+use channel::message::{WELCOME_HAS_TENANTS, Welcome};
 use channel::region::{RING_BYTES, RING_OFFSET, Region, STAGING_BYTES, ServerState, SessionEnd};
 use channel::reply::ReplyReader;
 use channel::ring::Producer;
@@ -121,6 +121,11 @@ impl Connection {
             life: AtomicU8::new(Life::Live as u8),
             said: AtomicBool::new(false),
         }
+    }
+
+    /// True if the device wakes who sleeps on a completion word; else the server must be asked to.
+    pub(crate) fn is_woken_by_device(&self) -> bool {
+        self.welcome.flags & WELCOME_HAS_TENANTS != 0
     }
 
     /// The shared region.

@@ -48,12 +48,11 @@ impl Client {
     pub(crate) fn wait_to_launch(&self, mark: Mark) -> CUresult {
         let policy = self.connection().policy();
         match self.wait_at_most(mark, policy, Some(AHEAD_PATIENCE)) {
-            Err(CudaError::NOT_READY) => match self.state().streams.let_further(mark) {
-                true => Ok(()),
-                false => self.wait_unseen(mark),
-            },
-            waited => waited,
+            Err(CudaError::NOT_READY) => {}
+            waited => return waited,
         }
+        let goes_further = self.state().streams.let_further(mark);
+        if goes_further { Ok(()) } else { self.wait_unseen(mark) }
     }
 
     fn wait_with(&self, mark: Mark, policy: SpinPolicy) -> CUresult {
@@ -87,6 +86,9 @@ impl Client {
                 policy,
                 expected,
                 || {
+                    if connection.is_woken_by_device() {
+                        return Ok(());
+                    }
                     let mut state = self.posting_of(connection)?;
                     let stream = state.streams.handle_in(mark.slot);
                     // A stream that is destroyed was asked to notify when that happened.

@@ -11,11 +11,13 @@ mod reported;
 mod room;
 pub(crate) mod server;
 mod waited;
+mod woken;
 
 use crate::boundary::{FromProgram, In, Out};
 use crate::connection::Connection;
 use crate::program::mode;
 use crate::program::{Client, Program};
+use channel::message::Welcome;
 use channel::region::Region;
 use channel::socket::SeqPacket;
 use cuda_api::{CUcontext, CudaError};
@@ -27,10 +29,15 @@ const WATCHDOG: Duration = Duration::from_secs(300);
 
 /// A client of a program of its own that is attached to a server of its own.
 fn attach() -> (&'static Client, server::Handle) {
+    attach_to(server::welcome())
+}
+
+/// The same, to one that says this.
+fn attach_to(welcome: Welcome) -> (&'static Client, server::Handle) {
     let (ours, theirs) = SeqPacket::pair().unwrap();
     let (region, file) = Region::create().unwrap();
     let server = server::start(region.clone(), theirs);
-    let connection = Connection::new((region, file), ours, server::welcome());
+    let connection = Connection::new((region, file), ours, welcome);
     let program =
         Program::of_first(connection, Box::new(|_, _| Err(CudaError::MPS_CONNECTION_FAILED)))
             .unwrap();

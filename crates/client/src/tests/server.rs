@@ -12,7 +12,7 @@ use channel::wait::SpinPolicy;
 use cuda_api::{CUresult, CudaError, Word, attributes, number};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub(super) struct Handle {
     /// Set to end the server without a word.
     pub(super) killed: Arc<AtomicBool>,
     pub(super) region: Region,
+    /// How often it was asked to wake threads.
+    pub(super) asked: Arc<AtomicU32>,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
     refusals: Arc<Mutex<Vec<Refusal>>>,
     defaults: Arc<Mutex<Vec<(bool, usize)>>>,
@@ -121,11 +123,13 @@ pub(super) fn start_on(
         held: Arc::default(),
         killed: Arc::default(),
         region: region.clone(),
+        asked: Arc::default(),
         parted: Arc::default(),
         refusals: Arc::default(),
         defaults: Arc::default(),
     };
     let (held, killed) = (Arc::clone(&handle.held), Arc::clone(&handle.killed));
+    let asked = Arc::clone(&handle.asked);
     let parted = Arc::clone(&handle.parted);
     let refusals = Arc::clone(&handle.refusals);
     let defaults = Arc::clone(&handle.defaults);
@@ -139,6 +143,7 @@ pub(super) fn start_on(
             pinned: 0..0,
             functions: HashMap::new(),
             constant,
+            asked,
             parted,
             refusals,
             defaults,
@@ -192,6 +197,7 @@ struct Server {
     functions: HashMap<usize, String>,
     /// Where the modules' variable is.
     constant: u64,
+    asked: Arc<AtomicU32>,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
     refusals: Arc<Mutex<Vec<Refusal>>>,
     defaults: Arc<Mutex<Vec<(bool, usize)>>>,
@@ -290,8 +296,11 @@ impl Server {
                 self.fence(fence.stream, fence.value);
                 Ok(())
             }
-            Notify::OPCODE
-            | number::cuStreamCreateWithPriority
+            Notify::OPCODE => {
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            number::cuStreamCreateWithPriority
             | number::cuStreamDestroy_v2
             | number::cuEventCreate
             | number::cuEventDestroy_v2

@@ -149,6 +149,8 @@ pub struct Daemon {
     fault_budget: Option<FaultBudget>,
     /// Where servers have cgroups of their own.
     cgroups: server_cgroup::ServerCgroups,
+    /// Where cgroups are mounted.
+    cgroup_root: PathBuf,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

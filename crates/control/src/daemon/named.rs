@@ -59,6 +59,16 @@ impl Daemon {
         self.options.protocol == 3
     }
 
+    /// The UUID of the device that a word names.
+    pub(crate) fn uuid_of(&self, word: &str) -> Result<String, String> {
+        self.partitioned(word).map(|device| device.uuid.to_string())
+    }
+
+    /// Whether its servers are for all users.
+    pub(crate) fn is_multiuser(&self) -> bool {
+        self.options.access.multiuser
+    }
+
     /// The named servers, oldest first, of the users that `sees` wants.
     pub(crate) fn named_servers(&self, sees: impl Fn(u32) -> bool) -> Vec<NamedServer> {
         self.lock().named.all().iter().filter(|server| sees(server.uid)).cloned().collect()
@@ -433,6 +443,9 @@ impl Daemon {
                     state.named.delete(number);
                     state.partitions.forget_named(number);
                 }
+            }
+            for key in &configuration.without_effect {
+                self.log(format!("{key}; the configuration file has it without effect"));
             }
             for server in configuration.servers {
                 let of_before = before.servers.iter().find(|of| of.name == server.name);

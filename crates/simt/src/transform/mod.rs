@@ -7,6 +7,7 @@ pub(crate) mod inline;
 pub(crate) mod loop_exit_copies;
 pub(crate) mod mask_to_shifts;
 pub(crate) mod mem2reg;
+pub(crate) mod promote_calls;
 pub(crate) mod simplify_cfg;
 pub(crate) mod split_at_guards;
 pub(crate) mod wgmma_hazard_notes;

@@ -231,6 +231,9 @@ class Cluster:
                 for child in [*children, pid]:
                     sh(f"kill -9 {child}", check=False)
         time.sleep(0.5)
+        for node in self.nodes[1:]:
+            for controller in os.listdir("/sys/fs/cgroup"):
+                sh(f"find /sys/fs/cgroup/{controller}/{self.prefix}-{node.number} -depth -type d -exec rmdir {{}} +", check=False)
         mounts = [line.split()[1] for line in open("/proc/mounts") if f" {self.directory}/" in line]
         for mount in sorted(mounts, reverse=True):
             sh(f"umount -l {mount}", check=False)

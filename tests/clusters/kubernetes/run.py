@@ -300,6 +300,29 @@ def unequal_shares(run):
 
 
 @scenario
+def the_page_for_operators(run):
+    """The file with two pods in docs/kubernetes.md, as it stands but for the registry, and the page's commands."""
+    page = open(os.path.join(ROOT, "docs/kubernetes.md")).read()
+    block = next(of for of in re.findall(r"```yaml\n(.*?)```", page, re.S) if "kind: Pod" in of)
+    run.cluster.apply(block.replace("registry.example.com/openmps:0.1.0", IMAGE))
+    run.wait_phase("small", "Running")
+    run.wait_phase("large", "Running")
+    wait("both are clients", lambda: run.limits() == [(2, 128), (5, 512)])
+    command = next(line for line in page.splitlines() if line.startswith("$ kubectl annotate resourceclaim "))
+    claim = run.get("pod", "small")["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
+    annotation = command.split("'")[1]
+    run.kubectl("annotate", "resourceclaim", claim, annotation)
+    wait("the small one is smaller", lambda: run.limits() == [(1, 64), (5, 512)])
+    served = run.kubectl("get", "resourceclaims", "-o", "jsonpath={.items[*].status.devices[*].data}")
+    assert '"sms":5' in served, served
+    for name in ("small", "large"):
+        assert run.result(name)["verified"] is True
+    run.delete("pod", "small", "large")
+    run.delete("resourceclaimtemplate", "small", "large")
+    run.wait_empty()
+
+
+@scenario
 def shares_of_several_nodes(run):
     """Pods that each want a whole GPU are on all GPUs of all nodes; one more waits."""
     count = GPUS * len(run.cluster.nodes)

@@ -460,8 +460,8 @@ pub struct Scheduling {
     pub request_interval_ns: u64,
     /// SMs that a client of class `batch` has now beside a client of class `latency` that is never idle for long; else 0.
     pub space_sms: u32,
-    /// How much longer the work of a client of class `latency` takes beside batch work than alone, in thousandths of what
-    /// it takes alone (1250: a quarter longer), while classes share the SMs; 0 if it is not known.
+    /// Time of a `latency` client's work beside batch work, in thousandths of alone (1250: a quarter more), while
+    /// classes share SMs; 0: not known.
     pub slowed_permille: u32,
 }
 

@@ -114,11 +114,9 @@ impl Session {
     }
 
     fn advance_streams(&mut self) -> bool {
-        let mut moved = false;
-        for stream in self.pending.streams() {
-            moved |= self.advance_stream(stream, IN_A_ROW_MAX);
-        }
-        moved
+        let streams = self.pending.streams().into_iter();
+        // Each has its turn, whether others moved or not.
+        streams.filter(|stream| self.advance_stream(*stream, IN_A_ROW_MAX)).count() > 0
     }
 
     /// As [`Self::advance_streams`], in the order in which the records came as far as they can go: the gate is asked

@@ -211,22 +211,22 @@ pub fn clients_of<'a>(report: &'a Report, namespace: &str) -> Vec<(u32, &'a Clie
     report.servers.iter().flat_map(of_server).filter(is_in).collect()
 }
 
-/// The words of `namespace set`, one text a command.
+/// The words of `namespace set`, one text a command: what its programs have on GPUs that are not theirs, which is as
+/// good as nothing, and what they have on each of theirs.
 fn limits(namespace: &Namespace) -> Vec<String> {
+    let mut others = "--active-thread-percentage=0.001 --pinned-memory-limit=1M".to_owned();
+    if let Some(priority) = namespace.shares.iter().find_map(|of| of.parameters.priority) {
+        others.push_str(&format!(" --client-priority={priority}"));
+    }
     let of_share = |share: &Share| {
-        let mut words = format!(
-            "--active-thread-percentage={} --pinned-memory-limit={}M",
+        format!(
+            "--device={} --active-thread-percentage={} --pinned-memory-limit={}M",
+            share.uuid,
             percentage(share.cap_sms(), share.all_sms),
             share.memory_bytes.div_ceil(MIB),
-        );
-        if let Some(priority) = share.parameters.priority {
-            words.push_str(&format!(" --client-priority={priority}"));
-        }
-        words
+        )
     };
-    let mut all: Vec<String> = namespace.shares.iter().map(of_share).collect();
-    all.dedup();
-    all
+    std::iter::once(others).chain(namespace.shares.iter().map(of_share)).collect()
 }
 
 /// The least percentage, in thousandths, of which the daemon makes that number of SMs.
@@ -252,9 +252,20 @@ mod tests {
 
     #[test]
     fn limits_are_words_of_the_command() {
-        let share = Share { sms: 2, all_sms: 8, memory_bytes: 1 << 30, ..Share::default() };
-        let namespace = Namespace { name: "s1".into(), shares: vec![share] };
-        let wanted = ["--active-thread-percentage=25.000 --pinned-memory-limit=1024M"];
+        let share = |uuid: &str, sms| Share {
+            uuid: uuid.into(),
+            sms,
+            all_sms: 8,
+            memory_bytes: 1 << 30,
+            ..Share::default()
+        };
+        let shares = vec![share("GPU-a", 2), share("GPU-b", 4)];
+        let namespace = Namespace { name: "s1".into(), shares };
+        let wanted = [
+            "--active-thread-percentage=0.001 --pinned-memory-limit=1M",
+            "--device=GPU-a --active-thread-percentage=25.000 --pinned-memory-limit=1024M",
+            "--device=GPU-b --active-thread-percentage=50.000 --pinned-memory-limit=1024M",
+        ];
         assert_eq!(limits(&namespace), wanted);
     }
 }

@@ -134,18 +134,44 @@ fn an_annotation_resizes_what_runs() {
 }
 
 #[test]
-fn shares_of_two_gpus_in_one_pod_have_one_directory() {
+fn unequal_shares_of_two_gpus_in_one_pod_have_one_directory() {
     let world = World::new(2);
     let mut wanted = Wanted::share("pair", 4, "256Mi");
-    wanted.requests.push(("second".into(), 1, json!({"sms": "4", "memory": "256Mi"})));
+    wanted.requests.push(("second".into(), 1, json!({"sms": "2", "memory": "512Mi"})));
     let (claim, container) = world.pod(&wanted);
     assert_eq!(world.left(), (1, 1, 1));
     let visible = &container.environment["CUDA_VISIBLE_DEVICES"];
     assert_eq!(visible.split(',').count(), 2);
+    let words = ["--devices", "2", "--iterations", "1000000"];
+    let running = start(&mut world.program(&container, "peers", &words));
+    patiently("it is a client on both", || world.clients(&container).len() == 2);
+    for (uuid, sms, mebibytes) in
+        visible.split(',').zip([(4, 256), (2, 512)]).map(|(u, (s, m))| (u, s, m))
+    {
+        let clients = world.clients(&container);
+        let on_gpu = clients.iter().find(|of| of["device_uuid"] == uuid).unwrap();
+        assert_eq!(on_gpu["limits"]["sms"], sms);
+        assert_eq!(on_gpu["limits"]["memory_bytes"], mebibytes << 20);
+    }
+    drop(running);
     let computed = finish(&mut world.program(&container, "peers", &["--devices", "2", "--json"]));
     assert_eq!(computed.expect_success().json()["verified"], true);
     world.end(&claim);
     assert_eq!(world.left(), (0, 0, 0));
+}
+
+#[test]
+fn a_gpu_that_is_not_in_the_claim_is_no_use() {
+    let world = World::new(2);
+    let (_, container) = world.pod(&Wanted::share("a", 4, "256Mi"));
+    let report = world.scene.report();
+    let devices = report["devices"].as_array().unwrap();
+    let own = &container.environment["CUDA_VISIBLE_DEVICES"];
+    let other = devices.iter().find(|of| of["uuid"] != own.as_str()).unwrap();
+    let mut greedy = world.program(&container, "memory", &["--way", "cuMemAlloc", "--json"]);
+    greedy.env("CUDA_VISIBLE_DEVICES", other["uuid"].as_str().unwrap());
+    let got = finish(&mut greedy).expect_success().json()["rows"][0]["got_mib"].as_u64().unwrap();
+    assert!(got <= 1, "{got} MiB of another one's GPU");
 }
 
 #[test]

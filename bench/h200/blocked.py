@@ -392,7 +392,7 @@ def main():
                     if name == "openmps":
                         rows[part + "_context"] = context_of(way)
             # Names of programs, without where they are on this machine.
-            reports = [line for line in way.log.splitlines() if "for a quiet moment" in line]
+            reports = [line for line in way.log.splitlines() if "for a quiescent point" in line]
             rows.setdefault("log", []).extend(re.sub(r"(?<= )/\S*/", "", r) for r in reports)
         if "warm" in parts and name == "openmps":
             rows["warm"] = from_the_warm_list(lambda: Way(name, arguments.dist.resolve()))

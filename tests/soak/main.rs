@@ -51,7 +51,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What is under way, for the line that says what failed.
+/// What is in progress, for the line that says what failed.
 pub struct Progress {
     seed: u64,
     begun: Instant,

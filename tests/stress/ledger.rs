@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Tally {
     /// Done by parts that ended well.
     pub done: f64,
-    /// What the parts under way will do at most.
+    /// What the parts in progress will do at most.
     under_way: f64,
     /// Parts that ended well.
     pub parts: u32,

@@ -45,7 +45,7 @@ fn count(account: &Value, name: &str) -> u64 {
     work[name].as_u64().unwrap_or_else(|| panic!("no {name} in {account}"))
 }
 
-/// `endless` with three blocks, whose kernel for ever is under way: behind a short one, the time of which stands
+/// `endless` with three blocks, whose kernel for ever is in progress: behind a short one, the time of which stands
 /// still once it is the second.
 fn start_endless(scene: &Scene) -> Running {
     let endless = start(&mut scene.sample("endless", &["--blocks", "3"]));

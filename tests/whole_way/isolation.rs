@@ -122,7 +122,7 @@ fn a_load_beside_an_endless_kernel_is_told_of_ends_with_its_client_and_leaves_ot
     wait_until("the neighbour goes on", || kernels_of(&scene, neighbour.pid()) > before + 10);
     wait_until("the log says it", || {
         let log = scene.log("server.log");
-        log.contains(" waits since ") && log.contains("which does not get on since ")
+        log.contains(" waits since ") && log.contains("which has made no progress for ")
     });
     let server = scene.servers()[0];
     let pid = loader.pid();

@@ -100,8 +100,8 @@ fn entry_points_are_found_by_name_and_version() {
     let null = core::ptr::null_mut();
     assert_eq!(ask(c"cuMemAlloc", 2000, 0), (0, 0, library.address(c"cuMemAlloc")));
     assert_eq!(ask(c"cuMemAlloc", 12000, 0), (0, 0, library.address(c"cuMemAlloc_v2")));
-    let twin = library.address(c"cuMemcpyHtoD_v2_ptds");
-    assert_eq!(ask(c"cuMemcpyHtoD", 12000, 2), (0, 0, twin));
+    let variant = library.address(c"cuMemcpyHtoD_v2_ptds");
+    assert_eq!(ask(c"cuMemcpyHtoD", 12000, 2), (0, 0, variant));
     assert_eq!(ask(c"cuMemAlloc_v2", 12000, 0), (0, 1, null), "only base names");
     assert_eq!(ask(c"cuLaunchKernelEx", 4000, 0), (0, 2, null), "came later");
     assert_eq!(ask(c"cuMemAlloc", 99999, 0), (1, 7, junk), "of a later driver");

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toml::{Spanned, Value};
 
-/// What answers a wish for locality domains.
+/// What answers a request for locality domains.
 pub(crate) const LOCALITY_DOMAINS: &str =
     "locality domains are not supported: devices are served whole";
-/// What answers a wish for a server whose clients have contexts of their own.
+/// What answers a request for a server whose clients have contexts of their own.
 pub(crate) const CONTEXT_SHARE: &str =
     "context-share cannot be disabled: a server holds one context for all of its clients";
 

@@ -49,7 +49,7 @@ pub(crate) struct Candidate {
 pub(crate) struct Memacct {
     limits: Vec<CgroupLimit>,
     members: Vec<Member>,
-    /// An eviction is under way.
+    /// An eviction is in flight.
     pub evicting: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Named servers and namespaces of protocol 3: what an operator has made, and what clients are given there.
 
 use crate::settings::Settings;
-use channel::message::{self, Devices, SetBy, Wishes};
+use channel::message::{self, Devices, RequestedLimits, SetBy};
 use cuda_api::CUuuid;
 use cuda_api::settings::{Percentage, Priority, names_device, parse_device, parse_size};
 use serde::{Deserialize, Serialize};
@@ -520,14 +520,14 @@ impl Named {
         number: u32,
         namespace: &str,
         device: CUuuid,
-        (defaults, wishes): (&Settings, &Wishes),
+        (defaults, requested): (&Settings, &RequestedLimits),
     ) -> Option<message::Settings> {
         let limits = self.find(number)?.namespaces.get(namespace)?;
-        let mut wishes = wishes.clone();
+        let mut requested = requested.clone();
         let has_share =
             limits.share.is_some() || limits.of_device(device).any(|of| of.share.is_some());
-        wishes.share = wishes.share.filter(|_| !has_share);
-        Some(limits.over(defaults, device).of_client(&wishes))
+        requested.share = requested.share.filter(|_| !has_share);
+        Some(limits.over(defaults, device).of_client(&requested))
     }
 
     /// The server and the namespace of a cgroup's programs that come by the daemon's own socket: the nearest, of
@@ -645,9 +645,12 @@ mod tests {
         let mut defaults = Settings::default();
         defaults.set_priority(Priority::BelowNormal, SetBy::Daemon);
         let device = CUuuid { bytes: [7; 16] };
-        let wishes = Wishes { share: Some(Percentage::parse("10").unwrap()), ..Wishes::default() };
+        let requested = RequestedLimits {
+            share: Some(Percentage::parse("10").unwrap()),
+            ..RequestedLimits::default()
+        };
         let given = |named: &Named, namespace: &str| {
-            named.settings_of_client(number, namespace, device, (&defaults, &wishes)).unwrap()
+            named.settings_of_client(number, namespace, device, (&defaults, &requested)).unwrap()
         };
         let batch = given(&named, "batch");
         assert_eq!(batch.share, (Percentage::parse("25").unwrap(), SetBy::Server));
@@ -656,6 +659,6 @@ mod tests {
         let own = given(&named, DEFAULT_NAMESPACE);
         assert_eq!(own.share, (Percentage::parse("10").unwrap(), SetBy::Program));
         assert_eq!(own.memory_of(0, &device.to_string()), None);
-        assert_eq!(named.settings_of_client(number, "x", device, (&defaults, &wishes)), None);
+        assert_eq!(named.settings_of_client(number, "x", device, (&defaults, &requested)), None);
     }
 }

@@ -63,7 +63,7 @@ pub struct DaemonOptions {
     pub notes: Vec<String>,
     /// A server with a made context is kept ready beside each that serves.
     pub standby: bool,
-    /// A program is terminated one of whose streams does not get on for so many seconds.
+    /// A program is terminated one of whose streams makes no progress for so many seconds.
     pub kernel_timeout_s: Option<u64>,
     /// The descriptor in which the daemon before has left what it knew: this one takes its place.
     pub take_over: Option<i32>,

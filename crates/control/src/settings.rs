@@ -3,7 +3,7 @@
 //! As with NVIDIA's MPS, what is set by default counts for servers to come, what is set for a server
 //! for clients to come, and a program's own variables can only lower it.
 
-use channel::message::{self, SetBy, Wishes};
+use channel::message::{self, RequestedLimits, SetBy};
 use cuda_api::environment::{
     CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
 };
@@ -162,17 +162,17 @@ impl Settings {
     }
 
     /// What a client is given that asks for something.
-    pub fn of_client(&self, wishes: &Wishes) -> message::Settings {
+    pub fn of_client(&self, requested: &RequestedLimits) -> message::Settings {
         let mut settings = self.of_server();
-        if let Some(share) = wishes.share.filter(|share| *share < settings.share.0) {
+        if let Some(share) = requested.share.filter(|share| *share < settings.share.0) {
             settings.share = (share, SetBy::Program);
         }
-        let own = wishes.memory.iter().take(MEMORY_LIMITS_MAX);
+        let own = requested.memory.iter().take(MEMORY_LIMITS_MAX);
         settings.memory.extend(own.map(|limit| (limit.clone(), SetBy::Program)));
-        if let Some(priority) = wishes.priority {
+        if let Some(priority) = requested.priority {
             settings.priority = (priority, SetBy::Program);
         }
-        settings.connections = wishes.connections;
+        settings.connections = requested.connections;
         settings
     }
 }
@@ -186,19 +186,19 @@ mod tests {
         let mut settings = Settings::default();
         settings.set_share(Percentage::parse("50").unwrap(), SetBy::Server);
         settings.set_memory("0", 2 << 30, "2G", SetBy::Daemon).unwrap();
-        let wishes = |share: &str| Wishes {
+        let requested = |share: &str| RequestedLimits {
             share: Some(Percentage::parse(share).unwrap()),
             memory: vec![MemoryLimit { device: "0".into(), bytes: 1 << 30 }],
             priority: Some(Priority::BelowNormal),
             connections: 2,
-            ..Wishes::default()
+            ..RequestedLimits::default()
         };
-        let less = settings.of_client(&wishes("20"));
+        let less = settings.of_client(&requested("20"));
         assert_eq!(less.share, (Percentage::parse("20").unwrap(), SetBy::Program));
         assert_eq!(less.memory_of(0, ""), Some((1 << 30, SetBy::Program)));
         assert_eq!(less.priority, (Priority::BelowNormal, SetBy::Program));
         assert_eq!((less.connections, settings.of_server().connections), (2, 0));
-        let more = settings.of_client(&wishes("80"));
+        let more = settings.of_client(&requested("80"));
         assert_eq!(more.share, (Percentage::parse("50").unwrap(), SetBy::Server));
     }
 

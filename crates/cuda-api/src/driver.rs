@@ -43,8 +43,8 @@ pub struct Row {
     pub policy: Policy,
     /// The exported symbol.
     pub symbol: &'static str,
-    /// The symbol of the per-thread default stream twin.
-    pub twin: Option<&'static str>,
+    /// The symbol of the per-thread default stream variant.
+    pub variant: Option<&'static str>,
     /// The parameters' types, as the table has them.
     pub parameters: &'static [&'static str],
 }
@@ -68,14 +68,14 @@ macro_rules! policy {
 }
 
 macro_rules! define {
-    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+    ($($number:literal $policy:ident $name:ident $(| $variant:ident)?
         ($($param:ident: $ty:ty),* $(,)?);)*) => {
         /// All rows in the table's order.
         pub const ROWS: &[Row] = &[$(Row {
             number: $number,
             policy: policy!($policy),
             symbol: stringify!($name),
-            twin: define!(@twin $($twin)?),
+            variant: define!(@variant $($variant)?),
             parameters: &[$(stringify!($ty)),*],
         }),*];
 
@@ -140,15 +140,15 @@ macro_rules! define {
             )*
         }
     };
-    (@twin) => { None };
-    (@twin $twin:ident) => { Some(stringify!($twin)) };
+    (@variant) => { None };
+    (@variant $variant:ident) => { Some(stringify!($variant)) };
 }
 
 driver_functions!(define);
 
-/// The row of an exported symbol (its own or its twin's).
+/// The row of an exported symbol (its own or its variant's).
 pub fn row_of_symbol(symbol: &str) -> Option<&'static Row> {
-    ROWS.iter().find(|r| r.symbol == symbol || r.twin == Some(symbol))
+    ROWS.iter().find(|r| r.symbol == symbol || r.variant == Some(symbol))
 }
 
 /// The row with that number on the wire.
@@ -169,7 +169,7 @@ mod tests {
     fn numbers_ascend_and_symbols_are_known() {
         assert!(ROWS.windows(2).all(|w| w[0].number < w[1].number));
         for row in ROWS {
-            for symbol in [Some(row.symbol), row.twin].into_iter().flatten() {
+            for symbol in [Some(row.symbol), row.variant].into_iter().flatten() {
                 assert!(crate::symbols::index_of(symbol).is_some(), "{symbol} is not exported");
             }
             assert_eq!(row_of_number(row.number), Some(row));

@@ -1,10 +1,10 @@
 //! The table of driver functions: a row a function.
 //!
-//! A row is `number policy symbol [| per-thread twin](parameter: type, ...);`
+//! A row is `number policy symbol [| per-thread variant](parameter: type, ...);`
 //!
 //! * the *number* stands for the function on the wire: explicit, append-only, never reused;
 //! * the *policy* says where a client's call is answered (see [`Policy`](crate::Policy));
-//! * the *twin* is the symbol of the same function with the per-thread default stream;
+//! * the *variant* is the symbol of the same function with the per-thread default stream;
 //! * a parameter's *type* says what it means: handles, device pointers and plain values are types
 //!   of their own, and in a `post` or `call` row every `*mut T` is a result.
 //!

@@ -77,7 +77,7 @@ struct Client {
     settings: ClientSettings,
     /// When requests came that are not done.
     requests: VecDeque<u64>,
-    /// Requests whose submission is under way or ahead, and how far the first of them is.
+    /// Requests whose submission is in progress or ahead, and how far the first of them is.
     to_submit: u64,
     next_submission: usize,
     stream: VecDeque<InStream>,

@@ -1,7 +1,7 @@
 //! Fault attribution: after a fault of the shared context, which client caused it, and what becomes of each client.
 //!
 //! The provider says that there was a fault, and not whose. Each session says whether kernels of its
-//! client were under way, and how often the rarest of them had been launched before. If only one client
+//! client were in flight, and how often the rarest of them had been launched before. If only one client
 //! had any, that client gets the error. Of several the likely ones go on at servers of their own and
 //! repeat there what they can, and the one that faults again is alone then. All others go on at the next
 //! server: also those whose kernels have run so often without a fault that another client is far more
@@ -13,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How long sessions may take to say what was under way: calls in a corrupted context return at once.
+/// How long sessions may take to say what was in flight: calls in a corrupted context return at once.
 const EVIDENCE_MAX: Duration = Duration::from_millis(250);
 
 /// How long the server's process stays when all have been told if the daemon does not let it end before:
@@ -43,7 +43,7 @@ const QUARANTINED_MIN: f64 = 0.9;
 /// after the other. If it was none of them, it is one of fewer after the next fault.
 const QUARANTINED_MAX: usize = 4;
 
-/// What a session says was under way of its client.
+/// What a session says was in flight of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// No kernel.

@@ -1,18 +1,18 @@
-//! Sorting what was under way when a server was lost: what is repeated, or that nothing can be.
+//! Sorting what was in flight when a server was lost: what is repeated, or that nothing can be.
 //!
 //! An operation that the server had not taken was never done. One that it had taken and whose stream
-//! did not get past it is *uncertain*: done, begun, or not. A window of operations may be done once
+//! did not get past it is *in doubt*: done, begun, or not. A window of operations may be done once
 //! more, in their order, if each finds what it found the first time: what it reads, no later one of
 //! the window has written, nor it itself, or an earlier one of the window writes it anew, all of it.
 //! Nothing that is known to be done and is not repeated may have come after and be undone. The
-//! shortest window is what is uncertain, the longest what was posted since the program last waited.
+//! shortest window is what is in doubt, the longest what was posted since the program last waited.
 //!
 //! What an operation reads and writes is known to the byte for copies and fills, and to the allocation
 //! for kernels (the client's `replay/effects.rs`).
 
 use core::ops::Range;
 
-/// What to do with work that is uncertain: OPENMPS_REPLAY.
+/// What to do with work that is in doubt: OPENMPS_REPLAY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Repeat what gives the same result; else tell.
@@ -88,8 +88,8 @@ pub enum Again {
 pub enum Verdict {
     /// Those with these indices are posted again.
     Repeat(Vec<usize>),
-    /// What was under way is lost, and the program is told.
-    Tell,
+    /// What was in flight is lost, and the program is told.
+    Effects,
 }
 
 /// Sorts operations. `complete` if these are all that are not known to be done; `whole` if they are
@@ -112,13 +112,13 @@ pub fn sort(operations: &[Operation], complete: bool, whole: bool, policy: Polic
         return chosen(&undone);
     }
     match policy {
-        _ if !complete => Verdict::Tell,
-        Policy::Never => Verdict::Tell,
-        Policy::Always if !whole || operations.iter().any(lost) => Verdict::Tell,
+        _ if !complete => Verdict::Effects,
+        Policy::Never => Verdict::Effects,
+        Policy::Always if !whole || operations.iter().any(lost) => Verdict::Effects,
         Policy::Always => chosen(&unwaited),
         Policy::Auto if may_repeat(operations, undone) => chosen(&undone),
         Policy::Auto if whole && may_repeat(operations, unwaited) => chosen(&unwaited),
-        Policy::Auto => Verdict::Tell,
+        Policy::Auto => Verdict::Effects,
     }
 }
 
@@ -217,14 +217,20 @@ mod tests {
         let use_it = taken(&[c.clone()], &[40..50]);
         let all = Verdict::Repeat(vec![0, 1]);
         assert_eq!(sort(&[add.clone(), use_it.clone()], true, true, Policy::Auto), all);
-        assert_eq!(sort(&[add.clone(), use_it.clone()], false, true, Policy::Auto), Verdict::Tell);
-        assert_eq!(sort(&[add.clone(), use_it], true, true, Policy::Never), Verdict::Tell);
+        assert_eq!(
+            sort(&[add.clone(), use_it.clone()], false, true, Policy::Auto),
+            Verdict::Effects
+        );
+        assert_eq!(sort(&[add.clone(), use_it], true, true, Policy::Never), Verdict::Effects);
         let in_place = taken(&[a.clone()], &[a.clone()]);
-        assert_eq!(sort(std::slice::from_ref(&in_place), true, true, Policy::Auto), Verdict::Tell);
+        assert_eq!(
+            sort(std::slice::from_ref(&in_place), true, true, Policy::Auto),
+            Verdict::Effects
+        );
         let over = taken(&[], &[5..6]);
         assert_eq!(
             sort(&[add, over], true, true, Policy::Auto),
-            Verdict::Tell,
+            Verdict::Effects,
             "it reads what is written later"
         );
         let told = sort(&[in_place], true, true, Policy::Always);
@@ -237,7 +243,7 @@ mod tests {
         let later = Operation { done: true, waited: true, ..taken(&[], &[5..15]) };
         assert_eq!(
             sort(&[earlier.clone(), later.clone()], true, true, Policy::Auto),
-            Verdict::Tell
+            Verdict::Effects
         );
         assert_eq!(sort(&[later, earlier], true, true, Policy::Auto), Verdict::Repeat(vec![1]));
     }
@@ -253,10 +259,10 @@ mod tests {
 
     #[test]
     fn what_orders_repeated_work_is_repeated_though_it_is_done() {
-        let uncertain = taken(&[], &[0..10]);
+        let in_doubt = taken(&[], &[0..10]);
         let wait = Operation { again: Again::Order, done: true, waited: true, ..taken(&[], &[]) };
         let later = taken(&[], &[0..10]);
-        let verdict = sort(&[wait.clone(), uncertain, wait, later], true, true, Policy::Auto);
+        let verdict = sort(&[wait.clone(), in_doubt, wait, later], true, true, Policy::Auto);
         assert_eq!(verdict, Verdict::Repeat(vec![1, 2, 3]));
     }
 
@@ -270,14 +276,22 @@ mod tests {
         fill.done = true;
         let window = [fill.clone(), count.clone()];
         assert_eq!(sort(&window, true, true, Policy::Auto), Verdict::Repeat(vec![0, 1]));
-        assert_eq!(sort(&window, true, false, Policy::Auto), Verdict::Tell, "more may be missing");
+        assert_eq!(
+            sort(&window, true, false, Policy::Auto),
+            Verdict::Effects,
+            "more may be missing"
+        );
         let waited = [Operation { waited: true, ..fill.clone() }, count.clone()];
-        assert_eq!(sort(&waited, true, true, Policy::Auto), Verdict::Tell);
+        assert_eq!(sort(&waited, true, true, Policy::Auto), Verdict::Effects);
         let gone = [Operation { again: Again::Cannot, ..fill.clone() }, count.clone()];
-        assert_eq!(sort(&gone, true, true, Policy::Auto), Verdict::Tell);
-        assert_eq!(sort(&gone, true, true, Policy::Always), Verdict::Tell);
+        assert_eq!(sort(&gone, true, true, Policy::Auto), Verdict::Effects);
+        assert_eq!(sort(&gone, true, true, Policy::Always), Verdict::Effects);
         fill.access.writes = vec![0..9];
-        assert_eq!(sort(&[fill, count], true, true, Policy::Auto), Verdict::Tell, "not all of it");
+        assert_eq!(
+            sort(&[fill, count], true, true, Policy::Auto),
+            Verdict::Effects,
+            "not all of it"
+        );
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl Accounts {
         self.latency_seen_ns = self.latency_seen_ns.max(Some(now));
     }
 
-    /// Those that contend and whose work gets on, the ones that have had the least first, with their virtual
+    /// Those that contend and whose work makes progress, the ones that have had the least first, with their virtual
     /// clocks.
     pub fn by_virtual_time(&self, now: u64) -> impl Iterator<Item = (u128, ClientId)> {
         let gets_on = move |(_, who): &&(u128, ClientId)| !self.is_stuck(*who, now);

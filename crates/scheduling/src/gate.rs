@@ -651,7 +651,7 @@ mod tests {
             now += MS;
             core.completed(other, MS, MS, now);
         }
-        // It gets on, and catches up on 20 ms and no more.
+        // It makes progress, and catches up on 20 ms and no more.
         core.completed(stuck, 1000, 1000, now);
         let mut caught_up = 0;
         while matches!(core.ask(other, MS, now), Verdict::Wait { .. }) {

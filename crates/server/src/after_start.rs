@@ -126,7 +126,7 @@ fn keep_green_contexts_ready(common: &Common) -> Result<(), CudaError> {
                 // SMs that the provider does not part so: the session says it that gets them.
                 Ok(false) | Err(CudaError::INVALID_RESOURCE_CONFIGURATION) => {}
                 Err(CudaError::NOT_READY) => {
-                    // In the next quiet moment, if they are still wanted then.
+                    // In the next quiescent point, if they are still wanted then.
                     green_ahead.look_again();
                     std::thread::sleep(LOOK);
                     break;

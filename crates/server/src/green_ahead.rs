@@ -1,9 +1,9 @@
 //! Green contexts ahead: for the SMs of which clients they will be needed.
 //!
 //! Making one waits for all work of the context, and for as long no client launches. So a thread
-//! (`after_start.rs`) makes them at the server's start and in quiet moments later: for the shares
+//! (`after_start.rs`) makes them at the server's start and in quiescent points later: for the shares
 //! that clients get and those that the last ones had, where the next clients' SMs will be, and for the floor of
-//! latency-critical work. A client that comes before there was such a moment has to wait for one itself.
+//! latency-critical work. A client that comes before there was such a quiescent point has to wait for one itself.
 
 use crate::device::{Device, KEPT_GREEN_CONTEXTS_MAX, SmPlaces};
 use channel::lock::{Condvar, Mutex, MutexGuard};

@@ -23,7 +23,7 @@ pub const KEPT_BYTES_MAX: usize = 16 << 20;
 #[derive(Default)]
 struct Writer {
     name: String,
-    /// True while kernels that may print are under way, or were since the last look.
+    /// True while kernels that may print are in flight, or were since the last look.
     active: bool,
     text: Vec<u8>,
 }
@@ -136,7 +136,7 @@ impl Printed {
     }
 
     /// Takes in what has been written so far; the provider was made to write all that there is. With
-    /// `done`, no kernel of that client is under way any more.
+    /// `done`, no kernel of that client is in flight any more.
     pub fn collect(&self, client: u32, done: bool, log: &Log) {
         let mut writers = self.lock();
         let (read, writers) = &mut *writers;

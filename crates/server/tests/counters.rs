@@ -208,7 +208,7 @@ fn a_trace_has_each_piece_of_work_and_adds_up_to_the_counters() {
     }
     client.write(0, &[3; 100_000]);
     client.synchronize(stream(1));
-    // Records of what was launched to get recording under way may come as late as now.
+    // Records of what was launched to get recording in flight may come as late as now.
     // So may those of the mix, whose blocks of 256 threads were in another stream.
     let is_kernel = |record: &TraceEntry| {
         (record.kind, record.stream, record.block_x) == (trace_kind::KERNEL, 1, 256)

@@ -57,6 +57,6 @@ fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
         1,
         "{log}"
     );
-    let unaffected = "none of its kernels was under way; goes on at another server";
+    let unaffected = "none of its kernels was in flight; goes on at another server";
     assert_eq!(log.matches(unaffected).count(), 1, "{log}");
 }

@@ -14,7 +14,7 @@ pub struct ClientFault {
     pub is_culprit: bool,
     /// The error's name.
     pub error: String,
-    /// Which kernel, or what was under way, and how it was found, in words.
+    /// Which kernel, or what was in flight, and how it was found, in words.
     pub why: String,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Body, COMMAND_LINE_BYTES_MAX, DEVICES_MAX, Device, NAME_BYTES_MAX, PATH_BYTES_MAX,
-    REASON_BYTES_MAX, SCHEDULING_BYTES_MAX, Settings, Wishes,
+    REASON_BYTES_MAX, RequestedLimits, SCHEDULING_BYTES_MAX, Settings,
 };
 use crate::codec::{CodecError, Decoder, Encoder};
 use cuda_api::CUuuid;
@@ -67,7 +67,7 @@ pub struct Hello {
     /// Version of its client library.
     pub library_version: String,
     /// What it asks for by its variables.
-    pub wishes: Wishes,
+    pub requested: RequestedLimits,
     /// What its environment says of its scheduling (crate `scheduling`, settings of a client); empty
     /// if nothing.
     pub scheduling: String,
@@ -87,7 +87,7 @@ impl Body for Hello {
         to.u32(self.pid);
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
         to.text(&self.library_version, NAME_BYTES_MAX);
-        self.wishes.write_within(to)?;
+        self.requested.write_within(to)?;
         to.text(&self.scheduling, SCHEDULING_BYTES_MAX);
         to.raw(&self.device.bytes);
         to.u64(self.token);
@@ -102,7 +102,7 @@ impl Body for Hello {
             pid: from.u32()?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
             library_version: from.text(NAME_BYTES_MAX)?,
-            wishes: Wishes::read_within(from)?,
+            requested: RequestedLimits::read_within(from)?,
             scheduling: from.text(SCHEDULING_BYTES_MAX)?,
             device: CUuuid { bytes: from.array()? },
             token: from.u64()?,

@@ -51,8 +51,8 @@ pub use handshake::{
 pub use question::{Answer, Answered, Ask, Question, Schedule};
 pub use serving::Serving;
 pub use settings::{
-    Change, ClientLimits, GROUP_BYTES_MAX, JOB_BYTES_MAX, MemoryGroup, PARTITION_BYTES_MAX, SetBy,
-    Settings, Wishes,
+    Change, ClientLimits, GROUP_BYTES_MAX, JOB_BYTES_MAX, MemoryGroup, PARTITION_BYTES_MAX,
+    RequestedLimits, SetBy, Settings,
 };
 pub use shell::{Command, Reply};
 pub use status::{
@@ -302,7 +302,7 @@ messages! {
     /// A client whose group is within its soft limit finds no device memory: its process id. It tries
     /// again for some seconds.
     47 MemoryWanted(u32), fds 0;
-    /// The clients shall go on at another server: finish what is under way, then tell them to.
+    /// The clients shall go on at another server: finish what is in flight, then tell them to.
     44 Move(()), fds 0;
     /// A process shall be alone at a server, if the daemon has one for it: its kernels run for long, or it waits
     /// behind stalled work.

@@ -79,7 +79,7 @@ fn read_limit(from: &mut Decoder<'_>) -> Result<MemoryLimit, CodecError> {
 
 /// What a program asks for by its own variables. It can only have less by them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct RequestedLimits {
     /// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE.
     pub share: Option<Percentage>,
     /// CUDA_MPS_PINNED_DEVICE_MEM_LIMIT.
@@ -97,7 +97,7 @@ pub struct Wishes {
 /// Longest name of a job, bytes: a host and a port, or an identifier of a launcher's.
 pub const JOB_BYTES_MAX: usize = 256;
 
-impl Body for Wishes {
+impl Body for RequestedLimits {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.bool(self.share.is_some());
         if let Some(share) = self.share {
@@ -142,7 +142,7 @@ pub struct MemoryGroup {
     pub hard_bytes: u64,
 }
 
-/// What a client is given: the daemon's settings and the program's wishes in one. Devices are as
+/// What a client is given: the daemon's settings and the program's requested limits in one. Devices are as
 /// they were named; only the server knows which it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {

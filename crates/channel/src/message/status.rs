@@ -95,7 +95,7 @@ numbers! {
         pub calls: u64,
         /// Those of them that were made while other clients had kernels in flight.
         pub beside_others: u64,
-        /// For how long they waited for a quiet moment, ns.
+        /// For how long they waited for a quiescent point, ns.
         pub waited_ns: u64,
         /// Time in them, in which no client can launch, ns.
         pub total_ns: u64,

@@ -134,8 +134,8 @@ fn limit(number: u32) -> MemoryLimit {
     MemoryLimit { device: format!("{}", number % 4), bytes: u64::from(number) << 20 }
 }
 
-fn wishes(number: u32) -> Wishes {
-    Wishes {
+fn requested(number: u32) -> RequestedLimits {
+    RequestedLimits {
         share: Percentage::from_thousandths(number % 200_000),
         memory: vec![limit(number); number as usize % 3],
         priority: Priority::from_number((number % 3) as u8),
@@ -200,12 +200,12 @@ fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (any::<u32>(), ".{0,80}", ".{0,20}", ".{0,80}", uuid()).prop_map(
             |(pid, command_line, library_version, scheduling, device)| {
-                let wishes = wishes(pid);
+                let requested = requested(pid);
                 Message::Hello(Hello {
                     pid,
                     command_line,
                     library_version,
-                    wishes,
+                    requested,
                     scheduling,
                     device,
                     token: u64::from(pid) << 7,

@@ -13,9 +13,9 @@ fn graphs() -> Result<ClientGraphs, CudaError> {
 }
 
 macro_rules! forward {
-    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+    ($($number:literal $policy:ident $name:ident $(| $variant:ident)?
         ($($params:tt)*);)*) => {
-        $(forward!(@row $name [$($twin)?] ($($params)*));)*
+        $(forward!(@row $name [$($variant)?] ($($params)*));)*
     };
     (@row $name:ident [] ($($param:ident: $ty:ty),* $(,)?)) => {
         #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
@@ -23,7 +23,7 @@ macro_rules! forward {
             graph::api::$name(graphs()?, $($param),*)
         }
     };
-    (@row $name:ident [$twin:ident] ($($param:ident: $ty:ty),* $(,)?)) => {
+    (@row $name:ident [$variant:ident] ($($param:ident: $ty:ty),* $(,)?)) => {
         #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]
         pub(crate) fn $name(
             default: DefaultStream,

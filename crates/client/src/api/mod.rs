@@ -1,7 +1,7 @@
 //! The functions that are answered by hand, grouped by the chapters of CUDA's manual.
 //!
 //! Each has its row's name and parameters, with [`In`](crate::boundary::In) and
-//! [`Out`](crate::boundary::Out) in the place of pointers; one that has a per-thread twin takes
+//! [`Out`](crate::boundary::Out) in the place of pointers; one that has a per-thread variant takes
 //! first which default stream NULL stands for.
 #![allow(non_snake_case, reason = "functions keep cuda.h's names")]
 

@@ -3,8 +3,8 @@
 //! No daemon is a normal thing: the program then runs without sharing. A daemon that is there and
 //! does not take this process is not: then cuInit fails, and one line says why.
 
-use super::{Connection, slow_start, wishes};
-use channel::message::{Devices, Hello, Message, MessageError, Release, Wishes};
+use super::{Connection, requested_limits, slow_start};
+use channel::message::{Devices, Hello, Message, MessageError, Release, RequestedLimits};
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket, in_their_version};
 use channel::{discovery, system};
@@ -100,8 +100,8 @@ fn about(path: &Path, error: AttachError) -> AttachError {
 /// Attaches to a device's server, of the process's daemon. The region is given to
 /// `prepare` before its server sees it.
 pub(crate) fn attach(device: CUuuid, prepare: &dyn Fn(&Region)) -> Result<Connection, AttachError> {
-    let (wishes, timeout) = (wishes::of_process(), WELCOME_TIMEOUT);
-    let wanted = Wanted { device, wishes: &wishes, prepare, request: next_request() };
+    let (requested, timeout) = (requested_limits::of_process(), WELCOME_TIMEOUT);
+    let wanted = Wanted { device, requested: &requested, prepare, request: next_request() };
     at_daemon(|path| attach_patiently(path, timeout, &wanted))
 }
 
@@ -129,7 +129,7 @@ fn describe_at(path: &Path, timeout: Duration, version: &mut u16) -> Result<Devi
 struct Wanted<'a> {
     /// All zeros: the daemon's first.
     device: CUuuid,
-    wishes: &'a Wishes,
+    requested: &'a RequestedLimits,
     /// Is given the region before the server sees it.
     prepare: &'a dyn Fn(&Region),
     /// By what daemon and server name it in their logs.
@@ -186,7 +186,7 @@ fn attach_to(
         pid: std::process::id(),
         command_line: command_line(),
         library_version: env!("CARGO_PKG_VERSION").to_owned(),
-        wishes: wanted.wishes.clone(),
+        requested: wanted.requested.clone(),
         scheduling: scheduling(),
         device: wanted.device,
         token: token(),
@@ -354,9 +354,9 @@ mod tests {
     use channel::message::{MESSAGE_MAGIC, Refused};
     use channel::socket::Listener;
 
-    /// No wishes for a server of any device.
-    fn anything(wishes: &Wishes) -> Wanted<'_> {
-        Wanted { device: CUuuid::default(), wishes, prepare: &|_| (), request: 0x1f }
+    /// No requested limits for a server of any device.
+    fn anything(requested: &RequestedLimits) -> Wanted<'_> {
+        Wanted { device: CUuuid::default(), requested, prepare: &|_| (), request: 0x1f }
     }
 
     /// One attempt in the newest version.
@@ -382,8 +382,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("attach-{}-{name}", std::process::id()));
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
-            let client =
-                scope.spawn(|| attach_newest(&path, patience, &anything(&Wishes::default())).err());
+            let client = scope.spawn(|| {
+                attach_newest(&path, patience, &anything(&RequestedLimits::default())).err()
+            });
             loop {
                 if let Some(socket) = listener.accept().unwrap() {
                     let (hello, fds) = socket.receive().unwrap();
@@ -409,13 +410,15 @@ mod tests {
         let directory = std::env::temp_dir();
         let long = directory.join("x".repeat(200));
         for path in [Path::new("/nowhere/control"), Path::new("/dev/null/control"), &long] {
-            let error = attach_newest(path, Duration::ZERO, &anything(&Wishes::default())).err();
+            let error =
+                attach_newest(path, Duration::ZERO, &anything(&RequestedLimits::default())).err();
             assert!(matches!(error, Some(AttachError::NoDaemon)), "{}", path.display());
         }
         // What was left behind by a daemon that died.
         let stale = directory.join(format!("attach-{}-stale", std::process::id()));
         drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-        let error = attach_newest(&stale, Duration::ZERO, &anything(&Wishes::default())).err();
+        let error =
+            attach_newest(&stale, Duration::ZERO, &anything(&RequestedLimits::default())).err();
         std::fs::remove_file(&stale).unwrap();
         assert!(matches!(error, Some(AttachError::NoDaemon)));
     }
@@ -450,7 +453,11 @@ mod tests {
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
-                attach_patiently(&path, Duration::from_secs(60), &anything(&Wishes::default()))
+                attach_patiently(
+                    &path,
+                    Duration::from_secs(60),
+                    &anything(&RequestedLimits::default()),
+                )
             });
             let mut versions = Vec::new();
             while versions.len() < 2 {
@@ -494,9 +501,13 @@ mod tests {
         let listener = Listener::bind(&path, 0o600).unwrap();
         std::thread::scope(|scope| {
             let client = scope.spawn(|| {
-                attach_patiently(&path, Duration::from_secs(60), &anything(&Wishes::default()))
-                    .err()
-                    .unwrap()
+                attach_patiently(
+                    &path,
+                    Duration::from_secs(60),
+                    &anything(&RequestedLimits::default()),
+                )
+                .err()
+                .unwrap()
             });
             // Closed before the first word, after it, and then there is an answer.
             let mut connections = 0;
@@ -520,9 +531,13 @@ mod tests {
         });
         // If no daemon ever answers, the client says so.
         drop(listener);
-        let error = attach_patiently(&path, Duration::from_secs(60), &anything(&Wishes::default()))
-            .err()
-            .unwrap();
+        let error = attach_patiently(
+            &path,
+            Duration::from_secs(60),
+            &anything(&RequestedLimits::default()),
+        )
+        .err()
+        .unwrap();
         assert!(matches!(error, AttachError::NoDaemon));
     }
 

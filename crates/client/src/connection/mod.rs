@@ -6,9 +6,9 @@
 pub(crate) mod answered;
 mod calls;
 pub(crate) mod handshake;
+pub(crate) mod requested_limits;
 mod slow_start;
 pub(crate) mod staging;
-pub(crate) mod wishes;
 
 use crate::lock::{Lock, Rank};
 use crate::stderr::say;

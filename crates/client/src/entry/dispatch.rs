@@ -128,43 +128,43 @@ macro_rules! entry_point {
     };
 }
 
-/// The entry points of a row: none if it is not supported, two if it has a twin.
+/// The entry points of a row: none if it is not supported, two if it has a variant.
 macro_rules! entry_points {
     (unsupported $($rest:tt)*) => {};
     ($policy:ident $name:ident [] $params:tt) => {
         entry_point!($name = $policy $name [] $params);
     };
-    ($policy:ident $name:ident [$twin:ident] $params:tt) => {
+    ($policy:ident $name:ident [$variant:ident] $params:tt) => {
         entry_point!($name = $policy $name [DefaultStream::Legacy] $params);
-        entry_point!($twin = $policy $name [DefaultStream::PerThread] $params);
+        entry_point!($variant = $policy $name [DefaultStream::PerThread] $params);
     };
 }
 
 /// Compares a symbol with those of a row.
 macro_rules! find {
     ($symbol:ident unsupported $($rest:tt)*) => {};
-    ($symbol:ident $policy:ident $name:ident $($twin:ident)?) => {
+    ($symbol:ident $policy:ident $name:ident $($variant:ident)?) => {
         if $symbol == stringify!($name) {
             return Some(entries::$name as *const c_void);
         }
-        $(if $symbol == stringify!($twin) {
-            return Some(entries::$twin as *const c_void);
+        $(if $symbol == stringify!($variant) {
+            return Some(entries::$variant as *const c_void);
         })?
     };
 }
 
 macro_rules! dispatch {
-    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+    ($($number:literal $policy:ident $name:ident $(| $variant:ident)?
         ($($param:ident: $ty:ty),* $(,)?);)*) => {
         #[allow(non_snake_case, clippy::too_many_arguments, reason = "cuda.h's signatures")]
         mod entries {
             use super::*;
-            $(entry_points!($policy $name [$($twin)?] ($($param: $ty),*));)*
+            $(entry_points!($policy $name [$($variant)?] ($($param: $ty),*));)*
         }
 
         /// The code that answers a symbol's calls; `None` if it is not implemented.
         pub(crate) fn code(symbol: &str) -> Option<*const c_void> {
-            $(find!(symbol $policy $name $($twin)?);)*
+            $(find!(symbol $policy $name $($variant)?);)*
             None
         }
     };
@@ -181,7 +181,7 @@ mod tests {
     fn every_supported_row_has_code_of_its_own() {
         let mut seen = std::collections::BTreeSet::new();
         for row in ROWS {
-            for symbol in [Some(row.symbol), row.twin].into_iter().flatten() {
+            for symbol in [Some(row.symbol), row.variant].into_iter().flatten() {
                 let code = code(symbol);
                 assert_eq!(code.is_none(), row.policy == Policy::Unsupported, "{symbol}");
                 assert!(code.is_none_or(|code| seen.insert(code as usize)), "{symbol}");

@@ -71,7 +71,7 @@ impl JitOptions {
         Ok(read)
     }
 
-    /// The wish for an error log in a buffer, and nothing else.
+    /// The request for an error log in a buffer, and nothing else.
     pub(crate) fn with_error_log(buffer: &mut [u8]) -> Self {
         let (place, bytes) = (buffer.as_mut_ptr().cast(), buffer.len());
         let error = Log { buffer: Some(place), bytes, size_at: None };

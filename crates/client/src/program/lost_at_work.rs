@@ -5,7 +5,7 @@ use recovery::Mark;
 /// Servers that may be lost one after the other at the same work before that is no longer repeated.
 pub(super) const LOST_AT_WORK_MAX: u32 = 5;
 
-/// Losses of servers at work that does not get on.
+/// Losses of servers at work that makes no progress.
 #[derive(Debug, Default)]
 pub(super) struct LostAtWork {
     /// The first operation that was not done.

@@ -7,7 +7,7 @@
 use super::visible::visible;
 use super::{Client, Program};
 use crate::connection::handshake::{self, AttachError};
-use crate::connection::{Connection, SERVER_GONE, wishes};
+use crate::connection::{Connection, SERVER_GONE, requested_limits};
 use crate::context::current;
 use crate::handles::device_of_word;
 use crate::memory::kept_file::{close_all_in_child, make_private_in_child};
@@ -42,7 +42,7 @@ static RECOVERIES: AtomicU32 = AtomicU32::new(0);
 
 /// Finds out how this process is to run. Says on standard error why, if it cannot.
 pub(crate) fn decide() -> Mode {
-    wishes::say_misspelt();
+    requested_limits::say_misspelt();
     match attach() {
         Ok(program) => {
             PROGRAM.store(core::ptr::from_ref(program).cast_mut(), Ordering::Release);
@@ -73,7 +73,7 @@ pub(crate) fn decide() -> Mode {
 /// one only: whether it is taken is known at cuInit then. With several, a context on one decides.
 fn attach() -> Result<&'static Program, AttachError> {
     let described = handshake::describe()?;
-    wishes::say_mistakes(&described.devices);
+    requested_limits::say_mistakes(&described.devices);
     let devices = visible(&described.devices);
     let version = reported_version(&described);
     let program = Program::new(devices, version, Box::new(connect));

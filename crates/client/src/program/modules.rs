@@ -217,7 +217,7 @@ impl Client {
 
     /// Unloads a module with its functions and variables.
     pub(crate) fn unload(&self, handle: Handle) -> CUresult {
-        // Should the server be lost, the next one is not told of the module: none of its kernels may be under way.
+        // Should the server be lost, the next one is not told of the module: none of its kernels may be in flight.
         if self.has_launched(handle)
             && let Err(SERVER_GONE) = self.wait_for_everything_unseen()
         {

@@ -182,7 +182,7 @@ pub(crate) struct Submission {
     pub(super) journal: Journal,
     /// What becomes of work in flight when the server is lost.
     pub(crate) replay: Policy,
-    /// Servers that were lost at work that does not get on.
+    /// Servers that were lost at work that makes no progress.
     pub(super) lost_at_work: LostAtWork,
     connection: &'static Connection,
     /// True while a connection is prepared: only the thread that does it pushes.

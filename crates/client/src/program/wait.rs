@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// holds; what comes beyond is a server that does not end.
 const PRINTF_PIECES_MAX: usize = 1024;
 
-/// For how long a stream that has as many launches in flight as may be is taken to get on although it does not.
+/// For how long a stream that has as many launches in flight as may be is taken to make progress although it does not.
 const AHEAD_PATIENCE: Duration = Duration::from_millis(2);
 
 /// How fast a copy between device and host is taken to be, to wait for it as drivers do: awake.
@@ -44,7 +44,7 @@ impl Client {
     }
 
     /// Waits for a stream of which as many launches are in flight as may be, until another one may be posted. One
-    /// that does not get on is let have more.
+    /// that makes no progress is let have more.
     pub(crate) fn wait_to_launch(&self, mark: Mark) -> CUresult {
         let policy = self.connection().policy();
         match self.wait_at_most(mark, policy, Some(AHEAD_PATIENCE)) {

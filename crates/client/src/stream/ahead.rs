@@ -1,13 +1,13 @@
 //! Launches in flight of one stream: how far a program is ahead of it, and what to wait for if that is too far.
 //!
 //! Counted in steps, so that a stream says how far it is with one fence for many launches. A stream that does not
-//! get on is let have more: what it waits for may be what the thread does next.
+//! make progress is let have more: what it waits for may be what the thread does next.
 
 use channel::limits::{LAUNCHES_IN_STALLED_STREAM_MAX, LAUNCHES_IN_STREAM_MAX};
 
 /// Launches between two fences.
 const STEP: u32 = LAUNCHES_IN_STREAM_MAX / STEPS as u32;
-/// Steps in flight of a stream that gets on, and most of one that does not.
+/// Steps in flight of a stream that makes progress, and most of one that does not.
 const STEPS: usize = 2;
 const STEPS_MAX: usize = (LAUNCHES_IN_STALLED_STREAM_MAX / STEP) as usize;
 const _: () = assert!(STEP * STEPS as u32 == LAUNCHES_IN_STREAM_MAX);
@@ -124,7 +124,7 @@ mod tests {
             }
         }
         assert_eq!(launched, u64::from(LAUNCHES_IN_STALLED_STREAM_MAX));
-        // It gets on, and is held to less again.
+        // It makes progress, and is held to less again.
         let behind = ahead.full_behind(|passed| passed <= u64::from(STEP));
         assert_eq!(behind, Some(u64::from(2 * STEP)));
         assert_eq!(ahead.full_behind(|passed| passed < launched), None);

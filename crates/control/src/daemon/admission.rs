@@ -18,7 +18,7 @@ use channel::log_line::Level;
 use channel::message::{Client, Hello, Message, process_number};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
-use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, Seat};
+use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, ServerKey};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -147,7 +147,7 @@ impl Daemon {
             scheduling: hello.scheduling,
             chosen,
             command: hello.command_line,
-            wishes: hello.wishes,
+            requested: hello.requested,
             device: hello.device,
             request: hello.request,
             socket,
@@ -237,7 +237,7 @@ impl Daemon {
             state.servers.keep_alone(process);
         }
         let place = state.servers.place_of(process);
-        let job = &client.wishes.job;
+        let job = &client.requested.job;
         let Place::At(server) = place else { return place };
         if state.inventory.devices().is_none_or(|known| known.devices.len() < 2) {
             return place;
@@ -283,8 +283,8 @@ impl Daemon {
         let Some(process) = process else { return self.find_devices(state) };
         let gid = state.named.find(process.named).map_or(gid, |server| server.gid);
         self.check_user(process.uid, gid)?;
-        let (servers, mut hands) = state.servers_and_hands(self);
-        servers.launch_for_process(process, gid, Instant::now(), &mut hands)?;
+        let (servers, mut effects) = state.servers_and_effects(self);
+        servers.launch_for_process(process, gid, Instant::now(), &mut effects)?;
         Ok(())
     }
 
@@ -423,10 +423,16 @@ impl Daemon {
     }
 
     /// Sends away the waiting clients of a server that did not start.
-    pub(super) fn refuse_waiting(&self, state: &mut State, seat: Seat, error: &LaunchError) {
+    pub(super) fn refuse_waiting(
+        &self,
+        state: &mut State,
+        server_key: ServerKey,
+        error: &LaunchError,
+    ) {
         for client in std::mem::take(&mut state.waiting) {
             let process = self.process_of(state, &client);
-            if process.is_some_and(|process| process.is_ok_and(|of| of.seat() == seat)) {
+            if process.is_some_and(|process| process.is_ok_and(|of| of.server_key() == server_key))
+            {
                 self.refuse_one(client.pid(), client.uid, &client.socket, error);
             } else {
                 state.waiting.push(client);
@@ -486,7 +492,7 @@ impl Daemon {
             return HandOver::Later;
         }
         let State { windows, servers, .. } = &mut *state;
-        // Nor may work be done again while the server where it was under way still may do it. In a context with
+        // Nor may work be done again while the server where it was in flight still may do it. In a context with
         // a fault nothing runs any more.
         let was_at = windows.server_of(process).and_then(|before| servers.get(before));
         if was_at.is_some_and(|before| !before.fault && is_ending(before.pid)) {
@@ -500,10 +506,10 @@ impl Daemon {
         if client.socket.speaks() > version {
             return HandOver::Older(version);
         }
-        let mut settings = found.link.settings.of_client(&client.wishes);
+        let mut settings = found.link.settings.of_client(&client.requested);
         let Chosen { named, namespace, .. } = &client.chosen;
         if *named != 0 {
-            let given = (&state.defaults, &client.wishes);
+            let given = (&state.defaults, &client.requested);
             match state.named.settings_of_client(*named, namespace, process.device, given) {
                 Some(of_namespace) => settings = of_namespace,
                 None => return HandOver::Gone,
@@ -569,7 +575,7 @@ impl Daemon {
             uid: client.uid,
             device_uuid: process.device.to_string(),
             command: client.command.clone(),
-            job: client.wishes.job.clone(),
+            job: client.requested.job.clone(),
             began: SystemTime::now(),
         });
         state.windows.give(process, window, server, || ClientEnd::of(pid));
@@ -602,7 +608,7 @@ impl Daemon {
             Some(name) => state.partitions.id_of(process.device, named, &name).ok_or_else(|| {
                 format!("its namespace is in SM partition {name:?}, which this device of the server has not")
             })?,
-            None => client.wishes.partition.clone(),
+            None => client.requested.partition.clone(),
         };
         state.partitions.of_client(&partition, &devices.devices[place], named).map(Some)
     }

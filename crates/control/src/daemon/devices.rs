@@ -59,7 +59,7 @@ fn not_started(error: &io::Error) -> LaunchError {
 }
 
 impl Daemon {
-    /// Has the devices described, unless they are known or that is under way.
+    /// Has the devices described, unless they are known or that is in flight.
     pub(super) fn find_devices(&self, state: &mut State) -> Result<(), LaunchError> {
         if state.inventory.devices.is_some() || state.inventory.is_asked() {
             return Ok(());

@@ -229,13 +229,13 @@ impl EventLoop {
             in_time
         });
         state.waiting.retain(|client| !client.socket.is_hung_up());
-        let (servers, mut hands) = state.servers_and_hands(&self.daemon);
-        if servers.end_all(now, &mut hands) {
+        let (servers, mut effects) = state.servers_and_effects(&self.daemon);
+        if servers.end_all(now, &mut effects) {
             state.inventory.stop();
             self.daemon.refuse_all(state, &NoServer::Stopping.into());
         }
-        let (servers, mut hands) = state.servers_and_hands(&self.daemon);
-        servers.advance(now, &mut hands);
+        let (servers, mut effects) = state.servers_and_effects(&self.daemon);
+        servers.advance(now, &mut effects);
         self.daemon.serve_waiting(state, now);
     }
 
@@ -371,7 +371,7 @@ impl EventLoop {
         // What it was started with was changed meanwhile.
         let outdated = matches!(message, Message::Ready(_)) && state.outdated.remove(&pid);
         let recording = state.recording_until.is_some_and(|until| until > now);
-        let (servers, mut hands) = state.servers_and_hands(&self.daemon);
+        let (servers, mut effects) = state.servers_and_effects(&self.daemon);
         let Some(server) = servers.get(pid) else { return };
         match message {
             Message::Ready(_) => {
@@ -389,8 +389,8 @@ impl EventLoop {
                     protocol::send_settings(server, false);
                     control.control(format!("NEW SERVER {pid}: Ready"));
                 }
-                servers.finish_replacing(pid, now, &mut hands);
-                if let Some((process, from)) = servers.finish_isolating(pid, &mut hands) {
+                servers.finish_replacing(pid, now, &mut effects);
+                if let Some((process, from)) = servers.finish_isolating(pid, &mut effects) {
                     state.windows.leave(process, from);
                 }
             }
@@ -416,7 +416,7 @@ impl EventLoop {
             Message::Fault(reason) => {
                 let text = format!("Server {pid} has met a fatal fault: {reason}");
                 control.control_at(Level::Error, text);
-                servers.has_faulted(pid, now, &mut hands);
+                servers.has_faulted(pid, now, &mut effects);
             }
             Message::ClientFault(fault) => {
                 let uid = server.uid;
@@ -433,15 +433,15 @@ impl EventLoop {
             Message::Replace(reason) => {
                 control
                     .control(format!("Server {pid} asks for another one in its place: {reason}"));
-                servers.replace_stuck(pid, now, &mut hands);
+                servers.replace_stuck(pid, now, &mut effects);
             }
             Message::Isolate(process) => {
                 problems::count(&problems::ISOLATIONS);
-                servers.isolate(pid, process, now, &mut hands);
+                servers.isolate(pid, process, now, &mut effects);
             }
             Message::Declared(declared) => {
                 problems::count_recovery(declared);
-                servers.has_declared(pid, &mut hands);
+                servers.has_declared(pid, &mut effects);
             }
             Message::Candidate(process) => {
                 problems::count(&problems::SUSPECTS);

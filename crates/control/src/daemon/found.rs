@@ -19,7 +19,7 @@ use crate::settings::{Settings, SettingsRecord};
 use channel::message::Serving;
 use channel::socket::PeerCredentials;
 use cuda_api::CudaError;
-use recovery::servers::{ClientProcess, Found, Seat};
+use recovery::servers::{ClientProcess, Found, ServerKey};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ impl Daemon {
         let count = serving.clients.iter().filter(|(process, _)| *process != 0).count();
         self.log(format!("Server {pid} of the daemon before serves on, with {count} clients"));
         let named = self.named_by(door);
-        let seat = Seat { uid: peer.uid, named, device: serving.device };
+        let server_key = ServerKey { uid: peer.uid, named, device: serving.device };
         let of_it = |(server, _): &(u32, SettingsRecord)| *server == pid;
         let settings = match state.left.1.iter().position(of_it) {
             Some(at) => Settings::from_record(&state.left.1.remove(at).1),
@@ -68,26 +68,32 @@ impl Daemon {
         };
         let now = Instant::now();
         let (fault, ends) = (serving.fault, serving.ends);
-        let found = Found { pid, gid: peer.gid, seat, clients: count, fault, ends };
-        let (servers, mut hands) = state.servers_and_hands(self);
-        servers.take_over(found, link, now, &mut hands);
+        let found = Found { pid, gid: peer.gid, server_key, clients: count, fault, ends };
+        let (servers, mut effects) = state.servers_and_effects(self);
+        servers.take_over(found, link, now, &mut effects);
         if let Some(server) = servers.get(pid) {
             // By this it knows that it was taken over.
             protocol::send_settings(server, false);
         }
         for (process, window) in serving.clients.iter().copied() {
-            let of_it =
-                |(of, index, _): &(ClientProcess, u32, u32)| (of.uid, *index) == (seat.uid, window);
+            let of_it = |(of, index, _): &(ClientProcess, u32, u32)| {
+                (of.uid, *index) == (server_key.uid, window)
+            };
             let holder = state.windows.all().find(of_it);
             if process == 0 && holder.is_some() {
                 continue;
             }
             // Another server needs them too, for memory of this client's.
             if let Some((_, _, server)) = holder.filter(is_of_server) {
-                state.windows.free(seat.uid, window, server);
+                state.windows.free(server_key.uid, window, server);
             }
             let process = if process == 0 { pid } else { process };
-            let client = ClientProcess { uid: seat.uid, named, pid: process, device: seat.device };
+            let client = ClientProcess {
+                uid: server_key.uid,
+                named,
+                pid: process,
+                device: server_key.device,
+            };
             state.windows.give(client, window, pid, || ClientEnd::of(process));
         }
         for (process, _) in serving.clients.iter().filter(|(process, _)| *process != 0) {

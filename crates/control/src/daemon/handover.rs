@@ -29,7 +29,7 @@ use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CLASS_RULES, OPENMPS_COUNTERS,
     OPENMPS_SCHEDULING,
 };
-use recovery::servers::{ClientProcess, Failures, Phase, Seat};
+use recovery::servers::{ClientProcess, Failures, Phase, ServerKey};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,7 @@ struct ProcessRecord {
     device: String,
 }
 
-/// Failures of servers at a seat.
+/// Failures of servers for a server key.
 #[derive(Serialize, Deserialize)]
 struct FailureRecord {
     uid: u32,
@@ -358,10 +358,10 @@ impl Daemon {
             index,
             server,
         };
-        let failure = |(seat, of): (&Seat, &Failures)| FailureRecord {
-            uid: seat.uid,
-            named: seat.named,
-            device: seat.device.to_string(),
+        let failure = |(server_key, of): (&ServerKey, &Failures)| FailureRecord {
+            uid: server_key.uid,
+            named: server_key.named,
+            device: server_key.device.to_string(),
             count: of.count,
             pause_ms: ms(of.until.saturating_duration_since(now)),
             reason: of.reason.clone(),
@@ -494,10 +494,11 @@ impl Daemon {
         }
         state.memberships = snapshot.clients;
         for of in failures {
-            let seat = Seat { uid: of.uid, named: of.named, device: device(&of.device)? };
+            let server_key =
+                ServerKey { uid: of.uid, named: of.named, device: device(&of.device)? };
             let until = now + Duration::from_millis(of.pause_ms);
             let failures = Failures::kept(of.count, until, of.reason, now);
-            state.servers.has_failed_before(seat, failures);
+            state.servers.has_failed_before(server_key, failures);
         }
         for (of, since) in suspects {
             state.servers.is_candidate_since(process(&of)?, before(since));

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use cuda_api::environment::{
     CUDA_MPS_LOG_DIRECTORY, CUDA_MPS_PIPE_DIRECTORY, OPENMPS_CPUS, OPENMPS_WARM,
 };
-use recovery::servers::{Phase, Seat, Servers, Serves, Start, Tell};
+use recovery::servers::{Effects, Phase, ServerKey, Servers, Serves, StartServers};
 use rustix::process::Signal;
 use std::ffi::OsStr;
 use std::io;
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 /// Does what the rules decide about servers.
-pub(super) struct Hands<'a> {
+pub(super) struct DaemonEffects<'a> {
     daemon: &'a Daemon,
     named: &'a Named,
     endpoints: &'a Endpoints,
@@ -37,7 +37,7 @@ pub(super) struct Hands<'a> {
     defaults: &'a Settings,
 }
 
-impl Tell<Link> for Hands<'_> {
+impl Effects<Link> for DaemonEffects<'_> {
     fn shut_down(&mut self, server: &Link, force: bool) -> bool {
         protocol::send_shutdown(&server.socket, force).is_ok()
     }
@@ -68,25 +68,31 @@ impl Tell<Link> for Hands<'_> {
     }
 }
 
-impl Start<Link> for Hands<'_> {
-    fn start(&mut self, seat: Seat, gid: u32, serves: Serves) -> Result<(u32, Link), String> {
-        let log = self.endpoints.log_of(seat.named).unwrap_or(&self.daemon.log_writer);
-        let settings = self.named.settings_of_server(seat.named, seat.device, self.defaults);
-        let name = self.named.find(seat.named).map(|of| of.name.as_str());
+impl StartServers<Link> for DaemonEffects<'_> {
+    fn start(
+        &mut self,
+        server_key: ServerKey,
+        gid: u32,
+        serves: Serves,
+    ) -> Result<(u32, Link), String> {
+        let log = self.endpoints.log_of(server_key.named).unwrap_or(&self.daemon.log_writer);
+        let settings =
+            self.named.settings_of_server(server_key.named, server_key.device, self.defaults);
+        let name = self.named.find(server_key.named).map(|of| of.name.as_str());
         let how = (name, log, settings);
-        self.daemon.spawn((seat, gid), serves, how).map_err(|error| error.to_string())
+        self.daemon.spawn((server_key, gid), serves, how).map_err(|error| error.to_string())
     }
 
-    fn stays(&self, seat: Seat) -> bool {
-        self.named.find(seat.named).is_some_and(|of| !of.automatic)
+    fn stays(&self, server_key: ServerKey) -> bool {
+        self.named.find(server_key.named).is_some_and(|of| !of.automatic)
     }
 
-    fn name(&self, seat: Seat) -> String {
-        let name = self.named.find(seat.named).map(|of| format!(" ('{}')", of.name));
+    fn name(&self, server_key: ServerKey) -> String {
+        let name = self.named.find(server_key.named).map(|of| format!(" ('{}')", of.name));
         name.unwrap_or_default()
     }
 
-    fn on_device(&self, Seat { device, .. }: Seat) -> String {
+    fn on_device(&self, ServerKey { device, .. }: ServerKey) -> String {
         let devices = self.inventory.devices().filter(|devices| devices.devices.len() > 1);
         let ordinal = devices.and_then(|devices| devices.find(device));
         ordinal.map_or_else(String::new, |ordinal| format!(" on device {ordinal} ({device})"))
@@ -95,26 +101,26 @@ impl Start<Link> for Hands<'_> {
 
 impl State {
     /// The servers, and what does what their rules decide.
-    pub(super) fn servers_and_hands<'a>(
+    pub(super) fn servers_and_effects<'a>(
         &'a mut self,
         daemon: &'a Daemon,
-    ) -> (&'a mut Servers<Link>, Hands<'a>) {
+    ) -> (&'a mut Servers<Link>, DaemonEffects<'a>) {
         let State { servers, named, endpoints, inventory, defaults, .. } = self;
-        (servers, Hands { daemon, named, endpoints, inventory, defaults })
+        (servers, DaemonEffects { daemon, named, endpoints, inventory, defaults })
     }
 }
 
 impl Daemon {
-    /// Starts a server at a seat that has none. Returns its PID; it is not ready yet.
+    /// Starts a server for a server key that has none. Returns its PID; it is not ready yet.
     pub(super) fn launch(
         &self,
         state: &mut State,
-        seat: Seat,
+        server_key: ServerKey,
         gid: u32,
     ) -> Result<u32, LaunchError> {
-        self.check_user(seat.uid, gid)?;
-        let (servers, mut hands) = state.servers_and_hands(self);
-        Ok(servers.launch(seat, gid, Instant::now(), &mut hands)?)
+        self.check_user(server_key.uid, gid)?;
+        let (servers, mut effects) = state.servers_and_effects(self);
+        Ok(servers.launch(server_key, gid, Instant::now(), &mut effects)?)
     }
 
     /// Whether this daemon may serve the user at all: root's serves all users, another its owner.
@@ -185,11 +191,11 @@ impl Daemon {
 
     fn spawn(
         &self,
-        (seat, gid): (Seat, u32),
+        (server_key, gid): (ServerKey, u32),
         serves: Serves,
         (name, log, settings): (Option<&str>, &OwnedFd, Settings),
     ) -> io::Result<(u32, Link)> {
-        let Seat { uid, device, .. } = seat;
+        let ServerKey { uid, device, .. } = server_key;
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
         let mut command = self.server_command(&theirs)?;
@@ -259,14 +265,15 @@ impl Daemon {
             Err(error) => (format!("has ended, how is not known: {error}"), false),
         };
         self.cgroups.leave(pid);
-        let (servers, mut hands) = state.servers_and_hands(self);
-        let Some(ended) = servers.has_ended(pid, (&how, killed), Instant::now(), &mut hands) else {
+        let (servers, mut effects) = state.servers_and_effects(self);
+        let Some(ended) = servers.has_ended(pid, (&how, killed), Instant::now(), &mut effects)
+        else {
             return;
         };
         if ended.server.fault || ended.server.phase != Phase::Draining {
             problems::count(&problems::SERVERS_LOST);
         }
-        let seat = ended.server.seat();
+        let server_key = ended.server.server_key();
         state.last_answers.keep(pid, ended.server.link.questions);
         state.partitions.forget_server(pid);
         state.named.forget_server(pid);
@@ -276,7 +283,7 @@ impl Daemon {
             self.write_down(&record);
         }
         if let Some(reason) = ended.refuse {
-            self.refuse_waiting(state, seat, &LaunchError::Ended(reason));
+            self.refuse_waiting(state, server_key, &LaunchError::Ended(reason));
         }
     }
 }

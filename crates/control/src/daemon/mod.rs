@@ -59,7 +59,7 @@ use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
 use launch_error::LaunchError;
 use questions::Reply;
-use recovery::servers::{Phase, Seat};
+use recovery::servers::{Phase, ServerKey};
 use scheduling::Scheduling;
 use state::State;
 use std::os::fd::OwnedFd;
@@ -370,25 +370,26 @@ impl Daemon {
             true => self.automatic_server(&mut state, uid, gid)?.named,
             false => 0,
         };
-        let seats: Vec<Seat> = devices.iter().map(|&device| Seat { uid, named, device }).collect();
-        self.start_seats(state, &seats, gid)
+        let server_keys: Vec<ServerKey> =
+            devices.iter().map(|&device| ServerKey { uid, named, device }).collect();
+        self.start_seats(state, &server_keys, gid)
     }
 
-    /// Starts servers at these seats unless they run, and waits until they are ready.
+    /// Starts servers at these server keys unless they run, and waits until they are ready.
     fn start_seats(
         &self,
         mut state: MutexGuard<'_, State>,
-        seats: &[Seat],
+        server_keys: &[ServerKey],
         gid: u32,
     ) -> Result<(), LaunchError> {
-        let mut started = Vec::with_capacity(seats.len());
-        for &seat in seats {
-            started.push(match state.servers.at(seat) {
+        let mut started = Vec::with_capacity(server_keys.len());
+        for &server_key in server_keys {
+            started.push(match state.servers.at(server_key) {
                 Some(server) => server.pid,
-                None => self.launch(&mut state, seat, gid)?,
+                None => self.launch(&mut state, server_key, gid)?,
             });
         }
-        for (pid, seat) in started.into_iter().zip(seats) {
+        for (pid, server_key) in started.into_iter().zip(server_keys) {
             let ready;
             (state, ready) =
                 self.wait_until(state, None, |state| match state.server(pid).map(|s| s.phase) {
@@ -397,7 +398,7 @@ impl Daemon {
                     None => Some(false),
                 });
             if ready != Some(true) {
-                let failures = state.servers.failures_at(*seat);
+                let failures = state.servers.failures_at(*server_key);
                 let reason = failures.map(|failures| failures.reason.clone());
                 return Err(LaunchError::Ended(
                     reason.unwrap_or_else(|| "it was shut down".to_owned()),
@@ -410,9 +411,9 @@ impl Daemon {
     /// Tells a server to end when its clients are gone, or now.
     pub(crate) fn shutdown_server(&self, pid: u32, force: bool) -> Result<(), QueryError> {
         let mut state = self.lock();
-        let (servers, mut hands) = state.servers_and_hands(self);
+        let (servers, mut effects) = state.servers_and_effects(self);
         let server = servers.get(pid).ok_or(QueryError::Gone(pid))?;
-        server.tell_to_end(force, Instant::now(), &mut hands);
+        server.tell_to_end(force, Instant::now(), &mut effects);
         drop(state);
         self.wake();
         Ok(())

@@ -11,7 +11,7 @@ use crate::partitions::{Partition, Purpose};
 use crate::status::{Client, ServerState};
 use channel::message::Device;
 use cuda_api::CUuuid;
-use recovery::servers::{NoServer, Phase, Seat};
+use recovery::servers::{NoServer, Phase, ServerKey};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -186,9 +186,12 @@ impl Daemon {
             Some(devices) => devices.map_err(text)?,
             None => return Err("the devices are not known".to_owned()),
         };
-        let seats: Vec<Seat> =
-            devices.devices.iter().map(|device| Seat { uid, named, device: device.uuid }).collect();
-        self.start_seats(state, &seats, gid).map_err(text)
+        let server_keys: Vec<ServerKey> = devices
+            .devices
+            .iter()
+            .map(|device| ServerKey { uid, named, device: device.uuid })
+            .collect();
+        self.start_seats(state, &server_keys, gid).map_err(text)
     }
 
     /// Takes a server away, with its clients if `force`.
@@ -203,9 +206,9 @@ impl Daemon {
                  terminates them"
             ));
         }
-        let (servers, mut hands) = state.servers_and_hands(self);
+        let (servers, mut effects) = state.servers_and_effects(self);
         for server in servers.iter_mut().filter(|server| server.named == number) {
-            server.tell_to_end(true, Instant::now(), &mut hands);
+            server.tell_to_end(true, Instant::now(), &mut effects);
         }
         state.endpoints.close_server(&self.directory_of(name), number);
         state.partitions.forget_named(number);

@@ -86,10 +86,10 @@ impl Daemon {
             problems.push(format!("its servers' program {} is gone", path.display()));
         }
         let state = self.lock();
-        for (seat, failures) in
-            state.servers.failures_without_server().filter(|(seat, _)| sees(seat.uid))
+        for (server_key, failures) in
+            state.servers.failures_without_server().filter(|(server_key, _)| sees(server_key.uid))
         {
-            let (user, count) = (users::name(seat.uid), failures.count);
+            let (user, count) = (users::name(server_key.uid), failures.count);
             let times = if count == 1 { "once" } else { "again and again" };
             problems.push(format!(
                 "servers of user {user} do not stay ({times}, {count} failures): {}",

@@ -16,7 +16,7 @@ use crate::named::Named;
 use crate::partitions::Partitions;
 use crate::settings::{Settings, SettingsRecord};
 use crate::status::ServerState;
-use channel::message::Wishes;
+use channel::message::RequestedLimits;
 use channel::socket::SeqPacket as Socket;
 use cuda_api::CUuuid;
 use recovery::servers::{Phase, Servers, Windows};
@@ -148,7 +148,7 @@ pub(super) struct WaitingClient {
     pub uid: u32,
     pub gid: u32,
     pub command: String,
-    pub wishes: Wishes,
+    pub requested: RequestedLimits,
     /// Where it came in.
     pub chosen: Chosen,
     /// What it asks for of scheduling.

@@ -33,8 +33,8 @@ impl Daemon {
     pub(crate) fn upgrade(&self, program: Option<PathBuf>) -> Result<Upgraded, LaunchError> {
         let mut state = self.lock();
         let before = program.map(|program| self.set_program(Some(program)));
-        let (servers, mut hands) = state.servers_and_hands(self);
-        let old = servers.begin_upgrade(Instant::now(), &mut hands);
+        let (servers, mut effects) = state.servers_and_effects(self);
+        let old = servers.begin_upgrade(Instant::now(), &mut effects);
         let deadline = Instant::now() + Duration::from_secs(UPGRADE_S_MAX);
         let (mut state, _) = self.wait_until(state, Some(deadline), |state| {
             // One whose next server did not start serves on, and nothing is to be waited for.

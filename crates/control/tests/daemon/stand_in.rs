@@ -2,8 +2,8 @@
 
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
-    DeviceStatus, Devices, Hello, Message, Question, Refused, Release, ServerStatus, Serving,
-    SetBy, SubmittedCounts, Welcome, Window, Wishes,
+    DeviceStatus, Devices, Hello, Message, Question, Refused, Release, RequestedLimits,
+    ServerStatus, Serving, SetBy, SubmittedCounts, Welcome, Window,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
@@ -373,9 +373,9 @@ fn client() -> ExitCode {
 }
 
 /// What the environment asks for, as the client library reads it.
-fn wishes() -> Wishes {
+fn requested() -> RequestedLimits {
     let variable = |name| std::env::var(name).unwrap_or_default();
-    Wishes {
+    RequestedLimits {
         share: Percentage::parse(&variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")).ok(),
         memory: parse_memory_limits(&variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT")).unwrap(),
         priority: Priority::parse(&variable("CUDA_MPS_CLIENT_PRIORITY")).ok(),
@@ -411,7 +411,7 @@ pub fn attach_as(
         pid: std::process::id(),
         command_line: "/tmp/hold".to_owned(),
         library_version: "test".to_owned(),
-        wishes: wishes(),
+        requested: requested(),
         scheduling: std::env::var("STAND_IN_SCHEDULING").unwrap_or_default(),
         token,
         release: Release::of_this_build(),

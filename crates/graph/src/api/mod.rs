@@ -1,7 +1,7 @@
 //! The driver API's functions of graphs and capture, one for each row of
 //! [`cuda_api::graph_functions`].
 //!
-//! Each takes the backend first; one that has a twin takes then whether NULL stands for the
+//! Each takes the backend first; one that has a variant takes then whether NULL stands for the
 //! thread's own default stream. Where the manual says that a list is given out, a NULL array
 //! asks for its length, and what is beyond the list in a longer array becomes NULL.
 #![allow(missing_docs, reason = "the functions are cuda.h's, and documented in CUDA's manual")]

@@ -1,4 +1,4 @@
-//! Failures: those of servers at a seat, and the pauses that follow from them.
+//! Failures: those of servers for a server key, and the pauses that follow from them.
 
 use super::NoServer;
 use std::time::{Duration, Instant};

@@ -4,34 +4,40 @@
 //! A call that waits for all work of a context waits for those kernels too, and holds up all clients of
 //! the context. The process stays alone until it ends; the device takes turns between servers.
 
-use super::{ClientProcess, Phase, Seat, Servers, Start};
+use super::{ClientProcess, Phase, ServerKey, Servers, StartServers};
 use std::time::{Duration, Instant};
 
-/// How long the server of a process may be without it: the process finishes what it has under way first.
+/// How long the server of a process may be without it: the process finishes what it has in flight first.
 const EMPTY_S_MAX: u64 = 180;
 
 impl<L> Servers<L> {
     /// A server asks that a process be alone: the process gets a server of its own, to which it goes when that is
     /// ready.
-    pub fn isolate(&mut self, from: u32, process: u32, now: Instant, hands: &mut impl Start<L>) {
+    pub fn isolate(
+        &mut self,
+        from: u32,
+        process: u32,
+        now: Instant,
+        effects: &mut impl StartServers<L>,
+    ) {
         let Some(server) = self.get(from) else { return };
         if server.phase != Phase::Running || server.quarantine.is_some() {
             return;
         }
-        let (seat, gid) = (server.seat(), server.gid);
-        let Seat { uid, named, device } = seat;
+        let (server_key, gid) = (server.server_key(), server.gid);
+        let ServerKey { uid, named, device } = server_key;
         let process = ClientProcess { uid, named, pid: process, device };
         if self.is_alone(process) {
             return;
         }
-        hands.log(format!(
+        effects.log(format!(
             "Process {} of user {uid} gets a server of its own, as server {from} asks: its log says why",
             process.pid
         ));
         self.isolated.insert(process, from);
-        if let Err(error) = self.launch_for(seat, gid, Some(process), now, hands) {
+        if let Err(error) = self.launch_for(server_key, gid, Some(process), now, effects) {
             self.isolated.remove(&process);
-            hands.log(format!("Process {} stays at server {from}: {error}", process.pid));
+            effects.log(format!("Process {} stays at server {from}: {error}", process.pid));
         }
     }
 
@@ -46,13 +52,13 @@ impl<L> Servers<L> {
     pub fn finish_isolating(
         &mut self,
         new: u32,
-        hands: &mut impl Start<L>,
+        effects: &mut impl StartServers<L>,
     ) -> Option<(ClientProcess, u32)> {
         let process = self.get(new)?.quarantine?;
         let from = *self.isolated.get(&process)?;
         let server = self.get(from).filter(|server| server.phase == Phase::Running)?;
-        hands.log(format!("Server {from} hands process {} to server {new}", process.pid));
-        hands.hand_over_one(&server.link, process.pid).then_some((process, from))
+        effects.log(format!("Server {from} effects process {} to server {new}", process.pid));
+        effects.hand_over_one(&server.link, process.pid).then_some((process, from))
     }
 
     /// True if a process is to be at a server of its own.

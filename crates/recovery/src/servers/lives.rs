@@ -2,28 +2,28 @@
 //! what follows from an end.
 
 use super::{
-    ClientProcess, Crash, END_S_MAX, EXIT_S_MAX, Ended, Failures, NoServer, Phase, READY_S_MAX,
-    Seat, Server, Servers, Start, Stopping, Tell,
+    ClientProcess, Crash, END_S_MAX, EXIT_S_MAX, Effects, Ended, Failures, NoServer, Phase,
+    READY_S_MAX, Server, ServerKey, Servers, StartServers, Stopping,
 };
 use std::fmt;
 use std::time::{Duration, Instant};
 
 impl<L> Server<L> {
     /// Asks it to end when its clients are gone; or tells it to end now, and kills it if it does not.
-    pub fn tell_to_end(&mut self, force: bool, now: Instant, hands: &mut impl Tell<L>) {
-        hands.log(format!("Try shutting down server {}, backoff is disabled", self.pid));
+    pub fn tell_to_end(&mut self, force: bool, now: Instant, effects: &mut impl Effects<L>) {
+        effects.log(format!("Try shutting down server {}, backoff is disabled", self.pid));
         let never_ready = matches!(self.phase, Phase::Starting { .. });
         self.phase = Phase::Draining;
-        let told = hands.shut_down(&self.link, force);
+        let told = effects.shut_down(&self.link, force);
         if force || never_ready || !told {
             self.kill_by(now + Duration::from_secs(END_S_MAX));
         }
     }
 
     /// Tells it to send its clients to another one.
-    pub(super) fn send_clients_away(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+    pub(super) fn send_clients_away(&mut self, now: Instant, effects: &mut impl Effects<L>) {
         self.phase = Phase::Draining;
-        if !hands.hand_over(&self.link) {
+        if !effects.hand_over(&self.link) {
             self.kill_at = Some(now);
         }
     }
@@ -57,21 +57,21 @@ impl<L> Servers<L> {
     }
 
     /// A server's context is corrupted: the next one starts while it tells its clients.
-    pub fn has_faulted(&mut self, pid: u32, now: Instant, hands: &mut impl Start<L>) {
+    pub fn has_faulted(&mut self, pid: u32, now: Instant, effects: &mut impl StartServers<L>) {
         let Some(server) = self.get(pid) else { return };
         server.fault = true;
         if server.phase == Phase::Running {
             server.phase = Phase::Draining;
         }
-        let (seat, gid) = (server.seat(), server.gid);
-        self.replace(seat, gid, now, hands);
-        self.give_precedence(pid, now, hands);
+        let (server_key, gid) = (server.server_key(), server.gid);
+        self.replace(server_key, gid, now, effects);
+        self.give_precedence(pid, now, effects);
     }
 
     /// A process may have caused the fault of a server: it gets a server of its own.
     pub fn candidate(&mut self, pid: u32, process: u32, now: Instant) {
         let Some(server) = self.get(pid) else { return };
-        let Seat { uid, named, device } = server.seat();
+        let ServerKey { uid, named, device } = server.server_key();
         self.candidates.insert(ClientProcess { uid, named, pid: process, device }, now);
         self.is_no_unaffected(pid);
     }
@@ -99,11 +99,11 @@ impl<L> Servers<L> {
         pid: u32,
         (ending, killed): (&str, bool),
         now: Instant,
-        hands: &mut impl Start<L>,
+        effects: &mut impl StartServers<L>,
     ) -> Option<Ended<L>> {
         let index = self.list.iter().position(|server| server.pid == pid)?;
         let server = self.list.remove(index);
-        hands.log(format!("Server {pid} {ending}"));
+        effects.log(format!("Server {pid} {ending}"));
         // One that was not alone yet still has to be, and one that goes on at another server of its own.
         if let Some(process) = server.quarantine.filter(|_| server.quarantined.is_some())
             && !self.list.iter().any(|of| of.quarantine == Some(process) && of.takes_clients())
@@ -115,53 +115,58 @@ impl<L> Servers<L> {
             }
             self.isolated.remove(&process);
         }
-        let seat = server.seat();
+        let server_key = server.server_key();
         let expected = server.phase == Phase::Draining;
         if expected {
-            self.failures.remove(&seat);
-            self.end_needless_standby(seat, now, hands);
+            self.failures.remove(&server_key);
+            self.end_needless_standby(server_key, now, effects);
             return Some(Ended { server, refuse: None });
         }
         let reason = server.failure.clone().unwrap_or_else(|| format!("server {pid} {ending}"));
         let was_ready = server.phase == Phase::Running;
         if was_ready && server.clients > 0 {
             // They will come.
-            self.replace(seat, server.gid, now, hands);
+            self.replace(server_key, server.gid, now, effects);
         }
-        self.end_needless_standby(seat, now, hands);
+        self.end_needless_standby(server_key, now, effects);
         let served = was_ready.then(|| now.saturating_duration_since(server.started));
         let served = served.unwrap_or_default();
-        self.count_failure(seat, Crash { served, killed, reason: reason.clone() }, now, hands);
+        self.count_failure(
+            server_key,
+            Crash { served, killed, reason: reason.clone() },
+            now,
+            effects,
+        );
         Some(Ended { server, refuse: (!was_ready).then_some(reason) })
     }
 
-    /// Counts a failure at a seat.
+    /// Counts a failure for a server key.
     pub(super) fn count_failure(
         &mut self,
-        seat: Seat,
+        server_key: ServerKey,
         crash: Crash,
         now: Instant,
-        hands: &mut impl Start<L>,
+        effects: &mut impl StartServers<L>,
     ) {
-        let failures = Failures::after(self.failures.get(&seat), crash, now);
+        let failures = Failures::after(self.failures.get(&server_key), crash, now);
         let pause_s = (failures.until - now).as_secs();
         if pause_s > 0 {
-            hands.log(format!(
+            effects.log(format!(
                 "Servers of user {} failed {} times, no new one for {pause_s} s",
-                seat.uid, failures.count
+                server_key.uid, failures.count
             ));
         }
-        self.failures.insert(seat, failures);
+        self.failures.insert(server_key, failures);
     }
 
     /// On the way to the daemon's end: tells servers, and after some time those again that wait for
     /// their clients. True if the daemon is on that way.
-    pub fn end_all(&mut self, now: Instant, hands: &mut impl Tell<L>) -> bool {
+    pub fn end_all(&mut self, now: Instant, effects: &mut impl Effects<L>) -> bool {
         let Some(mut stopping) = self.stopping else { return false };
         let force = !stopping.forced && stopping.force_at.is_some_and(|at| now >= at);
         for server in &mut self.list {
             if force || server.phase != Phase::Draining {
-                server.tell_to_end(force, now, hands);
+                server.tell_to_end(force, now, effects);
             }
         }
         stopping.forced |= force;
@@ -190,23 +195,23 @@ impl<L> Servers<L> {
     }
 
     /// Ends the servers that no client has used for long.
-    pub(super) fn end_idle(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+    pub(super) fn end_idle(&mut self, now: Instant, effects: &mut impl Effects<L>) {
         let rules = self.rules;
         for server in &mut self.list {
             if rules.idle_end(server).is_some_and(|at| now >= at) {
-                hands.log(format!(
+                effects.log(format!(
                     "Server {} of user {} has had no client for {} s",
                     server.pid,
                     server.uid,
                     rules.idle_max.unwrap_or_default().as_secs()
                 ));
-                server.tell_to_end(false, now, hands);
+                server.tell_to_end(false, now, effects);
             }
         }
     }
 
     /// Kills servers whose time is over.
-    pub(super) fn kill_overdue(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+    pub(super) fn kill_overdue(&mut self, now: Instant, effects: &mut impl Effects<L>) {
         for server in &mut self.list {
             if let Phase::Starting { deadline } = server.phase
                 && now >= deadline
@@ -216,8 +221,8 @@ impl<L> Servers<L> {
                 server.kill_at = Some(now);
             }
             if server.kill_at.is_some_and(|at| now >= at) {
-                hands.log(format!("Server {} does not end, killing it", server.pid));
-                hands.kill(&mut server.link);
+                effects.log(format!("Server {} does not end, killing it", server.pid));
+                effects.kill(&mut server.link);
                 server.kill_at = Some(now + Duration::from_secs(END_S_MAX));
             }
         }

@@ -1,14 +1,14 @@
 //! Servers of a daemon: which client gets which, when one is started, told, replaced and killed.
 //!
 //! What a server is reached by (its process, its socket) is `L` here, and only handed on. What is to
-//! be done about it is said to [`Tell`] and [`Start`].
+//! be done about it is said to [`Effects`] and [`Start`].
 
 mod failures;
 mod isolation;
 mod lives;
-mod precedence;
-mod seat;
+mod recovery_order;
 mod server;
+mod server_key;
 mod succession;
 mod windows;
 
@@ -16,12 +16,12 @@ mod windows;
 mod tests;
 
 pub use failures::{Crash, Failures};
-pub use precedence::DECLARED_MS_MAX;
-pub use seat::{ClientProcess, Seat};
+pub use recovery_order::DECLARED_MS_MAX;
 pub use server::{Found, Phase, Server};
+pub use server_key::{ClientProcess, ServerKey};
 pub use windows::Windows;
 
-use precedence::Precedence;
+use recovery_order::RecoveryOrder;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ const CANDIDATE_S_MAX: u64 = 180;
 const PATIENCE_S_MAX: u64 = 10;
 
 /// Does what is decided about servers that there are.
-pub trait Tell<L> {
+pub trait Effects<L> {
     /// Tells a server to end: with its last client, or now. False if it cannot be told.
     fn shut_down(&mut self, server: &L, force: bool) -> bool;
     /// Tells a server to send its clients to another one, and to end. False if it cannot be told.
@@ -66,7 +66,7 @@ pub trait Tell<L> {
 /// Whom a server is started for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serves {
-    /// The programs of a seat.
+    /// The programs of a server key.
     Programs,
     /// One program that may have caused a fault, for a few seconds: what it does not need itself is not worth
     /// waiting for.
@@ -74,19 +74,24 @@ pub enum Serves {
 }
 
 /// Starts servers.
-pub trait Start<L>: Tell<L> {
-    /// Starts a process at a seat. Returns its PID and what it is reached by, or why there is none.
-    fn start(&mut self, seat: Seat, gid: u32, serves: Serves) -> Result<(u32, L), String>;
-    /// True if a server at that seat stays without clients.
-    fn stays(&self, _seat: Seat) -> bool {
+pub trait StartServers<L>: Effects<L> {
+    /// Starts a process for a server key. Returns its PID and what it is reached by, or why there is none.
+    fn start(
+        &mut self,
+        server_key: ServerKey,
+        gid: u32,
+        serves: Serves,
+    ) -> Result<(u32, L), String>;
+    /// True if a server of that server key stays without clients.
+    fn stays(&self, _seat: ServerKey) -> bool {
         false
     }
-    /// Behind a user in the log: the name of the seat's server, ` ('name')`, if it has one.
-    fn name(&self, _seat: Seat) -> String {
+    /// Behind a user in the log: the name of the server key's server, ` ('name')`, if it has one.
+    fn name(&self, _seat: ServerKey) -> String {
         String::new()
     }
     /// At the end of a line of the log: the device, if there are several.
-    fn on_device(&self, _seat: Seat) -> String {
+    fn on_device(&self, _seat: ServerKey) -> String {
         String::new()
     }
 }
@@ -164,23 +169,23 @@ pub enum Place {
 pub struct Ended<L> {
     /// It.
     pub server: Server<L>,
-    /// It never got ready: those who wait for one at its seat are to be told why.
+    /// It never got ready: those who wait for one of its server key are to be told why.
     pub refuse: Option<String>,
 }
 
-/// All servers, with what is known of seats and processes.
+/// All servers, with what is known of server keys and processes.
 #[derive(Debug)]
 pub struct Servers<L> {
     /// Oldest first.
     list: Vec<Server<L>>,
-    failures: BTreeMap<Seat, Failures>,
+    failures: BTreeMap<ServerKey, Failures>,
     /// Processes that may have caused a fault, and since when: each gets a server of its own.
     candidates: BTreeMap<ClientProcess, Instant>,
     /// Processes with kernels that run for long, each of which gets a server of its own, and the server
     /// that it was at.
     isolated: BTreeMap<ClientProcess, u32>,
     /// Where programs that did not cause a fault go on first.
-    precedence: BTreeMap<Seat, Precedence>,
+    recovery_order: BTreeMap<ServerKey, RecoveryOrder>,
     /// Set when the daemon ends.
     pub stopping: Option<Stopping>,
     /// What the operator wants.
@@ -194,7 +199,7 @@ impl<L> Default for Servers<L> {
             failures: BTreeMap::new(),
             candidates: BTreeMap::new(),
             isolated: BTreeMap::new(),
-            precedence: BTreeMap::new(),
+            recovery_order: BTreeMap::new(),
             stopping: None,
             rules: Rules::default(),
         }
@@ -221,14 +226,14 @@ impl<L> Servers<L> {
         self.list.push(server);
     }
 
-    /// The failures of servers, by their seats.
-    pub fn failures(&self) -> impl Iterator<Item = (&Seat, &Failures)> {
+    /// The failures of servers, by their server keys.
+    pub fn failures(&self) -> impl Iterator<Item = (&ServerKey, &Failures)> {
         self.failures.iter()
     }
 
-    /// Servers at a seat have failed under the daemon before.
-    pub fn has_failed_before(&mut self, seat: Seat, failures: Failures) {
-        self.failures.insert(seat, failures);
+    /// Servers for a server key have failed under the daemon before.
+    pub fn has_failed_before(&mut self, server_key: ServerKey, failures: Failures) {
+        self.failures.insert(server_key, failures);
     }
 
     /// Processes that may have caused a fault, and since when.
@@ -252,9 +257,9 @@ impl<L> Servers<L> {
     }
 
     /// The server that takes new clients, ready or not.
-    pub fn at(&mut self, seat: Seat) -> Option<&mut Server<L>> {
+    pub fn at(&mut self, server_key: ServerKey) -> Option<&mut Server<L>> {
         self.list.iter_mut().find(|server| {
-            server.seat() == seat
+            server.server_key() == server_key
                 && server.takes_clients()
                 && server.quarantine.is_none()
                 && !server.standby
@@ -263,9 +268,9 @@ impl<L> Servers<L> {
 
     /// True if a server in standby is to be there, and no server for a program that may have caused a fault gets
     /// ready: a driver makes one context after the other, and that program waits.
-    fn wants_standby(&self, seat: Seat) -> bool {
+    fn wants_standby(&self, server_key: ServerKey) -> bool {
         let is_of_candidate = |server: &Server<L>| {
-            server.seat() == seat
+            server.server_key() == server_key
                 && matches!(server.phase, Phase::Starting { .. })
                 && server.quarantine.is_some()
                 && !server.isolates
@@ -274,9 +279,9 @@ impl<L> Servers<L> {
     }
 
     /// The server in standby.
-    fn standby_at(&mut self, seat: Seat) -> Option<&mut Server<L>> {
+    fn standby_at(&mut self, server_key: ServerKey) -> Option<&mut Server<L>> {
         let stands_by = |server: &&mut Server<L>| {
-            server.seat() == seat && server.standby && server.takes_clients()
+            server.server_key() == server_key && server.standby && server.takes_clients()
         };
         self.list.iter_mut().find(stands_by)
     }
@@ -284,7 +289,7 @@ impl<L> Servers<L> {
     /// The server for a process: that of its user, but for one that is to be alone.
     pub fn of_process(&mut self, process: ClientProcess) -> Option<&mut Server<L>> {
         if !self.is_alone(process) {
-            return self.at(process.seat());
+            return self.at(process.server_key());
         }
         self.list
             .iter_mut()
@@ -305,19 +310,19 @@ impl<L> Servers<L> {
         self.list.iter().any(|server| server.pid == pid && server.phase == Phase::Running)
     }
 
-    /// Failures of servers at a seat.
-    pub fn failures_at(&self, seat: Seat) -> Option<&Failures> {
-        self.failures.get(&seat)
+    /// Failures of servers for a server key.
+    pub fn failures_at(&self, server_key: ServerKey) -> Option<&Failures> {
+        self.failures.get(&server_key)
     }
 
-    /// Failures of servers at seats where none serves now.
-    pub fn failures_without_server(&self) -> impl Iterator<Item = (Seat, &Failures)> {
-        let serves = |seat: Seat| {
-            let mut there = self.list.iter().filter(|server| server.seat() == seat);
+    /// Failures of servers at server keys where none serves now.
+    pub fn failures_without_server(&self) -> impl Iterator<Item = (ServerKey, &Failures)> {
+        let serves = |server_key: ServerKey| {
+            let mut there = self.list.iter().filter(|server| server.server_key() == server_key);
             there.any(|server| server.phase == Phase::Running)
         };
-        let failures = self.failures.iter().map(|(seat, failures)| (*seat, failures));
-        failures.filter(move |(seat, _)| !serves(*seat))
+        let failures = self.failures.iter().map(|(server_key, failures)| (*server_key, failures));
+        failures.filter(move |(server_key, _)| !serves(*server_key))
     }
 
     /// When something is due here, if nothing happens before.
@@ -329,7 +334,8 @@ impl<L> Servers<L> {
                 _ => None,
             };
             let alone = server.quarantine_end().or_else(|| server.isolation_end());
-            let standby = server.next_standby_at().filter(|_| self.wants_standby(server.seat()));
+            let standby =
+                server.next_standby_at().filter(|_| self.wants_standby(server.server_key()));
             let ends = [server.kill_at, self.rules.idle_end(server), alone, standby];
             ready.into_iter().chain(ends.into_iter().flatten())
         });
@@ -338,14 +344,14 @@ impl<L> Servers<L> {
     }
 
     /// Does what is due.
-    pub fn advance(&mut self, now: Instant, hands: &mut impl Start<L>) {
-        self.end_idle(now, hands);
-        self.end_quarantines(now, hands);
+    pub fn advance(&mut self, now: Instant, effects: &mut impl StartServers<L>) {
+        self.end_idle(now, effects);
+        self.end_quarantines(now, effects);
         self.forget_candidates(now);
-        self.end_precedence(now, hands);
-        self.replace_all_stuck(now, hands);
-        self.keep_standbys(now, hands);
-        self.kill_overdue(now, hands);
+        self.end_precedence(now, effects);
+        self.replace_all_stuck(now, effects);
+        self.keep_standbys(now, effects);
+        self.kill_overdue(now, effects);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A server process as the daemon knows it.
 
-use super::{COMES_S_MAX, ClientProcess, QUARANTINE_MS, READY_S_MAX, STANDBY_PAUSE_MS, Seat};
+use super::{COMES_S_MAX, ClientProcess, QUARANTINE_MS, READY_S_MAX, STANDBY_PAUSE_MS, ServerKey};
 use cuda_api::CUuuid;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ pub struct Found {
     /// Its group.
     pub gid: u32,
     /// Where it serves.
-    pub seat: Seat,
+    pub server_key: ServerKey,
     /// How many clients it has.
     pub clients: usize,
     /// Its context is corrupted.
@@ -94,8 +94,8 @@ impl<L> Server<L> {
     }
 
     /// One that was just started.
-    pub(super) fn new(pid: u32, seat: Seat, gid: u32, now: Instant, link: L) -> Self {
-        let Seat { uid, named, device } = seat;
+    pub(super) fn new(pid: u32, server_key: ServerKey, gid: u32, now: Instant, link: L) -> Self {
+        let ServerKey { uid, named, device } = server_key;
         Self {
             pid,
             uid,
@@ -124,8 +124,8 @@ impl<L> Server<L> {
     }
 
     /// Where it serves.
-    pub fn seat(&self) -> Seat {
-        Seat { uid: self.uid, named: self.named, device: self.device }
+    pub fn server_key(&self) -> ServerKey {
+        ServerKey { uid: self.uid, named: self.named, device: self.device }
     }
 
     /// When the one process for which it is there has been alone for long enough, or has not come for

@@ -4,7 +4,8 @@
 use crate::world::{Event, World};
 use cuda_api::CUuuid;
 use recovery::servers::{
-    ClientProcess, NoServer, Place, READY_S_MAX, Rules, Seat, Servers, Serves, Start, Tell, Windows,
+    ClientProcess, Effects, NoServer, Place, READY_S_MAX, Rules, ServerKey, Servers, Serves,
+    StartServers, Windows,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -52,23 +53,23 @@ pub struct Daemon {
     /// Servers that have ended, and how.
     pub exits: BTreeMap<u32, &'static str>,
     pub due_us: Option<u64>,
-    /// When servers were started that did not get ready, by their seat.
-    failed_starts: BTreeMap<Seat, VecDeque<u64>>,
+    /// When servers were started that did not get ready, by their server key.
+    failed_starts: BTreeMap<ServerKey, VecDeque<u64>>,
 }
 
 /// What the rules have done in one turn.
-pub struct Hands<'a> {
+pub struct TestEffects<'a> {
     alive: &'a BTreeSet<u32>,
     next_pid: &'a mut u32,
     outbox: &'a mut Vec<(u32, ToServer)>,
-    started: &'a mut Vec<(u32, Seat)>,
+    started: &'a mut Vec<(u32, ServerKey)>,
     killed: &'a mut Vec<u32>,
     lines: &'a mut Vec<String>,
     cannot_start: bool,
     refused: &'a mut u64,
 }
 
-impl Tell<u32> for Hands<'_> {
+impl Effects<u32> for TestEffects<'_> {
     fn shut_down(&mut self, server: &u32, force: bool) -> bool {
         self.outbox.push((*server, ToServer::Shutdown { force }));
         self.alive.contains(server)
@@ -99,21 +100,21 @@ impl Tell<u32> for Hands<'_> {
     }
 }
 
-impl Start<u32> for Hands<'_> {
-    fn start(&mut self, seat: Seat, _gid: u32, _: Serves) -> Result<(u32, u32), String> {
+impl StartServers<u32> for TestEffects<'_> {
+    fn start(&mut self, server_key: ServerKey, _gid: u32, _: Serves) -> Result<(u32, u32), String> {
         if self.cannot_start {
             *self.refused += 1;
             return Err("no memory for a process".to_owned());
         }
         *self.next_pid += 1;
-        self.started.push((*self.next_pid, seat));
+        self.started.push((*self.next_pid, server_key));
         Ok((*self.next_pid, *self.next_pid))
     }
 }
 
 /// The first user whose programs they are; the daemon's own in half of the histories.
 const USER: u32 = 1000;
-/// A seat's servers that do not get ready are started no more often than so in [`FAILED_US`].
+/// A server key's servers that do not get ready are started no more often than so in [`FAILED_US`].
 const FAILED_STARTS_MAX: usize = 25;
 const FAILED_US: u64 = 5_000_000;
 
@@ -137,9 +138,9 @@ impl Daemon {
     }
 }
 
-/// The seat of a user's programs on a device, by their numbers.
-pub fn seat(user: u32, device: u8) -> Seat {
-    Seat { uid: USER + user, named: 0, device: CUuuid { bytes: [1 + device; 16] } }
+/// The server key of a user's programs on a device, by their numbers.
+pub fn server_key(user: u32, device: u8) -> ServerKey {
+    ServerKey { uid: USER + user, named: 0, device: CUuuid { bytes: [1 + device; 16] } }
 }
 
 impl World {
@@ -159,10 +160,10 @@ impl World {
         }
     }
 
-    /// Calls the rules with hands; what they did is carried out.
+    /// Calls the rules with effects; what they did is carried out.
     pub fn with_servers<T>(
         &mut self,
-        call: impl FnOnce(&mut Servers<u32>, &mut Hands<'_>) -> T,
+        call: impl FnOnce(&mut Servers<u32>, &mut TestEffects<'_>) -> T,
     ) -> T {
         let cannot_start = self.start_failures && self.random.permille(30);
         let alive: BTreeSet<u32> =
@@ -170,7 +171,7 @@ impl World {
         let (mut started, mut killed, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         let (mut outbox, mut refused) = (Vec::new(), 0);
         let result = {
-            let mut hands = Hands {
+            let mut effects = TestEffects {
                 alive: &alive,
                 next_pid: &mut self.next_pid,
                 outbox: &mut outbox,
@@ -180,14 +181,14 @@ impl World {
                 cannot_start,
                 refused: &mut refused,
             };
-            call(&mut self.daemon.servers, &mut hands)
+            call(&mut self.daemon.servers, &mut effects)
         };
         self.failed_starts += refused;
         for line in lines {
             self.note(|| format!("daemon: {line}"));
         }
-        for (pid, seat) in started {
-            self.start_server(pid, seat);
+        for (pid, server_key) in started {
+            self.start_server(pid, server_key);
         }
         for (pid, message) in outbox {
             self.tell_server(pid, message);
@@ -213,16 +214,16 @@ impl World {
                 self.daemon_hears(pid, message);
             }
             if let Some(how) = ended {
-                let ended = self.with_servers(|servers, hands| {
+                let ended = self.with_servers(|servers, effects| {
                     let killed = how.contains("killed");
-                    servers.has_ended(pid, (how, killed), now, hands)
+                    servers.has_ended(pid, (how, killed), now, effects)
                 });
-                if let Some((seat, reason)) =
-                    ended.and_then(|ended| Some((ended.server.seat(), ended.refuse?)))
+                if let Some((server_key, reason)) =
+                    ended.and_then(|ended| Some((ended.server.server_key(), ended.refuse?)))
                 {
-                    self.count_failed_start(seat);
+                    self.count_failed_start(server_key);
                     for waiting in std::mem::take(&mut self.daemon.waiting) {
-                        if self.process(waiting.client).seat() != seat {
+                        if self.process(waiting.client).server_key() != server_key {
                             self.daemon.waiting.push(waiting);
                             continue;
                         }
@@ -237,9 +238,9 @@ impl World {
         while let Some((client, connection)) = self.daemon.hellos.pop_front() {
             self.admit(client, connection);
         }
-        self.with_servers(|servers, hands| {
-            servers.end_all(now, hands);
-            servers.advance(now, hands);
+        self.with_servers(|servers, effects| {
+            servers.end_all(now, effects);
+            servers.advance(now, effects);
         });
         self.serve_waiting();
         let due = self.daemon.servers.next_due().map(|due| {
@@ -257,9 +258,9 @@ impl World {
         let now = self.instant();
         self.note(|| format!("daemon: server {pid} says {message:?}"));
         match message {
-            ToDaemon::Ready => self.with_servers(|servers, hands| {
+            ToDaemon::Ready => self.with_servers(|servers, effects| {
                 servers.is_ready(pid);
-                servers.finish_replacing(pid, now, hands);
+                servers.finish_replacing(pid, now, effects);
             }),
             ToDaemon::Failed => self.daemon.servers.has_failed(pid, "it failed".to_owned()),
             ToDaemon::Exiting => self.daemon.servers.is_exiting(pid, now),
@@ -276,17 +277,17 @@ impl World {
                 }
             }
             ToDaemon::Fault => {
-                self.with_servers(|servers, hands| servers.has_faulted(pid, now, hands));
+                self.with_servers(|servers, effects| servers.has_faulted(pid, now, effects));
             }
             ToDaemon::Declared => {
-                self.with_servers(|servers, hands| servers.has_declared(pid, hands));
+                self.with_servers(|servers, effects| servers.has_declared(pid, effects));
             }
             ToDaemon::Candidate(client) => {
                 self.daemon.servers.candidate(pid, client as u32 + 1, now)
             }
             ToDaemon::Replace => {
-                self.with_servers(|servers, hands| {
-                    servers.replace_stuck(pid, now, hands);
+                self.with_servers(|servers, effects| {
+                    servers.replace_stuck(pid, now, effects);
                 });
             }
         }
@@ -303,8 +304,9 @@ impl World {
             return;
         }
         if place == Place::Nowhere {
-            let launched = self
-                .with_servers(|servers, hands| servers.launch_for_process(process, 0, now, hands));
+            let launched = self.with_servers(|servers, effects| {
+                servers.launch_for_process(process, 0, now, effects)
+            });
             if let Err(error) = launched
                 && !error.is_worth_waiting()
             {
@@ -335,8 +337,8 @@ impl World {
                 }
                 Place::At(_) | Place::Later => self.daemon.waiting.push(waiting),
                 Place::Nowhere => {
-                    let launched = self.with_servers(|servers, hands| {
-                        servers.launch_for_process(process, 0, now, hands)
+                    let launched = self.with_servers(|servers, effects| {
+                        servers.launch_for_process(process, 0, now, effects)
                     });
                     match launched {
                         Err(error) if !error.is_worth_waiting() => {
@@ -374,14 +376,14 @@ impl World {
     }
 
     fn process(&self, client: usize) -> ClientProcess {
-        let Seat { uid, named, device } = self.clients[client].seat;
+        let ServerKey { uid, named, device } = self.clients[client].server_key;
         ClientProcess { uid, named, pid: client as u32 + 1, device }
     }
 
     /// A server has ended that was never ready.
-    fn count_failed_start(&mut self, seat: Seat) {
+    fn count_failed_start(&mut self, server_key: ServerKey) {
         let now_us = self.now_us;
-        let starts = self.daemon.failed_starts.entry(seat).or_default();
+        let starts = self.daemon.failed_starts.entry(server_key).or_default();
         starts.retain(|at| now_us - at < FAILED_US);
         starts.push_back(now_us);
         let count = starts.len();
@@ -392,7 +394,7 @@ impl World {
 
     /// What must be true of the daemon's servers at any time.
     fn check_servers(&mut self) {
-        let mut taking: BTreeMap<Seat, u32> = BTreeMap::new();
+        let mut taking: BTreeMap<ServerKey, u32> = BTreeMap::new();
         let mut alone = BTreeSet::new();
         let mut doubled = None;
         for server in self.daemon.servers.iter().filter(|server| server.takes_clients()) {
@@ -403,12 +405,12 @@ impl World {
                 Some(_) => {}
                 None => {
                     let takes = !server.standby && server.replaces.is_none();
-                    *taking.entry(server.seat()).or_default() += u32::from(takes);
+                    *taking.entry(server.server_key()).or_default() += u32::from(takes);
                 }
             }
         }
         if let Some(count) = taking.into_values().find(|count| *count > 1) {
-            self.fail(format!("{count} servers take clients of one seat"));
+            self.fail(format!("{count} servers take clients of one server_key"));
         }
         if let Some(pid) = doubled {
             self.fail(format!("process {pid} has two servers of its own"));

@@ -8,7 +8,7 @@ use crate::world::{Event, World};
 use channel::region::SessionEnd;
 use channel::ring::{Consumer, Position, Record, RingMemory};
 use channel::wait::SpinPolicy;
-use recovery::servers::Seat;
+use recovery::servers::ServerKey;
 use recovery::{Admission, AttributionState, Candidate, End, Ending, Evidence, Part};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Session {
         self.streams.iter().all(|stream| stream.queue.is_empty())
     }
 
-    /// What is under way. A kernel that faults has been launched before or not: `worn`.
+    /// What is in flight. A kernel that faults has been launched before or not: `worn`.
     fn evidence(&self, worn: bool) -> Evidence {
         let mut kernels = self.streams.iter().flat_map(|stream| &stream.queue);
         let is_new = |of: &Queued| {
@@ -97,7 +97,7 @@ pub struct Server {
 }
 
 impl World {
-    pub fn start_server(&mut self, pid: u32, _seat: Seat) {
+    pub fn start_server(&mut self, pid: u32, _seat: ServerKey) {
         let broken = self.broken_us.contains(&self.now_us);
         let never_ready = broken || self.start_failures && self.random.permille(20);
         self.servers.insert(

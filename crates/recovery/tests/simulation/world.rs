@@ -1,11 +1,11 @@
 //! A history: clock, queue of events, disturbances, and what must hold at its end.
 
 use crate::client::{Character, Client, Connection, Fate};
-use crate::daemon::{Daemon, ToServer, seat};
+use crate::daemon::{Daemon, ToServer, server_key};
 use crate::random::Random;
 use crate::server::Server;
 use recovery::Policy;
-use recovery::servers::Seat;
+use recovery::servers::ServerKey;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ const PAUSE_US_MAX: u64 = 12_000_000;
 const PAUSE_OF_FAILED_START_US: u64 = 16_000_000;
 /// When all must be over, simulated.
 const END_US: u64 = 400_000_000;
-/// Most events of a history: more is a history that does not get on.
+/// Most events of a history: more is a history that makes no progress.
 const EVENTS_MAX: u64 = 3_000_000;
 
 /// Something that happens.
@@ -93,8 +93,14 @@ impl World {
                     6..9 => Policy::Always,
                     _ => Policy::Never,
                 };
-                let seat = seat(random.below(users) as u32, random.below(devices) as u8);
-                Client::new(character, policy, seat, seed.wrapping_mul(31).wrapping_add(number))
+                let server_key =
+                    server_key(random.below(users) as u32, random.below(devices) as u8);
+                Client::new(
+                    character,
+                    policy,
+                    server_key,
+                    seed.wrapping_mul(31).wrapping_add(number),
+                )
             })
             .collect();
         // For some time no server gets ready: a device that has fallen off its bus.
@@ -170,7 +176,7 @@ impl World {
                 self.note(|| "an upgrade begins".to_owned());
                 let now = self.instant();
                 if self.daemon.alive {
-                    self.with_servers(|servers, hands| servers.begin_upgrade(now, hands));
+                    self.with_servers(|servers, effects| servers.begin_upgrade(now, effects));
                     self.wake_daemon();
                 }
             }
@@ -236,9 +242,9 @@ impl World {
             Event::Stop => {
                 // Those of its user stay, each with one in standby.
                 let alive = |pid: u32| self.servers.get(&pid).is_some_and(|server| server.alive);
-                let mut counts: BTreeMap<Seat, usize> = BTreeMap::new();
+                let mut counts: BTreeMap<ServerKey, usize> = BTreeMap::new();
                 for server in self.daemon.servers.iter().filter(|server| alive(server.pid)) {
-                    *counts.entry(server.seat()).or_default() += 1;
+                    *counts.entry(server.server_key()).or_default() += 1;
                 }
                 let standby = usize::from(self.daemon.servers.rules.standby);
                 let left = counts.into_values().find(|count| *count > 1 + standby);

@@ -10,10 +10,10 @@
 //! sessions keep their submission shallow, until none has more than [`SHALLOW_KERNELS`] launches in flight (of a
 //! program's graph nothing can be put off); then they submit nothing while what they have ends, for the bound on
 //! holds ([`HOLD_MAX`] by default). If something does not end in that time, all go on for as long, and so on. After
-//! [`FORCE_AFTER`] the call is made all the same if all that is in flight gets on and is shallow: it waits for a few
-//! kernels then. Work that does not get on may wait for what others submit, or for nothing at all: while there is
+//! [`FORCE_AFTER`] the call is made all the same if all that is in flight makes progress and is shallow: it waits for a few
+//! kernels then. Work that makes no progress may wait for what others submit, or for nothing at all: while there is
 //! some, sessions are kept shallow for no longer than the bound, and holds take [`HELD_PERCENT_MAX`] of the time at
-//! most. Of several calls that wait one asks the provider and has the others held; the quiet moment serves all that
+//! most. Of several calls that wait one asks the provider and has the others held; the quiescent point serves all that
 //! waited then, be it for their own work. Behind it those that were held go on for as long as they were ([`turns`]). A call whose client ends
 //! meanwhile is not made.
 //!
@@ -32,16 +32,16 @@ use std::time::{Duration, Instant};
 use turns::{Making, Turns};
 
 /// How long sessions submit nothing at a time where nothing else is set: between half of it and all. Beside
-/// work that does not get on they are kept shallow for as long before.
+/// work that makes no progress they are kept shallow for as long before.
 pub const HOLD_MAX: Duration = Duration::from_millis(10);
 
-/// After so long a call is made beside work that gets on.
+/// After so long a call is made beside work that makes progress.
 const FORCE_AFTER: Duration = STALLED_AFTER;
 
-/// Of the time beside work that does not get on, how much others are held or kept shallow, in percent.
+/// Of the time beside work that makes no progress, how much others are held or kept shallow, in percent.
 pub const HELD_PERCENT_MAX: u32 = 5;
 
-/// Kernels that each session may have in flight while a call waits for a quiet moment, or one graph. The call
+/// Kernels that each session may have in flight while a call waits for a quiescent point, or one graph. The call
 /// waits for so many launches of each at the most.
 pub const SHALLOW_KERNELS: u32 = 4;
 
@@ -56,7 +56,7 @@ const TOLD_AFTER: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_micros(20);
 const PAUSE_MAX: Duration = Duration::from_micros(200);
 const REST_PAUSE_MAX: Duration = Duration::from_millis(2);
-/// How often a call that waits for another one's quiet moment looks whether its client ends.
+/// How often a call that waits for another one's quiescent point looks whether its client ends.
 const SHARE_PAUSE: Duration = Duration::from_millis(10);
 
 /// A call that waits for the context.
@@ -103,11 +103,11 @@ impl ContextCall {
 /// How far a call is that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It waits for a quiet moment.
+    /// It waits for a quiescent point.
     Waits,
     /// It was made, and took so long.
     Made(Duration),
-    /// Its client has ended before there was a quiet moment.
+    /// Its client has ended before there was a quiescent point.
     GivenUp,
 }
 
@@ -118,13 +118,13 @@ pub struct SyncReport {
     pub call: ContextCall,
     /// For which client, as the log names it.
     pub client: String,
-    /// How long it waited for a quiet moment.
+    /// How long it waited for a quiescent point.
     pub waited: Duration,
     /// How far it is.
     pub progress: Progress,
     /// Other clients that had kernels in flight when it began to wait.
     pub others: Vec<String>,
-    /// Clients with work that does not get on, and for how long it has not.
+    /// Clients with work that makes no progress, and for how long it has not.
     pub stalled: Vec<(String, Duration)>,
 }
 
@@ -135,7 +135,7 @@ pub struct SyncTotals {
     pub calls: u64,
     /// Those of them that had to wait for other clients' kernels.
     pub beside_others: u64,
-    /// For how long they waited for a quiet moment before they were made, ns.
+    /// For how long they waited for a quiescent point before they were made, ns.
     pub waited_ns: u64,
     /// Time in them, ns.
     pub total_ns: u64,
@@ -143,7 +143,7 @@ pub struct SyncTotals {
     pub longest_ns: u64,
 }
 
-/// A call that is being made, or waits for a quiet moment.
+/// A call that is being made, or waits for a quiescent point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Which.
@@ -152,7 +152,7 @@ pub struct Waiting {
     pub client: String,
     /// Since when, as a duration.
     pub since: Duration,
-    /// Other clients that have kernels in flight, or those whose work did not get on when it was looked at
+    /// Other clients that have kernels in flight, or those whose work made no progress when it was looked at
     /// last, if there are any: what it waits for.
     pub others: Vec<String>,
 }
@@ -164,14 +164,14 @@ struct Session {
     client: String,
 }
 
-/// A call under way.
+/// A call in flight.
 struct UnderWay {
     number: u64,
     call: ContextCall,
     client: String,
     own: Option<InFlight>,
     since: Instant,
-    /// Clients whose work did not get on when it was looked at last.
+    /// Clients whose work made no progress when it was looked at last.
     stalled: Vec<String>,
 }
 
@@ -193,13 +193,13 @@ struct Request<'a> {
 /// Holds so far.
 #[derive(Debug, Default)]
 struct Rounds {
-    /// No hold begins before, unless the work gets on that the last one waited for.
+    /// No hold begins before, unless the work makes progress that the last one waited for.
     rest_until: Option<Instant>,
     stalled: bool,
     count: u64,
 }
 
-/// How long others go on after they were held or kept shallow for so long: `stalled` is work that does not get on.
+/// How long others go on after they were held or kept shallow for so long: `stalled` is work that makes no progress.
 fn rest_after(took: Duration, stalled: bool) -> Duration {
     if stalled { took * (100 / HELD_PERCENT_MAX - 1) } else { took }
 }
@@ -219,7 +219,7 @@ struct Quiet<'a> {
     _owner: Option<Owner<'a>>,
 }
 
-/// Who brings about quiet moments. Others may from its end on.
+/// Who brings about quiescent points. Others may from its end on.
 struct Owner<'a> {
     rounds: Option<MutexGuard<'a, Rounds>>,
     turns: &'a Turns,
@@ -249,7 +249,7 @@ pub struct ContextSync {
     hold_max: OnceLock<Duration>,
     /// Calls for which nothing may be submitted now.
     holding: AtomicUsize,
-    /// All sessions are to end: calls wait for no quiet moment any more.
+    /// All sessions are to end: calls wait for no quiescent point any more.
     hurries: AtomicBool,
     under_way: Mutex<Vec<UnderWay>>,
     numbers: AtomicU64,
@@ -294,7 +294,7 @@ impl ContextSync {
         Arc::make_mut(&mut sessions).retain(|session| !Arc::ptr_eq(&session.in_flight, count));
     }
 
-    /// All sessions are to end: no call waits for a quiet moment any more, which an endless kernel keeps away.
+    /// All sessions are to end: no call waits for a quiescent point any more, which an endless kernel keeps away.
     pub fn hurry(&self) {
         self.hurries.store(true, Ordering::Relaxed);
     }
@@ -317,14 +317,14 @@ impl ContextSync {
         self.sessions().iter().all(|session| session.in_flight.is_done(is_done))
     }
 
-    /// Clients with work that does not get on, and for how long it has not.
+    /// Clients with work that makes no progress, and for how long it has not.
     fn stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> Vec<(String, Duration)> {
         let sessions = self.sessions();
         let stalled = |of: &Session| Some((of.client.clone(), of.in_flight.stalled(is_done)?));
         sessions.iter().filter_map(stalled).collect()
     }
 
-    /// True if a session has work that does not get on.
+    /// True if a session has work that makes no progress.
     fn is_stalled(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
         self.sessions().iter().any(|of| of.in_flight.stalled(is_done).is_some())
     }
@@ -415,7 +415,7 @@ impl ContextSync {
         waiting.collect()
     }
 
-    /// A call that has waited for so long for work that does not get on, none of it its own client's: that
+    /// A call that has waited for so long for work that makes no progress, none of it its own client's: that
     /// client, and those whose work it is.
     pub fn waits_behind_stalled(&self, longest: Duration) -> Option<(String, Vec<String>)> {
         let under_way = locked(&self.under_way);
@@ -555,8 +555,8 @@ impl ContextSync {
         None
     }
 
-    /// Waits a while for the caller's own work to end: no hold of the others brings about a quiet moment before.
-    /// What takes longer may need the device to itself. False if another call has the others held, whose moment
+    /// Waits a while for the caller's own work to end: no hold of the others brings about a quiescent point before.
+    /// What takes longer may need the device to itself. False if another call has the others held, whose quiescent point
     /// may come before.
     fn wait_for_own_work(&self, of: &Request<'_>) -> bool {
         let mut is_over = false;
@@ -569,7 +569,7 @@ impl ContextSync {
         is_over
     }
 
-    /// Has the others held again and again, until there is a quiet moment. `None` if the client ends
+    /// Has the others held again and again, until there is a quiescent point. `None` if the client ends
     /// meanwhile.
     fn bring_about<'a>(
         &'a self,
@@ -592,7 +592,7 @@ impl ContextSync {
         None
     }
 
-    /// Waits a little for a quiet moment that another call brings about.
+    /// Waits a little for a quiescent point that another call brings about.
     fn share_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
         let making = self.turns.wait_for_moment(of.number, SHARE_PAUSE, of.ends)?;
         // They stay held after that call. It may have submitted something itself.
@@ -631,7 +631,7 @@ impl ContextSync {
             is_shallow || self.hurries()
         };
         wait(self.hold_max(), PAUSE_MAX, &mut look);
-        // Kept shallow they go on: where all work gets on, there is time.
+        // Kept shallow they go on: where all work makes progress, there is time.
         let mut may_end = || look() || self.is_stalled(of.is_done) || (of.ends)();
         if !may_end() {
             wait(TOLD_AFTER, REST_PAUSE_MAX, may_end);
@@ -766,7 +766,7 @@ fn barrier_in_all_threads() {
     }
 }
 
-/// A call in the list of those under way.
+/// A call in the list of those in flight.
 pub(super) struct Listed<'a> {
     sync: &'a ContextSync,
     number: u64,

@@ -120,7 +120,7 @@ pub struct WindowRecords {
     pub ended: Vec<KernelRecord>,
     /// Kernels that had not ended when the records were read.
     pub unfinished: u64,
-    /// Records whose times cannot be: of a graph that was under way when its window began or ended, one
+    /// Records whose times cannot be: of a graph that was in flight when its window began or ended, one
     /// may have the start or the end of another launch.
     pub broken: u64,
 }

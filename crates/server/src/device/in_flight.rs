@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Work does not get on if nothing of its stream has been seen to end for so long.
+/// Work makes no progress if nothing of its stream has been seen to end for so long.
 pub(super) const STALLED_AFTER: Duration = Duration::from_millis(100);
 
 /// A stream at the provider.
 #[derive(Debug)]
 struct Stream {
     raw: CUstream,
-    /// When it was seen last that its work gets on, as time since this process' first such look.
+    /// When it was seen last that its work makes progress, as time since this process' first such look.
     got_on: Duration,
 }
 

@@ -168,7 +168,7 @@ impl Share {
         self.make(call, &*self.ends, f)
     }
 
-    /// Makes calls that wait for the context in `f`, all in one moment without work, unless the client ends
+    /// Makes calls that wait for the context in `f`, all in one quiescent point, unless the client ends
     /// before there is one: CUDA_ERROR_MPS_CLIENT_TERMINATED.
     pub fn while_quiet(&self, call: ContextCall, f: impl FnOnce()) -> CUresult {
         self.unless_it_ends(call, || {

@@ -30,11 +30,11 @@ const END_PATIENCE: Duration = Duration::from_millis(20);
 /// The same where the provider cannot end a client's work: calls that load code take seconds.
 const CALL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a call may wait for the context beside work that does not get on, before its client goes on at a
+/// How long a call may wait for the context beside work that makes no progress, before its client goes on at a
 /// server of its own.
 const CONTEXT_CALL_MAX: Duration = Duration::from_secs(8);
 
-/// How long work may take to get on of clients that go elsewhere, beside work that has no end, and how often
+/// How long work may take to make progress of clients that go elsewhere, beside work that has no end, and how often
 /// that is looked at.
 const BESIDE_ENDLESS_MAX: Duration = Duration::from_secs(3);
 const BESIDE_ENDLESS_PERIOD: Duration = Duration::from_millis(100);
@@ -95,7 +95,7 @@ impl Entry {
 
     /// True if the session still has to be made to end: it may wait within the provider.
     fn is_late(&self) -> bool {
-        // Who goes elsewhere finishes what is under way, however long that takes.
+        // Who goes elsewhere finishes what is in flight, however long that takes.
         let waits_for_work = self.link.ending() == Some(End::HandedOver);
         self.asked.is_some()
             && !waits_for_work
@@ -390,7 +390,7 @@ impl Clients {
         }
     }
 
-    /// Sends a process to another server, when what it has under way is done.
+    /// Sends a process to another server, when what it has in flight is done.
     pub(super) fn move_one(&mut self, process: u32) {
         for entry in self.entries.iter_mut().filter(|e| e.link.identity.pid == process) {
             let name = entry.link.name();
@@ -416,7 +416,7 @@ impl Clients {
             entry.isolated = true;
             entry.link.let_call_go_along();
             self.common.log.line(format!(
-                "Client {client} waits for the context behind work of {}, which does not get on: it is to go \
+                "Client {client} waits for the context behind work of {}, which makes no progress: it is to go \
                  on at a server of its own",
                 stalled.join(", ")
             ));
@@ -434,7 +434,7 @@ impl Clients {
         Some(entry.link.identity.pid)
     }
 
-    /// Gives up waiting for the work of clients that go elsewhere, if it does not get on beside work without an
+    /// Gives up waiting for the work of clients that go elsewhere, if it makes no progress beside work without an
     /// end: the device may have no room for it. What is left of it ends with the process.
     pub(super) fn give_up_waiting(&mut self) {
         if !self.waits_beside_endless() {
@@ -453,7 +453,7 @@ impl Clients {
             } else if since.elapsed() >= BESIDE_ENDLESS_MAX {
                 let name = link.name();
                 log.line(format!(
-                    "Client {name} has work that does not get on: it goes on elsewhere"
+                    "Client {name} has work that makes no progress: it goes on elsewhere"
                 ));
                 link.set_stuck();
             }

@@ -100,7 +100,7 @@ impl Server {
         self.ending.when_idle();
     }
 
-    /// Sends the clients to the next server, when what they have under way is done, and ends.
+    /// Sends the clients to the next server, when what they have in flight is done, and ends.
     fn move_clients(&mut self) {
         self.common.log.line("The clients go on at another server");
         if self.ending.hand_over() {

@@ -1,7 +1,7 @@
-//! Stalled clients: whose work does not get on within the watchdog's limit, and what becomes of it.
+//! Stalled clients: whose work makes no progress within the watchdog's limit, and what becomes of it.
 //!
-//! A stream says for how long it has not got on, and not why: a kernel that keeps the device to itself stalls
-//! the streams of all clients. If one client alone has kernels that do not get on it is ended, with an error.
+//! A stream says for how long it has made no progress, and not why: a kernel that keeps the device to itself stalls
+//! the streams of all clients. If one client alone has kernels that make no progress it is ended, with an error.
 //! Of several the likely ones go on at servers of their own, as after a fault (crate `recovery`, `attribution.rs`),
 //! and the one whose work stalls again is alone then.
 
@@ -89,7 +89,7 @@ impl Clients {
         if self.stuck().is_empty() {
             return Vec::new();
         }
-        let why = format!("its work does not get on, nor does that of {} others", others());
+        let why = format!("its work makes no progress, nor does that of {} others", others());
         let candidate = FaultPart { is_culprit: false, error: CudaError::LAUNCH_TIMEOUT, why };
         candidates.iter().for_each(|link| link.set_fault(candidate.clone()));
         candidates.iter().map(|link| link.identity.pid).collect()

@@ -135,7 +135,7 @@ fn line_of(report: &SyncReport) -> String {
             };
             format!(
                 "Client {client}: {call} took {took} ms, while {beside} kernels in flight and no \
-                 client could launch; it waited {waited} ms for a quiet moment"
+                 client could launch; it waited {waited} ms for a quiescent point"
             )
         }
         Progress::GivenUp => {
@@ -146,12 +146,12 @@ fn line_of(report: &SyncReport) -> String {
         Progress::Waits if stalled.is_empty() => {
             let others = others.join(", ");
             format!(
-                "Client {client}: {call} waits since {waited} ms for a moment without work of {others}"
+                "Client {client}: {call} waits since {waited} ms for a quiescent point of {others}"
             )
         }
         Progress::Waits => {
             let of = |(client, since): &(String, Duration)| {
-                format!("{client}, which does not get on since {} ms", since.as_millis())
+                format!("{client}, which has made no progress for {} ms", since.as_millis())
             };
             let stalled: Vec<String> = stalled.iter().map(of).collect();
             format!(

@@ -18,7 +18,7 @@ const PIECE_NS: u64 = 200_000;
 
 /// Where a client that is held waits.
 #[derive(Debug, Default)]
-struct Seat {
+struct WaitSlot {
     changed: Condvar,
     /// Counts the moments at which it should ask again.
     epoch: AtomicU64,
@@ -28,21 +28,21 @@ struct Seat {
 #[derive(Debug)]
 struct Shared {
     core: Core,
-    seats: HashMap<ClientId, Arc<Seat>>,
+    slots: HashMap<ClientId, Arc<WaitSlot>>,
 }
 
 impl Shared {
     /// Has those ask again that may not be held any more.
     fn awaken(&mut self) {
         for who in self.core.awake() {
-            if let Some(seat) = self.seats.get(&who) {
-                seat.awaken();
+            if let Some(slot) = self.slots.get(&who) {
+                slot.awaken();
             }
         }
     }
 }
 
-impl Seat {
+impl WaitSlot {
     fn awaken(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
         self.changed.notify_one();
@@ -68,7 +68,7 @@ impl Scheduler {
         Arc::new(Self {
             shared: Mutex::new(Shared {
                 core: Core::new(settings).of_device(sms),
-                seats: HashMap::new(),
+                slots: HashMap::new(),
             }),
             free: AtomicBool::new(true),
             priorities,
@@ -106,7 +106,7 @@ impl Scheduler {
         self.free.store(shared.core.is_free(), Ordering::Relaxed);
         self.priorities.store(shared.core.settings().priorities, Ordering::Relaxed);
         shared.core.awake();
-        shared.seats.values().for_each(|seat| seat.awaken());
+        shared.slots.values().for_each(|slot| slot.awaken());
     }
 
     /// Changes what is set.
@@ -131,10 +131,10 @@ impl Scheduler {
     pub fn join(self: &Arc<Self>, settings: ClientSettings) -> Member {
         let mut shared = self.lock();
         let id = shared.core.join(settings);
-        let seat = Arc::<Seat>::default();
-        shared.seats.insert(id, seat.clone());
+        let slot = Arc::<WaitSlot>::default();
+        shared.slots.insert(id, slot.clone());
         self.update(shared);
-        Member { scheduler: self.clone(), id, seat, class: AtomicU8::new(settings.class as u8) }
+        Member { scheduler: self.clone(), id, slot, class: AtomicU8::new(settings.class as u8) }
     }
 }
 
@@ -164,7 +164,7 @@ pub struct Answer {
 pub struct Member {
     scheduler: Arc<Scheduler>,
     id: ClientId,
-    seat: Arc<Seat>,
+    slot: Arc<WaitSlot>,
     class: AtomicU8,
 }
 
@@ -228,7 +228,7 @@ impl Member {
     /// Whether a piece of work may be submitted that is predicted to take so long, beside work of the client's that
     /// stands still if so.
     pub fn ask(&self, predicted: Predicted, stands: bool) -> Answer {
-        let epoch = self.seat.epoch.load(Ordering::Acquire);
+        let epoch = self.slot.epoch.load(Ordering::Acquire);
         let now = self.scheduler.now_ns();
         let mut shared = self.scheduler.lock();
         let verdict = shared.core.ask_beside(self.id, predicted, stands, now);
@@ -280,8 +280,8 @@ impl Member {
     /// Waits until an answer of that epoch may have become another one, or for so long.
     pub fn wait(&self, epoch: u64, most: Duration) {
         let shared = self.scheduler.lock();
-        let same = |_: &mut Shared| self.seat.epoch.load(Ordering::Acquire) == epoch;
-        drop(self.seat.changed.wait_timeout_while(shared, most, same));
+        let same = |_: &mut Shared| self.slot.epoch.load(Ordering::Acquire) == epoch;
+        drop(self.slot.changed.wait_timeout_while(shared, most, same));
     }
 
     /// A piece of work was submitted.
@@ -325,7 +325,7 @@ impl Drop for Member {
     fn drop(&mut self) {
         let mut shared = self.scheduler.lock();
         shared.core.leave(self.id);
-        shared.seats.remove(&self.id);
+        shared.slots.remove(&self.id);
         self.scheduler.update(shared);
     }
 }

@@ -91,7 +91,7 @@ impl Session {
                 return false;
             }
             self.watch();
-            // How many kernels are left says whether it gets on, beside another one's that do not end.
+            // How many kernels are left says whether it makes progress, beside another one's that do not end.
             if self.gate.make_room(&mut self.streams).is_err() {
                 return false;
             }

@@ -3,7 +3,7 @@
 //! An error of a post is noted in the region, the first one until the client has reported it. A
 //! fault is an error after which a context is of no use: where the provider has tenants it is
 //! this client's alone. Where it has none, as on hardware, the server is lost: each session says what
-//! of its client was under way, the main thread decides whose the fault was (`run/attribution.rs`), and all
+//! of its client was in flight, the main thread decides whose the fault was (`run/attribution.rs`), and all
 //! others go on at another server.
 
 use super::under_way::Code;
@@ -22,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(2);
 const HELD_PAUSE: Duration = Duration::from_micros(50);
 
 impl Session {
-    /// Looks at work that is under way: what is done, and whether it went wrong.
+    /// Looks at work that is in flight: what is done, and whether it went wrong.
     pub(super) fn look(&mut self) {
         if self.sticky.is_some() {
             return;
@@ -126,7 +126,7 @@ impl Session {
         self.wake_waiters();
     }
 
-    /// The shared context is corrupted: says what of this client was under way. From now on nothing
+    /// The shared context is corrupted: says what of this client was in flight. From now on nothing
     /// is taken from the ring and nothing is answered; the main thread, which hears all sessions,
     /// says which client gets the error and which go on elsewhere.
     fn begin_attribution(&mut self, error: CudaError) {
@@ -150,7 +150,7 @@ impl Session {
         let evidence = match least {
             None => Evidence {
                 part: UnderWay::Nothing,
-                text: "none of its kernels was under way".into(),
+                text: "none of its kernels was in flight".into(),
             },
             Some(launched_before) => {
                 let names = codes.into_iter().filter_map(|code| match code {
@@ -160,7 +160,7 @@ impl Session {
                 let names: Vec<_> = names.collect();
                 let names = names.join(", ");
                 let text = format!(
-                    "under way were its kernels {names}, the rarest launched {launched_before} times before"
+                    "in flight were its kernels {names}, the rarest launched {launched_before} times before"
                 );
                 Evidence { part: UnderWay::Kernels { launched_before }, text }
             }

@@ -40,7 +40,7 @@ pub const LAUNCHES_IN_FLIGHT_MAX: u32 = 65_536;
 const OPERATIONS_PER_MARK: u32 = 128;
 
 /// A stream is also marked each time that it got kernels which should take so long together, ns, as far as that is
-/// known: others see that its work gets on well before it would count as work that does not.
+/// known: others see that its work makes progress well before it would count as work that does not.
 const TIME_PER_MARK_NS: u64 = 25_000_000;
 
 /// Where work in flight is bounded by its time, a mark comes behind this part of the bound: what is
@@ -185,7 +185,7 @@ impl Gate {
                     && !self.share.device().sync().is_pending())
     }
 
-    /// True if there is work in flight that does not get on.
+    /// True if there is work in flight that makes no progress.
     pub fn is_stalled(&self) -> bool {
         self.in_flight > 0 && self.moved.elapsed() >= STALLED
     }

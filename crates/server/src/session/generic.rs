@@ -169,7 +169,7 @@ macro_rules! handler {
 }
 
 macro_rules! handlers {
-    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+    ($($number:literal $policy:ident $name:ident $(| $variant:ident)?
         ($($param:ident: $ty:ty),* $(,)?);)*) => {
         /// The handler of each row that is forwarded, by its number.
         static HANDLERS: [Option<Handler>; NUMBERS_END] = {

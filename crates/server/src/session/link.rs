@@ -45,7 +45,7 @@ impl Identity {
 /// What a session says of its client's part in a fault of the shared context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
-    /// What was under way.
+    /// What was in flight.
     pub part: recovery::Evidence,
     /// The same in words, for the log.
     pub text: String,
@@ -58,16 +58,16 @@ pub struct FaultPart {
     pub is_culprit: bool,
     /// The error.
     pub error: CudaError,
-    /// Which kernel, or what was under way, in words.
+    /// Which kernel, or what was in flight, in words.
     pub why: String,
 }
 
-/// Work of a client that does not get on.
+/// Work of a client that makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// For how long, of the stream that has waited for longest, when the session looked last.
     pub waited: Duration,
-    /// What is under way.
+    /// What is in flight.
     pub evidence: recovery::Evidence,
 }
 
@@ -252,7 +252,7 @@ impl Link {
             && self.ending() == Some(End::HandedOver)
     }
 
-    /// Says for how long the client's work has not got on, if that is long. True if it did before.
+    /// Says for how long the client's work has made no progress, if that is long. True if it did before.
     pub fn set_stalled(&self, stall: Option<Stall>) -> bool {
         let mut known = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *known, stall).is_none()

@@ -94,7 +94,7 @@ use streams::Streams;
 /// Most events of a client: an event is some hundred bytes at the provider.
 pub const EVENTS_MAX: usize = channel::limits::EVENTS_MAX as usize;
 
-/// How often a session looks at work that is under way while no request comes: a fault shows no
+/// How often a session looks at work that is in flight while no request comes: a fault shows no
 /// later than that. Where hundreds of sessions are at work, less often.
 const BUSY_PERIOD: Duration = Duration::from_millis(5);
 /// As [`BUSY_PERIOD`], while other clients may be held because of this one's work.
@@ -255,7 +255,7 @@ impl Session {
         (busy, class)
     }
 
-    /// Waits for requests. Work under way is looked at from time to time; without any, the
+    /// Waits for requests. Work in flight is looked at from time to time; without any, the
     /// thread sleeps until it is rung for.
     fn rest(&mut self) -> Result<(), RingBroken> {
         let (busy, class) = self.follow_oversubscription();

@@ -94,7 +94,7 @@ impl Session {
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
         }
         match self.submit_launch(&request, shape, predicted) {
-            // The SMs that batch work keeps free are the operator's wish, of which the program knows
+            // The SMs that batch work keeps free are the operator's request, of which the program knows
             // nothing: its clusters come first.
             Err(CudaError::INVALID_CLUSTER_SIZE) if free_sms > 0 => {
                 self.modules.loaded_mut(request.function.0 as u64)?.wants_all_sms = true;

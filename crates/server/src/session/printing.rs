@@ -34,7 +34,7 @@ impl Session {
         if !self.printing {
             return Ok(());
         }
-        // What is under way now may print after the look.
+        // What is in flight now may print after the look.
         let gate = &mut self.gate;
         let done = !self.streams.poll(|slot| gate.stream_idle(slot))?;
         self.share.flush_printf()?;

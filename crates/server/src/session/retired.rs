@@ -146,7 +146,7 @@ impl Retired {
         let _ = self.end_all(end);
     }
 
-    /// Ends objects in one moment without work; keeps them if the session ends before there is one.
+    /// Ends objects in one quiescent point; keeps them if the session ends before there is one.
     fn end_all(&mut self, mut objects: Vec<Object>) -> CUresult {
         let Some(first) = objects.first() else { return Ok(()) };
         let ended = self.share.while_quiet(first.call(), || objects.clear());

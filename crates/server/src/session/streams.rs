@@ -419,7 +419,7 @@ impl Streams {
         Ok(slot)
     }
 
-    /// Has a stream's next work wait for what another one has under way. One that is gone, or has
+    /// Has a stream's next work wait for what another one has in flight. One that is gone, or has
     /// nothing, is not waited for.
     fn wait_for_stream(&mut self, word: u64, other: u64) -> Result<(), CudaError> {
         if !self.table.get(other).is_ok_and(|slot| slot.busy) {

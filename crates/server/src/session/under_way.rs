@@ -1,4 +1,4 @@
-//! Work under way of a stream: which code is not known to be done, and how often the rarest of it was launched before.
+//! Work in flight of a stream: which code is not known to be done, and how often the rarest of it was launched before.
 //!
 //! After a fault of the shared context that says how likely the client's kernels were to cause it (crate
 //! `recovery`, `attribution.rs`). Of each span between two fences the least number of launches is kept, until the
@@ -26,7 +26,7 @@ struct Span {
     launched_before: u32,
 }
 
-/// What of a stream's code is under way.
+/// What of a stream's code is in flight.
 #[derive(Debug, Default)]
 pub struct UnderWay {
     last: Option<Code>,

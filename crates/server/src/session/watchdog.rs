@@ -1,4 +1,4 @@
-//! Watchdog: what becomes of a client one of whose streams does not get on, if the daemon was told so.
+//! Watchdog: what becomes of a client one of whose streams makes no progress, if the daemon was told so.
 //!
 //! Behind what a busy stream has an event is recorded from time to time. If the device does not get
 //! there within the limit, what was ahead of it took longer than that: the main thread hears of it, and ends the
@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A client whose work has not got on for this part of the limit may be what another one waits for.
+/// A client whose work has made no progress for this part of the limit may be what another one waits for.
 const SLOW_PART: u32 = 8;
 
 /// How long what a stream has may take, if there is a limit.
@@ -43,7 +43,7 @@ pub fn long() -> Option<Duration> {
     })
 }
 
-/// For how long streams have not got on.
+/// For how long streams have made no progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Stalled {
     /// The longest of them.
@@ -53,7 +53,7 @@ struct Stalled {
 }
 
 impl Slot {
-    /// Looks how the stream gets on; records an event behind what it has now if there is none.
+    /// Looks how the stream makes progress; records an event behind what it has now if there is none.
     fn watch(&mut self, share: &Rc<Share>, long: Option<Duration>) -> Result<Stalled, CudaError> {
         if let Some(watch) = &mut self.watch
             && !watch.event.is_done()?
@@ -117,7 +117,7 @@ impl Streams {
 }
 
 impl Session {
-    /// Tells the main thread if work of the client does not get on, or a kernel of it runs for long.
+    /// Tells the main thread if work of the client makes no progress, or a kernel of it runs for long.
     pub(super) fn watch(&mut self) {
         // Tenants do not wait for each other's kernels.
         let long = long().filter(|_| !self.share.is_tenant());

@@ -60,7 +60,7 @@ const EMPTY: Barrier = Barrier {
     line: 0,
 };
 
-/// A block under way.
+/// A block in progress.
 pub(crate) struct InterpretedBlock {
     environment: BlockEnvironment,
     index: Dim3,

@@ -3,14 +3,14 @@
 //!
 //! Lanes leave a loop at different times, and those that have left still read its registers: a counter
 //! that all lanes in the loop have in common varies for that reason alone, and so does every address
-//! made of it. So such a register gets a *twin* that is written wherever it is. The loop reads
+//! made of it. So such a register gets a *copy* that is written wherever it is. The loop reads
 //! the register, which no other code needs any more and which is one number again; all others read the
-//! twin, which keeps what each lane left with.
+//! copy, which keeps what each lane left with.
 //!
-//! A twin is a `mov` behind each definition, so only what becomes an affine value of the lane's number
+//! A copy is a `mov` behind each definition, so only what becomes an affine value of the lane's number
 //! gets one: that is found by trying. Registers that terminators read are left alone.
 //!
-//! Invariant: a register and its twin are equal in every lane, always.
+//! Invariant: a register and its copy are equal in every lane, always.
 
 use crate::analysis::affine::Shape;
 use crate::analysis::dataflow::turned;
@@ -24,7 +24,7 @@ use crate::transform::dce;
 
 /// Registers that are tried in a function: each is looked for in all of it.
 const CANDIDATES_MAX: usize = 64;
-/// Times that a function is looked at with twins: the second one nearly always confirms the first.
+/// Times that a function is looked at with copies: the second one nearly always confirms the first.
 const ROUNDS_MAX: usize = 4;
 
 /// A register, and the blocks that go on reading it.
@@ -35,7 +35,7 @@ struct Candidate {
     inside: Vec<bool>,
 }
 
-/// Makes twins, and looks at the function again if there are any.
+/// Makes copies, and looks at the function again if there are any.
 pub(crate) fn run(
     f: &mut Function,
     liveness: Liveness,
@@ -48,7 +48,7 @@ pub(crate) fn run(
             break;
         }
         let mut with = f.clone();
-        candidates.iter().for_each(|c| make_twin(&mut with, c));
+        candidates.iter().for_each(|c| make_copy(&mut with, c));
         dce::drop_unused(&mut with);
         let liveness = Liveness::of(&with);
         let shapes = divergence::analyse(&with, &liveness, launch_shape);
@@ -125,14 +125,14 @@ fn loops(f: &Function) -> Loops {
     Loops::of(&turned(&successors), &Walk::of(&successors))
 }
 
-/// Writes the twin behind every definition, and has all that is not inside read it.
-fn make_twin(f: &mut Function, candidate: &Candidate) {
+/// Writes the copy behind every definition, and has all that is not inside read it.
+fn make_copy(f: &mut Function, candidate: &Candidate) {
     let Candidate { reg, width, .. } = *candidate;
-    let twin = f.new_reg(Class::Lane(width));
+    let copy = f.new_reg(Class::Lane(width));
     for (block, inside) in f.blocks.iter_mut().zip(&candidate.inside) {
         for inst in block.insts.iter_mut().filter(|_| !inside) {
             for source in inst.src.iter_mut().filter(|s| **s == Operand::Reg(reg)) {
-                *source = Operand::Reg(twin);
+                *source = Operand::Reg(copy);
             }
         }
         let mut insts = Vec::with_capacity(block.insts.len());
@@ -140,7 +140,7 @@ fn make_twin(f: &mut Function, candidate: &Candidate) {
             let copy = inst.dst.contains(&reg).then(|| Inst {
                 op: Op::Mov(width),
                 guard: None,
-                dst: vec![twin],
+                dst: vec![copy],
                 src: vec![Operand::Reg(reg)],
                 line: inst.line,
             });
@@ -236,17 +236,17 @@ mod tests {
         let (before, after) = looked_at(&mut f);
         assert!(before.of[COUNTER.index()] == Shape::Varying, "those that left keep theirs");
         assert!(after.of[COUNTER.index()] == Shape::UNIFORM);
-        let Operand::Reg(twin) = f.blocks[3].insts[0].src[0] else { panic!("{:?}", f.blocks) };
-        assert_ne!(twin, COUNTER, "who has left reads the twin");
-        assert!(after.of[twin.index()] == Shape::Varying);
+        let Operand::Reg(copy) = f.blocks[3].insts[0].src[0] else { panic!("{:?}", f.blocks) };
+        assert_ne!(copy, COUNTER, "who has left reads the copy");
+        assert!(after.of[copy.index()] == Shape::Varying);
         for block in [0, 2] {
-            let copies = f.blocks[block].insts.iter().filter(|i| i.dst == [twin]);
+            let copies = f.blocks[block].insts.iter().filter(|i| i.dst == [copy]);
             assert_eq!(copies.count(), 1, "block {block}: {:?}", f.blocks);
         }
     }
 
     #[test]
-    fn what_varies_anyway_gets_no_twin() {
+    fn what_varies_anyway_gets_no_copy() {
         let mut f = counting(Operand::Reg(LOADED));
         let blocks = f.blocks.clone();
         let (_, after) = looked_at(&mut f);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_terminators_read_gets_no_twin() {
+    fn what_terminators_read_gets_no_copy() {
         let mut f = counting(Operand::Imm(1));
         let targets = vec![Target::Exit];
         f.blocks[3].term = Term::Table { index: Operand::Reg(COUNTER), targets };

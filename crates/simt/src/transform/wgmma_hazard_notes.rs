@@ -6,7 +6,7 @@
 //! copy is no read, and neither is a store to memory that may be the thread's own, which is where
 //! sums are kept without optimisation. What stands on the line of a product is its own business.
 //!
-//! Only the kernel itself is looked at, once functions are inlined: a product that is under way where
+//! Only the kernel itself is looked at, once functions are inlined: a product that is in progress where
 //! a function begins or ends is not followed. This runs before any other pass, while registers are
 //! those of the program. Without products it does nothing.
 

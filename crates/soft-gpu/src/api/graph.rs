@@ -225,24 +225,24 @@ impl Backend for SoftGraphs {
 
 /// Exports each row of graphs: crate graph's function of that name.
 macro_rules! export_graphs {
-    ($($number:literal $policy:ident $name:ident $(| $twin:ident)?
+    ($($number:literal $policy:ident $name:ident $(| $variant:ident)?
         ($($params:tt)*);)*) => {
         /// What this file exports.
         pub(crate) static EXPORTS: &[super::Export] = &[
             $(
                 super::Export { name: stringify!($name), address: $name as *const c_void },
-                $(super::Export { name: stringify!($twin), address: $twin as *const c_void },)?
+                $(super::Export { name: stringify!($variant), address: $variant as *const c_void },)?
             )*
         ];
 
-        $(export_graphs!(@row $name [$($twin)?] ($($params)*));)*
+        $(export_graphs!(@row $name [$($variant)?] ($($params)*));)*
     };
     (@row $name:ident [] $params:tt) => {
         export_graphs!(@export $name $name [] $params);
     };
-    (@row $name:ident [$twin:ident] $params:tt) => {
+    (@row $name:ident [$variant:ident] $params:tt) => {
         export_graphs!(@export $name $name [false] $params);
-        export_graphs!(@export $twin $name [true] $params);
+        export_graphs!(@export $variant $name [true] $params);
     };
     (@export $export:ident $name:ident [$($per_thread:literal)?]
         ($($param:ident: $ty:ty),* $(,)?)) => {

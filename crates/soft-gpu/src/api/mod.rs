@@ -237,11 +237,11 @@ pub(crate) struct Export {
 // SAFETY: the address is that of a function, which is the same for all threads.
 unsafe impl Sync for Export {}
 
-/// Defines exported functions. `fn name(..) | twin per_thread` also exports the twin for the
+/// Defines exported functions. `fn name(..) | variant per_thread` also exports the variant for the
 /// per-thread default stream; in the body `per_thread` says which of the two was called.
 macro_rules! exports {
     ($(
-        fn $name:ident $params:tt $(| $twin:ident $flag:ident)? $body:block
+        fn $name:ident $params:tt $(| $variant:ident $flag:ident)? $body:block
     )*) => {
         use std::ffi::*;
 
@@ -253,15 +253,15 @@ macro_rules! exports {
                     address: $name as *const c_void,
                 },
                 $(crate::api::Export {
-                    name: stringify!($twin),
-                    address: $twin as *const c_void,
+                    name: stringify!($variant),
+                    address: $variant as *const c_void,
                 },)?
             )*
         ];
 
         $(
             exports!(@one $name, ($($flag = false)?), $params, $body);
-            $(exports!(@one $twin, ($flag = true), $params, $body);)?
+            $(exports!(@one $variant, ($flag = true), $params, $body);)?
             const _: cuda_api::signature::$name = $name;
         )*
     };

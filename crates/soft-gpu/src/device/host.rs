@@ -1,7 +1,7 @@
 //! Host functions: functions of the program in stream order, on a thread of their own, one a
 //! tenant, so that a function that blocks holds up no other tenant.
 //!
-//! A function is *under way* from when its stream comes to it until its call has returned and its
+//! A function is *in progress* from when its stream comes to it until its call has returned and its
 //! stream was told so ([`UnderWay`]). What a function was given is its program's to free only then:
 //! the end of a tenant waits for it.
 
@@ -22,7 +22,7 @@ pub struct HostCall {
     pub always: bool,
 }
 
-/// Number of a tenant's functions that are under way.
+/// Number of a tenant's functions that are in progress.
 #[derive(Default)]
 pub(super) struct HostCalls {
     under_way: Mutex<u64>,
@@ -34,14 +34,14 @@ impl HostCalls {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until none is under way.
+    /// Waits until none is in progress.
     fn wait_for_none(&self) {
         let waited = self.none.wait_while(self.lock(), |under_way| *under_way > 0);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
-/// A function of a tenant that is under way, for as long as this lives.
+/// A function of a tenant that is in progress, for as long as this lives.
 pub(super) struct UnderWay(Arc<Tenant>);
 
 impl UnderWay {
@@ -117,7 +117,7 @@ impl Device {
         sender
     }
 
-    /// Waits until no function of a tenant that has ended is under way, and ends the thread that
+    /// Waits until no function of a tenant that has ended is in progress, and ends the thread that
     /// called them. Nothing may be left in the tenant's streams.
     pub(super) fn end_host_calls(&self, tenant: &Tenant) {
         tenant.host_calls.wait_for_none();

@@ -420,7 +420,7 @@ impl Device {
     }
 
     /// Ends everything a tenant has in its streams, and waits until none of its blocks runs and no
-    /// function of its program is under way. After that its streams take nothing more. Not for the
+    /// function of its program is in progress. After that its streams take nothing more. Not for the
     /// tenant's own host functions to call.
     pub fn end_tenant(&self, tenant: &Arc<Tenant>) {
         tenant.mark_ended();

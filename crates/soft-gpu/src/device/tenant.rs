@@ -50,7 +50,7 @@ pub struct Tenant {
     error: AtomicU32,
     fault: Mutex<Option<String>>,
     ended: AtomicBool,
-    /// Functions of its program that are under way.
+    /// Functions of its program that are in progress.
     pub(super) host_calls: HostCalls,
     /// Unmappings that wait for its blocks to return; blocks give way at once while not 0.
     pub(super) unmaps_pending: AtomicU32,

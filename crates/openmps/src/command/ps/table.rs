@@ -376,7 +376,6 @@ mod tests {
         let report = Report {
             schema: control::report::SCHEMA,
             static_partitions: false,
-            multiuser: false,
             problems: vec![],
             counters: Default::default(),
             refusals: Default::default(),

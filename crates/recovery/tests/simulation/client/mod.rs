@@ -10,7 +10,7 @@ use crate::world::{Event, World};
 use channel::region::SessionEnd;
 use channel::ring::{LocalRing, Position, Producer, RingMemory};
 use channel::wait::SpinPolicy;
-use recovery::servers::Seat;
+use recovery::servers::ServerKey;
 use recovery::{
     Attempts, InFlight, Journal, Mark, Obstacle, Order, Policy, Posted, Progress, Words,
 };
@@ -144,7 +144,7 @@ pub struct Client {
     pub character: Character,
     pub policy: Policy,
     /// Where it is served.
-    pub seat: Seat,
+    pub server_key: ServerKey,
     pub memory: Memory,
     model: Memory,
     random: Random,
@@ -194,14 +194,14 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(character: Character, policy: Policy, seat: Seat, seed: u64) -> Self {
+    pub fn new(character: Character, policy: Policy, server_key: ServerKey, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let steps = random.between(15, 60);
         let careful = policy == Policy::Always || random.permille(500);
         Self {
             character,
             policy,
-            seat,
+            server_key,
             memory: Memory::new(),
             model: Memory::new(),
             progress: Default::default(),

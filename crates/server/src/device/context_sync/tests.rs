@@ -155,7 +155,7 @@ fn beside_work_that_gets_on_a_call_is_made_when_little_of_it_is_in_flight() {
             while !ended.load(Ordering::SeqCst) {
                 other.gets_on(CUstream(1));
                 let (now, is_held) = (Instant::now(), sync.is_held());
-                // Where the machine has left this thread without a processor, the work did not get on.
+                // Where the machine has left this thread without a processor, the work made no progress.
                 let got_on = now - before < STALLED_AFTER / 2 && now.elapsed() < STALLED_AFTER / 2;
                 before = now;
                 let is_long = start.elapsed() < 3 * FORCE_AFTER;
@@ -346,7 +346,7 @@ fn others_are_held_for_a_small_part_of_the_time_beside_work_that_does_not_get_on
     let first = locked(&sync.rounds);
     assert!(sync.share_quiet(&request).is_none());
     assert_eq!(first.count, 0);
-    // When the work gets on, what waits does not rest any longer.
+    // When the work makes progress, what waits does not rest any longer.
     sync.sessions.lock().expect("the sessions")[0].in_flight.set_busy(false);
     let quiet = sync.round(&mut rounds, &request).expect("nothing is in flight");
     assert!(sync.is_held() && rounds.rest_until.is_none());
@@ -484,7 +484,7 @@ fn a_call_of_the_servers_own_is_made_in_a_quiet_moment_or_not_at_all() {
     let is_done = |_| looks.fetch_add(1, Ordering::Relaxed) == 0;
     assert_eq!(sync.make_if_quiet(MAKE, &is_done, || 2), None);
     assert_eq!(looks.load(Ordering::Relaxed), 2);
-    // A session that may be submitting something is no quiet moment.
+    // A session that may be submitting something is no quiescent point.
     assert!(sync.may_submit(&other));
     assert_eq!(sync.make_if_quiet(MAKE, &|_| true, || 3), None);
     other.end_submitting();

@@ -1,10 +1,10 @@
-//! Turns: who makes a call that waits for the context, whom its quiet moment serves, and how long those who were
+//! Turns: who makes a call that waits for the context, whom its quiescent point serves, and how long those who were
 //! held go on behind it.
 //!
 //! Knows no provider, and nothing of what is in flight. Invariants:
 //! * One call is made at a time.
-//! * A moment serves the calls that waited when it came and none that comes later, so that it has an end.
-//! * Behind a moment no hold begins before those that were held have gone on for as long as they were, and
+//! * A quiescent point serves the calls that waited when it came and none that comes later, so that it has an end.
+//! * Behind a quiescent point no hold begins before those that were held have gone on for as long as they were, and
 //!   each of them has had its turn (for [`TURN_MAX`] at the most).
 
 use super::locked;
@@ -19,7 +19,7 @@ const TURN_MAX: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(super) struct Turns {
     state: Mutex<State>,
-    /// A call is over, a moment has come, or who brings one about has gone.
+    /// A call is over, a quiescent point has come, or who brings one about has gone.
     changed: Condvar,
     /// Nothing is held any more.
     released: Condvar,
@@ -30,11 +30,11 @@ struct State {
     making: bool,
     /// Since when sessions have been held for the calls that are made now.
     since: Option<Instant>,
-    /// There is a call that brings a moment about.
+    /// There is a call that brings a quiescent point about.
     has_owner: bool,
-    /// Calls that wait for a moment that another one brings about, by number.
+    /// Calls that wait for a quiescent point that another one brings about, by number.
     waiting: Vec<u64>,
-    /// Of them, those that the moment serves which has come.
+    /// Of them, those that the quiescent point serves which has come.
     admitted: Vec<u64>,
     /// Sessions that have something to submit and are held.
     held: usize,
@@ -89,7 +89,7 @@ impl Turns {
         locked(&self.state).making
     }
 
-    /// A quiet moment has come: the calls that wait are made in it, one after the other. Their number.
+    /// A quiescent point has come: the calls that wait are made in it, one after the other. Their number.
     pub(super) fn admit(&self) -> usize {
         let mut state = locked(&self.state);
         let waiting = std::mem::take(&mut state.waiting);
@@ -98,8 +98,8 @@ impl Turns {
         count
     }
 
-    /// Waits until a moment has come that serves that call, and it is its turn. `None` after so long, if the
-    /// client ends before there is a moment, or if there is no call that brings one about. Of a moment that has
+    /// Waits until a quiescent point has come that serves that call, and it is its turn. `None` after so long, if the
+    /// client ends before there is a quiescent point, or if there is no call that brings one about. Of a quiescent point that has
     /// come, nothing but the client's end keeps it from its turn.
     pub(super) fn wait_for_moment(
         &self,
@@ -126,24 +126,24 @@ impl Turns {
                 state.waiting.retain(|of| *of != number);
                 return None;
             }
-            // The calls of a moment wait for each other.
+            // The calls of a quiescent point wait for each other.
             let pause = if admitted.is_some() { longest } else { left };
             state = waited(self.changed.wait_timeout(state, pause));
         }
     }
 
-    /// True if a call brings a moment about.
+    /// True if a call brings a quiescent point about.
     pub(super) fn has_owner(&self) -> bool {
         locked(&self.state).has_owner
     }
 
-    /// How many calls wait for a moment that another one brings about.
+    /// How many calls wait for a quiescent point that another one brings about.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         locked(&self.state).waiting.len()
     }
 
-    /// A call brings a moment about.
+    /// A call brings a quiescent point about.
     pub(super) fn owner_is_there(&self) {
         locked(&self.state).has_owner = true;
     }
@@ -154,12 +154,12 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    /// Says what the call that brings a moment about has seen of work that does not get on.
+    /// Says what the call that brings a quiescent point about has seen of work that makes no progress.
     pub(super) fn set_stalled(&self, stalled: Vec<(String, Duration)>) {
         locked(&self.state).stalled = stalled;
     }
 
-    /// Clients with work that did not get on when it was looked at last, and for how long it had not.
+    /// Clients with work that made no progress when it was looked at last, and for how long it had not.
     pub(super) fn stalled(&self) -> Vec<(String, Duration)> {
         locked(&self.state).stalled.clone()
     }

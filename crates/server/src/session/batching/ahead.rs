@@ -52,7 +52,7 @@ impl Ahead {
         }
     }
 
-    /// True if a stream is known to have work for that long. What is under way may be nearly done.
+    /// True if a stream is known to have work for that long. What is in flight may be nearly done.
     pub fn lasts(&mut self, stream: u64, time: Duration) -> bool {
         if stream != self.stream {
             return false;

@@ -50,7 +50,7 @@ pub fn extension() -> &'static Extension {
     unsafe extern "C" fn name(_: u64, _: *const c_char) -> CUresult {
         Ok(())
     }
-    // Its streams get on by themselves.
+    // Its streams make progress by themselves.
     unsafe extern "C" fn work(_: u64, worked: *mut c_int) -> CUresult {
         // SAFETY: the server gives a local.
         unsafe { *worked = 0 };

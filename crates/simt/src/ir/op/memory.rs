@@ -207,7 +207,7 @@ pub enum CopyNote {
     },
 }
 
-/// What happens to a register that may hold sums of a product that is under way.
+/// What happens to a register that may hold sums of a product that is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Touch {
     /// A product writes it, from now on until it is waited for.

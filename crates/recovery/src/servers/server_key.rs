@@ -1,10 +1,10 @@
-//! Seat: where a server serves; and a process that is to be served.
+//! Server key: where a server serves; and a process that is to be served.
 
 use cuda_api::CUuuid;
 
 /// Where a server serves: whom, and on which device. At most one takes new clients at each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seat {
+pub struct ServerKey {
     /// The user that its servers run as.
     pub uid: u32,
     /// Number of the named server whose process it is; 0: the user's own.
@@ -28,7 +28,7 @@ pub struct ClientProcess {
 
 impl ClientProcess {
     /// Where its server serves.
-    pub fn seat(self) -> Seat {
-        Seat { uid: self.uid, named: self.named, device: self.device }
+    pub fn server_key(self) -> ServerKey {
+        ServerKey { uid: self.uid, named: self.named, device: self.device }
     }
 }

@@ -1,10 +1,10 @@
-//! Precedence: after a fault the programs that were not it go on first, and only then a server of
+//! Recovery order: after a fault the programs that were not it go on first, and only then a server of
 //! quarantine starts and the corrupted server ends.
 //!
 //! Both hold a lock of NVIDIA's driver for long (making a context, taking one down), for which the mapping
 //! of memory at the next server waits. What is put off is put off for a bounded time.
 
-use super::{COMES_S_MAX, Phase, Seat, Servers, Tell};
+use super::{COMES_S_MAX, Effects, Phase, ServerKey, Servers};
 use std::time::{Duration, Instant};
 
 /// How long programs may take to go to a server that is ready and to declare there what they have. Those
@@ -13,9 +13,9 @@ pub const DECLARED_MS_MAX: u64 = 500;
 /// How long a server that was not in standby is waited for.
 const READY_MS_MAX: u64 = 5000;
 
-/// What is put off at a seat.
+/// What is put off for a server key.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Precedence {
+pub(super) struct RecoveryOrder {
     /// The server with the fault.
     corrupted: u32,
     /// The server to which its clients go.
@@ -31,7 +31,7 @@ pub(super) struct Precedence {
     until: Instant,
 }
 
-impl Precedence {
+impl RecoveryOrder {
     /// True as long as others come first. One client caused the fault and comes to no server, unless
     /// several may have.
     fn goes_on(&self, now: Instant) -> bool {
@@ -40,22 +40,22 @@ impl Precedence {
 }
 
 impl<L> Servers<L> {
-    /// A server has met a fault, and the next one of its seat is there or starts: its clients come first.
+    /// A server has met a fault, and the next one of its server key is there or starts: its clients come first.
     pub(super) fn give_precedence(
         &mut self,
         corrupted: u32,
         now: Instant,
-        hands: &mut impl Tell<L>,
+        effects: &mut impl Effects<L>,
     ) {
         let Some(server) = self.get(corrupted) else { return };
-        let (seat, clients) = (server.seat(), server.clients);
+        let (server_key, clients) = (server.server_key(), server.clients);
         let alone = server.quarantine.is_some();
-        let next = self.at(seat).filter(|_| !alone).map(|next| (next.pid, next.phase));
+        let next = self.at(server_key).filter(|_| !alone).map(|next| (next.pid, next.phase));
         let ready = next.is_some_and(|(_, phase)| phase == Phase::Running);
         if let Some((next, _)) = next {
             let ms = if ready { DECLARED_MS_MAX } else { READY_MS_MAX };
             let until = now + Duration::from_millis(ms);
-            let begun = Precedence {
+            let begun = RecoveryOrder {
                 corrupted,
                 next,
                 clients,
@@ -64,43 +64,43 @@ impl<L> Servers<L> {
                 since: now,
                 until,
             };
-            let before = self.precedence.insert(seat, begun);
+            let before = self.recovery_order.insert(server_key, begun);
             // One more fault, before all had gone on after the one before: no program comes from that server any more.
             if let Some(corrupted) = before.and_then(|of| self.get(of.corrupted)) {
-                hands.leave(&corrupted.link);
+                effects.leave(&corrupted.link);
             }
         }
         // While the next one makes its context no client declares, and the device may not have the memory
         // for both.
         if !ready && let Some(server) = self.get(corrupted) {
-            hands.leave(&server.link);
+            effects.leave(&server.link);
         }
     }
 
     /// A server is ready: from now on its clients come.
     pub(super) fn begin_declarations(&mut self, pid: u32, now: Instant) {
         let until = now + Duration::from_millis(DECLARED_MS_MAX);
-        let here = self.precedence.values_mut().filter(|of| of.next == pid);
+        let here = self.recovery_order.values_mut().filter(|of| of.next == pid);
         here.for_each(|of| of.until = of.until.min(until));
     }
 
     /// One client less comes from a server with a fault: it goes to a server of its own.
     pub(super) fn is_no_unaffected(&mut self, corrupted: u32) {
-        let of_it = self.precedence.values_mut().filter(|of| of.corrupted == corrupted);
+        let of_it = self.recovery_order.values_mut().filter(|of| of.corrupted == corrupted);
         of_it.for_each(|of| of.candidates += 1);
     }
 
     /// A client has declared to a server what it had at another one.
-    pub fn has_declared(&mut self, pid: u32, hands: &mut impl Tell<L>) {
-        for of in self.precedence.values_mut().filter(|of| of.next == pid) {
+    pub fn has_declared(&mut self, pid: u32, effects: &mut impl Effects<L>) {
+        for of in self.recovery_order.values_mut().filter(|of| of.next == pid) {
             of.declared += 1;
         }
-        hands.look_again();
+        effects.look_again();
     }
 
-    /// True if a process that may have caused a fault waits at that seat until others have gone on.
-    pub(super) fn comes_later(&self, seat: Seat, now: Instant) -> bool {
-        self.precedence.get(&seat).is_some_and(|of| of.goes_on(now))
+    /// True if a process that may have caused a fault waits of that server key until others have gone on.
+    pub(super) fn comes_later(&self, server_key: ServerKey, now: Instant) -> bool {
+        self.recovery_order.get(&server_key).is_some_and(|of| of.goes_on(now))
     }
 
     /// True while processes are about to come of which it is known here alone who comes later, and who gets a
@@ -108,27 +108,27 @@ impl<L> Servers<L> {
     pub fn sorts_out_a_fault(&self, now: Instant) -> bool {
         let comes_max = Duration::from_secs(COMES_S_MAX);
         let comes = |since: &Instant| now.saturating_duration_since(*since) < comes_max;
-        !self.precedence.is_empty() || self.candidates.values().any(comes)
+        !self.recovery_order.is_empty() || self.candidates.values().any(comes)
     }
 
     /// When what is put off is due at the latest.
     pub(super) fn precedence_end(&self) -> Option<Instant> {
-        self.precedence.values().map(|of| of.until).min()
+        self.recovery_order.values().map(|of| of.until).min()
     }
 
     /// Ends what is over: corrupted servers may leave.
-    pub(super) fn end_precedence(&mut self, now: Instant, hands: &mut impl Tell<L>) {
+    pub(super) fn end_precedence(&mut self, now: Instant, effects: &mut impl Effects<L>) {
         let list = &self.list;
-        self.precedence.retain(|_, of| {
+        self.recovery_order.retain(|_, of| {
             let is_there =
                 list.iter().any(|server| server.pid == of.next && server.takes_clients());
             let goes_on = is_there && of.goes_on(now);
             let corrupted = list.iter().find(|server| server.pid == of.corrupted);
             if !goes_on && let Some(server) = corrupted {
-                hands.leave(&server.link);
+                effects.leave(&server.link);
             }
             if !goes_on {
-                hands.log(format!(
+                effects.log(format!(
                     "Of {} clients of server {} {} have declared to server {} after {} ms: {} that may have \
                      caused its fault go on now",
                     of.clients,

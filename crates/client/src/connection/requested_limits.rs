@@ -1,6 +1,6 @@
 //! What the program's variables ask for: a share of SMs, less memory, a priority.
 
-use channel::message::{Device, JOB_BYTES_MAX, Wishes};
+use channel::message::{Device, JOB_BYTES_MAX, RequestedLimits};
 use cuda_api::environment::{
     CUDA_DEVICE_MAX_CONNECTIONS, CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY,
     CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
@@ -12,15 +12,15 @@ use cuda_api::settings::{Percentage, Priority, Refused, names_device, parse_memo
 const CONNECTIONS_MAX: u32 = 32;
 
 /// Those of this process. A value that is none is as good as no value.
-pub(crate) fn of_process() -> Wishes {
+pub(crate) fn of_process() -> RequestedLimits {
     read(of_environment, drop)
 }
 
 /// Says on standard error which of this process's variables are not taken, at a daemon with these devices.
 pub(crate) fn say_mistakes(devices: &[Device]) {
     let mut say = |mistake| crate::stderr::say(format_args!("{mistake}"));
-    let wishes = read(of_environment, &mut say);
-    devices_not_there(&wishes, devices).for_each(say);
+    let requested = read(of_environment, &mut say);
+    devices_not_there(&requested, devices).for_each(say);
 }
 
 /// Says on standard error which of this process's variables are probably misspelt: nothing reads them.
@@ -37,11 +37,14 @@ fn of_environment(name: &str) -> Option<String> {
 }
 
 /// What there is to say of limits of memory that are for none of the daemon's devices.
-fn devices_not_there(wishes: &Wishes, devices: &[Device]) -> impl Iterator<Item = String> {
+fn devices_not_there(
+    requested: &RequestedLimits,
+    devices: &[Device],
+) -> impl Iterator<Item = String> {
     let is_there = move |word: &str| {
         (0_u32..).zip(devices).any(|(at, device)| names_device(word, at, &device.uuid.to_string()))
     };
-    wishes.memory.iter().filter(move |limit| !is_there(&limit.device)).map(|limit| {
+    requested.memory.iter().filter(move |limit| !is_there(&limit.device)).map(|limit| {
         format!(
             "{CUDA_MPS_PINNED_DEVICE_MEM_LIMIT} limits nothing on {}: the daemon has no such device",
             limit.device
@@ -49,43 +52,46 @@ fn devices_not_there(wishes: &Wishes, devices: &[Device]) -> impl Iterator<Item 
     })
 }
 
-fn read(variable: impl Fn(&str) -> Option<String>, mut mistake: impl FnMut(String)) -> Wishes {
+fn read(
+    variable: impl Fn(&str) -> Option<String>,
+    mut mistake: impl FnMut(String),
+) -> RequestedLimits {
     let text = |name| variable(name).filter(|value| !value.trim().is_empty());
     let mut kept = |name: &str, error: Refused| mistake(format!("{name} is not taken: {error}"));
-    let mut wishes = Wishes::default();
+    let mut requested = RequestedLimits::default();
     // The variable is about each context then.
     let name = CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING;
     let per_context = text(name).is_some_and(|value| value.trim() == "1");
     if let Some(text) = text(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE).filter(|_| !per_context) {
         match Percentage::parse(&text) {
-            Ok(share) => wishes.share = Some(share),
+            Ok(share) => requested.share = Some(share),
             Err(error) => kept(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, error),
         }
     }
     if let Some(text) = text(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT) {
         match parse_memory_limits(&text) {
-            Ok(limits) => wishes.memory = limits,
+            Ok(limits) => requested.memory = limits,
             Err(error) => kept(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, error),
         }
     }
     if let Some(text) = text(CUDA_MPS_CLIENT_PRIORITY) {
         match Priority::parse(&text) {
-            Ok(priority) => wishes.priority = Some(priority),
+            Ok(priority) => requested.priority = Some(priority),
             Err(error) => kept(CUDA_MPS_CLIENT_PRIORITY, error),
         }
     }
-    wishes.partition = text(CUDA_MPS_SM_PARTITION).unwrap_or_default();
+    requested.partition = text(CUDA_MPS_SM_PARTITION).unwrap_or_default();
     if let Some(text) = text(CUDA_DEVICE_MAX_CONNECTIONS) {
         match text.trim().parse() {
-            Ok(number @ 1..=CONNECTIONS_MAX) => wishes.connections = number,
+            Ok(number @ 1..=CONNECTIONS_MAX) => requested.connections = number,
             _ => {
                 let allowed = "a number of queues from 1 to 32";
                 kept(CUDA_DEVICE_MAX_CONNECTIONS, Refused { found: text, allowed });
             }
         }
     }
-    wishes.job = job_of(&variable);
-    wishes
+    requested.job = job_of(&variable);
+    requested
 }
 
 /// The job of several processes that this one is one of, as its launcher names it in variables: PyTorch's and
@@ -117,16 +123,16 @@ mod tests {
     fn variables_are_read_and_mistakes_are_said() {
         let of = |name: &'static str, value: &'static str| {
             let mut said = Vec::new();
-            let wishes = read(
+            let requested = read(
                 |asked| (asked == name).then(|| value.to_owned()),
                 |mistake| said.push(mistake),
             );
-            (wishes, said)
+            (requested, said)
         };
-        let (wishes, said) = of(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "25");
-        assert_eq!((wishes.share.map(Percentage::thousandths), said.len()), (Some(25_000), 0));
-        let (wishes, _) = of(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=1G");
-        assert_eq!(wishes.memory, [MemoryLimit { device: "0".into(), bytes: 1 << 30 }]);
+        let (requested, said) = of(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, "25");
+        assert_eq!((requested.share.map(Percentage::thousandths), said.len()), (Some(25_000), 0));
+        let (requested, _) = of(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=1G");
+        assert_eq!(requested.memory, [MemoryLimit { device: "0".into(), bytes: 1 << 30 }]);
         assert_eq!(of(CUDA_MPS_CLIENT_PRIORITY, "1").0.priority, Some(Priority::BelowNormal));
         assert_eq!(of(CUDA_DEVICE_MAX_CONNECTIONS, "8").0.connections, 8);
         for (name, wrong, part) in [
@@ -135,12 +141,12 @@ mod tests {
             (CUDA_MPS_CLIENT_PRIORITY, "2", "0 (normal) or 1"),
             (CUDA_DEVICE_MAX_CONNECTIONS, "33", "from 1 to 32"),
         ] {
-            let (wishes, said) = of(name, wrong);
-            assert_eq!((wishes, said.len()), (Wishes::default(), 1), "{name}");
+            let (requested, said) = of(name, wrong);
+            assert_eq!((requested, said.len()), (RequestedLimits::default(), 1), "{name}");
             assert!(said[0].contains(name) && said[0].contains(part), "{}", said[0]);
         }
-        let (wishes, _) = of(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=1G,7=16M,GPU-00=1G,GPU-77=1G");
-        let said: Vec<String> = devices_not_there(&wishes, &[Device::default()]).collect();
+        let (requested, _) = of(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, "0=1G,7=16M,GPU-00=1G,GPU-77=1G");
+        let said: Vec<String> = devices_not_there(&requested, &[Device::default()]).collect();
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].contains("nothing on 7:") && said[1].contains("nothing on GPU-77:"));
         let job = |variables: &[(&str, &str)]| {
@@ -160,7 +166,7 @@ mod tests {
             CUDA_MPS_ACTIVE_THREAD_PERCENTAGE => Some("25".to_owned()),
             _ => None,
         };
-        assert_eq!(read(both, |mistake| panic!("{mistake}")), Wishes::default());
-        assert_eq!(of(CUDA_MPS_CLIENT_PRIORITY, " "), (Wishes::default(), vec![]));
+        assert_eq!(read(both, |mistake| panic!("{mistake}")), RequestedLimits::default());
+        assert_eq!(of(CUDA_MPS_CLIENT_PRIORITY, " "), (RequestedLimits::default(), vec![]));
     }
 }

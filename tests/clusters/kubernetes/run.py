@@ -384,7 +384,7 @@ def sms_are_limited(run):
 
 @scenario
 def two_gpus_in_one_pod(run):
-    both = [("one", "openmps", {"sms": "4", "memory": "256Mi"}), ("two", "openmps", {"sms": "4", "memory": "256Mi"})]
+    both = [("one", "openmps", {"sms": "4", "memory": "256Mi"}), ("two", "openmps", {"sms": "2", "memory": "512Mi"})]
     distinct = [{"requests": ["one", "two"], "distinctAttribute": f"{DRIVER}/uuid"}]
     run.make(claim_template("pair", both, constraints=distinct))
     run.make(pod("pair", sample("peers", "--devices", "2", "--json"), "pair"))

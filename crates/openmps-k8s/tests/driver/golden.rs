@@ -115,8 +115,8 @@ fn the_simulators_say_what_the_real_ones_say() {
         assert_eq!(reserved(&ours), reserved(&theirs));
         let calls = golden(&folder, "calls");
         let call = |name: &str| {
-            let all = calls.as_array().unwrap().iter();
-            all.filter(|of| of["call"] == name).next_back().expect(name).clone()
+            let mut all = calls.as_array().unwrap().iter();
+            all.rfind(|of| of["call"] == name).expect(name).clone()
         };
         let request = json!({"claims": [serde_json::to_value(named(&claim)).unwrap()]});
         for name in ["NodePrepareResources", "NodeUnprepareResources"] {

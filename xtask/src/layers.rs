@@ -373,7 +373,17 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("metrics", &["checkpoint", "daemon", "prepare", "share"]),
             layer(
                 "agent",
-                &["api", "checkpoint", "daemon", "driver", "gpu", "health", "metrics", "prepare", "share"],
+                &[
+                    "api",
+                    "checkpoint",
+                    "daemon",
+                    "driver",
+                    "gpu",
+                    "health",
+                    "metrics",
+                    "prepare",
+                    "share",
+                ],
             ),
             layer("kubelet", &["agent", "prepare", "proto", "share"]),
             layer(

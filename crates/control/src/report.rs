@@ -458,6 +458,11 @@ pub struct Scheduling {
     /// Time between two of its requests, ns, if they come at even intervals, so that the next one is
     /// expected; else 0.
     pub request_interval_ns: u64,
+    /// SMs that a client of class `batch` has now beside a client of class `latency` that is never idle for long; else 0.
+    pub space_sms: u32,
+    /// Time of a `latency` client's work beside batch work, in thousandths of alone (1250: a quarter more), while
+    /// classes share SMs; 0: not known.
+    pub slowed_permille: u32,
 }
 
 impl From<&ClientScheduling> for Scheduling {
@@ -470,6 +475,8 @@ impl From<&ClientScheduling> for Scheduling {
             holds: of.holds,
             charged_ns: of.charged_ns,
             request_interval_ns: of.interval_ns,
+            space_sms: of.space_sms,
+            slowed_permille: of.slowed_permille,
         }
     }
 }

@@ -10,7 +10,6 @@ use crate::arrivals::Arrivals;
 use crate::class::Class;
 use crate::client::ClientSettings;
 use crate::predict::Predicted;
-use crate::space::Seen;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// For how long after its last work a client counts as one that may come back at any moment, ns.
@@ -319,9 +318,9 @@ impl Accounts {
         self.latency_contending > 0
     }
 
-    /// Which classes have work.
-    pub(crate) fn seen(&self) -> Seen {
-        Seen { latency: self.latency_open > 0, batch: self.batch_open > 0 }
+    /// Whether a latency-critical client has work, and a batch client.
+    pub(crate) fn open(&self) -> (bool, bool) {
+        (self.latency_open > 0, self.batch_open > 0)
     }
 
     /// True if a latency-critical client has work, or had some within that time, ns.

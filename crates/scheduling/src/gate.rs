@@ -7,7 +7,7 @@ use crate::client::ClientSettings;
 use crate::policy::{self, Admission, Policy};
 use crate::predict::Predicted;
 use crate::settings::{Pause, PolicyName, Settings};
-use crate::space::Space;
+use crate::space::{Seen, Space};
 
 /// Work that a client may have in flight while the next latency-critical request is known to be far, ns:
 /// no more, so that what is predicted wrong stays a small part of a request.
@@ -96,8 +96,8 @@ impl Core {
             self.accounts.shares_space = false;
             return;
         }
-        let seen = self.accounts.seen();
-        if self.space.follow(seen, bounds, now) {
+        let (latency, batch) = self.accounts.open();
+        if self.space.follow(Seen { latency, batch }, bounds, now) {
             self.awake.extend(&self.accounts.barred);
         }
         let has_some = self.space.batch_sms(self.sms, bounds).is_some_and(|sms| sms > 0);

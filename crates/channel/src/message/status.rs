@@ -160,6 +160,10 @@ pub struct ClientScheduling {
     pub charged_ns: u64,
     /// Time between two of its requests, ns, if they come at even intervals, so that the next one is expected; else 0.
     pub interval_ns: u64,
+    /// SMs that it has while classes share in space and it is of class batch; 0: it has what its limits say.
+    pub space_sms: u32,
+    /// How much a client of class latency is slowed by batch work beside it, ‰ of what its work takes alone; 0: not known.
+    pub slowed_permille: u32,
 }
 
 numbers! {
@@ -361,7 +365,11 @@ impl Body for ClientScheduling {
         to.u64(self.holds);
         to.u64(self.charged_ns);
         to.u64(self.interval_ns);
-        Ok(())
+        to.grown(|to| {
+            to.u32(self.space_sms);
+            to.u32(self.slowed_permille);
+            Ok(())
+        })
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -370,6 +378,8 @@ impl Body for ClientScheduling {
             holds: from.u64()?,
             charged_ns: from.u64()?,
             interval_ns: from.u64()?,
+            space_sms: from.grown(Decoder::u32)?,
+            slowed_permille: from.grown(Decoder::u32)?,
         })
     }
 }

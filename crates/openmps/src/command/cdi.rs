@@ -20,7 +20,7 @@ enum What {
     /// Make a spec: a container with its device gets the directory of a namespace and the libraries
     ///
     /// The container needs no device node, no host IPC, no host PIDs and no privileges. It sees the directory
-    /// of its own namespace, so that namespace's limits hold for it and it reaches no other and no command.
+    /// of its own namespace, so that namespace's limits apply to it, and it reaches no other one.
     #[command(after_help = "Examples:
   nvidia-cuda-mps-control namespace create batch --server=training
   openmps cdi generate --share training/batch --output /var/run/cdi

@@ -28,6 +28,28 @@ enum Split {
     Value(u32),
 }
 
+/// Which function a pointer is to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Functions {
+    /// One that a compiler may put in the place of the call.
+    Plain,
+    /// One with a call through a pointer in it, never made, that it may rather not.
+    Called,
+    /// By a bit of the lane's number.
+    Lane(u32),
+}
+
+/// Functions that take a lock, and pointers to them.
+const FUNCTIONS: &str = "\
+    .func take(.param .b64 lock)\n{\n.reg .b64 %k;\n.reg .b32 %x;\n.reg .pred %p;\n\
+    ld.param.b64 %k, [lock];\n\
+    AGAIN: atom.global.cas.b32 %x, [%k], 0, 1;\nsetp.ne.u32 %p, %x, 0; @%p bra AGAIN;\nret;\n}\n\
+    .func take_called(.param .b64 lock)\n{\n.reg .b64 %k, %none;\n.reg .b32 %x;\n.reg .pred %p;\n\
+    ld.param.b64 %k, [lock];\nmov.u64 %none, 0; setp.eq.u64 %p, %k, 0;\n\
+    NOTHING: .callprototype _ ();\n@%p call %none, (), NOTHING;\n\
+    AGAIN: atom.global.cas.b32 %x, [%k], 0, 1;\nsetp.ne.u32 %p, %x, 0; @%p bra AGAIN;\nret;\n}\n\
+    .global .align 8 .u64 functions[2] = {take, take_called};\n";
+
 /// What threads do in a segment.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -41,6 +63,8 @@ enum Kind {
     Reduce { operation: u32, bit: u32, split: Split },
     /// Every `stride`-th thread takes a lock.
     Lock { form: u32, stride: u32 },
+    /// The same, taken in a function that is called through a pointer.
+    LockInFunction { functions: Functions, stride: u32 },
     /// All threads of a block in the order of their tickets.
     Ticket { shift: u32 },
     /// One lane of a warp waits for an mbarrier, then the warp passes on to another one.
@@ -111,12 +135,14 @@ impl Synchronising {
     pub fn text(&self) -> String {
         let (threads, bytes) = (self.threads(), self.segment_bytes());
         let all = bytes * self.count.max(1);
+        let calls = |(_, kind): &(u32, Kind)| matches!(kind, Kind::LockInFunction { .. });
+        let functions = if self.segments.iter().any(calls) { FUNCTIONS } else { "" };
         let mut text = format!(
-            ".version 8.0\n.target sm_90\n.address_size 64\n\
+            ".version 8.0\n.target sm_90\n.address_size 64\n{functions}\
              .visible .entry k(.param .u64 out, .param .u64 words)\n{{\n\
              .shared .align 16 .b8 tile[{all}];\n\
              .reg .b32 %acc, %t, %l, %w, %b, %own, %x, %y, %z, %n;\n\
-             .reg .b64 %o, %g, %c, %s;\n.reg .pred %p, %q, %u;\n\
+             .reg .b64 %o, %g, %c, %s, %f, %k;\n.reg .pred %p, %q, %u;\n\
              ld.param.u64 %o, [out]; ld.param.u64 %g, [words];\n\
              mov.u32 %t, %tid.x; mov.u32 %l, %laneid; shr.u32 %w, %t, 5;\n\
              mov.u32 %b, tile; mad.lo.u32 %own, %t, 4, %b;\n\
@@ -218,13 +244,25 @@ impl Synchronising {
                     arms(split, &i.to_string(), &what),
                 )
             }
+            Kind::LockInFunction { functions, stride } => {
+                let guarded = guarded(lock, sum);
+                let index = match functions {
+                    Functions::Plain => "mov.u32 %x, 0;".to_owned(),
+                    Functions::Called => "mov.u32 %x, 1;".to_owned(),
+                    Functions::Lane(bit) => format!("shr.u32 %x, %l, {bit}; and.b32 %x, %x, 1;"),
+                };
+                writeln!(
+                    text,
+                    "rem.u32 %x, %t, {stride}; setp.ne.u32 %p, %x, 0; @%p bra E{i};\n\
+                     {index} mov.u64 %f, functions; mad.wide.u32 %f, %x, 8, %f;\n\
+                     ld.global.u64 %f, [%f]; add.s64 %k, %g, {lock};\n\
+                     {{\n.param .b64 place;\nst.param.b64 [place], %k;\n\
+                     P{i}: .callprototype _ (.param .b64 _);\ncall %f, (place), P{i};\n}}\n\
+                     {guarded}E{i}:"
+                )
+            }
             Kind::Lock { form, stride } => {
-                let guarded = format!(
-                    "ld.volatile.global.u32 %y, [%g+{sum}]; and.b32 %z, %acc, 15;\n\
-                     add.u32 %y, %y, %z; add.u32 %y, %y, 1;\n\
-                     st.volatile.global.u32 [%g+{sum}], %y; membar.gl;\n\
-                     atom.global.exch.b32 %y, [%g+{lock}], 0;\n"
-                );
+                let guarded = guarded(lock, sum);
                 let take = match form {
                     0 => format!(
                         "L{i}: atom.global.cas.b32 %x, [%g+{lock}], 0, 1;\n\
@@ -328,6 +366,16 @@ impl Synchronising {
     }
 }
 
+/// Adds to what a lock guards, and gives it back.
+fn guarded(lock: u32, sum: u32) -> String {
+    format!(
+        "ld.volatile.global.u32 %y, [%g+{sum}]; and.b32 %z, %acc, 15;\n\
+         add.u32 %y, %y, %z; add.u32 %y, %y, 1;\n\
+         st.volatile.global.u32 [%g+{sum}], %y; membar.gl;\n\
+         atom.global.exch.b32 %y, [%g+{lock}], 0;\n"
+    )
+}
+
 /// An instruction, once or in both arms of a branch.
 fn arms(split: Split, label: &str, what: &str) -> String {
     let (of, bit) = match split {
@@ -352,7 +400,7 @@ fn split(random: &mut Random) -> Split {
 fn kind(random: &mut Random, warps: u32) -> Kind {
     let threads = u64::from(LANES * warps);
     let mut below = |limit: u64| random.below(limit) as u32;
-    match below(12) {
+    match below(13) {
         0 => Kind::Work,
         1 => {
             let (shift, counted) = (below(threads), below(2) == 0);
@@ -375,6 +423,14 @@ fn kind(random: &mut Random, warps: u32) -> Kind {
             Kind::Elected { lane, all_arrive, split: split(random) }
         }
         10 => Kind::Flag { setter: below(threads) },
+        11 => {
+            let functions = match below(3) {
+                0 => Functions::Plain,
+                1 => Functions::Called,
+                _ => Functions::Lane(below(5)),
+            };
+            Kind::LockInFunction { functions, stride: 1 + below(5) }
+        }
         _ => Kind::Collective { lane: 1 + below(31), bit: below(8) },
     }
 }

@@ -149,6 +149,12 @@ pub struct Answer {
     pub bound_ns: Option<u64>,
     /// The client has work in flight that it was charged for.
     pub is_in_flight: bool,
+    /// When it was asked, ns of the gate's clock.
+    pub at_ns: u64,
+    /// What a latency-critical client submits now has the device to itself, as far as batch work goes.
+    pub is_alone: bool,
+    /// Classes share in space, and the client is latency-critical.
+    pub is_followed: bool,
     /// Until when the answer holds: [`Member::wait`].
     pub epoch: u64,
 }
@@ -236,7 +242,15 @@ impl Member {
             }
             _ => None,
         };
-        Answer { verdict, until, bound_ns, is_in_flight, epoch }
+        let is_latency = account.is_some_and(|of| of.settings.class == Class::Latency);
+        let is_followed = is_latency && shared.core.shares_space();
+        let is_alone = shared.core.is_alone(now);
+        Answer { verdict, until, bound_ns, is_in_flight, at_ns: now, is_alone, is_followed, epoch }
+    }
+
+    /// A graph or kernel of the client that was submitted at that time took so long, and takes so long alone, ns.
+    pub fn sampled(&self, times: (u64, u64), submitted_ns: u64) {
+        self.scheduler.lock().core.sampled(self.id, times, submitted_ns);
     }
 
     /// Whether streams have the device's priorities by their clients' classes.
@@ -292,12 +306,17 @@ impl Member {
         let now = self.scheduler.now_ns();
         let since = account.held_since.map_or(0, |since| now.saturating_sub(since));
         let expected = account.arrivals.next(now);
+        let (space_sms, slowed) = core.space().unwrap_or_default();
+        let is = |class: Class| account.settings.class == class;
+        let slowed = slowed.map_or(0, |permille| u32::try_from(permille).unwrap_or(u32::MAX));
         ClientScheduling {
             settings: account.settings.to_string(),
             held_ns: account.held_ns + since,
             holds: account.holds,
             charged_ns: account.used_ns,
             interval_ns: expected.map_or(0, |next| next.interval_ns),
+            space_sms: if is(Class::Batch) { space_sms } else { 0 },
+            slowed_permille: if is(Class::Latency) { slowed } else { 0 },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::device::LaunchShape;
-use crate::meter::{Direction, LaunchTime, Shape};
+use crate::meter::{Company, Direction, LaunchTime, Shape};
 use crate::scheduling::Answer;
 use cuda_api::{CUresult, CudaError};
 use scheduling::predict::{COPY_NS_PER_MIB, GAP_NS, WITHIN_NS_PER_MIB};
@@ -36,6 +36,7 @@ impl Session {
     ) -> Result<Option<Predicted>, CudaError> {
         if self.link.scheduling.is_free() {
             self.meter.forget_context();
+            self.meter.set_company(Company::default());
             return Ok(None);
         }
         let meter = &self.modules.loaded(function)?.meter;
@@ -77,6 +78,8 @@ impl Session {
             self.gate.set_bound(answer.bound_ns);
             match answer.verdict {
                 Verdict::Go { free_sms } => {
+                    let Answer { is_alone, is_followed, at_ns, .. } = answer;
+                    self.meter.set_company(Company { is_alone, is_followed, at_ns });
                     if let Some(since) = since {
                         let counters = &self.link.counters;
                         counters.limits_hit.add(1);

@@ -32,6 +32,9 @@ impl Session {
         let gate = &mut self.gate;
         let polled = self.streams.poll(|slot| gate.stream_idle(slot));
         let polled = polled.and_then(|_| self.meter.read());
+        for (times, submitted_ns) in self.meter.take_followed() {
+            self.link.scheduling.sampled(times, submitted_ns);
+        }
         if !self.streams.may_be_busy() {
             self.gate.close();
         } else if self.share.device().sync().is_pending() {

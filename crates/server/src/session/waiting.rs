@@ -115,7 +115,8 @@ impl Session {
 
     fn advance_streams(&mut self) -> bool {
         let streams = self.pending.streams().into_iter();
-        streams.fold(false, |moved, stream| self.advance_stream(stream, IN_A_ROW_MAX) || moved)
+        // Each has its turn, whether others moved or not.
+        streams.filter(|stream| self.advance_stream(*stream, IN_A_ROW_MAX)).count() > 0
     }
 
     /// As [`Self::advance_streams`], in the order in which the records came as far as they can go: the gate is asked

@@ -483,14 +483,14 @@ impl Compiler<'_> {
         for s in successors(&b.term) {
             live.extend(&f.blocks[s].live_in);
         }
-        // A companion is in no `live_in`. What it is a companion of may live for longer: the companion's
-        // slot is another register's by then.
+        // A companion is in no `live_in`: it lives at most where what it is a companion of does. That may live for
+        // longer, and the companion's slot is another register's by then.
         let end = self.weights.kept.ends[block];
-        let companions = f.companions.iter().map(|(companion, _)| *companion);
-        live.extend(companions.filter(|r| {
-            let kept = self.weights.kept.of_register(r.index());
-            kept.iter().any(|interval| (interval.start..=interval.end).contains(&end))
-        }));
+        for (companion, of) in &f.companions {
+            if live.contains(of) && self.weights.kept.covers(companion.index(), end) {
+                live.insert(*companion);
+            }
+        }
         live.extend(mentioned(f, &b.term));
         let mut at = b.insts.len();
         for step in steps.iter_mut().rev() {

@@ -391,6 +391,7 @@ mod tests {
             pipe_directory: "/tmp/x".into(),
             log_directory: None,
             stopping: false,
+            multiuser: false,
             clients_waiting: 0,
             descriptors_max: None,
             visible_devices: None,

@@ -17,7 +17,7 @@ from cluster import Cluster, sh, wait
 DRIVER = "gpu.openmps.io"
 SYSTEM = "openmps-system"
 IMAGE = "localhost/openmps:0.1.0"
-SAMPLES = "/opt/openmps/lib/openmps/samples"
+SAMPLES = "/usr/lib/openmps/samples"
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 CHART = os.path.join(ROOT, "deploy/helm/openmps")
@@ -221,9 +221,9 @@ def images(run):
     pause = run.cluster.path("pause")
     sh(f"cc -static -O1 -o {pause} {source}")
     image.write(f"{directory}/pause.tar", "localhost/pause:1", {"/pause": pause}, command=["/pause"])
-    files, links = image.tree(run.arguments.dist, "/opt/openmps")
-    files = {inside: path for inside, path in files.items() if not inside.startswith("/opt/openmps/share")}
-    files["/opt/openmps/bin/openmps-k8s"] = run.arguments.agent
+    files, links = image.tree(run.arguments.dist, "/usr")
+    files = {inside: path for inside, path in files.items() if not inside.startswith("/usr/share")}
+    files["/usr/bin/openmps-k8s"] = run.arguments.agent
     image.write(f"{directory}/openmps.tar", IMAGE, files, links)
     for node in run.cluster.nodes:
         node.load(f"{directory}/pause.tar")
@@ -384,7 +384,7 @@ def sms_are_limited(run):
 
 @scenario
 def two_gpus_in_one_pod(run):
-    both = [("one", "openmps", {"sms": "4", "memory": "256Mi"}), ("two", "openmps", {"sms": "4", "memory": "256Mi"})]
+    both = [("one", "openmps", {"sms": "4", "memory": "256Mi"}), ("two", "openmps", {"sms": "2", "memory": "512Mi"})]
     distinct = [{"requests": ["one", "two"], "distinctAttribute": f"{DRIVER}/uuid"}]
     run.make(claim_template("pair", both, constraints=distinct))
     run.make(pod("pair", sample("peers", "--devices", "2", "--json"), "pair"))

@@ -128,6 +128,7 @@ fn a_person_sees_what_programs_do_now() {
         "CLASS",
         "SERVER",
         "MEMORY",
+        "HOST",
         "KERNELS/S",
         "BUSY",
         "SMS",
@@ -136,7 +137,7 @@ fn a_person_sees_what_programs_do_now() {
     ];
     for table in lines.chunks_exact(2) {
         assert_eq!(table[0][..head.len()], head, "{text}");
-        let [pid, _, _, _, _, memory, _, kernels, busy, sms, warps, lanes, command, ..] =
+        let [pid, _, _, _, _, memory, _, _, kernels, busy, sms, warps, lanes, command, ..] =
             &table[1][..]
         else {
             panic!("{text}");

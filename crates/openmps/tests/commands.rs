@@ -604,7 +604,8 @@ fn man_pages_and_completions_know_every_command() {
     for name in names {
         let page = pages.join(format!("openmps-{name}.1"));
         assert!(page.exists(), "{}", page.display());
-        assert!(script.contains(&format!("openmps__subcmd__{name}")), "{name}");
+        let function = format!("openmps__subcmd__{}", name.replace('-', "__"));
+        assert!(script.contains(&function), "{name}");
     }
     let file = home.0.join("completions");
     std::fs::write(&file, &script).unwrap();

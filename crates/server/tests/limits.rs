@@ -133,7 +133,7 @@ fn an_allocation_that_is_refused_twice_is_one_line_of_the_log() {
         assert_eq!(client.chunk(0, 2 * LIMIT).map(drop), REFUSED);
     }
     let log = server.log();
-    assert_eq!(log.matches("is refused").count(), 2, "{log}");
+    assert_eq!(log.matches(" are refused (").count(), 2, "{log}");
     assert!(log.contains("(2 times so far)") && !log.contains("(4 times so far)"), "{log}");
 }
 

@@ -71,7 +71,8 @@ impl Scene {
         self.wait_for_start(command.arg("-f"));
     }
 
-    fn wait_for_start(&mut self, command: &mut Command) {
+    /// Starts the daemon by a command and waits until it accepts connections.
+    pub fn wait_for_start(&mut self, command: &mut Command) {
         self.daemon = Some(start(command));
         wait_until("the daemon accepts connections", || {
             self.control("get_server_list").status == 0

@@ -4,10 +4,14 @@
 use tests::{Scene, finish};
 
 /// The cases of the sample, with more than can be in flight.
-const CASES: [(&str, &[&str]); 9] = [
+const CASES: [(&str, &[&str]); 12] = [
     ("host-function", &["--launches", "40000"]),
     ("values", &["--streams", "6", "--launches", "750"]),
     ("values", &["--streams", "40", "--launches", "700"]),
+    // One stream, of which a driver takes about 1000.
+    ("values", &["--streams", "1", "--launches", "1000"]),
+    ("values", &["--streams", "40", "--launches", "1000"]),
+    ("mixed", &["--streams", "8", "--launches", "600"]),
     ("threads", &["--launches", "5000"]),
     ("graphs", &["--streams", "4", "--launches", "1500"]),
     ("host-functions", &["--launches", "20000"]),

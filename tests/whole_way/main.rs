@@ -11,6 +11,7 @@ mod devices;
 mod documents;
 mod ends;
 mod faults;
+mod host_memory;
 mod isolation;
 mod kernels;
 mod limits;

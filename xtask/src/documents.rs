@@ -78,7 +78,7 @@ fn files_in_backquotes_exist() {
 /// A table of promises that is read at a glance: figures and their stories are in `docs/`.
 #[test]
 fn the_specification_is_short() {
-    const LINES_MAX: usize = 140;
+    const LINES_MAX: usize = 180;
     const ROW_MAX: usize = 500;
     let text = read(&crate::root().join("SPECIFICATION.md"));
     let lines = text.lines().count();

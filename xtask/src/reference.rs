@@ -85,7 +85,7 @@ fn settings() -> Result<String> {
         writeln!(page, "* `{name}`: {}", allowed(refused)?)?;
     }
     page.push_str(
-        "\n## Presets\n\n`preset=NAME` sets all settings but the policy and `pause-max`:\n\n",
+        "\n## Presets\n\n`preset=NAME` sets all settings but the policy, `pause-max`, `slowdown` and `least`:\n\n",
     );
     for (name, _) in PRESETS {
         let Ok(of) = Settings::parse(&format!("preset={name}")) else {

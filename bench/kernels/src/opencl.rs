@@ -175,7 +175,7 @@ impl<'a> Built<'a> {
             if code != 0 {
                 bail!("{}.cl does not compile: {}", case.name, built.log());
             }
-            built.kernel = (cl.clCreateKernel)(built.program, name.as_ptr(), &mut error);
+            built.kernel = (cl.clCreateKernel)(built.program, name.as_ptr().cast(), &mut error);
             check("clCreateKernel", error)?;
         }
         for (index, argument) in (0u32..).zip(&case.arguments) {

@@ -45,6 +45,7 @@ pub mod oracle;
 pub mod payload;
 pub mod per_thread;
 pub mod pool_file;
+mod processor;
 pub mod region;
 pub mod reply;
 pub mod request;

@@ -5,9 +5,13 @@ use crate::message;
 use crate::region::{RECORD_BYTES_MAX, STREAM_SLOTS};
 use cuda_api::handle::Handle;
 
-/// Launches of kernels and graphs that a program has in flight in a stream. A thread that launches more waits, and
-/// keeps no other stream waiting. A hardware queue of a GPU has 1024 entries, for launches and what stands between them.
+/// Launches of kernels and graphs that a program has in flight in a stream that gets on. A thread that launches more
+/// waits for the stream, and keeps no other one waiting. A hardware queue of a GPU has 1024 entries, for launches and
+/// what stands between them.
 pub const LAUNCHES_IN_STREAM_MAX: u32 = 768;
+/// The same of a stream that does not get on: it may wait for what the same thread does later. A driver takes about
+/// 1000 there.
+pub const LAUNCHES_IN_STALLED_STREAM_MAX: u32 = 3 * LAUNCHES_IN_STREAM_MAX;
 /// Events of a client at a time: PyTorch has thousands; one is some hundred bytes at the provider.
 pub const EVENTS_MAX: u32 = 262_144;
 /// Modules and libraries at a time: programs load hundreds.

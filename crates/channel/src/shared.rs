@@ -4,7 +4,7 @@
 //! `copy` the only way to bulk. They make no promise about *what* is read, only that reading
 //! it is defined behaviour.
 
-use core::arch::asm;
+use crate::processor;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -94,26 +94,6 @@ shared_word! {
     SharedU64, u64, AtomicU64
 }
 
-/// Moves 64 bytes by 16 at a time, stored by the instruction of this name.
-macro_rules! move_64 {
-    ($store:literal, $source:expr, $destination:expr) => {
-        asm!(
-            "movdqu {a}, [{s}]",
-            "movdqu {b}, [{s} + 16]",
-            "movdqu {c}, [{s} + 32]",
-            "movdqu {d}, [{s} + 48]",
-            concat!($store, " [{t}], {a}"),
-            concat!($store, " [{t} + 16], {b}"),
-            concat!($store, " [{t} + 32], {c}"),
-            concat!($store, " [{t} + 48], {d}"),
-            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
-            s = in(reg) $source,
-            t = in(reg) $destination,
-            options(nostack, preserves_flags),
-        )
-    };
-}
-
 /// Copies `bytes` bytes between shared and private memory, either way.
 ///
 /// The copy is made by machine instructions that the compiler cannot look into: a peer that writes
@@ -123,42 +103,19 @@ macro_rules! move_64 {
 /// `source` is readable and `destination` writable for `bytes` bytes, and they do not overlap.
 #[inline]
 pub(crate) unsafe fn copy(source: *const u8, destination: *mut u8, bytes: usize) {
-    if bytes >= STRING_BYTES_MIN {
-        // SAFETY: by the caller. The instruction copies `bytes` bytes upwards, as the direction
-        // flag is clear by the calling convention, and changes the registers that it is given.
-        unsafe {
-            asm!(
-                "rep movsb",
-                inout("rcx") bytes => _,
-                inout("rsi") source => _,
-                inout("rdi") destination => _,
-                options(nostack, preserves_flags),
-            );
-        }
-        return;
+    if bytes >= processor::STRING_BYTES_MIN {
+        // SAFETY: by the caller.
+        return unsafe { processor::copy_string(source, destination, bytes) };
     }
     let mut done = 0;
-    while bytes - done >= 64 {
-        // SAFETY: done + 64 <= bytes, so all eight moves stay inside both ranges; movdqu needs no
-        // alignment, and the registers are declared as overwritten.
-        unsafe {
-            move_64!("movdqu", source.add(done), destination.add(done));
-        }
-        done += 64;
+    while bytes - done >= LINE_BYTES {
+        // SAFETY: done + 64 <= bytes, so all moves stay inside both ranges.
+        unsafe { processor::move_64(source.add(done), destination.add(done)) };
+        done += LINE_BYTES;
     }
     while bytes - done >= 8 {
-        // SAFETY: done + 8 <= bytes, so both moves stay inside their ranges; a plain move of a
-        // register needs no alignment.
-        unsafe {
-            asm!(
-                "mov {word}, qword ptr [{s}]",
-                "mov qword ptr [{t}], {word}",
-                word = out(reg) _,
-                s = in(reg) source.add(done),
-                t = in(reg) destination.add(done),
-                options(nostack, preserves_flags),
-            );
-        }
+        // SAFETY: done + 8 <= bytes, so both moves stay inside their ranges.
+        unsafe { processor::move_8(source.add(done), destination.add(done)) };
         done += 8;
     }
     while done < bytes {
@@ -178,24 +135,15 @@ pub(crate) unsafe fn copy_past_caches(source: *const u8, destination: *mut u8, b
     unsafe { copy(source, destination, head) };
     let mut done = head;
     while bytes - done >= LINE_BYTES {
-        // SAFETY: done + 64 <= bytes, so all eight moves stay inside both ranges; movdqu needs no
-        // alignment, movntdq is at a multiple of 64, and the registers are declared as
-        // overwritten.
-        unsafe {
-            move_64!("movntdq", source.add(done), destination.add(done));
-        }
+        // SAFETY: done + 64 <= bytes, so all moves stay inside both ranges, and the destination is at a multiple of 64.
+        unsafe { processor::move_64_past_caches(source.add(done), destination.add(done)) };
         done += LINE_BYTES;
     }
     // Such writes are ordered with no others: what is announced after this must come after them.
-    // SAFETY: the instruction touches no memory of its own and no register.
-    unsafe { asm!("sfence", options(nostack, preserves_flags)) };
+    processor::order_past_caches();
     // SAFETY: done <= bytes, so the rest is inside both ranges.
     unsafe { copy(source.add(done), destination.add(done), bytes - done) };
 }
-
-/// From here on the processor's own way to copy is the fastest, and it reads no line that it is
-/// going to write as a whole.
-const STRING_BYTES_MIN: usize = 4096;
 
 /// A cache line, bytes.
 const LINE_BYTES: usize = 64;
@@ -207,7 +155,7 @@ mod tests {
     #[test]
     fn copies_every_length_and_alignment_and_nothing_beside() {
         let source: Vec<u8> = (0..9000u32).map(|i| (i * 7 + 1) as u8).collect();
-        for bytes in (0..200).chain([STRING_BYTES_MIN - 1, STRING_BYTES_MIN, 5001]) {
+        for bytes in (0..200).chain([4095, 4096, 5001]) {
             for (from, to) in [(0, 0), (1, 0), (0, 3), (5, 7)] {
                 for function in [copy, copy_past_caches] {
                     let mut target = vec![0xEE; bytes + 100];

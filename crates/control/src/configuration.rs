@@ -26,6 +26,10 @@ pub(crate) struct Configuration {
     pub servers: Vec<ServerConfiguration>,
     pub memacct: Option<bool>,
     pub audit_log: Option<bool>,
+    /// Whether programs of the daemon's own socket share a context.
+    pub default_socket: Option<bool>,
+    /// Keys that are understood and have no effect here, a sentence each.
+    pub without_effect: Vec<String>,
 }
 
 /// A server.
@@ -72,11 +76,13 @@ pub enum ConfigurationError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    schema_version: Spanned<Value>,
+    // NVIDIA's own Kubernetes components write files without it.
+    schema_version: Option<Spanned<Value>>,
     #[serde(default)]
     servers: BTreeMap<String, Spanned<ServerTable>>,
     #[serde(default)]
     features: Features,
+    compute_policy: Option<ComputePolicy>,
     // Of the settings file, which reads them.
     #[serde(default, rename = "daemon")]
     _daemon: Option<serde::de::IgnoredAny>,
@@ -86,6 +92,14 @@ struct File {
     _software_gpu: Option<serde::de::IgnoredAny>,
 }
 
+/// Release 620's.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ComputePolicy {
+    timeslice: Option<Spanned<Value>>,
+    timeslice_yield_level: Option<u32>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ServerTable {
@@ -93,6 +107,7 @@ struct ServerTable {
     pinned_memory_limit: Option<Spanned<Value>>,
     active_thread_percentage: Option<Spanned<Value>>,
     client_priority: Option<Spanned<Value>>,
+    timeslice_pct: Option<Spanned<Value>>,
     uid: Option<Spanned<Value>>,
     locality_domains: Option<Spanned<bool>>,
     #[serde(default)]
@@ -107,6 +122,20 @@ struct NamespaceTable {
     pinned_memory_limit: Option<Spanned<Value>>,
     active_thread_percentage: Option<Spanned<Value>>,
     client_priority: Option<Spanned<Value>>,
+    cgroup: Option<Spanned<Value>>,
+    cgroup_depth: Option<Spanned<Value>>,
+    #[serde(default)]
+    devices: Vec<NamespaceDeviceTable>,
+}
+
+/// A device of a namespace: the partition is release 620's, the limits are ours.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NamespaceDeviceTable {
+    uuid: Spanned<String>,
+    sm_partition: Option<Spanned<Value>>,
+    pinned_memory_limit: Option<Spanned<Value>>,
+    active_thread_percentage: Option<Spanned<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -124,6 +153,9 @@ struct PartitionTable {
     chunks: Spanned<u32>,
     #[serde(default)]
     include_remainder: bool,
+    #[serde(default)]
+    shareable: bool,
+    max_chunks: Option<Spanned<u32>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -139,6 +171,9 @@ struct Features {
 struct Memacct {
     enabled: Option<bool>,
     audit_log: Option<bool>,
+    // Limits of cgroups are always looked up when a client comes.
+    #[serde(rename = "force_polling")]
+    _force_polling: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -176,13 +211,16 @@ fn line_of(text: &str, at: usize) -> String {
 }
 
 fn configuration(file: File) -> Result<Configuration, Mistake> {
-    if file.schema_version.get_ref().as_str() != Some(SCHEMA) {
+    if let Some(version) = file.schema_version.filter(|of| of.get_ref().as_str() != Some(SCHEMA)) {
         let reason = format!("schema_version has to be \"{SCHEMA}\"");
-        return Err(Mistake(file.schema_version.span(), reason));
+        return Err(Mistake(version.span(), reason));
     }
     let mut read = Configuration::default();
+    if let Some(policy) = file.compute_policy {
+        check_policy(policy, &mut read.without_effect)?;
+    }
     for (name, table) in file.servers {
-        read.servers.push(server(name, table)?);
+        read.servers.push(server(name, table, &mut read.without_effect)?);
     }
     if let Some(memacct) = file.features.memacct {
         (read.memacct, read.audit_log) = (memacct.enabled, memacct.audit_log);
@@ -192,19 +230,44 @@ fn configuration(file: File) -> Result<Configuration, Mistake> {
             return Err(Mistake(enabled.span(), CONTEXT_SHARE.to_owned()));
         }
         if let Some(socket) = share.default_socket {
-            let on = matches!(socket.get_ref().as_str(), Some("on"))
-                || socket.get_ref().as_bool() == Some(true);
-            if !on {
-                let reason = "default_socket is always \"on\": programs that name no server come to \
-                              one of their user's";
-                return Err(Mistake(socket.span(), reason.to_owned()));
-            }
+            let on = match (socket.get_ref().as_str(), socket.get_ref().as_bool()) {
+                (Some("on"), _) | (_, Some(true)) => true,
+                (Some("off"), _) | (_, Some(false)) => false,
+                _ => {
+                    let reason = "default_socket is \"on\" or \"off\"".to_owned();
+                    return Err(Mistake(socket.span(), reason));
+                }
+            };
+            read.default_socket = Some(on);
         }
     }
     Ok(read)
 }
 
-fn server(name: String, table: Spanned<ServerTable>) -> Result<ServerConfiguration, Mistake> {
+/// Time slices between servers are the driver's own.
+fn check_policy(policy: ComputePolicy, without_effect: &mut Vec<String>) -> Result<(), Mistake> {
+    if let Some(slice) = policy.timeslice {
+        let known = ["default", "short", "medium", "long"];
+        if !slice.get_ref().as_str().is_some_and(|word| known.contains(&word)) {
+            let reason = "timeslice is \"default\", \"short\", \"medium\" or \"long\"".to_owned();
+            return Err(Mistake(slice.span(), reason));
+        }
+        without_effect.push(
+            "compute_policy.timeslice: slices between servers are the driver's own".to_owned(),
+        );
+    }
+    if policy.timeslice_yield_level.is_some() {
+        without_effect
+            .push("compute_policy.timeslice_yield_level: slices are the driver's own".to_owned());
+    }
+    Ok(())
+}
+
+fn server(
+    name: String,
+    table: Spanned<ServerTable>,
+    without_effect: &mut Vec<String>,
+) -> Result<ServerConfiguration, Mistake> {
     let whole = table.span();
     let table = table.into_inner();
     check_name(&name).map_err(|error| Mistake(whole, error.to_string()))?;
@@ -229,15 +292,30 @@ fn server(name: String, table: Spanned<ServerTable>) -> Result<ServerConfigurati
     if let Some(domains) = table.locality_domains.filter(|domains| *domains.get_ref()) {
         return Err(Mistake(domains.span(), LOCALITY_DOMAINS.to_owned()));
     }
-    let own = [table.pinned_memory_limit, table.active_thread_percentage, table.client_priority];
-    let mut default = limits(own)?;
+    let mut default = limits(&[
+        ("pinned-memory-limit", table.pinned_memory_limit),
+        ("active-thread-percentage", table.active_thread_percentage),
+        ("client-priority", table.client_priority),
+        ("timeslice-pct", table.timeslice_pct),
+    ])?;
     for (name, table) in table.namespaces {
         let span = table.span();
         let table = table.into_inner();
         check_name(&name).map_err(|error| Mistake(span, error.to_string()))?;
-        let said =
-            [table.pinned_memory_limit, table.active_thread_percentage, table.client_priority];
-        let said = limits(said)?;
+        if let (Some(depth), None) = (&table.cgroup_depth, &table.cgroup) {
+            let reason = "cgroup_depth is of a cgroup, which is not said".to_owned();
+            return Err(Mistake(depth.span(), reason));
+        }
+        let mut said = limits(&[
+            ("pinned-memory-limit", table.pinned_memory_limit),
+            ("active-thread-percentage", table.active_thread_percentage),
+            ("client-priority", table.client_priority),
+            ("cgroup", table.cgroup),
+            ("cgroup-depth", table.cgroup_depth),
+        ])?;
+        for device in table.devices {
+            limits_of_device(&mut said, device)?;
+        }
         match name == DEFAULT_NAMESPACE {
             true => default.merge(said),
             false => drop(read.namespaces.insert(name, said)),
@@ -254,6 +332,7 @@ fn server(name: String, table: Spanned<ServerTable>) -> Result<ServerConfigurati
             if *partition.chunks.get_ref() == 0 {
                 return Err(Mistake(partition.chunks.span(), "chunks is above 0".to_owned()));
             }
+            lends(&partition, without_effect)?;
             read.partitions.push(PartitionConfiguration {
                 device: device.uuid.get_ref().clone(),
                 name: name.clone(),
@@ -275,17 +354,63 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-fn limits(values: [Option<Spanned<Value>>; 3]) -> Result<NamespaceLimits, Mistake> {
+fn limits(rows: &[(&str, Option<Spanned<Value>>)]) -> Result<NamespaceLimits, Mistake> {
     let mut limits = NamespaceLimits::default();
-    let keys = ["pinned-memory-limit", "active-thread-percentage", "client-priority"];
-    for (key, value) in keys.into_iter().zip(values) {
-        let Some(value) = value else { continue };
-        let wrong = || format!("{} is a text or a number", key.replace('-', "_"));
-        let text = scalar(value.get_ref()).ok_or_else(wrong);
-        let set = text.and_then(|text| limits.set(key, &text));
-        set.map_err(|reason| Mistake(value.span(), reason))?;
+    for (key, value) in rows {
+        take(key, value.as_ref(), |key, text| limits.set(key, text))?;
     }
     Ok(limits)
+}
+
+fn take(
+    key: &str,
+    value: Option<&Spanned<Value>>,
+    set: impl FnOnce(&str, &str) -> Result<bool, String>,
+) -> Result<(), Mistake> {
+    let Some(value) = value else { return Ok(()) };
+    let wrong = || format!("{} is a text or a number", key.replace('-', "_"));
+    let text = scalar(value.get_ref()).ok_or_else(wrong);
+    let taken = text.and_then(|text| set(key, &text));
+    taken.map(drop).map_err(|reason| Mistake(value.span(), reason))
+}
+
+/// What a namespace has on one device.
+fn limits_of_device(
+    limits: &mut NamespaceLimits,
+    device: NamespaceDeviceTable,
+) -> Result<(), Mistake> {
+    let uuid = device.uuid.get_ref();
+    let checked = cuda_api::settings::parse_device(uuid).map_err(|error| error.to_string());
+    let is_number = uuid.bytes().all(|byte| byte.is_ascii_digit());
+    let wrong = || format!("{uuid:?} is a number: devices of a namespace are named by their UUIDs");
+    let checked = checked.and_then(|_| if is_number { Err(wrong()) } else { Ok(()) });
+    checked.map_err(|reason| Mistake(device.uuid.span(), reason))?;
+    for (key, value) in [
+        ("sm-partition", &device.sm_partition),
+        ("pinned-memory-limit", &device.pinned_memory_limit),
+        ("active-thread-percentage", &device.active_thread_percentage),
+    ] {
+        take(key, value.as_ref(), |key, text| limits.set_of_device(uuid, key, text))?;
+    }
+    Ok(())
+}
+
+/// That partitions lend nothing and borrow nothing here.
+fn lends(partition: &PartitionTable, without_effect: &mut Vec<String>) -> Result<(), Mistake> {
+    let name = partition.name.get_ref();
+    if partition.shareable {
+        without_effect
+            .push(format!("SM partition '{name}': shareable: a partition's chunks are its own"));
+    }
+    let Some(most) = &partition.max_chunks else { return Ok(()) };
+    if most.get_ref() < partition.chunks.get_ref() {
+        let reason = "max_chunks is at least as many as chunks".to_owned();
+        return Err(Mistake(most.span(), reason));
+    }
+    if most.get_ref() > partition.chunks.get_ref() {
+        without_effect.push(format!("SM partition '{name}': max_chunks: it borrows none"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -336,7 +461,82 @@ default_socket = "on"
         assert_eq!(server.namespaces["high_priority"].share.unwrap().to_string(), "25.0");
         assert_eq!((server.partitions[0].name.as_str(), server.partitions[0].chunks), ("large", 4));
         assert_eq!((read.memacct, read.audit_log), (Some(true), Some(true)));
+        assert_eq!(read.default_socket, Some(true));
         assert_eq!(parse("schema_version = \"1.0\"\n"), Ok(Configuration::default()));
+    }
+
+    /// What `mpsd` of kai-gpu-fractioning writes: no schema_version, the daemon's own socket without a context
+    /// that is shared.
+    #[test]
+    fn the_file_of_nvidia_s_fractions_is_read() {
+        let read = parse(
+            "[features.memacct]\nenabled=true\naudit_log=true\n[features.context-share]\n\
+             enabled=true\ndefault_socket=\"off\"\n[servers.shared]\n",
+        );
+        let read = read.unwrap();
+        assert_eq!((read.memacct, read.default_socket), (Some(true), Some(false)));
+        assert_eq!(read.servers[0].name, "shared");
+    }
+
+    /// The keys of release 620, as its page has them.
+    const RELEASE_620: &str = r#"schema_version = "1.0"
+[compute_policy]
+timeslice = "long"
+timeslice_yield_level = 2
+[servers.training]
+timeslice_pct = "50"
+[servers.training.namespaces.high_priority]
+cgroup = "/sys/fs/cgroup/training"
+cgroup_depth = 1
+[[servers.training.namespaces.high_priority.devices]]
+uuid = "GPU-74d43ed3-cdf7-e667-3644-bf5b4f46ed65"
+sm_partition = "large"
+[[servers.training.devices]]
+uuid = "GPU-74d43ed3-cdf7-e667-3644-bf5b4f46ed65"
+  [[servers.training.devices.sm_partitions]]
+  name = "large"
+  chunks = 4
+  include_remainder = false
+  shareable = true
+  max_chunks = 6
+[features.memacct]
+force_polling = false
+"#;
+
+    #[test]
+    fn release_620_s_keys_are_read_and_those_without_effect_are_said() {
+        let read = parse(RELEASE_620).unwrap();
+        let server = &read.servers[0];
+        assert_eq!(server.namespaces["default"].weight, Some(50));
+        let namespace = &server.namespaces["high_priority"];
+        let route = namespace.cgroup.as_ref().unwrap();
+        let root = Path::new("/sys/fs/cgroup");
+        assert_eq!(
+            (route.distance("/training", root), route.distance("/training/a", root)),
+            (Some(0), Some(1))
+        );
+        assert_eq!(
+            (route.distance("/training/a/b", root), route.distance("/trainings", root)),
+            (None, None)
+        );
+        let device = &namespace.devices["GPU-74d43ed3-cdf7-e667-3644-bf5b4f46ed65"];
+        assert_eq!(device.partition.as_deref(), Some("large"));
+        assert_eq!(read.without_effect.len(), 4, "{:?}", read.without_effect);
+        for (from, to, part) in [
+            ("\"long\"", "\"eternal\"", "timeslice is"),
+            ("\"50\"", "\"0\"", "from 1 to 100"),
+            ("cgroup = \"/", "cgroup = \"", "cgroup's path"),
+            ("cgroup = \"/sys/fs/cgroup/training\"\n", "", "cgroup_depth is of a cgroup"),
+            ("max_chunks = 6", "max_chunks = 3", "at least as many"),
+            (
+                "uuid = \"GPU-74d43ed3-cdf7-e667-3644-bf5b4f46ed65\"\nsm_",
+                "uuid = \"0\"\nsm_",
+                "by their UUIDs",
+            ),
+        ] {
+            let error = parse(&RELEASE_620.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(part), "{to}: {error}");
+        }
     }
 
     #[test]
@@ -355,7 +555,7 @@ default_socket = "on"
             ("GPU-abcd-1234,1", "gpu", 4, "a device: its number"),
             ("\"large\"", "\"Large\"", 19, "is no name"),
             ("chunks = 4", "chunks = 0", 20, "above 0"),
-            ("\"on\"", "\"off\"", 29, "default_socket"),
+            ("\"on\"", "\"of\"", 29, "default_socket is \"on\" or \"off\""),
             ("uid = 1000", "uid = true", 8, "a user's number"),
         ] {
             let text = EXAMPLE.replacen(from, to, 1);
@@ -363,6 +563,5 @@ default_socket = "on"
             let line = format!("line {line}: ");
             assert!(error.starts_with(&line) && error.contains(part), "{to}: {error}");
         }
-        assert!(parse("[servers.x]\n").unwrap_err().contains("schema_version"));
     }
 }

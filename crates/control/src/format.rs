@@ -136,6 +136,7 @@ mod tests {
             uid: 0,
             device_uuid: device().uuid,
             memory_bytes: 0,
+            host_bytes: 0,
             limits: Default::default(),
             submitted: Default::default(),
             counts: Default::default(),

@@ -11,7 +11,7 @@
 //! | [`locate`] | which of the directories is this user's |
 //! | [`accounting`] | what clients have used |
 //! | `named`, `configuration` | named servers and namespaces of protocol 3, and its file |
-//! | `memacct` | limits of cgroups' device memory |
+//! | `memacct`, `dmem` | limits of cgroups' device memory: our own, and others' |
 //! | [`log`] | control.log and server.log |
 //! | [`status`], [`format`](mod@format) | what servers say, and how it is printed |
 //! | [`report`] | all that the daemon knows, for programs |
@@ -30,6 +30,7 @@ mod configuration;
 pub mod counts;
 pub mod daemon;
 pub mod directory;
+mod dmem;
 pub mod error;
 pub mod fault_budget;
 pub mod faults;

@@ -246,6 +246,12 @@ impl Partitions {
         }
     }
 
+    /// The ID of a server's partition of a device by the operator's name for it.
+    pub fn id_of(&self, device: CUuuid, named: u32, label: &str) -> Option<String> {
+        let wanted = |p: &&Partition| (p.of.named, p.of.label.as_str()) == (named, label);
+        self.of_device(device).find(wanted).map(Partition::id)
+    }
+
     /// Those of a device, in the order of their making.
     pub fn of_device(&self, device: CUuuid) -> impl Iterator<Item = &Partition> {
         self.all.iter().filter(move |partition| partition.device == device)

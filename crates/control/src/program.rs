@@ -8,6 +8,7 @@ use crate::report::Report;
 use crate::settings_file;
 use crate::shell::{self, Shell, complain};
 use cuda_api::environment::CUDA_MPS_PROTOCOL_VERSION;
+use rustix::fs::FileType;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 
@@ -43,7 +44,11 @@ pub fn run(arguments: impl IntoIterator<Item = String>, programs: Box<dyn Progra
                 Ok(options) => options,
                 Err(status) => return status,
             };
-            let result = daemon::run(programs, connection::start, detach, options);
+            let result = daemon::run(programs, connection::start, detach, options, |directory| {
+                if !detach {
+                    obey_standard_input(Shell::new(directory.clone()));
+                }
+            });
             connection::finish();
             started(result)
         }
@@ -130,6 +135,21 @@ fn quit(any_protocol: bool) -> u8 {
             complain(error);
             1
         }
+    }
+}
+
+/// Carries out the commands that come by standard input, if that is a pipe: the process that started a daemon in the
+/// foreground may have its other end, and end the daemon by `quit`. The end of the pipe is none of the daemon.
+fn obey_standard_input(shell: Shell) {
+    let kind = rustix::fs::fstat(io::stdin()).map(|of| FileType::from_raw_mode(of.st_mode));
+    if kind != Ok(FileType::Fifo) {
+        return;
+    }
+    let obey = move || {
+        shell::converse(&shell, &mut io::stdin().lock(), false);
+    };
+    if let Err(error) = std::thread::Builder::new().name("standard input".to_owned()).spawn(obey) {
+        complain(format_args!("{PROGRAM}: commands by standard input are not read: {error}"));
     }
 }
 

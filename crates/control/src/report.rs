@@ -37,6 +37,9 @@ pub struct Report {
     /// The interface that it follows: 2, or 3 with named servers.
     #[serde(default = "protocol_2")]
     pub protocol: u32,
+    /// Its servers are for all users (`-m`).
+    #[serde(default)]
+    pub multiuser: bool,
     /// Where its sockets are.
     pub pipe_directory: PathBuf,
     /// Where its logs are, if it can write them anywhere.
@@ -112,6 +115,12 @@ pub struct Counters {
     pub isolations: u64,
     /// Servers whose programs went on at another version's.
     pub servers_upgraded: u64,
+    /// Clients that have gone on at another server.
+    pub recoveries: u64,
+    /// Operations of theirs that were in flight and were repeated.
+    pub repeated_operations: u64,
+    /// Recoveries in which work could not be repeated, so that a call of the program failed.
+    pub replays_refused: u64,
     /// Lines that could not be written to the logs.
     pub log_lines_lost: u64,
 }
@@ -313,6 +322,9 @@ pub struct Client {
     pub device_uuid: String,
     /// Its device memory, bytes.
     pub memory_bytes: u64,
+    /// Memory of the machine that its server keeps for it, pinned and in graphs, bytes.
+    #[serde(default)]
+    pub host_bytes: u64,
     /// Kernels that it launched.
     pub kernels: u64,
     /// What it may have, and who said so.
@@ -350,6 +362,7 @@ impl Client {
             user,
             device_uuid: client.device_uuid.clone(),
             memory_bytes: client.memory_bytes,
+            host_bytes: client.host_bytes,
             limits: client.limits.into(),
             kernels: client.submitted.kernels,
             copies: client.submitted.into(),
@@ -445,6 +458,11 @@ pub struct Scheduling {
     /// Time between two of its requests, ns, if they come at even intervals, so that the next one is
     /// expected; else 0.
     pub request_interval_ns: u64,
+    /// SMs that a client of class `batch` has now beside a client of class `latency` that is never idle for long; else 0.
+    pub space_sms: u32,
+    /// Time of a `latency` client's work beside batch work, in thousandths of alone (1250: a quarter more), while
+    /// classes share SMs; 0: not known.
+    pub slowed_permille: u32,
 }
 
 impl From<&ClientScheduling> for Scheduling {
@@ -457,6 +475,8 @@ impl From<&ClientScheduling> for Scheduling {
             holds: of.holds,
             charged_ns: of.charged_ns,
             request_interval_ns: of.interval_ns,
+            space_sms: of.space_sms,
+            slowed_permille: of.slowed_permille,
         }
     }
 }

@@ -173,6 +173,8 @@ struct File {
     servers: Option<Value>,
     #[serde(default)]
     features: Option<Value>,
+    #[serde(default)]
+    compute_policy: Option<Value>,
 }
 
 /// What is wrong at a place of the text.
@@ -242,7 +244,8 @@ pub fn parse(text: &str) -> Result<SettingsFile, String> {
             read.take(section, &name, &value).map_err(|Mistake(span, reason)| at(span, reason))?;
         }
     }
-    read.has_servers = file.servers.is_some() || file.features.is_some();
+    read.has_servers =
+        file.servers.is_some() || file.features.is_some() || file.compute_policy.is_some();
     if read.has_servers {
         crate::configuration::parse(text)?;
         let protocol = read.variables.get(environment::CUDA_MPS_PROTOCOL_VERSION);

@@ -9,9 +9,11 @@ use crate::process::stopped_hint;
 use crate::report::Report;
 use crate::status::ServerState;
 use channel::message::{Command, Message};
-use channel::socket::{ReceiveError, SeqPacket, in_their_version};
+use channel::socket::{Interest, ReceiveError, SeqPacket, in_their_version, poll};
+use rustix::process::{Pid, PidfdFlags};
 use std::fmt::Display;
 use std::io::{self, BufRead, Write};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
@@ -20,6 +22,8 @@ use thiserror::Error;
 const CONNECT_S_MAX: u64 = 10;
 /// After so long without an answer the daemon is asked how it is, and has as long to say so.
 const LOOK: Duration = Duration::from_secs(5);
+/// How long a daemon that has answered `quit` may take to be gone.
+const END_MAX: Duration = Duration::from_secs(3);
 /// Looks that find a server silent, before it is no use to wait: it may just be busy.
 const IN_VAIN_MAX: u32 = 3;
 
@@ -107,6 +111,8 @@ impl Shell {
             return Err(ShellError::TooLong(line.len()));
         }
         let socket = self.connect()?;
+        let ends = line.split_whitespace().next() == Some("quit");
+        let daemon = ends.then(|| self.daemon_process()).flatten();
         socket.speak(*version);
         socket.set_receive_timeout(Some(self.patience.unwrap_or(LOOK)))?;
         let mut in_vain = 0;
@@ -139,6 +145,9 @@ impl Shell {
             output.write_all(reply.text.as_bytes())?;
             output.flush()?;
             if !reply.more {
+                if reply.status == 0 {
+                    daemon.into_iter().for_each(wait_for_end);
+                }
                 return Ok(reply.status);
             }
         }
@@ -175,6 +184,13 @@ impl Shell {
         if *in_vain < IN_VAIN_MAX { Ok(()) } else { Err(ShellError::ServerSilent) }
     }
 
+    /// The daemon's process, by its file.
+    fn daemon_process(&self) -> Option<OwnedFd> {
+        let pid = std::fs::read_to_string(self.directory.pid_file()).ok()?;
+        let pid = Pid::from_raw(pid.trim().parse().ok()?)?;
+        rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()
+    }
+
     fn foreign(&self, reason: String) -> ShellError {
         ShellError::Foreign { directory: self.directory.path().to_path_buf(), reason }
     }
@@ -201,6 +217,12 @@ impl Shell {
             result => result,
         }
     }
+}
+
+/// Waits for a process that has said that it ends: batch systems' prologs look for it right after `quit`.
+fn wait_for_end(process: OwnedFd) {
+    // One that takes longer is seen by who looks for it.
+    let _ = poll(&[Interest::readable(&process)], Some(END_MAX));
 }
 
 /// Sends the lines of `input` one after the other. On a terminal it prompts, and says what is

@@ -136,6 +136,8 @@ pub struct Client {
     pub device_uuid: String,
     /// Device memory that it holds, bytes.
     pub memory_bytes: u64,
+    /// Memory of the machine that its server keeps for it, pinned and in graphs, bytes.
+    pub host_bytes: u64,
     /// What it may have.
     pub limits: ClientLimits,
     /// What it has submitted.

@@ -168,6 +168,13 @@ variables! {
     OPENMPS_FAULT_BUDGET = "OPENMPS_FAULT_BUDGET", "daemon", Any,
         "0: no limit", "How many faults a user's command line may cause in a time, as 3/10m, before its \
         processes get servers of their own; with refuse behind it they are refused.";
+    OPENMPS_CGROUP_ROOT = "OPENMPS_CGROUP_ROOT", "daemon", Any,
+        "where cgroups of version 2 are mounted",
+        "The directory below which a program's cgroup is found: for limits of device memory (dmem.max, dmem.min) and \
+        for namespaces by cgroup.";
+    OPENMPS_NVML_CLIENT_FAULTS = "OPENMPS_NVML_CLIENT_FAULTS", "NVML", OneOf(&["0", "1"]),
+        "0: errors of the device alone", "1: a fault of a daemon's client is an Xid event of NVML too, for programs that \
+        wait for events.";
     OPENMPS_IDLE_S = "OPENMPS_IDLE_S", "daemon", Number(0),
         "300", "How long a server without clients stays, seconds, if it is of another user than the \
         daemon's; 0: until the daemon ends.";
@@ -251,6 +258,10 @@ variables! {
         "half of the machine's memory, or of its cgroup's limit",
         "Most memory of the machine that a server keeps for a client, pinned or in graphs: bytes, or a \
         number with K, M or G. What is beyond it fails with CUDA_ERROR_OUT_OF_MEMORY, and server.log says so.";
+    OPENMPS_HOST_MEMORY_USER = "OPENMPS_HOST_MEMORY_USER", "server", Bytes,
+        "five eighths of the machine's memory, or of its cgroup's limit",
+        "As OPENMPS_HOST_MEMORY, for all clients of a user at a server together. A server keeps at most three \
+        quarters of the machine's memory for all users.";
     OPENMPS_REPLAY = "OPENMPS_REPLAY", "client", OneOf(&["auto", "always", "never"]),
         "auto", "What becomes of work in flight when a server is lost. auto repeats what gives the same \
         result; else one call fails with CUDA_ERROR_MPS_RPC_FAILURE. always repeats all since the program \

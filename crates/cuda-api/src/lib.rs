@@ -25,6 +25,7 @@ pub mod environment;
 mod error;
 pub mod extension;
 pub mod handle;
+mod jump;
 pub mod limits;
 pub mod link;
 mod linked;

@@ -25,6 +25,9 @@ pub trait Backend: Copy + Send + Sync + 'static {
     /// Errors: CUDA_ERROR_INVALID_HANDLE, CUDA_ERROR_INVALID_CONTEXT.
     fn stream(self, stream: CUstream, per_thread: bool) -> Result<StreamKey, CudaError>;
 
+    /// A stream's priority, which kernels that it captures have in a graph with priorities of its kernels.
+    fn stream_priority(self, stream: CUstream, per_thread: bool) -> Result<i32, CudaError>;
+
     /// The SMs of a stream's context, if it has not all: kernels that the stream captures keep them.
     /// For a backend whose graphs run where they are launched there are none.
     fn sms_of_stream(

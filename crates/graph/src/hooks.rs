@@ -7,6 +7,7 @@ use crate::node::{AllocNode, KernelNode, NodeKind};
 use crate::store::{Graphs, Locked, Tables};
 use crate::stream::StreamKey;
 use core::ffi::{c_uint, c_void};
+use cuda_api::constants::launch_attribute::PRIORITY;
 use cuda_api::constants::{capture, vmm};
 use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::{
@@ -222,6 +223,12 @@ pub fn capture_launch<B: Backend>(
     let captured = backend.graphs().capture(stream, || {
         let mut node = kernel_node(backend, function, config, params, extra)?;
         node.sms = backend.sms_of_stream(config.stream, per_thread)?;
+        if !node.attributes.iter().any(|attribute| attribute.id == PRIORITY) {
+            let priority = backend.stream_priority(config.stream, per_thread)?;
+            // 0 is what a kernel has anyway.
+            let number = (priority != 0).then(|| CUlaunchAttribute::number(PRIORITY, priority));
+            node.attributes.extend(number);
+        }
         events.extend(node.attributes.iter().filter_map(CUlaunchAttribute::event_and_edge));
         events.iter().try_for_each(|(event, _)| backend.check_event(*event))?;
         Ok(NodeKind::Kernel(node))

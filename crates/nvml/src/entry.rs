@@ -9,7 +9,6 @@
 use crate::api;
 use crate::names_generated::{NAMES, exported_functions};
 use crate::status::Failure;
-use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -68,11 +67,7 @@ macro_rules! jumps {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "nvml.h's name")]
         unsafe extern "C" fn $name() {
-            naked_asm!(
-                "jmp qword ptr [rip + {entries} + {offset}]",
-                entries = sym ENTRIES,
-                offset = const $index * 8,
-            )
+            cuda_api::jump_to_entry!(ENTRIES, $index)
         }
     )*};
 }

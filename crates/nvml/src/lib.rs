@@ -3,7 +3,7 @@
 //!
 //! On NVIDIA's driver every call goes to NVIDIA's own library. On the software GPU the questions
 //! that have a true answer are answered; all others are NVML_ERROR_NOT_SUPPORTED, which tools show
-//! as "N/A". Nothing can be set. Asking initialises no device, so it does not take fork() from a
+//! as "N/A". Asking initialises no device, so it does not take fork() from a
 //! program.
 //!
 //! | module | what it is |

@@ -6,6 +6,7 @@ use std::fmt::Write;
 /// Headings, and the commands below each.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run programs", &["run", "up", "upgrade", "down", "set", "config"]),
+    ("In containers", &["cdi", "driver-root"]),
     ("Look at them", &["ps", "top", "trace", "web", "accounting", "advise", "demo"]),
     ("Find faults", &["doctor", "coverage", "ptx"]),
     ("Plan and measure", &["plan", "bench"]),

@@ -1,5 +1,5 @@
 //! The one binary of the project: `openmps`, and under the names nvidia-cuda-mps-control,
-//! nvidia-cuda-mps-server and ptxas those programs.
+//! nvidia-cuda-mps-server, ptxas and nvidia-smi those programs.
 //!
 //! A command is a module in `command/` with `Arguments` and `run`, and a row in [`Command`] and in
 //! [`Command::run`].
@@ -14,6 +14,7 @@ mod executable;
 mod group;
 mod groups_of_commands;
 mod libraries;
+mod nvidia_smi;
 mod output;
 mod personality;
 mod processors;
@@ -61,6 +62,8 @@ enum Command {
     Plan(command::plan::Arguments),
     Set(command::set::Arguments),
     Config(command::config::Arguments),
+    Cdi(command::cdi::Arguments),
+    DriverRoot(command::driver_root::Arguments),
     Accounting(command::accounting::Arguments),
     Doctor(command::doctor::Arguments),
     Demo(command::demo::Arguments),
@@ -87,6 +90,8 @@ impl Command {
             Command::Plan(arguments) => command::plan::run(&arguments),
             Command::Set(arguments) => command::set::run(&arguments),
             Command::Config(arguments) => command::config::run(&arguments),
+            Command::Cdi(arguments) => command::cdi::run(&arguments),
+            Command::DriverRoot(arguments) => command::driver_root::run(&arguments),
             Command::Accounting(arguments) => command::accounting::run(&arguments),
             Command::Doctor(arguments) => command::doctor::run(&arguments),
             Command::Demo(arguments) => command::demo::run(&arguments),

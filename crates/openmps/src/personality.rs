@@ -1,4 +1,4 @@
-//! nvidia-cuda-mps-control, nvidia-cuda-mps-server and ptxas: this binary under their names.
+//! nvidia-cuda-mps-control, nvidia-cuda-mps-server, ptxas and nvidia-smi: this binary under their names.
 //!
 //! The name is that of `argv[0]`, or what follows `--as`: starters of a package without links say so.
 
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 /// Name of the control daemon and its shell.
 pub(crate) const CONTROL: &str = "nvidia-cuda-mps-control";
 /// Name of a server.
-const SERVER: &str = "nvidia-cuda-mps-server";
+pub(crate) const SERVER: &str = "nvidia-cuda-mps-server";
 
 /// Runs the program whose name this one was started by, if it is another's.
 pub(crate) fn run() -> Option<ExitCode> {
@@ -31,6 +31,7 @@ pub(crate) fn run() -> Option<ExitCode> {
             crate::server_program::run
         }
         crate::ptxas::NAME => crate::ptxas::run,
+        crate::nvidia_smi::NAME => crate::nvidia_smi::run,
         _ => return None,
     };
     let arguments = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());

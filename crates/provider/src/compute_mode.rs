@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Of the file in which root sets the mode; a user's own ends in the user's number.
@@ -110,6 +110,7 @@ pub fn set(directory: &Path, mode: ComputeMode) -> io::Result<()> {
     if uid != 0 && by_root.is_some_and(|metadata| metadata.uid() == 0) {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
+    make_meeting_place(directory);
     let name = names(uid).pop().unwrap_or_default();
     // Written in place: processes have locked this very file.
     let options = &mut File::options();
@@ -118,6 +119,15 @@ pub fn set(directory: &Path, mode: ComputeMode) -> io::Result<()> {
     let text = format!("{}\n", mode.name());
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)
+}
+
+/// Makes the directory of a device that no process has used yet, as the software GPU makes it: all users' processes
+/// meet there, and none removes another's file.
+pub(crate) fn make_meeting_place(directory: &Path) {
+    if std::fs::create_dir(directory).is_ok() {
+        let all_users = std::fs::Permissions::from_mode(0o1777);
+        let _ = std::fs::set_permissions(directory, all_users);
+    }
 }
 
 /// A process's use of a device, for as long as it may have contexts there.

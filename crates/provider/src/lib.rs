@@ -9,6 +9,7 @@
 
 mod choice;
 pub mod compute_mode;
+pub mod device_faults;
 mod driver_version;
 mod error;
 mod exported;
@@ -24,8 +25,8 @@ pub use error::ProviderError;
 pub use image_origin::ImageOrigin;
 pub use library::Provider;
 pub use search::{
-    INSTALLED_LIBRARIES, SOFT_FILE_NAME, find_software, find_vendor, find_vendor_nvml,
-    library_directory,
+    DRIVER_ROOT_MANIFEST, DRIVER_ROOT_PIPE, INSTALLED_LIBRARIES, SOFT_FILE_NAME, driver_root,
+    find_software, find_vendor, find_vendor_nvml, library_directory,
 };
 pub use visible::{visible_devices, wants_a_device};
 

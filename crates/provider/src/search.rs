@@ -19,7 +19,15 @@ const VENDOR_DIRECTORIES: &[&str] = &[
     "/usr/lib",
     "/run/opengl-driver/lib",
     "/usr/local/cuda/compat",
+    // Of a driver root in which ours have the driver's names.
+    "/usr/lib/openmps/nvidia",
 ];
+
+/// What a driver root that `openmps driver-root` has laid is known by.
+pub const DRIVER_ROOT_MANIFEST: &str = "etc/openmps-driver-root.json";
+
+/// Where a driver root has the daemon's directory: NVIDIA's container toolkit mounts it into containers.
+pub const DRIVER_ROOT_PIPE: &str = "tmp/nvidia-mps";
 
 /// Where an installation has the project's libraries, from the directory of its programs.
 pub const INSTALLED_LIBRARIES: &str = "../lib/openmps";
@@ -54,7 +62,8 @@ fn find_vendor_library(name: &'static str) -> Result<PathBuf, ProviderError> {
 /// The absolute path of the software GPU's library.
 pub fn find_software() -> Result<PathBuf, ProviderError> {
     let mut searched = Vec::new();
-    let own = own_directory();
+    let own_file = own_file();
+    let own = own_file.as_deref().and_then(Path::parent).map(Path::to_path_buf);
     // A library of the project lies beside the others; a program may be an installation's.
     let installed = own.as_ref().and_then(|own| own.join(INSTALLED_LIBRARIES).canonicalize().ok());
     for directory in [library_directory(), own, installed].into_iter().flatten() {
@@ -62,6 +71,10 @@ pub fn find_software() -> Result<PathBuf, ProviderError> {
         for name in [SOFT_FILE_NAME, "libopenmps_soft.so"] {
             searched.push(directory.join(name));
         }
+    }
+    // NVIDIA's container toolkit mounts files of a driver root by their versions, and no others.
+    if let Some(file) = own_file.as_deref().and_then(of_same_version) {
+        searched.push(file);
     }
     match searched.iter().find(|p| p.is_file()) {
         Some(path) => Ok(path.clone()),
@@ -74,8 +87,24 @@ pub fn library_directory() -> Option<PathBuf> {
     std::env::var_os(OPENMPS_LIB_DIR).map(PathBuf::from).filter(|d| d.is_absolute())
 }
 
-/// The directory of the library or program that this code is part of, links followed.
-fn own_directory() -> Option<PathBuf> {
+/// The software GPU beside a library, with the version that the library has behind `.so.`.
+fn of_same_version(own: &Path) -> Option<PathBuf> {
+    let (_, version) = own.file_name()?.to_str()?.split_once(".so.")?;
+    Some(own.with_file_name(format!("{SOFT_FILE_NAME}.{version}")))
+}
+
+/// The driver root of which the library is part that this code is in: `<root>/usr/lib/<folder>/<library>`.
+pub fn driver_root() -> Option<PathBuf> {
+    driver_root_of(&own_file()?)
+}
+
+fn driver_root_of(library: &Path) -> Option<PathBuf> {
+    let root = library.ancestors().nth(4)?;
+    root.join(DRIVER_ROOT_MANIFEST).is_file().then(|| root.to_path_buf())
+}
+
+/// The library or program that this code is part of, links followed.
+fn own_file() -> Option<PathBuf> {
     let mut info = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -83,7 +112,7 @@ fn own_directory() -> Option<PathBuf> {
         dli_saddr: std::ptr::null_mut(),
     };
     // SAFETY: the address is that of a function of ours; info is writable.
-    let found = unsafe { libc::dladdr(own_directory as *const libc::c_void, &mut info) };
+    let found = unsafe { libc::dladdr(own_file as *const libc::c_void, &mut info) };
     if found == 0 || info.dli_fname.is_null() {
         return None;
     }
@@ -94,9 +123,9 @@ fn own_directory() -> Option<PathBuf> {
     // directory that is not the current one any more. The program's own is what it was called, perhaps no path.
     let path = match path.is_absolute() {
         true => path.to_path_buf(),
-        false => mapped_file(own_directory as *const () as u64)?,
+        false => mapped_file(own_file as *const () as u64)?,
     };
-    path.canonicalize().ok()?.parent().map(Path::to_path_buf)
+    path.canonicalize().ok()
 }
 
 /// The file that an address of this process is mapped from, as the kernel names it.
@@ -144,7 +173,21 @@ mod tests {
     #[test]
     fn code_is_mapped_from_the_program_that_it_is_part_of() {
         let program = std::env::current_exe().expect("a program's own path");
-        assert_eq!(mapped_file(own_directory as *const () as u64), Some(program));
+        assert_eq!(mapped_file(own_file as *const () as u64), Some(program));
         assert_eq!(mapped_file(0), None);
+    }
+
+    #[test]
+    fn a_driver_root_and_versions_are_seen_by_the_library_s_own_path() {
+        let soft = of_same_version(Path::new("/usr/lib/x/libcuda.so.580.0.1"));
+        assert_eq!(soft, Some(PathBuf::from("/usr/lib/x/libopenmps-soft.so.580.0.1")));
+        assert_eq!(of_same_version(Path::new("/opt/bin/openmps")), None);
+        let root = std::env::temp_dir().join(format!("openmps-driver-root-{}", std::process::id()));
+        let library = root.join("usr/lib/x/libnvidia-ml.so.580.0.1");
+        assert_eq!(driver_root_of(&library), None);
+        std::fs::create_dir_all(root.join("etc")).expect("a folder");
+        std::fs::write(root.join(DRIVER_ROOT_MANIFEST), "{}").expect("a file");
+        assert_eq!(driver_root_of(&library), Some(root.clone()));
+        std::fs::remove_dir_all(&root).expect("it goes");
     }
 }

@@ -107,6 +107,7 @@ impl Account {
             latency_open: self.is_of(Class::Latency) && self.open_since.is_some(),
             latency_contends: self.is_of(Class::Latency) && contends,
             batch: if self.is_of(Class::Batch) { self.in_flight } else { Predicted::default() },
+            batch_open: self.is_of(Class::Batch) && self.open_since.is_some(),
             deadline_ns: self.settings.deadline_ns,
             behind: is_behind.then_some((self.virtual_time, self.due_ns)),
             is_barred: self.held == Some(Held::Barred),
@@ -124,6 +125,7 @@ struct Standing {
     latency_open: bool,
     latency_contends: bool,
     batch: Predicted,
+    batch_open: bool,
     deadline_ns: Option<u64>,
     behind: Option<(u128, u64)>,
     is_barred: bool,
@@ -147,6 +149,7 @@ pub struct Accounts {
     /// When latency-critical work was last there, ns.
     latency_seen_ns: Option<u64>,
     batch_in_flight: Predicted,
+    batch_open: usize,
     /// All with a deadline.
     by_deadline: BTreeSet<(u64, ClientId)>,
     /// Those whose next piece of work is held because they are barred, or put off.
@@ -154,6 +157,8 @@ pub struct Accounts {
     pub(crate) put_off: BTreeSet<ClientId>,
     /// Policy `weighted`, `fair`: the latest virtual time of a client that contended.
     pub(crate) virtual_now: u128,
+    /// Batch work has SMs of its own beside latency-critical work, which does not pause it.
+    pub(crate) shares_space: bool,
     /// After which time without any movement, ns, a client's work holds no other up. `None`: never.
     pub(crate) patience_ns: Option<u64>,
 }
@@ -248,6 +253,7 @@ impl Accounts {
             count.saturating_sub(before.into()) + usize::from(after)
         };
         self.latency_open = count(self.latency_open, before.latency_open, after.latency_open);
+        self.batch_open = count(self.batch_open, before.batch_open, after.batch_open);
         self.latency_contending =
             count(self.latency_contending, before.latency_contends, after.latency_contends);
         self.batch_in_flight = self.batch_in_flight - before.batch + after.batch;
@@ -310,6 +316,17 @@ impl Accounts {
     /// True if a latency-critical client has work that others make way for.
     pub fn latency_contends(&self) -> bool {
         self.latency_contending > 0
+    }
+
+    /// Whether a latency-critical client has work, and a batch client.
+    pub(crate) fn open(&self) -> (bool, bool) {
+        (self.latency_open > 0, self.batch_open > 0)
+    }
+
+    /// True if a latency-critical client has work, or had some within that time, ns.
+    pub(crate) fn latency_was_there(&self, within_ns: u64, now: u64) -> bool {
+        let lately = |seen: u64| now.saturating_sub(seen) < within_ns;
+        self.latency_open > 0 || self.latency_seen_ns.is_some_and(lately)
     }
 
     /// True if a latency-critical client has work, or had some lately.

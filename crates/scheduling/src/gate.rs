@@ -6,13 +6,18 @@ use crate::class::Class;
 use crate::client::ClientSettings;
 use crate::policy::{self, Admission, Policy};
 use crate::predict::Predicted;
-use crate::settings::Settings;
+use crate::settings::{Pause, PolicyName, Settings};
+use crate::space::{Seen, Space};
 
 /// Work that a client may have in flight while the next latency-critical request is known to be far, ns:
 /// no more, so that what is predicted wrong stays a small part of a request.
 const DEPTH_NS: u64 = 1_000_000;
 /// Work longer than this part of the interval between two requests is not put off: it would never fit.
 const FITTING_PART: u64 = 2;
+/// For how long latency-critical work must have been away, ns, for batch work to have all SMs again.
+const REST_NS: u64 = 20_000_000;
+/// Fewest SMs of a device that classes share in space.
+const SHARED_SMS_MIN: u32 = 2;
 
 /// Why a client's work is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +56,10 @@ pub struct Core {
     /// found.
     expected: Option<(ClientId, Expected)>,
     expected_until: u64,
+    /// SMs of the device; 0: it has no parts.
+    sms: u32,
+    /// How classes share these.
+    space: Space,
     /// Those that should ask again.
     awake: Vec<ClientId>,
 }
@@ -67,8 +76,66 @@ impl Core {
             last_id: 0,
             expected: None,
             expected_until: 0,
+            sms: 0,
+            space: Space::default(),
             awake: Vec::new(),
         }
+    }
+
+    /// The same for a device of so many SMs, of which clients can have some.
+    pub fn of_device(self, sms: u32) -> Self {
+        Self { sms, ..self }
+    }
+
+    /// Sees whether classes share in space, and how.
+    fn follow_space(&mut self, now: u64) {
+        let Settings { space, pause, bounds, .. } = self.settings;
+        let pauses = self.settings.policy.contains(&PolicyName::Classes) && pause != Pause::Off;
+        if !space || !pauses || self.sms < SHARED_SMS_MIN {
+            self.space = Space::default();
+            self.accounts.shares_space = false;
+            return;
+        }
+        let (latency, batch) = self.accounts.open();
+        if self.space.follow(Seen { latency, batch }, bounds, now) {
+            self.awake.extend(&self.accounts.barred);
+        }
+        let has_some = self.space.batch_sms(self.sms, bounds).is_some_and(|sms| sms > 0);
+        self.accounts.shares_space = has_some && !self.space.is_probing(now);
+    }
+
+    /// SMs that batch work leaves free because classes share in space now; 0: none.
+    fn free_in_space(&self, now: u64) -> u32 {
+        if !self.accounts.shares_space || !self.accounts.latency_was_there(REST_NS, now) {
+            return 0;
+        }
+        let batch = self.space.batch_sms(self.sms, self.settings.bounds);
+        batch.map_or(0, |batch| self.sms - batch)
+    }
+
+    /// A graph or kernel of a client that was submitted at that time took so long, and takes so long alone, ns.
+    pub fn sampled(&mut self, who: ClientId, times: (u64, u64), submitted_ns: u64) {
+        let is_latency = |account: &Account| account.settings.class == Class::Latency;
+        if self.accounts.get(who).is_some_and(is_latency) {
+            self.space.sampled(who, times, submitted_ns);
+        }
+    }
+
+    /// True if what a latency-critical client submits now has the device to itself, but for what ends.
+    pub fn is_alone(&self, now: u64) -> bool {
+        self.space.is_alone(now)
+    }
+
+    /// True while classes share in space.
+    pub fn shares_space(&self) -> bool {
+        self.space.is_shared()
+    }
+
+    /// SMs that batch work has beside latency-critical work, and how much that is slowed, ‰ of what it takes alone, as
+    /// far as it is known; `None` while classes share in time.
+    pub fn space(&self) -> Option<(u32, Option<u64>)> {
+        let sms = self.space.batch_sms(self.sms, self.settings.bounds)?;
+        Some((sms, self.space.slowed_permille()))
     }
 
     /// What is set.
@@ -106,6 +173,7 @@ impl Core {
     /// A client goes.
     pub fn leave(&mut self, who: ClientId) {
         self.accounts.remove(who);
+        self.space.leave(who);
         self.expected_until = 0;
     }
 
@@ -145,6 +213,7 @@ impl Core {
             account.open_since = Some(now);
             (account.seen_ns, account.moved_ns) = (Some(now), now);
         });
+        self.follow_space(now);
         if is_latency {
             if self.expected.is_some_and(|(whose, _)| whose == who) {
                 self.expected_until = 0;
@@ -170,6 +239,7 @@ impl Core {
             self.accounts.saw_latency(now);
             self.expect_of(who, now);
         }
+        self.follow_space(now);
         self.awaken(who, now);
     }
 
@@ -185,9 +255,21 @@ impl Core {
 
     /// Whether a client may submit a piece of work that is predicted to take so long.
     pub fn ask(&mut self, who: ClientId, predicted: impl Into<Predicted>, now: u64) -> Verdict {
+        self.ask_beside(who, predicted, false, now)
+    }
+
+    /// As [`Core::ask`], of a client whose work in flight stands still if so: that may wait for this piece.
+    pub fn ask_beside(
+        &mut self,
+        who: ClientId,
+        predicted: impl Into<Predicted>,
+        stands: bool,
+        now: u64,
+    ) -> Verdict {
         self.arrived(who, now);
+        self.follow_space(now);
         let contended = self.accounts.get(who).is_some_and(Account::contends);
-        let (held, verdict) = self.judge(who, predicted.into(), now);
+        let (held, verdict) = self.judge(who, predicted.into(), stands, now);
         self.accounts.change(who, |account| {
             account.held = held;
             match held {
@@ -211,7 +293,13 @@ impl Core {
         verdict
     }
 
-    fn judge(&mut self, who: ClientId, predicted: Predicted, now: u64) -> (Option<Held>, Verdict) {
+    fn judge(
+        &mut self,
+        who: ClientId,
+        predicted: Predicted,
+        stands: bool,
+        now: u64,
+    ) -> (Option<Held>, Verdict) {
         let go = |free_sms| (None, Verdict::Go { free_sms });
         let wait = |held, hold, until| (Some(held), Verdict::Wait { hold, until });
         match self.policy.allow(who, &self.accounts, &self.settings, now) {
@@ -232,21 +320,32 @@ impl Core {
             self.expect(now);
         }
         let Some(account) = self.accounts.get(who) else { return go(0) };
-        if bounded && let Some(most) = self.settings.in_flight_ns {
+        let in_space = makes_way && self.accounts.shares_space;
+        if bounded && let Some(most) = self.in_flight_ns(in_space) {
             let expected = self.expected.filter(|_| makes_way).map(|(_, next)| next);
             let in_flight_ns = account.in_flight.mean_ns;
             let depth = depth_ns(most, expected, now);
-            if in_flight_ns > 0 && in_flight_ns.saturating_add(predicted.mean_ns) > depth {
+            if !stands && in_flight_ns > 0 && in_flight_ns.saturating_add(predicted.mean_ns) > depth
+            {
                 return wait(Held::Full, Hold::InFlight, None);
             }
-            if let Some(until) =
-                expected.and_then(|next| self.put_off(account, predicted, next, now))
+            if !in_space
+                && let Some(until) =
+                    expected.and_then(|next| self.put_off(account, predicted, next, now))
             {
                 return wait(Held::PutOff, Hold::InFlight, Some(until));
             }
         }
         let kept = !self.settings.elastic || self.accounts.latency_contends();
-        go(if bounded && makes_way && kept { self.settings.floor_sms } else { 0 })
+        let floor = if bounded && makes_way && kept { self.settings.floor_sms } else { 0 };
+        go(if makes_way { floor.max(self.free_in_space(now)) } else { floor })
+    }
+
+    /// Predicted time of work that a client may have in flight, ns. Beside work that has SMs of its own it keeps no
+    /// other one waiting.
+    fn in_flight_ns(&self, in_space: bool) -> Option<u64> {
+        let most = self.settings.in_flight_ns?;
+        Some(if in_space { most.max(DEPTH_NS) } else { most })
     }
 
     /// A client that was barred is not any more, and contends again.
@@ -316,8 +415,9 @@ impl Core {
     /// In what steps a client's work in flight should be looked at, as predicted time that it has at the
     /// most, ns; `None` while it is not bounded.
     pub fn bound_ns(&mut self, who: ClientId, now: u64) -> Option<u64> {
-        let most = self.settings.in_flight_ns.filter(|_| self.is_bounded(who, now))?;
-        if !self.accounts.get(who).is_some_and(|account| self.makes_way(account, now)) {
+        let in_space = self.accounts.shares_space;
+        let most = self.in_flight_ns(in_space).filter(|_| self.is_bounded(who, now))?;
+        if in_space || !self.accounts.get(who).is_some_and(|account| self.makes_way(account, now)) {
             return Some(most);
         }
         self.expect(now);
@@ -325,10 +425,16 @@ impl Core {
         Some((depth_ns(most, expected, now) / 2).max(most))
     }
 
+    /// Whether a client's graphs go in pieces now.
+    pub fn cuts_graphs(&self, who: ClientId, now: u64) -> bool {
+        self.settings.pieces && self.is_bounded(who, now) && !self.accounts.shares_space
+    }
+
     /// A client has submitted a piece of work.
     pub fn submitted(&mut self, who: ClientId, predicted: impl Into<Predicted>, now: u64) {
         let predicted = predicted.into();
         self.moved(who, now);
+        self.follow_space(now);
         let policy = &self.policy;
         self.accounts.change(who, |account| {
             account.in_flight = account.in_flight + predicted;

@@ -7,7 +7,8 @@
 //! * [`class`], [`client`]: what is set for a client; [`rules`]: for whom it is set by the operator.
 //! * [`settings`]: which mechanisms are on, and which policy decides.
 //! * [`account`]: the state that policies decide over; [`admission`]: their answers; [`policy`]: the policies; [`gate`]: the verdict.
-//! * [`arrivals`]: when a client's next request is due; [`predict`]: what is assumed of work that was not timed; [`pieces`]: where a graph is cut.
+//! * [`arrivals`]: when a client's next request is due; [`predict`]: what is assumed of work that was not timed; [`pieces`]: where a graph is cut;
+//!   [`space`]: when classes share in space, and how many SMs batch work has then.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod policy;
 pub mod predict;
 pub mod rules;
 pub mod settings;
+pub mod space;
 pub mod units;
 
 pub use account::ClientId;

@@ -1,10 +1,15 @@
 //! Settings of a server's scheduling: which mechanisms are on, with which bounds, and the policy.
 
+use crate::space::Bounds;
 use crate::units::{bytes, bytes_text, duration_ns, duration_text};
 use std::fmt;
 
 /// Longest text of settings, bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
+/// Most that latency-critical work may be slowed, times.
+const SLOWDOWN_MAX: f64 = 100.0;
+/// Most that batch work keeps in any case, % of the SMs.
+const LEAST_PERCENT_MAX: u32 = 90;
 /// Most SMs that a floor can have.
 const FLOOR_SMS_MAX: u32 = 1024;
 
@@ -69,7 +74,8 @@ pub enum Pause {
 }
 
 /// Which mechanisms are on, each by itself, and the policy that decides. Text:
-/// `policy=classes pause=batch in-flight=200us reserve=on priorities=on slices=4M pieces=on floor=16 elastic=on`,
+/// `policy=classes pause=batch in-flight=200us reserve=on priorities=on slices=4M pieces=on floor=16 elastic=on
+/// space=on slowdown=1.25 least=10%`,
 /// in any order; what is missing stays as it is. `preset=NAME` sets all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -95,6 +101,10 @@ pub struct Settings {
     pub floor_sms: u32,
     /// The floor is kept only while latency-critical work is there.
     pub elastic: bool,
+    /// Batch work gets SMs of its own beside a latency-critical client that is busy for most of each second.
+    pub space: bool,
+    /// How much that may slow the latency-critical client, and what batch work has in any case.
+    pub bounds: Bounds,
 }
 
 impl Default for Settings {
@@ -110,6 +120,8 @@ impl Default for Settings {
             pieces: true,
             floor_sms: 0,
             elastic: false,
+            space: true,
+            bounds: Bounds { slowdown_permille: 1250, least_percent: 10 },
         }
     }
 }
@@ -118,7 +130,8 @@ impl Default for Settings {
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "off",
-        "pause=off in-flight=none reserve=off priorities=off slices=none pieces=off floor=0 elastic=off",
+        "pause=off in-flight=none reserve=off priorities=off slices=none pieces=off floor=0 elastic=off \
+         space=off",
     ),
     ("priorities", "preset=off priorities=on"),
     ("in-flight", "preset=off in-flight=200us"),
@@ -128,7 +141,8 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("latency", "preset=balanced in-flight=50us slices=1M"),
     (
         "balanced",
-        "pause=batch in-flight=200us reserve=on priorities=on slices=4M pieces=on floor=0 elastic=off",
+        "pause=batch in-flight=200us reserve=on priorities=on slices=4M pieces=on floor=0 elastic=off \
+         space=on",
     ),
     ("throughput", "preset=balanced in-flight=1ms slices=16M"),
 ];
@@ -153,7 +167,7 @@ pub enum SettingError {
     /// There is no such setting.
     #[error(
         "{0:?} is no setting of scheduling: there are policy, pause, pause-max, in-flight, reserve, \
-         priorities, slices, pieces, floor, elastic and preset"
+         priorities, slices, pieces, floor, elastic, space, slowdown, least and preset"
     )]
     Unknown(String),
     /// The value is not one of those that are allowed.
@@ -267,6 +281,20 @@ impl Settings {
                     sms.ok_or_else(|| wrong("floor", "a number of SMs, 0 for none"))?;
             }
             "elastic" => self.elastic = switch("elastic")?,
+            "space" => self.space = switch("space")?,
+            "slowdown" => {
+                let times =
+                    value.parse::<f64>().ok().filter(|times| (1.0..=SLOWDOWN_MAX).contains(times));
+                let times = times
+                    .ok_or_else(|| wrong("slowdown", "a number from 1 to 100, such as 1.25"))?;
+                self.bounds.slowdown_permille = (times * 1000.0).round() as u32;
+            }
+            "least" => {
+                let percent = value.strip_suffix('%').unwrap_or(value).parse().ok();
+                let percent = percent.filter(|percent| *percent <= LEAST_PERCENT_MAX);
+                self.bounds.least_percent =
+                    percent.ok_or_else(|| wrong("least", "a part of the SMs from 0% to 90%"))?;
+            }
             "preset" => {
                 let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == value) else {
                     let names: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
@@ -330,7 +358,7 @@ impl fmt::Display for Settings {
         write!(
             f,
             "policy={} pause={pause} pause-max={} in-flight={} reserve={} priorities={} \
-             slices={slices} pieces={} floor={} elastic={}",
+             slices={slices} pieces={} floor={} elastic={} space={} slowdown={} least={}%",
             self.policy.iter().map(|policy| policy.as_str()).collect::<Vec<_>>().join("+"),
             time(self.pause_max_ns),
             time(self.in_flight_ns),
@@ -339,6 +367,9 @@ impl fmt::Display for Settings {
             switch(self.pieces),
             self.floor_sms,
             switch(self.elastic),
+            switch(self.space),
+            f64::from(self.bounds.slowdown_permille) / 1000.0,
+            self.bounds.least_percent,
         )
     }
 }
@@ -365,7 +396,7 @@ mod tests {
     fn settings_are_read_as_they_are_written() {
         let mut texts = vec![
             "policy=classes+quota pause=others pause-max=none in-flight=75us reserve=off priorities=off \
-             slices=none pieces=off floor=24 elastic=on"
+             slices=none pieces=off floor=24 elastic=on space=off slowdown=1.5 least=0%"
                 .to_owned(),
         ];
         for (name, _) in PRESETS {

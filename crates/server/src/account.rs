@@ -4,14 +4,12 @@
 //! memory for clients' images to one that all sessions share. What is charged is given back with its
 //! [`Charge`], which lies beside what it is for: nothing is subtracted by hand.
 //!
-//! A client's account may be part of a group's (a cgroup's): what is charged to it is charged there too. A
-//! client whose group is within its soft limit and that finds the device full asks for room, which the
+//! A client's account may be part of a group's (a cgroup's or a user's): what is charged to it is charged there
+//! too. A client whose group is within its soft limit and that finds the device full asks for room, which the
 //! daemon makes by ending a program that is beyond its.
 
 use channel::lock::Mutex;
 use channel::message::MemoryGroup;
-use cuda_api::environment::OPENMPS_HOST_MEMORY;
-use cuda_api::settings::parse_bytes;
 use cuda_api::{CUresult, CudaError};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -27,6 +25,8 @@ pub struct Refusal {
     pub used_bytes: u64,
     /// What may be charged, bytes.
     pub limit_bytes: u64,
+    /// Whose limit it was: 0 the account's own, 1 that of the group above it, and so on.
+    pub level: u32,
     /// How many charges were refused so far, this one too.
     pub count: u32,
 }
@@ -34,29 +34,6 @@ pub struct Refusal {
 /// Pauses before the device is tried again, ms: 10 s in all, in which the daemon may have to end several
 /// clients on a busy machine.
 const ROOM_PAUSES_MS: [u64; 10] = [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000];
-
-/// What a client may have of the machine's memory in the server: one part in so many, where nothing else is set.
-const HOST_PART: u64 = 2;
-
-/// Memory of the machine, or of the group of processes that this one is in if that is less, bytes; that of a
-/// small machine where it is not known.
-pub fn machine_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    let machine = kib.unwrap_or(2 << 20) * 1024;
-    let of_group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").unwrap_or_default();
-    of_group.trim().parse().map_or(machine, |group: u64| machine.min(group))
-}
-
-/// What a client may have of the machine's memory in this server, bytes.
-pub fn host_bytes_max() -> u64 {
-    static MAX: OnceLock<u64> = OnceLock::new();
-    *MAX.get_or_init(|| {
-        let set = std::env::var(OPENMPS_HOST_MEMORY).ok();
-        set.and_then(|text| parse_bytes(&text)).unwrap_or(machine_bytes() / HOST_PART)
-    })
-}
 
 /// Asks for room on the device; false if there is no use in waiting for it.
 type AskForRoom = Box<dyn Fn() -> bool + Send + Sync>;
@@ -104,7 +81,7 @@ pub struct Account {
 pub struct Charge {
     account: Arc<Account>,
     bytes: u64,
-    _of_group: Option<Box<Charge>>,
+    of_group: Option<Box<Charge>>,
 }
 
 impl Account {
@@ -196,29 +173,46 @@ impl Account {
     }
 
     fn charge_what(self: &Arc<Self>, bytes: u64, is_new: bool) -> Result<Charge, CudaError> {
+        let charged = self.try_charge(bytes, is_new).map_err(|refusal| self.refuse(refusal))?;
+        self.refused.store(false, Ordering::Relaxed);
+        self.retries.store(false, Ordering::Relaxed);
+        Ok(charged)
+    }
+
+    /// Charges here and in the accounts above, or nowhere.
+    fn try_charge(self: &Arc<Self>, bytes: u64, is_new: bool) -> Result<Charge, Refusal> {
         let of_group = match &self.group {
-            Some((group, _)) => Some(Box::new(group.charge_what(bytes, is_new)?)),
+            Some((group, _)) => {
+                let above = |refusal: Refusal| Refusal { level: refusal.level + 1, ..refusal };
+                Some(Box::new(group.try_charge(bytes, is_new).map_err(above)?))
+            }
             None => None,
         };
         let limit_bytes = if is_new { self.limit_bytes() } else { u64::MAX };
         let more = |used: u64| used.checked_add(bytes).filter(|all| *all <= limit_bytes);
-        match self.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
-            Ok(used_bytes) => {
-                self.peak_bytes.fetch_max(used_bytes.saturating_add(bytes), Ordering::Relaxed);
-                self.refused.store(false, Ordering::Relaxed);
-                self.retries.store(false, Ordering::Relaxed);
-                Ok(Charge { account: self.clone(), bytes, _of_group: of_group })
-            }
-            Err(_) if self.retries.swap(false, Ordering::Relaxed) => Err(CudaError::OUT_OF_MEMORY),
-            Err(used_bytes) => {
-                self.refused.store(true, Ordering::Relaxed);
-                let count = self.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-                if let (true, Some(tell)) = (count.is_power_of_two(), self.listener.get()) {
-                    tell(Refusal { wanted_bytes: bytes, used_bytes, limit_bytes, count });
-                }
-                Err(CudaError::OUT_OF_MEMORY)
+        let charged = self.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+        let refusal = |used_bytes| Refusal {
+            wanted_bytes: bytes,
+            used_bytes,
+            limit_bytes,
+            level: 0,
+            count: 0,
+        };
+        let used_bytes = charged.map_err(refusal)?;
+        self.peak_bytes.fetch_max(used_bytes.saturating_add(bytes), Ordering::Relaxed);
+        Ok(Charge { account: self.clone(), bytes, of_group })
+    }
+
+    /// Counts a refusal, and says it if it is none of one that was said.
+    fn refuse(&self, refusal: Refusal) -> CudaError {
+        if !self.retries.swap(false, Ordering::Relaxed) {
+            self.refused.store(true, Ordering::Relaxed);
+            let count = self.refusals.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+            if let (true, Some(tell)) = (count.is_power_of_two(), self.listener.get()) {
+                tell(Refusal { count, ..refusal });
             }
         }
+        CudaError::OUT_OF_MEMORY
     }
 
     /// True if so many bytes could be charged with nothing else being so.
@@ -253,11 +247,16 @@ impl Charge {
     /// CUDA_ERROR_OUT_OF_MEMORY if that would be more than the account is for: nothing is charged then.
     pub fn grow(&mut self, bytes: u64) -> CUresult {
         let mut more = self.account.charge_new(bytes)?;
-        self.bytes += std::mem::take(&mut more.bytes);
-        if let (Some(of_group), Some(more)) = (&mut self._of_group, &mut more._of_group) {
-            of_group.bytes += std::mem::take(&mut more.bytes);
-        }
+        self.take(&mut more);
         Ok(())
+    }
+
+    /// Takes over what another charge of the same account has, in the accounts above too.
+    fn take(&mut self, other: &mut Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+        if let (Some(own), Some(other)) = (&mut self.of_group, &mut other.of_group) {
+            own.take(other);
+        }
     }
 }
 

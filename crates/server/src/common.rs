@@ -1,9 +1,10 @@
 //! Common state: what all sessions of a server share, and how they call its main thread.
 
-use crate::account::{Account, Groups, machine_bytes};
+use crate::account::{Account, Groups};
 use crate::counting::Counters;
 use crate::device::{Device, SmPlaces};
 use crate::green_ahead::GreenAhead;
+use crate::host_memory::{HostMemory, machine_bytes};
 use crate::kernel_log::{FaultReport, KernelLog};
 use crate::log::Log;
 use crate::oversubscription::Oversubscription;
@@ -42,6 +43,8 @@ pub struct Common {
     pub images: Arc<Account>,
     /// Accounts of groups of clients.
     pub groups: Groups,
+    /// Memory of the machine that is kept for clients, but for images.
+    pub host: HostMemory,
     /// The sessions at work.
     pub oversubscription: Arc<Oversubscription>,
     /// Which of them may submit, and when.
@@ -114,6 +117,7 @@ impl Common {
             log,
             images: Account::new(machine_bytes() / IMAGES_PART),
             groups: Groups::default(),
+            host: HostMemory::from_environment(),
             memory_wanted: Mutex::default(),
             oversubscription,
             scheduler,

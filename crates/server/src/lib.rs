@@ -19,6 +19,7 @@ mod counting;
 mod cupti_windows;
 pub mod device;
 mod green_ahead;
+pub mod host_memory;
 pub mod kernel_log;
 pub mod last_request;
 pub mod log;

@@ -415,8 +415,9 @@ fn the_daemon_hears_when_a_client_has_declared_what_it_had_at_another_server() {
     assert!(!log.contains("9 operations"), "{log}");
     loop {
         let message = server.daemon.receive().expect("a message of the server").0;
-        if let Message::Declared(pid) = message {
-            break assert_eq!(pid, client.pid);
+        if let Message::Declared(declared) = message {
+            assert_eq!((declared.process, declared.operations), (client.pid, 7));
+            break assert!(!declared.is_lost);
         }
     }
 }

@@ -420,3 +420,32 @@ fn graphs_are_cut_when_their_client_is_bounded_and_by_the_times_of_their_pieces(
     assert_eq!(run(&server, &mut other).0, 1, "not bounded");
     provider::open_gate(9091);
 }
+
+#[test]
+fn batch_work_goes_on_beside_a_latency_client_that_is_never_idle() {
+    const LAUNCHES: u32 = 200;
+    let mut server = Server::start(true);
+    let mut critical = client(&mut server, "class=latency");
+    let mut batch = client(&mut server, "class=batch");
+    critical.launch("hold", LEGACY, &u32_bytes(9101));
+    critical.settle();
+    // In turns it would have one piece of work each `pause-max`, 20 s in all.
+    let began = std::time::Instant::now();
+    for _ in 0..LAUNCHES {
+        batch.launch("note", LEGACY, &u32_bytes(9102));
+        batch.synchronize(LEGACY);
+    }
+    let took = began.elapsed();
+    assert_eq!(provider::notes(|n| n == 9102).len() as u32, LAUNCHES);
+    assert!(took < std::time::Duration::from_secs(10), "{took:?}");
+    let status = server.status();
+    assert!(status.clients[1].scheduling.space_sms > 0);
+    // Without sharing in space it waits for its turn.
+    change(&server, 0, "space=off pause-max=none", 0);
+    batch.launch("note", LEGACY, &u32_bytes(9103));
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(provider::notes(|n| n == 9103), []);
+    assert_eq!(server.status().clients[1].scheduling.space_sms, 0);
+    provider::open_gate(9101);
+    batch.synchronize(LEGACY);
+}

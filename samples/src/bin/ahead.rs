@@ -44,6 +44,8 @@ enum Case {
     Values,
     /// A thread that launches behind a kernel that spins until another thread's copy sets its flag
     Threads,
+    /// Streams that wait for a value with other work than launches: copies, fills and events
+    Mixed,
     /// Graphs of very many kernels behind a value
     Graphs,
     /// Host functions, one of them slow
@@ -167,6 +169,7 @@ fn run(arguments: &CommandLine) -> Result<()> {
     match arguments.case {
         Case::HostFunction => behind_a_host_function(scene, arguments)?,
         Case::Values => behind_values(scene, arguments)?,
+        Case::Mixed => mixed_behind_a_value(scene, arguments)?,
         Case::Threads => behind_a_thread(scene, arguments)?,
         Case::Graphs => graphs_behind_a_value(scene, arguments)?,
         Case::HostFunctions => host_functions(scene, arguments)?,
@@ -216,6 +219,32 @@ fn behind_values(scene: &Scene, arguments: &CommandLine) -> Result<()> {
         (0..arguments.launches).try_for_each(|_| scene.launch(stream))?;
     }
     scene.set_flag(&*scene.stream()?)?;
+    cu!(cuCtxSynchronize())
+}
+
+fn mixed_behind_a_value(scene: &Scene, arguments: &CommandLine) -> Result<()> {
+    let streams = (0..arguments.streams).map(|_| scene.stream()).collect::<Result<Vec<_>>>()?;
+    let (mut event, mut bytes) = (ptr::null_mut(), 0);
+    cu!(cuMemAlloc_v2(&mut bytes, 4096))?;
+    for stream in &streams {
+        scene.wait_for_flag(stream)?;
+        let to = stream.cu_stream();
+        for _ in 0..arguments.launches {
+            // Each event goes while its record and what waits for it are far from being done.
+            cu!(cuEventCreate(&mut event, 0))?;
+            cu!(cuEventRecord(event, to))?;
+            cu!(cuStreamWaitEvent(streams[0].cu_stream(), event, 0))?;
+            cu!(cuMemsetD8Async(bytes, 1, 4096, to))?;
+            cu!(cuMemcpyDtoDAsync_v2(bytes + 2048, bytes, 1024, to))?;
+            cu!(cuEventDestroy_v2(event))?;
+            scene.launch(stream)?;
+        }
+    }
+    // Work of another stream comes to its end meanwhile.
+    let other = scene.stream()?;
+    scene.launch(&other)?;
+    cu!(cuStreamSynchronize(other.cu_stream()))?;
+    scene.set_flag(&other)?;
     cu!(cuCtxSynchronize())
 }
 

@@ -1,11 +1,12 @@
 //! Device memory: makes it in every way there is, each until there is no more, and says what the driver and NVML
-//! answer then; with `--cgroup` sets and reads a cgroup's limits by NVML instead.
+//! answer then; by name also pinned host memory; with `--cgroup` sets and reads a cgroup's limits by NVML instead.
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
     io::{BufRead, BufReader, Write},
     process::{Child, Command, ExitCode, Stdio},
     ptr,
+    time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
@@ -22,17 +23,22 @@ const STEP_BYTES: usize = 8 << 20;
 /// Most of them, a GiB: a device without a limit is not filled, which takes minutes where it has 140 GiB.
 const STEPS_MAX: usize = 128;
 const MIB: u64 = 1 << 20;
+/// The way that makes host memory.
+const PINNED: &str = "cuMemHostAlloc";
 
 /// Makes device memory until there is no more.
 #[derive(Parser)]
 #[command(name = "memory")]
 struct CommandLine {
-    /// Only this way; may be given several times
+    /// Only this way; may be given several times. cuMemHostAlloc, pinned host memory, is tried only where it is named
     #[arg(long, value_name = "WAY")]
     way: Vec<String>,
     /// At most so many MiB by each way
     #[arg(long, value_name = "MIB", default_value_t = (STEPS_MAX * STEP_BYTES) as u64 / MIB)]
     most: u64,
+    /// Keep what was made for so many seconds before it is given back
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    hold: u64,
     /// Say what memory a cgroup of device 0 may have (its directory), by NVML
     #[arg(long, value_name = "DIRECTORY")]
     cgroup: Option<String>,
@@ -77,6 +83,8 @@ type Free = Box<dyn FnOnce()>;
 /// A way to make a piece of [`STEP_BYTES`].
 struct Way {
     name: &'static str,
+    /// What is made is memory of the host.
+    is_host: bool,
     make: Box<dyn FnMut() -> Result<Free, CUresult>>,
 }
 
@@ -120,11 +128,12 @@ fn ways(arguments: &CommandLine) -> Result<()> {
     ready()?;
     let mut rows = Vec::new();
     for mut way in table() {
-        if !arguments.way.is_empty() && !arguments.way.iter().any(|name| name == way.name) {
+        let is_named = arguments.way.iter().any(|name| name == way.name);
+        if !is_named && (way.is_host || !arguments.way.is_empty()) {
             continue;
         }
         let most = usize::try_from(arguments.most * MIB)? / STEP_BYTES;
-        let row = fill(&mut way, most)?;
+        let row = fill(&mut way, most, Duration::from_secs(arguments.hold))?;
         if !arguments.json {
             say(format_args!(
                 "{}: {} MiB, then {}; cuMemGetInfo {} of {} MiB free, NVML {} of {} MiB used{}",
@@ -147,7 +156,7 @@ fn ways(arguments: &CommandLine) -> Result<()> {
 }
 
 /// Makes memory until there is no more, and gives it back.
-fn fill(way: &mut Way, most: usize) -> Result<Row> {
+fn fill(way: &mut Way, most: usize, hold: Duration) -> Result<Row> {
     let free_before = memory_info()?.0;
     let (mut pieces, mut error) = (Vec::new(), String::new());
     while pieces.len() < most {
@@ -162,9 +171,10 @@ fn fill(way: &mut Way, most: usize) -> Result<Row> {
     let got = pieces.len();
     let (free, total) = memory_info()?;
     let nvml = Nvml::load()?.memory()?;
+    std::thread::sleep(hold);
     pieces.into_iter().for_each(|free| free());
     let mut half = Vec::new();
-    let back = pieces_to_come_back(got, free_before);
+    let back = if way.is_host { 0 } else { pieces_to_come_back(got, free_before) };
     for _ in 0..back {
         half.extend(allocate().ok());
     }
@@ -211,7 +221,7 @@ fn freed(address: u64) -> Free {
 fn table() -> Vec<Way> {
     let mut ways: Vec<Way> = Vec::new();
     let mut add = |name, make: Box<dyn FnMut() -> Result<Free, CUresult>>| {
-        ways.push(Way { name, make });
+        ways.push(Way { name, is_host: name == PINNED, make });
     };
     add("cuMemAlloc", Box::new(allocate));
     add(
@@ -251,9 +261,19 @@ fn table() -> Vec<Way> {
     add("cuGraphAddMemAllocNode", Box::new(of_graph));
     add("cuModuleLoadData", Box::new(module));
     add("cuLibraryLoadData", Box::new(library));
+    add(PINNED, Box::new(pinned));
     let mut giver = None;
     add("cuIpcOpenMemHandle", Box::new(move || opened(&mut giver)));
     ways
+}
+
+/// Pinned host memory.
+fn pinned() -> Result<Free, CUresult> {
+    let mut address = ptr::null_mut();
+    call!(cuMemHostAlloc(&mut address, STEP_BYTES, 0))?;
+    Ok(Box::new(move || {
+        let _ = call!(cuMemFreeHost(address));
+    }))
 }
 
 /// Physical memory of the device.

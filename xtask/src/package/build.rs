@@ -19,13 +19,21 @@ const CLIENT: &[&str] = &["client", "nvml", "nvtx", "runtime-compilers"];
 /// Crates of what starts on its own.
 const REST: &[&str] = &["openmps", "soft-gpu", "samples"];
 
-/// Crates whose code is in the packages.
-pub(super) fn shipped() -> impl Iterator<Item = &'static str> {
-    CLIENT.iter().chain(REST).copied()
+/// The crate of the node agent of Kubernetes, which is in images only.
+const AGENT: &str = "openmps-k8s";
+
+/// Crates whose code is in a package; images have the node agent too.
+pub(super) fn shipped(has_agent: bool) -> Vec<&'static str> {
+    CLIENT.iter().chain(REST).copied().chain(has_agent.then_some(AGENT)).collect()
 }
 
 /// Builds for old systems and lays that out; returns the directory. Its units start a program at a path.
-pub(super) fn installation(root: &Path, epoch: u64, program: &Path) -> Result<PathBuf> {
+pub(super) fn installation(
+    root: &Path,
+    epoch: u64,
+    program: &Path,
+    has_agent: bool,
+) -> Result<PathBuf> {
     let tools = tools(root)?;
     let folder = dist::target_directory(root).join("package");
     let build = |name: &str, crates: &[&str], floor: Glibc| -> Result<PathBuf> {
@@ -43,6 +51,11 @@ pub(super) fn installation(root: &Path, epoch: u64, program: &Path) -> Result<Pa
     }
     let linker = linker(&tools);
     dist::lay_out(&Built { client: &client, rest: &rest, linker: &linker }, &to, program)?;
+    if has_agent {
+        let agent = build("agent", &[AGENT], OF_THE_REST)?;
+        std::fs::copy(agent.join(AGENT), to.join("bin").join(AGENT))
+            .with_context(|| format!("copying {AGENT}"))?;
+    }
     Ok(to)
 }
 

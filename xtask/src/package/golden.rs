@@ -3,7 +3,7 @@
 //! `OPENMPS_BLESS=1 cargo test -p xtask golden` writes the list anew.
 
 use super::layout::Layout;
-use super::{Parts, Release, deb, rpm, tar, wheel};
+use super::{Parts, Release, deb, oci, rpm, tar, wheel};
 use crate::dist::{self, Built, Linker};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
@@ -53,7 +53,8 @@ fn each_package_has_the_files_of_the_list() {
     let built = Built { client: &built, rest: &built, linker: &linker };
     dist::lay_out(&built, &installation, Path::new("/")).expect("an installation");
     let release = Release { version: "VERSION".into(), epoch: 1_000 };
-    let parts = Parts::read(&crate::root(), release, &installation).expect("its parts");
+    let parts = Parts::read(&crate::root(), release, &installation, &super::build::shipped(false))
+        .expect("its parts");
     std::fs::remove_dir_all(&scratch).expect("to remove it");
 
     let mut list = String::new();
@@ -65,6 +66,7 @@ fn each_package_has_the_files_of_the_list() {
     for package in rpm::files(&parts) {
         section(&mut list, &format!("rpm {}", package.name), &package.layout);
     }
+    section(&mut list, "oci", &oci::files(&parts));
     let path = crate::root().join(LIST);
     if std::env::var_os("OPENMPS_BLESS").is_some() {
         std::fs::write(&path, &list).expect("to write the list");

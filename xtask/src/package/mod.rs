@@ -1,4 +1,4 @@
-//! Packages: what is installed without Rust. A build for old systems, packed as a tar archive, a wheel, deb or rpm.
+//! Packages: what is installed without Rust. A build for old systems, packed as an archive, a wheel, deb, rpm or OCI image.
 //!
 //! Each format has a module with `files`, what it has where, and `pack`. Packs of one layout are the same bytes.
 
@@ -8,6 +8,7 @@ mod floor;
 #[cfg(test)]
 mod golden;
 mod layout;
+mod oci;
 mod rpm;
 mod system;
 mod tar;
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     /// Pack this installation of `cargo xtask dist`, which loads only where its build does, and build none
     #[arg(long, value_name = "DIR")]
     installation: Option<PathBuf>,
+    /// Base of the image: a root file system with glibc 2.28 or later [default: glibc of Debian's package libc6]
+    #[arg(long, value_name = "DIR")]
+    base: Option<PathBuf>,
 }
 
 /// A format of packages.
@@ -44,6 +48,8 @@ enum Kind {
     Deb,
     /// Packages of Red Hat, SUSE and their relatives
     Rpm,
+    /// An image of containers, as an archive that podman, containerd and skopeo load
+    Oci,
 }
 
 /// What packages say of themselves.
@@ -87,8 +93,8 @@ const DOCUMENTS: &[&str] = &["LICENSE-MIT", "LICENSE-APACHE", "CHANGELOG.md"];
 pub(crate) const DOCUMENTATION: &str = "share/doc/openmps";
 
 impl Parts {
-    /// Takes in an installation, with licences and the bill of materials.
-    fn read(root: &Path, release: Release, installation: &Path) -> Result<Self> {
+    /// Takes in an installation, with licences and the bill of materials of the crates in it.
+    fn read(root: &Path, release: Release, installation: &Path, crates: &[&str]) -> Result<Self> {
         let mut layout = Layout::read(installation)?;
         // Their programs are where the package puts them.
         layout.split_off(|path| path.starts_with("lib/systemd/"));
@@ -96,7 +102,7 @@ impl Parts {
             let text = std::fs::read(root.join(name)).with_context(|| format!("reading {name}"))?;
             layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
         }
-        let components = third_party::components(root)?;
+        let components = third_party::components(root, crates)?;
         for (name, text) in third_party::documents(&components, &release.version)? {
             layout.put(format!("{DOCUMENTATION}/{name}"), Entry::text(text));
         }
@@ -132,13 +138,15 @@ fn without_paths(layout: &Layout, paths: &[String]) -> Result<()> {
 
 /// Builds for old systems, and packs that.
 pub(crate) fn package(arguments: &Arguments) -> Result<()> {
+    let is_image = matches!(arguments.kind, Kind::Oci);
+    ensure!(arguments.base.is_none() || is_image, "--base is for an image: package oci --base DIR");
     let root = crate::root();
     let release = Release::of(&root)?;
     let installation = match &arguments.installation {
         Some(directory) => directory.clone(),
-        None => build::installation(&root, release.epoch, Path::new("/"))?,
+        None => build::installation(&root, release.epoch, Path::new("/"), is_image)?,
     };
-    let parts = Parts::read(&root, release, &installation)?;
+    let parts = Parts::read(&root, release, &installation, &build::shipped(is_image))?;
     for (path, version) in floor::of_layout(&parts.layout)? {
         println!("{path}: glibc {version}");
     }
@@ -154,6 +162,7 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
         Kind::Wheel => vec![wheel::pack(&parts, &output)?],
         Kind::Deb => deb::pack(&parts, &output)?,
         Kind::Rpm => rpm::pack(&parts, &output)?,
+        Kind::Oci => vec![oci::pack(&parts, arguments.base.as_deref(), &output)?],
     };
     for path in packages {
         println!("{} ({} bytes)", path.display(), std::fs::metadata(&path)?.len());

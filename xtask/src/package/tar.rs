@@ -28,13 +28,20 @@ pub(super) fn pack(parts: &Parts, output: &Path) -> Result<PathBuf> {
     let name = format!("openmps-{}-x86_64-linux", parts.release.version);
     let layout = files(parts).renamed(|path| Some(format!("{name}/{path}")));
     let path = output.join(format!("{name}.tar.gz"));
-    let bytes = archive(&layout, &parts.release)?;
+    let bytes = compressed(&uncompressed(&layout, &parts.release)?)?;
     std::fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
     Ok(path)
 }
 
-/// The compressed archive: root's files, at the time of the release.
-fn archive(layout: &Layout, release: &Release) -> Result<Vec<u8>> {
+/// Compressed without a time and without a name of a system in its head.
+pub(super) fn compressed(archive: &[u8]) -> Result<Vec<u8>> {
+    let mut compressed = GzBuilder::new().write(Vec::new(), Compression::best());
+    compressed.write_all(archive)?;
+    Ok(compressed.finish()?)
+}
+
+/// The archive: root's files, at the time of the release.
+pub(super) fn uncompressed(layout: &Layout, release: &Release) -> Result<Vec<u8>> {
     let header = |kind: EntryType, mode: u32| {
         let mut header = Header::new_gnu();
         header.set_entry_type(kind);
@@ -44,9 +51,7 @@ fn archive(layout: &Layout, release: &Release) -> Result<Vec<u8>> {
         header.set_gid(0);
         header
     };
-    // No time and no name of a system in the compressed file's head.
-    let compressed = GzBuilder::new().write(Vec::new(), Compression::best());
-    let mut archive = Builder::new(compressed);
+    let mut archive = Builder::new(Vec::new());
     for directory in layout.directories() {
         let mut header = header(EntryType::Directory, 0o755);
         header.set_size(0);
@@ -66,9 +71,7 @@ fn archive(layout: &Layout, release: &Release) -> Result<Vec<u8>> {
             }
         }
     }
-    let mut compressed = archive.into_inner()?;
-    compressed.flush()?;
-    Ok(compressed.finish()?)
+    Ok(archive.into_inner()?)
 }
 
 #[cfg(test)]
@@ -83,9 +86,13 @@ mod tests {
 
     #[test]
     fn two_packs_are_the_same_bytes_and_another_time_makes_others() {
-        let first = archive(&small(), &release(1_000)).expect("an archive");
-        assert_eq!(first, archive(&small(), &release(1_000)).expect("an archive"));
-        assert_ne!(first, archive(&small(), &release(1_001)).expect("an archive"));
+        let archive = |epoch| {
+            let archive = uncompressed(&small(), &release(epoch)).expect("an archive");
+            compressed(&archive).expect("a compressed archive")
+        };
+        let first = archive(1_000);
+        assert_eq!(first, archive(1_000));
+        assert_ne!(first, archive(1_001));
     }
 
     /// Paths of files and links below a directory.

@@ -35,14 +35,14 @@ impl Component {
     }
 }
 
-/// The crates that are linked into what is shipped, sorted, without those of this repository.
-pub(super) fn components(root: &Path) -> Result<Vec<Component>> {
+/// The crates that are linked into shipped ones, sorted, without those of this repository.
+pub(super) fn components(root: &Path, shipped: &[&str]) -> Result<Vec<Component>> {
     let metadata = MetadataCommand::new()
         .current_dir(root)
         .other_options(["--locked", "--filter-platform", build::TARGET].map(str::to_owned))
         .exec()
         .context("asking cargo for the packages")?;
-    let linked = linked(&metadata)?;
+    let linked = linked(&metadata, shipped)?;
     let mut components = Vec::new();
     for id in &linked {
         let package = &metadata[id];
@@ -55,17 +55,17 @@ pub(super) fn components(root: &Path) -> Result<Vec<Component>> {
 }
 
 /// All packages that are linked in, directly or through others: neither those of builds and tests nor macros.
-fn linked(metadata: &Metadata) -> Result<BTreeSet<PackageId>> {
+fn linked(metadata: &Metadata, shipped: &[&str]) -> Result<BTreeSet<PackageId>> {
     let resolve = metadata.resolve.as_ref().context("cargo resolved nothing")?;
     let nodes: BTreeMap<_, _> = resolve.nodes.iter().map(|node| (&node.id, node)).collect();
     let mut linked = BTreeSet::new();
     let mut left: Vec<&PackageId> = metadata
         .workspace_packages()
         .into_iter()
-        .filter(|package| build::shipped().any(|name| package.name == name))
+        .filter(|package| shipped.iter().any(|name| package.name == *name))
         .map(|package| &package.id)
         .collect();
-    ensure!(left.len() == build::shipped().count(), "a shipped crate is not in the workspace");
+    ensure!(left.len() == shipped.len(), "a shipped crate is not in the workspace");
     while let Some(id) = left.pop() {
         let is_macro =
             |target: &cargo_metadata::Target| target.kind.contains(&TargetKind::ProcMacro);
@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn what_is_linked_in_is_listed_with_its_licences() {
-        let components = components(&crate::root()).expect("cargo's packages");
+        let components =
+            components(&crate::root(), &build::shipped(false)).expect("cargo's packages");
         let named = |name: &str| components.iter().find(|component| component.name == name);
         assert!(!named("libc").expect("libc is linked in").texts.is_empty());
         // Of tests and of macros alone.

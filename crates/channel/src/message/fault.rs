@@ -37,3 +37,30 @@ impl Body for ClientFault {
         })
     }
 }
+
+/// A client that has said to its next server what it had at a lost one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Its process.
+    pub process: u32,
+    /// Operations that were in flight and are repeated. Since protocol 3.
+    pub operations: u32,
+    /// There was work that cannot be repeated: a call of the program fails. Since protocol 3.
+    pub is_lost: bool,
+}
+
+impl Body for Declared {
+    fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
+        to.u32(self.process);
+        to.grown(|to| {
+            to.u32(self.operations);
+            to.bool(self.is_lost);
+            Ok(())
+        })
+    }
+    fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let process = from.u32()?;
+        let (operations, is_lost) = from.grown(|from| Ok((from.u32()?, from.bool()?)))?;
+        Ok(Self { process, operations, is_lost })
+    }
+}

@@ -43,7 +43,7 @@ pub use counts::{
     StreamCounts, SubmittedCounts,
 };
 pub use devices::{DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Devices, PEER_ATTRIBUTES, Peer};
-pub use fault::ClientFault;
+pub use fault::{ClientFault, Declared};
 pub use handshake::{
     Client, Hello, Refused, Release, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
     pid_of_process, process_number,
@@ -312,8 +312,8 @@ messages! {
     /// The first word of a server to a daemon that did not start it. The daemon takes it over and sends
     /// its settings, or refuses.
     52 Serving(Serving), fds 0;
-    /// A client has declared what it had at another server: its process id.
-    53 Declared(u32), fds 0;
+    /// A client has declared what it had at another server, and what becomes of its work.
+    53 Declared(Declared), fds 0;
     /// A server whose context is spoiled may end: its clients have gone on at the next one.
     54 Leave(()), fds 0;
     /// A client has ended; what it has used.

@@ -143,6 +143,8 @@ pub struct ClientStatus {
     pub scheduling: ClientScheduling,
     /// Its command line.
     pub command_line: String,
+    /// Memory of the machine that the server keeps for it, pinned and in graphs, bytes. Since protocol 3.
+    pub host_bytes: u64,
 }
 
 /// How a client is scheduled.
@@ -158,6 +160,10 @@ pub struct ClientScheduling {
     pub charged_ns: u64,
     /// Time between two of its requests, ns, if they come at even intervals, so that the next one is expected; else 0.
     pub interval_ns: u64,
+    /// SMs that it has while classes share in space and it is of class batch; 0: it has what its limits say.
+    pub space_sms: u32,
+    /// How much a client of class latency is slowed by batch work beside it, ‰ of what its work takes alone; 0: not known.
+    pub slowed_permille: u32,
 }
 
 numbers! {
@@ -329,7 +335,10 @@ impl Body for ClientStatus {
         }
         self.scheduling.write_within(to)?;
         to.text(&self.command_line, COMMAND_LINE_BYTES_MAX);
-        Ok(())
+        to.grown(|to| {
+            to.u64(self.host_bytes);
+            Ok(())
+        })
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -344,6 +353,7 @@ impl Body for ClientStatus {
             work: if from.bool()? { Some(ClientWork::read_within(from)?) } else { None },
             scheduling: ClientScheduling::read_within(from)?,
             command_line: from.text(COMMAND_LINE_BYTES_MAX)?,
+            host_bytes: from.grown(Decoder::u64)?,
         })
     }
 }
@@ -355,7 +365,11 @@ impl Body for ClientScheduling {
         to.u64(self.holds);
         to.u64(self.charged_ns);
         to.u64(self.interval_ns);
-        Ok(())
+        to.grown(|to| {
+            to.u32(self.space_sms);
+            to.u32(self.slowed_permille);
+            Ok(())
+        })
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
@@ -364,6 +378,8 @@ impl Body for ClientScheduling {
             holds: from.u64()?,
             charged_ns: from.u64()?,
             interval_ns: from.u64()?,
+            space_sms: from.grown(Decoder::u32)?,
+            slowed_permille: from.grown(Decoder::u32)?,
         })
     }
 }

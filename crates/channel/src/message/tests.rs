@@ -76,6 +76,8 @@ fn status() -> impl Strategy<Value = ServerStatus> {
         holds: n[1],
         charged_ns: n[2],
         interval_ns: n[3],
+        space_sms: n[2] as u32,
+        slowed_permille: n[3] as u32,
     });
     let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, scheduling, ".{0,60}")
         .prop_map(|(n, device, work, scheduling, command_line)| ClientStatus {
@@ -92,6 +94,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
             submitted: SubmittedCounts { kernels: n.4, ..Default::default() },
             counts: ClientCounts { waits: n.3, ..Default::default() },
             work,
+            host_bytes: n.4,
             scheduling,
             command_line,
         });
@@ -282,7 +285,9 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(Message::ClientGone),
         Just(Message::Exiting(())),
         Just(Message::Leave(())),
-        any::<u32>().prop_map(Message::Declared),
+        (any::<u32>(), any::<u32>(), any::<bool>()).prop_map(|(process, operations, is_lost)| {
+            Message::Declared(Declared { process, operations, is_lost })
+        }),
         ".{0,80}".prop_map(Message::Fault),
         any::<u32>().prop_map(Message::Candidate),
         any::<u32>().prop_map(Message::WindowFree),
@@ -313,6 +318,11 @@ pub(crate) fn samples() -> Vec<Message> {
     (0..2000).map(|_| one()).collect()
 }
 
+fn forget_grown(of: &mut ClientStatus) {
+    of.host_bytes = 0;
+    (of.scheduling.space_sms, of.scheduling.slowed_permille) = (0, 0);
+}
+
 /// A message as a peer of version 2 has it.
 fn without_what_grew(mut message: Message) -> Message {
     match &mut message {
@@ -320,6 +330,11 @@ fn without_what_grew(mut message: Message) -> Message {
         Message::Welcome(of) => of.release = d(),
         Message::Serving(of) => of.release = d(),
         Message::Client(of) => (of.protocol, of.request) = (0, 0),
+        Message::Ended(of) => forget_grown(&mut of.status),
+        Message::Declared(of) => (of.operations, of.is_lost) = d(),
+        Message::Answer(Answer { answered: Answered::Status(of), .. }) => {
+            of.clients.iter_mut().for_each(forget_grown);
+        }
         _ => {}
     }
     message

@@ -37,6 +37,11 @@ impl Record {
         &self.words
     }
 
+    /// The payload, to put one together that comes from no ring.
+    pub fn words_mut(&mut self) -> &mut Vec<u64> {
+        &mut self.words
+    }
+
     /// A reader of the payload.
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(&self.words)

@@ -15,7 +15,6 @@ pub(crate) mod resolver;
 pub(crate) mod trace;
 pub(crate) mod unsupported;
 
-use core::arch::naked_asm;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicPtr, Ordering};
 use cuda_api::CudaError;
@@ -62,13 +61,7 @@ macro_rules! trampolines {
                 #[unsafe(no_mangle)]
                 #[allow(non_snake_case, reason = "cuda.h's name")]
                 unsafe extern "C" fn $name() {
-                    naked_asm!(
-                        "mov r11d, {index}",
-                        "jmp qword ptr [rip + {entries} + {offset}]",
-                        index = const $index,
-                        entries = sym ENTRIES,
-                        offset = const $index * 8,
-                    )
+                    cuda_api::jump_to_entry!(ENTRIES, $index)
                 }
             )*
 

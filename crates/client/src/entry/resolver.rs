@@ -45,7 +45,8 @@ thread_local! {
 /// and goes there as if the program had called that.
 ///
 /// # Safety
-/// Only a trampoline may jump here: the symbol's index is in r11.
+/// Only a trampoline may jump here: the symbol's index is where [`cuda_api::jump_to_entry`] leaves it.
+#[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn resolver() {
     naked_asm!(
@@ -89,6 +90,46 @@ pub(super) unsafe extern "C" fn resolver() {
         "movups xmm7, [rsp + 176]",
         "leave",
         "jmp r10",
+        resolve = sym resolve,
+    )
+}
+
+/// What every entry holds at first. Keeps all argument registers, asks [`resolve`] where to go,
+/// and goes there as if the program had called that.
+///
+/// # Safety
+/// Only a trampoline may jump here: the symbol's index is where [`cuda_api::jump_to_entry`] leaves it.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(super) unsafe extern "C" fn resolver() {
+    naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "mov x29, sp",
+        "sub sp, sp, #208",
+        "stp x0, x1, [sp]",
+        "stp x2, x3, [sp, #16]",
+        "stp x4, x5, [sp, #32]",
+        "stp x6, x7, [sp, #48]",
+        "stp x8, x16, [sp, #64]",
+        "stp q0, q1, [sp, #80]",
+        "stp q2, q3, [sp, #112]",
+        "stp q4, q5, [sp, #144]",
+        "stp q6, q7, [sp, #176]",
+        "mov w0, w16",
+        "bl {resolve}",
+        "mov x17, x0",
+        "ldp x0, x1, [sp]",
+        "ldp x2, x3, [sp, #16]",
+        "ldp x4, x5, [sp, #32]",
+        "ldp x6, x7, [sp, #48]",
+        "ldp x8, x16, [sp, #64]",
+        "ldp q0, q1, [sp, #80]",
+        "ldp q2, q3, [sp, #112]",
+        "ldp q4, q5, [sp, #144]",
+        "ldp q6, q7, [sp, #176]",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #16",
+        "br x17",
         resolve = sym resolve,
     )
 }

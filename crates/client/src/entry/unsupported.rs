@@ -26,10 +26,13 @@ extern "C" fn count(index: u32) -> u32 {
 /// Entry code for a function that is not implemented: works for every signature.
 ///
 /// # Safety
-/// Only a trampoline may jump here: the symbol's index is in r11.
+/// Only a trampoline may jump here: the symbol's index is where [`cuda_api::jump_to_entry`] leaves it.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn unsupported() {
-    naked_asm!("mov edi, r11d", "jmp {count}", count = sym count)
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!("mov edi, r11d", "jmp {count}", count = sym count);
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!("mov w0, w16", "b {count}", count = sym count);
 }
 
 /// [`unsupported`] as the table holds it.

@@ -101,6 +101,16 @@ impl Backend for ClientGraphs {
         self.0.stream_key(self.0.stream(stream, default)?)
     }
 
+    fn stream_priority(self, stream: CUstream, per_thread: bool) -> Result<i32, CudaError> {
+        let default = match per_thread {
+            true => DefaultStream::PerThread,
+            false => DefaultStream::Legacy,
+        };
+        let handle = self.0.stream(stream, default)?;
+        let state = self.0.state();
+        Ok(state.streams.get(handle).map_or(0, |stream| stream.priority))
+    }
+
     fn check_context(self) -> CUresult {
         self.0.contexts().current().map(|_| ())
     }

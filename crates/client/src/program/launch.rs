@@ -44,7 +44,7 @@ impl Client {
                 let launched = self.posting()?.launch(function, launch, literal, None)?;
                 match launched {
                     Launched::In(_) => return Ok(()),
-                    Launched::Behind(mark) => self.wait_unseen(mark)?,
+                    Launched::Behind(mark) => self.wait_to_launch(mark)?,
                 }
             },
             true => self.launch_beside(function, launch, literal),
@@ -73,7 +73,7 @@ impl Client {
             drop(posting);
             match launched {
                 Launched::In(stream) => break (stream, known),
-                Launched::Behind(mark) => self.wait_unseen(mark)?,
+                Launched::Behind(mark) => self.wait_to_launch(mark)?,
             }
         };
         // The launch is in flight, and must not be made again if a copy cannot be posted.

@@ -64,7 +64,7 @@ impl Client {
                 return posting.launched_in(mark);
             };
             drop(posting);
-            self.wait_unseen(mark)?;
+            self.wait_to_launch(mark)?;
         }
     }
 }

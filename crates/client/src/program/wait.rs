@@ -13,11 +13,14 @@ use cuda_api::extension::standard;
 use cuda_api::handle::Handle;
 use cuda_api::{CUresult, CudaError};
 use recovery::Mark;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Pieces of device printf fetched at one synchronisation: 64 MiB, more than any printf buffer
 /// holds; what comes beyond is a server that does not end.
 const PRINTF_PIECES_MAX: usize = 1024;
+
+/// For how long a stream that has as many launches in flight as may be is taken to get on although it does not.
+const AHEAD_PATIENCE: Duration = Duration::from_millis(2);
 
 /// How fast a copy between device and host is taken to be, to wait for it as drivers do: awake.
 /// PCI Express of generation 4 has 25 GB/s, of generation 5 twice that.
@@ -40,7 +43,24 @@ impl Client {
         self.wait_with(mark, self.connection().policy())
     }
 
+    /// Waits for a stream of which as many launches are in flight as may be, until another one may be posted. One
+    /// that does not get on is let have more.
+    pub(crate) fn wait_to_launch(&self, mark: Mark) -> CUresult {
+        let policy = self.connection().policy();
+        match self.wait_at_most(mark, policy, Some(AHEAD_PATIENCE)) {
+            Err(CudaError::NOT_READY) => {}
+            waited => return waited,
+        }
+        let goes_further = self.state().streams.let_further(mark);
+        if goes_further { Ok(()) } else { self.wait_unseen(mark) }
+    }
+
     fn wait_with(&self, mark: Mark, policy: SpinPolicy) -> CUresult {
+        self.wait_at_most(mark, policy, None)
+    }
+
+    /// Waits until an operation has passed, for at most about so long if that is said: CUDA_ERROR_NOT_READY.
+    fn wait_at_most(&self, mark: Mark, policy: SpinPolicy, most: Option<Duration>) -> CUresult {
         let _whole = Uncancellable::begin();
         // Another thread may put another connection in the place of this one at any time. The work
         // that is waited for, the server that is asked and the server whose end ends the wait are
@@ -56,6 +76,9 @@ impl Client {
         let word = connection.region().completion_word(mark.slot).ok_or(CudaError::UNKNOWN)?;
         let value = mark.value as u32;
         let policy = connection.region().client_policy(policy);
+        let liveness = most.map_or(policy.liveness, |most| most.min(policy.liveness));
+        let policy = SpinPolicy { liveness, ..policy };
+        let began = Instant::now();
         let wait = || {
             wait_until_reached(
                 word,
@@ -76,6 +99,9 @@ impl Client {
                 },
                 || {
                     connection.health_of_wait()?;
+                    if most.is_some_and(|most| began.elapsed() >= most) {
+                        return Err(CudaError::NOT_READY);
+                    }
                     // This device's work may wait for that of another one, whose server no other thread asks.
                     match self.program.has_several()
                         && self.others().any(|o| o.connection().is_lost())

@@ -238,6 +238,11 @@ impl Streams {
         ahead.full_behind(passed).map(|value| Mark { slot, value })
     }
 
+    /// As [`Ahead::let_further`], of that operation's stream.
+    pub(crate) fn let_further(&mut self, mark: Mark) -> bool {
+        self.slots.get_mut(mark.slot as usize).is_none_or(|of| of.ahead.let_further(mark.value))
+    }
+
     #[cold]
     fn take_turn(&mut self, slot: u32, value: u64, turn: u64) {
         self.slots[slot as usize].order.takes_turn(value, turn);

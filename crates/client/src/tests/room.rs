@@ -8,7 +8,7 @@ use crate::program::launch::{Geometry, Launch};
 use crate::program::submission::{Event, wire_event, wire_stream};
 use crate::stream::DefaultStream;
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
-use channel::limits::LAUNCHES_IN_STREAM_MAX;
+use channel::limits::LAUNCHES_IN_STALLED_STREAM_MAX;
 use channel::region::{HOST_CALL_SLOTS, Region};
 use channel::ring::{AWAKE, Flag, RingMemory};
 use cuda_api::constants::event_flags;
@@ -105,7 +105,7 @@ fn a_thread_that_launches_far_ahead_of_a_stream_keeps_no_other_stream_from_going
         client.synchronize(LEGACY).unwrap();
         server.held.store(true, Ordering::Release);
         let launched = AtomicU32::new(0);
-        let most = LAUNCHES_IN_STREAM_MAX;
+        let most = LAUNCHES_IN_STALLED_STREAM_MAX;
         std::thread::scope(|scope| {
             let launches = scope.spawn(|| {
                 client.contexts().set_current(context).unwrap();

@@ -25,7 +25,7 @@ fn asked(flags: u32) -> u32 {
         });
         client.synchronize_all().unwrap();
     });
-    // All earlier requests are popped before this is answered.
+    // What was asked is popped before this is answered.
     client.call(&channel::request::MemoryInfo { device: 0 }).unwrap();
     server.asked.load(Ordering::Relaxed)
 }

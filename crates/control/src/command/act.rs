@@ -194,6 +194,7 @@ mod tests {
             uid: 0,
             device_uuid: String::new(),
             memory_bytes: 0,
+            host_bytes: 0,
             limits: Default::default(),
             submitted: Default::default(),
             counts: Default::default(),

@@ -54,6 +54,7 @@ pub(super) fn report(request: &Request<'_>) -> Result<String, Failure> {
         pid: std::process::id(),
         uid: daemon.owner(),
         protocol: if daemon.is_v3() { 3 } else { 2 },
+        multiuser: daemon.is_multiuser(),
         pipe_directory: daemon.directory().path().to_owned(),
         log_directory: daemon.log_directory().map(ToOwned::to_owned),
         stopping: daemon.is_stopping(),

@@ -11,6 +11,7 @@ use super::server_process::is_ending;
 use super::state::{ClientEnd, State, WaitingClient};
 use super::{CommandConnection, Daemon};
 use crate::accounting::UnderWay;
+use crate::memacct::cgroup_of;
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
 use channel::log_line::Level;
@@ -128,7 +129,7 @@ impl Daemon {
         let state = &mut *state;
         let new = format!("NEW CLIENT {pid} from user {uid}");
         let may = self.may_wait(state, uid, gid);
-        let chosen = match may.and_then(|()| self.chosen(state, door, uid, gid)) {
+        let chosen = match may.and_then(|()| self.chosen(state, door, (pid, uid, gid))) {
             Ok(chosen) => chosen,
             Err(error) => {
                 self.logs.control.control(format!("{new}: refused, {error}"));
@@ -231,6 +232,10 @@ impl Daemon {
     /// servers of their own: a job's kernels may wait for each other on several devices, and where two such
     /// jobs share a context each can come to wait for the other one's.
     fn place_of(&self, state: &mut State, process: ClientProcess, client: &WaitingClient) -> Place {
+        if state.features.main_socket_alone && client.chosen.by_main {
+            // As the configuration file says by `default_socket`: the device takes turns between them.
+            state.servers.keep_alone(process);
+        }
         let place = state.servers.place_of(process);
         let job = &client.wishes.job;
         let Place::At(server) = place else { return place };
@@ -288,13 +293,18 @@ impl Daemon {
         &self,
         state: &mut State,
         door: &Door,
-        uid: u32,
-        gid: u32,
+        (pid, uid, gid): (u32, u32, u32),
     ) -> Result<Chosen, LaunchError> {
         match door {
             Door::Main | Door::Privileged if !self.is_v3() => Ok(Chosen::default()),
             Door::Main | Door::Privileged => {
                 let user = self.server_user(uid);
+                let cgroup = (pid != 0).then(|| cgroup_of(pid)).flatten();
+                let routed =
+                    cgroup.and_then(|of| state.named.of_cgroup(&of, &self.cgroup_root, user));
+                if let Some((named, namespace)) = routed {
+                    return Ok(Chosen { named, namespace, by_main: false });
+                }
                 let gid = if user == uid { gid } else { 0 };
                 self.automatic_server(state, user, gid)
             }
@@ -491,7 +501,7 @@ impl Daemon {
             return HandOver::Older(version);
         }
         let mut settings = found.link.settings.of_client(&client.wishes);
-        let Chosen { named, namespace } = &client.chosen;
+        let Chosen { named, namespace, .. } = &client.chosen;
         if *named != 0 {
             let given = (&state.defaults, &client.wishes);
             match state.named.settings_of_client(*named, namespace, process.device, given) {
@@ -499,10 +509,15 @@ impl Daemon {
                 None => return HandOver::Gone,
             }
         }
+        let (weight, _) = state.named.place_in(*named, namespace, process.device);
         let priority = settings.priority.0;
         let asked = &client.scheduling;
         let mut scheduling =
             self.scheduling.of_client(client.uid, &client.command, asked, priority);
+        // A program's own and the operator's rules go before what its namespace says.
+        if let Some(weight) = weight.filter(|_| scheduling.weight == 1) {
+            scheduling.weight = weight;
+        }
         let sms = state.inventory.sms_of(process.device);
         state.kept.apply((pid, process.device), sms, &mut settings, &mut scheduling);
         let Some(server) = state.server(server) else { return HandOver::Later };
@@ -580,7 +595,15 @@ impl Daemon {
         }
         let devices = state.inventory.devices().ok_or("the devices are not known")?;
         let place = devices.find(process.device).ok_or("the device is not known")?;
-        let partition = &client.wishes.partition;
-        state.partitions.of_client(partition, &devices.devices[place], named).map(Some)
+        let (_, of_namespace) =
+            state.named.place_in(named, &client.chosen.namespace, process.device);
+        // That of the namespace is the operator's word.
+        let partition = match of_namespace {
+            Some(name) => state.partitions.id_of(process.device, named, &name).ok_or_else(|| {
+                format!("its namespace is in SM partition {name:?}, which this device of the server has not")
+            })?,
+            None => client.wishes.partition.clone(),
+        };
+        state.partitions.of_client(&partition, &devices.devices[place], named).map(Some)
     }
 }

@@ -155,10 +155,12 @@ impl Daemon {
         let mut state = self.lock();
         let state = &mut *state;
         let may = self.may_wait(state, asking.uid, gid);
-        let may = may.and_then(|()| self.chosen(state, door, asking.uid, gid)).and_then(|chosen| {
-            asking.named = chosen.named;
-            self.find_devices(state)
-        });
+        let may = may
+            .and_then(|()| self.chosen(state, door, (asking.pid, asking.uid, gid)))
+            .and_then(|chosen| {
+                asking.named = chosen.named;
+                self.find_devices(state)
+            });
         match may {
             Err(error) => self.refuse_one(asking.pid, asking.uid, &asking.socket, &error),
             Ok(()) if has_too_many_waiting(&state.inventory.waiting, asking.uid) => {

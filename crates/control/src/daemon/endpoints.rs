@@ -27,6 +27,8 @@ pub(super) struct Chosen {
     /// Number of the named server; 0: the user's own, of protocol 2.
     pub named: u32,
     pub namespace: String,
+    /// It came by the daemon's own socket and is in no namespace by what it is.
+    pub by_main: bool,
 }
 
 /// A socket that clients of a namespace come by.
@@ -138,7 +140,10 @@ impl Endpoints {
         // Servers of a daemon before write into its FIFO.
         let fifo = make_fifo(&path)?;
         self.adopt_log(directory, logs, named, fifo)?;
-        self.listen(directory, Chosen { named, namespace: DEFAULT_NAMESPACE.to_owned() })
+        self.listen(
+            directory,
+            Chosen { named, namespace: DEFAULT_NAMESPACE.to_owned(), by_main: false },
+        )
     }
 
     /// Goes on with the log FIFO of a daemon before: its ends to read and to write.
@@ -190,7 +195,7 @@ impl Endpoints {
     ) -> Result<(), DirectoryError> {
         let directory = directory.join(name);
         make_directory(&directory)?;
-        self.listen(&directory, Chosen { named, namespace: name.to_owned() })
+        self.listen(&directory, Chosen { named, namespace: name.to_owned(), by_main: false })
     }
 
     fn listen(&mut self, directory: &Path, chosen: Chosen) -> Result<(), DirectoryError> {

@@ -439,7 +439,10 @@ impl EventLoop {
                 problems::count(&problems::ISOLATIONS);
                 servers.isolate(pid, process, now, &mut hands);
             }
-            Message::Declared(_) => servers.has_declared(pid, &mut hands),
+            Message::Declared(declared) => {
+                problems::count_recovery(declared);
+                servers.has_declared(pid, &mut hands);
+            }
             Message::Candidate(process) => {
                 problems::count(&problems::SUSPECTS);
                 let uid = server.uid;

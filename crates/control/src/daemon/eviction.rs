@@ -2,6 +2,7 @@
 
 use super::Daemon;
 use super::state::State;
+use crate::dmem;
 use crate::memacct::{Candidate, CgroupLimit, cgroup_of};
 use crate::report::CgroupMemory;
 use channel::message::{MemoryGroup, pid_of_process};
@@ -20,8 +21,16 @@ impl Daemon {
         }
         let devices = state.inventory.devices()?;
         let ordinal = devices.find(process.device)? as u32;
-        let cgroup = cgroup_of(process.pid)?;
-        state.memacct.group_of(&cgroup, (ordinal, &process.device.to_string()))
+        let pid = pid_of_process(process.pid);
+        let cgroup = cgroup_of(pid);
+        let of_command =
+            |cgroup: &str| state.memacct.group_of(cgroup, (ordinal, &process.device.to_string()));
+        let pci = &devices.devices.get(ordinal as usize)?.pci_bus_id;
+        // An operator's command, then the kernel's controller, then what the program itself says.
+        let of_cgroup = cgroup.as_deref().and_then(|cgroup| {
+            of_command(cgroup).or_else(|| dmem::of_cgroup(&self.cgroup_root, cgroup, pci))
+        });
+        of_cgroup.or_else(|| dmem::of_environment(pid, cgroup.as_deref()))
     }
 
     /// A client of a server's process waits for room on its device: another client is ended for it, if there

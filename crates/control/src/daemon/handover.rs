@@ -420,7 +420,7 @@ impl Daemon {
                 directory.push(&namespace);
             }
             let listener = listener.listener(&directory.join("control"))?;
-            endpoints.adopt(listener, Chosen { named: number, namespace });
+            endpoints.adopt(listener, Chosen { named: number, namespace, by_main: false });
         }
         Ok(())
     }

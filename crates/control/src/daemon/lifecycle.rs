@@ -229,6 +229,10 @@ impl Daemon {
         problems::count(&problems::SERVERS_STARTED);
         let pid = child.id();
         let exit = pidfd(pid)?;
+        if let Err(error) = self.cgroups.enter(pid) {
+            let text = format!("Server {pid} stays in the daemon's cgroup: {error}");
+            self.logs.control.control(text);
+        }
         let link = Link {
             socket: Arc::new(ours),
             exit: Arc::new(exit),
@@ -254,6 +258,7 @@ impl Daemon {
             Ok(status) => (ending(status), status.signal() == Some(Signal::KILL.as_raw())),
             Err(error) => (format!("has ended, how is not known: {error}"), false),
         };
+        self.cgroups.leave(pid);
         let (servers, mut hands) = state.servers_and_hands(self);
         let Some(ended) = servers.has_ended(pid, (&how, killed), Instant::now(), &mut hands) else {
             return;

@@ -30,6 +30,7 @@ mod protocol;
 mod questions;
 mod reload;
 mod scheduling;
+mod server_cgroup;
 mod server_process;
 mod snapshot;
 mod sources;
@@ -146,6 +147,10 @@ pub struct Daemon {
     configured: Mutex<reload::Configured>,
     /// How often a program may fault.
     fault_budget: Option<FaultBudget>,
+    /// Where servers have cgroups of their own.
+    cgroups: server_cgroup::ServerCgroups,
+    /// Where cgroups are mounted.
+    cgroup_root: PathBuf,
     state: Mutex<State>,
     changed: Condvar,
     /// An eventfd that gets the event loop to look at the state again.

@@ -59,6 +59,16 @@ impl Daemon {
         self.options.protocol == 3
     }
 
+    /// The UUID of the device that a word names.
+    pub(crate) fn uuid_of(&self, word: &str) -> Result<String, String> {
+        self.partitioned(word).map(|device| device.uuid.to_string())
+    }
+
+    /// Whether its servers are for all users.
+    pub(crate) fn is_multiuser(&self) -> bool {
+        self.options.access.multiuser
+    }
+
     /// The named servers, oldest first, of the users that `sees` wants.
     pub(crate) fn named_servers(&self, sees: impl Fn(u32) -> bool) -> Vec<NamedServer> {
         self.lock().named.all().iter().filter(|server| sees(server.uid)).cloned().collect()
@@ -126,14 +136,14 @@ impl Daemon {
         let namespace = DEFAULT_NAMESPACE.to_owned();
         let name = format!("uid_{uid}");
         if let Ok(server) = state.named.by_name(&name) {
-            return Ok(Chosen { named: server.number, namespace });
+            return Ok(Chosen { named: server.number, namespace, by_main: true });
         }
         self.check_user(uid, gid)?;
         let (allowed, namespaces) = (Vec::new(), BTreeMap::new());
         let new = NamedServer { number: 0, name, uid, gid, automatic: true, allowed, namespaces };
         let named = self.enter_server(state, new).map_err(NoServer::NotStarted)?;
         self.write_snapshot_of(state);
-        Ok(Chosen { named, namespace })
+        Ok(Chosen { named, namespace, by_main: true })
     }
 
     /// Makes a server and returns when its processes are ready.
@@ -434,6 +444,9 @@ impl Daemon {
                     state.partitions.forget_named(number);
                 }
             }
+            for key in &configuration.without_effect {
+                self.log(format!("{key}; the configuration file has it without effect"));
+            }
             for server in configuration.servers {
                 let of_before = before.servers.iter().find(|of| of.name == server.name);
                 self.apply_server(&mut state, server, of_before)?;
@@ -444,6 +457,8 @@ impl Daemon {
                 features.memacct_is_set = true;
             }
             features.audit_log = configuration.audit_log.unwrap_or(features.audit_log);
+            features.main_socket_alone =
+                configuration.default_socket.map_or(features.main_socket_alone, |on| !on);
         }
         let State { named, endpoints, .. } = &mut *state;
         for server in named.all() {

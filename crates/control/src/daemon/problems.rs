@@ -4,6 +4,7 @@ use super::Daemon;
 use crate::report::{Counters, Refusals};
 use crate::users;
 use channel::lock::Mutex;
+use channel::message::Declared;
 use cuda_api::CudaError;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,9 @@ pub(super) static CLIENTS_REFUSED: AtomicU64 = AtomicU64::new(0);
 pub(super) static SUSPECTS: AtomicU64 = AtomicU64::new(0);
 pub(super) static ISOLATIONS: AtomicU64 = AtomicU64::new(0);
 pub(super) static SERVERS_UPGRADED: AtomicU64 = AtomicU64::new(0);
+static RECOVERIES: AtomicU64 = AtomicU64::new(0);
+static REPEATED_OPERATIONS: AtomicU64 = AtomicU64::new(0);
+static REPLAYS_REFUSED: AtomicU64 = AtomicU64::new(0);
 /// Refusals, by the error's code.
 static REFUSALS: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
 
@@ -39,6 +43,15 @@ pub(crate) fn refusals() -> Vec<Refusals> {
 /// One more of them.
 pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A client has gone on at another server.
+pub(super) fn count_recovery(declared: Declared) {
+    count(&RECOVERIES);
+    REPEATED_OPERATIONS.fetch_add(declared.operations.into(), Ordering::Relaxed);
+    if declared.is_lost {
+        count(&REPLAYS_REFUSED);
+    }
 }
 
 /// What the kernel puts behind the path of a program that is gone.
@@ -98,6 +111,9 @@ impl Daemon {
             suspects: read(&SUSPECTS),
             isolations: read(&ISOLATIONS),
             servers_upgraded: read(&SERVERS_UPGRADED),
+            recoveries: read(&RECOVERIES),
+            repeated_operations: read(&REPEATED_OPERATIONS),
+            replays_refused: read(&REPLAYS_REFUSED),
             log_lines_lost: self.logs.control.lines_lost_ever()
                 + self.logs.server.lines_lost_ever(),
         }

@@ -160,6 +160,7 @@ fn add(partial: &mut Option<Status>, part: ServerStatus) {
         uid: client.uid,
         device_uuid: client.device.to_string(),
         memory_bytes: client.memory_bytes,
+        host_bytes: client.host_bytes,
         limits: client.limits,
         submitted: client.submitted,
         counts: client.counts,

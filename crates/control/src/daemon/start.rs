@@ -28,6 +28,7 @@ use recovery::servers::{Rules, Servers};
 use rustix::event::EventfdFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::sync::Arc;
@@ -75,12 +76,14 @@ fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> StartErro
 }
 
 /// Is the daemon, until it is told to end. With `detach`, it says so on standard output once it
-/// accepts connections and then lets go of terminal, session and standard streams.
+/// accepts connections and then lets go of terminal, session and standard streams. `when_ready` is called once it
+/// accepts connections.
 pub fn run(
     programs: Box<dyn Programs>,
     commands: Commands,
     detach: bool,
     options: DaemonOptions,
+    when_ready: impl FnOnce(&PipeDirectory),
 ) -> Result<(), StartError> {
     if options.access.multiuser && !rustix::process::geteuid().is_root() {
         return Err(StartError::NotRoot);
@@ -132,6 +135,7 @@ pub fn run(
     let (defaults, mistakes) = Settings::from_environment(|name| std::env::var(name).ok());
     let mut warnings = warnings();
     warnings.extend(mistakes);
+    warnings.extend(impassable(directory.path()));
     let (scheduling, mut wrong) = Scheduling::from_environment();
     warnings.append(&mut wrong);
     let (counting, wrong) = super::counting::from_environment();
@@ -211,6 +215,8 @@ pub fn run(
         counting: Mutex::new(counting),
         configured: super::reload::Configured::of_process(),
         fault_budget,
+        cgroups: super::server_cgroup::ServerCgroups::find(),
+        cgroup_root: crate::dmem::cgroup_root(),
         state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
         changed: Condvar::new(),
         waker,
@@ -235,6 +241,7 @@ pub fn run(
             error: io::Error::other(text),
         })?;
     }
+    when_ready(&daemon.directory);
     let sources = EventLoop::new(daemon.clone(), sources).run();
     end(&daemon, sources);
     Ok(())
@@ -387,6 +394,25 @@ fn cpus_missing(wanted: &Cpus) -> Option<String> {
         }
         _ => Some(format!("this daemon does not have the CPUs {}", missing.join(","))),
     }
+}
+
+/// A sentence about a directory above root's daemon's that other users' programs cannot pass. Root's own directory is
+/// meant for root.
+fn impassable(directory: &std::path::Path) -> Option<String> {
+    if !rustix::process::geteuid().is_root()
+        || channel::discovery::own_directories().iter().any(|own| own == directory)
+    {
+        return None;
+    }
+    let mut all: Vec<_> = directory.ancestors().collect();
+    all.reverse();
+    let closed = |path: &&&std::path::Path| {
+        std::fs::metadata(path).is_ok_and(|of| of.permissions().mode() & 0o001 == 0)
+    };
+    let closed = all.iter().find(closed)?.display();
+    Some(format!(
+        "users other than root cannot pass {closed}: their programs do not find this daemon; chmod o+x {closed}"
+    ))
 }
 
 fn foreign_owner(occupied: &Occupied) -> Option<String> {

@@ -129,6 +129,8 @@ pub(crate) struct Features {
     pub audit_log: bool,
     /// An operator has switched memory accounting.
     pub memacct_is_set: bool,
+    /// Each program that comes by the daemon's own socket has a server of its own: none shares a context there.
+    pub main_socket_alone: bool,
 }
 
 /// A program that is to take the daemon's place.

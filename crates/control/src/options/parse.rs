@@ -57,7 +57,8 @@ const OPTIONS: &[OptionRow] = &[
         // The misspelling is NVIDIA's, and stands in scripts.
         names: &["-f", "--foreground", "--forground"],
         shown: "-f, --foreground",
-        help: "Be the daemon in this process; log lines go to standard error too",
+        help: "Be the daemon in this process; log lines go to standard error too, and a pipe as standard \
+               input gives commands",
         effect: Effect::Do(|| foreground(false)),
     },
     OptionRow { names: &[TAKE_OVER], shown: "", help: "", effect: Effect::TakeOver },

@@ -1,6 +1,6 @@
 //! Kubernetes: what NVIDIA's device plugin and DRA driver do with a daemon, step by step.
 
-use crate::harness::{Daemon, NOBODY, Setting, is_root, wait_until};
+use crate::harness::{ClientProcess, Daemon, NOBODY, Setting, is_root, wait_until};
 use crate::stand_in::{CONTROL, DEVICES};
 use control::report::Report;
 use std::io::Write;
@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 crate::tests! {
     the_device_plugin_starts_limits_watches_and_stops_it,
     the_dra_driver_s_pod_starts_limits_and_follows_the_log,
+    the_daemon_of_nvidia_s_fractions_takes_its_file_and_quit_by_a_pipe,
 }
 
 /// The control program with the two directories in its environment and nothing else, as the plugin runs it:
@@ -119,4 +120,57 @@ exec tail -n +1 -f "$CUDA_MPS_LOG_DIRECTORY/control.log" > "$CUDA_MPS_LOG_DIRECT
     });
     pod.kill().unwrap();
     pod.wait().unwrap();
+}
+
+/// `mpsd` of kai-gpu-fractioning: `-p 3 -m -f -a FILE` with a pipe as standard input, by which `quit` comes. Its file
+/// has no schema_version, and programs of the daemon's own socket share no context.
+fn the_daemon_of_nvidia_s_fractions_takes_its_file_and_quit_by_a_pipe() {
+    let mut setting = Setting::new();
+    let file = setting.scratch.0.join("mps-control.toml");
+    let text = "[features.memacct]\nenabled=true\naudit_log=true\n\n[features.context-share]\nenabled=true\n\
+                default_socket=\"off\"\n\n[servers.shared]\n";
+    std::fs::write(&file, text).unwrap();
+    let mut command = setting.program(CONTROL);
+    command.args(["-p", "3", "-f", "-a"]).arg(&file);
+    if is_root() {
+        command.arg("-m");
+    }
+    let mut daemon = command.stdin(Stdio::piped()).spawn().unwrap();
+    // Its liveness is `test -S` of this file.
+    wait_until("its socket", || setting.pipe.join("control").exists());
+    wait_until("it answers", || setting.control(&["server", "list"]).status == 0);
+    let _guard = Daemon { pid: daemon.id() };
+    let field = |name: &str| setting.command(&format!("namespace get default shared {name}"));
+    assert_eq!(field("pipe_directory"), field("pipe-directory"));
+    assert_eq!(
+        field("pipe_directory").0.trim(),
+        setting.pipe.join("shared/default").to_string_lossy()
+    );
+    assert_eq!(field("server_status"), field("server-status"));
+
+    // The daemon's own socket is for time slicing, a namespace's for sharing.
+    let alone = [setting.client(None).unwrap(), setting.client(None).unwrap()];
+    let own = setting.pipe.clone();
+    setting.pipe = own.join("shared/default");
+    let shared: [ClientProcess; 2] = [setting.client(None).unwrap(), setting.client(None).unwrap()];
+    setting.pipe = own;
+    assert_ne!(alone[0].server, alone[1].server, "each has a server of its own");
+    assert_eq!(shared[0].server, shared[1].server, "they share one");
+    drop((alone, shared));
+
+    let mut input = daemon.stdin.take().unwrap();
+    input.write_all(b"namespace create a --server=shared\n").unwrap();
+    wait_until("a command of the pipe", || setting.pipe.join("shared/a/control").exists());
+    input.write_all(b"quit\n").unwrap();
+    assert!(daemon.wait().unwrap().success());
+    assert!(!setting.pipe.join("control").exists());
+
+    // The end of the pipe is no command.
+    let mut daemon = setting.program(CONTROL).arg("-f").stdin(Stdio::piped()).spawn().unwrap();
+    drop(daemon.stdin.take());
+    let _guard = Daemon { pid: daemon.id() };
+    wait_until("it answers", || setting.control(&["get_server_list"]).status == 0);
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(setting.command("quit"), (String::new(), 0));
+    assert!(daemon.wait().unwrap().success());
 }

@@ -22,6 +22,7 @@ mod lives;
 mod namespaces;
 mod observe;
 mod reference;
+mod release_620;
 mod service;
 mod sessions;
 mod stand_in;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         lives::TESTS,
         kubernetes::TESTS,
         reference::TESTS,
+        release_620::TESTS,
         observe::TESTS,
         service::TESTS,
     ]

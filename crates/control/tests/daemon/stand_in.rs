@@ -196,12 +196,16 @@ fn server(arguments: &[String]) -> ExitCode {
                 socket.speak(who.protocol);
                 let _ = socket.send(&Message::Welcome(welcome), &[]);
                 let settings = &who.settings;
-                let limits = ClientLimits {
-                    memory: settings.memory_of(ordinal as u32, &uuids()[ordinal].to_string()),
-                    sms: (settings.share.0.sms(132, 2), settings.share.1),
-                    sms_of_device: 132,
-                    priority: settings.priority,
+                let own = settings.memory_of(ordinal as u32, &uuids()[ordinal].to_string());
+                let of_group =
+                    settings.group.as_ref().map(|group| (group.hard_bytes, SetBy::Server));
+                let memory = own.into_iter().chain(of_group).min_by_key(|(bytes, _)| *bytes);
+                let sms = match settings.partition {
+                    Some((first, end)) => (end - first, SetBy::Server),
+                    None => (settings.share.0.sms(132, 2), settings.share.1),
                 };
+                let limits =
+                    ClientLimits { memory, sms, sms_of_device: 132, priority: settings.priority };
                 clients.push(Held { who, socket, id: last_id, limits });
             }
             Ok((Message::Ask(Ask { number, question: Question::Status }), _)) => {
@@ -341,6 +345,7 @@ fn status(clients: &[Held], ordinal: usize) -> Vec<ServerStatus> {
         uid: held.who.uid,
         device: uuid,
         memory_bytes: 1 << 20,
+        host_bytes: 0,
         limits: held.limits,
         submitted: SubmittedCounts { kernels: 7, ..Default::default() },
         counts: Default::default(),
@@ -382,7 +387,8 @@ fn wishes() -> Wishes {
 
 /// Does what the client library does at its start. The connection is the client's life.
 pub fn attach(pipe_directory: &Path) -> Result<(Welcome, SeqPacket), Refused> {
-    attach_to(pipe_directory, CUuuid::default())
+    let named = std::env::var("STAND_IN_DEVICE").ok().and_then(|text| CUuuid::parse(&text));
+    attach_to(pipe_directory, named.unwrap_or_default())
 }
 
 /// Attaches to a device's server.

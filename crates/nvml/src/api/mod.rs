@@ -4,6 +4,7 @@
 //! question: sensors, power, fans, ECC, MIG, links, video engines, virtual GPUs, and all that would
 //! change something.
 
+mod events;
 mod identity;
 pub(crate) mod init;
 mod memory_limits;
@@ -30,7 +31,8 @@ pub(crate) struct Function {
 unsafe impl Sync for Function {}
 
 /// All of them.
-pub(crate) static FUNCTIONS: [&[Function]; 5] = [
+pub(crate) static FUNCTIONS: [&[Function]; 6] = [
+    events::FUNCTIONS,
     identity::FUNCTIONS,
     memory_limits::FUNCTIONS,
     processes::FUNCTIONS,

@@ -1,5 +1,6 @@
 //! Limits of cgroups' device memory, which this user's daemon keeps.
 
+use super::daemon_directory;
 use crate::status::{Answer, Failure};
 use control::directory::PipeDirectory;
 use control::locate;
@@ -46,7 +47,7 @@ pub(crate) fn set(uuid: &str, directory: &str, soft: u64, hard: u64) -> Answer {
 /// programs have. NOT_SUPPORTED without a daemon of protocol 3.
 pub(crate) fn get((ordinal, uuid): (u32, &str), directory: &str) -> Answer<MemoryLimits> {
     let cgroup = cgroup(directory)?;
-    let report = locate::report(&locate::pipe_directory()).ok_or(Failure::NOT_SUPPORTED)?;
+    let report = locate::report(&daemon_directory()).ok_or(Failure::NOT_SUPPORTED)?;
     if report.protocol != 3 {
         return Err(Failure::NOT_SUPPORTED);
     }
@@ -115,7 +116,7 @@ fn path_in(mounts: &str, directory: &Path) -> Option<String> {
 
 /// A command's output.
 fn ask(line: &str) -> Answer<String> {
-    let shell = Shell::new(PipeDirectory::new(locate::pipe_directory()));
+    let shell = Shell::new(PipeDirectory::new(daemon_directory()));
     match shell.with_patience(locate::ANSWER).ask(line) {
         Ok((text, 0)) => Ok(text),
         Ok((text, _)) if text.contains(" is only for ") => Err(Failure::NO_PERMISSION),

@@ -4,9 +4,11 @@
 mod activity;
 pub(crate) mod memory_limits;
 mod users;
+mod xid;
 
 pub(crate) use activity::ProcessSample;
 pub(crate) use users::{User, Users};
+pub(crate) use xid::{Watch, XidSource};
 
 use activity::{Activity, ProcessActivity};
 use cuda_api::extension::DeviceDescription;
@@ -17,6 +19,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::status::{Answer, Failure};
+
+/// The directory of the daemon that this process asks: this user's, or that of the driver root in which this library
+/// lies, for hooks of container runtimes, which have no environment.
+fn daemon_directory() -> PathBuf {
+    if no_directory_is_named()
+        && let Some(root) = provider::driver_root()
+    {
+        return root.join(provider::DRIVER_ROOT_PIPE);
+    }
+    control::locate::pipe_directory()
+}
+
+/// No variable says where the daemon is.
+fn no_directory_is_named() -> bool {
+    std::env::var_os(cuda_api::environment::CUDA_MPS_PIPE_DIRECTORY).is_none_or(|of| of.is_empty())
+}
 
 /// The device.
 pub(crate) struct Device {

@@ -1,6 +1,7 @@
 //! Users of the device: clients of this user's daemon, by its word, and processes without one, by
 //! the rows that they keep (see [`ProcessRow`]).
 
+use super::daemon_directory;
 use control::locate;
 use control::report::Client;
 use cuda_api::extension::{PROCESS_ROWS_MAX, ProcessRow};
@@ -33,7 +34,7 @@ impl Users {
     /// Those of the device with this UUID, as they are now. The daemon's servers have their clients'
     /// memory and are not listed.
     pub(super) fn find(file: Option<&Path>, uuid: &str) -> Self {
-        let report = locate::report(&locate::pipe_directory());
+        let report = locate::report(&daemon_directory());
         let servers = report.map_or_else(Vec::new, |report| report.servers);
         let alone = rows(file)
             .into_iter()

@@ -136,6 +136,23 @@ const DAEMON: &[(Family, Value<Counters>)] = &[
         ),
         |c| c.isolations as f64,
     ),
+    (counter("openmps_recoveries", "Clients that have gone on at another server."), |c| {
+        c.recoveries as f64
+    }),
+    (
+        counter(
+            "openmps_repeated_operations",
+            "Operations that were in flight when a server was lost and were repeated.",
+        ),
+        |c| c.repeated_operations as f64,
+    ),
+    (
+        counter(
+            "openmps_replays_refused",
+            "Recoveries in which work could not be repeated, so that a call of the program failed.",
+        ),
+        |c| c.replays_refused as f64,
+    ),
     (
         counter("openmps_servers_upgraded", "Servers that an upgrade has put others in place of."),
         |c| c.servers_upgraded as f64,
@@ -201,6 +218,13 @@ impl Numbers {
 
 const CLIENT: &[(Family, Value<Client>)] = &[
     (gauge("openmps_client_memory_bytes", "Device memory of a client."), |c| c.memory_bytes as f64),
+    (
+        gauge(
+            "openmps_client_host_memory_bytes",
+            "Memory of the machine that a server keeps for a client, pinned and in graphs.",
+        ),
+        |c| c.host_bytes as f64,
+    ),
     (counter("openmps_client_kernels", "Kernels that a client has launched."), |c| {
         c.kernels as f64
     }),

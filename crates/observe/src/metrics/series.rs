@@ -75,7 +75,7 @@ mod tests {
     use crate::rates::tests::reading;
     use std::time::Instant;
 
-    const KERNELS: usize = 1;
+    const KERNELS: usize = 2;
 
     fn see(series: &mut Series, clients: &[(u32, u64, u64)]) -> (f64, f64) {
         series.see(&reading(Instant::now(), 10, clients).report);

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 mod device;
 mod system;
+mod topology;
 mod variables;
 
 /// Say which provider, device and daemon programs would get here, and what would go wrong

@@ -9,8 +9,10 @@ use crate::scratch::Scratch;
 use crate::signals::Watch;
 use anyhow::{Context, Result};
 use cuda_api::environment::{
-    CUDA_MPS_PIPE_DIRECTORY, CUDA_VISIBLE_DEVICES, OPENMPS_CLASS, OPENMPS_COMPILERS,
+    CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, CUDA_MPS_PIPE_DIRECTORY,
+    CUDA_VISIBLE_DEVICES, OPENMPS_CLASS, OPENMPS_COMPILERS,
 };
+use cuda_api::settings::{Percentage, parse_size};
 use observe::source::{Daemon, Source};
 use observe::trace::Recorder;
 use std::collections::BTreeSet;
@@ -42,6 +44,7 @@ const NOWHERE: &str = "/proc/self/no-daemon";
   openmps run -- ./simulation --steps 1000
   openmps run ./train & openmps run ./train & wait     two programs at the same time
   openmps run --class batch -- ./train                 latency-critical programs go first
+  openmps run --sms 25% --memory 4G -- ./server        a quarter of the SMs and 4 GiB of memory at most
   openmps run --no-daemon -- ./simulation              the same library, without sharing")]
 pub(crate) struct Arguments {
     /// Run without a daemon: calls go straight to the provider in the program's own process
@@ -54,6 +57,12 @@ pub(crate) struct Arguments {
     /// while latency-critical work is there)
     #[arg(long, value_name = "CLASS", value_parser = class)]
     class: Option<scheduling::Class>,
+    /// Most SMs of each device, as a percentage: 30%
+    #[arg(long, value_name = "PERCENT", value_parser = share, conflicts_with = "no_daemon")]
+    sms: Option<Percentage>,
+    /// Most memory of each device: a number with M or G, as 2G
+    #[arg(long, value_name = "SIZE", value_parser = memory, conflicts_with = "no_daemon")]
+    memory: Option<u64>,
     /// Record every kernel and copy of the program, and write them to a file for ui.perfetto.dev when
     /// it ends (JSON for chrome://tracing if the name ends in .json)
     #[arg(long, value_name = "FILE", conflicts_with = "no_daemon")]
@@ -95,6 +104,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         // Where it was asked, not where it says that it is: in a directory below there are its named servers
         // and namespaces, and in a container it has another path.
         command.env(CUDA_MPS_PIPE_DIRECTORY, daemon::pipe_directory());
+        if let Some(share) = arguments.sms {
+            command.env(CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, share.to_string());
+        }
+        if let Some(bytes) = arguments.memory {
+            let devices = report.devices.len().max(1);
+            command.env(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT, memory_limits(bytes, devices));
+        }
         if let Ok(list) = std::env::var(CUDA_VISIBLE_DEVICES)
             && report.visible_devices.as_ref() == Some(&list)
         {
@@ -248,6 +264,22 @@ fn pids(report: &control::report::Report) -> Vec<u32> {
     report.servers.iter().flat_map(|s| s.clients.iter().filter_map(|c| c.pid)).collect()
 }
 
+/// A share of SMs, with or without the sign of percent.
+fn share(word: &str) -> Result<Percentage, String> {
+    let number = word.strip_suffix('%').unwrap_or(word);
+    Percentage::parse(number).map_err(|refused| refused.to_string())
+}
+
+fn memory(word: &str) -> Result<u64, String> {
+    parse_size(word).map_err(|refused| refused.to_string())
+}
+
+/// A limit of so many bytes for each of so many devices, as the variable has it. What is less than a KiB is left out.
+fn memory_limits(bytes: u64, devices: usize) -> String {
+    let limits = (0..devices).map(|ordinal| format!("{ordinal}={}K", bytes >> 10));
+    limits.collect::<Vec<_>>().join(",")
+}
+
 fn class(word: &str) -> Result<scheduling::Class, String> {
     word.parse().map_err(|error: scheduling::class::UnknownClass| error.to_string())
 }
@@ -271,9 +303,20 @@ fn failed(program: &OsStr, error: &io::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::{NVTX_LIBRARY, has_variable, numbered_anew};
+    use super::{NVTX_LIBRARY, has_variable, memory, memory_limits, numbered_anew, share};
     use std::path::Path;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_share_and_a_limit_become_what_the_variables_want() {
+        assert_eq!(share("25%").map(|share| share.to_string()), Ok("25.0".into()));
+        assert_eq!(share("12.5").map(|share| share.to_string()), Ok("12.5".into()));
+        assert!(share("0%").is_err() && share("101").is_err() && memory("2").is_err());
+        let limits = memory_limits(memory("2G").expect("a size"), 2);
+        assert_eq!(limits, "0=2097152K,1=2097152K");
+        let read = cuda_api::settings::parse_memory_limits(&limits).expect("limits");
+        assert!(read.iter().all(|limit| limit.bytes == 2 << 30));
+    }
 
     #[test]
     fn a_program_is_known_by_its_environment() {

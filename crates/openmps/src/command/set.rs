@@ -8,6 +8,7 @@ use control::shell::Shell;
 use cuda_api::extension::{DeviceDescription, Extension};
 use cuda_api::settings::{Counting, Percentage, Priority, parse_size};
 use provider::compute_mode::{self, ComputeMode};
+use provider::device_faults::{self, DeviceFault};
 use scheduling::{ClientSettings, Settings};
 use serde_json::json;
 use std::ffi::{CStr, OsStr};
@@ -35,10 +36,11 @@ use std::process::ExitCode;
   openmps set --counters off          servers count and time no launches: what that costs
   openmps set --compute-mode EXCLUSIVE_PROCESS
                                       one process at a time has contexts on the software GPU
+  openmps set --xid 79 --device 1     an error of the software GPU, for programs that watch it by NVML
 `openmps ps` lists programs; --json has their limits, and who set them.")]
 pub(crate) struct Arguments {
     /// The program: its PID, or id: and the number that ps lists as its ID
-    #[arg(value_name = "PID|id:ID", value_parser = client, required_unless_present_any = ["scheduling", "counters", "compute_mode"])]
+    #[arg(value_name = "PID|id:ID", value_parser = client, required_unless_present_any = ["scheduling", "counters", "compute_mode", "xid"])]
     client: Option<String>,
     /// Most device memory: a number with K, M or G; none: no limit
     #[arg(long, value_name = "SIZE", value_parser = memory)]
@@ -74,8 +76,12 @@ pub(crate) struct Arguments {
     /// EXCLUSIVE_PROCESS (one process; with a daemon its server) or PROHIBITED
     #[arg(long, value_name = "MODE", value_parser = ComputeMode::parse, conflicts_with = "client")]
     compute_mode: Option<ComputeMode>,
-    /// The device whose compute mode is meant
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "compute_mode")]
+    /// Report an error of the software GPU by NVML's events, to try what watches it: an Xid such as 79 (the device
+    /// is gone) or 48 (memory). The device itself goes on
+    #[arg(long, value_name = "XID", conflicts_with_all = ["client", "compute_mode"])]
+    xid: Option<u32>,
+    /// The device whose compute mode or error is meant
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     device: u32,
     /// Its server's PID, where several servers have a client of that ID
     #[arg(long, value_name = "PID")]
@@ -180,6 +186,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if let Some(mode) = arguments.compute_mode {
         return set_compute_mode(arguments.device, mode, arguments.json);
     }
+    if let Some(xid) = arguments.xid {
+        return report_xid(arguments.device, xid, arguments.json);
+    }
     let Some(command) = arguments.command() else {
         bail!("nothing is to be set: say {}", options().join(", "));
     };
@@ -222,6 +231,25 @@ fn set_compute_mode(device: u32, mode: ComputeMode, as_json: bool) -> Result<Exi
     if as_json {
         let set = json!({ "set": true, "device": device, "compute_mode": mode.name() });
         output::print(&format!("{set}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes an error of the software GPU down, for programs that wait for NVML's events.
+fn report_xid(device: u32, xid: u32, as_json: bool) -> Result<ExitCode> {
+    let found = provider::Choice::from_environment()?.resolve()?;
+    if found.is_vendor() {
+        bail!("a GPU's errors are its driver's to report: --xid is for the software GPU");
+    }
+    let provider = found.load()?;
+    let directory = provider.extension().and_then(|extension| meeting_place(extension, device));
+    let Some(directory) = directory else {
+        bail!("there is no software GPU {device}, or no directory in which its processes meet");
+    };
+    device_faults::write(&directory, DeviceFault { device, xid })
+        .with_context(|| format!("the error cannot be written down in {}", directory.display()))?;
+    if as_json {
+        output::print(&format!("{}\n", json!({ "set": true, "device": device, "xid": xid })))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -24,7 +24,8 @@ impl Policy for Classes {
             Pause::Batch => class == Class::Batch,
             Pause::Others => class != Class::Latency,
         };
-        match can_be_paused && accounts.latency_contends() {
+        let goes_beside = class == Class::Batch && accounts.shares_space;
+        match can_be_paused && !goes_beside && accounts.latency_contends() {
             true => account.hold(settings.pause_max_ns, now),
             false => Admission::Go,
         }

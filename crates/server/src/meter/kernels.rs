@@ -173,6 +173,9 @@ impl Drop for GraphTally {
     }
 }
 
+/// A launch that takes longer alone than before moves what is known by one part in so many.
+const ALONE_REMEMBERED: u64 = 8;
+
 /// Counters of one shape.
 #[derive(Debug, Default)]
 pub struct ShapeCounters {
@@ -207,6 +210,8 @@ pub struct ShapeCounters {
     recent_ns: Counter,
     /// The longest of the last clean samples, ns.
     longest_ns: Counter,
+    /// What it takes without batch work beside it, ns; 0: not known.
+    alone_ns: Counter,
     /// Times by what was launched before.
     pub(super) contexts: Contexts,
     /// Device time that the daemon was told of.
@@ -334,6 +339,21 @@ impl ShapeCounters {
         };
         let (device_ns, longest_ns) = (of(known.device_ns), of(known.longest_ns));
         Some(LaunchTime { device_ns, longest_ns, ..known })
+    }
+
+    /// A launch took so long, beside no batch work if `is_alone`. Returns what it takes alone, ns; 0: not known. To be
+    /// called by the session's thread.
+    pub fn takes_alone(&self, device_ns: u64, is_alone: bool) -> u64 {
+        let known = self.alone_ns.get();
+        let alone = match (known, is_alone) {
+            (0, true) => device_ns,
+            (0, false) => 0,
+            _ if device_ns < known => device_ns,
+            (_, true) => known + (device_ns - known) / ALONE_REMEMBERED,
+            (_, false) => known,
+        };
+        self.alone_ns.set(alone);
+        alone
     }
 
     /// A launch was timed: `is_clean` if the time is exact, `is_regular` if the launch was drawn from all

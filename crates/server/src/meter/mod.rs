@@ -34,6 +34,27 @@ use tracing::Tracing;
 /// beside it.
 const DELAYED_NS_MAX: u64 = 200_000;
 
+/// Time between two samples of a client whose work is followed beside others', ns.
+const FOLLOWED_PERIOD_NS: u64 = 10_000_000;
+
+/// Beside what a launch is submitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Company {
+    /// Beside no batch work.
+    pub is_alone: bool,
+    /// It is to be known how much batch work slows it.
+    pub is_followed: bool,
+    /// When, ns of the gate's clock.
+    pub at_ns: u64,
+}
+
+impl Default for Company {
+    /// No other client has to make way for it.
+    fn default() -> Self {
+        Self { is_alone: true, is_followed: false, at_ns: 0 }
+    }
+}
+
 /// A launch that is to be timed.
 pub struct Sample {
     shape: Arc<ShapeCounters>,
@@ -43,6 +64,7 @@ pub struct Sample {
     blocks: u64,
     /// Where a graph's own times are kept.
     own: Option<Arc<ShapeCounters>>,
+    company: Company,
 }
 
 /// One session's.
@@ -59,6 +81,12 @@ pub struct Meter {
     records: bool,
     /// Of the next launch, while the gate wants to know what that takes.
     context: Context,
+    /// Of the next launch.
+    company: Company,
+    /// When kernels and graphs were timed last to be followed, ns.
+    followed_ns: [u64; 2],
+    /// Times of launches that are followed, with what they are alone, ns, and when they were submitted.
+    followed: Vec<((u64, u64), u64)>,
 }
 
 /// Work that is timed or recorded.
@@ -80,6 +108,9 @@ impl Meter {
             recorder: Recorder::new(share),
             records: false,
             context: Context::default(),
+            company: Company::default(),
+            followed_ns: [0; 2],
+            followed: Vec::new(),
         }
     }
 
@@ -101,8 +132,35 @@ impl Meter {
     /// A kernel is about to be launched: whether it is to be timed.
     #[inline]
     pub fn due(&mut self, shape: &Arc<ShapeCounters>) -> Option<Sample> {
-        let due = self.kernels.due(shape.launches.get(), self.counting, now_ns)?;
+        let due = self.kernels.due(shape.launches.get(), self.counting, now_ns);
+        let due = due.or_else(|| self.follows(0))?;
         self.sample(due, shape, self.context)
+    }
+
+    /// Beside what the next launches are submitted.
+    #[inline]
+    pub fn set_company(&mut self, company: Company) {
+        self.company = company;
+    }
+
+    /// What launches took that are followed, and take alone, ns, and when they were submitted, since this was asked
+    /// for last.
+    pub fn take_followed(&mut self) -> Vec<((u64, u64), u64)> {
+        std::mem::take(&mut self.followed)
+    }
+
+    /// Whether a launch is timed because its client is followed: a kernel (0) or a graph (1).
+    #[inline]
+    fn follows(&mut self, kind: usize) -> Option<Due> {
+        if !self.company.is_followed || self.counting == Counting::Off {
+            return None;
+        }
+        let now = self.company.at_ns;
+        let is_due = now.saturating_sub(self.followed_ns[kind]) >= FOLLOWED_PERIOD_NS;
+        is_due.then(|| {
+            self.followed_ns[kind] = now;
+            Due::Early
+        })
     }
 
     /// What was launched before the next launch.
@@ -150,7 +208,8 @@ impl Meter {
             0 => shape.launches.get(),
             launches => launches,
         };
-        let due = self.graphs.due(before, self.counting, now_ns)?;
+        let due = self.graphs.due(before, self.counting, now_ns);
+        let due = due.or_else(|| self.follows(1))?;
         let sample = self.sample(due, shape, Context::default())?;
         Some(Sample { own: Some(own.clone()), ..sample })
     }
@@ -160,7 +219,8 @@ impl Meter {
         // What is recorded has events of its own.
         let is_regular = due == Due::Regular;
         let blocks = shape.last_blocks();
-        let sample = Sample { shape: shape.clone(), is_regular, context, blocks, own: None };
+        let (shape, company) = (shape.clone(), self.company);
+        let sample = Sample { shape, is_regular, context, blocks, own: None, company };
         (!self.records).then_some(sample)
     }
 
@@ -221,9 +281,17 @@ impl Meter {
     /// Takes in the times of what is done. The error is that of the work.
     pub fn read(&mut self) -> CUresult {
         if self.stopwatch.is_pending() {
+            let followed = &mut self.followed;
             self.stopwatch.read(|timed| {
                 let is_clean = timed.is_clean || timed.device_ns > DELAYED_NS_MAX;
-                let Sample { shape, is_regular, context, blocks, own } = timed.of;
+                let Sample { shape, is_regular, context, blocks, own, company } = timed.of;
+                if is_clean {
+                    let of = own.as_ref().unwrap_or(&shape);
+                    let alone_ns = of.takes_alone(timed.device_ns, company.is_alone);
+                    if company.is_followed {
+                        followed.push(((timed.device_ns, alone_ns), company.at_ns));
+                    }
+                }
                 shape.sampled(timed.device_ns, is_clean, is_regular);
                 if let Some(own) = own.filter(|own| !Arc::ptr_eq(own, &shape)) {
                     own.sampled(timed.device_ns, is_clean, is_regular);

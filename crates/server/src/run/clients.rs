@@ -208,7 +208,7 @@ impl Clients {
         }
         let (link_pid, window) = (client.pid, client.window);
         self.last_id += 1;
-        let limits = self.limits_of(&client.settings);
+        let limits = self.limits_of(&client.settings, client.uid);
         self.common.green_ahead.expect(limits.sms());
         let mut scheduling = ClientSettings::default();
         if let Err(error) = scheduling.change(&client.scheduling) {
@@ -255,11 +255,12 @@ impl Clients {
         }
     }
 
-    fn limits_of(&self, settings: &Settings) -> Limits {
+    fn limits_of(&self, settings: &Settings, uid: u32) -> Limits {
         let device = &self.common.device;
         let ordinal = device.ordinal() as u32;
         let uuid = device.info().uuid_text();
-        Limits::new(settings, (ordinal, &uuid), &self.common.places, &self.common.groups)
+        let (places, groups) = (&self.common.places, &self.common.groups);
+        Limits::new(settings, (ordinal, &uuid), places, groups, self.common.host.client(uid))
     }
 
     /// Notes that a client is not taken.
@@ -570,8 +571,8 @@ impl Clients {
             // other threads.
             unsafe { libc::malloc_trim(0) };
         }
-        let declared = self.links().filter(|link| link.take_declared());
-        messages.extend(declared.map(|link| Message::Declared(link.identity.pid)));
+        let declared = self.links().filter_map(|link| link.take_declared());
+        messages.extend(declared.map(Message::Declared));
         messages.extend(self.common.take_memory_wanted().into_iter().map(Message::MemoryWanted));
         messages.extend(self.common.windows.given_back().into_iter().map(Message::WindowFree));
         messages
@@ -691,6 +692,7 @@ fn status_of(entry: &Entry, device: &Device) -> ClientStatus {
         uid: link.identity.uid,
         device: CUuuid { bytes: device.info().uuid },
         memory_bytes: link.limits.memory.used_bytes(),
+        host_bytes: link.limits.host.used_bytes(),
         limits: link.limits.report(),
         scheduling: link.scheduling.status(),
         submitted: counts::submitted(&link.counters.submitted()),

@@ -66,7 +66,10 @@ impl Scheduler {
     pub fn new(settings: Settings, sms: u32) -> Arc<Self> {
         let priorities = AtomicBool::new(settings.priorities);
         Arc::new(Self {
-            shared: Mutex::new(Shared { core: Core::new(settings), seats: HashMap::new() }),
+            shared: Mutex::new(Shared {
+                core: Core::new(settings).of_device(sms),
+                seats: HashMap::new(),
+            }),
             free: AtomicBool::new(true),
             priorities,
             started: Instant::now(),
@@ -146,6 +149,12 @@ pub struct Answer {
     pub bound_ns: Option<u64>,
     /// The client has work in flight that it was charged for.
     pub is_in_flight: bool,
+    /// When it was asked, ns of the gate's clock.
+    pub at_ns: u64,
+    /// What a latency-critical client submits now has the device to itself, as far as batch work goes.
+    pub is_alone: bool,
+    /// Classes share in space, and the client is latency-critical.
+    pub is_followed: bool,
     /// Until when the answer holds: [`Member::wait`].
     pub epoch: u64,
 }
@@ -216,12 +225,13 @@ impl Member {
         shared.awaken();
     }
 
-    /// Whether a piece of work may be submitted that is predicted to take so long.
-    pub fn ask(&self, predicted: Predicted) -> Answer {
+    /// Whether a piece of work may be submitted that is predicted to take so long, beside work of the client's that
+    /// stands still if so.
+    pub fn ask(&self, predicted: Predicted, stands: bool) -> Answer {
         let epoch = self.seat.epoch.load(Ordering::Acquire);
         let now = self.scheduler.now_ns();
         let mut shared = self.scheduler.lock();
-        let verdict = shared.core.ask(self.id, predicted, now);
+        let verdict = shared.core.ask_beside(self.id, predicted, stands, now);
         shared.awaken();
         let bound_ns = shared.core.bound_ns(self.id, now);
         let account = shared.core.accounts().get(self.id);
@@ -232,7 +242,15 @@ impl Member {
             }
             _ => None,
         };
-        Answer { verdict, until, bound_ns, is_in_flight, epoch }
+        let is_latency = account.is_some_and(|of| of.settings.class == Class::Latency);
+        let is_followed = is_latency && shared.core.shares_space();
+        let is_alone = shared.core.is_alone(now);
+        Answer { verdict, until, bound_ns, is_in_flight, at_ns: now, is_alone, is_followed, epoch }
+    }
+
+    /// A graph or kernel of the client that was submitted at that time took so long, and takes so long alone, ns.
+    pub fn sampled(&self, times: (u64, u64), submitted_ns: u64) {
+        self.scheduler.lock().core.sampled(self.id, times, submitted_ns);
     }
 
     /// Whether streams have the device's priorities by their clients' classes.
@@ -256,8 +274,7 @@ impl Member {
         if self.is_free() {
             return false;
         }
-        let core = &self.scheduler.lock().core;
-        core.settings().pieces && core.is_bounded(self.id, self.scheduler.now_ns())
+        self.scheduler.lock().core.cuts_graphs(self.id, self.scheduler.now_ns())
     }
 
     /// Waits until an answer of that epoch may have become another one, or for so long.
@@ -289,12 +306,17 @@ impl Member {
         let now = self.scheduler.now_ns();
         let since = account.held_since.map_or(0, |since| now.saturating_sub(since));
         let expected = account.arrivals.next(now);
+        let (space_sms, slowed) = core.space().unwrap_or_default();
+        let is = |class: Class| account.settings.class == class;
+        let slowed = slowed.map_or(0, |permille| u32::try_from(permille).unwrap_or(u32::MAX));
         ClientScheduling {
             settings: account.settings.to_string(),
             held_ns: account.held_ns + since,
             holds: account.holds,
             charged_ns: account.used_ns,
             interval_ns: expected.map_or(0, |next| next.interval_ns),
+            space_sms: if is(Class::Batch) { space_sms } else { 0 },
+            slowed_permille: if is(Class::Latency) { slowed } else { 0 },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::device::LaunchShape;
-use crate::meter::{Direction, LaunchTime, Shape};
+use crate::meter::{Company, Direction, LaunchTime, Shape};
 use crate::scheduling::Answer;
 use cuda_api::{CUresult, CudaError};
 use scheduling::predict::{COPY_NS_PER_MIB, GAP_NS, WITHIN_NS_PER_MIB};
@@ -16,6 +16,15 @@ const LOOK_MAX: Duration = Duration::from_micros(100);
 /// Longest sleep of a session that is held: a fault, or the session's end, shows no later.
 const HELD_MAX: Duration = Duration::from_millis(1);
 
+/// Why a record does not go now.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Deferral {
+    /// Its stream, or the client, has as much in flight as may be.
+    Room,
+    /// The gate that all sessions share holds it.
+    Gate(Hold, Answer),
+}
+
 impl Session {
     /// What a launch is predicted to take; `None` if it need not ask, and then what goes before others is not
     /// followed.
@@ -27,6 +36,7 @@ impl Session {
     ) -> Result<Option<Predicted>, CudaError> {
         if self.link.scheduling.is_free() {
             self.meter.forget_context();
+            self.meter.set_company(Company::default());
             return Ok(None);
         }
         let meter = &self.modules.loaded(function)?.meter;
@@ -54,17 +64,22 @@ impl Session {
         self.gate.arrived();
         self.gate.begin_asking();
         let passed = self.ask_until_let_through(predicted);
-        self.gate.end_asking();
+        // A record that is kept goes on asking.
+        if self.deferral.is_none() {
+            self.gate.end_asking();
+        }
         passed
     }
 
     fn ask_until_let_through(&mut self, predicted: Predicted) -> Result<u32, CudaError> {
         let mut since = None;
         loop {
-            let answer = self.link.scheduling.ask(predicted);
+            let answer = self.link.scheduling.ask(predicted, self.gate.is_stalled());
             self.gate.set_bound(answer.bound_ns);
             match answer.verdict {
                 Verdict::Go { free_sms } => {
+                    let Answer { is_alone, is_followed, at_ns, .. } = answer;
+                    self.meter.set_company(Company { is_alone, is_followed, at_ns });
                     if let Some(since) = since {
                         let counters = &self.link.counters;
                         counters.limits_hit.add(1);
@@ -74,6 +89,9 @@ impl Session {
                         }
                     }
                     return Ok(free_sms);
+                }
+                Verdict::Wait { hold, .. } if self.defers => {
+                    return self.defer(Deferral::Gate(hold, answer)).map(|()| 0);
                 }
                 Verdict::Wait { hold, .. } => {
                     let since = *since.get_or_insert_with(Instant::now);
@@ -85,7 +103,7 @@ impl Session {
     }
 
     /// Waits a while, and looks what has become of the client's work meanwhile.
-    fn stay(&mut self, hold: Hold, answer: Answer, since: Instant) -> CUresult {
+    pub(super) fn stay(&mut self, hold: Hold, answer: Answer, since: Instant) -> CUresult {
         self.check_end()?;
         // An error of the work is the fault's to report, not this request's.
         let _ = self.gate.make_room(&mut self.streams);

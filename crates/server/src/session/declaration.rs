@@ -150,7 +150,7 @@ impl Session {
     fn say_declaration(&mut self) {
         let Some(declaration) = self.declaration.take() else { return };
         self.set_declares(false);
-        self.link.set_declared();
+        self.link.set_declared(declaration.repeats);
         self.common.wake_main();
         // Memory alone is what a program has of another device.
         if declaration.modules > 0 {

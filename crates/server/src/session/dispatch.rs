@@ -138,7 +138,9 @@ impl Session {
             Ok(request) => carry_out(self, request),
             Err(_) => Err(CudaError::INVALID_VALUE),
         };
-        self.posted(result);
+        if self.deferral.is_none() {
+            self.posted(result);
+        }
     }
 
     /// Tells the client the result of a request without a reply.
@@ -210,7 +212,7 @@ impl Session {
             None => self.forward_to(row, words, &mut results),
         };
         if is_post {
-            if self.sticky.is_none() {
+            if self.sticky.is_none() && self.deferral.is_none() {
                 self.posted(result);
             }
         } else {

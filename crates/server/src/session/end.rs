@@ -1,5 +1,6 @@
 //! The end of a session: nothing of the client stays behind.
 
+use super::pending::Pending;
 use super::{End, Session, Stage};
 use channel::region::ServerState;
 use std::sync::atomic::Ordering;
@@ -74,6 +75,11 @@ impl Session {
     /// what it left there; false if it will not be done. Host functions are run by the client meanwhile.
     fn finish_work(&mut self) -> bool {
         let mut pause = Duration::from_micros(20);
+        let carried_out = self.carry_out_pending(|pending| !pending.is_empty());
+        self.share.in_flight().end_submitting();
+        if carried_out.is_err() {
+            return false;
+        }
         loop {
             let gate = &mut self.gate;
             match self.streams.poll(|slot| gate.stream_idle(slot)) {
@@ -193,6 +199,7 @@ impl Session {
         // The last of its work is told of too.
         let _ = self.meter.read();
         self.follow_trace();
+        self.pending = Pending::default();
         self.graphs.clear();
         self.batcher.clear();
         self.common.shared.forget_client(self.link.identity.id);

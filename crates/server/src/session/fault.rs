@@ -32,6 +32,9 @@ impl Session {
         let gate = &mut self.gate;
         let polled = self.streams.poll(|slot| gate.stream_idle(slot));
         let polled = polled.and_then(|_| self.meter.read());
+        for (times, submitted_ns) in self.meter.take_followed() {
+            self.link.scheduling.sampled(times, submitted_ns);
+        }
         if !self.streams.may_be_busy() {
             self.gate.close();
         } else if self.share.device().sync().is_pending() {
@@ -269,6 +272,7 @@ impl Session {
 
     /// Waits until all of the client's work is done.
     pub(super) fn wait_idle(&mut self) -> CUresult {
+        self.carry_out_pending(|pending| !pending.is_empty())?;
         self.wait_until(|session| {
             let gate = &mut session.gate;
             Ok(!session.streams.poll(|slot| gate.stream_idle(slot))?)

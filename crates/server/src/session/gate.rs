@@ -18,6 +18,7 @@ use cuda_api::CudaError;
 use scheduling::Predicted;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Most operations of a stream that were submitted and are not known to be done. A hardware queue of a GPU has 1024
 /// entries, and a session submits up to a chunk at a time. A call of the driver that finds its queue full waits there,
@@ -55,6 +56,9 @@ const _: () = assert!(
         <= OPERATIONS_OF_STREAM_MAX
 );
 
+/// Work in flight none of which is done for so long may wait for what has not been submitted yet.
+const STALLED: Duration = Duration::from_millis(500);
+
 /// A client's gate.
 pub struct Gate {
     share: Rc<Share>,
@@ -71,6 +75,8 @@ pub struct Gate {
     scheduling: Arc<Member>,
     /// Predicted time that may be in flight, if that is bounded, ns.
     bound_ns: Option<u64>,
+    /// When some work was last seen to be done, or begun while there was none.
+    moved: Instant,
     /// The client is known to have work.
     open: bool,
     /// Its next piece of work is waiting to be let through.
@@ -97,6 +103,7 @@ impl Gate {
             spare: Vec::new(),
             scheduling: scheduling.clone(),
             bound_ns: None,
+            moved: Instant::now(),
             open: false,
             asking: false,
             charged_ns: None,
@@ -178,6 +185,16 @@ impl Gate {
                     && !self.share.device().sync().is_pending())
     }
 
+    /// True if there is work in flight that does not get on.
+    pub fn is_stalled(&self) -> bool {
+        self.in_flight > 0 && self.moved.elapsed() >= STALLED
+    }
+
+    /// When some of the work was last seen to be done.
+    pub fn moved(&self) -> Instant {
+        self.moved
+    }
+
     /// Kernels that were submitted and are not known to be done.
     pub fn in_flight(&self) -> u64 {
         self.in_flight
@@ -221,6 +238,9 @@ impl Gate {
         (kernels, launches): (u32, u32),
         predicted: Option<Predicted>,
     ) -> Result<(), CudaError> {
+        if self.in_flight == 0 {
+            self.moved = Instant::now();
+        }
         self.in_flight += u64::from(kernels);
         self.launches = self.launches.saturating_add(launches);
         self.streams += u32::from(slot.load.launches == 0 && launches > 0);
@@ -292,6 +312,7 @@ impl Gate {
 
     /// A stream was seen idle: all of its kernels are done.
     pub fn stream_idle(&mut self, slot: &mut Slot) {
+        self.moved = Instant::now();
         slot.load.unmarked_ns = 0;
         slot.stream.all_passed();
         let mut kernels = std::mem::take(&mut slot.load.unmarked);
@@ -341,6 +362,7 @@ impl Gate {
                 break;
             }
             self.share.in_flight().gets_on(slot.stream.raw());
+            self.moved = Instant::now();
             if let Some(mark) = slot.load.marks.pop_front() {
                 self.in_flight = self.in_flight.saturating_sub(mark.kernels);
                 self.launches = self.launches.saturating_sub(mark.launches);

@@ -362,15 +362,22 @@ impl Session {
         failed?;
         self.gather_bodies(&mut builder, &mut uses)?;
         let like = self.streams.on_share()?;
-        let exec = match request.replaces {
-            CUgraphExec::NULL => PlacedGraph::new(builder, like)?,
-            old => {
-                let Graph::Ready { exec, .. } = self.graphs.table.get_mut(old.0 as u64)? else {
-                    return Err(CudaError::INVALID_HANDLE);
-                };
-                let new = PlacedGraph::replacing(exec, builder, like)?;
-                self.graphs.table.take(old.0 as u64)?;
-                new
+        let exec = 'made: {
+            match request.replaces {
+                CUgraphExec::NULL => PlacedGraph::new(builder, like)?,
+                old => {
+                    // Launches that wait are those of the graph as it was.
+                    if self.pending.uses(old.0 as u64) {
+                        self.graphs.table.depart(old.0 as u64)?;
+                        break 'made PlacedGraph::new(builder, like)?;
+                    }
+                    let Graph::Ready { exec, .. } = self.graphs.table.get_mut(old.0 as u64)? else {
+                        return Err(CudaError::INVALID_HANDLE);
+                    };
+                    let new = PlacedGraph::replacing(exec, builder, like)?;
+                    self.graphs.table.take(old.0 as u64)?;
+                    new
+                }
             }
         };
         let recording = uses.recording.take().filter(Recording::can_be_cut);
@@ -410,6 +417,8 @@ impl Session {
             else {
                 return Ok(at > 0);
             };
+            // What has gone of it is followed by the rest.
+            self.defers &= at == 0;
             self.wait_for_room(request.stream.0 as u64)?;
             let free_sms = self.pass(predicted)?;
             self.streams.keep_free(request.stream.0 as u64, free_sms)?;
@@ -525,7 +534,11 @@ impl Session {
 
     pub(super) fn destroy_graph(&mut self, request: GraphDestroy) -> CUresult {
         // One that could not be made is gone already.
-        let _ = self.graphs.table.take(request.graph.0 as u64);
+        let word = request.graph.0 as u64;
+        let _ = match self.pending.uses(word) {
+            true => self.graphs.table.depart(word).map(drop),
+            false => self.graphs.table.take(word).map(drop),
+        };
         Ok(())
     }
 }

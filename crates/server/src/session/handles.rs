@@ -11,12 +11,14 @@ pub struct Table<T> {
     kind: HandleKind,
     places_max: usize,
     places: Vec<Option<(u32, T)>>,
+    /// Objects that the client has destroyed and that requests which wait still name.
+    departed: Vec<(u64, T)>,
 }
 
 impl<T> Table<T> {
     /// An empty table of at most `places_max` places.
     pub fn new(kind: HandleKind, places_max: usize) -> Self {
-        Self { kind, places_max, places: Vec::new() }
+        Self { kind, places_max, places: Vec::new(), departed: Vec::new() }
     }
 
     /// The place that a word names, if it is a handle of this table's kind.
@@ -52,8 +54,14 @@ impl<T> Table<T> {
         let handle = self.handle(word)?;
         match self.places.get(handle.index as usize) {
             Some(Some((generation, object))) if *generation == handle.generation => Ok(object),
-            _ => Err(CudaError::INVALID_HANDLE),
+            _ => self.departed(word),
         }
+    }
+
+    #[cold]
+    fn departed(&self, word: u64) -> Result<&T, CudaError> {
+        let found = self.departed.iter().find(|(of, _)| *of == word);
+        found.map(|(_, object)| object).ok_or(CudaError::INVALID_HANDLE)
     }
 
     /// All objects.
@@ -67,16 +75,34 @@ impl<T> Table<T> {
         let handle = self.handle(word)?;
         match self.places.get_mut(handle.index as usize) {
             Some(Some((generation, object))) if *generation == handle.generation => Ok(object),
-            _ => Err(CudaError::INVALID_HANDLE),
+            _ => {
+                let found = self.departed.iter_mut().find(|(of, _)| *of == word);
+                found.map(|(_, object)| object).ok_or(CudaError::INVALID_HANDLE)
+            }
         }
     }
 
     /// Takes the object of a handle out.
     pub fn take(&mut self, word: u64) -> Result<T, CudaError> {
-        self.get(word)?;
         let handle = self.handle(word)?;
-        let place = self.places[handle.index as usize].take();
-        place.map(|(_, object)| object).ok_or(CudaError::INVALID_HANDLE)
+        let place = self.places.get_mut(handle.index as usize);
+        match place.and_then(|place| place.take_if(|(of, _)| *of == handle.generation)) {
+            Some((_, object)) => Ok(object),
+            None => Err(CudaError::INVALID_HANDLE),
+        }
+    }
+
+    /// The client has destroyed an object that requests which wait still name: its place is free, and it can be
+    /// looked up until [`Table::release`].
+    pub fn depart(&mut self, word: u64) -> Result<&T, CudaError> {
+        let object = self.take(word)?;
+        self.departed.push((word, object));
+        self.departed(word)
+    }
+
+    /// No request names an object any more that may have departed.
+    pub fn release(&mut self, word: u64) {
+        self.departed.retain(|(of, _)| *of != word);
     }
 
     /// All objects, to change them.
@@ -103,6 +129,7 @@ impl<T> Table<T> {
     /// Drops all objects.
     pub fn clear(&mut self) {
         self.places = Vec::new();
+        self.departed.clear();
     }
 
     /// Number of objects.

@@ -84,6 +84,7 @@ impl Limits {
         (ordinal, uuid): (u32, &str),
         places: &Arc<SmPlaces>,
         groups: &Groups,
+        host: Arc<Account>,
     ) -> Self {
         let mut memory = settings.memory_of(ordinal, uuid);
         let group = settings.group.as_ref();
@@ -108,7 +109,7 @@ impl Limits {
                 memory.map_or(u64::MAX, |(bytes, _)| bytes),
                 group.map(|group| (groups.account(group), group.soft_bytes)),
             ),
-            host: Account::new(crate::account::host_bytes_max()),
+            host,
             places: places.clone(),
             now: Mutex::new(Now {
                 memory_by: memory.map(|(_, by)| by),
@@ -245,7 +246,7 @@ mod tests {
             ..Settings::default()
         };
         let places = SmPlaces::new(SmCount { all: 132, step: 2 });
-        let limits = Limits::new(&settings, device, &places, &Groups::default());
+        let limits = Limits::new(&settings, device, &places, &Groups::default(), Account::new(0));
         assert_eq!((limits.report().sms, limits.report().memory), ((32, SetBy::Daemon), None));
         let version = limits.version();
         limits.set_memory(Some(1 << 30));
@@ -266,7 +267,13 @@ mod tests {
     #[test]
     fn a_client_follows_the_share_of_all_until_it_has_its_own() {
         let places = SmPlaces::new(SmCount { all: 132, step: 2 });
-        let limits = Limits::new(&Settings::default(), (0, "GPU-00"), &places, &Groups::default());
+        let limits = Limits::new(
+            &Settings::default(),
+            (0, "GPU-00"),
+            &places,
+            &Groups::default(),
+            Account::new(0),
+        );
         let quarter = Percentage::parse("25").unwrap();
         assert!(limits.follow_share(quarter, SetBy::Server));
         assert_eq!(limits.report().sms, (32, SetBy::Server));

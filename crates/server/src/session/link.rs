@@ -4,8 +4,9 @@ use super::limits::Limits;
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
 use channel::lock::Mutex;
-use channel::message::pid_of_process;
+use channel::message::{Declared, pid_of_process};
 use channel::region::Region;
+use channel::request::Repeats;
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
 use cuda_api::extension::TenantUsage;
@@ -105,7 +106,7 @@ pub struct Link {
     ends: AtomicBool,
     evidence: OnceLock<Evidence>,
     stuck: AtomicBool,
-    declared: AtomicBool,
+    declared: Mutex<Option<Option<Repeats>>>,
     likely: AtomicBool,
     /// How long a kernel of the client has been seen to run, ms, if that is long.
     long_kernel_ms: AtomicU64,
@@ -135,7 +136,7 @@ impl Link {
             ends: AtomicBool::new(false),
             evidence: OnceLock::new(),
             stuck: AtomicBool::new(false),
-            declared: AtomicBool::new(false),
+            declared: Mutex::new(None),
             likely: AtomicBool::new(false),
             long_kernel_ms: AtomicU64::new(0),
             in_call: AtomicBool::new(false),
@@ -202,14 +203,19 @@ impl Link {
         self.likely.load(Ordering::Acquire)
     }
 
-    /// The client has declared what it had at another server.
-    pub fn set_declared(&self) {
-        self.declared.store(true, Ordering::Release);
+    /// The client has declared what it had at another server, and said what becomes of its work if it had any.
+    pub fn set_declared(&self, work: Option<Repeats>) {
+        *self.declared.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
     }
 
-    /// True once after [`Link::set_declared`].
-    pub fn take_declared(&self) -> bool {
-        self.declared.swap(false, Ordering::AcqRel)
+    /// What there is to say once after [`Link::set_declared`].
+    pub fn take_declared(&self) -> Option<Declared> {
+        let work = self.declared.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Declared {
+            process: self.identity.pid,
+            operations: work.map_or(0, |work| work.operations),
+            is_lost: work.is_some_and(|work| work.lost != 0),
+        })
     }
 
     /// A kernel of the client runs for so long already.
@@ -326,7 +332,13 @@ mod tests {
         let (command, comes_again) = ("x".into(), false);
         let identity = Identity { id: 1, pid: 42, uid: 0, gid: 0, command, window: 0, comes_again };
         let places = SmPlaces::new(SmCount { all: 8, step: 1 });
-        let limits = Limits::new(&Default::default(), (0, "GPU-"), &places, &Default::default());
+        let limits = Limits::new(
+            &Default::default(),
+            (0, "GPU-"),
+            &places,
+            &Default::default(),
+            crate::account::Account::new(0),
+        );
         let member = Scheduler::new(Default::default(), 132).join(Default::default());
         let link = Link::new(identity, limits, member);
         assert_eq!(link.ending(), None);

@@ -33,6 +33,7 @@ mod loading;
 mod memory;
 mod modules;
 mod order;
+mod pending;
 mod posts;
 mod printing;
 mod queues;
@@ -46,6 +47,7 @@ mod spent;
 mod start;
 mod streams;
 mod under_way;
+mod waiting;
 mod watchdog;
 
 pub use arrays::{ARRAYS_MAX, OBJECTS_MAX};
@@ -64,6 +66,7 @@ use crate::device::{Event, Share, Stream};
 use crate::meter::Meter;
 use crate::oversubscription::{Manner, Place};
 use crate::window::Lease;
+use admission::Deferral;
 use arrays::Arrays;
 use batching::Batcher;
 use callbacks::Callbacks;
@@ -79,6 +82,7 @@ use graphs::Graphs;
 use handles::Table;
 use memory::Memory;
 use modules::Modules;
+use pending::Pending;
 use retired::Retired;
 use scheduling::Class;
 use spent::Spent;
@@ -107,6 +111,16 @@ const REQUESTS_PER_LOOK: u32 = 1024;
 /// A client's session. Fields are dropped in their order, users before what they use.
 struct Session {
     gate: Gate,
+    /// Records that cannot go yet.
+    pending: Pending,
+    /// A record that cannot go now may wait there: nothing of it was done.
+    defers: bool,
+    /// Why the record that is carried out cannot go now.
+    deferral: Option<Deferral>,
+    /// When the work was looked at last while records wait.
+    looked: Instant,
+    /// Records until those that wait are tried again.
+    records_until_advance: u32,
     meter: Meter,
     graphs: Graphs,
     batcher: Batcher,
@@ -159,7 +173,10 @@ impl Session {
                 self.await_attribution();
                 break;
             }
-            let done = match self.consumer.pop(&mut record) {
+            if self.must_advance() {
+                self.advance();
+            }
+            let done = match self.pop(&mut record) {
                 Ok(true) => {
                     if !self.begin_submitting() {
                         break;
@@ -167,12 +184,13 @@ impl Session {
                     let carried_out = if self.looks_for_batches() {
                         self.take(&mut record)
                     } else {
-                        self.carry_out(&record);
+                        self.carry_out(&mut record);
                         Ok(())
                     };
                     self.share.in_flight().end_submitting();
                     carried_out
                 }
+                Ok(false) if !self.pending.is_empty() => self.wait_with_pending(),
                 // What was submitted is done here before the thread sleeps, if it can be.
                 Ok(false) if self.sticky.is_none() && self.share.work() => Ok(()),
                 Ok(false) => self.rest(),
@@ -186,13 +204,16 @@ impl Session {
         }
     }
 
-    /// Carries out one request, and looks at the work from time to time.
-    fn carry_out(&mut self, record: &Record) {
+    /// Carries out one request, or keeps it until it can go, and looks at the work from time to time.
+    fn carry_out(&mut self, record: &mut Record) {
         crate::last_request::note(record.opcode());
         self.gate.arrived();
+        if !self.pending.is_empty() && self.keep_behind_others(record) {
+            return;
+        }
         let since = self.spent.as_ref().map(|_| Instant::now());
         match self.declaration {
-            None => self.dispatch(record),
+            None => self.dispatch_or_keep(record),
             Some(_) => self.declare(record),
         }
         if let (Some(spent), Some(since)) = (&mut self.spent, since) {
@@ -214,7 +235,8 @@ impl Session {
     /// Says whether the session has work, and waits from now on as the oversubscription has it. Returns whether it
     /// has, and its client's class.
     fn follow_oversubscription(&mut self) -> (bool, Class) {
-        let busy = self.streams.may_be_busy() && self.sticky.is_none();
+        let has_work = self.streams.may_be_busy() || !self.pending.is_empty();
+        let busy = has_work && self.sticky.is_none();
         let class = self.link.scheduling.class();
         let coalesces = self.batcher.has_graphs();
         let is_other = std::mem::replace(&mut self.coalesces, coalesces) != coalesces;

@@ -1,6 +1,7 @@
 //! Requests without a reply: launches, copies, fences, streams and events.
 
 use super::Session;
+use super::admission::Deferral;
 use super::modules::{LoadedFunction, LoadedModule};
 use super::slot::Slot;
 use super::streams::{Presence, Streams, Work};
@@ -167,6 +168,9 @@ impl Session {
 
     #[cold]
     fn wait_at_gate(&mut self, stream: u64) -> CUresult {
+        if self.defers {
+            return self.defer(Deferral::Room);
+        }
         let since = Instant::now();
         let waited = self.wait_until(|session| {
             session.gate.make_room(&mut session.streams)?;
@@ -205,6 +209,8 @@ impl Session {
         let slice_bytes = self.link.scheduling.slice_bytes();
         let mut done = 0;
         while done < bytes {
+            // A part has gone: the rest follows it.
+            self.defers &= done == 0;
             let slice = slice_bytes.map_or(bytes, |slice| slice.min(bytes - done));
             self.wait_for_step(word)?;
             let predicted = self.pass_copy(direction, slice)?;
@@ -295,17 +301,21 @@ impl Session {
     }
 
     pub(super) fn destroy_event(&mut self, request: DestroyEvent) -> CUresult {
-        let event = self.events.take(request.event.0 as u64)?;
+        let word = request.event.0 as u64;
+        let event = self.events.depart(word)?;
         // Few events are shared, and many are destroyed.
         if event.is_shared() {
             self.common.shared.forget_event(self.link.identity.id, event.shared());
+        }
+        if !self.pending.uses(word) {
+            self.events.release(word);
         }
         Ok(())
     }
 
     pub(super) fn record_event(&mut self, request: RecordEvent) -> CUresult {
         let recorded = self.record(&request);
-        if recorded.is_err() {
+        if recorded.is_err() && self.deferral.is_none() {
             // An event that could not be made is no reason for its fence to be missing.
             let fence = Fence { stream: request.stream, value: request.value };
             let _ = self.fence(fence);

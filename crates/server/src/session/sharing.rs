@@ -58,6 +58,8 @@ impl Session {
     }
 
     pub(super) fn query_event(&mut self, request: QueryEvent) -> Result<EventState, CudaError> {
+        // Another client may wait for it as soon as this is answered.
+        self.carry_out_pending(|pending| pending.records(request.event.0 as u64))?;
         let done = self.events.get(request.event.0 as u64)?.is_done()?;
         Ok(EventState { done: done.into() })
     }

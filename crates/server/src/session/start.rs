@@ -9,6 +9,7 @@ use super::graphs::Graphs;
 use super::handles::Table;
 use super::memory::Memory;
 use super::modules::Modules;
+use super::pending::Pending;
 use super::retired::Retired;
 use super::spent::Spent;
 use super::streams::Streams;
@@ -31,7 +32,7 @@ use channel::system;
 use channel::wait::SpinPolicy;
 use cuda_api::CudaError;
 use cuda_api::attributes::MULTIPROCESSOR_COUNT;
-use cuda_api::environment::OPENMPS_HOST_MEMORY;
+use cuda_api::environment::{OPENMPS_HOST_MEMORY, OPENMPS_HOST_MEMORY_USER};
 use cuda_api::extension::memory_note;
 use cuda_api::handle::HandleKind;
 use std::any::Any;
@@ -190,10 +191,11 @@ fn open_region(socket: &SeqPacket, file: OwnedFd) -> Result<Region, StartError> 
 fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
     let (log, name) = (common.log.clone(), link.name());
     link.limits.memory.tell_refusals(move |refusal| {
-        let Refusal { wanted_bytes, used_bytes, limit_bytes, count } = refusal;
+        let Refusal { wanted_bytes, used_bytes, limit_bytes, level, count } = refusal;
+        let (whose, who) = if level == 0 { ("its", "it has") } else { ("its group's", "all have") };
         log.line(format!(
-            "Client {name} is at its device memory limit of {limit_bytes} bytes: it has \
-             {used_bytes} and is refused {wanted_bytes} more ({count} times so far)"
+            "Client {name} is at {whose} device memory limit of {limit_bytes} bytes: {who} \
+             {used_bytes}, and {wanted_bytes} more are refused ({count} times so far)"
         ));
     });
 }
@@ -202,11 +204,15 @@ fn tell_refusals(common: &Arc<Common>, link: &Arc<Link>) {
 fn tell_host_refusals(common: &Arc<Common>, link: &Arc<Link>) {
     let (log, name) = (common.log.clone(), link.name());
     link.limits.host.tell_refusals(move |refusal| {
-        let Refusal { wanted_bytes, used_bytes, limit_bytes, count } = refusal;
+        let Refusal { wanted_bytes, used_bytes, limit_bytes, level, count } = refusal;
+        let (whose, setting) = match level {
+            0 => ("its host memory limit", OPENMPS_HOST_MEMORY),
+            1 => ("its user's host memory limit", OPENMPS_HOST_MEMORY_USER),
+            _ => ("the host memory limit of the server", "a part of the machine's memory"),
+        };
         log.line(format!(
-            "Client {name} is at its host memory limit of {limit_bytes} bytes \
-             ({OPENMPS_HOST_MEMORY}): it has {used_bytes} pinned and in graphs and is refused \
-             {wanted_bytes} more ({count} times so far)"
+            "Client {name} is at {whose} of {limit_bytes} bytes ({setting}): {used_bytes} are \
+             pinned and in graphs, and {wanted_bytes} more are refused ({count} times so far)"
         ));
     });
 }
@@ -257,6 +263,11 @@ impl Session {
         ask_for_room(common, link);
         let mut session = Self {
             gate: Gate::new(&share, &link.counters, &link.scheduling),
+            pending: Pending::default(),
+            defers: false,
+            deferral: None,
+            looked: Instant::now(),
+            records_until_advance: 0,
             meter: Meter::new(&share, common.counters.counting(), link.identity.id.into()),
             graphs: Graphs::new(),
             batcher: Batcher::new(),

@@ -9,6 +9,7 @@
 use super::handles::Table;
 use super::limits::Terms;
 use super::order::{Blocking, Join, Order};
+use super::pending::Turns;
 use super::queues::Queues;
 use super::slot::{Load, Made, Slot, has_passed};
 use super::under_way::{Code, UnderWay};
@@ -348,6 +349,18 @@ impl Streams {
     #[inline]
     pub fn queued_in(&self, word: u64) -> u32 {
         self.table.get(resolve(word)).map_or(0, |slot| slot.stream.queued())
+    }
+
+    /// A stream's handle, and how it is ordered with others; one that is not there is with none.
+    pub(super) fn turns(&self, word: u64) -> (u64, Turns) {
+        let word = resolve(word);
+        let turns = match self.table.get(word) {
+            _ if word == LEGACY.to_word() => Turns::Default,
+            Ok(slot) if slot.blocking.is_some() => Turns::With(slot.default),
+            Ok(slot) if slot.default == word => Turns::Default,
+            _ => Turns::Free,
+        };
+        (word, turns)
     }
 
     /// A stream's slot, if the stream is there; nothing is submitted.

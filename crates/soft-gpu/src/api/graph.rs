@@ -94,6 +94,10 @@ impl Backend for SoftGraphs {
         self.0.stream_key(self.0.stream(stream, per_thread)?)
     }
 
+    fn stream_priority(self, stream: CUstream, per_thread: bool) -> Result<i32> {
+        Ok(self.0.device.stream_properties(self.0.stream(stream, per_thread)?)?.0)
+    }
+
     fn sms_of_stream(self, stream: CUstream, per_thread: bool) -> Result<SmMask> {
         Ok(self.0.context_of_stream(stream, per_thread)?.sms())
     }

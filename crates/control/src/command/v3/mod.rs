@@ -70,6 +70,7 @@ const SERVER: (&str, &str) = ("server", "name");
 const MEMORY: (&str, &str) = ("pinned-memory-limit", "4G|none");
 const SHARE: (&str, &str) = ("active-thread-percentage", "1..100");
 const PRIORITY: (&str, &str) = ("client-priority", "0|1");
+const WEIGHT: (&str, &str) = ("timeslice-pct", "1..100");
 const DOMAINS: (&str, &str) = ("locality-domains", "false");
 const DEVICE: (&str, &str) = ("device", "ordinal|uuid");
 
@@ -97,7 +98,7 @@ verbs! {
     "server" "delete" ["<name>"] [] ["force"] owner server::delete,
         "End a server; --force: with its clients";
     "server" "list" ["[<name>]"] [FORMAT] [] anyone server::list, "Print the servers";
-    "server" "set" ["<name>"] [("uid", "N"), MEMORY, SHARE, DOMAINS, PRIORITY] []
+    "server" "set" ["<name>"] [("uid", "N"), MEMORY, SHARE, DOMAINS, PRIORITY, WEIGHT] []
         owner server::set, "Change what clients to come of a server are given";
     "server" "get" ["<name>" "<field>"] [] [] anyone server::get, "Print a field of `server list`";
     "namespace" "create" ["<namespace>"] [SERVER] [] owner namespace::create,
@@ -106,8 +107,9 @@ verbs! {
         "Take a namespace away; --force: terminate its clients";
     "namespace" "list" ["[<namespace>]"] [SERVER, FORMAT] [] anyone namespace::list,
         "Print the namespaces";
-    "namespace" "set" ["<namespace>"] [SERVER, MEMORY, SHARE, PRIORITY] [] owner namespace::set,
-        "Change what clients to come of a namespace are given";
+    "namespace" "set" ["<namespace>"] [SERVER, MEMORY, SHARE, PRIORITY, WEIGHT, DEVICE,
+        ("sm-partition", "name|none"), ("cgroup", "/path"), ("cgroup-depth", "N")] [] owner namespace::set,
+        "Change what clients to come of a namespace are given; --device: on one device";
     "namespace" "get" ["<namespace>" "<server>" "<field>"] [] [] anyone namespace::get,
         "Print a field of `namespace list`";
     "client" "list" [] [SERVER, FORMAT] ["all"] anyone client::list,
@@ -234,9 +236,9 @@ fn boolean(key: &str, value: &str) -> Result<bool, Failure> {
     }
 }
 
-/// The value of the field that a command asks for, of a row of a list.
+/// The value of the field that a command asks for, of a row of a list. Its words are joined by `-` or `_`.
 fn field(header: &[&str], row: &[String], wanted: &str) -> Outcome {
-    let place = header.iter().position(|name| *name == wanted);
+    let place = header.iter().position(|name| *name == wanted.replace('_', "-"));
     let value = place.and_then(|place| row.get(place));
     value.map(|value| format!("{value}\n")).ok_or_else(|| {
         Failure(format!("{wanted:?} is no field of it: there are {}", header.join(", ")))

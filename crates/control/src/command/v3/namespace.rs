@@ -2,7 +2,8 @@
 
 use super::super::Failure;
 use super::{Call, Outcome, field, server, table};
-use crate::named::{NamedServer, NamespaceLimits};
+use crate::named::{DeviceLimits, NamedServer, NamespaceLimits};
+use cuda_api::settings::Percentage;
 
 const HEADER: &[&str] = &[
     "name",
@@ -41,7 +42,13 @@ pub(super) fn list(call: &Call<'_>) -> Outcome {
 
 pub(super) fn set(call: &Call<'_>) -> Outcome {
     let (name, server) = (call.at(0), call.wanted("server")?);
-    let limits = server::limits(call)?;
+    let limits = match call.option("device") {
+        Some(device) => limits_of_device(call, device)?,
+        None => server::limits(call)?,
+    };
+    if limits.cgroup.as_ref().is_some_and(|of| of.path.is_empty()) {
+        return Err("--cgroup-depth is of a cgroup: give --cgroup too".into());
+    }
     if limits == NamespaceLimits::default() {
         return Err("nothing to set was given".into());
     }
@@ -55,7 +62,33 @@ pub(super) fn get(call: &Call<'_>) -> Outcome {
         let (server, namespace) = (server.name.clone(), name.to_owned());
         crate::named::NamedError::NoNamespace { server, namespace }
     })?;
+    if call.at(2).replace('_', "-") == "devices" {
+        return Ok(limits.devices.iter().map(of_device).collect());
+    }
     field(HEADER, &row(call, &server, name, limits), call.at(2))
+}
+
+/// A line of the field `devices`: UUID, memory, share, partition.
+fn of_device((uuid, of): (&String, &DeviceLimits)) -> String {
+    let memory = of.memory.as_ref().map_or("-", |(_, text)| text);
+    let share = of.share.and_then(Percentage::from_thousandths);
+    let share = share.map_or_else(|| "-".to_owned(), |share| share.to_string());
+    format!("{uuid},{memory},{share},{}\n", of.partition.as_deref().unwrap_or("-"))
+}
+
+/// What a command says of one device.
+fn limits_of_device(call: &Call<'_>, device: &str) -> Result<NamespaceLimits, Failure> {
+    let uuid = call.request.daemon.uuid_of(device)?;
+    let mut limits = NamespaceLimits::default();
+    for (key, value) in &call.options {
+        if ["server", "device"].contains(key) {
+            continue;
+        }
+        if !limits.set_of_device(&uuid, key, value)? {
+            return Err(Failure(format!("--{key} is of all devices: give it without --device")));
+        }
+    }
+    Ok(limits)
 }
 
 fn row(call: &Call<'_>, server: &NamedServer, name: &str, limits: &NamespaceLimits) -> Vec<String> {

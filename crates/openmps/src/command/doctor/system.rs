@@ -71,6 +71,8 @@ fn daemons_own() -> Vec<Finding> {
         }
     }
     findings.extend(devices(&report));
+    findings.extend(super::topology::findings(&report.devices));
+    findings.push(users(&report));
     findings.extend(partitions(&report, std::env::var(CUDA_MPS_SM_PARTITION).ok().as_deref()));
     findings.extend(report.problems.iter().map(|problem| {
         Finding::problem(
@@ -106,6 +108,28 @@ fn devices(report: &Report) -> Vec<Finding> {
         Finding::ok("daemon", format!("its device {ordinal}: {name}, {mib} MiB, {sms} SMs"))
     };
     report.devices.iter().map(device).collect()
+}
+
+/// Whose programs a daemon serves: containers and pods run as users of their own.
+fn users(report: &Report) -> Finding {
+    let owner = control::users::name(report.uid);
+    match (report.protocol, report.multiuser, report.uid) {
+        (_, true, _) => {
+            Finding::ok("daemon", "it serves programs of all users by the same servers (-m)")
+        }
+        (3, false, _) => Finding::warning(
+            "daemon",
+            format!(
+                "it was started without -m: a server serves its own user alone, {owner} unless --uid names \
+                 another, and pods of other UIDs are refused"
+            ),
+            "where containers share the device, root starts it by `nvidia-cuda-mps-control -d -p 3 -m`",
+        ),
+        (_, false, 0) => {
+            Finding::ok("daemon", "it serves programs of all users, each by servers of its own")
+        }
+        (_, false, _) => Finding::ok("daemon", format!("it serves programs of {owner} alone")),
+    }
 }
 
 /// That a daemon gives SMs out in partitions only, which a program has to name.
@@ -256,6 +280,13 @@ mod tests {
             "pci":"0","uuid":"GPU-0","name":"software GPU","counts":{"sms":16}}]}"#;
         let report: Report = serde_json::from_str(text).expect("a report");
         assert!(devices(&report)[0].text.ends_with("16 SMs"));
+        assert!(users(&report).text.contains("each by servers of its own"));
+        let third = Report { protocol: 3, ..report.clone() };
+        let alone = users(&third);
+        assert!(alone.severity == Severity::Warning && alone.text.contains("pods of other UIDs"));
+        assert!(alone.advice.contains("-p 3 -m"), "{}", alone.advice);
+        assert!(users(&Report { multiuser: true, ..third }).severity == Severity::Ok);
+        assert!(users(&Report { uid: 4_000_001, ..report.clone() }).text.contains("alone"));
         let without = partitions(&report, None).expect("a finding");
         assert!(without.severity == Severity::Problem && without.text.contains("915"));
         let with = partitions(&report, Some("GPU-0/EABA")).expect("a finding");

@@ -6,13 +6,13 @@ use observe::past::{Before, Past};
 use observe::reading::{Reading, clients};
 use std::time::Instant;
 
-const COLUMNS: usize = 12;
+const COLUMNS: usize = 13;
 /// The last column, the only one that is cut where there is no room for it.
 const COMMAND: usize = COLUMNS - 1;
 /// Columns of words begin below each other; those of numbers end below each other.
 const WORDS: [usize; 3] = [2, 3, COMMAND];
-/// Columns that a narrow table does without, the first ones first: WARPS, SMS, SERVER, LANES, USER.
-const LEFT_OUT: [usize; 5] = [9, 8, 4, 10, 2];
+/// Columns that a narrow table does without, the first ones first: HOST, WARPS, SMS, SERVER, LANES, USER.
+const LEFT_OUT: [usize; 6] = [6, 10, 9, 4, 11, 2];
 /// Characters of a command that are worth more than a column of [`LEFT_OUT`].
 const COMMAND_MIN: usize = 12;
 /// Faults are shown for so long, s; older ones are in the JSON.
@@ -55,6 +55,7 @@ pub(super) fn table(
             class(client),
             key.0.to_string(),
             of_limit(memory(client.memory_bytes), client.limits.memory_bytes.map(memory)),
+            host_memory(client.host_bytes),
             done.kernels,
             done.busy,
             done.sms,
@@ -67,8 +68,8 @@ pub(super) fn table(
     if head {
         let kernels = if past.is_some() { "KERNELS/S" } else { "KERNELS" };
         let names = [
-            "PID", "ID", "USER", "CLASS", "SERVER", "MEMORY", kernels, "BUSY", "SMS", "WARPS",
-            "LANES", "COMMAND",
+            "PID", "ID", "USER", "CLASS", "SERVER", "MEMORY", "HOST", kernels, "BUSY", "SMS",
+            "WARPS", "LANES", "COMMAND",
         ];
         rows.insert(0, names.map(str::to_owned));
     }
@@ -119,6 +120,11 @@ pub(super) fn table(
         lines.push(format!("{no_client} the daemon in {}", report.pipe_directory.display()));
     }
     Table { lines, head }
+}
+
+/// Memory of the machine that is kept for a client, where there is any.
+fn host_memory(bytes: u64) -> String {
+    if bytes == 0 { "-".into() } else { memory(bytes) }
 }
 
 /// The first line of a text, up to [`FAULT_TEXT_MAX`] characters.
@@ -341,6 +347,7 @@ mod tests {
             user: "ann".into(),
             device_uuid: String::new(),
             memory_bytes: 3 << 29,
+            host_bytes: 0,
             kernels,
             copies: Default::default(),
             requests: Default::default(),
@@ -369,6 +376,7 @@ mod tests {
         let report = Report {
             schema: control::report::SCHEMA,
             static_partitions: false,
+            multiuser: false,
             problems: vec![],
             counters: Default::default(),
             refusals: Default::default(),
@@ -383,6 +391,7 @@ mod tests {
             pipe_directory: "/tmp/x".into(),
             log_directory: None,
             stopping: false,
+            multiuser: false,
             clients_waiting: 0,
             descriptors_max: None,
             visible_devices: None,
@@ -409,9 +418,9 @@ mod tests {
         let outside = Client { pid: None, ..client(5, 123_456_789, None) };
         let report = reading(vec![client(4, 12, work(2)), outside]);
         let expected = [
-            "PID  ID  USER  CLASS  SERVER   MEMORY    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
-            "524   4  ann   batch     529  1.5 GiB         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
-            "  -   5  ann   batch     529  1.5 GiB  123456789      -    -      -      -  ./nbody?[2J",
+            "PID  ID  USER  CLASS  SERVER   MEMORY  HOST    KERNELS   BUSY  SMS  WARPS  LANES  COMMAND",
+            "524   4  ann   batch     529  1.5 GiB     -         12  1.3 s  2.0   10.0   86 %  ./nbody?[2J",
+            "  -   5  ann   batch     529  1.5 GiB     -  123456789      -    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(
             table(&report, None, 0, None),
@@ -452,10 +461,10 @@ mod tests {
         let mut past = Past::default();
         past.take(&before);
         let expected = [
-            "PID  ID  USER  CLASS  SERVER   MEMORY  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
-            "524   4  ann   batch     529  1.5 GiB         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "525   5  ann   batch     529  1.5 GiB          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
-            "526   6  ann   batch     529  1.5 GiB          0   0 %    -      -      -  ./nbody?[2J",
+            "PID  ID  USER  CLASS  SERVER   MEMORY  HOST  KERNELS/S  BUSY  SMS  WARPS  LANES  COMMAND",
+            "524   4  ann   batch     529  1.5 GiB     -         25  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "525   5  ann   batch     529  1.5 GiB     -          4  32 %  2.0   10.0   86 %  ./nbody?[2J",
+            "526   6  ann   batch     529  1.5 GiB     -          0   0 %    -      -      -  ./nbody?[2J",
         ];
         assert_eq!(table(&now, Some(&past), 0, None).lines, expected);
     }

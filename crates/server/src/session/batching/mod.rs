@@ -333,7 +333,7 @@ impl Session {
     /// it was, and whether it is a graph.
     fn submit_together(&mut self, chunk: &Chunk, seen_min: u32) -> (u32, bool) {
         // Here, because graphs may be forgotten meanwhile.
-        let has_room = self.wait_for_room(chunk.stream()).is_ok();
+        let has_room = self.has_room_now(chunk.stream());
         let since = self.spent.as_ref().map(|_| Instant::now());
         let mut chunks = std::mem::take(&mut self.batcher.chunks);
         let seen = chunks.ended(chunk);
@@ -362,8 +362,8 @@ impl Session {
     fn submit_held(&mut self) {
         let count = std::mem::take(&mut self.batcher.held);
         if count > 0 {
-            let records = std::mem::take(&mut self.batcher.records);
-            records[..count].iter().for_each(|record| self.carry_out(record));
+            let mut records = std::mem::take(&mut self.batcher.records);
+            records[..count].iter_mut().for_each(|record| self.carry_out(record));
             self.batcher.records = records;
         }
     }

@@ -3,7 +3,9 @@
 
 use super::super::graph::*;
 use super::*;
-use cuda_api::constants::{capture, graph_instantiate, graph_memory, graph_node, graph_update};
+use cuda_api::constants::{
+    capture, graph_instantiate, graph_memory, graph_node, graph_update, launch_attribute,
+};
 
 pub(super) fn scene() -> Watchdog {
     let alive = start();
@@ -103,6 +105,31 @@ fn what_is_captured_runs_at_each_launch_and_not_before() {
     assert_eq!(read(log, 100)[99], 9);
     cu!(cuGraphExecDestroy(exec)).unwrap();
     assert_eq!(cu!(cuGraphLaunch(exec, stream)), Err(Error::INVALID_VALUE));
+}
+
+#[test]
+fn kernels_have_the_priority_of_the_stream_that_captured_them() {
+    let _alive = scene();
+    let (log, note) = (log(), note());
+    for wanted in [-2, 0] {
+        let mut stream = CUstream::NULL;
+        cu!(cuStreamCreateWithPriority(&mut stream, 1, wanted)).unwrap();
+        begin(stream);
+        launch(note, 1, stream, &mut [log.0, 1]).unwrap();
+        let graph = end(stream);
+        let mut value = CUlaunchAttribute::number(0, 77).value;
+        let node = nodes(graph)[0];
+        cu!(cuGraphKernelNodeGetAttribute(
+            node,
+            launch_attribute::PRIORITY,
+            value.as_mut_ptr().cast()
+        ))
+        .unwrap();
+        let priority = i32::from_ne_bytes(value[..4].try_into().expect("four bytes"));
+        assert_eq!(priority, wanted);
+        cu!(cuGraphDestroy(graph)).unwrap();
+        cu!(cuStreamDestroy_v2(stream)).unwrap();
+    }
 }
 
 #[test]

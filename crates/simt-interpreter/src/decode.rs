@@ -12,6 +12,7 @@ mod slot_coloring;
 mod spin_loops;
 
 use handlers::*;
+use slot_coloring::SharedSlots;
 
 use super::{check, runtime};
 use crate::handler_context::{Handler, Ins, RESULTS_MAX, SOURCES_MAX};
@@ -55,8 +56,6 @@ pub(super) struct Code {
     pub(super) constants: Vec<(u32, Vec<u8>)>,
     /// Where each register is.
     pub(super) places: Vec<Place>,
-    /// Registers that hold something of another one, and that one.
-    pub(super) companions: Vec<(Reg, Reg)>,
     /// Call sites.
     pub(super) calls: Vec<CodeCall>,
     /// Texts of unsupported instructions.
@@ -95,6 +94,8 @@ pub(super) struct CodeBlock {
     pub(super) line: u32,
     /// Registers read by lanes that stand at its start.
     pub(super) live_in: Vec<Reg>,
+    /// Registers live there that hold something of one of these, and that one.
+    pub(super) companions_in: Vec<(Reg, Reg)>,
 }
 
 /// How a block ends; targets are block numbers, [`RETURN`] or [`EXIT`].
@@ -174,14 +175,16 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         objects: Vec::new(),
         read: read(f),
     };
-    d.place_registers();
+    let shared = slot_coloring::shared(f);
+    d.place_registers(&shared);
     let (prologue, prologue_starts) = d.instructions(&f.prologue, false);
     let spin_loops = spin_loops::innermost(f);
     let blocks = f
         .blocks
         .iter()
         .zip(spin_loops)
-        .map(|(block, spin_loop)| {
+        .enumerate()
+        .map(|(number, (block, spin_loop))| {
             let (site, objects) = (d.site, d.objects.len());
             let (full, full_starts) = d.block(block, false);
             // Both forms remember the same ranges.
@@ -201,6 +204,7 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
                 cost: if block.spins { FUEL / SPIN_FUEL } else { 1 },
                 line: block.line,
                 live_in: block.live_in.clone(),
+                companions_in: shared.companions_in(f, number),
             }
         })
         .collect();
@@ -223,7 +227,6 @@ pub(super) fn decode(f: &VectorFunction, target: Target, checked: bool) -> Code 
         file_bytes: (d.file as usize).next_multiple_of(FILE_ALIGN),
         constants: d.constants,
         places: d.places,
-        companions: f.companions.clone(),
         calls,
         texts: d.texts,
         params: f.params.clone(),
@@ -280,7 +283,7 @@ impl Decoder<'_> {
         at
     }
 
-    fn place_registers(&mut self) {
+    fn place_registers(&mut self, slots: &SharedSlots) {
         let all: Vec<(Class, StorageClass)> =
             self.f.classes.iter().copied().zip(self.f.storage.iter().copied()).collect();
         self.places = vec![Place::default(); all.len()];
@@ -315,7 +318,7 @@ impl Decoder<'_> {
                 StorageClass::Vector | StorageClass::Mask | StorageClass::None => {}
             }
         }
-        let shared = slot_coloring::shared(self.f);
+        let shared = &slots.of;
         let mut starts: HashMap<usize, u32> = HashMap::new();
         for (index, (_, storage)) in all.iter().enumerate() {
             if matches!(storage, StorageClass::Vector | StorageClass::ScalarAndVector) {

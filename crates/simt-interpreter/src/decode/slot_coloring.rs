@@ -5,15 +5,38 @@
 //! other's is. Those that the prologue makes stay: all warps that have the file find them there.
 
 use simt::analysis::live_intervals::{LiveInterval, LiveIntervals, waits_apart};
+use simt::ir::Reg;
 use simt::ir::op::Width;
 use simt::ir::vector::{Mode, StorageClass, VectorFunction};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each register that shares a place of lanes with others, the number of that place.
-pub(super) fn shared(f: &VectorFunction) -> Vec<Option<usize>> {
+/// Which registers share places of lanes.
+pub(super) struct SharedSlots {
+    /// For each register that does, the number of its place.
+    pub(super) of: Vec<Option<usize>>,
+    /// Where each register's value is kept; none if no registers share a place.
+    kept: Option<LiveIntervals>,
+}
+
+impl SharedSlots {
+    /// The companions of what is live at the start of a block, where they are live too. One that is not
+    /// may have its place from a register that is.
+    pub(super) fn companions_in(&self, f: &VectorFunction, block: usize) -> Vec<(Reg, Reg)> {
+        let live_in = &f.blocks[block].live_in;
+        let kept = |companion: Reg| {
+            let covers = |kept: &LiveIntervals| kept.covers(companion.index(), kept.starts[block]);
+            self.kept.as_ref().is_none_or(covers)
+        };
+        let all = f.companions.iter().copied();
+        all.filter(|(companion, of)| live_in.contains(of) && kept(*companion)).collect()
+    }
+}
+
+/// Finds them.
+pub(super) fn shared(f: &VectorFunction) -> SharedSlots {
     let mut slots = vec![None; f.classes.len()];
     if f.mode != Mode::Lockstep || waits_apart(f) {
-        return slots;
+        return SharedSlots { of: slots, kept: None };
     }
     let kept = LiveIntervals::of(f);
     let mut stays = vec![false; f.classes.len()];
@@ -33,7 +56,7 @@ pub(super) fn shared(f: &VectorFunction) -> Vec<Option<usize>> {
         list.sort_unstable_by_key(|(span, r)| (span.start, *r));
         give(&list, &mut count, &mut slots);
     }
-    slots
+    SharedSlots { of: slots, kept: Some(kept) }
 }
 
 /// Gives registers of one width slots in the order in which they start, the one that was left last

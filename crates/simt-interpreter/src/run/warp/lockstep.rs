@@ -71,9 +71,9 @@ impl Warp {
         // machine's spaces are those of this block and warp.
         let computed =
             prologue.into_iter().all(|ins| unsafe { (ins.run)(machine, ins) } == Step::Next);
-        let live_in = &to.blocks[block as usize].live_in;
+        let start = &to.blocks[block as usize];
         let united = computed
-            && live_in.iter().all(|reg| {
+            && start.live_in.iter().all(|reg| {
                 let (from, to) = (from.places[reg.index()], to.places[reg.index()]);
                 file.unite(&kernel.file, from, to, mask)
             });
@@ -84,7 +84,7 @@ impl Warp {
             self.return_to_lockstep.fails();
             return false;
         }
-        for (companion, of) in to.companions.iter().filter(|(_, of)| live_in.contains(of)) {
+        for (companion, of) in &start.companions_in {
             let (from, here) = (from.places[of.index()], to.places[of.index()]);
             file.complete(&kernel.file, from, here, to.places[companion.index()], mask);
         }

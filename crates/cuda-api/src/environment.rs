@@ -273,7 +273,9 @@ variables! {
         which answer. A server with it logs at a client's end what its requests took.";
     OPENMPS_SPIN_US = "OPENMPS_SPIN_US", "client, server", Number(0),
         "20, or 0 where there are fewer than 4 cores",
-        "How long a waiter spins before it sleeps, microseconds; 0: it sleeps at once.";
+        "How long a waiter spins before it sleeps, microseconds; 0: it offers its core a few times and \
+        sleeps. Where it is not set and there are 2 or 3 cores, a waiter offers its core for 100 us, or \
+        until another thread takes it, and sleeps then.";
     OPENMPS_SOFT_CC = "OPENMPS_SOFT_CC", "software GPU", OneOf(&[
         "5.0", "5.2", "5.3", "6.0", "6.1", "6.2", "7.0", "7.2", "7.5", "8.0", "8.6", "8.7", "8.9",
         "9.0", "10.0", "10.3", "11.0", "12.0", "12.1",
@@ -335,8 +337,7 @@ mod tests {
             assert_eq!(meant(other), None, "{other}");
         }
         // What tests and tools of the project read, and the tables do not have.
-        let tools =
-            "DIST EMITTED EVERY_TEST FORMS FUZZ_ROUNDS FUZZ_SEED HISTORIES PTXAS PTXAS_ONLY SEED";
+        let tools = "DIST EMITTED EVERY_TEST FORMS FUZZ_ROUNDS FUZZ_SEED FUZZ_TIERS HISTORIES PTXAS PTXAS_ONLY SEED";
         for tool in tools.split(' ') {
             assert_eq!(meant(&alloc::format!("OPENMPS_{tool}")), None, "{tool}");
         }

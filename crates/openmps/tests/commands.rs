@@ -604,7 +604,7 @@ fn man_pages_and_completions_know_every_command() {
     for name in names {
         let page = pages.join(format!("openmps-{name}.1"));
         assert!(page.exists(), "{}", page.display());
-        let function = format!("openmps__subcmd__{}", name.replace('-', "__"));
+        let function = format!("openmps__subcmd__{}", name.replace('-', "__subcmd__"));
         assert!(script.contains(&function), "{name}");
     }
     let file = home.0.join("completions");

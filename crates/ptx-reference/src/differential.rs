@@ -3,8 +3,9 @@
 
 use crate::generate::{Node, Program, Synchronising};
 use crate::{Buffer, Launch, run, run_in_random_order};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a launch of a text on buffers; an error is a finding too.
+/// Runs a launch of a text on buffers; an error is a finding too, and so is a panic.
 pub type Runner<'a> = dyn Fn(&str, &Launch, &mut Vec<Buffer>) -> Result<(), String> + 'a;
 
 /// What is held against the interpreter, by name.
@@ -30,7 +31,7 @@ pub fn compare_text(
 ) -> Result<(), String> {
     let module = parse(text)?;
     let mut expected = buffers.to_vec();
-    run(&module, launch, &mut expected).map_err(|e| format!("the reference: {e}"))?;
+    caught(|| run(&module, launch, &mut expected)).map_err(|e| format!("the reference: {e}"))?;
     compare_with(&expected, text, launch, buffers, runners)
 }
 
@@ -53,7 +54,7 @@ pub fn compare_synchronising(program: &Synchronising, runners: &Runners<'_>) -> 
     let module = parse(&text)?;
     let mut results = (0..ORDERS).map(|order| {
         let mut result = buffers.clone();
-        let ran = run_in_random_order(&module, &launch, &mut result, order);
+        let ran = caught(|| run_in_random_order(&module, &launch, &mut result, order));
         ran.map(|()| result).map_err(|e| format!("the reference, order {order}: {e}"))
     });
     let expected = results.next().ok_or("no order")??;
@@ -92,12 +93,21 @@ fn compare_with(
 ) -> Result<(), String> {
     for (name, runner) in runners {
         let mut got = buffers.to_vec();
-        runner(text, launch, &mut got).map_err(|e| format!("{name}: {e}"))?;
+        caught(|| runner(text, launch, &mut got)).map_err(|e| format!("{name}: {e}"))?;
         if let Some(difference) = difference(expected, &got) {
             return Err(format!("{name}: {difference}"));
         }
     }
     Ok(())
+}
+
+/// Makes a panic an error: it must not hide which program it came of, nor keep that from being made small.
+fn caught(run: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| {
+        let formatted = payload.downcast_ref::<String>().map(String::as_str);
+        let text = formatted.or_else(|| payload.downcast_ref::<&str>().copied());
+        Err(format!("panic: {}", text.unwrap_or("without a message")))
+    })
 }
 
 /// The first difference in words.
@@ -226,5 +236,37 @@ fn bodies(node: &mut Node) -> Vec<&mut Vec<Node>> {
         Node::Loop { body, .. } => vec![body],
         Node::Switch { bodies, .. } => bodies.iter_mut().collect(),
         Node::Tangle { bodies, .. } => bodies.iter_mut().map(|(body, ..)| body).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device that panics on what it cannot do.
+    fn panics_on(word: &str) -> impl Fn(&str, &Launch, &mut Vec<Buffer>) -> Result<(), String> {
+        move |text, launch, buffers| {
+            assert!(!text.contains(word), "the grid makes no progress");
+            let module = parse(text)?;
+            run_in_random_order(&module, launch, buffers, 0).map_err(|e| e.to_string())
+        }
+    }
+
+    #[test]
+    fn a_panic_is_a_finding_with_its_seed_and_a_small_program() {
+        let segments = |text: &str| text.lines().filter(|l| l.starts_with("// ")).count();
+        let fits = |seed: &u64| {
+            let text = Synchronising::new(*seed).text();
+            text.contains("bar.red") && segments(&text) > 2
+        };
+        let seed = (0..).find(fits).expect("a program of several segments");
+        let runner = panics_on("bar.red");
+        let check = || check_synchronising(seed, &[("a device", &runner)]);
+        let payload = catch_unwind(AssertUnwindSafe(check)).expect_err("a finding");
+        let text = payload.downcast::<String>().expect("a message");
+        let start = format!("seed {seed}: a device: panic: the grid makes no progress");
+        assert!(text.starts_with(&start), "{text}");
+        assert!(text.contains("bar.red"), "{text}");
+        assert_eq!(segments(&text), 1, "{text}");
     }
 }

@@ -1,9 +1,11 @@
 //! Random programs, held against an interpreter that is obviously right (crate `ptx-reference`).
 //!
-//! `OPENMPS_FUZZ_ROUNDS` says how many programs, `OPENMPS_FUZZ_SEED` from which seed on.
+//! `OPENMPS_FUZZ_ROUNDS` says how many programs, `OPENMPS_FUZZ_SEED` from which seed on, and
+//! `OPENMPS_FUZZ_TIERS=all` that each runs on all tiers.
 
 use super::harness::{Device, Params, Shape};
 use super::tiers::{ALL_SETS, Set};
+use ptx_reference::differential::{Runner, Runners};
 use ptx_reference::{Argument, Buffer, Launch, Random, differential};
 use simt::kernel::Dim3;
 use std::fmt::Write;
@@ -81,29 +83,31 @@ fn random_programs_that_were_wrong_once_stay_right() {
     }
 }
 
+/// Checks the programs of seeds, each on one of the tiers in turn: more programs say more than the same one again.
+/// `OPENMPS_FUZZ_TIERS=all` runs each on all of them.
+fn check_in_turn(default: u64, check: impl Fn(u64, &Runners<'_>)) {
+    let all = std::env::var("OPENMPS_FUZZ_TIERS").is_ok_and(|tiers| tiers == "all");
+    let first = number("OPENMPS_FUZZ_SEED").unwrap_or(0);
+    for seed in first..first + rounds(default) {
+        let checked = !all && seed % 8 == 7;
+        let turn = seed as usize % ALL_SETS.len();
+        let sets = if all { &ALL_SETS[..] } else { &ALL_SETS[turn..=turn] };
+        let name = |set| format!("{set:?}{}", if checked { ", checking" } else { "" });
+        let tiers: Vec<_> = sets.iter().map(|set| (name(*set), tier(*set, checked))).collect();
+        let runners: Vec<_> = tiers.iter().map(|(n, t)| (n.as_str(), t as &Runner<'_>)).collect();
+        check(seed, &runners);
+    }
+}
+
 #[test]
 fn random_programs_give_what_ptx_means() {
-    let first = number("OPENMPS_FUZZ_SEED").unwrap_or(0);
-    // Each program with one of the instruction sets, in turn: more programs say more than the
-    // same one again.
-    for seed in first..first + rounds(2000) {
-        let set = ALL_SETS[seed as usize % ALL_SETS.len()];
-        let checked = seed % 8 == 7;
-        let name = format!("{set:?}{}", if checked { ", checking" } else { "" });
-        differential::check(seed, &[(&name, &tier(set, checked))]);
-    }
+    check_in_turn(2000, differential::check);
 }
 
 /// Programs in which threads wait for each other: barriers, locks, mbarriers, flags.
 #[test]
 fn random_programs_that_synchronise_give_the_same_in_any_order() {
-    let first = number("OPENMPS_FUZZ_SEED").unwrap_or(0);
-    for seed in first..first + rounds(150) {
-        let set = ALL_SETS[seed as usize % ALL_SETS.len()];
-        let checked = seed % 8 == 7;
-        let name = format!("{set:?}{}", if checked { ", checking" } else { "" });
-        differential::check_synchronising(seed, &[(&name, &tier(set, checked))]);
-    }
+    check_in_turn(150, differential::check_synchronising);
 }
 
 /// Forms of ISA 9 on numbers: `$d` is the result of 64 bits, `$r` of 32, `$h` of 16; `%d`, `%r`,

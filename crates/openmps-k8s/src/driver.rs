@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The name by which slices, classes and claims know the driver, unless `--driver-name` says another.
 pub const DRIVER_NAME: &str = "gpu.openmps.io";
 
-/// The version of [`ShareConfig`](crate::parameters::ShareConfig).
+/// The version of the opaque parameters `ShareConfig`, which [`crate::parameters`] reads.
 pub const PARAMETERS_VERSION: &str = "v1alpha1";
 
 /// Longest path of a Unix socket, its closing zero included.

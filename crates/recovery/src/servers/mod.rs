@@ -1,7 +1,7 @@
 //! Servers of a daemon: which client gets which, when one is started, told, replaced and killed.
 //!
 //! What a server is reached by (its process, its socket) is `L` here, and only handed on. What is to
-//! be done about it is said to [`Effects`] and [`Start`].
+//! be done about it is said to [`Effects`] and [`StartServers`].
 
 mod failures;
 mod isolation;

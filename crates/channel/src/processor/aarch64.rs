@@ -42,7 +42,7 @@ pub(crate) unsafe fn move_64(source: *const u8, destination: *mut u8) {
 /// Moves 64 bytes past the caches, as far as the processor takes that hint.
 ///
 /// # Safety
-/// As for [`move_64`].
+/// As for [`move_64()`].
 #[inline(always)]
 pub(crate) unsafe fn move_64_past_caches(source: *const u8, destination: *mut u8) {
     // SAFETY: by the caller.
@@ -59,7 +59,7 @@ pub(crate) fn order_past_caches() {
 /// Moves 8 bytes; no address need be aligned.
 ///
 /// # Safety
-/// As for [`move_64`], of 8 bytes.
+/// As for [`move_64()`], of 8 bytes.
 #[inline(always)]
 pub(crate) unsafe fn move_8(source: *const u8, destination: *mut u8) {
     // SAFETY: by the caller.

@@ -58,7 +58,7 @@ pub(crate) unsafe fn move_64(source: *const u8, destination: *mut u8) {
 /// Moves 64 bytes past the caches.
 ///
 /// # Safety
-/// As for [`move_64`], and `destination` is a multiple of 64.
+/// As for [`move_64()`], and `destination` is a multiple of 64.
 #[inline(always)]
 pub(crate) unsafe fn move_64_past_caches(source: *const u8, destination: *mut u8) {
     // SAFETY: by the caller; movntdq wants a multiple of 16.

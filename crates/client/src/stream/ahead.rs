@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_does_not_get_on_is_let_have_more_and_not_without_end() {
+    fn a_stream_without_progress_is_let_have_more_and_not_without_end() {
         let mut ahead = Ahead::default();
         let (mut value, mut fences) = (0, Vec::new());
         let mut launch_until_full = |ahead: &mut Ahead| loop {

@@ -21,11 +21,10 @@ pub(super) struct ServerCgroups {
 }
 
 impl ServerCgroups {
-    /// The subtree of this process.
-    pub fn find() -> Self {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    /// The subtree of this process, where cgroups are mounted at `root`.
+    pub fn find(root: &Path) -> Self {
         let own = cgroup_of(std::process::id());
-        let subtree = own.and_then(|own| subtree_of(&mounts, &own));
+        let subtree = own.and_then(|own| subtree_of(root, &own));
         let Some(subtree) = subtree.filter(|path| is_writable(path)) else {
             return Self::default();
         };
@@ -73,18 +72,13 @@ impl ServerCgroups {
     }
 }
 
-/// Where servers' cgroups belong, by `/proc/self/mounts` and the path in `/proc/self/cgroup`.
-fn subtree_of(mounts: &str, own: &str) -> Option<PathBuf> {
+/// Where servers' cgroups belong, by the path in `/proc/self/cgroup`.
+fn subtree_of(root: &Path, own: &str) -> Option<PathBuf> {
     let own = Path::new(own);
     if own.file_name()? != OF_DAEMON {
         return None;
     }
-    let mut fields = mounts.lines().map(|line| line.split(' '));
-    let mount = fields.find_map(|mut fields| {
-        let directory = fields.nth(1)?;
-        (fields.next() == Some("cgroup2")).then_some(directory)
-    })?;
-    Some(Path::new(mount).join(own.parent()?.strip_prefix("/").ok()?))
+    Some(root.join(own.parent()?.strip_prefix("/").ok()?))
 }
 
 fn is_writable(directory: &Path) -> bool {
@@ -97,13 +91,10 @@ mod tests {
 
     #[test]
     fn servers_are_beside_a_daemon_whose_cgroup_says_so() {
-        let mounts =
-            "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        let of = |own| subtree_of(mounts, own);
+        let of = |own| subtree_of(Path::new("/sys/fs/cgroup/unified"), own);
         let unit = "/sys/fs/cgroup/unified/system.slice/openmps.service";
         assert_eq!(of("/system.slice/openmps.service/daemon"), Some(unit.into()));
         assert_eq!(of("/system.slice/openmps.service"), None, "nothing is delegated");
         assert_eq!(of("/"), None);
-        assert_eq!(subtree_of("", "/a/daemon"), None, "there are no cgroups of version 2");
     }
 }

@@ -141,6 +141,7 @@ pub fn run(
     let (counting, wrong) = super::counting::from_environment();
     warnings.extend(wrong);
     let budget = std::env::var(OPENMPS_FAULT_BUDGET).unwrap_or_default();
+    let cgroup_root = crate::dmem::cgroup_root();
     let fault_budget = FaultBudget::parse(&budget).unwrap_or_else(|error| {
         warnings.push(format!("{OPENMPS_FAULT_BUDGET} is not used: {error}"));
         None
@@ -215,8 +216,8 @@ pub fn run(
         counting: Mutex::new(counting),
         configured: super::reload::Configured::of_process(),
         fault_budget,
-        cgroups: super::server_cgroup::ServerCgroups::find(),
-        cgroup_root: crate::dmem::cgroup_root(),
+        cgroups: super::server_cgroup::ServerCgroups::find(&cgroup_root),
+        cgroup_root,
         state: Mutex::new(State { defaults, servers, found_until, ..State::default() }),
         changed: Condvar::new(),
         waker,

@@ -1,10 +1,10 @@
 //! Every wait of a client ends when its server, its daemon or the client itself does, and standard
 //! error says why. `blocked` is a program that waits in one driver call.
 
+use locks::Mutex;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
 use tests::{Ended, Running, Scene, finish, start, wait_until};
 
 /// The state of a process' main thread: R, S, T, ...
@@ -56,7 +56,7 @@ fn end_all_at(at: &str) {
     const FAILED: &str = "CUDA_ERROR_MPS_RPC_FAILURE";
     // Endless kernels take all cores: one scene at a time.
     static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _one = ONE.lock();
     let mut scene = Scene::with_daemon();
 
     let mut killed = start_blocked(&scene, at, 0);

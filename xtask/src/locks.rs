@@ -1,6 +1,6 @@
 //! Locks: a thread that takes a mutex which it holds waits for itself for good. A guard that no variable has
 //! lives to the end of its statement, and that of a `match` to the end of its arms: two such guards of one
-//! mutex are found here. What calls hide is found in debug builds (`channel::lock`, `client/src/lock.rs`).
+//! mutex are found here. What calls hide is found in debug builds (crate `locks`, `client/src/lock.rs`).
 
 use crate::tidy::{read, tracked};
 use std::collections::{BTreeMap, BTreeSet};

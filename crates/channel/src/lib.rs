@@ -37,7 +37,6 @@ pub mod codec;
 mod corpus;
 pub mod discovery;
 pub mod limits;
-pub mod lock;
 pub mod log_line;
 pub mod memfd;
 pub mod message;

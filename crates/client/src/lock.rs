@@ -6,7 +6,7 @@
 
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use locks::{Condvar, Mutex, MutexGuard};
 
 /// Ranks, lowest first. (Graphs and captures have a lock of their own in crate graph, before all.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,7 +57,7 @@ impl<T> Lock<T> {
     #[inline(always)]
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let held = Held::new(self.rank);
-        Guard { guard: self.mutex.lock().unwrap_or_else(PoisonError::into_inner), held }
+        Guard { guard: self.mutex.lock(), held }
     }
 }
 
@@ -65,14 +65,14 @@ impl<T> Guard<'_, T> {
     /// Gives the lock away, waits to be notified, and takes it again.
     pub(crate) fn wait(self, condition: &Condvar) -> Self {
         let Self { guard, held } = self;
-        Self { guard: condition.wait(guard).unwrap_or_else(PoisonError::into_inner), held }
+        Self { guard: condition.wait(guard), held }
     }
 
     /// As [`Self::wait`], at most so long.
     pub(crate) fn wait_timeout(self, condition: &Condvar, timeout: Duration) -> Self {
         let Self { guard, held } = self;
         let waited = condition.wait_timeout(guard, timeout);
-        Self { guard: waited.unwrap_or_else(PoisonError::into_inner).0, held }
+        Self { guard: waited.0, held }
     }
 }
 

@@ -6,13 +6,12 @@
 
 use crate::log::Bounded;
 use crate::users;
-use channel::lock::Mutex;
 use channel::message::{EndedClient, pid_of_process};
+use locks::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::time::SystemTime;
 
 /// The file's name, in the directory of the logs.
@@ -247,7 +246,7 @@ impl Book {
     /// # Errors
     /// It could not be written, and is lost.
     pub fn add(&self, record: &Record) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         let Some(file) = file.as_mut() else { return Ok(()) };
         let line = serde_json::to_string(record).map_err(io::Error::other)? + "\n";
         match file.write(&line)? {

@@ -4,13 +4,13 @@
 //! which it listens; its file is the manager's, and stays when the daemon ends (systemd's
 //! sd_listen_fds(3)).
 
-use channel::lock::Mutex;
 use channel::socket::{Listener, file_id, inherited};
+use locks::Mutex;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// The process for which descriptors are meant.
 pub(crate) const LISTEN_PID: &str = "LISTEN_PID";
@@ -67,7 +67,7 @@ pub(crate) fn take(path: &Path) -> Option<io::Result<Listener>> {
 
 fn take_of(of: &Activated) -> Option<io::Result<Listener>> {
     let file = file_id(&of.path).ok()?;
-    let socket = of.socket.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+    let socket = of.socket.lock().take()?;
     Some(Listener::from_fd(socket, &of.path, file).map(Listener::staying))
 }
 

@@ -4,9 +4,9 @@
 //! be written (a full disk) is counted, and the count is written when there is room again. A
 //! process that may connect can make lines, so a log has a bound.
 
-use channel::lock::Mutex;
 use channel::log_line::{self, Form, Level};
 use cuda_api::environment::{CUDA_MPS_LOG_DIRECTORY, OPENMPS_LOG_FORMAT};
+use locks::Mutex;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -159,7 +159,7 @@ impl LogFile {
 
     /// Opens the file again, even if it is open: an operator may have moved the old one.
     pub fn open_again(&self) {
-        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut inner = self.inner.lock();
         if let Some(file) = &mut inner.file {
             file.open_again();
         }
@@ -167,7 +167,7 @@ impl LogFile {
 
     /// Lines that could not be written, in all.
     pub fn lines_lost_ever(&self) -> u64 {
-        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).lines_lost_ever
+        self.inner.lock().lines_lost_ever
     }
 
     /// Appends a line that has its stamp already.
@@ -176,7 +176,7 @@ impl LogFile {
             // Standard error may be closed or full: see this file's head.
             let _ = writeln!(io::stderr(), "{line}");
         }
-        let mut inner = self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut inner = self.inner.lock();
         let Inner { file: Some(file), lines_lost, lines_lost_ever } = &mut *inner else { return };
         let mut text = String::with_capacity(line.len() + 1);
         if *lines_lost > 0 {
@@ -352,10 +352,10 @@ mod tests {
         let log = LogFile::new(Some(full), false);
         log.control("one");
         log.control("two");
-        assert_eq!(log.inner.lock().unwrap().lines_lost, 2);
+        assert_eq!(log.inner.lock().lines_lost, 2);
 
         let path = std::env::temp_dir().join(format!("openmps-log-{}", std::process::id()));
-        log.inner.lock().unwrap().file = Some(Bounded::open(path.clone(), LOG_BYTES_MAX).unwrap());
+        log.inner.lock().file = Some(Bounded::open(path.clone(), LOG_BYTES_MAX).unwrap());
         log.control("three");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
@@ -387,12 +387,12 @@ mod tests {
         let _ = std::fs::remove_file(&path);
         let log = LogFile::new(Some(Bounded::open(path.clone(), LOG_BYTES_MAX).unwrap()), false);
         // As if there had been room for a part of a line only.
-        let mut inner = log.inner.lock().unwrap();
+        let mut inner = log.inner.lock();
         let file = inner.file.as_mut().unwrap();
         file.write("torn").unwrap();
         file.torn = true;
         drop(inner);
-        log.inner.lock().unwrap().lines_lost = 1;
+        log.inner.lock().lines_lost = 1;
         log.append("next");
         log.append("last");
         let text = std::fs::read_to_string(&path).unwrap();

@@ -4,9 +4,10 @@
 //! The name service may be a server that does not answer. So what it said of a user is kept, and a daemon
 //! has a thread of its own ask ([`learn`]) before it takes a user's process in, and never under a lock.
 
+use locks::RwLock;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uzers::os::unix::UserExt;
 
@@ -48,7 +49,7 @@ struct Known {
 static KNOWN: RwLock<BTreeMap<u32, Arc<Known>>> = RwLock::new(BTreeMap::new());
 
 fn known(uid: u32) -> Option<Arc<Known>> {
-    KNOWN.read().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned()
+    KNOWN.read().get(&uid).cloned()
 }
 
 /// Asks the name service about a user, and keeps what it says.
@@ -61,7 +62,7 @@ fn ask(uid: u32) -> Arc<Known> {
     let groups = user.as_ref().and_then(|user| uzers::get_user_groups(&user.name, user.gid));
     let groups = groups.unwrap_or_default().iter().map(uzers::Group::gid).collect();
     let known = Arc::new(Known { user, groups, at: Instant::now() });
-    KNOWN.write().unwrap_or_else(PoisonError::into_inner).insert(uid, known.clone());
+    KNOWN.write().insert(uid, known.clone());
     known
 }
 

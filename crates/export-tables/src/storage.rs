@@ -4,9 +4,10 @@
 //! and one hash.
 
 use cuda_api::{CUcontext, CUresult, CudaError};
+use locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
 
 /// Called with context, key and value when the context is destroyed.
 pub(crate) type Destructor =
@@ -23,7 +24,7 @@ static ENTRIES: LazyLock<Mutex<Entries>> = LazyLock::new(Mutex::default);
 
 fn entries() -> MutexGuard<'static, Entries> {
     // A panic while it was held cannot leave a map half changed.
-    ENTRIES.lock().unwrap_or_else(PoisonError::into_inner)
+    ENTRIES.lock()
 }
 
 pub(crate) fn put(context: CUcontext, key: usize, value: usize, destructor: Destructor) {

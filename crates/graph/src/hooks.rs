@@ -15,7 +15,7 @@ use cuda_api::{
     CUmemLocation, CUresult, CUstream, CudaError,
 };
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// Launch attributes read from a program: more than there are.
 const ATTRIBUTES_MAX: usize = 64;
@@ -277,7 +277,7 @@ pub(crate) fn trim<B: Backend>(backend: B, device: CUdevice) -> CUresult {
     let graphs = backend.graphs();
     let execs: Vec<_> = graphs.lock().execs.values().cloned().collect();
     for exec in execs {
-        exec.lock().unwrap_or_else(PoisonError::into_inner).trim(backend, device)?;
+        exec.lock().trim(backend, device)?;
     }
     Ok(())
 }

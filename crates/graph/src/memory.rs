@@ -9,10 +9,11 @@
 //! launch uses it (cuDeviceGraphMemTrim); the next launch of the graph has it put there again.
 
 use cuda_api::{CUdevice, CUresult};
+use locks::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Puts memory behind addresses (true), or waits until nothing uses it and takes it away.
 pub(crate) type Change = dyn Fn(bool) -> CUresult + Send + Sync;
@@ -64,7 +65,7 @@ impl Allocation {
     /// Has the memory there, or takes it away if it can be. True if that changed anything.
     pub(crate) fn set_backed(&self, wanted: bool) -> Result<bool, cuda_api::CudaError> {
         let Some(backing) = &self.backing else { return Ok(false) };
-        let mut backed = backing.backed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut backed = backing.backed.lock();
         if *backed == wanted {
             return Ok(false);
         }
@@ -113,7 +114,7 @@ pub(crate) struct Usages(Mutex<BTreeMap<CUdevice, Arc<Usage>>>);
 impl Usages {
     /// Of one device.
     pub(crate) fn of(&self, device: CUdevice) -> Arc<Usage> {
-        let mut usages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut usages = self.0.lock();
         usages.entry(device).or_default().clone()
     }
 }

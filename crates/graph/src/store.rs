@@ -12,9 +12,10 @@ use crate::model::{Graph, Node};
 use crate::node::NodeKind;
 use core::ffi::c_void;
 use cuda_api::{CUdevice, CUgraph, CUgraphNode, CUhostFn, CudaError};
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// All graphs of a process. `E` is what a [`Backend`](crate::Backend) launches.
 pub struct Graphs<E> {
@@ -120,7 +121,7 @@ impl<E> Graphs<E> {
     }
 
     pub(crate) fn lock(&self) -> Locked<'_, E> {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables.lock();
         Locked { owner: self, tables }
     }
 

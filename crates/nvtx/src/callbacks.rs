@@ -1,10 +1,10 @@
 //! The functions of NVTX that are taken over, by their numbers in NVTX's tables.
 
 use crate::write;
+use locks::Mutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::{Mutex, PoisonError};
 
 /// A function's address.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ static DOMAINS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The word that a line has for a domain.
 fn domain_word(domain: usize) -> String {
-    let domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+    let domains = DOMAINS.lock();
     let name = domain.checked_sub(1).and_then(|at| domains.get(at));
     name.map_or_else(|| "default".to_owned(), String::clone)
 }
@@ -103,7 +103,7 @@ fn pop_range(domain: usize) -> c_int {
 }
 
 fn start_range(name: String) -> u64 {
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = STARTED.lock();
     let (last, ranges) = started.get_or_insert_with(|| (0, HashMap::new()));
     *last += 1;
     ranges.insert(*last, (write::thread(), write::now_ns(), name));
@@ -111,7 +111,7 @@ fn start_range(name: String) -> u64 {
 }
 
 fn end_range(number: u64) {
-    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut started = STARTED.lock();
     if let Some((thread, since, name)) = started.as_mut().and_then(|(_, all)| all.remove(&number)) {
         write::range(thread, "-", since, &name);
     }
@@ -178,7 +178,7 @@ unsafe extern "C" fn domain_create(name: *const c_char) -> *const c_void {
     // SAFETY: see above.
     let name = unsafe { text(name) };
     let word: String = name.split_whitespace().collect::<Vec<_>>().join("_");
-    let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut domains = DOMAINS.lock();
     domains.push(if word.is_empty() { "unnamed".to_owned() } else { word });
     std::ptr::without_provenance(domains.len())
 }

@@ -7,10 +7,11 @@ use crate::metrics::{Counted, Counts, page};
 use crate::prepare::{PrepareError, PreparedDevice, Preparer};
 use crate::share::{ClaimName, Resize};
 use control::report::Report;
+use locks::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -79,7 +80,7 @@ impl Agent {
     }
 
     fn view(&self) -> MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.view.lock()
     }
 
     /// The pool of the node's devices.

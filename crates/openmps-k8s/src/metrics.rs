@@ -4,8 +4,8 @@ use crate::checkpoint::Record;
 use crate::daemon::clients_of;
 use crate::prepare::shares_of;
 use control::report::Report;
+use locks::Mutex;
 use std::fmt::Write;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Upper bounds of the classes of the histogram of prepare, s.
@@ -45,8 +45,8 @@ pub enum Counted {
 }
 
 impl Counts {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn lock(&self) -> locks::MutexGuard<'_, Inner> {
+        self.0.lock()
     }
 
     /// A claim was prepared.

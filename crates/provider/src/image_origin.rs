@@ -3,12 +3,12 @@
 //! For messages. Programs carry their images in their own file; frameworks in those of their
 //! libraries, which the person who reads the message may not have built.
 
+use locks::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr, c_void};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 /// Where an image came from.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ impl ImageOrigin {
     /// True once in this process for each origin: what is said of an image is said of all in its file.
     pub fn is_new(&self) -> bool {
         static SEEN: Mutex<BTreeSet<ImageOrigin>> = Mutex::new(BTreeSet::new());
-        let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = SEEN.lock();
         seen.len() < ORIGINS_MAX && seen.insert(self.clone())
     }
 }

@@ -11,11 +11,12 @@
 
 use crate::REAL;
 use crate::real::own_path;
+use locks::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr, c_char, c_uint};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// What the names of the compilers' files begin with.
 const COMPILERS: [&str; 2] = ["libnvrtc.so", "libnvJitLink.so"];
@@ -55,7 +56,7 @@ fn ours(file: &Path) -> Option<PathBuf> {
 
 /// What the loader shall try in the place of `name`, which `by_ours` one of our libraries asks for.
 fn answer(name: &CStr, by_ours: bool) -> Option<CString> {
-    let mut paths = REAL_PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut paths = REAL_PATHS.lock();
     let paths = paths.get_or_insert_default();
     if let Some(real) = name.to_bytes().strip_prefix(REAL.as_bytes()) {
         return paths.get(real).cloned();

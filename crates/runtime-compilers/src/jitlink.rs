@@ -6,11 +6,11 @@
 
 use crate::linking::{self, Kind};
 use crate::real::call_real;
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// nvJitLinkHandle: a number to look up.
 type Handle = *mut c_void;
@@ -44,7 +44,7 @@ struct Linking {
 static LINKINGS: Mutex<BTreeMap<usize, Linking>> = Mutex::new(BTreeMap::new());
 
 fn linkings() -> MutexGuard<'static, BTreeMap<usize, Linking>> {
-    LINKINGS.lock().unwrap_or_else(PoisonError::into_inner)
+    LINKINGS.lock()
 }
 
 /// Does something with what is linked here; `None` for a handle that is the real linker's alone.

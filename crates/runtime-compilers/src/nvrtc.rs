@@ -4,9 +4,9 @@
 
 use crate::options::for_ptx;
 use crate::real::call_real;
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// nvrtcProgram: a number to look up.
 type Program = *mut c_void;
@@ -19,7 +19,7 @@ const OPTIONS_MAX: usize = 1 << 16;
 static AS_PTX: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 fn as_ptx() -> MutexGuard<'static, BTreeSet<usize>> {
-    AS_PTX.lock().unwrap_or_else(PoisonError::into_inner)
+    AS_PTX.lock()
 }
 
 /// nvrtcCompileProgram.

@@ -8,12 +8,12 @@
 //! too. A client whose group is within its soft limit and that finds the device full asks for room, which the
 //! daemon makes by ending a program that is beyond its.
 
-use channel::lock::Mutex;
 use channel::message::MemoryGroup;
 use cuda_api::{CUresult, CudaError};
+use locks::Mutex;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 /// A charge that was refused.
@@ -45,7 +45,7 @@ pub struct Groups(Mutex<BTreeMap<String, Weak<Account>>>);
 impl Groups {
     /// The account of a group, for as much as is said now.
     pub fn account(&self, group: &MemoryGroup) -> Arc<Account> {
-        let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.0.lock();
         groups.retain(|_, account| account.strong_count() > 0);
         if let Some(account) = groups.get(&group.name).and_then(Weak::upgrade) {
             account.set_limit(group.hard_bytes);
@@ -269,7 +269,7 @@ impl Drop for Charge {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use channel::lock::Mutex;
+    use locks::Mutex;
 
     #[test]
     fn charges_come_back_and_the_limit_holds() {
@@ -351,14 +351,14 @@ mod tests {
         let account = Account::new(10);
         let told = Arc::new(Mutex::new(Vec::new()));
         let listener = told.clone();
-        account.tell_refusals(move |refusal| listener.lock().unwrap().push(refusal.count));
+        account.tell_refusals(move |refusal| listener.lock().push(refusal.count));
         for _ in 0..9 {
             assert!(account.charge(11).is_err());
         }
-        assert_eq!(*told.lock().unwrap(), [1, 2, 4, 8]);
+        assert_eq!(*told.lock(), [1, 2, 4, 8]);
         account.set_limit(5);
         assert!(account.charge(6).is_err());
-        assert_eq!(told.lock().unwrap().last(), Some(&1));
+        assert_eq!(told.lock().last(), Some(&1));
     }
 
     #[test]
@@ -366,20 +366,20 @@ mod tests {
         let account = Account::new(10);
         let told = Arc::new(Mutex::new(Vec::new()));
         let listener = told.clone();
-        account.tell_refusals(move |refusal| listener.lock().unwrap().push(refusal.count));
+        account.tell_refusals(move |refusal| listener.lock().push(refusal.count));
         // Nothing was refused: the first refusal is a new one.
         account.retries();
         for count in 1..=2 {
             assert!(account.charge(11).is_err());
             account.retries();
             assert!(account.charge(11).is_err());
-            assert_eq!(told.lock().unwrap().last(), Some(&count));
+            assert_eq!(told.lock().last(), Some(&count));
         }
         assert!(account.charge(11).is_err());
         account.retries();
         assert!(account.charge(10).is_ok(), "there was room then");
         assert!(account.charge(11).is_err());
-        assert_eq!(*told.lock().unwrap(), [1, 2, 4]);
+        assert_eq!(*told.lock(), [1, 2, 4]);
     }
 
     #[test]

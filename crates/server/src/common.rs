@@ -14,15 +14,15 @@ use crate::shared::Shared;
 use crate::trace_log::TraceLog;
 use crate::warm::Warm;
 use crate::window::{Arena, Windows};
-use channel::lock::Mutex;
 use cuda_api::CudaError;
 use cuda_api::environment::OPENMPS_COUNTERS;
 use cuda_api::settings::{Counting, LaunchBatching};
+use locks::Mutex;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 /// Shared by the main thread and all sessions.
@@ -146,13 +146,12 @@ impl Common {
 
     /// A thread that uses the device is waited for before the device is closed.
     pub fn at_end(&self, thread: JoinHandle<()>) {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        self.threads.lock().push(thread);
     }
 
     /// Waits for such threads, which see that the server ends.
     pub fn join_threads(&self) {
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // One that panicked has ended too.
             let _ = thread.join();
@@ -166,7 +165,7 @@ impl Common {
 
     /// Has the daemon told that a client's process waits for room on the device.
     pub fn want_memory(&self, process: u32) {
-        let mut wanted = self.memory_wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wanted = self.memory_wanted.lock();
         if !wanted.contains(&process) {
             wanted.push(process);
         }
@@ -176,7 +175,7 @@ impl Common {
 
     /// The processes that wait for room, of which the daemon is to hear.
     pub fn take_memory_wanted(&self) -> Vec<u32> {
-        std::mem::take(&mut self.memory_wanted.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.memory_wanted.lock())
     }
 
     /// Makes the main thread look at its sessions.

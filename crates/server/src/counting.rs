@@ -2,11 +2,11 @@
 
 use crate::device::{Cupti, KernelRecord, Stream};
 use crate::meter::{ClientCounters, Shape};
-use channel::lock::{Mutex, MutexGuard};
 use cuda_api::settings::Counting;
+use locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// What is set for a server.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Counters {
     }
 
     pub(crate) fn streams(&self) -> MutexGuard<'_, HashMap<u32, Weak<ClientCounters>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+        self.streams.lock()
     }
 
     /// Says whose a stream is, while CUPTI's records are read.

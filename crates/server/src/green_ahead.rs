@@ -6,9 +6,8 @@
 //! latency-critical work. A client that comes before there was such a quiescent point has to wait for one itself.
 
 use crate::device::{Device, KEPT_GREEN_CONTEXTS_MAX, SmPlaces};
-use channel::lock::{Condvar, Mutex, MutexGuard};
+use locks::{Condvar, Mutex, MutexGuard};
 use std::ops::Range;
-use std::sync::PoisonError;
 
 /// Shares that are expected at a time.
 const SHARES_MAX: usize = 3;
@@ -35,7 +34,7 @@ pub struct GreenAhead {
 
 impl GreenAhead {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Clients to come will have so many SMs.
@@ -58,7 +57,7 @@ impl GreenAhead {
     pub fn wait(&self, seen: u64) -> u64 {
         let same = |state: &mut State| state.version == seen;
         let waited = self.changed.wait_while(self.state(), same);
-        waited.unwrap_or_else(PoisonError::into_inner).version
+        waited.version
     }
 
     /// SMs of the green contexts that clients to come will need, the next one's first; `floor_sms` are kept

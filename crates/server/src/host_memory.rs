@@ -5,12 +5,12 @@
 //! killed for want of memory.
 
 use crate::account::Account;
-use channel::lock::Mutex;
 use cuda_api::environment::{OPENMPS_HOST_MEMORY, OPENMPS_HOST_MEMORY_USER};
 use cuda_api::settings::parse_bytes;
+use locks::Mutex;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// Parts of the memory there is, as a numerator and a denominator.
 const OF_CLIENT: (u64, u64) = (1, 2);
@@ -102,7 +102,7 @@ impl HostMemory {
     }
 
     fn user(&self, uid: u32) -> Arc<Account> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.users.lock();
         users.retain(|_, account| account.strong_count() > 0);
         if let Some(account) = users.get(&uid).and_then(Weak::upgrade) {
             return account;
@@ -141,7 +141,7 @@ mod tests {
         let memory = HostMemory::new(Bounds { client: 50, user: 60, all: 80 });
         drop(memory.client(1));
         let _here = memory.client(2);
-        let users = memory.users.lock().expect("no thread panicked");
+        let users = memory.users.lock();
         assert_eq!(users.keys().copied().collect::<Vec<_>>(), [2]);
     }
 

@@ -7,7 +7,7 @@
 //!
 //! This module only reads. Whose the fault was is for sessions to say.
 
-use channel::lock::Mutex;
+use locks::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
@@ -65,7 +65,7 @@ impl KernelLog {
                 return FaultReport { address: None, text };
             }
         };
-        let mut file = file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = file.lock();
         for _ in 0..LOOKS_MAX {
             let report = digest(&records(&mut file), pci_bus_id, std::process::id());
             if !report.text.is_empty() {

@@ -3,11 +3,11 @@
 //! What a line looks like is [`log_line`]'s; time is local. Where lines go is the binary's business: it hands over a writer. A line that
 //! cannot be written is lost; no thread waits for a log.
 
-use channel::lock::Mutex;
 use channel::log_line::{self, Form, Level};
 use cuda_api::environment::OPENMPS_LOG_FORMAT;
+use locks::Mutex;
 use std::io::Write;
-use std::sync::{Arc, LazyLock, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// Who speaks: the word before the process id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Log {
         let (role, pid) = (format!("{role:?}"), std::process::id());
         let mut line = log_line::line(*FORM, &now, &role, pid, level, text);
         line.push('\n');
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         let _ = writer.write_all(line.as_bytes());
         let _ = writer.flush();
     }

@@ -6,13 +6,12 @@
 //! that no client reads another one's text: it goes to the log, with their names.
 
 use crate::log::Log;
-use channel::lock::{Mutex, MutexGuard};
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::FileExt;
-use std::sync::PoisonError;
 
 /// Most text that is kept for a client until it fetches it, bytes: the buffer of a driver has 1 MiB,
 /// and a client fetches whenever it waits for its work. What comes on top is lost, as it is when
@@ -117,7 +116,7 @@ impl Printed {
     }
 
     fn lock(&self) -> MutexGuard<'_, (u64, Writers)> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writers.lock()
     }
 
     /// A client launches a kernel that may print. True if that has to be collected.
@@ -225,7 +224,7 @@ mod tests {
         struct Lines(std::sync::Arc<Mutex<Vec<u8>>>);
         impl Write for Lines {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.0.lock().expect("no panic").extend_from_slice(bytes);
+                self.0.lock().extend_from_slice(bytes);
                 Ok(bytes.len())
             }
             fn flush(&mut self) -> io::Result<()> {
@@ -240,7 +239,7 @@ mod tests {
         output.write_all(b"mine\n").expect("room");
         printed.collect(2, true, &log);
         assert_eq!((fetch(&printed, 1), fetch(&printed, 2)), (String::new(), "mine\n".into()));
-        let lines = String::from_utf8(lines.lock().expect("no panic").clone()).expect("text");
+        let lines = String::from_utf8(lines.lock().clone()).expect("text");
         assert!(lines.contains("one of the clients first, second print: whose?"), "{lines}");
     }
 

@@ -5,12 +5,12 @@
 //! when its owner frees it or ends; a client that has opened it before keeps it.
 
 use crate::device::RawEvent;
-use channel::lock::{Mutex, MutexGuard};
 use channel::system;
 use cuda_api::CudaError;
+use locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Most objects exported at a time, by all clients: each piece of memory is a file descriptor of
 /// the server's. A client may have as many as are left free then, so that each finds room.
@@ -85,7 +85,7 @@ fn new_token() -> Result<Token, CudaError> {
 
 impl Shared {
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 
     /// Exports a chunk of the client `owner`; the same token as before if it is exported already.

@@ -4,11 +4,11 @@
 //! the same records, and one that goes away needs not say so: when no reader has asked for a while,
 //! no more is recorded. What is not read in time is lost, which readers see by the numbers.
 
-use channel::lock::{Mutex, MutexGuard};
 use channel::message::{TRACE_CLIENTS_MAX, TRACE_RECORDS_MAX, TraceClient, TraceEntry, TracePart};
+use locks::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 /// Most records that are kept: some seconds of many clients' work, in some ten megabytes.
 const RECORDS_MAX: usize = 262_144;
@@ -53,7 +53,7 @@ pub struct TraceLog {
 
 impl TraceLog {
     fn lock(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.records.lock()
     }
 
     /// True if work is to be recorded. To be asked for each launch.

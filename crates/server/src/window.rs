@@ -9,10 +9,10 @@
 //! the device with so many others, are smaller: a process has not addresses for more.
 
 use channel::limits::{LARGE_WINDOWS, WINDOW_ANY};
-use channel::lock::Mutex;
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Most clients of a server at a time. NVIDIA's serves 48 or 60; a window is nothing but
@@ -110,7 +110,7 @@ impl Window {
 }
 
 /// A bit for each pair.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Taken([u64; CLIENTS_MAX / 64]);
 
 impl Taken {
@@ -130,11 +130,21 @@ impl Taken {
     }
 }
 
+/// Which pairs are taken, and of which of them the daemon knows.
+#[derive(Default)]
+struct Pairs {
+    taken: Taken,
+    /// Pairs that the daemon has as this server's. Those for memory of another device are not among
+    /// them: the daemon may give them to a client of this server before their release is reported, and
+    /// would take that report for the client's.
+    known: Taken,
+}
+
 /// All windows of a server.
 #[derive(Clone, Default)]
 pub struct Windows {
-    taken: Arc<Mutex<Taken>>,
-    /// Given back, and the daemon was not told yet.
+    pairs: Arc<Mutex<Pairs>>,
+    /// Given back, and not reported to the daemon yet.
     free: Arc<Mutex<Vec<u32>>>,
     /// Clients that wait for windows of a session that is about to end.
     waiting: Arc<AtomicU32>,
@@ -144,19 +154,37 @@ impl Windows {
     /// Takes the pair of windows with that number, or for [`WINDOW_ANY`] the first free one;
     /// `None` if it is taken, or all are. Dropping the lease gives it back.
     pub fn take(&self, wanted: u32) -> Option<Lease> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = if wanted == WINDOW_ANY { taken.first_free()? } else { wanted };
-        if taken.has(index) {
+        self.take_as(wanted, true)
+    }
+
+    fn take_as(&self, wanted: u32, is_known: bool) -> Option<Lease> {
+        let mut pairs = self.pairs();
+        let index = if wanted == WINDOW_ANY { pairs.taken.first_free()? } else { wanted };
+        if pairs.taken.has(index) {
             return None;
         }
-        taken.set(index, true);
+        pairs.taken.set(index, true);
+        pairs.known.set(index, is_known);
         Some(Lease { windows: self.clone(), index })
+    }
+
+    fn pairs(&self) -> MutexGuard<'_, Pairs> {
+        self.pairs.lock()
     }
 
     /// As [`Windows::take`], for a client to which the daemon gave windows in which a session that ends still
     /// has memory of another device: waits for that end as long as `goes_on` says true.
     pub fn take_when_free(&self, wanted: u32, goes_on: impl Fn() -> bool) -> Option<Lease> {
-        let found = self.take(wanted);
+        self.take_as_when_free(wanted, true, goes_on)
+    }
+
+    fn take_as_when_free(
+        &self,
+        wanted: u32,
+        is_known: bool,
+        goes_on: impl Fn() -> bool,
+    ) -> Option<Lease> {
+        let found = self.take_as(wanted, is_known);
         if found.is_some() {
             return found;
         }
@@ -164,7 +192,7 @@ impl Windows {
         let mut found = None;
         while found.is_none() && goes_on() {
             std::thread::sleep(WAIT_PAUSE);
-            found = self.take(wanted);
+            found = self.take_as(wanted, is_known);
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         found
@@ -177,33 +205,35 @@ impl Windows {
 
     /// Takes the pair of windows of which one has this address, for memory of another device; `None`
     /// if it is taken, or no window has it. A session that ends may still have it: that is waited for.
+    /// Its release is reported to the daemon only if [`Windows::report`] named it.
     pub fn take_at(&self, address: u64) -> Option<Lease> {
         // Host windows come after all device windows.
         let row = if address < HOST_BASE { DEVICE } else { HOST };
         let began = Instant::now();
-        self.take_when_free(row.number(address)?, || began.elapsed() < PEER_WAIT_MAX)
+        self.take_as_when_free(row.number(address)?, false, || began.elapsed() < PEER_WAIT_MAX)
     }
 
     /// Notes that a pair can be another client's.
     pub fn give_back(&self, index: u32) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(index);
+        self.free.lock().push(index);
     }
 
     /// The numbers of the pairs that were given back since the last call.
     pub fn given_back(&self) -> Vec<u32> {
-        std::mem::take(&mut self.free.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.free.lock())
     }
 
-    /// The numbers of the pairs taken.
-    pub fn numbers(&self) -> Vec<u32> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..CLIENTS_MAX as u32).filter(|index| taken.has(*index)).collect()
+    /// The numbers of the pairs taken, for a daemon that did not give them: it knows of each from here
+    /// on.
+    pub fn report(&self) -> Vec<u32> {
+        let mut pairs = self.pairs();
+        pairs.known = pairs.taken;
+        (0..CLIENTS_MAX as u32).filter(|index| pairs.taken.has(*index)).collect()
     }
 
     /// Number of pairs taken.
     pub fn taken(&self) -> u32 {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.0.iter().map(|word| word.count_ones()).sum()
+        self.pairs().taken.0.iter().map(|word| word.count_ones()).sum()
     }
 }
 
@@ -227,10 +257,13 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let mut taken = self.windows.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.set(self.index, false);
-        drop(taken);
-        self.windows.give_back(self.index);
+        let mut pairs = self.windows.pairs();
+        pairs.taken.set(self.index, false);
+        let is_known = pairs.known.has(self.index);
+        drop(pairs);
+        if is_known {
+            self.windows.give_back(self.index);
+        }
     }
 }
 
@@ -274,7 +307,7 @@ impl Arena {
     /// Takes `bytes` bytes at a multiple of `alignment`, a power of two: at `wanted` if that is
     /// in the arena and free, else at the first place from where this server begins. `None` if there is no room.
     pub fn take(&self, wanted: u64, bytes: u64, alignment: u64) -> Option<ArenaLease> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock();
         let free = |address: u64| {
             let end = address.checked_add(bytes).filter(|end| *end <= ARENA_BASE + ARENA_BYTES)?;
             let before = taken.range(..end).next_back();
@@ -310,7 +343,7 @@ impl ArenaLease {
 
 impl Drop for ArenaLease {
     fn drop(&mut self) {
-        let mut taken = self.arena.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.arena.taken.lock();
         taken.remove(&self.address);
     }
 }
@@ -356,6 +389,21 @@ mod tests {
         }
         let _own = windows.take(3).unwrap();
         assert!(windows.take_at(DEVICE_BASE + 3 * DEVICE_BYTES).is_none(), "another client's");
+    }
+
+    #[test]
+    fn the_release_of_windows_for_another_devices_memory_is_no_clients() {
+        let windows = Windows::default();
+        let address = DEVICE_BASE + 2 * DEVICE_BYTES;
+        drop(windows.take_at(address));
+        assert_eq!(windows.given_back(), [], "the next client may have them already");
+        drop(windows.take(2));
+        assert_eq!(windows.given_back(), [2]);
+        // A daemon that takes the server over is told of them, and waits for their release.
+        let peer = windows.take_at(address);
+        assert_eq!(windows.report(), [2]);
+        drop(peer);
+        assert_eq!(windows.given_back(), [2]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Ablation {
 #[cfg(feature = "ablation")]
 mod chosen {
     use super::Ablation;
-    use std::sync::{Mutex, PoisonError};
+    use locks::Mutex;
 
     static CHOSEN: Mutex<Ablation> =
         Mutex::new(Ablation { bounds: false, back_edges: false, counters: false });
@@ -33,7 +33,7 @@ mod chosen {
     impl Ablation {
         /// What code that is made now is made without.
         pub(crate) fn current() -> Self {
-            *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner)
+            *CHOSEN.lock()
         }
 
         /// Makes code without these checks from now on, in all of the process.
@@ -41,7 +41,7 @@ mod chosen {
         /// # Safety
         /// All kernels that get native code from now on access only what they may, and end.
         pub unsafe fn choose(self) {
-            *CHOSEN.lock().unwrap_or_else(PoisonError::into_inner) = self;
+            *CHOSEN.lock() = self;
         }
     }
 }

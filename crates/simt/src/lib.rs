@@ -35,9 +35,10 @@ use crate::launch_shape::LaunchShape;
 use crate::pipeline::Lowered;
 use crate::runtime::device_runtime::{self, DEVICE_CALL};
 use crate::variable_layout::{KernelLayout, ModuleLayout};
+use locks::Mutex;
 use ptx::ast::{self, FunctionId, SymbolRef};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Parses a module, places and initialises its variables. Kernels are compiled for `tier` when
 /// they are first launched.
@@ -95,7 +96,7 @@ impl Module for LoadedModule {
             .iter()
             .copied()
             .find(|id| self.ast.name(self.ast.function(*id).name) == name)?;
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = self.compiled.lock();
         compiled
             .entry(id.index())
             .or_insert_with(|| {

@@ -3,10 +3,11 @@
 
 use super::PAGE_BYTES;
 use core::ptr::NonNull;
+use locks::Mutex;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A reserved window of addresses: mapped without access, taking no memory. Pieces of it are
 /// replaced by files with [`Reservation::map`]; it is released when the last piece and the last
@@ -119,7 +120,7 @@ impl Reservation {
         // Inside the window, so it fits.
         let length = bytes as usize;
 
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         let before = used.range(..offset + length).next_back();
         if before.is_some_and(|(start, bytes)| start + bytes > offset) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -147,7 +148,7 @@ impl Reservation {
 
     /// Makes a mapping's addresses inaccessible again and free for others.
     pub(super) fn take_back(&self, base: NonNull<u8>, bytes: usize) {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         // SAFETY: called by the Mapping that owns the range, on its end.
         let result = unsafe {
             libc::mmap(

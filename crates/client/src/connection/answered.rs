@@ -7,8 +7,8 @@ use channel::request::RequestName;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use locks::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
@@ -55,7 +55,7 @@ fn count<T>(kind: Kind, wait: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = wait();
     let took = start.elapsed();
-    let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut counts = COUNTS.lock();
     let count = counts.entry(kind).or_default();
     count.times += 1;
     count.longest = count.longest.max(took);
@@ -65,7 +65,7 @@ fn count<T>(kind: Kind, wait: impl FnOnce() -> T) -> T {
 
 /// A line for each kind, the most frequent first.
 pub(crate) fn lines() -> Vec<String> {
-    let counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let counts = COUNTS.lock();
     let mut rows: Vec<(Kind, Count)> = counts.iter().map(|(kind, count)| (*kind, *count)).collect();
     rows.sort_by_key(|(kind, count)| (core::cmp::Reverse(count.times), *kind));
     let line = |(kind, count): &(Kind, Count)| {

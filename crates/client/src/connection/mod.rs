@@ -22,9 +22,10 @@ use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use cuda_api::{CUresult, CudaError};
+use locks::Mutex;
 use staging::Staging;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// What every call gets when the server is gone.
 pub(crate) const SERVER_GONE: CudaError = CudaError::MPS_RPC_FAILURE;
@@ -136,13 +137,13 @@ impl Connection {
 
     /// The region's file.
     pub(crate) fn region_file(&self) -> Result<Arc<OwnedFd>, CudaError> {
-        let file = self.region_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.region_file.lock();
         file.clone().ok_or(SERVER_GONE)
     }
 
     /// The socket; an error once another connection has taken the place of this one.
     fn socket(&self) -> Result<Arc<SeqPacket>, CudaError> {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = self.socket.lock();
         socket.clone().ok_or(SERVER_GONE)
     }
 
@@ -154,9 +155,9 @@ impl Connection {
     /// may look at it: what it costs is given back. `keeps_words`: other devices may wait for its
     /// completion words still.
     pub(crate) fn retire(&self, keeps_words: bool) {
-        drop(self.socket.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.socket.lock().take());
         if !keeps_words {
-            drop(self.region_file.lock().unwrap_or_else(PoisonError::into_inner).take());
+            drop(self.region_file.lock().take());
         }
         // A thread that reads staging from now on finds that this is not the client's connection any more.
         // Nothing is pushed into the ring and nothing is read back from it.
@@ -211,9 +212,9 @@ impl Connection {
     pub(crate) fn close_in_child(&self) {
         // A thread of the parent may have held the locks: what is not closed then is the child's copy
         // until its exec, as it was before.
-        let socket = self.socket.try_lock().ok();
+        let socket = self.socket.try_lock();
         let socket = socket.and_then(|s| s.as_ref().map(|socket| socket.as_fd().as_raw_fd()));
-        let file = self.region_file.try_lock().ok();
+        let file = self.region_file.try_lock();
         let file = file.and_then(|file| file.as_ref().map(|file| file.as_raw_fd()));
         for descriptor in [socket, file].into_iter().flatten() {
             // SAFETY: the descriptor belongs to the parent's session, whose owner is never used or

@@ -16,9 +16,9 @@ use channel::wait::{Woken, sleep};
 use core::ffi::{c_uint, c_void};
 use cuda_api::handle::Handle;
 use cuda_api::{CUhostFn, CUresult, CUstream, CUstreamCallback, CudaError, result_code};
+use locks::Condvar;
 use recovery::Mark;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Condvar;
 
 /// Fewest slots in use that are looked through for such as may be used again.
 const LOOK_AT_MIN: usize = 64;

@@ -21,7 +21,8 @@ use channel::message::Welcome;
 use channel::region::Region;
 use channel::socket::SeqPacket;
 use cuda_api::{CUcontext, CudaError};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use locks::{Mutex, MutexGuard};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Longest that a test of something that could hang may take.
@@ -54,7 +55,7 @@ struct Session {
 fn session() -> Session {
     static ONE: Mutex<()> = Mutex::new(());
     static SESSION: OnceLock<(&'static Client, server::Handle)> = OnceLock::new();
-    let one_at_a_time = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let one_at_a_time = ONE.lock();
     let (client, server) = SESSION.get_or_init(|| {
         let (client, server) = attach();
         mode::attach_for_test(client.program);

@@ -5,7 +5,6 @@ use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use channel::message::Question;
 use cuda_api::environment::OPENMPS_COUNTERS;
 use cuda_api::settings::Counting;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// What the daemon's environment says, and a sentence if that is no such word.
@@ -23,20 +22,20 @@ pub(super) fn from_environment() -> (Counting, Option<String>) {
 impl Daemon {
     /// What servers to come count.
     pub(crate) fn counting(&self) -> Counting {
-        *self.counting.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.counting.lock()
     }
 
     /// What a daemon before had servers count.
     pub(super) fn restore_counting(&self, text: &str) {
         if let Ok(counting) = Counting::parse(text) {
-            *self.counting.lock().unwrap_or_else(PoisonError::into_inner) = counting;
+            *self.counting.lock() = counting;
         }
     }
 
     /// Has all servers count something else, those to come too. Returns the servers that do not, and
     /// why.
     pub(crate) fn set_counting(&self, counting: Counting) -> Vec<ChangeError> {
-        *self.counting.lock().unwrap_or_else(PoisonError::into_inner) = counting;
+        *self.counting.lock() = counting;
         let running = self.lock().tell_all();
         let ask = |server| {
             let deadline = Instant::now() + Duration::from_secs(ANSWER_S_MAX);

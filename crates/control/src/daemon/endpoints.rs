@@ -5,8 +5,8 @@ use crate::directory::make_fifo;
 use crate::error::DirectoryError;
 use crate::log::{LineAssembler, LogFile};
 use crate::named::DEFAULT_NAMESPACE;
-use channel::lock::Mutex;
 use channel::socket::{Listener, file_id};
+use locks::Mutex;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
@@ -70,7 +70,7 @@ impl ServerLog {
     /// Moves lines from the FIFO to the file.
     pub fn drain(&self) {
         let mut buffer = [0; 4096];
-        let mut lines = self.lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut lines = self.lines.lock();
         for _ in 0..READS_MAX {
             match rustix::io::read(&self.reader, &mut buffer) {
                 Ok(0) | Err(_) => return,

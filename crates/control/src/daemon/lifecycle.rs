@@ -143,7 +143,7 @@ impl Daemon {
     /// state's lock, so that no other child can catch the descriptor.
     pub(super) fn server_command(&self, theirs: &Socket) -> io::Result<Command> {
         rustix::io::fcntl_setfd(theirs, rustix::io::FdFlags::empty())?;
-        let program = self.program.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let program = self.program.lock();
         let mut command = match program.as_deref() {
             None => self.programs.server(),
             Some(program) => self.programs.server_at(program),

@@ -52,12 +52,12 @@ use crate::faults::Fault;
 use crate::log::Logs;
 use crate::options::DaemonOptions;
 use crate::status::{ServerState, Status};
-use channel::lock::{Condvar, Mutex, MutexGuard};
 use channel::message::{CountsPart, Question, TracePart, pid_of_process};
 use channel::socket::{PeerCredentials, SeqPacket};
 use cuda_api::CUuuid;
 use cuda_api::settings::Counting;
 use launch_error::LaunchError;
+use locks::{Condvar, Mutex, MutexGuard};
 use questions::Reply;
 use recovery::servers::{Phase, ServerKey};
 use scheduling::Scheduling;
@@ -481,7 +481,7 @@ impl Daemon {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere is a bug, but no reason to leave every client without a daemon.
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     /// Waits for servers of a daemon that was killed, if they may still come: a command is to see their programs.
@@ -504,12 +504,9 @@ impl Daemon {
                 return (state, Some(found));
             }
             state = match deadline.map(|deadline| deadline.checked_duration_since(Instant::now())) {
-                None => self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+                None => self.changed.wait(state),
                 Some(None) => return (state, None),
-                Some(Some(left)) => match self.changed.wait_timeout(state, left) {
-                    Ok((state, _)) => state,
-                    Err(poisoned) => poisoned.into_inner().0,
-                },
+                Some(Some(left)) => self.changed.wait_timeout(state, left).0,
             };
         }
     }

@@ -4,8 +4,9 @@
 use super::Daemon;
 use super::admission::Silent;
 use crate::users;
+use locks::Mutex;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Users about whom the name service is asked at a time.
@@ -38,7 +39,7 @@ pub(super) fn is_known(daemon: &Arc<Daemon>, uid: u32) -> bool {
 }
 
 fn ask(daemon: &Arc<Daemon>, uid: u32) {
-    let asked = || ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    let asked = || ASKED.lock();
     {
         let mut asked = asked();
         if asked.len() >= ASKED_MAX || !asked.insert(uid) {

@@ -3,12 +3,11 @@
 use super::Daemon;
 use crate::report::{Counters, Refusals};
 use crate::users;
-use channel::lock::Mutex;
 use channel::message::Declared;
 use cuda_api::CudaError;
+use locks::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 // A process has one daemon, also one that has taken the place of another.
@@ -28,12 +27,12 @@ static REFUSALS: Mutex<BTreeMap<u32, u64>> = Mutex::new(BTreeMap::new());
 /// One more program that is refused with that error.
 pub(super) fn count_refusal(error: CudaError) {
     count(&CLIENTS_REFUSED);
-    *REFUSALS.lock().unwrap_or_else(PoisonError::into_inner).entry(error.code()).or_default() += 1;
+    *REFUSALS.lock().entry(error.code()).or_default() += 1;
 }
 
 /// Programs that were refused since the daemon's start, by the error's name.
 pub(crate) fn refusals() -> Vec<Refusals> {
-    let refusals = REFUSALS.lock().unwrap_or_else(PoisonError::into_inner);
+    let refusals = REFUSALS.lock();
     let name = |code: u32| {
         CudaError::from_code(code).map_or_else(|| code.to_string(), |error| error.to_string())
     };
@@ -80,8 +79,7 @@ impl Daemon {
     pub(crate) fn problems(&self, sees: impl Fn(u32) -> bool) -> Vec<String> {
         let link = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         let mut problems: Vec<String> = of_program(&link).into_iter().collect();
-        let successor: Option<PathBuf> =
-            self.program.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
+        let successor: Option<PathBuf> = self.program.lock().clone();
         if let Some(path) = successor.filter(|path| !path.exists()) {
             problems.push(format!("its servers' program {} is gone", path.display()));
         }

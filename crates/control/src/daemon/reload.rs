@@ -5,16 +5,15 @@
 
 use super::Daemon;
 use crate::settings_file::{self, SettingsFile};
-use channel::lock::Mutex;
 use cuda_api::environment::{
     CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, CUDA_MPS_CLIENT_PRIORITY, CUDA_MPS_PINNED_DEVICE_MEM_LIMIT,
     OPENMPS_CLASS_RULES, OPENMPS_COUNTERS, OPENMPS_IDLE_S, OPENMPS_SCHEDULING, OPENMPS_STANDBY,
     VARIABLES,
 };
 use cuda_api::settings::{Counting, Percentage, Priority, parse_memory_limits};
+use locks::Mutex;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// How long a server of another user stays without clients, seconds, if nothing is said.
@@ -83,7 +82,7 @@ impl Daemon {
     }
 
     fn reload_settings_now(&self) {
-        let configured = || self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+        let configured = || self.configured.lock();
         let Some(path) = configured().path.clone() else { return };
         let file = match settings_file::read(&path) {
             Ok(file) => file.unwrap_or_default(),
@@ -173,7 +172,7 @@ impl Daemon {
                 if readers.split(", ").any(|reader| reader == "daemon") {
                     return Outcome::AtNextStart;
                 }
-                let mut configured = self.configured.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut configured = self.configured.lock();
                 configured.of_servers.insert(name, value.map(ToOwned::to_owned));
                 return Outcome::ForServersToCome;
             }
@@ -183,7 +182,7 @@ impl Daemon {
 
     /// Variables of servers that the settings file has changed since the daemon's start; `None`: not set.
     pub(super) fn changed_variables(&self) -> BTreeMap<&'static str, Option<String>> {
-        self.configured.lock().unwrap_or_else(PoisonError::into_inner).of_servers.clone()
+        self.configured.lock().of_servers.clone()
     }
 }
 

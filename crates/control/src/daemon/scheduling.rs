@@ -3,13 +3,12 @@
 use super::limits::ChangeError;
 use super::{ANSWER_S_MAX, Daemon, QueryError, Reply};
 use crate::users;
-use channel::lock::{Mutex, MutexGuard};
 use channel::message::{Question, Schedule};
 use cuda_api::settings::Priority;
+use locks::{Mutex, MutexGuard};
 use scheduling::rules::{RuleError, Rules};
 use scheduling::settings::SettingError;
 use scheduling::{Class, ClientSettings, Settings};
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// What the operator has set.
@@ -45,7 +44,7 @@ impl Scheduling {
     }
 
     fn lock(&self) -> MutexGuard<'_, Operator> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Settings of servers as a daemon before had them, which has checked them.

@@ -59,7 +59,7 @@ impl Daemon {
 
     /// Has servers be of another program from now on. Returns the one before; `None`: this one.
     fn set_program(&self, program: Option<PathBuf>) -> Option<PathBuf> {
-        let mut of_servers = self.program.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut of_servers = self.program.lock();
         std::mem::replace(&mut *of_servers, program)
     }
 

@@ -11,7 +11,8 @@ use cuda_api::pointer::Out;
 use cuda_api::{
     CUDA_GRAPH_INSTANTIATE_PARAMS, CUgraph, CUgraphExec, CUgraphNode, CUresult, CUstream, CudaError,
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use locks::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 type Shared<E> = Arc<Mutex<Exec<E>>>;
 
@@ -22,7 +23,7 @@ pub(super) fn find<B: Backend>(b: B, exec: CUgraphExec) -> Result<Shared<B::Exec
 }
 
 pub(super) fn locked<E>(exec: &Shared<E>) -> MutexGuard<'_, Exec<E>> {
-    exec.lock().unwrap_or_else(PoisonError::into_inner)
+    exec.lock()
 }
 
 fn instantiate<B: Backend>(b: B, exec: Out<CUgraphExec>, graph: CUgraph, flags: u64) -> CUresult {

@@ -8,8 +8,8 @@ use crate::device::{Watch, XidSource};
 use crate::mode;
 use crate::out::Argument;
 use crate::status::{Answer, Failure};
+use locks::{Mutex, MutexGuard};
 use std::ffi::c_uint;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// nvmlEventTypeXidCriticalError.
@@ -58,7 +58,7 @@ impl Set {
 static SETS: Mutex<Vec<Option<Watch>>> = Mutex::new(Vec::new());
 
 fn sets() -> MutexGuard<'static, Vec<Option<Watch>>> {
-    SETS.lock().unwrap_or_else(PoisonError::into_inner)
+    SETS.lock()
 }
 
 /// Something with a set; INVALID_ARGUMENT if it is none.

@@ -3,8 +3,8 @@
 use crate::entry;
 use crate::mode::{self, Mode};
 use crate::status::{self, Answer, Failure};
+use locks::Mutex;
 use std::ffi::{c_char, c_uint, c_void};
-use std::sync::{Mutex, PoisonError};
 
 /// How often nvmlInit was called and not yet answered by nvmlShutdown.
 static USERS: Mutex<u32> = Mutex::new(0);
@@ -19,7 +19,7 @@ fn initialise(init: impl FnOnce(&mode::Vendor) -> u32) -> u32 {
                 Ok(init(vendor))
             }
             Mode::Own(_) => {
-                let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut users = USERS.lock();
                 if *users == 0 {
                     entry::lead_to_own();
                 }
@@ -70,7 +70,7 @@ extern "C" fn nvmlShutdown() -> u32 {
     if let Ok(Mode::Vendor(vendor)) = mode::decide() {
         return call!(vendor, "nvmlShutdown"()());
     }
-    let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut users = USERS.lock();
     match *users {
         0 => return Failure::UNINITIALIZED.0,
         1 => entry::lead_nowhere(),

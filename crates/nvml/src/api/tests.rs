@@ -4,8 +4,8 @@ use crate::device::Device;
 use crate::mode;
 use crate::status::Failure;
 use cuda_api::extension::DeviceDescription;
+use locks::{Mutex, MutexGuard};
 use std::ffi::{CStr, c_char, c_uint, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 unsafe extern "C" {
     fn nvmlInit_v2() -> u32;
@@ -37,7 +37,7 @@ struct Session(#[allow(dead_code, reason = "held")] MutexGuard<'static, ()>);
 impl Session {
     fn begin() -> Self {
         static ONE: Mutex<()> = Mutex::new(());
-        let guard = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = ONE.lock();
         mode::decide_for_test(|| {
             let mut description = DeviceDescription {
                 name: [0; 64],

@@ -12,11 +12,11 @@ pub(crate) use xid::{Watch, XidSource};
 
 use activity::{Activity, ProcessActivity};
 use cuda_api::extension::DeviceDescription;
+use locks::Mutex;
 use provider::Provider;
 use provider::compute_mode::{self, ComputeMode};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use crate::status::{Answer, Failure};
 
@@ -160,14 +160,14 @@ impl Device {
 
     /// In how much of the last moments a kernel ran, percent.
     pub(crate) fn busy_percent(&self) -> u32 {
-        let mut activity = self.activity.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut activity = self.activity.lock();
         activity.busy_percent(self.shared_file.as_deref())
     }
 
     /// In how much of the last moments a kernel of each process ran: of clients of a daemon, which
     /// counts what they do.
     pub(crate) fn process_samples(&self) -> Vec<ProcessSample> {
-        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut processes = self.processes.lock();
         processes.samples(|| self.users().clients).to_vec()
     }
 }

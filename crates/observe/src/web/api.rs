@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
@@ -210,7 +210,7 @@ async fn metrics(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respo
     let text = with_source(&shared.make, move |source| {
         let report = source.report()?;
         let counts = source.counts()?;
-        let mut series = series.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut series = series.lock();
         Ok(metrics::text(format, &mut series, &report, &ratios, Some(&counts)))
     })
     .await;

@@ -13,9 +13,10 @@ mod tests;
 use crate::metrics::Series;
 use crate::source::Source;
 use anyhow::{Context, Result};
+use locks::Mutex;
 use poll::Poller;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 

@@ -4,9 +4,9 @@ use super::*;
 use control::counts::ClientCounts;
 use control::report::Report;
 use control::trace::Trace;
+use locks::Mutex;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Mutex;
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ impl Source for Fake {
         Ok(vec![Trace { server: 2, next: 1, ..Trace::default() }])
     }
     fn command(&mut self, line: &str) -> Result<String> {
-        self.0.lock().expect("a list").push(line.to_owned());
+        self.0.lock().push(line.to_owned());
         Ok(String::new())
     }
 }
@@ -155,7 +155,7 @@ impl Source for Slow {
     fn trace(&mut self, places: &[(u32, u64)]) -> Result<Vec<Trace>> {
         if places.iter().all(|place| place.1 == 0) {
             self.0.send(())?;
-            self.1.lock().expect("a receiver").recv()?;
+            self.1.lock().recv()?;
         }
         Fake(Arc::default()).trace(places)
     }
@@ -196,7 +196,7 @@ fn without_a_token_one_can_only_look() {
     assert!(timeline.starts_with("HTTP/1.1 403") && timeline.contains("--no-token"), "{timeline}");
     let end = post(address, &format!("Host: localhost\r\n{own}"));
     assert!(end.starts_with("HTTP/1.1 403") && end.contains("--no-token"), "{end}");
-    assert!(commands.lock().expect("a list").is_empty());
+    assert!(commands.lock().is_empty());
 }
 
 #[test]
@@ -267,7 +267,7 @@ struct Held(mpsc::Sender<()>, Arc<Mutex<mpsc::Receiver<()>>>);
 impl Source for Held {
     fn report(&mut self) -> Result<Report> {
         let _ = self.0.send(());
-        let _ = self.1.lock().expect("a receiver").recv();
+        let _ = self.1.lock().recv();
         Fake(Arc::default()).report()
     }
     fn counts(&mut self) -> Result<Vec<ClientCounts>> {
@@ -292,7 +292,7 @@ fn only_the_page_itself_ends_a_client() {
         let said = post(&format!("Host: {host}\r\nx-openmps: 1\r\n"));
         assert!(said.starts_with("HTTP/1.1 403"), "{host}: {said}");
     }
-    assert!(commands.lock().expect("a list").is_empty());
+    assert!(commands.lock().is_empty());
     for host in ["localhost", "[::1]:80", "[::1]", "127.3.2.1"] {
         assert!(
             get(address, "/", &format!("Host: {host}\r\n{BEARER}"), "\r\n").contains(" 200 "),
@@ -301,7 +301,7 @@ fn only_the_page_itself_ends_a_client() {
     }
     let said = post("Host: 127.0.0.1:80\r\nx-openmps: 1\r\n");
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
-    assert_eq!(*commands.lock().expect("a list"), ["terminate_client 2 id:1"]);
+    assert_eq!(*commands.lock(), ["terminate_client 2 id:1"]);
 }
 
 #[test]

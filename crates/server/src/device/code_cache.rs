@@ -10,15 +10,15 @@
 
 use super::variables::FirstValues;
 use super::{BuildLog, JitOption};
-use channel::lock::{Mutex, MutexGuard};
 use channel::request::CodeWords;
 use cuda_api::{CUmodule, CUresult, CudaError};
+use locks::Mutex;
 use ptx::bytes::u64_at;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// Images that are kept although no client uses them, bytes of their files.
@@ -138,7 +138,7 @@ impl SharedCode {
     /// provider says now.
     pub(super) fn initial_dynamic_memory(&self, function: usize, current: i32) -> i32 {
         let new = DynamicMemory { initial: current, highest: current };
-        locked(&self.functions).entry(function).or_insert(new).initial
+        self.functions.lock().entry(function).or_insert(new).initial
     }
 
     /// Raises the most dynamic shared memory of a kernel by `set`, if it is lower.
@@ -151,7 +151,7 @@ impl SharedCode {
         if bytes < 0 {
             return Err(CudaError::INVALID_VALUE);
         }
-        let mut functions = locked(&self.functions);
+        let mut functions = self.functions.lock();
         let new = DynamicMemory { initial: 0, highest: -1 };
         let limit = functions.entry(function).or_insert(new);
         if limit.highest < bytes {
@@ -160,10 +160,6 @@ impl SharedCode {
         }
         Ok(())
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One image: empty until the first client has loaded it.
@@ -178,7 +174,7 @@ impl Slot {
     /// One that only the map holds is in use by no loader; its code, if only the slot holds it, by no module.
     fn is_unused(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) == 1
-            && locked(&self.code).as_ref().is_none_or(|code| Arc::strong_count(code) == 1)
+            && self.code.lock().as_ref().is_none_or(|code| Arc::strong_count(code) == 1)
     }
 }
 
@@ -207,12 +203,12 @@ pub struct Held(Mutex<BTreeMap<CodeKey, u32>>);
 impl Held {
     /// A client has a module of an image.
     pub(super) fn take(&self, key: CodeKey) {
-        *locked(&self.0).entry(key).or_default() += 1;
+        *self.0.lock().entry(key).or_default() += 1;
     }
 
     /// A client's module of an image is gone.
     pub(super) fn give_back(&self, key: &CodeKey) {
-        let mut held = locked(&self.0);
+        let mut held = self.0.lock();
         if let Some(modules) = held.get_mut(key) {
             *modules -= 1;
             if *modules == 0 {
@@ -223,7 +219,7 @@ impl Held {
 
     /// By what they are found, and how many modules there are of each.
     pub fn counts(&self) -> BTreeMap<CodeKey, u32> {
-        locked(&self.0).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -252,7 +248,9 @@ impl CodeCache {
         mut ends: impl FnMut() -> bool,
         load: impl FnOnce() -> (Result<CUmodule, CudaError>, BuildLog),
     ) -> (Result<Arc<SharedCode>, CudaError>, BuildLog) {
-        let slot = locked(&self.slots)
+        let slot = self
+            .slots
+            .lock()
             .entry(key)
             .or_insert_with(|| Arc::new(Slot { bytes, ..Slot::default() }))
             .clone();
@@ -260,12 +258,11 @@ impl CodeCache {
         // The one that loads may wait for long.
         let mut code = loop {
             match slot.code.try_lock() {
-                Ok(code) => break code,
-                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if ends() => {
+                Some(code) => break code,
+                None if ends() => {
                     return (Err(CudaError::MPS_CLIENT_TERMINATED), BuildLog::default());
                 }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOADER_PAUSE),
+                None => std::thread::sleep(LOADER_PAUSE),
             }
         };
         drop(ends);
@@ -288,13 +285,13 @@ impl CodeCache {
 
     /// Takes out a slot without code, unless another client waits to load it.
     fn forget_empty(&self, key: &CodeKey, slot: Arc<Slot>) {
-        let mut slots = locked(&self.slots);
+        let mut slots = self.slots.lock();
         let is_it = slots.get(key).is_some_and(|found| Arc::ptr_eq(found, &slot));
         drop(slot);
         // Who takes it from the table holds that lock, so no other session gets it from here on.
         let found = slots.get(key).filter(|_| is_it);
         let is_empty = |slot: &Arc<Slot>| {
-            Arc::strong_count(slot) == 1 && slot.code.try_lock().is_ok_and(|code| code.is_none())
+            Arc::strong_count(slot) == 1 && slot.code.try_lock().is_some_and(|code| code.is_none())
         };
         if found.is_some_and(is_empty) {
             slots.remove(key);
@@ -303,8 +300,8 @@ impl CodeCache {
 
     /// The code of that key, if it is loaded: an image without variables.
     pub(super) fn find(&self, key: &CodeKey) -> Option<Arc<SharedCode>> {
-        let slot = locked(&self.slots).get(key)?.clone();
-        let code = slot.code.try_lock().ok()?.clone()?;
+        let slot = self.slots.lock().get(key)?.clone();
+        let code = slot.code.try_lock()?.clone()?;
         slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         self.hits.fetch_add(1, Ordering::Relaxed);
         Some(code)
@@ -313,7 +310,7 @@ impl CodeCache {
     /// A module with variables that has no user any more, the last used first. The caller writes its
     /// variables, unless no client has had it.
     pub(super) fn take_idle(&self, key: &CodeKey) -> Option<Idle> {
-        let mut idle = locked(&self.idle);
+        let mut idle = self.idle.lock();
         let found = (0..idle.len()).rev().find(|at| idle[*at].code.key == *key)?;
         self.hits.fetch_add(1, Ordering::Relaxed);
         Some(idle.remove(found))
@@ -323,19 +320,19 @@ impl CodeCache {
     /// kernels runs any more, and no other client has it; `is_fresh`: none has had it.
     pub(super) fn keep_idle(&self, code: Arc<SharedCode>, image_bytes: u64, is_fresh: bool) {
         let used = self.clock.fetch_add(1, Ordering::Relaxed);
-        locked(&self.idle).push(Idle { code, image_bytes, is_fresh, used });
+        self.idle.lock().push(Idle { code, image_bytes, is_fresh, used });
     }
 
     /// How many modules with variables wait for a user, by image.
     pub fn idle_counts(&self) -> BTreeMap<CodeKey, u32> {
         let mut counts = BTreeMap::new();
-        locked(&self.idle).iter().for_each(|of| *counts.entry(of.code.key).or_default() += 1);
+        self.idle.lock().iter().for_each(|of| *counts.entry(of.code.key).or_default() += 1);
         counts
     }
 
     /// An image was used.
     pub fn touch(&self, key: &CodeKey) {
-        if let Some(slot) = locked(&self.slots).get(key) {
+        if let Some(slot) = self.slots.lock().get(key) {
             slot.used.store(self.clock.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         }
     }
@@ -363,7 +360,7 @@ impl CodeCache {
 
     /// Images that no client uses, bytes of their files.
     pub(super) fn unused_bytes(&self) -> u64 {
-        let (slots, idle) = (locked(&self.slots), locked(&self.idle));
+        let (slots, idle) = (self.slots.lock(), self.idle.lock());
         let shared = slots.values().filter(|slot| slot.is_unused()).map(|slot| slot.bytes);
         shared.chain(idle.iter().map(Idle::bytes)).sum()
     }
@@ -371,7 +368,7 @@ impl CodeCache {
     /// Takes out what no client uses, the longest unused first, until what is left of it has at most
     /// so many bytes. The caller unloads it.
     pub(super) fn take_unused(&self, bytes_max: u64) -> Vec<CUmodule> {
-        let (mut slots, mut idle) = (locked(&self.slots), locked(&self.idle));
+        let (mut slots, mut idle) = (self.slots.lock(), self.idle.lock());
         // Of modules with variables no key: there may be several of one image.
         let mut unused: Vec<(u64, u64, Option<CodeKey>)> = slots
             .iter()
@@ -388,7 +385,7 @@ impl CodeCache {
             }
             bytes -= its_bytes;
             let code = match key {
-                Some(key) => slots.remove(&key).and_then(|slot| locked(&slot.code).take()),
+                Some(key) => slots.remove(&key).and_then(|slot| slot.code.lock().take()),
                 None => {
                     let at = idle.iter().position(|module| module.used == used);
                     at.map(|at| idle.remove(at).code)
@@ -436,7 +433,7 @@ mod tests {
             || (Err(CudaError::INVALID_IMAGE), BuildLog::default()),
         );
         assert_eq!(failed.0.err(), Some(CudaError::INVALID_IMAGE));
-        assert!(locked(&cache.slots).is_empty(), "wrong images take no memory");
+        assert!(cache.slots.lock().is_empty(), "wrong images take no memory");
         assert_eq!(cache.unused_bytes(), 0);
         let first = load(&cache, "a", 1);
         let again = cache.get(key("a"), 10, || false, || unreachable!("it is there"));

@@ -22,12 +22,12 @@
 mod turns;
 
 use super::in_flight::{InFlight, STALLED_AFTER, Submissions};
-use channel::lock::{Mutex, MutexGuard};
 use cuda_api::CUstream;
+use locks::{Mutex, MutexGuard};
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
-use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use turns::{Making, Turns};
 
@@ -277,7 +277,7 @@ impl ContextSync {
     pub fn join(&self, client: &str) -> InFlight {
         let in_flight = InFlight::default();
         let session = Session { in_flight: in_flight.clone(), client: client.to_owned() };
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock();
         Arc::make_mut(&mut sessions).push(session);
         in_flight
     }
@@ -285,12 +285,12 @@ impl ContextSync {
     /// The sessions as they are now. No lock is held while the provider is asked about their streams: it
     /// may not answer for as long as a call is made.
     fn sessions(&self) -> Arc<Vec<Session>> {
-        locked(&self.sessions).clone()
+        self.sessions.lock().clone()
     }
 
     /// The session's end.
     pub fn leave(&self, count: &InFlight) {
-        let mut sessions = locked(&self.sessions);
+        let mut sessions = self.sessions.lock();
         Arc::make_mut(&mut sessions).retain(|session| !Arc::ptr_eq(&session.in_flight, count));
     }
 
@@ -396,13 +396,13 @@ impl ContextSync {
 
     /// What such calls cost so far, by kind.
     pub fn totals(&self) -> impl Iterator<Item = (ContextCall, SyncTotals)> {
-        let totals = *locked(&self.totals);
+        let totals = *self.totals.lock();
         ContextCall::ALL.into_iter().zip(totals)
     }
 
     /// The calls that are being made or wait now, the oldest first.
     pub fn waiting(&self) -> Vec<Waiting> {
-        let under_way = locked(&self.under_way);
+        let under_way = self.under_way.lock();
         let waiting = under_way.iter().map(|of| Waiting {
             call: of.call,
             client: of.client.clone(),
@@ -418,7 +418,7 @@ impl ContextSync {
     /// A call that has waited for so long for work that makes no progress, none of it its own client's: that
     /// client, and those whose work it is.
     pub fn waits_behind_stalled(&self, longest: Duration) -> Option<(String, Vec<String>)> {
-        let under_way = locked(&self.under_way);
+        let under_way = self.under_way.lock();
         let mut late =
             under_way.iter().filter(|of| of.own.is_some() && of.since.elapsed() >= longest);
         let of = late.find(|of| !of.stalled.is_empty() && !of.stalled.contains(&of.client))?;
@@ -433,7 +433,7 @@ impl ContextSync {
         own: Option<&InFlight>,
     ) -> Listed<'_> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        locked(&self.under_way).push(UnderWay {
+        self.under_way.lock().push(UnderWay {
             number,
             call,
             client: client.to_owned(),
@@ -541,7 +541,7 @@ impl ContextSync {
         let mut told = TOLD_AFTER;
         while !(of.ends)() {
             if self.wait_for_own_work(of)
-                && let Some(rounds) = try_locked(&self.rounds)
+                && let Some(rounds) = self.rounds.try_lock()
             {
                 self.turns.owner_is_there();
                 return self.bring_about(rounds, of, &mut told);
@@ -585,7 +585,7 @@ impl ContextSync {
             }
             let stalled = self.stalled(of.is_done);
             let names: Vec<String> = stalled.iter().map(|(client, _)| client.clone()).collect();
-            locked(&self.under_way).iter_mut().for_each(|of| of.stalled.clone_from(&names));
+            self.under_way.lock().iter_mut().for_each(|of| of.stalled.clone_from(&names));
             self.turns.set_stalled(stalled);
             self.tell(of, told);
         }
@@ -689,7 +689,7 @@ fn wait(longest: Duration, pause_max: Duration, mut is_over: impl FnMut() -> boo
 impl ContextSync {
     fn count(&self, call: ContextCall, waited: Duration, took: Duration, beside_others: bool) {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        if let Some(totals) = locked(&self.totals).get_mut(call as usize) {
+        if let Some(totals) = self.totals.lock().get_mut(call as usize) {
             totals.calls += 1;
             totals.beside_others += u64::from(beside_others);
             totals.waited_ns = totals.waited_ns.saturating_add(ns(waited));
@@ -702,18 +702,6 @@ impl ContextSync {
 impl Session {
     fn is(&self, own: Option<&InFlight>) -> bool {
         own.is_some_and(|own| Arc::ptr_eq(&self.in_flight, own))
-    }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn try_locked<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -774,7 +762,7 @@ pub(super) struct Listed<'a> {
 
 impl Drop for Listed<'_> {
     fn drop(&mut self) {
-        locked(&self.sync.under_way).retain(|of| of.number != self.number);
+        self.sync.under_way.lock().retain(|of| of.number != self.number);
     }
 }
 

@@ -7,13 +7,12 @@
 //! Records come by two functions that the library calls back, which know nothing but this file's buffers.
 
 use super::{Device, Stream};
-use channel::lock::Mutex;
 use cuda_api::environment::OPENMPS_CUPTI;
+use locks::Mutex;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString, c_char, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
-use std::sync::PoisonError;
 use std::time::Duration;
 use std::{mem, ptr};
 
@@ -200,8 +199,8 @@ pub struct Cupti {
 /// Buffers with records: address and bytes of records.
 static FULL: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
-fn full() -> channel::lock::MutexGuard<'static, Vec<(usize, usize)>> {
-    FULL.lock().unwrap_or_else(PoisonError::into_inner)
+fn full() -> locks::MutexGuard<'static, Vec<(usize, usize)>> {
+    FULL.lock()
 }
 
 fn layout() -> std::alloc::Layout {

@@ -1,11 +1,11 @@
 //! Green contexts that there are at the provider, by their SMs: a client's, and those kept for later ones.
 
-use channel::lock::{Mutex, MutexGuard};
 use cuda_api::{CUgreenCtx, CudaError, DriverTable};
+use locks::{Mutex, MutexGuard};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Most green contexts of one client: a device has no more than this many ranges that make sense,
 /// and each takes memory of the provider's.
@@ -66,7 +66,7 @@ pub(super) struct KeptGreenContexts(Mutex<Vec<(Range<u32>, Arc<GreenContext>)>>)
 
 impl KeptGreenContexts {
     fn locked(&self) -> MutexGuard<'_, Vec<(Range<u32>, Arc<GreenContext>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// The one of some SMs, if there is one.

@@ -1,9 +1,9 @@
 //! In flight: what each session of a device has submitted, as the others see it.
 
-use channel::lock::{Mutex, MutexGuard};
 use cuda_api::CUstream;
+use locks::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Work makes no progress if nothing of its stream has been seen to end for so long.
@@ -72,7 +72,7 @@ impl Submissions {
     /// Some work of a stream has ended, or its first is about to be submitted.
     pub fn gets_on(&self, stream: CUstream) {
         let now = now();
-        let mut streams = locked(&self.streams);
+        let mut streams = self.streams.lock();
         if let Some(stream) = streams.iter_mut().find(|of| of.raw == stream) {
             stream.got_on = now;
         }
@@ -85,7 +85,7 @@ impl Submissions {
             return None;
         }
         let now = now();
-        let streams = locked(&self.streams);
+        let streams = self.streams.lock();
         let since = |of: &Stream| now.saturating_sub(of.got_on);
         let stalled = streams.iter().filter(|of| since(of) >= STALLED_AFTER && !is_done(of.raw));
         stalled.map(since).max()
@@ -114,12 +114,12 @@ impl Submissions {
     }
 
     pub(super) fn add_stream(&self, raw: CUstream) {
-        locked(&self.streams).push(Stream { raw, got_on: now() });
+        self.streams.lock().push(Stream { raw, got_on: now() });
     }
 
     /// The stream is about to be destroyed.
     pub(super) fn remove_stream(&self, stream: CUstream) {
-        locked(&self.streams).retain(|of| of.raw != stream);
+        self.streams.lock().retain(|of| of.raw != stream);
     }
 
     /// True if nothing is in flight, by what the provider says of a stream.
@@ -129,7 +129,7 @@ impl Submissions {
 
     /// True if a stream has work, by what the provider says of it.
     pub(super) fn has_work(&self, is_done: &dyn Fn(CUstream) -> bool) -> bool {
-        self.may_be_busy() && locked(&self.streams).iter().any(|of| !is_done(of.raw))
+        self.may_be_busy() && self.streams.lock().iter().any(|of| !is_done(of.raw))
     }
 }
 
@@ -137,8 +137,4 @@ impl Submissions {
 fn now() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,11 +6,11 @@
 //! contexts.
 
 use super::Device;
-use channel::lock::Mutex;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
 use cuda_api::{CUresult, CudaError};
+use locks::Mutex;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// SMs of a device, as far as parts of them go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl SmPlaces {
     /// So many SMs, at most all: those that the fewest clients have, the lowest of these.
     pub fn take(self: &Arc<Self>, sms: u32) -> SmLease {
         let sms = self.given(sms);
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         let first = least_used(&clients, sms, self.count.step);
         let taken = first..first + sms;
         clients[first as usize..(first + sms) as usize].iter_mut().for_each(|n| *n += 1);
@@ -68,7 +68,7 @@ impl SmPlaces {
     /// once.
     pub fn next(&self, sms: u32, most: usize) -> Vec<Range<u32>> {
         let sms = self.given(sms);
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut clients = self.clients.lock().clone();
         let mut found: Vec<Range<u32>> = Vec::new();
         while found.len() < most {
             let first = least_used(&clients, sms, self.count.step);
@@ -86,7 +86,7 @@ impl SmPlaces {
         if sms.is_empty() || sms.end > self.count.all {
             return Err(CudaError::INVALID_RESOURCE_CONFIGURATION);
         }
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         clients[sms.start as usize..sms.end as usize].iter_mut().for_each(|n| *n += 1);
         Ok(SmLease { places: self.clone(), sms })
     }
@@ -115,7 +115,7 @@ impl SmLease {
 
     /// Gives the SMs back before it is dropped, so that it can be taken anew where they are.
     pub fn give_back(&mut self) {
-        let mut clients = self.places.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.places.clients.lock();
         let own = self.sms.start as usize..self.sms.end as usize;
         clients[own].iter_mut().for_each(|n| *n = n.saturating_sub(1));
         self.sms = 0..0;

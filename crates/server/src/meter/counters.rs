@@ -4,10 +4,10 @@
 
 use super::counter::{Counter, Launched};
 use super::kernels::{KernelCounters, Shape, ShapeCounters};
-use channel::lock::{Mutex, MutexGuard};
+use locks::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Names of kernels that are told apart: programs that make kernels for ever shall not eat memory for
 /// ever. Later ones count under [`OTHER_KERNELS`].
@@ -104,10 +104,6 @@ struct Streams {
     past: SubmittedTotals,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ClientCounters {
     /// The counters of the kernels of one name, which `make` makes the first time.
     pub fn kernel(
@@ -115,7 +111,7 @@ impl ClientCounters {
         name: &CStr,
         make: impl FnOnce(&CStr) -> KernelCounters,
     ) -> Arc<KernelCounters> {
-        let mut kernels = lock(&self.kernels);
+        let mut kernels = self.kernels.lock();
         let find = |kernels: &[Arc<KernelCounters>], name: &CStr| {
             let found = kernels.iter().find(|kernel| kernel.name.as_c_str() == name);
             found.cloned()
@@ -132,25 +128,25 @@ impl ClientCounters {
 
     /// All kernels.
     pub fn kernels(&self) -> Vec<Arc<KernelCounters>> {
-        lock(&self.kernels).clone()
+        self.kernels.lock().clone()
     }
 
     /// The kernel of a name and shape, if it was counted.
     pub fn find(&self, name: &CStr, shape: &Shape) -> Option<Arc<ShapeCounters>> {
-        let kernels = lock(&self.kernels);
+        let kernels = self.kernels.lock();
         kernels.iter().find(|kernel| kernel.name.as_c_str() == name)?.find(shape)
     }
 
     /// The counters of a new stream, by its handle's word.
     pub fn stream(&self, word: u64) -> Arc<Submitted> {
         let counters = Arc::<Submitted>::default();
-        lock(&self.streams).now.insert(word, counters.clone());
+        self.streams.lock().now.insert(word, counters.clone());
         counters
     }
 
     /// A stream is gone; what it counted stays in the sum.
     pub fn stream_gone(&self, word: u64) {
-        let mut streams = lock(&self.streams);
+        let mut streams = self.streams.lock();
         if let Some(counters) = streams.now.remove(&word) {
             streams.past.add(&counters.totals());
         }
@@ -158,22 +154,22 @@ impl ClientCounters {
 
     /// All streams that there are, by their handles' words.
     pub fn streams(&self) -> Vec<(u64, SubmittedTotals)> {
-        lock(&self.streams).now.iter().map(|(word, counters)| (*word, counters.totals())).collect()
+        self.streams.lock().now.iter().map(|(word, counters)| (*word, counters.totals())).collect()
     }
 
     /// How many streams there are.
     pub fn stream_number(&self) -> u64 {
-        lock(&self.streams).now.len() as u64
+        self.streams.lock().now.len() as u64
     }
 
     /// What was submitted to streams that are gone.
     pub fn past_streams(&self) -> SubmittedTotals {
-        lock(&self.streams).past
+        self.streams.lock().past
     }
 
     /// What was submitted in all.
     pub fn submitted(&self) -> SubmittedTotals {
-        let streams = lock(&self.streams);
+        let streams = self.streams.lock();
         let mut sum = streams.past;
         streams.now.values().for_each(|counters| sum.add(&counters.totals()));
         sum

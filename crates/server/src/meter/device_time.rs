@@ -4,8 +4,7 @@
 //! would rescale all past time, and readers would see a counter fall or jump. Here launches count once, with
 //! the mean of the time when they are told first.
 
-use channel::lock::Mutex;
-use std::sync::PoisonError;
+use locks::Mutex;
 
 /// Launches so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +54,7 @@ impl DeviceTime {
     /// Adds the time of launches since the last call, and says all. Launches whose time is not known are added
     /// once it is.
     pub fn tell(&self, now: Launches, counted: Counted, mean: Mean) -> Told {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let (before, told) = &mut *state;
         let mut more = 0;
         let parts = [

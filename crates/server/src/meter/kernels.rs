@@ -7,12 +7,12 @@ use super::contexts::{Context, Contexts};
 use super::counter::{Counter, Launched};
 use super::device_time::{DeviceTime, Launches};
 use crate::device::{Function, LaunchShape};
-use channel::lock::{Mutex, MutexGuard};
 use cuda_api::DriverTable;
 use cuda_api::constants::function_attribute;
+use locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// Shapes that are told apart, of a kernel. Launches of further ones count together, by block.
 pub const SHAPES_MAX: usize = 32;
@@ -235,7 +235,7 @@ impl ShapeCounters {
     }
 
     fn graphs(&self) -> MutexGuard<'_, InGraphs> {
-        self.graphs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.graphs.lock()
     }
 
     /// Launches by graphs.
@@ -427,17 +427,17 @@ impl KernelCounters {
 
     /// A shape of it, if it was counted by itself.
     pub fn find(&self, shape: &Shape) -> Option<Arc<ShapeCounters>> {
-        let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let shapes = self.shapes.lock();
         shapes.iter().find(|known| known.shape == *shape).cloned()
     }
 
     /// Its shapes.
     pub fn shapes(&self) -> Vec<Arc<ShapeCounters>> {
-        self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shapes.lock().clone()
     }
 
     fn shape(&self, shape: Shape, blocks_per_sm: impl FnOnce() -> u32) -> Arc<ShapeCounters> {
-        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = self.shapes.lock();
         if let Some(known) = shapes.iter().find(|known| known.shape == shape) {
             return known.clone();
         }

@@ -277,7 +277,7 @@ impl Clients {
         let links = self.entries.iter().map(|entry| &entry.link.identity);
         let of_clients = links.filter(|of| of.window != WINDOW_ANY).map(|of| (of.pid, of.window));
         let mut all: Vec<(u32, u32)> = of_clients.collect();
-        for number in self.common.windows.numbers() {
+        for number in self.common.windows.report() {
             if !all.iter().any(|(_, window)| *window == number) {
                 all.push((0, number));
             }

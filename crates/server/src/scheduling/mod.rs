@@ -4,13 +4,13 @@
 //! waiting. While no client has to ask (all of one class under strict classes), a session reads one
 //! flag a launch and nothing else.
 
-use channel::lock::{Condvar, Mutex, MutexGuard};
 use channel::message::ClientScheduling;
 use cuda_api::environment::OPENMPS_SCHEDULING;
+use locks::{Condvar, Mutex, MutexGuard};
 use scheduling::{Class, ClientId, ClientSettings, Core, Predicted, Settings, Verdict};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Predicted time of two pieces of a graph where nothing else is set, ns.
@@ -88,7 +88,7 @@ impl Scheduler {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock()
     }
 
     fn now_ns(&self) -> u64 {

@@ -9,15 +9,15 @@
 //! works with for as long as it takes, and nothing is kept for one that never comes.
 
 use crate::device::HostCallback;
-use channel::lock::{Mutex, MutexGuard};
 use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS, Region};
 use channel::wait;
 use cuda_api::CudaError;
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError};
 
 /// What a session's callbacks work with.
 struct Target {
@@ -37,7 +37,7 @@ static OPEN: Mutex<Open> = Mutex::new(Open { targets: BTreeMap::new(), last: 0 }
 
 impl Open {
     fn lock() -> MutexGuard<'static, Self> {
-        OPEN.lock().unwrap_or_else(PoisonError::into_inner)
+        OPEN.lock()
     }
 
     /// A number for a session: another one each time until all 2^32 were given.

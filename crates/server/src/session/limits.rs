@@ -5,12 +5,12 @@
 
 use crate::account::{Account, Groups};
 use crate::device::{SmCount, SmLease, SmPlaces};
-use channel::lock::{Mutex, MutexGuard};
 use channel::message::{ClientLimits, SetBy, Settings};
 use cuda_api::settings::{Percentage, Priority};
+use locks::{Mutex, MutexGuard};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError};
 
 /// A client's limits.
 pub struct Limits {
@@ -123,7 +123,7 @@ impl Limits {
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock()
     }
 
     /// As a report has them.

@@ -3,17 +3,17 @@
 use super::limits::Limits;
 use crate::meter::ClientCounters;
 use crate::scheduling::Member;
-use channel::lock::Mutex;
 use channel::message::{Declared, pid_of_process};
 use channel::region::Region;
 use channel::request::Repeats;
 use channel::ring::Doorbell;
 use cuda_api::CudaError;
 use cuda_api::extension::TenantUsage;
+use locks::Mutex;
 pub use recovery::End;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Who a client is.
@@ -205,12 +205,12 @@ impl Link {
 
     /// The client has declared what it had at another server, and said what becomes of its work if it had any.
     pub fn set_declared(&self, work: Option<Repeats>) {
-        *self.declared.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        *self.declared.lock() = Some(work);
     }
 
     /// What there is to say once after [`Link::set_declared`].
     pub fn take_declared(&self) -> Option<Declared> {
-        let work = self.declared.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let work = self.declared.lock().take()?;
         Some(Declared {
             process: self.identity.pid,
             operations: work.map_or(0, |work| work.operations),
@@ -254,23 +254,23 @@ impl Link {
 
     /// Says for how long the client's work has made no progress, if that is long. True if it did before.
     pub fn set_stalled(&self, stall: Option<Stall>) -> bool {
-        let mut known = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.stalled.lock();
         std::mem::replace(&mut *known, stall).is_none()
     }
 
     /// What was said by [`Link::set_stalled`].
     pub fn stalled(&self) -> Option<Stall> {
-        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.stalled.lock()
     }
 
     /// Notes the client's part in a fault, of which the daemon is to be told.
     pub fn set_fault(&self, part: FaultPart) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(part);
+        *self.fault.lock() = Some(part);
     }
 
     /// What was noted since the last call.
     pub fn take_fault(&self) -> Option<FaultPart> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.fault.lock().take()
     }
 
     /// Ends the session of a client whose work takes longer than it may, with an error.

@@ -14,18 +14,18 @@ mod store;
 
 use crate::device::{CodeKey, Device, Held, JitOption};
 use crate::log::Log;
-use channel::lock::Mutex;
 use channel::message::WarmStatus;
 use cuda_api::environment::{CUDA_CACHE_PATH, OPENMPS_WARM};
 use cuda_api::settings::parse_bytes;
 use load::Loaded;
+use locks::Mutex;
 use ptx::module_state::Variables;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use store::{Store, Use};
@@ -100,10 +100,6 @@ pub struct Warm {
     serves: AtomicBool,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> channel::lock::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Warm {
     /// Loads what is on the list, and keeps it from now on. The log says what goes wrong, and there
     /// is no list then. The context is current on this thread.
@@ -170,23 +166,23 @@ impl Warm {
 
     /// What was loaded.
     pub fn status(&self, device: &Device) -> WarmStatus {
-        WarmStatus { spared: device.code_cache().hits(), ..*locked(&self.status) }
+        WarmStatus { spared: device.code_cache().hits(), ..*self.status.lock() }
     }
 
     /// Device memory of what was loaded ahead, bytes.
     fn loaded_bytes(&self) -> u64 {
-        locked(&self.status).bytes
+        self.status.lock().bytes
     }
 
     /// Names of the images that are on the list or were loaded ahead.
     fn known_names(&self) -> BTreeSet<String> {
-        locked(&self.known).iter().map(CodeKey::to_string).collect()
+        self.known.lock().iter().map(CodeKey::to_string).collect()
     }
 
     /// Takes in what was loaded ahead since the start.
     fn take_loaded(&self, device: &Device, loaded: Loaded) {
         let total = {
-            let mut status = locked(&self.status);
+            let mut status = self.status.lock();
             status.images += loaded.status.images;
             status.kernels += loaded.status.kernels;
             status.bytes += loaded.status.bytes;
@@ -195,7 +191,7 @@ impl Warm {
         // It stays although no client uses it yet.
         device.code_cache().keep_unused(total.max(self.image_bytes_max));
         for (key, used) in loaded.uses {
-            locked(&self.known).insert(key);
+            self.known.lock().insert(key);
             self.note(Note::Ahead(key, used));
         }
     }
@@ -203,7 +199,7 @@ impl Warm {
     /// Has something written down. False if it is lost: too much waits, or the writer is gone, which has said so.
     fn note(&self, note: Note) -> bool {
         let Some(notes) = &self.notes else { return false };
-        locked(notes).as_ref().is_some_and(|notes| notes.try_send(note).is_ok())
+        notes.lock().as_ref().is_some_and(|notes| notes.try_send(note).is_ok())
     }
 
     fn takes(&self, image: &[u8]) -> bool {
@@ -212,7 +208,7 @@ impl Warm {
 
     /// True if an image is not on the list and may come to be.
     pub fn is_new(&self, key: &CodeKey, image: &[u8]) -> bool {
-        self.takes(image) && !locked(&self.known).contains(key)
+        self.takes(image) && !self.known.lock().contains(key)
     }
 
     /// A client is about to load an image that may be shared, or has loaded one with variables that may
@@ -227,7 +223,7 @@ impl Warm {
         if !self.takes(image) {
             return;
         }
-        if !locked(&self.known).insert(key) {
+        if !self.known.lock().insert(key) {
             self.note(Note::Again(key));
             return;
         }
@@ -240,13 +236,13 @@ impl Warm {
         {
             self.unwritten_bytes.fetch_sub(bytes, Ordering::Relaxed);
             // Another time there may be room.
-            locked(&self.known).remove(&key);
+            self.known.lock().remove(&key);
         }
     }
 
     /// A client has loaded an image that is on the list, if it is.
     pub fn again(&self, key: &CodeKey) {
-        if locked(&self.known).contains(key) {
+        if self.known.lock().contains(key) {
             self.note(Note::Again(*key));
         }
     }
@@ -261,9 +257,9 @@ impl Warm {
     /// Writes down what there is to write, at the server's end.
     pub fn finish(&self) {
         if let Some(notes) = &self.notes {
-            drop(locked(notes).take());
+            drop(notes.lock().take());
         }
-        if let Some(writer) = locked(&self.writer).take() {
+        if let Some(writer) = self.writer.lock().take() {
             let _ = writer.join();
         }
     }
@@ -329,7 +325,7 @@ impl Writer {
                 self.make_room(bytes, touched)?;
                 self.store.save_image(&key, &image)?;
                 self.uses.insert(key, used);
-                locked(&self.known).insert(key);
+                self.known.lock().insert(key);
                 self.changed.insert(key);
                 touched.insert(key);
             }
@@ -364,7 +360,7 @@ impl Writer {
         let is_left = |key: &CodeKey| left.contains(&key.to_string());
         self.uses.retain(|key, _| is_left(key));
         touched.retain(is_left);
-        locked(&self.known).retain(is_left);
+        self.known.lock().retain(is_left);
         Ok(())
     }
 

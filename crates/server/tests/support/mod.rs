@@ -15,12 +15,13 @@ use channel::message::{
 use channel::region::Region;
 use channel::socket::{ReceiveError, SeqPacket};
 use cuda_api::settings::LaunchBatching;
+use locks::{Mutex, MutexGuard};
 use server::device::Driver;
 use server::log::Log;
 use server::{Exit, Options};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,7 @@ struct Memory(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Memory {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> std::io::Result<()> {
@@ -108,7 +109,7 @@ impl Server {
         batches: LaunchBatching,
         cores: Option<usize>,
     ) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = TURN.lock();
         let before = provider::census();
         let (daemon, control) = SeqPacket::pair().expect("a pair of sockets");
         daemon.set_receive_timeout(Some(PATIENCE)).expect("a timeout");
@@ -223,7 +224,7 @@ impl Server {
 
     /// All lines of the log.
     pub fn log(&self) -> String {
-        let bytes = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.log.0.lock();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 

@@ -21,11 +21,12 @@ pub use tenants::extension;
 use cuda_api::constants::{graph_instantiate, launch_attribute};
 use cuda_api::extension::Extension;
 use cuda_api::*;
+use locks::{Mutex, MutexGuard};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 /// Device memory of the provider, bytes.
 pub const MEMORY_BYTES: u64 = 64 << 20;
@@ -151,7 +152,7 @@ thread_local! {
 }
 
 fn world() -> MutexGuard<'static, World> {
-    WORLD.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
+    WORLD.get_or_init(Mutex::default).lock()
 }
 
 /// Numbers noted by kernels of tenant `tenant` (0 without tenants), in their order.

@@ -30,13 +30,14 @@ use crate::handler_context::{Handler, HandlerContext, Ins, Step};
 use crate::ops::map::active;
 use crate::ops::memory::{self, addresses, lanes, space_of};
 use crate::ops::special::thread_of;
+use locks::{Mutex, MutexGuard};
 use simt::ir::op::Op;
 use simt::ir::vector::{CLUSTER_WINDOW_BYTES, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_BYTES};
 use simt::kernel::{Dim3, WARP_LANES};
 use simt::runtime::init_tracking::{Misuse, Misused, PATTERN_BYTES, WrittenBytes, pattern};
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Findings of one kernel that are told; more of them do not help.
 const FINDINGS_MAX: usize = 100;
@@ -125,7 +126,7 @@ impl Checker {
     }
 
     fn tell(&self, kind: &'static str, lines: (u32, u32), text: impl FnOnce() -> String) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         if told.len() < FINDINGS_MAX && told.insert((kind, lines.0, lines.1)) {
             (self.checks.report)(&text());
         }
@@ -207,7 +208,7 @@ impl AccessLog {
     }
 
     fn shadow(&self) -> MutexGuard<'_, Shadow> {
-        self.shadow.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shadow.lock()
     }
 
     /// The block starts anew.

@@ -8,13 +8,14 @@ use crate::register_file::RegisterFile;
 use crate::run::block::{BlockEnvironment, InterpretedBlock};
 use crate::run::cluster::InterpretedCluster;
 use crate::tier1_abi::{Generator, Layout, NativeCode};
+use locks::Mutex;
 use simt::ir::op::{Op, Special};
 use simt::ir::vector::{Mode, VectorFunction, VectorKernel, WINDOW_BYTES};
 use simt::kernel::{BlockRun, Dim3, Kernel, KernelInfo, Launch};
 use simt::runtime::heap::DeviceHeap;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Local memory for the frames of calls that were not inlined, and as much for `alloca`, bytes a thread,
 /// at least. CUDA's default limit is 1 KiB; frames here also hold what hardware would keep in registers.
@@ -192,7 +193,7 @@ impl Program {
     /// A register file for a function.
     pub(crate) fn file(&self, id: CodeId) -> RegisterFile {
         if id == CodeId::Entry {
-            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut spare = self.spare.lock();
             if let Some(file) = spare.pop() {
                 return file;
             }
@@ -204,7 +205,7 @@ impl Program {
     /// Takes a register file back.
     pub(crate) fn recycle(&self, file: RegisterFile, id: CodeId) {
         if id == CodeId::Entry {
-            let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut spare = self.spare.lock();
             if spare.len() < SPARE_FILES_MAX {
                 spare.push(file);
             }

@@ -15,9 +15,10 @@ pub(crate) use key::Key;
 pub use store::{Store, Usage};
 
 use crate::asm::code_memory::CodeMemory;
+use locks::Mutex;
 use simt_interpreter::tier1_abi::Abilities;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// A function's code as bytes that run anywhere: position-independent, tables first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +84,8 @@ impl Cache {
         Some(code)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Weak<Code>>> {
-        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> locks::MutexGuard<'_, HashMap<Key, Weak<Code>>> {
+        self.in_use.lock()
     }
 }
 

@@ -6,8 +6,8 @@
 //!
 //! Invariant: `free` and `used` together tile the heap exactly.
 
+use locks::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 /// Bytes of a heap, unless a program asks for others: CUDA's default (CU_LIMIT_MALLOC_HEAP_SIZE).
 pub const HEAP_BYTES: u64 = 8 << 20;
@@ -48,7 +48,7 @@ impl DeviceHeap {
 
     /// Has it be `bytes` at `address` from now on. False, and nothing is changed, if a block is in use.
     pub fn replace(&self, address: u64, bytes: u64) -> bool {
-        let mut lists = self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lists = self.lists.lock();
         let unused = lists.used.is_empty();
         if unused {
             lists.free = BTreeMap::from([(address, bytes)]);
@@ -58,14 +58,14 @@ impl DeviceHeap {
 
     /// True if a block is in use.
     pub fn is_used(&self) -> bool {
-        let lists = self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let lists = self.lists.lock();
         !lists.used.is_empty()
     }
 
     /// `malloc`: the address, or 0 if there is no room.
     pub fn allocate(&self, bytes: u64) -> u64 {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(HEAP_ALIGN) else { return 0 };
-        let mut lists = self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lists = self.lists.lock();
         let found = lists.free.iter().find(|&(_, &size)| size >= bytes).map(|(&a, &s)| (a, s));
         let Some((address, size)) = found else { return 0 };
         lists.free.remove(&address);
@@ -84,7 +84,7 @@ impl DeviceHeap {
         if address == 0 {
             return Ok(());
         }
-        let mut lists = self.lists.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut lists = self.lists.lock();
         let Some(mut bytes) = lists.used.remove(&address) else {
             let within = |blocks: &BTreeMap<u64, u64>| {
                 let before = blocks.range(..=address).next_back();

@@ -8,8 +8,8 @@
 //!
 //! Invariant: areas do not overlap.
 
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes that one word of an area's account stands for.
 const WORD_BYTES: u64 = 64;
@@ -88,7 +88,7 @@ fn clear(areas: &mut Areas, start: u64, bytes: u64) {
 
 impl WrittenBytes {
     fn lock(&self) -> MutexGuard<'_, Areas> {
-        self.areas.lock().unwrap_or_else(PoisonError::into_inner)
+        self.areas.lock()
     }
 
     /// `bytes` from `start` on are not initialised: fresh memory.

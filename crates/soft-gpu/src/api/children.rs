@@ -7,8 +7,9 @@
 //! no more order than that, and lets no kernel wait for its children. Streams and events of a grid
 //! therefore need not be told apart.
 
+use locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cuda_api::constants::limit;
 use cuda_api::limits::Limits;
@@ -92,7 +93,7 @@ impl Nesting {
 
 impl Children {
     fn asked(&self) -> MutexGuard<'_, Asked> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+        self.asked.lock()
     }
 
     /// The function of a kernel that has that address.

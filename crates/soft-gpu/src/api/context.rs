@@ -3,10 +3,11 @@
 //! A context here is a name for what was made in it: streams, allocations and modules carry its
 //! number and go with it. All contexts of a process share its errors.
 
+use locks::{Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_api::constants::{ctx_flags, limit};
 use cuda_api::limits::Limits;
@@ -126,7 +127,7 @@ impl Context {
     }
 
     pub(super) fn limits(&self) -> MutexGuard<'_, Limits> {
-        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.limits.lock()
     }
 
     /// Puts back what was set in it.
@@ -212,10 +213,7 @@ impl Driver {
             self.forget_functions(&module);
         }
         self.device.free_context(context.number());
-        self.heaps
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|(number, _), _| *number != context.number());
+        self.heaps.lock().retain(|(number, _), _| *number != context.number());
         self.flush_printf(self.device.default_tenant());
     }
 
@@ -224,7 +222,7 @@ impl Driver {
     /// # Errors
     /// CUDA_ERROR_INVALID_VALUE if something was allocated of it, as the manual has it.
     fn resize_heap(&self, context: &Context, tenant: &Arc<Tenant>, bytes: u64) -> Result {
-        let heaps = self.heaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let heaps = self.heaps.lock();
         let Some(heap) = heaps.get(&(context.number(), tenant.id)) else { return Ok(()) };
         if heap.is_used() {
             return Err(Error::INVALID_VALUE);
@@ -240,7 +238,7 @@ impl Driver {
     }
 
     fn peers(&self) -> MutexGuard<'_, HashSet<(u64, u64)>> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.peers.lock()
     }
 
     /// Ends a context's access to others, and theirs to it.

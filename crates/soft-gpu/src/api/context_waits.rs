@@ -5,9 +5,9 @@
 
 use super::{driver, thread};
 use crate::error::Result;
+use locks::RwLock;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,12 +102,12 @@ fn run_in_turn(waits: Waits, body: impl FnOnce() -> Result) -> Result {
     let _left = Left;
     match waits {
         Waits::Context => {
-            let _alone = LOCK.write().unwrap_or_else(PoisonError::into_inner);
+            let _alone = LOCK.write();
             wait_for_context();
             body()
         }
         Waits::Nothing | Waits::Own => {
-            let _with_others = LOCK.read().unwrap_or_else(PoisonError::into_inner);
+            let _with_others = LOCK.read();
             body()
         }
     }

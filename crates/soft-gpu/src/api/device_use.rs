@@ -1,7 +1,7 @@
 //! Compute modes: whether this process may have contexts on a device beside others.
 
+use locks::Mutex;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 
 use provider::compute_mode::{self, ComputeMode, Use};
 
@@ -20,7 +20,7 @@ impl Uses {
     /// In the child of a fork: lets go of what is the parent's.
     pub(super) fn forget_after_fork(&self) {
         for place in &self.0 {
-            if let Ok(mut place) = place.try_lock() {
+            if let Some(mut place) = place.try_lock() {
                 place.take();
             }
         }
@@ -47,7 +47,7 @@ impl Driver {
         else {
             return Ok(());
         };
-        let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut own = own.lock();
         let mode = compute_mode::get(&place);
         if mode == ComputeMode::Prohibited {
             return Err(Error::DEVICE_UNAVAILABLE);

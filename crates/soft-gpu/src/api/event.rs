@@ -1,6 +1,7 @@
 //! Events: made, recorded, waited for, timed.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use locks::Mutex;
+use std::sync::Arc;
 
 use cuda_api::constants::{capture, event_flags};
 use cuda_api::*;
@@ -58,13 +59,13 @@ impl Event {
 
     /// What the event was last recorded as; `None` if never.
     pub(crate) fn point(&self) -> Option<Arc<EventPoint>> {
-        self.point.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.point.lock().clone()
     }
 
     /// Records the event in a stream.
     pub(crate) fn record(&self, device: &Device, stream: Key<Stream>) -> Result {
         // Kept locked so that two threads that record at once leave the later point.
-        let mut point = self.point.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut point = self.point.lock();
         if let Some(words) = self.shared {
             words.record(device, stream)?;
         }

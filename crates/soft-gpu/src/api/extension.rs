@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use cuda_api::CUresult;
 use cuda_api::attributes::{CLOCK_RATE, GLOBAL_MEMORY_BUS_WIDTH, MEMORY_CLOCK_RATE};
@@ -160,7 +160,7 @@ extension! {
     ) {
         let tenant = driver()?.tenant_of(tenant)?;
         let place = VariablePlace::new(address, bytes, how).ok_or(Error::INVALID_VALUE)?;
-        let mut variables = tenant.variables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut variables = tenant.variables.lock();
         let before = std::mem::replace(&mut *variables, place);
         needed.set_if_wanted(before.needed());
         Ok(())

@@ -1,7 +1,8 @@
 //! Functions: kernels of modules and libraries, their attributes and parameters.
 
+use locks::{Mutex, MutexGuard};
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cuda_api::constants::function_attribute as attribute;
 use cuda_api::handle::HandleKind;
@@ -121,11 +122,11 @@ impl Function {
     }
 
     fn lock(&self) -> MutexGuard<'_, Chosen> {
-        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.chosen.lock()
     }
 
     pub(super) fn old_launch(&self) -> MutexGuard<'_, OldLaunch> {
-        self.old_launch.lock().unwrap_or_else(PoisonError::into_inner)
+        self.old_launch.lock()
     }
 
     /// What is set for it now.

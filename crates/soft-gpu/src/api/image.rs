@@ -3,8 +3,8 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use cuda_api::constants::jit_option;
@@ -233,7 +233,7 @@ impl ModuleMemory for VariableMemory<'_> {
 
     fn heap(&mut self) -> std::result::Result<Arc<DeviceHeap>, OutOfMemory> {
         let key = (self.context, self.tenant.id);
-        let mut heaps = self.driver.heaps.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut heaps = self.driver.heaps.lock();
         if let Some(heap) = heaps.get(&key) {
             return Ok(heap.clone());
         }
@@ -363,8 +363,7 @@ impl Driver {
             self.report(logs, &Refusal { error: Error::INVALID_SOURCE, why });
             return Err(Error::INVALID_SOURCE);
         }
-        let place =
-            std::mem::take(&mut *tenant.variables.lock().unwrap_or_else(PoisonError::into_inner));
+        let place = std::mem::take(&mut *tenant.variables.lock());
         let mut memory = VariableMemory {
             driver: self,
             device: &self.device,
@@ -378,7 +377,7 @@ impl Driver {
             for address in memory.allocated {
                 let _ = self.device.free(address, |_| true);
             }
-            *tenant.variables.lock().unwrap_or_else(PoisonError::into_inner) = memory.place;
+            *tenant.variables.lock() = memory.place;
             return Err(Error::OUT_OF_MEMORY);
         }
         match loaded {

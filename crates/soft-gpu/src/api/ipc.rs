@@ -4,8 +4,9 @@
 //! process has the memory, and which file of it. Several allocations of one chunk are opened
 //! through one mapping, and an allocation that is opened again is where it was.
 
+use locks::MutexGuard;
 use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use cuda_api::constants::event_flags;
 use cuda_api::*;
@@ -90,7 +91,7 @@ pub(crate) struct OpenedTables {
 
 impl Driver {
     fn opened(&self) -> MutexGuard<'_, OpenedTables> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+        self.opened.lock()
     }
 
     /// Lets other processes open an allocation.

@@ -1,7 +1,8 @@
 //! Libraries: images that are not bound to a context, and their kernels.
 
+use locks::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cuda_api::handle::HandleKind;
 use cuda_api::pointer::Out;
@@ -50,7 +51,7 @@ impl Driver {
         if tenant.device == library.module.tenant.device {
             return Ok(library.module.clone());
         }
-        let mut others = library.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = library.others.lock();
         if let Some(module) = others.get(&tenant.device) {
             return Ok(module.clone());
         }
@@ -104,7 +105,7 @@ exports! {
     fn cuLibraryUnload(library: CUlibrary) {
         let driver = driver()?;
         let library = driver.libraries.remove(library.0)?;
-        let others = library.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = library.others.lock();
         for module in others.values().chain([&library.module]) {
             let _ = driver.modules.remove(module.handle);
             driver.unload(module);

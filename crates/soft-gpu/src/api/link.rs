@@ -1,7 +1,7 @@
 //! Linking: inputs are collected here, and linked when the image is loaded; see
 //! [`cuda_api::link`].
 
-use std::sync::Mutex;
+use locks::Mutex;
 
 use cuda_api::link::Link;
 use cuda_api::*;
@@ -15,7 +15,7 @@ pub(crate) struct LinkState(Mutex<Link>);
 
 impl LinkState {
     fn with<T>(&self, f: impl FnOnce(&mut Link) -> Result<T>) -> Result<T> {
-        f(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 }
 

@@ -1,8 +1,6 @@
 //! Managed memory. All memory of this device is the host's, so it is coherent as it is: advice and
 //! prefetching move nothing; what was said is kept and read back.
 
-use std::sync::PoisonError;
-
 use cuda_api::advice::location_of;
 use cuda_api::constants::attach_flags;
 use cuda_api::pointer::FromProgram;
@@ -31,7 +29,7 @@ impl Driver {
 
     /// Forgets what was said about memory that is gone.
     pub(super) fn forget_advice(&self, start: u64, bytes: u64) {
-        self.advice.lock().unwrap_or_else(PoisonError::into_inner).forget(start, bytes);
+        self.advice.lock().forget(start, bytes);
     }
 
     fn advise(
@@ -43,13 +41,13 @@ impl Driver {
     ) -> Result {
         thread::current()?;
         let range = self.managed(pointer, bytes)?;
-        let mut map = self.advice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.advice.lock();
         map.advise(range, advice, location, self.device.count() as usize)
     }
 
     fn prefetch(&self, pointer: CUdeviceptr, bytes: usize, location: CUmemLocation) -> Result {
         let range = self.managed(pointer, bytes)?;
-        let mut map = self.advice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = self.advice.lock();
         map.prefetch(range, location, self.device.count() as usize)
     }
 
@@ -65,7 +63,7 @@ impl Driver {
         words.required()?;
         let words = words.array(data_bytes / size_of::<i32>());
         let range = self.managed(pointer, bytes)?;
-        let map = self.advice.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = self.advice.lock();
         map.attribute(range, attribute, data_bytes, |index, value| words.set(index, value))
     }
 }

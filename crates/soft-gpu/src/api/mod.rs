@@ -49,12 +49,13 @@ mod texture;
 mod thread;
 mod virtual_memory;
 
+use locks::{Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use ::graph::Graphs;
 use cuda_api::advice::AdviceMap;
@@ -210,7 +211,7 @@ impl Driver {
 
     fn lock_primary(&self, device: u32) -> Result<MutexGuard<'_, Primary>> {
         let primary = self.primaries.get(device as usize).ok_or(Error::INVALID_DEVICE)?;
-        Ok(primary.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(primary.lock())
     }
 
     /// Shows what kernels of the default tenant printed; another tenant's output is asked for

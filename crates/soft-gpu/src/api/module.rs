@@ -1,7 +1,8 @@
 //! Modules.
 
+use locks::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cuda_api::constants::loading_mode;
 use cuda_api::pointer::{In, Out};
@@ -59,7 +60,7 @@ impl Driver {
         name: &std::ffi::CStr,
     ) -> Result<usize> {
         let text = name.to_str().map_err(|_| Error::NOT_FOUND)?;
-        let mut functions = module.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = module.functions.lock();
         if let Some(handle) = functions.get(text) {
             return Ok(*handle);
         }
@@ -86,7 +87,7 @@ impl Driver {
 
     /// Takes away the handles of a module's kernels.
     pub(crate) fn forget_functions(&self, module: &LoadedModule) {
-        let mut functions = module.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut functions = module.functions.lock();
         for (_, handle) in functions.drain() {
             let _ = self.functions.remove(handle);
         }

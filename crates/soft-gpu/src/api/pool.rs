@@ -3,7 +3,7 @@
 //! Memory is handed out when it is asked for and given back when the stream comes to the free; in
 //! between it has no other user, which is all that the order promises.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use channel::pool_file;
 use cuda_api::pointer::Out;
@@ -33,7 +33,7 @@ impl Driver {
     }
 
     fn current_pool(&self, device: u32) -> Result<Arc<Pool>> {
-        let current = self.current_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current_pools.lock();
         match current.get(&device).copied() {
             Some(handle) => self.pools.get(handle).or_else(|_| self.default_pool(device)),
             None => self.default_pool(device),
@@ -58,7 +58,7 @@ impl Driver {
         if matches!(pool.sharing, Sharing::Imported(_)) || pool.device != device {
             return Err(Error::INVALID_VALUE);
         }
-        let mut current = self.current_pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current_pools.lock();
         current.insert(device, pool.handle);
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Driver {
             // It has access, and that cannot be taken away.
             return if access { Ok(()) } else { Err(Error::INVALID_VALUE) };
         }
-        let mut peers = pool.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut peers = pool.peers.lock();
         if access && !peers.contains(&device) {
             self.device.enable_peer(device, pool.device).map_err(|_| Error::INVALID_DEVICE)?;
             peers.insert(device);
@@ -280,7 +280,7 @@ exports! {
             return Err(Error::INVALID_VALUE);
         }
         let device = devices::check(location.id)?;
-        let peers = pool.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let peers = pool.peers.lock();
         let access = device == pool.device || peers.contains(&device);
         flags.set(if access { constants::vmm::ACCESS_READ_WRITE } else { constants::vmm::ACCESS_NONE })
     }

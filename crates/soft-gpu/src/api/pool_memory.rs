@@ -4,9 +4,10 @@
 //! no more than its release threshold, and goes back to the device otherwise. A block that is kept
 //! has no owner: an access through a pointer to it faults.
 
+use locks::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cuda_api::CUdevice;
 use cuda_api::constants::pool_attribute::*;
@@ -97,7 +98,7 @@ impl Pool {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock()
     }
 
     /// A kept block of that size, which is no longer kept.
@@ -264,7 +265,7 @@ impl Driver {
     pub(super) fn destroy_pool(&self, pool: &Pool) {
         pool.destroyed.store(true, Ordering::Relaxed);
         self.trim_pool(pool, 0);
-        let peers = std::mem::take(&mut *pool.peers.lock().unwrap_or_else(PoisonError::into_inner));
+        let peers = std::mem::take(&mut *pool.peers.lock());
         peers.into_iter().for_each(|peer| self.device.disable_peer(peer, pool.device));
     }
 }

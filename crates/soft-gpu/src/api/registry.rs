@@ -1,6 +1,7 @@
 //! Tables of what handles stand for.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use locks::RwLock;
+use std::sync::Arc;
 
 use cuda_api::handle::{Handle, HandleKind};
 
@@ -20,7 +21,7 @@ impl<T> Registry<T> {
 
     /// Adds an object that wants to know its own handle.
     pub(crate) fn insert_with(&self, make: impl FnOnce(usize) -> T) -> Result<(usize, Arc<T>)> {
-        let mut slab = self.slab.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slab = self.slab.write();
         let word = |key: Key<Arc<T>>| {
             let (index, generation) = (key.index(), key.generation());
             Handle { kind: self.kind, index, generation }.to_word() as usize
@@ -39,33 +40,33 @@ impl<T> Registry<T> {
     /// The object of a handle; INVALID_HANDLE for one that is stale, foreign or of another kind.
     pub(crate) fn get(&self, word: usize) -> Result<Arc<T>> {
         let key = self.key(word, self.kind)?;
-        let slab = self.slab.read().unwrap_or_else(PoisonError::into_inner);
+        let slab = self.slab.read();
         slab.get(key).cloned().ok_or(Error::INVALID_HANDLE)
     }
 
     /// As [`Registry::get`], also for a handle of the kind `or`.
     pub(crate) fn get_either(&self, word: usize, or: HandleKind) -> Result<Arc<T>> {
         let key = self.key(word, self.kind).or_else(|_| self.key(word, or))?;
-        let slab = self.slab.read().unwrap_or_else(PoisonError::into_inner);
+        let slab = self.slab.read();
         slab.get(key).cloned().ok_or(Error::INVALID_HANDLE)
     }
 
     /// Takes the object away; its handle is stale from now on.
     pub(crate) fn remove(&self, word: usize) -> Result<Arc<T>> {
         let key = self.key(word, self.kind)?;
-        let mut slab = self.slab.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slab = self.slab.write();
         slab.remove(key).ok_or(Error::INVALID_HANDLE)
     }
 
     /// All objects.
     pub(crate) fn all(&self) -> Vec<Arc<T>> {
-        let slab = self.slab.read().unwrap_or_else(PoisonError::into_inner);
+        let slab = self.slab.read();
         slab.iter().map(|(_, object)| object.clone()).collect()
     }
 
     /// Takes away all objects that `doomed` picks.
     pub(crate) fn remove_all(&self, doomed: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
-        let mut slab = self.slab.write().unwrap_or_else(PoisonError::into_inner);
+        let mut slab = self.slab.write();
         let keys: Vec<_> = slab.iter().filter(|(_, o)| doomed(o)).map(|(k, _)| k).collect();
         keys.into_iter().filter_map(|key| slab.remove(key)).collect()
     }

@@ -4,8 +4,8 @@
 //! An event is over when the two are equal, so that a record that was overtaken by a later one
 //! changes nothing. Words are never used for another event: another process may still look at them.
 
+use locks::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Driver;
@@ -105,7 +105,7 @@ impl Driver {
     /// Words for a new event.
     pub(super) fn new_shared_words(&self) -> Result<SharedWords> {
         let tenant = self.working_tenant()?;
-        let mut room = self.event_words.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut room = self.event_words.room.lock();
         if room.0 == room.1 {
             let kind = AllocationKind::Module { writable: true };
             // Of no context: the words outlive them all.

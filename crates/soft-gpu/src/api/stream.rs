@@ -1,7 +1,8 @@
 //! Streams, and functions of the program in them.
 
+use locks::MutexGuard;
 use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cuda_api::constants::{capture, stream_flags};
 use cuda_api::stream_attributes::StreamAttributes;
@@ -245,7 +246,7 @@ impl Driver {
 
     /// What programs set of their streams.
     fn stream_attributes(&self) -> MutexGuard<'_, HashMap<Key<Stream>, StreamAttributes>> {
-        self.stream_attributes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stream_attributes.lock()
     }
 }
 

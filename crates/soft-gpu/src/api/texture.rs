@@ -1,8 +1,8 @@
 //! Textures: texture objects, on arrays and on memory, and surface objects. An object is a table in
 //! device memory, and its handle the address (see `simt::runtime::texture`).
 
+use locks::MutexGuard;
 use std::collections::HashMap;
-use std::sync::{MutexGuard, PoisonError};
 
 use cuda_api::array::is_layered;
 use cuda_api::constants::{array_format, resource_type};
@@ -266,7 +266,7 @@ impl Driver {
     }
 
     fn lock_images(&self) -> MutexGuard<'_, HashMap<u64, ImageObject>> {
-        self.images.lock().unwrap_or_else(PoisonError::into_inner)
+        self.images.lock()
     }
 
     /// Reads what is known of a texture (or else a surface) object of this thread's tenant.

@@ -5,11 +5,12 @@
 //! then core. A space's access lock is waited for with the memory tables locked, until the blocks
 //! that hold it give way; who holds it takes neither the tables nor core.
 
+use locks::{Mutex, MutexGuard};
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
 use super::account::Account;
@@ -287,7 +288,7 @@ pub(super) struct CoreGuard<'a> {
 
 impl<'a> CoreGuard<'a> {
     pub(super) fn new(device: &'a super::Device, core: &'a Mutex<Core>) -> Self {
-        Self { device, guard: Some(core.lock().unwrap_or_else(PoisonError::into_inner)) }
+        Self { device, guard: Some(core.lock()) }
     }
 }
 

@@ -5,8 +5,9 @@
 //! stream was told so ([`UnderWay`]). What a function was given is its program's to free only then:
 //! the end of a tenant waits for it.
 
+use locks::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Device;
 use super::slab::Key;
@@ -31,13 +32,13 @@ pub(super) struct HostCalls {
 
 impl HostCalls {
     fn lock(&self) -> MutexGuard<'_, u64> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock()
     }
 
     /// Waits until none is in progress.
     fn wait_for_none(&self) {
         let waited = self.none.wait_while(self.lock(), |under_way| *under_way > 0);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        drop(waited);
     }
 }
 
@@ -75,7 +76,7 @@ impl Device {
     pub(super) fn hand_to_host(&self, work: HostWork) {
         let tenant = work.under_way.0.clone();
         let unsent = {
-            let mut senders = self.host_threads.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut senders = self.host_threads.lock();
             let sender = senders.entry(tenant.id).or_insert_with(|| self.start_host_thread());
             // There is no receiver if the thread could not be started: the next one may be.
             let unsent = sender.send(work).err();
@@ -125,6 +126,6 @@ impl Device {
     }
 
     fn end_host_thread(&self, tenant: TenantId) {
-        self.host_threads.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
+        self.host_threads.lock().remove(&tenant);
     }
 }

@@ -38,12 +38,13 @@ pub mod values;
 pub mod variable_place;
 mod worker;
 
+use locks::Mutex;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use self::account::{Account, Usage};
 use self::activity::{Activity, ActivityTotals};
@@ -324,7 +325,7 @@ impl Device {
             core.after.unpark_thread(thread);
         }
         drop(core);
-        self.host_threads.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
+        self.host_threads.lock().clear();
     }
 }
 

@@ -1,9 +1,9 @@
 //! The FIFO that device-side printf writes to, emptied to stdout when the program synchronises.
 
+use locks::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use simt::kernel::PrintfSink;
 
@@ -60,7 +60,7 @@ impl PrintfSink for PrintfFifo {
 
 impl PrintfFifo {
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     /// Bytes it holds before the oldest output is dropped.

@@ -4,8 +4,9 @@
 //! kernel may touch its tenant's memory only, and a fault spoils only its tenant. A process that
 //! binds no tenant is tenant 0 throughout, and then a fault poisons the process as on hardware.
 
+use locks::{Mutex, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 use super::account::Account;
 use super::host::HostCalls;
@@ -116,24 +117,24 @@ impl Tenant {
     pub fn set_name(&self, name: &str) {
         let end = name.floor_char_boundary(NAME_BYTES_MAX);
         let name = name[..end].replace(char::is_control, " ");
-        *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
+        *self.name.lock() = name;
     }
 
     /// What it is called; its number if it was given no name.
     pub fn name(&self) -> String {
-        let name = self.name.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = self.name.lock();
         if name.is_empty() { self.id.0.to_string() } else { name.clone() }
     }
 
     /// Says who places this tenant's managed variables: a function, and the data it wants.
     pub fn place_managed(&self, place: Option<(PlaceManaged, u64)>) {
-        *self.managed.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        *self.managed.lock() = place;
     }
 
     /// Asks for a place for managed variables; `None` if it has no function that gives places. Its
     /// address is 0 if there is no room.
     pub fn managed_place(&self, bytes: u64) -> Option<u64> {
-        let (place, data) = (*self.managed.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let (place, data) = (*self.managed.lock())?;
         // SAFETY: the caller that gave the function and its data promises that they are good while
         // the tenant loads modules.
         Some(unsafe { place(data as *mut _, bytes) })
@@ -154,7 +155,7 @@ impl Tenant {
 
     /// What went wrong, in words; the first fault only.
     pub fn fault_text(&self) -> Option<String> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().clone()
     }
 
     /// Makes `error` sticky; the first one stays. Returns true if it was the first.
@@ -164,7 +165,7 @@ impl Tenant {
             .compare_exchange(0, error.code(), Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
         if first && let Some(text) = text {
-            *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+            *self.fault.lock() = Some(text);
         }
         first
     }
@@ -200,27 +201,23 @@ impl Space {
     /// Keeps all ranges mapped while the guard lives. Held while a block runs or a copy moves
     /// bytes, so for a millisecond at most.
     pub fn access(&self) -> RwLockReadGuard<'_, ()> {
-        self.access.read().unwrap_or_else(PoisonError::into_inner)
+        self.access.read()
     }
 
     /// As [`Space::access`], `None` if it would have to wait for an unmapping.
     pub fn try_access(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        match self.access.try_read() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.access.try_read()
     }
 
     /// Waits until no thread touches memory, then runs `unmap` alone.
     pub(super) fn exclusively<R>(&self, unmap: impl FnOnce() -> R) -> R {
-        let _alone = self.access.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.access.write();
         unmap()
     }
 
     pub(super) fn publish(&self, ranges: Vec<Range>) {
         let map = RangeMap::new(coalesce(ranges));
-        *self.ranges.write().unwrap_or_else(PoisonError::into_inner) = map;
+        *self.ranges.write() = map;
         self.version.fetch_add(1, Ordering::Release);
     }
 
@@ -247,7 +244,7 @@ impl Space {
 
 impl RangeSource for Space {
     fn ranges(&self) -> RangeMap {
-        self.ranges.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.ranges.read().clone()
     }
 }
 

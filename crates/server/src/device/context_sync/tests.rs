@@ -131,7 +131,7 @@ fn many_who_load_beside_work_that_never_pauses_get_their_turns() {
                         own.set_in_flight(1, 1, 1);
                         own.end_submitting();
                     }
-                    let mut loaded = locked(slot);
+                    let mut loaded = slot.lock();
                     if !std::mem::replace(&mut *loaded, true) {
                         make(sync, own, &is_done, || loads.fetch_add(1, Ordering::SeqCst));
                     }
@@ -254,7 +254,7 @@ fn of_those_that_wait_one_asks_the_provider() {
             scope.spawn(|| {
                 let is_done = |_| {
                     if !ended.load(Ordering::SeqCst) {
-                        locked(&askers).insert(std::thread::current().id());
+                        askers.lock().insert(std::thread::current().id());
                     }
                     ended.load(Ordering::SeqCst)
                 };
@@ -274,7 +274,7 @@ fn of_those_that_wait_one_asks_the_provider() {
         }
         ended.store(true, Ordering::SeqCst);
     });
-    assert_eq!(locked(&askers).len(), 1);
+    assert_eq!(askers.lock().len(), 1);
 }
 
 #[test]
@@ -343,11 +343,11 @@ fn others_are_held_for_a_small_part_of_the_time_beside_work_that_does_not_get_on
     }
     assert!(Instant::now() >= rest, "they go on until then");
     // Another one that waits holds no others.
-    let first = locked(&sync.rounds);
+    let first = sync.rounds.lock();
     assert!(sync.share_quiet(&request).is_none());
     assert_eq!(first.count, 0);
     // When the work makes progress, what waits does not rest any longer.
-    sync.sessions.lock().expect("the sessions")[0].in_flight.set_busy(false);
+    sync.sessions.lock()[0].in_flight.set_busy(false);
     let quiet = sync.round(&mut rounds, &request).expect("nothing is in flight");
     assert!(sync.is_held() && rounds.rest_until.is_none());
     drop(quiet);
@@ -359,7 +359,7 @@ fn a_call_whose_client_ends_is_not_made_and_is_told_of() {
     let (reports, reported) = channel();
     let reports = Mutex::new(reports);
     sync.report_to(move |report| {
-        let _ = reports.lock().expect("the channel").send(report.clone());
+        let _ = reports.lock().send(report.clone());
     });
     let (_endless, own) = (busy(&sync, "3", 1), sync.join("7"));
     let ended = AtomicBool::new(false);
@@ -426,7 +426,7 @@ fn who_waits_for_its_own_work_is_served_by_another_calls_moment() {
     let sync = ContextSync::default();
     let (_other, own) = (busy(&sync, "3", 1), busy(&sync, "7", 2));
     let (looks, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let rounds = locked(&sync.rounds);
+    let rounds = sync.rounds.lock();
     sync.turns.owner_is_there();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -462,7 +462,7 @@ fn a_long_call_is_reported() {
     let (reports, reported) = channel();
     let reports = Mutex::new(reports);
     sync.report_to(move |report| {
-        let _ = reports.lock().expect("the channel").send(report.clone());
+        let _ = reports.lock().send(report.clone());
     });
     let (_other, own) = (busy(&sync, "3", 1), sync.join("7"));
     make(&sync, &own, &|_| true, || std::thread::sleep(2 * REPORT_MIN));

@@ -7,9 +7,7 @@
 //! * Behind a quiescent point no hold begins before those that were held have gone on for as long as they were, and
 //!   each of them has had its turn (for [`TURN_MAX`] at the most).
 
-use super::locked;
-use channel::lock::{Condvar, Mutex, MutexGuard};
-use std::sync::{LockResult, PoisonError, WaitTimeoutResult};
+use locks::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// So long sessions that were held are waited for, which the system may not have let run.
@@ -50,7 +48,7 @@ pub(super) struct Making<'a>(&'a Turns);
 
 impl Drop for Making<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
+        let mut state = self.0.state.lock();
         state.making = false;
         if state.held > 0 {
             state.owed = state.held;
@@ -67,7 +65,7 @@ struct HeldSession<'a>(&'a Turns);
 
 impl Drop for HeldSession<'_> {
     fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
+        let mut state = self.0.state.lock();
         state.held = state.held.saturating_sub(1);
         state.owed = state.owed.saturating_sub(1);
     }
@@ -76,7 +74,7 @@ impl Drop for HeldSession<'_> {
 impl Turns {
     /// The right to make a call for which sessions have been held since then, if no other one is made.
     pub(super) fn try_make(&self, since: Instant) -> Option<Making<'_>> {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         if std::mem::replace(&mut state.making, true) {
             return None;
         }
@@ -86,12 +84,12 @@ impl Turns {
 
     /// True while a call is made.
     pub(super) fn is_making(&self) -> bool {
-        locked(&self.state).making
+        self.state.lock().making
     }
 
     /// A quiescent point has come: the calls that wait are made in it, one after the other. Their number.
     pub(super) fn admit(&self) -> usize {
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         let waiting = std::mem::take(&mut state.waiting);
         let count = waiting.len();
         state.admitted.extend(waiting);
@@ -108,7 +106,7 @@ impl Turns {
         ends: &dyn Fn() -> bool,
     ) -> Option<Option<Making<'_>>> {
         let end = Instant::now() + longest;
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         state.waiting.push(number);
         loop {
             let admitted = state.admitted.iter().position(|of| *of == number);
@@ -128,45 +126,45 @@ impl Turns {
             }
             // The calls of a quiescent point wait for each other.
             let pause = if admitted.is_some() { longest } else { left };
-            state = waited(self.changed.wait_timeout(state, pause));
+            state = self.changed.wait_timeout(state, pause).0;
         }
     }
 
     /// True if a call brings a quiescent point about.
     pub(super) fn has_owner(&self) -> bool {
-        locked(&self.state).has_owner
+        self.state.lock().has_owner
     }
 
     /// How many calls wait for a quiescent point that another one brings about.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        locked(&self.state).waiting.len()
+        self.state.lock().waiting.len()
     }
 
     /// A call brings a quiescent point about.
     pub(super) fn owner_is_there(&self) {
-        locked(&self.state).has_owner = true;
+        self.state.lock().has_owner = true;
     }
 
     /// It does not any more: another one may.
     pub(super) fn owner_is_gone(&self) {
-        locked(&self.state).has_owner = false;
+        self.state.lock().has_owner = false;
         self.changed.notify_all();
     }
 
     /// Says what the call that brings a quiescent point about has seen of work that makes no progress.
     pub(super) fn set_stalled(&self, stalled: Vec<(String, Duration)>) {
-        locked(&self.state).stalled = stalled;
+        self.state.lock().stalled = stalled;
     }
 
     /// Clients with work that made no progress when it was looked at last, and for how long it had not.
     pub(super) fn stalled(&self) -> Vec<(String, Duration)> {
-        locked(&self.state).stalled.clone()
+        self.state.lock().stalled.clone()
     }
 
     /// True while those that were held during calls are to go on.
     pub(super) fn rests(&self) -> bool {
-        let state = locked(&self.state);
+        let state = self.state.lock();
         let now = Instant::now();
         state.making
             || !state.admitted.is_empty()
@@ -178,36 +176,32 @@ impl Turns {
     /// True if a session waits that has something to submit.
     #[cfg(test)]
     pub(super) fn is_waited_for(&self) -> bool {
-        locked(&self.state).held > 0
+        self.state.lock().held > 0
     }
 
     /// A session that has something to submit waits, as long as the result lives.
     pub(super) fn begin_waiting(&self) -> impl Drop + '_ {
-        locked(&self.state).held += 1;
+        self.state.lock().held += 1;
         HeldSession(self)
     }
 
     /// Waits until `is_free`, or for so long.
     pub(super) fn wait_for_release(&self, longest: Duration, is_free: impl Fn() -> bool) {
         let end = Instant::now() + longest;
-        let mut state = locked(&self.state);
+        let mut state = self.state.lock();
         while !is_free() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            state = waited(self.released.wait_timeout(state, left));
+            state = self.released.wait_timeout(state, left).0;
         }
     }
 
     /// Nothing is held any more.
     pub(super) fn release(&self) {
         // Who is about to wait has looked under the lock.
-        drop(locked(&self.state));
+        drop(self.state.lock());
         self.released.notify_all();
     }
-}
-
-fn waited<T>(result: LockResult<(MutexGuard<'_, T>, WaitTimeoutResult)>) -> MutexGuard<'_, T> {
-    result.unwrap_or_else(PoisonError::into_inner).0
 }

@@ -16,10 +16,11 @@ pub mod share;
 mod used;
 pub mod vmm;
 
+use locks::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use self::explain::Freed;
 pub use self::heap::AllocationKind;
@@ -196,7 +197,7 @@ impl Memory {
     }
 
     pub(super) fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 
     /// Free and total memory of a device, bytes: what no process has, of all.

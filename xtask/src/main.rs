@@ -18,6 +18,7 @@ mod locks;
 mod package;
 mod performance;
 mod reference;
+mod release;
 #[cfg(test)]
 mod style;
 #[cfg(test)]
@@ -70,6 +71,11 @@ enum Task {
     },
     /// Build for old systems and pack that, for machines without Rust
     Package(package::Arguments),
+    /// Print the notes of a release, for its tag
+    ReleaseNotes {
+        /// The version [default: the workspace's]
+        version: Option<String>,
+    },
     /// Build everything and run all tests: what `cargo test-all` is
     Test {
         /// Passed on to `cargo test`
@@ -180,6 +186,7 @@ fn main() -> Result<()> {
             println!("{}", to.display());
             Ok(())
         }
+        Task::ReleaseNotes { version } => release::print_notes(version.as_deref()),
         Task::Package(arguments) => package::package(&arguments),
         Task::Test { arguments } => {
             let dist = dist::dist(Profile::Debug, None)?;

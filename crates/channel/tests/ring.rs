@@ -167,8 +167,9 @@ fn a_full_ring_waits_until_half_of_it_is_free() {
         for _ in 0..7 {
             assert_eq!(consumer.pop(&mut record), Ok(true));
         }
-        assert_eq!(memory.flag(Flag::ProducerWaits), ASLEEP);
+        assert_eq!((memory.flag(Flag::ProducerWaits), consumer.stalls()), (ASLEEP, 0));
         assert_eq!(consumer.pop(&mut record), Ok(true));
+        assert_eq!(consumer.stalls(), 1);
         assert_eq!(pusher.join().unwrap(), Ok(()));
         assert_eq!(memory.flag(Flag::ProducerWaits), AWAKE);
     });

@@ -374,6 +374,7 @@ impl Client {
                 submissions: client.counts.submissions,
                 submitting_ns: client.counts.submitting_ns,
                 streams: client.counts.streams,
+                ring_stalls: client.counts.ring_stalls,
             },
             work: client.work.map(Work::from),
             scheduling: Scheduling::from(&client.scheduling),
@@ -524,6 +525,8 @@ pub struct Requests {
     pub submitting_ns: u64,
     /// Its streams, now.
     pub streams: u64,
+    /// How often the program slept because the ring of its requests was full.
+    pub ring_stalls: u64,
 }
 
 /// What the device did for a client so far.

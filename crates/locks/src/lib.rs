@@ -304,8 +304,8 @@ mod tests {
         drop(guard);
         assert_eq!(*mutex.lock(), 1);
         let shared = RwLock::new(3);
-        let twice = || catch_unwind(AssertUnwindSafe(|| *shared.read() + *shared.read()));
-        assert!(twice().is_err());
+        let sum = |a: &RwLock<i32>, b: &RwLock<i32>| *a.read() + *b.read();
+        assert!(catch_unwind(AssertUnwindSafe(|| sum(&shared, &shared))).is_err());
         *shared.write() = 4;
         assert_eq!(*shared.read(), 4);
     }

@@ -16,7 +16,7 @@ from cluster import Cluster, sh, wait
 
 DRIVER = "gpu.openmps.io"
 SYSTEM = "openmps-system"
-IMAGE = "localhost/openmps:0.1.0"
+IMAGE = "localhost/openmps:0.2.0"
 SAMPLES = "/usr/lib/openmps/samples"
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
@@ -235,7 +235,7 @@ def install(run):
     began = time.time()
     for node in run.cluster.nodes:
         values = {
-            "image": {"repository": "localhost/openmps", "tag": "0.1.0", "pullPolicy": "Never"},
+            "image": {"repository": "localhost/openmps", "tag": "0.2.0", "pullPolicy": "Never"},
             "provider": "soft",
             "host": {
                 "pipeDirectory": node.path("pipe"),
@@ -304,7 +304,7 @@ def the_page_for_operators(run):
     """The file with two pods in docs/kubernetes.md, as it stands but for the registry, and the page's commands."""
     page = open(os.path.join(ROOT, "docs/kubernetes.md")).read()
     block = next(of for of in re.findall(r"```yaml\n(.*?)```", page, re.S) if "kind: Pod" in of)
-    run.cluster.apply(block.replace("registry.example.com/openmps:0.1.0", IMAGE))
+    run.cluster.apply(block.replace("registry.example.com/openmps:0.2.0", IMAGE))
     run.wait_phase("small", "Running")
     run.wait_phase("large", "Running")
     wait("both are clients", lambda: run.limits() == [(2, 128), (5, 512)])

@@ -35,6 +35,9 @@ pub(crate) struct Arguments {
     /// Base of the image: a root file system with glibc 2.28 or later [default: glibc of Debian's package libc6]
     #[arg(long, value_name = "DIR")]
     base: Option<PathBuf>,
+    /// Fail unless the packages of another build, in this directory, are the same bytes
+    #[arg(long, value_name = "DIR")]
+    compare: Option<PathBuf>,
 }
 
 /// A format of packages.
@@ -164,15 +167,61 @@ pub(crate) fn package(arguments: &Arguments) -> Result<()> {
         Kind::Rpm => rpm::pack(&parts, &output)?,
         Kind::Oci => vec![oci::pack(&parts, arguments.base.as_deref(), &output)?],
     };
-    for path in packages {
-        println!("{} ({} bytes)", path.display(), std::fs::metadata(&path)?.len());
+    for path in &packages {
+        println!("{} ({} bytes)", path.display(), std::fs::metadata(path)?.len());
     }
+    match &arguments.compare {
+        Some(other) => same_bytes(&packages, other),
+        None => Ok(()),
+    }
+}
+
+/// An error that names each package whose bytes differ from those of the file of its name in `other`.
+fn same_bytes(packages: &[PathBuf], other: &Path) -> Result<()> {
+    let mut different = Vec::new();
+    for path in packages {
+        let theirs = other.join(path.file_name().context("a package has a name")?);
+        let read = |path: &Path| {
+            std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+        };
+        let (these, those) = (read(path)?, read(&theirs)?);
+        match these.iter().zip(&those).position(|(a, b)| a != b) {
+            None if these.len() == those.len() => {
+                println!("{}: the same bytes as {}", path.display(), theirs.display());
+            }
+            at => {
+                let at = at.unwrap_or(these.len().min(those.len()));
+                let name = path.display();
+                different.push(format!("{name} differs from {} at byte {at}", theirs.display()));
+            }
+        }
+    }
+    ensure!(different.is_empty(), "{}", different.join("\n"));
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn packages_of_two_builds_are_compared_by_their_bytes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [one, two] = ["one", "two"].map(|name| folder.path().join(name));
+        for (directory, text) in [(&one, "same"), (&two, "same")] {
+            std::fs::create_dir(directory).expect("a folder");
+            std::fs::write(directory.join("a.tar"), text).expect("a file");
+        }
+        let packages = [one.join("a.tar")];
+        same_bytes(&packages, &two).expect("they are the same");
+        for (text, at) in [("some", "byte 1"), ("same and more", "byte 4"), ("sam", "byte 3")] {
+            std::fs::write(two.join("a.tar"), text).expect("a file");
+            let error = same_bytes(&packages, &two).expect_err("they differ").to_string();
+            assert!(error.contains(at), "{error}");
+        }
+        std::fs::remove_file(two.join("a.tar")).expect("it is there");
+        assert!(same_bytes(&packages, &two).is_err(), "nothing to compare with");
+    }
 
     #[test]
     fn a_path_of_the_build_is_found() {

@@ -12,24 +12,34 @@ pub const KERNEL_ROWS_MAX: usize = 24;
 /// Rows of streams in one message.
 pub const STREAM_ROWS_MAX: usize = 256;
 
-/// Structures of numbers, written in their order.
+/// Structures of numbers, written in their order. Behind the arrow stand the fields that a structure has got
+/// since version 3 of the protocol.
 macro_rules! numbers {
     ($($(#[$doc:meta])* pub struct $name:ident {
         $($(#[$field_doc:meta])* pub $field:ident: $ty:ident,)*
+        $(=> $($(#[$new_doc:meta])* pub $new:ident: $new_ty:ident,)*)?
     })*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name {
             $($(#[$field_doc])* pub $field: $ty,)*
+            $($($(#[$new_doc])* pub $new: $new_ty,)*)?
         }
 
         impl Body for $name {
             fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
                 $(to.$ty(self.$field);)*
+                $($(to.grown(|to| {
+                    to.$new_ty(self.$new);
+                    Ok(())
+                })?;)*)?
                 Ok(())
             }
             fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
-                Ok(Self { $($field: from.$ty()?,)* })
+                Ok(Self {
+                    $($field: from.$ty()?,)*
+                    $($($new: from.grown(|from| from.$new_ty())?,)*)?
+                })
             }
         }
     )*};
@@ -69,6 +79,9 @@ numbers! {
         pub streams: u64,
         /// 1 if there was a time in which nothing was counted: then there was more than is said.
         pub uncounted: u32,
+        =>
+        /// How often the program slept because its ring was full.
+        pub ring_stalls: u64,
     }
 
     /// Launches of one kernel with one shape.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::region::Region;
 use crate::wait::{Phase, RHYTHM_MIN, SpinPolicy, WaitPrediction};
+use core::cell::Cell;
 use core::hint::black_box;
 use core::time::Duration;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub struct Consumer<M = Region> {
     poll_interval: PollInterval,
     broken: Option<RingBroken>,
     rung: Arc<AtomicBool>,
+    /// How often a producer that waited for room was woken.
+    stalls: Cell<u64>,
     /// Wake-ups in a row that were poor and frequent.
     poor_wake_ups: u32,
     /// When it was woken last, and the tail at that time.
@@ -75,6 +78,7 @@ impl<M: RingMemory> Consumer<M> {
             poll_interval: PollInterval::default(),
             broken: None,
             rung,
+            stalls: Cell::new(0),
             poor_wake_ups: 0,
             woken: None,
             last_wait: Duration::ZERO,
@@ -90,6 +94,11 @@ impl<M: RingMemory> Consumer<M> {
     /// Bytes popped so far.
     pub const fn tail(&self) -> u64 {
         self.tail
+    }
+
+    /// Ring stalls: how often the producer slept because the ring was full, and was woken by this side.
+    pub const fn stalls(&self) -> u64 {
+        self.stalls.get()
     }
 
     /// Waits as that policy says from now on.
@@ -206,7 +215,8 @@ impl<M: RingMemory> Consumer<M> {
         // it to go on would only fall asleep again, once for each record.
         let head = self.memory.position(Position::Head);
         if head.wrapping_sub(self.tail) <= M::RING_BYTES / 2 {
-            self.memory.rouse(Flag::ProducerWaits);
+            let was_asleep = self.memory.rouse(Flag::ProducerWaits);
+            self.stalls.set(self.stalls.get() + u64::from(was_asleep));
         }
     }
 

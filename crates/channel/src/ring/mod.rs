@@ -115,11 +115,13 @@ pub trait RingMemory {
     fn wake(&self, which: Flag);
 
     /// Wakes the sleeper of a flag, if there is one. Who lowers the flag wakes: of many that find
-    /// it up, one makes the system call.
-    fn rouse(&self, which: Flag) {
-        if self.flag(which) != AWAKE && self.swap_flag(which, AWAKE) != AWAKE {
+    /// it up, one makes the system call, and gets true.
+    fn rouse(&self, which: Flag) -> bool {
+        let sleeps = self.flag(which) != AWAKE && self.swap_flag(which, AWAKE) != AWAKE;
+        if sleeps {
             self.wake(which);
         }
+        sleeps
     }
 }
 

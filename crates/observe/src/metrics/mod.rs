@@ -280,6 +280,13 @@ const CLIENT: &[(Family, Value<Client>)] = &[
         counter("openmps_client_throttled_seconds", "Time for which a client's work was paused."),
         |c| c.requests.throttled_ns as f64 / 1e9,
     ),
+    (
+        counter(
+            "openmps_client_ring_stalls",
+            "How often a client slept because the ring of its requests was full.",
+        ),
+        |c| c.requests.ring_stalls as f64,
+    ),
     (counter("openmps_client_limits_hit", "How often a client met a limit."), |c| {
         c.requests.limits_hit as f64
     }),

@@ -8,6 +8,7 @@ use locks::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Names of kernels that are told apart: programs that make kernels for ever shall not eat memory for
 /// ever. Later ones count under [`OTHER_KERNELS`].
@@ -86,6 +87,8 @@ pub struct ClientCounters {
     pub throttled_ns: Counter,
     /// How often a limit was met: room in the queue, memory.
     pub limits_hit: Counter,
+    /// How often the client slept because its ring was full.
+    pub ring_stalls: Counter,
     /// 1 once there was a time in which nothing was counted: then other numbers are less than what was.
     pub uncounted: Counter,
     /// Calls of the provider that submitted work, where these are timed.
@@ -105,6 +108,12 @@ struct Streams {
 }
 
 impl ClientCounters {
+    /// A pause of the client's work ends: a limit was met at that time.
+    pub fn was_paused(&self, since: Instant) {
+        self.limits_hit.add(1);
+        self.throttled_ns.add(since.elapsed().as_nanos() as u64);
+    }
+
     /// The counters of the kernels of one name, which `make` makes the first time.
     pub fn kernel(
         &self,

@@ -42,6 +42,7 @@ pub(super) fn requests(counters: &ClientCounters) -> ClientCounts {
         submitting_ns: counters.submitting_ns.get(),
         streams: counters.stream_number(),
         uncounted: counters.uncounted.get() as u32,
+        ring_stalls: counters.ring_stalls.get(),
     }
 }
 

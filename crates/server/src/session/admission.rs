@@ -81,9 +81,7 @@ impl Session {
                     let Answer { is_alone, is_followed, at_ns, .. } = answer;
                     self.meter.set_company(Company { is_alone, is_followed, at_ns });
                     if let Some(since) = since {
-                        let counters = &self.link.counters;
-                        counters.limits_hit.add(1);
-                        counters.throttled_ns.add(Instant::elapsed(&since).as_nanos() as u64);
+                        self.link.counters.was_paused(since);
                         if !self.begin_submitting() {
                             self.check_end()?;
                         }

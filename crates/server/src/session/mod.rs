@@ -240,6 +240,7 @@ impl Session {
         let class = self.link.scheduling.class();
         let coalesces = self.batcher.has_graphs();
         let is_other = std::mem::replace(&mut self.coalesces, coalesces) != coalesces;
+        self.link.counters.ring_stalls.set(self.consumer.stalls());
         let manner = self.place.update(busy, class == Class::Latency);
         if manner.is_some() || is_other {
             let Manner { waiting, factor, critical } = self.place.manner();

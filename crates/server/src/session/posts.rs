@@ -176,9 +176,7 @@ impl Session {
             session.gate.make_room(&mut session.streams)?;
             Ok(session.gate.has_room(session.streams.queued_in(stream)))
         });
-        let counters = &self.link.counters;
-        counters.limits_hit.add(1);
-        counters.throttled_ns.add(since.elapsed().as_nanos() as u64);
+        self.link.counters.was_paused(since);
         waited
     }
 

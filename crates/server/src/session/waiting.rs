@@ -149,9 +149,7 @@ impl Session {
                 return count > 0;
             }
             if let Some(since) = waiting.since {
-                let counters = &self.link.counters;
-                counters.limits_hit.add(1);
-                counters.throttled_ns.add(since.elapsed().as_nanos() as u64);
+                self.link.counters.was_paused(since);
             }
             if let Some(word) = self.pending.done(stream, waiting) {
                 self.events.release(word);

@@ -14,6 +14,25 @@ pub(super) fn scene() -> Watchdog {
     alive
 }
 
+/// A tenant of its own, whose addresses no other test is given: memory can be freed twice.
+struct OwnTenant(u64);
+
+impl OwnTenant {
+    fn bind() -> Self {
+        let mut tenant = 0;
+        cu!(openmpsTenantCreate(&mut tenant)).unwrap();
+        cu!(openmpsTenantBind(tenant)).unwrap();
+        Self(tenant)
+    }
+}
+
+impl Drop for OwnTenant {
+    fn drop(&mut self) {
+        let _ = cu!(openmpsTenantEnd(self.0));
+        let _ = cu!(openmpsTenantBind(0));
+    }
+}
+
 /// A kernel that writes down that it ran: `log[log[0] += 1] = value`.
 pub(super) fn note() -> CUfunction {
     function(2, |_, launch, _| {
@@ -351,6 +370,7 @@ fn a_launchable_graph_takes_over_from_one_of_the_same_form() {
 #[test]
 fn memory_that_a_graph_allocates_is_the_programs_after_its_launch() {
     let _alive = scene();
+    let _tenant = OwnTenant::bind();
     let (stream, store) = (new_stream(1), store());
     let mut pointer = CUdeviceptr(0);
     begin(stream);
@@ -384,6 +404,7 @@ fn memory_that_a_graph_allocates_is_the_programs_after_its_launch() {
 #[test]
 fn memory_freed_in_its_graph_needs_no_freeing() {
     let _alive = scene();
+    let _tenant = OwnTenant::bind();
     let stream = new_stream(1);
     let mut pointer = CUdeviceptr(0);
     begin(stream);

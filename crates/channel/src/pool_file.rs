@@ -4,9 +4,12 @@
 //! was given the pool. The pool's blocks, which are handed over one by one, carry the same number.
 
 use crate::system;
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::rand::GetRandomFlags;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 
 /// The beginning of a pool's file.
@@ -15,26 +18,15 @@ const MAGIC: [u8; 8] = *b"OMPSPOOL";
 /// A random number, which no process can guess.
 pub fn new_number() -> io::Result<u64> {
     let mut bytes = [0u8; 8];
-    // SAFETY: the buffer is writable for its length.
-    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if got == bytes.len() as isize {
-        Ok(u64::from_ne_bytes(bytes))
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    // So few bytes come whole.
+    rustix::rand::getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(u64::from_ne_bytes(bytes))
 }
 
 /// A new file for the pool of that number.
 pub fn create(number: u64) -> io::Result<OwnedFd> {
     system::may_reach((MAGIC.len() + size_of_val(&number)) as u64)?;
-    // SAFETY: the name is a C string; the descriptor returned is new and has no other owner.
-    let mut file = unsafe {
-        let fd = libc::memfd_create(c"openmps-pool".as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        File::from_raw_fd(fd)
-    };
+    let mut file = File::from(memfd_create(c"openmps-pool", MemfdFlags::CLOEXEC)?);
     file.write_all(&MAGIC)?;
     file.write_all(&number.to_le_bytes())?;
     Ok(file.into())
@@ -42,13 +34,12 @@ pub fn create(number: u64) -> io::Result<OwnedFd> {
 
 /// The number in a pool's file; `None` for any other file, or a descriptor that is not open.
 pub fn number_in(fd: RawFd) -> Option<u64> {
-    // SAFETY: a plain system call; descriptors that are not open answer an error.
-    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 0) };
-    if copy < 0 {
+    if fd < 0 {
         return None;
     }
-    // SAFETY: the descriptor was just made and has no other owner.
-    let file = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
+    // SAFETY: the borrow ends with this call; descriptors that are not open answer an error.
+    let copy = fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(fd) }, 0).ok()?;
+    let file = File::from(copy);
     let mut bytes = [0u8; 16];
     file.read_exact_at(&mut bytes, 0).ok()?;
     let (magic, number) = bytes.split_at(8);

@@ -2,6 +2,8 @@
 //! on the length of files, which the system enforces with a signal that ends most programs.
 
 use cuda_api::CudaError;
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 use std::io;
 
 /// What a call answers that failed for this error of the system's:
@@ -32,12 +34,9 @@ pub fn why_no_memory(error: &io::Error) -> String {
 /// # Errors
 /// EFBIG above the limit.
 pub fn may_reach(bytes: u64) -> io::Result<()> {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the local is written. If the call fails, there is no limit to heed.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    match bytes <= limit.rlim_cur {
-        true => Ok(()),
-        false => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+    match getrlimit(Resource::Fsize).current {
+        Some(most) if bytes > most => Err(Errno::FBIG.into()),
+        _ => Ok(()),
     }
 }
 

@@ -14,32 +14,36 @@ pub use sealed::{IMAGE_BYTES_MAX, SealedBytes, sealed_image};
 
 use crate::system;
 use core::fmt;
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate,
+    memfd_create,
+};
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Seals of a file: the changes to it that no process can make any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seals(i32);
+pub struct Seals(SealFlags);
 
 impl Seals {
     /// Its size is what it is, and no seal is added any more. For memory that both sides write.
-    pub const SIZE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL);
+    pub const SIZE: Self = Self(Self::MAPPABLE.0.union(SealFlags::SEAL));
     /// Its size and its content are what they are. For images.
-    pub const ALL: Self = Self(Self::SIZE.0 | libc::F_SEAL_WRITE);
+    pub const ALL: Self = Self(Self::SIZE.0.union(SealFlags::WRITE));
     /// It never gets shorter: the least that a file needs for its mapped pages to stay.
-    pub const LASTING: Self = Self(libc::F_SEAL_SHRINK);
+    pub const LASTING: Self = Self(SealFlags::SHRINK);
     /// The least that a file needs to be mapped safely.
-    pub const MAPPABLE: Self = Self(libc::F_SEAL_SHRINK | libc::F_SEAL_GROW);
+    pub const MAPPABLE: Self = Self(SealFlags::SHRINK.union(SealFlags::GROW));
     /// The least that a file needs to be looked at as plain bytes.
-    pub const CONSTANT: Self = Self(Self::MAPPABLE.0 | libc::F_SEAL_WRITE);
+    pub const CONSTANT: Self = Self(Self::MAPPABLE.0.union(SealFlags::WRITE));
 
     /// True if all of `others` are among them.
     pub const fn contain(self, others: Self) -> bool {
-        self.0 & others.0 == others.0
+        self.0.contains(others.0)
     }
 }
 
@@ -57,9 +61,9 @@ pub enum FileError {
     /// Seals are missing.
     Unsealed {
         /// Seals it needs, F_SEAL_* bits.
-        wanted: i32,
+        wanted: u32,
         /// Seals it has.
-        found: i32,
+        found: u32,
     },
     /// Its size is not what it must be.
     Size {
@@ -105,28 +109,15 @@ impl From<io::Error> for FileError {
 
 /// Makes a memory file of `bytes` zero bytes without seals. Memory is taken when it is touched.
 pub fn create(name: &CStr, bytes: u64) -> io::Result<OwnedFd> {
-    let size = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     system::may_reach(bytes)?;
-    // SAFETY: the name is a C string; the call takes nothing else.
-    let fd =
-        unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was just made and has no other owner.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: a call on a descriptor that is open.
-    if unsafe { libc::ftruncate(fd.as_raw_fd(), size) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let fd = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&fd, bytes)?;
     Ok(fd)
 }
 
 /// Adds seals. For [`Seals::ALL`] the file must not be mapped writable.
 pub fn seal(fd: impl AsFd, seals: Seals) -> io::Result<()> {
-    // SAFETY: a call on a descriptor that is open while `fd` lives.
-    let result = unsafe { libc::fcntl(fd.as_fd().as_raw_fd(), libc::F_ADD_SEALS, seals.0) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    Ok(fcntl_add_seals(fd, seals.0)?)
 }
 
 /// Makes a memory file of `bytes` zero bytes with seals: one step for memory that is shared.
@@ -142,31 +133,17 @@ pub fn create_sealed(name: &CStr, bytes: u64, seals: Seals) -> io::Result<OwnedF
 /// # Errors
 /// What is wrong with the file, see [`FileError`].
 pub fn check(fd: impl AsFd, wanted: Seals, min: u64, max: u64) -> Result<u64, FileError> {
-    let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: a call on a descriptor that is open while `fd` lives.
-    let found = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
-    if found < 0 {
-        return Err(FileError::NotSealable);
-    }
+    let found = fcntl_get_seals(&fd).map_err(|_| FileError::NotSealable)?;
     if !Seals(found).contain(wanted) {
-        return Err(FileError::Unsealed { wanted: wanted.0, found });
+        let [wanted, found] = [wanted.0, found].map(|seals| seals.bits());
+        return Err(FileError::Unsealed { wanted, found });
     }
-    // SAFETY: statfs is plain data for which zeros are a value.
-    let mut system: libc::statfs = unsafe { core::mem::zeroed() };
-    // SAFETY: the descriptor is open and `system` is writable.
-    if unsafe { libc::fstatfs(fd, &mut system) } < 0 {
-        return Err(FileError::Io(io::Error::last_os_error()));
-    }
+    let system = fstatfs(&fd).map_err(io::Error::from)?;
     // A hole punched into hugetlbfs, and an empty pool of large pages: SIGBUS for the next to look.
     if system.f_type != libc::TMPFS_MAGIC {
         return Err(FileError::Kind { found: system.f_type });
     }
-    // SAFETY: stat is plain data for which zeros are a value.
-    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
-    // SAFETY: the descriptor is open and `stat` is writable.
-    if unsafe { libc::fstat(fd, &mut stat) } < 0 {
-        return Err(FileError::Io(io::Error::last_os_error()));
-    }
+    let stat = fstat(&fd).map_err(io::Error::from)?;
     let found = u64::try_from(stat.st_size).unwrap_or(0);
     if found < min || found > max { Err(FileError::Size { min, max, found }) } else { Ok(found) }
 }
@@ -193,19 +170,14 @@ mod tests {
 
     #[test]
     fn a_file_of_large_pages_is_refused_whatever_its_seals() {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_HUGETLB;
-        // SAFETY: the name is a C string; the call takes nothing else.
-        let fd = unsafe { libc::memfd_create(c"test".as_ptr(), flags) };
-        if fd < 0 {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | MemfdFlags::HUGETLB;
+        let Ok(fd) = memfd_create(c"test", flags) else {
             let _ =
                 writeln!(io::stderr(), "SKIPPED a_file_of_large_pages_is_refused: no hugetlbfs");
             return;
-        }
-        // SAFETY: the descriptor was just made and has no other owner.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        };
         // No page is taken for that.
-        // SAFETY: a call on a descriptor that is open.
-        assert_eq!(unsafe { libc::ftruncate(fd.as_raw_fd(), 2 << 20) }, 0);
+        ftruncate(&fd, 2 << 20).unwrap();
         seal(&fd, Seals::SIZE).unwrap();
         let refused = check(&fd, Seals::MAPPABLE, 2 << 20, 2 << 20);
         assert!(matches!(refused, Err(FileError::Kind { .. })), "{refused:?}");

@@ -144,10 +144,7 @@ impl SeqPacket {
     /// # Errors
     /// `InvalidInput` if it is no connected SOCK_SEQPACKET socket of AF_UNIX.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        let kind = raw::option_i32(&fd, libc::SO_TYPE)?;
-        let domain = raw::option_i32(&fd, libc::SO_DOMAIN)?;
-        let listens = raw::option_i32(&fd, libc::SO_ACCEPTCONN)?;
-        if (kind, domain, listens) != (libc::SOCK_SEQPACKET, libc::AF_UNIX, 0) {
+        if !raw::is_connection(&fd)? {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "not a connected SOCK_SEQPACKET socket of AF_UNIX",
@@ -219,12 +216,12 @@ impl SeqPacket {
 
     /// How long [`SeqPacket::receive`] waits; `None`: for ever.
     pub fn set_receive_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        raw::set_timeout(&self.fd, libc::SO_RCVTIMEO, timeout)
+        raw::set_timeout(&self.fd, raw::Timeout::Recv, timeout)
     }
 
     /// How long [`SeqPacket::send`] waits; `None`: for ever.
     pub fn set_send_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        raw::set_timeout(&self.fd, libc::SO_SNDTIMEO, timeout)
+        raw::set_timeout(&self.fd, raw::Timeout::Send, timeout)
     }
 
     /// Makes all calls return at once (`WouldBlock`, [`ReceiveError::TimedOut`]).

@@ -1,30 +1,32 @@
 //! Waiting for several descriptors at once.
 
 use core::time::Duration;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// A descriptor and what is awaited of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Interest<'a> {
     fd: BorrowedFd<'a>,
-    events: i16,
+    events: PollFlags,
 }
 
 impl<'a> Interest<'a> {
     /// Something to receive or accept, or the peer's end.
     pub fn readable(fd: &'a impl AsFd) -> Self {
-        Self { fd: fd.as_fd(), events: libc::POLLIN | libc::POLLRDHUP }
+        Self { fd: fd.as_fd(), events: PollFlags::IN | PollFlags::RDHUP }
     }
 
     /// Room to send, or the peer's end.
     pub fn writable(fd: &'a impl AsFd) -> Self {
-        Self { fd: fd.as_fd(), events: libc::POLLOUT | libc::POLLRDHUP }
+        Self { fd: fd.as_fd(), events: PollFlags::OUT | PollFlags::RDHUP }
     }
 
     /// The peer's end only.
     pub fn hang_up(fd: &'a impl AsFd) -> Self {
-        Self { fd: fd.as_fd(), events: libc::POLLRDHUP }
+        Self { fd: fd.as_fd(), events: PollFlags::RDHUP }
     }
 }
 
@@ -42,34 +44,20 @@ pub struct Readiness {
 /// Waits until something happens at one of the descriptors, at most `timeout` (`None`: for ever).
 /// The answer has an entry for each interest; a signal ends the wait with nothing in any.
 pub fn poll(interests: &[Interest<'_>], timeout: Option<Duration>) -> io::Result<Vec<Readiness>> {
-    let mut fds: Vec<libc::pollfd> = interests
-        .iter()
-        .map(|i| libc::pollfd { fd: i.fd.as_raw_fd(), events: i.events, revents: 0 })
-        .collect();
-    let timeout = timeout.map(|t| libc::timespec {
-        tv_sec: libc::time_t::try_from(t.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(t.subsec_nanos() as i32),
-    });
-    let timeout = timeout.as_ref().map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: `fds` is writable for its length; the timeout is null or points to a local variable;
-    // a null signal mask changes none.
-    let result = unsafe {
-        libc::ppoll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout, core::ptr::null())
-    };
-    if result < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-        fds.iter_mut().for_each(|fd| fd.revents = 0);
+    let mut fds: Vec<PollFd<'_>> =
+        interests.iter().map(|i| PollFd::from_borrowed_fd(i.fd, i.events)).collect();
+    // Longer than the system can wait is for ever.
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    match rustix::event::poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => {}
+        Err(Errno::INTR) => fds.iter_mut().for_each(PollFd::clear_revents),
+        Err(error) => return Err(error.into()),
     }
-    let gone = libc::POLLHUP | libc::POLLRDHUP | libc::POLLERR | libc::POLLNVAL;
-    Ok(fds
-        .iter()
-        .map(|fd| Readiness {
-            readable: fd.revents & libc::POLLIN != 0,
-            writable: fd.revents & libc::POLLOUT != 0,
-            hung_up: fd.revents & gone != 0,
-        })
-        .collect())
+    let gone = PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR | PollFlags::NVAL;
+    let readiness = |fd: &PollFd<'_>| Readiness {
+        readable: fd.revents().contains(PollFlags::IN),
+        writable: fd.revents().contains(PollFlags::OUT),
+        hung_up: fd.revents().intersects(gone),
+    };
+    Ok(fds.iter().map(readiness).collect())
 }

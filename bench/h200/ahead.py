@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from run import Way, vendor_control  # noqa: E402
+from common import Way, vendor_control  # noqa: E402
 
 # Case, streams, launches of each.
 CASES = (

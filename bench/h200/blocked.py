@@ -366,7 +366,7 @@ def from_the_warm_list(way_of):
 
 
 def main():
-    from run import Way, log
+    from common import Way, log
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("blocked.json"))

@@ -392,7 +392,7 @@ def of_splits(driver):
     rows = []
     for flags in range(4):
         for wanted in (1, 3, 1024):
-            for least in [*range(0, 10), 12, 15, 16, 17, 18, 20, 24, 28, 32, 33, 40, 48, 56, 60, 64, 65, 66, 72,
+            for least in [*range(10), 12, 15, 16, 17, 18, 20, 24, 28, 32, 33, 40, 48, 56, 60, 64, 65, 66, 72,
                           80, 88, 96, 100, 112, 120, 124, 128, 130, whole.sms - 1, whole.sms, whole.sms + 1]:
                 parts, left, count = (Resource * 1024)(), Resource(), ctypes.c_uint(wanted)
                 code = driver.call("cuDevSmResourceSplitByCount", parts, p(count), p(whole), p(left), flags, least)
@@ -418,7 +418,7 @@ def main():
     document = {
         "date": datetime.date.today().isoformat(), "device": name.value.decode(), "driver": release,
         "cuda": version, "threads": THREADS, "dynamic": DYNAMIC,
-        "device_attributes": [driver.number("cuDeviceGetAttribute", n, driver.device) for n in range(0, 171)],
+        "device_attributes": [driver.number("cuDeviceGetAttribute", n, driver.device) for n in range(171)],
         "nvml": nvml(), "functions": of_functions(driver), "carveouts": of_carveouts(driver),
         "clusters": of_clusters(driver), "launches": of_launches(driver), "images": of_images(driver),
         "files": of_files(driver, arguments.files),

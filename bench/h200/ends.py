@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import Way, log, used_memory_mib, wait_until_ready
+from common import Way, log, used_memory_mib, wait_until_ready
 
 VICTIMS = 12
 # A kernel of a quarter of a second at 1.98 GHz: a kill meets it in the middle.

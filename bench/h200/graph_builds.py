@@ -27,7 +27,15 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from graph_nodes import Driver, Edge, KernelNode, edges_of, graph_of_bert, launch_us, nodes_of  # noqa: E402
+from graph_nodes import (  # noqa: E402
+    Driver,
+    Edge,
+    KernelNode,
+    edges_of,
+    graph_of_bert,
+    launch_us,
+    nodes_of,
+)
 
 # CUlaunchAttributeID.
 COOPERATIVE, CLUSTER, PROGRAMMATIC = 2, 4, 6
@@ -248,7 +256,7 @@ KEPT = []
 
 
 def measured(arguments):
-    from run import Way
+    from common import Way
     ways = [("native", {})]
     if arguments.shared:
         ways += [("openmps", {}), ("openmps", {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "99"})]

@@ -320,7 +320,7 @@ def kernels():
 
 
 def compared(arguments):
-    from run import Way
+    from common import Way
     found = {}
     for way_name in ["native", "openmps"]:
         way = Way(way_name, arguments.dist)
@@ -338,8 +338,8 @@ def compared(arguments):
 
 
 def measured(arguments):
+    from common import Way
     from latency import Program
-    from run import Way
     for way_name, kind, settings in VARIANTS:
         if not re.search(arguments.only, f"{way_name} {kind}"):
             continue

@@ -160,7 +160,7 @@ def history(name):
 def main():
     if len(sys.argv) > 1 and sys.argv[1] == "history":
         return history(sys.argv[2])
-    from run import Way
+    from common import Way
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("graph_states.json"))

@@ -310,8 +310,8 @@ def with_clock(program, seconds):
 
 
 def measured(arguments, directory):
+    from common import Way
     from observe import libcupti
-    from run import Way
     way = Way("native", arguments.dist)
     with way.running(), Program(way.environment, directory / "native.log") as program:
         native = program.ask(f"launches {LAUNCHES}")

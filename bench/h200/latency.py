@@ -316,7 +316,7 @@ def slow(way, programs, critical, arrivals):
 
 def rows_of(name, way_name, arguments, have):
     """Measures what is missing of a set through a way; yields rows by name."""
-    from run import Way
+    from common import Way
     critical_names, batch_name = SETS[name]
     chosen = arguments.settings.split(",") if arguments.settings else list(SETTINGS)
     settings = chosen if way_name == "openmps" else ["", ":poisson"]

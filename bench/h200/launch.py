@@ -28,8 +28,8 @@ VARIANTS = {
 
 
 def rows_of(way_name, arguments):
+    from common import Way
     from latency import Program
-    from run import Way
     for variant, settings in VARIANTS[way_name].items():
         way = Way(way_name, arguments.dist)
         way.environment = dict(way.environment, **settings)

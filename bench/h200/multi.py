@@ -45,7 +45,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from run import Way, vendor_control  # noqa: E402
+from common import Way, vendor_control  # noqa: E402
 from stuck import describe  # noqa: E402
 
 PARTS = ("list", "peer", "sharing", "nccl", "ddp", "fsdp", "stages", "pipeline", "double", "small", "gaps", "chain", "visible",

@@ -15,7 +15,6 @@ import argparse
 import collections
 import contextlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -23,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import HERE, Way, log, machine
+from common import HERE, Way, log, machine
 
 SAMPLES_PER_SECOND = 997
 SECONDS = 3

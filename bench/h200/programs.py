@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from run import HERE, Way, log
+from common import HERE, Way, log
 
 COMPAT = HERE.parent.parent / "tests/compat"
 SECONDS_MAX = 100

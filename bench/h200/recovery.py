@@ -2,18 +2,18 @@
 """What programs notice of others that fault, of servers that die and of upgrades; writes JSON.
 
     recovery.py DIST [--output FILE] [--ways native,mps,openmps,standby,upgrade8] [--rounds N]
-                     [--seconds S] [--events fault-trap,kill,...] [--innocents ...] [--device N]
+                     [--seconds S] [--events fault-trap,kill,...] [--unaffected ...] [--device N]
 
 Beside ResNet-50 and BERT inference, training of GPT-2 and ResNet-18 with AMP, CuPy and Numba, each of
 which compares every result, a program faults in each way that there is (`fault --kind`); with openmps
 the server is also killed, an endless kernel is terminated, and servers and daemon are upgraded: each
-event N times, in turn, as far as the S seconds go, which all ways share. Of each event and each innocent
+event N times, in turn, as far as the S seconds go, which all ways share. Of each event and each other
 program the longest time between two of its steps is taken, and beside it that of an undisturbed
 program. `native` is time-slicing, `mps` NVIDIA's MPS, `standby` openmps with OPENMPS_STANDBY=1, `upgrade8`
 upgrades under eight ResNet-50. The programs of a way run on from event to event; those that end are
 started again where NVIDIA's MPS or time-slicing ends them.
 
-With several devices an innocent program may be NAME@N, which has device N alone, or stages, which has two; with
+With several devices an unaffected program may be NAME@N, which has device N alone, or stages, which has two; with
 --device N faults and kills are of that device alone, and the table has a row for each program too.
 
 A line is printed and FILE is written when an event is over; what FILE has stays, so that ways, events
@@ -33,13 +33,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import Way, log, vendor_control
+from common import Way, log, vendor_control
 
 HERE = Path(__file__).resolve().parent
 KINDS = ["null-write", "null-read", "stray-write", "neighbour", "misaligned", "trap", "assert", "stack"]
 PYTORCH = ("resnet50", "bert", "stages", "train", "gpt2")
 OURS = ("openmps", "standby", "upgrade8")
-# Steps that each innocent program makes after an event before it counts as over, and how long that
+# Steps that each unaffected program makes after an event before it counts as over, and how long that
 # may take, s.
 STEPS_AFTER = 3
 SETTLE_S_MAX = 20
@@ -60,7 +60,7 @@ def now():
     return time.clock_gettime(time.CLOCK_MONOTONIC)
 
 
-class Innocent:
+class UnaffectedProgram:
     """A program that runs beside the events."""
 
     def __init__(self, name, number, directory):
@@ -85,7 +85,7 @@ class Innocent:
         if forker is not None and self.name in PYTORCH:
             self.pid = forker.start(self, self.environment(way), stop)
             return
-        command = [sys.executable, str(HERE / "recovery_innocent.py"), self.name, str(stop),
+        command = [sys.executable, str(HERE / "recovery_unaffected.py"), self.name, str(stop),
                    str(self.steps)]
         with open(self.said, "a") as said:
             self.process = subprocess.Popen(command, env=self.environment(way), stdout=said, stderr=said)
@@ -140,21 +140,21 @@ class Innocent:
 
 
 class Forker:
-    """A process that has imported PyTorch once, and becomes each innocent program."""
+    """A process that has imported PyTorch once, and becomes each unaffected program."""
 
     def __init__(self, way):
-        command = [sys.executable, str(HERE / "recovery_innocent.py"), "--fork"]
+        command = [sys.executable, str(HERE / "recovery_unaffected.py"), "--fork"]
         self.process = subprocess.Popen(command, env=way.environment, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.is_ready = False
 
-    def start(self, innocent, environment, stop):
+    def start(self, other, environment, stop):
         if not self.is_ready:
             self.is_ready = self.process.stdout.readline().strip() == "ready"
             if not self.is_ready:
                 raise OSError("PyTorch cannot be imported")
-        wanted = {"name": innocent.name, "stop": str(stop), "steps": str(innocent.steps),
-                  "said": str(innocent.said), "environment": environment}
+        wanted = {"name": other.name, "stop": str(stop), "steps": str(other.steps),
+                  "said": str(other.said), "environment": environment}
         print(json.dumps(wanted), file=self.process.stdin, flush=True)
         return int(self.process.stdout.readline())
 
@@ -163,44 +163,44 @@ class Forker:
         self.process.wait()
 
 
-class Innocents:
+class UnaffectedPrograms:
     def __init__(self, way, names, forker, deadline):
         self.directory = tempfile.TemporaryDirectory()
         self.stop = Path(self.directory.name) / "stop"
-        self.all = [Innocent(name, number, self.directory.name) for number, name in enumerate(names)]
-        for innocent in self.all:
-            innocent.start(way, self.stop, forker)
+        self.all = [UnaffectedProgram(name, number, self.directory.name) for number, name in enumerate(names)]
+        for other in self.all:
+            other.start(way, self.stop, forker)
         end = min(deadline, now() + READY_S_MAX)
         while now() < end and any(not i.ready and i.alive() for i in self.all):
             time.sleep(0.1)
             self.read()
-        for innocent in self.all:
-            if not innocent.ready:
-                innocent.kill()
+        for other in self.all:
+            if not other.ready:
+                other.kill()
         self.alive()
 
     def read(self):
-        for innocent in self.all:
-            innocent.read()
+        for other in self.all:
+            other.read()
 
     def alive(self):
         self.read()
-        for innocent in self.all:
-            if not innocent.alive() and not innocent.told:
-                innocent.told = True
-                log(f"{innocent.label} has ended: {innocent.last_words()}")
-        return [innocent for innocent in self.all if innocent.alive()]
+        for other in self.all:
+            if not other.alive() and not other.told:
+                other.told = True
+                log(f"{other.label} has ended: {other.last_words()}")
+        return [other for other in self.all if other.alive()]
 
     def settle(self, since, deadline):
         """Waits until each has made some steps since then."""
         end = min(deadline, now() + SETTLE_S_MAX)
 
-        def waits(innocent):
-            after = sum(t > since for t in innocent.ends[-STEPS_AFTER:])
-            return after < STEPS_AFTER and innocent.alive()
+        def waits(other):
+            after = sum(t > since for t in other.ends[-STEPS_AFTER:])
+            return after < STEPS_AFTER and other.alive()
 
         self.read()
-        while now() < end and any(waits(innocent) for innocent in self.all):
+        while now() < end and any(waits(other) for other in self.all):
             time.sleep(0.02)
             self.read()
 
@@ -209,22 +209,22 @@ class Innocents:
         end = now() + 3
         while now() < end and self.alive():
             time.sleep(0.05)
-        for innocent in self.all:
-            innocent.kill()
+        for other in self.all:
+            other.kill()
         self.directory.cleanup()
 
 
 def control(way, line, seconds=EVENT_S_MAX):
     program = str(way.dist / "bin/nvidia-cuda-mps-control")
     done = subprocess.run([program, *line.split()], env=way.environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds)
+                          capture_output=True, timeout=seconds)
     return done.stdout.split()
 
 
 def server_in(way, state):
     """PID of a server in that state: of the way's device, if it has one."""
     done = subprocess.run([way.dist / "bin/openmps", "ps", "--json"], env=way.environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=EVENT_S_MAX)
+                          capture_output=True, timeout=EVENT_S_MAX)
     report = json.loads(done.stdout)
     for server in report.get("servers", []):
         here = way.device is None or report["devices"][way.device]["uuid"] in [d["uuid"] for d in server["devices"]]
@@ -304,7 +304,7 @@ class Report:
             self.ways = json.loads(path.read_text())
 
     def way(self, name):
-        return self.ways.setdefault(name, {"undisturbed": {}, "events": [], "innocents": [], "log": []})
+        return self.ways.setdefault(name, {"undisturbed": {}, "events": [], "unaffected": [], "log": []})
 
     def write(self):
         if self.path is not None:
@@ -318,7 +318,7 @@ class Report:
 
     def rows_of_programs(self, ways, kinds):
         """With several devices: the longest gap of each program for each kind of event, ms."""
-        labels = [i["name"] for i in self.way(ways[0])["innocents"]] if ways else []
+        labels = [i["name"] for i in self.way(ways[0])["unaffected"]] if ways else []
         if not any("@" in label for label in labels):
             return []
         lines = []
@@ -334,7 +334,7 @@ class Report:
         return lines
 
     def table(self):
-        """A row for each kind of event, a column for each way: over all innocent programs that went on
+        """A row for each kind of event, a column for each way: over all unaffected programs that went on
         the median and the longest of their gaps, ms, and how many programs ended."""
         ways = [name for name in self.ways if self.ways[name]["events"]]
         lines = ["| event | " + " | ".join(ways) + " |", "| --- |" + " --- |" * len(ways)]
@@ -355,7 +355,7 @@ class Report:
             lines.append(f"| {kind} | " + " | ".join(cells) + " |")
         lines += self.rows_of_programs(ways, kinds)
         for what in ("right", "wrong", "caught"):
-            counts = (sum(i[what] for i in self.ways[name]["innocents"]) for name in ways)
+            counts = (sum(i[what] for i in self.ways[name]["unaffected"]) for name in ways)
             lines.append(f"| steps {what} | " + " | ".join(map(str, counts)) + " |")
         return "\n".join(lines)
 
@@ -395,33 +395,33 @@ def measure(name, dist, names, arguments, report, deadline, forkers):
             kind = way.environment.get("LD_LIBRARY_PATH", "")
             forker = forkers.setdefault(kind, None) or Forker(way)
             forkers[kind] = forker
-        innocents = Innocents(way, names, forker, deadline)
-        log(f"{name}: {len(innocents.alive())} of {len(names)} innocent programs run")
+        others = UnaffectedPrograms(way, names, forker, deadline)
+        log(f"{name}: {len(others.alive())} of {len(names)} unaffected programs run")
         begin = now()
         time.sleep(UNDISTURBED_S)
-        innocents.read()
-        for innocent in innocents.all:
-            here["undisturbed"][innocent.label] = innocent.gap(begin, now())
+        others.read()
+        for other in others.all:
+            here["undisturbed"][other.label] = other.gap(begin, now())
         report.write()
         counted = {}
 
         def count():
             """Adds what programs did since."""
-            for innocent in innocents.all:
-                before = counted.setdefault(id(innocent), {})
-                row = next((r for r in here["innocents"] if r["name"] == innocent.label), None)
+            for other in others.all:
+                before = counted.setdefault(id(other), {})
+                row = next((r for r in here["unaffected"] if r["name"] == other.label), None)
                 if row is None:
-                    row = {"name": innocent.label, "right": 0, "wrong": 0, "caught": 0}
-                    here["innocents"].append(row)
-                for what, number in innocent.outcomes.items():
+                    row = {"name": other.label, "right": 0, "wrong": 0, "caught": 0}
+                    here["unaffected"].append(row)
+                for what, number in other.outcomes.items():
                     row[what] += number - before.get(what, 0)
                     before[what] = number
-                words = innocent.last_words()
+                words = other.last_words()
                 if words:
                     row["said"] = words
 
         def happen(what, act):
-            alive = innocents.alive()
+            alive = others.alive()
             if name == "standby":
                 end = min(deadline, now() + SETTLE_S_MAX)
                 while now() < end and server_in(way, "STANDBY") is None:
@@ -431,9 +431,9 @@ def measure(name, dist, names, arguments, report, deadline, forkers):
             except subprocess.TimeoutExpired:
                 status, begin = "too long", now() - EVENT_S_MAX
             took = now() - begin
-            innocents.settle(now(), deadline)
+            others.settle(now(), deadline)
             end = now()
-            left = innocents.alive()
+            left = others.alive()
             ended = [i for i in alive if i not in left]
             gaps = {i.label: i.gap(begin, end) for i in left}
             here["events"].append({"what": what, "status": status, "took_ms": round(took * 1e3, 1),
@@ -453,19 +453,19 @@ def measure(name, dist, names, arguments, report, deadline, forkers):
                 what = min(events, key=lambda what: report.count(name, what), default=None)
                 if what is None or report.count(name, what) >= arguments.rounds:
                     break
-                if not innocents.alive():
+                if not others.alive():
                     if name in OURS:
                         break
                     count()
-                    innocents.end()
-                    innocents = Innocents(way, names, forker, deadline)
-                    if not innocents.alive():
+                    others.end()
+                    others = UnaffectedPrograms(way, names, forker, deadline)
+                    if not others.alive():
                         break
                 happen(what, events[what])
         finally:
-            innocents.read()
+            others.read()
             count()
-            innocents.end()
+            others.end()
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -475,7 +475,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=330, help="for all, to the table")
     parser.add_argument("--events", help="fault-KIND, kill, terminate, upgrade; without it all")
-    parser.add_argument("--innocents", default="resnet50,bert,gpt2,train,cupy,numba")
+    parser.add_argument("--unaffected", default="resnet50,bert,gpt2,train,cupy,numba")
     parser.add_argument("--device", type=int, help="faults and kills are of this device's server alone")
     arguments = parser.parse_args()
     report, forkers, end = Report(arguments.output), {}, now() + arguments.seconds
@@ -491,7 +491,7 @@ def main():
             # What one way does not use is for those after it.
             deadline = now() + (end - now()) / (len(ways) - number) - END_S
             try:
-                measure(name, arguments.dist.resolve(), arguments.innocents.split(","), arguments,
+                measure(name, arguments.dist.resolve(), arguments.unaffected.split(","), arguments,
                         report, deadline, forkers)
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 log(f"{name}: {error!r}")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures one GPU shared by processes three ways, in one go, and writes JSON.
 
-    run.py DIST [--output FILE] [--part time-sliced|shared|servers|stretches|mix] [--columns calls,...]
+    run.py DIST [--output FILE] [--part time-sliced|shared|servers|batching|mix] [--columns calls,...]
 
 DIST is an installation, made by `cargo xtask dist --release`, perhaps on another machine: nothing
 is built here. The ways:
@@ -10,7 +10,7 @@ is built here. The ways:
     mps      NVIDIA's MPS, its daemon in a directory of its own, if it is installed
     openmps  daemon and server of DIST, with NVIDIA's driver as provider
 
-The part stretches runs ResNet-50 and then BERT in 16 processes at servers of their own, in turns: under MPS, and through
+The part batching runs ResNet-50 and then BERT in 16 processes at servers of their own, in turns: under MPS, and through
 openmps with OPENMPS_LAUNCH_BATCHING=off, on and oversubscribed; with the servers' processor time, and each way's steps a second over those
 under MPS. It ends after --rounds (2), or before a round that would not be over after 280 s. --ways mps,oversubscribed takes only those.
 
@@ -26,21 +26,25 @@ it is there. `cargo xtask generate` makes docs/reports/h200.md of it.
 
 import argparse
 import ast
-import contextlib
 import datetime
 import json
-import os
-import platform
 import re
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
+from common import (
+    HERE,
+    Way,
+    log,
+    machine,
+    used_memory_mib,
+    vendor_control,
+    wait_until_ready,
+)
+
 LAUNCH_PROCESSES = [1, 2, 4, 8, 16]
 SPIN_PROCESSES = [1, 2, 4, 8, 12, 16]
 # Cycles of a kernel of 0.5 ms at 1.98 GHz, the H200's highest clock.
@@ -57,146 +61,10 @@ RESTARTS = 5
 # Ways of a part, and whether it compares servers.
 ALL_PARTS = ["time-sliced", "shared", "servers"]
 PARTS = {"time-sliced": (["native"], False), "shared": (["mps", "openmps"], False),
-         "servers": (["mps", "openmps"], True), "stretches": (["mps", "off", "on", "oversubscribed"], True),
+         "servers": (["mps", "openmps"], True), "batching": (["mps", "off", "on", "oversubscribed"], True),
          "mix": (["mps", "openmps", "native"], True)}
-# Ways of the part stretches that are openmps with that setting, and how long all rounds may take.
-STRETCHES = ["off", "on", "oversubscribed"]
-STRETCHES_SECONDS_MAX = 280
-# No process or group takes longer; what does has hung.
-GROUP_SECONDS_MAX = 90
+BATCHING_SECONDS_MAX = 280
 
-
-def log(text):
-    print(f"[{time.monotonic() - BEGIN:5.0f} s] {text}", file=sys.stderr, flush=True)
-
-
-BEGIN = time.monotonic()
-
-
-class Way:
-    """How programs reach the device: an environment, and perhaps a daemon while it is used."""
-
-    def __init__(self, name, dist):
-        self.name = name
-        self.dist = dist
-        self.samples = dist / "lib/openmps/samples"
-        self.environment = dict(os.environ)
-        self.log = ""
-        self.directory = None
-        self.failures = []
-        self.deadline = 0
-
-    def begin_group(self):
-        self.failures = []
-        self.deadline = time.monotonic() + GROUP_SECONDS_MAX
-
-    @contextlib.contextmanager
-    def running(self):
-        with tempfile.TemporaryDirectory() as directory:
-            directory = self.directory = Path(directory)
-            # A directory without a daemon: no other daemon is used by accident.
-            self.environment["CUDA_MPS_PIPE_DIRECTORY"] = str(directory / "pipe")
-            self.environment["CUDA_MPS_LOG_DIRECTORY"] = str(directory)
-            (directory / "pipe").mkdir()
-            if self.name == "native":
-                yield
-                return
-            self.environment["OPENMPS_LIB_DIR"] = str(self.dist / "lib/openmps")
-            self.environment["OPENMPS_PROVIDER"] = os.environ.get("OPENMPS_PROVIDER", "vendor")
-            program = vendor_control()
-            if self.name in STRETCHES:
-                self.environment["OPENMPS_LAUNCH_BATCHING"] = self.name
-            if self.name != "mps":
-                program = str(self.dist / "bin/nvidia-cuda-mps-control")
-                library = self.environment["OPENMPS_LIB_DIR"]
-                path = os.environ.get("LD_LIBRARY_PATH", "")
-                self.environment["LD_LIBRARY_PATH"] = f"{library}:{path}"
-            daemon = subprocess.Popen([program, "-f"], env=self.environment,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            control = directory / "pipe/control"
-            for _ in range(200):
-                if control.exists() or daemon.poll() is not None:
-                    break
-                time.sleep(0.05)
-            self.control = program
-            try:
-                yield
-            finally:
-                subprocess.run([program], input="quit -t 5\n", text=True, env=self.environment,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30)
-                try:
-                    daemon.wait(20)
-                except subprocess.TimeoutExpired:
-                    daemon.send_signal(signal.SIGTERM)
-                    daemon.wait(20)
-                logs = directory.glob("*.log")
-                self.log = "\n".join(path.read_text(errors="replace") for path in logs)
-
-    def servers(self):
-        """Process numbers of all servers."""
-        asked = subprocess.run([self.control], input="get_server_list\n", text=True,
-                               env=self.environment, capture_output=True, timeout=30).stdout
-        return [int(pid) for pid in re.findall(r"^\s*(\d+)\s*$", asked, re.M)]
-
-    def server_seconds(self):
-        """Processor time of all servers so far."""
-        total = 0
-        for pid in self.servers():
-            with contextlib.suppress(OSError):
-                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-                total += int(fields[11]) + int(fields[12])
-        return total / os.sysconf("SC_CLK_TCK")
-
-    def start(self, command, **more):
-        return subprocess.Popen([str(part) for part in command], env=self.environment,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
-
-    def result(self, process):
-        """The last line of a process' output, as JSON; None if it failed, with the reason logged."""
-        try:
-            left = max(self.deadline - time.monotonic(), 0.1)
-            output, errors = process.communicate(timeout=left)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, errors = process.communicate()
-            errors += "\nkilled: it took too long"
-        try:
-            return json.loads(output.strip().splitlines()[-1])
-        except (IndexError, ValueError):
-            reason = errors.strip().splitlines()[-1:] or [f"exit status {process.returncode}"]
-            self.failures.append(reason[0][:200])
-            return None
-
-    def group(self, count, command, ready_seconds_max=60):
-        """Starts `count` processes that wait for each other at a barrier: their results."""
-        self.begin_group()
-        with tempfile.TemporaryDirectory() as directory:
-            barrier = Path(directory) / "go"
-            processes = [self.start([*command, "--json", "--barrier", barrier])
-                         for _ in range(count)]
-            wait_until_ready(barrier, processes, ready_seconds_max)
-            barrier.touch()
-            results = [self.result(process) for process in processes]
-        return [result for result in results if result is not None]
-
-
-def vendor_control():
-    for directory in [*os.environ["PATH"].split(":"), "/usr/local/nvidia/bin"]:
-        program = Path(directory) / "nvidia-cuda-mps-control"
-        if program.exists() and "openmps" not in str(program.resolve()):
-            return str(program)
-    return None
-
-
-def wait_until_ready(barrier, processes, seconds_max):
-    end = time.monotonic() + seconds_max
-    while time.monotonic() < end:
-        ready = len(list(barrier.parent.glob(barrier.name + ".ready.*")))
-        alive = sum(process.poll() is None for process in processes)
-        if ready >= alive:
-            return ready
-        time.sleep(0.005)
-    return len(list(barrier.parent.glob(barrier.name + ".ready.*")))
 
 
 def row(result, name):
@@ -253,11 +121,6 @@ def spin(way):
         rates[count] = sum(run_spin(way, count))
         log(f"{way.name}: {count} processes, {rates[count]:.0f} kernels/s {way.failures or ''}")
     return rates
-
-
-def used_memory_mib():
-    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    return int(subprocess.run(command, capture_output=True, text=True).stdout.split()[0])
 
 
 def memory(way):
@@ -342,7 +205,7 @@ def restarts(ways, dist):
             for way, figures in measured.items()}
 
 
-def stretches(ways, dist, rounds, count, keep):
+def batching(ways, dist, rounds, count, keep):
     """What processes of two networks, one after the other, do with one server after the other, in turns, and the
     processor time of the server for all of them, which has the warming up in it. `keep` is given what there is after
     each server."""
@@ -350,7 +213,7 @@ def stretches(ways, dist, rounds, count, keep):
     begin, longest = time.monotonic(), 0
     for turn in range(rounds):
         start = time.monotonic()
-        if turn > 0 and start - begin + longest > STRETCHES_SECONDS_MAX:
+        if turn > 0 and start - begin + longest > BATCHING_SECONDS_MAX:
             break
         for name in ways:
             way = Way(name, dist)
@@ -368,12 +231,12 @@ def stretches(ways, dist, rounds, count, keep):
                 measured[name].setdefault(f"{network}_{count}", []).append(
                     {"per_s": sum(one["per_s"] for one in of), "digests": sorted({one["digest"] for one in of})})
             steps = {of: measured[name][f"{of}_{count}"][-1]["per_s"] for of in networks}
-            measured[name].setdefault(f"server_{count}", []).append({"seconds": spent, "stretches": said})
+            measured[name].setdefault(f"server_{count}", []).append({"seconds": spent, "batching": said})
             log(f"{name}: " + ", ".join(f"{of} {steps[of]:.0f} a second" for of in networks)
                 + f", {spent:.1f} s of the server {said[:2]}")
-            keep(stretches_values(measured))
+            keep(batching_values(measured))
         longest = max(longest, time.monotonic() - start)
-    values = stretches_values(measured)
+    values = batching_values(measured)
     for name in (way for way in ways if way != "mps"):
         for what in (f"{network}_{count}" for network in networks):
             here, there = values[name].get(what), values.get("mps", {}).get(what)
@@ -387,7 +250,7 @@ def stretches(ways, dist, rounds, count, keep):
     keep(values)
 
 
-def stretches_values(measured):
+def batching_values(measured):
     """The medians of the servers of each way, and what each server gave."""
     values = {}
     for name, figures in measured.items():
@@ -465,21 +328,6 @@ def mix(ways, dist, seconds_max):
 COLUMNS = [first_kernel, calls, launches, spin, memory, networks]
 
 
-def machine():
-    query = "--query-gpu=name,driver_version,compute_mode,memory.total"
-    answer = subprocess.run(["nvidia-smi", query, "--format=csv,noheader"],
-                            capture_output=True, text=True).stdout.strip().splitlines()[0]
-    device, driver, mode, bytes_total = (part.strip() for part in answer.split(","))
-    smi = subprocess.run(["nvidia-smi"], capture_output=True, text=True).stdout
-    cuda = re.search(r"CUDA Version: ([\d.]+)", smi)
-    versions = subprocess.run(
-        [sys.executable, "-c", "import torch; print(torch.__version__)"],
-        capture_output=True, text=True).stdout.strip()
-    return {"device": device, "driver": driver, "cuda": cuda.group(1) if cuda else None,
-            "compute_mode": mode, "memory": bytes_total, "cores": os.cpu_count(),
-            "kernel": platform.release(), "pytorch": versions}
-
-
 def table(results):
     """A line a figure, a column a way."""
     ways = list(results["ways"])
@@ -517,8 +365,8 @@ def main():
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("h200.json"))
     parser.add_argument("--part", choices=PARTS)
-    parser.add_argument("--rounds", type=int, default=2, help="of the part stretches")
-    parser.add_argument("--processes", type=int, default=16, help="of the part stretches")
+    parser.add_argument("--rounds", type=int, default=2, help="of the part batching")
+    parser.add_argument("--processes", type=int, default=16, help="of the part batching")
     parser.add_argument("--ways", help="of the parts: only these, as in mps,oversubscribed")
     parser.add_argument("--seconds", type=float, default=150, help="of the part mix")
     parser.add_argument("--columns", default=",".join(c.__name__ for c in COLUMNS))
@@ -540,9 +388,9 @@ def main():
         if vendor_control() is None and "mps" in ways:
             log("NVIDIA's MPS is not installed")
             ways = [way for way in ways if way != "mps"]
-        if arguments.part == "stretches":
-            stretches(ways, dist, arguments.rounds, arguments.processes,
-                      lambda values: [keep(name, "stretches", of) for name, of in values.items()])
+        if arguments.part == "batching":
+            batching(ways, dist, arguments.rounds, arguments.processes,
+                      lambda values: [keep(name, "batching", of) for name, of in values.items()])
             continue
         if arguments.part == "mix":
             for name, of in mix(ways, dist, arguments.seconds).items():

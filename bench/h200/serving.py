@@ -19,7 +19,6 @@ Called by itself as `serving.py worker JSON`, it is one of the servers.
 
 import argparse
 import json
-import os
 import random
 import subprocess
 import sys
@@ -257,7 +256,7 @@ def point(way, servers, slots, options):
 def main():
     if sys.argv[1:2] == ["worker"]:
         return worker(json.loads(sys.argv[2]))
-    from run import Way, log, vendor_control
+    from common import Way, log, vendor_control
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dist", type=Path)

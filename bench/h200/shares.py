@@ -40,7 +40,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from run import Way  # noqa: E402
+from common import Way  # noqa: E402
 
 SHARES = (25, 50, 75, 100)
 NETWORK_SHARES = (12.5, 25, 50, 100)

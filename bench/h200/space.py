@@ -105,8 +105,8 @@ def together(way, options, roles):
 def main():
     if sys.argv[1:2] == ["train"]:
         return train(json.loads(sys.argv[2]))
+    from common import Way, log, vendor_control
     from latency import schedule
-    from run import Way, log, vendor_control
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dist", type=Path)

@@ -30,7 +30,7 @@ def text(path):
         return f"({error.strerror})"
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def symbols(path):
     """Functions of an ELF file: sorted addresses, names, and its loaded segments (address, offset, bytes)."""
     try:

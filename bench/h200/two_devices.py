@@ -242,7 +242,7 @@ def main():
             return faulting()
         directory, count, seconds = words
         return {"training": training, "products": products}[name](directory, int(count), float(seconds))
-    from run import Way, log, vendor_control
+    from common import Way, log, vendor_control
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dist", type=Path)

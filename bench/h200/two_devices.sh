@@ -13,7 +13,7 @@ if [ "$part" = short ]; then
             --parts nccl,gaps,peer,ddp
         timeout 110 python3 "$here/two_devices.py" "$dist" --output "$out/two_devices.json" --ways openmps --seconds 5
         timeout 60 python3 "$here/recovery.py" "$dist" --output "$out/recovery-two.json" --device 0 --seconds 45 \
-            --ways openmps --rounds 1 --events fault-null-write,kill --innocents resnet50@0,bert@1,stages
+            --ways openmps --rounds 1 --events fault-null-write,kill --unaffected resnet50@0,bert@1,stages
     } >"$out/short.txt" 2>&1
     exit
 fi
@@ -45,6 +45,6 @@ if [ "$part" != collectives ]; then
         --ways openmps,native,mps >"$out/two_devices.txt" 2>&1
     timeout 110 python3 "$here/recovery.py" "$dist" --output "$out/recovery-two.json" --device 0 --seconds 95 \
         --ways openmps --rounds 2 --events fault-null-write,fault-trap,kill,upgrade \
-        --innocents resnet50@0,bert@0,resnet50@1,bert@1,stages >"$out/recovery-two.txt" 2>&1
+        --unaffected resnet50@0,bert@0,resnet50@1,bert@1,stages >"$out/recovery-two.txt" 2>&1
 fi
 tail -n 60 "$out"/*.txt

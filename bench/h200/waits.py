@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import HERE, Way, log
+from common import HERE, Way, log
 
 KINDS = ("value", "host", "kernel", "event")
 NEIGHBOURS = 12

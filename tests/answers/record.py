@@ -34,9 +34,9 @@ def groups():
     for path in sorted((HERE / "cases").glob("*.py")):
         module = importlib.import_module(f"cases.{path.stem}")
         for name, function in vars(module).items():
-            if getattr(function, "__module__", "") == module.__name__ and not name.startswith("_"):
-                if callable(function):
-                    found[f"{path.stem}.{name}"] = function
+            is_own = getattr(function, "__module__", "") == module.__name__ and not name.startswith("_")
+            if is_own and callable(function):
+                found[f"{path.stem}.{name}"] = function
     return found
 
 

@@ -2,7 +2,8 @@
 # The OCI image under podman: the daemon in one container, programs that verify their results in others, which have
 # other users, read-only roots and PID namespaces of their own.
 #
-# tests/clusters/image.sh [IMAGE.tar]: needs root, podman and runc. Status 77: something it needs is missing.
+# tests/clusters/image.sh [IMAGE.tar [LIBRARIES]]: needs root, podman and runc. Status 77: something it needs is missing.
+# LIBRARIES is the lib/openmps of another release: a container more has those in place of the image's.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -12,6 +13,7 @@ if [ -z "$image" ] || ! command -v podman runc >/dev/null; then
     exit 77
 fi
 
+other=${2:-}
 work=$(mktemp -d)
 # The limits are those that a container without CAP_SYS_RESOURCE may have.
 run=(podman --root "$work/storage" --runroot "$work/run" --cgroup-manager=cgroupfs --runtime runc)
@@ -41,19 +43,30 @@ done
 ask ps
 
 failed=0
-# program NAME [OPTION ...]: a sample that verifies its results, in a container of its own.
-program() {
-    local what=$1
+sample=/usr/lib/openmps/samples/n_body
+# container NAME [OPTION ...] -- PROGRAM [ARGUMENT ...]: a sample that verifies its results, in a container of its own.
+container() {
+    local what=$1 given=()
     shift
-    if "${run[@]}" run --rm "${options[@]}" "$@" --volume "$work/pipe:/run/nvidia-mps" \
-        --entrypoint /usr/bin/openmps "$name" run -- /usr/lib/openmps/samples/n_body --seconds 2 --verify-each \
-        >"$work/$what.log" 2>&1; then
+    while [ "$1" != -- ]; do
+        given+=("$1")
+        shift
+    done
+    shift
+    local program=$1
+    shift
+    if "${run[@]}" run --rm "${options[@]}" "${given[@]}" --volume "$work/pipe:/run/nvidia-mps" \
+        --entrypoint "$program" "$name" "$@" --seconds 2 --verify-each >"$work/$what.log" 2>&1; then
         echo "ok: $what"
     else
         echo "FAILED: $what"
         cat "$work/$what.log"
         return 1
     fi
+}
+
+program() {
+    container "$@" -- /usr/bin/openmps run -- "$sample"
 }
 
 program root &
@@ -64,9 +77,15 @@ program read-only --user 1001:1001 --read-only --cap-drop all --security-opt no-
 third=$!
 program user-namespace --uidmap 0:200000:2000 --gidmap 0:200000:2000 &
 fourth=$!
+fifth=
+if [ -n "$other" ]; then
+    container other-release --volume "$(realpath "$other"):/other:ro" --env LD_LIBRARY_PATH=/other \
+        --env CUDA_MPS_PIPE_DIRECTORY=/run/nvidia-mps --env OPENMPS_REQUIRE=1 -- "$sample" &
+    fifth=$!
+fi
 sleep 1.5
 ask ps
-for one in "$first" "$second" "$third" "$fourth"; do
+for one in "$first" "$second" "$third" "$fourth" $fifth; do
     wait "$one" || failed=1
 done
 # One server has served all of them.

@@ -228,7 +228,9 @@ def check_advise(scene):
 
 def check_metrics(fetch, pids):
     """Prometheus' own parsers read both formats, and each program has its series. The text in Prometheus' own."""
-    from prometheus_client.openmetrics.parser import text_string_to_metric_families as families_of_open_metrics
+    from prometheus_client.openmetrics.parser import (
+        text_string_to_metric_families as families_of_open_metrics,
+    )
     from prometheus_client.parser import text_string_to_metric_families
 
     def told():

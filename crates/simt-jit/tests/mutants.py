@@ -9,7 +9,11 @@
 Changes the work tree, builds and runs `cargo test -p simt-jit`, and changes it back: for a clean work tree of
 its own. Prints the tests that failed. Exit 1 if one survived.
 """
-import argparse, pathlib, re, subprocess, sys
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 JIT, SIMT = "crates/simt-jit/src/", "crates/simt/src/"

@@ -214,7 +214,8 @@ def reset_of_one(c):
 
 def release_of_current(c):
     c.context()
-    handle, stream = Handle(), c.stream()
+    handle = Handle()
+    c.stream()
     c.ask("release", "cuDevicePrimaryCtxRelease_v2", 0)
     c.ask("current", "cuCtxGetCurrent", handle, context=handle)
     c.ask("allocate", "cuMemAlloc_v2", Handle(), 64)

@@ -12,7 +12,7 @@ HOST_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 def device_memory(c):
     c.context()
-    out, size, handle, memory = Int32(), Int64(), Handle(), c.memory()
+    size, handle, memory = Int64(), Handle(), c.memory()
     c.ask("of 0 bytes", "cuMemAlloc_v2", handle, 0, address=handle)
     c.ask("into nothing", "cuMemAlloc_v2", None, 64)
     c.ask("of 2^60 bytes", "cuMemAlloc_v2", handle, 1 << 60, address=handle)

@@ -31,7 +31,7 @@ class Cluster:
     def __init__(self, programs, directory, tools, nodes=1):
         self.programs, self.directory = os.path.realpath(programs), directory
         self.tools = os.path.realpath(tools)
-        self.prefix = "omk%d" % (os.getpid() % 10000)
+        self.prefix = f"omk{os.getpid() % 10000}"
         self.processes = []
         # Namespaces of pods are made by containerd, which is not asked to remove them.
         self.others = set(os.listdir("/run/netns")) if os.path.isdir("/run/netns") else set()

@@ -2,7 +2,15 @@
 
 import numpy as np
 from cuda.bindings import driver
-from cuda.core import Device, LaunchConfig, Linker, LinkerOptions, Program, ProgramOptions, launch
+from cuda.core import (
+    Device,
+    LaunchConfig,
+    Linker,
+    LinkerOptions,
+    Program,
+    ProgramOptions,
+    launch,
+)
 
 MAIN = """
 extern __device__ int square(int x);

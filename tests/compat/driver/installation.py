@@ -12,7 +12,6 @@ import tempfile
 
 from environments import ROOT
 
-
 # By which `openmps run` puts its compilers in front of a program's.
 COMPILERS = ("LD_AUDIT", "TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH", "CUDA_ROOT", "XLA_FLAGS")
 

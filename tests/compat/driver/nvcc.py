@@ -7,8 +7,8 @@ says with `// nvcc: FLAGS` which flags it needs, with `// nvcc[NAME]: FLAGS` tha
 """
 
 import collections
-import pathlib
 import os
+import pathlib
 import re
 import subprocess
 import sys

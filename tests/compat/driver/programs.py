@@ -31,7 +31,7 @@ def python(folder, environment, family=None, settings=None):
     def find(only):
         paths = {f"{family or folder}/{path.stem}": path for path in sorted((HERE / folder).glob("*.py"))}
         return [
-            Program(name, lambda path=path: [environment.make().python, path], settings or {}, lambda: [])
+            Program(name, lambda path=path: [environment.make().python, path], settings or {}, list)
             for name, path in paths.items()
             if only.search(name)
         ]

@@ -3,12 +3,12 @@
 import collections
 import pathlib
 import re
-import tomllib
 
 import environments
 import functions
 import programs
 import results
+import tomllib
 
 PAGE = environments.ROOT / "docs/reports/compat.md"
 REMARKS = pathlib.Path(__file__).resolve().parent.parent / "remarks.toml"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """One program beside others that fault; recovery.py starts it.
 
-    recovery_innocent.py NAME STOP STEPS
-    recovery_innocent.py --fork
+    recovery_unaffected.py NAME STOP STEPS
+    recovery_unaffected.py --fork
 
 NAME is resnet50 or bert (inference, fp16, batch 1), stages (a transformer in two halves, each on a device of its
 own), cupy (a product, a sum and a kernel of its own),

@@ -19,7 +19,6 @@
 //! | [`userfaultfd`] | descriptors that hold up writers to pages |
 //! | [`limits`] | limits that both sides keep to |
 //! | [`log_line`] | what a line of a log looks like |
-//! | [`lock`] | mutexes that notice when a thread takes one that it holds |
 //! | [`message`] | what is said on the sockets |
 //! | [`request`] | what is said on the ring |
 //!

@@ -55,7 +55,13 @@ fn start() {
     let directory = std::env::current_dir().expect("a working directory");
     std::thread::spawn(|| {
         let commands = control::command::connection::start;
-        let ended = control::daemon::run(Box::new(NoServers), commands, true, DaemonOptions::default());
+        let ended = control::daemon::run(
+            Box::new(NoServers),
+            commands,
+            true,
+            DaemonOptions::default(),
+            |_| {},
+        );
         panic!("the daemon ended: {ended:?}");
     });
     while !pipe.join("control_privileged").exists() {

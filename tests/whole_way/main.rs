@@ -12,6 +12,7 @@ mod documents;
 mod ends;
 mod faults;
 mod host_memory;
+mod installation;
 mod isolation;
 mod kernels;
 mod limits;

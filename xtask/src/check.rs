@@ -31,6 +31,8 @@ fn cargo(root: &Path, arguments: &[&str]) -> Result<()> {
 pub(crate) fn check(root: &Path) -> Result<()> {
     cargo(root, &["fmt", "--all", "--", "--check"])?;
     cargo(root, &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    // They are no part of the workspace.
+    cargo(root, &["check", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--bins"])?;
     tidy(root)?;
     let packages = QUICK.iter().flat_map(|name| ["--package", name]);
     let arguments: Vec<&str> = ["test", "--quiet", "--lib"].into_iter().chain(packages).collect();

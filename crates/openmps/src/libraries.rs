@@ -7,7 +7,8 @@
 use anyhow::{Context, Result, bail};
 use cuda_api::environment::OPENMPS_LIB_DIR;
 use std::ffi::{CStr, OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +54,16 @@ impl Libraries {
                 "the libraries are in {}, but LD_LIBRARY_PATH cannot name a directory with a colon",
                 directory.display()
             );
+        }
+        for (name, _) in LINKS {
+            let file = directory.join(name);
+            // One that is missing is named where it is needed.
+            if let Some((found, wanted)) = missing_bytes(&file) {
+                bail!(
+                    "{} is incomplete: it has {found} of {wanted} bytes; install openmps again",
+                    file.display()
+                );
+            }
         }
         Ok(Libraries { directory, program_directory })
     }
@@ -194,6 +205,26 @@ fn find_beside(program_directory: &Path) -> Result<PathBuf> {
     )
 }
 
+/// The bytes of an ELF file and those that its header speaks of, if these are more: what a copy that was
+/// interrupted leaves. A program that loads it gets SIGBUS.
+fn missing_bytes(file: &Path) -> Option<(u64, u64)> {
+    const HEADER_BYTES: usize = 64;
+    let mut header = [0; HEADER_BYTES];
+    let mut opened = File::open(file).ok()?;
+    let found = opened.metadata().ok()?.len();
+    if opened.read_exact(&mut header).is_err() {
+        return Some((found, HEADER_BYTES as u64));
+    }
+    if !header.starts_with(b"\x7fELF") {
+        return None;
+    }
+    // The table of sections is the last thing that a linker writes.
+    let half = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
+    let table = u64::from_le_bytes(header[0x28..0x30].try_into().ok()?);
+    let wanted = table.checked_add(half(0x3a) * half(0x3c))?;
+    (found < wanted).then_some((found, wanted))
+}
+
 /// Makes the directory of links in a cargo target directory, or completes it.
 fn link(built: &Path) -> Result<PathBuf> {
     let directory = built.join(LINK_DIRECTORY);
@@ -228,6 +259,23 @@ mod tests {
         assert!(glibc_version("2.31").expect("numbers") < GLIBC_OF_AUDITOR);
         assert!(glibc_version("2.100").expect("numbers") > GLIBC_OF_AUDITOR);
         assert_eq!(glibc_version("stable"), None);
+    }
+
+    #[test]
+    fn a_file_that_was_copied_in_part_is_found() {
+        let whole = std::env::current_exe().expect("this program");
+        assert_eq!(missing_bytes(&whole), None);
+        let bytes = std::fs::read(&whole).expect("a file");
+        let directory = tempfile::tempdir().expect("a directory");
+        let part = directory.path().join("part");
+        for length in [0, 10, 64, bytes.len() - 1] {
+            std::fs::write(&part, &bytes[..length]).expect("a file");
+            let (found, wanted) = missing_bytes(&part).expect("it is not whole");
+            assert!(found == length as u64 && wanted > found, "{found} of {wanted}");
+        }
+        std::fs::write(&part, "INPUT(libother.so)".repeat(9)).expect("a file");
+        assert_eq!(missing_bytes(&part), None, "no ELF file");
+        assert_eq!(missing_bytes(&directory.path().join("none")), None);
     }
 
     #[test]

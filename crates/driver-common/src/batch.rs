@@ -1,10 +1,9 @@
 //! Attributes of a batch of copies (cuMemcpyBatchAsync): when the source of each copy may be read.
 //! What the attributes say of places are hints, which nothing here follows.
 
-use crate::pointer::Out;
-use crate::{CUmemcpyAttributes, CudaError};
-use alloc::vec::Vec;
 use core::ffi::c_uint;
+use cuda_api::pointer::Out;
+use cuda_api::{CUmemcpyAttributes, CudaError};
 
 /// Copies of one batch: more than any program lists, and nothing here depends on it.
 pub const BATCH_MAX: usize = 1 << 20;
@@ -53,8 +52,8 @@ pub fn read_during_call(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CUmemLocation;
-    use crate::pointer::FromProgram;
+    use cuda_api::CUmemLocation;
+    use cuda_api::pointer::FromProgram;
 
     fn of(count: usize, orders: &[c_uint], starts: &[usize]) -> Result<Vec<bool>, CudaError> {
         let none = CUmemLocation::default();

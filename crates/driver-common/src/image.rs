@@ -1,235 +1,162 @@
-//! How long an image is: cuModuleLoadData and its kin take a pointer without a length.
+//! Images: what a pointer without a length leads to, as cuModuleLoadData and its kin take one.
 //!
-//! Only lengths are read here, from headers; what is inside is the server's business. An image is
-//! one of: a fatbin wrapper (as nvcc puts into programs), a fatbin, an ELF cubin, or PTX text that
-//! ends with a NUL. All reading is through the program's pointer, at the program's word, no
-//! further than the lengths in the headers say.
+//! An image is one of: a fatbin wrapper (as nvcc puts into programs), a fatbin, an ELF cubin, or PTX text
+//! that ends with a NUL. All reading is through the program's pointer, at the program's word, no further
+//! than the lengths in the headers say ([`ptx::image`]).
 
 use channel::memfd::IMAGE_BYTES_MAX;
 use cuda_api::CudaError;
+use cuda_api::link::LINK_INPUTS_MAX;
+use cuda_api::pointer::{FromProgram, In};
+use ptx::image::{self, Image, ImageKind, Memory};
+use std::borrow::Cow;
 
-const WRAPPER_MAGIC: u32 = 0x4662_43b1;
-const FATBIN_MAGIC: u32 = 0xba55_ed50;
-const FATBIN_MAGIC_OLD: u32 = 0x1ee5_5a01;
-const FATBIN_HEADER_BYTES: u64 = 16;
-const ELF_MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
+/// The program's memory from an image's start on.
+pub struct ProgramMemory(In<u8>);
 
-/// Most fatbins of a program that is linked when it is loaded: as many as can be linked.
-const FATBINS_MAX: usize = cuda_api::link::LINK_INPUTS_MAX;
-
-/// An image that a program passed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Image {
-    /// In the program's memory, so many bytes.
-    InPlace { address: *const u8, bytes: usize },
-    /// Several fatbins, packed to be linked by the device.
-    Packed(Vec<u8>),
-}
-
-/// Reads a `T` at an offset from the start of an image.
-///
-/// # Safety
-/// The image is at least `offset + size_of::<T>()` bytes long.
-unsafe fn read<T: Copy>(image: *const u8, offset: usize) -> T {
-    // SAFETY: by this function's contract the bytes are there; T is a plain integer here.
-    unsafe { image.add(offset).cast::<T>().read_unaligned() }
-}
-
-impl Image {
-    /// The image at the address that a program passed. CUDA_ERROR_INVALID_VALUE for NULL,
-    /// CUDA_ERROR_INVALID_IMAGE for headers that make no sense, CUDA_ERROR_NO_BINARY_FOR_GPU for
-    /// those of a fatbin.
+impl ProgramMemory {
+    /// The image at an address.
     ///
     /// # Safety
-    /// If not NULL, `address` is that of an image of one of the kinds above, unchanged for as
-    /// long as the result is used.
-    pub(crate) unsafe fn at(address: *const u8) -> Result<Self, CudaError> {
-        if address.is_null() {
-            return Err(CudaError::INVALID_VALUE);
-        }
-        // Shorter than 4 bytes only text can be; it is read byte by byte.
-        // SAFETY: by contract there is an image, and text is read no further than its NUL.
-        let magic = unsafe { leading_word(address) };
-        let bytes = match magic {
-            WRAPPER_MAGIC => {
-                // SAFETY: a wrapper is 24 bytes long, with the fatbin's address at 8.
-                let data = unsafe { read::<*const u8>(address, 8) };
-                if data.is_null() {
-                    return Err(CudaError::INVALID_IMAGE);
-                }
-                // SAFETY: what a wrapper leads to is an image by the program's word.
-                let magic = unsafe { leading_word(data) };
-                // A wrapper leads to a fatbin, never to another wrapper: one step only.
-                if !matches!(magic, FATBIN_MAGIC | FATBIN_MAGIC_OLD) {
-                    return Err(CudaError::INVALID_IMAGE);
-                }
-                // SAFETY: a fatbin starts there.
-                let bytes = unsafe { fatbin_bytes(data) };
-                // SAFETY: the version is at 4 of the wrapper's 24 bytes, another address at 16.
-                let (version, parts) =
-                    unsafe { (read::<u32>(address, 4), read::<*const *const u8>(address, 16)) };
-                // Of version 2 it leads to the fatbins that were linked to make this one.
-                let parts = if version == 2 { parts } else { core::ptr::null() };
-                if bytes == Some(FATBIN_HEADER_BYTES) && !parts.is_null() {
-                    // SAFETY: the program vouches for the array.
-                    return unsafe { Self::pack(parts) };
-                }
-                return Self::checked(data, bytes);
-            }
-            FATBIN_MAGIC | FATBIN_MAGIC_OLD => {
-                // SAFETY: a fatbin starts there.
-                let bytes = unsafe { fatbin_bytes(address) };
-                // With lengths that make no sense nothing in it is for the device.
-                return Self::checked(address, bytes).map_err(|_| CudaError::NO_BINARY_FOR_GPU);
-            }
-            // SAFETY: an ELF file starts there.
-            ELF_MAGIC => unsafe { elf_bytes(address) },
-            // SAFETY: anything else is text that ends with a NUL.
-            _ => unsafe { text_bytes(address) },
-        };
-        Self::checked(address, bytes)
+    /// If not NULL, an image of one of the kinds above is there, unchanged while this value is used.
+    pub unsafe fn new(at: In<u8>) -> Self {
+        Self(at)
     }
 
-    /// The fatbins of an array of addresses that NULL ends. Only their PTX can be linked, so this
-    /// is for programs whose compiler left no machine code.
+    /// As many of the image's bytes as [`image::measure`] found.
     ///
     /// # Safety
-    /// The array ends with NULL, and before that leads to fatbins.
-    unsafe fn pack(parts: *const *const u8) -> Result<Self, CudaError> {
-        let mut fatbins = Vec::new();
-        loop {
-            // SAFETY: within the array, whose end was not met yet.
-            let part = unsafe { parts.add(fatbins.len()).read_unaligned() };
-            if part.is_null() {
+    /// The image is unchanged for as long as the slice is used.
+    pub unsafe fn bytes<'a>(&self, bytes: usize) -> Result<&'a [u8], CudaError> {
+        // SAFETY: the image says how long it is, and by contract it is there.
+        unsafe { self.0.slice(bytes) }
+    }
+}
+
+impl Memory for ProgramMemory {
+    fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
+        let (Ok(offset), false) = (usize::try_from(offset), self.0.is_null()) else { return false };
+        let from = self.0.pointer().wrapping_add(offset);
+        if offset > 0 || out.len() > 4 {
+            // SAFETY: by what the image says, the bytes are there.
+            unsafe { out.as_mut_ptr().copy_from(from, out.len()) };
+            return true;
+        }
+        // The first bytes tell the kind; text may be shorter, and is read no further than its NUL.
+        out.fill(0);
+        for (at, byte) in out.iter_mut().enumerate() {
+            // SAFETY: no byte before was a NUL.
+            *byte = unsafe { from.add(at).read() };
+            if *byte == 0 {
                 break;
             }
-            // SAFETY: a fatbin starts there.
-            let (magic, bytes) = unsafe { (leading_word(part), fatbin_bytes(part)) };
-            if magic != FATBIN_MAGIC || fatbins.len() >= FATBINS_MAX {
-                return Err(CudaError::INVALID_IMAGE);
-            }
-            fatbins.push(Self::checked(part, bytes)?);
         }
-        // SAFETY: the fatbins are where they were a moment ago.
-        let parts = fatbins.iter().map(|fatbin| unsafe { fatbin.bytes() });
-        let packed = cuda_api::link::pack(parts);
-        match packed.len() as u64 <= IMAGE_BYTES_MAX {
-            true => Ok(Self::Packed(packed)),
-            false => Err(CudaError::INVALID_IMAGE),
-        }
+        true
     }
 
-    fn checked(address: *const u8, bytes: Option<u64>) -> Result<Self, CudaError> {
-        match bytes {
-            Some(bytes) if bytes > 0 && bytes <= IMAGE_BYTES_MAX => {
-                Ok(Self::InPlace { address, bytes: bytes as usize })
-            }
-            _ => Err(CudaError::INVALID_IMAGE),
-        }
-    }
-
-    /// Its bytes.
-    ///
-    /// # Safety
-    /// The image is still where it was when this value was made, and unchanged.
-    pub(crate) unsafe fn bytes(&self) -> &[u8] {
-        match self {
-            // SAFETY: address and length come from the headers of an image that the program
-            // vouches for.
-            Self::InPlace { address, bytes } => unsafe {
-                core::slice::from_raw_parts(*address, *bytes)
-            },
-            Self::Packed(bytes) => bytes,
-        }
+    fn text_length(&mut self, limit: usize) -> Option<usize> {
+        // SAFETY: text ends with a NUL (by the manual), beyond which strnlen does not look.
+        let length = unsafe { libc::strnlen(self.0.pointer().cast(), limit + 1) };
+        (length <= limit).then_some(length)
     }
 }
 
-/// The first four bytes, or fewer if a NUL ends a text before.
+/// The fatbin at an address that a wrapper gave. CUDA_ERROR_INVALID_IMAGE if none is there.
 ///
 /// # Safety
-/// An image starts at `address`.
-unsafe fn leading_word(address: *const u8) -> u32 {
-    let mut bytes = [0u8; 4];
-    for (i, byte) in bytes.iter_mut().enumerate() {
-        // SAFETY: binary images are longer than 4 bytes; text is not read past its NUL.
-        *byte = unsafe { address.add(i).read() };
-        if *byte == 0 {
-            break;
-        }
-    }
-    u32::from_le_bytes(bytes)
-}
-
-/// # Safety
-/// A fatbin header (16 bytes) is at `address`.
-unsafe fn fatbin_bytes(address: *const u8) -> Option<u64> {
-    // SAFETY: by contract 16 bytes are there.
-    let (header, data) = unsafe { (read::<u16>(address, 6), read::<u64>(address, 8)) };
-    u64::from(header.max(16)).checked_add(data)
-}
-
-/// The end of the part that reaches furthest: a header, a segment or a section.
-///
-/// # Safety
-/// An ELF file starts at `address`, with its tables where its header says.
-unsafe fn elf_bytes(address: *const u8) -> Option<u64> {
-    const CLASS_64: u8 = 2;
-    const SECTION_WITHOUT_BYTES: u32 = 8;
-    // SAFETY: an ELF identification is 16 bytes, a 64-bit ELF header 64.
-    unsafe {
-        if read::<u8>(address, 4) != CLASS_64 {
-            return None;
-        }
-        let (segments, sections) = (read::<u64>(address, 0x20), read::<u64>(address, 0x28));
-        let (segment_size, segment_count) =
-            (read::<u16>(address, 0x36), read::<u16>(address, 0x38));
-        let (section_size, section_count) =
-            (read::<u16>(address, 0x3a), read::<u16>(address, 0x3c));
-        if (segment_count > 0 && segment_size < 56) || (section_count > 0 && section_size < 64) {
-            return None;
-        }
-        let table = |at: u64, size: u16, count: u16| {
-            at.checked_add(u64::from(size) * u64::from(count)).filter(|end| *end <= IMAGE_BYTES_MAX)
-        };
-        let mut end = 64;
-        if segment_count > 0 {
-            end = end.max(table(segments, segment_size, segment_count)?);
-        }
-        if section_count > 0 {
-            end = end.max(table(sections, section_size, section_count)?);
-        }
-        for i in 0..u64::from(segment_count) {
-            let at = (segments + i * u64::from(segment_size)) as usize;
-            end = end.max(read::<u64>(address, at + 8).checked_add(read::<u64>(address, at + 32))?);
-        }
-        for i in 0..u64::from(section_count) {
-            let at = (sections + i * u64::from(section_size)) as usize;
-            if read::<u32>(address, at + 4) != SECTION_WITHOUT_BYTES {
-                let (offset, bytes) =
-                    (read::<u64>(address, at + 24), read::<u64>(address, at + 32));
-                end = end.max(offset.checked_add(bytes)?);
-            }
-        }
-        Some(end)
+/// The address is NULL or that of a fatbin, unchanged for as long as the slice is used.
+pub unsafe fn fatbin_at<'a>(address: u64) -> Result<&'a [u8], CudaError> {
+    // SAFETY: by contract.
+    let mut memory = unsafe { ProgramMemory::new((address as *const u8).believe()) };
+    match image::measure(&mut memory) {
+        // SAFETY: by contract.
+        Ok(Image::Whole { kind: ImageKind::Fatbin, bytes }) => unsafe { memory.bytes(bytes) },
+        _ => Err(CudaError::INVALID_IMAGE),
     }
 }
 
-/// Length of a text with its NUL.
+/// The fatbins of a list of addresses that 0 ends: those that were linked to make a wrapper's own.
+/// CUDA_ERROR_INVALID_IMAGE for more than can be linked.
 ///
 /// # Safety
-/// A NUL-terminated text starts at `address`.
-unsafe fn text_bytes(address: *const u8) -> Option<u64> {
-    // SAFETY: by contract there is a NUL.
-    Some(unsafe { core::ffi::CStr::from_ptr(address.cast()) }.count_bytes() as u64 + 1)
+/// The list is there, and leads to fatbins that are unchanged for as long as the slices are used.
+pub unsafe fn linked_fatbins<'a>(list: u64) -> Result<Vec<&'a [u8]>, CudaError> {
+    let mut fatbins = Vec::new();
+    // SAFETY: by contract; the list ends with 0.
+    let addresses: In<u64> = unsafe { (list as *const u64).believe() };
+    let addresses = addresses.array(LINK_INPUTS_MAX + 1);
+    loop {
+        match addresses.at(fatbins.len()).map_err(|_| CudaError::INVALID_IMAGE)? {
+            0 => return Ok(fatbins),
+            _ if fatbins.len() >= LINK_INPUTS_MAX => return Err(CudaError::INVALID_IMAGE),
+            // SAFETY: by contract.
+            address => fatbins.push(unsafe { fatbin_at(address) }?),
+        }
+    }
+}
+
+/// The image at the address that a program passed, whole: a wrapper's fatbin, or, if that has nothing,
+/// the fatbins that were linked to make it, packed to be linked by the device. CUDA_ERROR_INVALID_VALUE
+/// for NULL, CUDA_ERROR_INVALID_IMAGE for headers that make no sense, CUDA_ERROR_NO_BINARY_FOR_GPU for
+/// those of a fatbin: nothing in it is for the device. Anything else is text, which the device judges.
+///
+/// # Safety
+/// If not NULL, `at` is that of an image of one of the kinds above, unchanged for as long as the result
+/// is used.
+pub unsafe fn image_at<'a>(at: In<u8>) -> Result<Cow<'a, [u8]>, CudaError> {
+    if at.is_null() {
+        return Err(CudaError::INVALID_VALUE);
+    }
+    // SAFETY: by contract.
+    let mut memory = unsafe { ProgramMemory::new(at) };
+    let mut first = [0; 4];
+    memory.read(0, &mut first);
+    let measured = match image::kind_of(&first) {
+        Some(ImageKind::Fatbin) => {
+            image::measure(&mut memory).map_err(|_| CudaError::NO_BINARY_FOR_GPU)
+        }
+        Some(ImageKind::Elf | ImageKind::Wrapper) => {
+            image::measure(&mut memory).map_err(|_| CudaError::INVALID_IMAGE)
+        }
+        Some(ImageKind::Ptx) | None => {
+            let text = memory.text_length(IMAGE_BYTES_MAX as usize - 1);
+            let whole = |bytes| Image::Whole { kind: ImageKind::Ptx, bytes: bytes + 1 };
+            text.map(whole).ok_or(CudaError::INVALID_IMAGE)
+        }
+    };
+    let wrapper = match measured? {
+        Image::Whole { kind: ImageKind::Fatbin, bytes } if bytes as u64 > IMAGE_BYTES_MAX => {
+            return Err(CudaError::NO_BINARY_FOR_GPU);
+        }
+        Image::Whole { bytes, .. } if bytes as u64 > IMAGE_BYTES_MAX => {
+            return Err(CudaError::INVALID_IMAGE);
+        }
+        // SAFETY: by contract.
+        Image::Whole { bytes, .. } => return unsafe { memory.bytes(bytes) }.map(Cow::Borrowed),
+        Image::Indirect(wrapper) => wrapper,
+    };
+    // SAFETY: what a wrapper leads to is by the program's word a fatbin, never another wrapper.
+    let whole = unsafe { fatbin_at(wrapper.data) }?;
+    // Of version 2 it leads to the fatbins that were linked to make this one.
+    if whole.len() > ptx::fatbin::HEADER_BYTES || wrapper.version != 2 || wrapper.second == 0 {
+        return Ok(Cow::Borrowed(whole));
+    }
+    // SAFETY: by contract the wrapper's list is there, too.
+    let packed = cuda_api::link::pack(unsafe { linked_fatbins(wrapper.second) }?.into_iter());
+    match packed.len() as u64 <= IMAGE_BYTES_MAX {
+        true => Ok(Cow::Owned(packed)),
+        false => Err(CudaError::INVALID_IMAGE),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ptx::fatbin::{FATBIN_MAGIC, WRAPPER_MAGIC};
 
     fn length(bytes: &[u8]) -> Result<usize, CudaError> {
         // SAFETY: each test image is as long as its headers say.
-        unsafe { Image::at(bytes.as_ptr()).map(|image| image.bytes().len()) }
+        unsafe { image_at(bytes.as_ptr().believe()) }.map(|image| image.len())
     }
 
     fn fatbin(payload: usize) -> Vec<u8> {
@@ -243,10 +170,10 @@ mod tests {
     #[test]
     fn text_ends_with_its_nul() {
         assert_eq!(length(b".version 8.0\n\0ignored"), Ok(14));
-        assert_eq!(length(b"ab\0"), Ok(3));
+        assert_eq!(length(b"ab\0"), Ok(3), "shorter than the word that tells the kind");
         assert_eq!(length(b"\0"), Ok(1));
         // SAFETY: NULL is allowed.
-        assert_eq!(unsafe { Image::at(core::ptr::null()) }, Err(CudaError::INVALID_VALUE));
+        assert_eq!(unsafe { image_at(In::null()) }, Err(CudaError::INVALID_VALUE));
     }
 
     #[test]
@@ -258,8 +185,9 @@ mod tests {
         wrapper.extend((bytes.as_ptr() as u64).to_le_bytes());
         wrapper.extend(0u64.to_le_bytes());
         // SAFETY: the wrapper leads to `bytes`, which is alive.
-        let image = unsafe { Image::at(wrapper.as_ptr()) }.unwrap();
-        assert_eq!(image, Image::InPlace { address: bytes.as_ptr(), bytes: 116 });
+        let image = unsafe { image_at(wrapper.as_ptr().believe()) }.unwrap();
+        assert!(matches!(image, Cow::Borrowed(_)));
+        assert_eq!((image.as_ptr(), image.len()), (bytes.as_ptr(), 116));
         // A wrapper that leads to a wrapper is nonsense.
         let outer = [&wrapper[..8], &(wrapper.as_ptr() as u64).to_le_bytes(), &[0; 8]].concat();
         assert_eq!(length(&outer), Err(CudaError::INVALID_IMAGE));
@@ -278,7 +206,8 @@ mod tests {
         wrapper.extend((parts.as_ptr() as u64).to_le_bytes());
         let packed = cuda_api::link::pack([one.as_slice(), &two].into_iter());
         // SAFETY: the wrapper leads to fatbins that are alive.
-        assert_eq!(unsafe { Image::at(wrapper.as_ptr()) }, Ok(Image::Packed(packed)));
+        let image = unsafe { image_at(wrapper.as_ptr().believe()) };
+        assert_eq!(image, Ok(Cow::Owned(packed)));
         // One that has code of its own is taken as it is.
         let full = fatbin(100);
         wrapper[8..16].copy_from_slice(&(full.as_ptr() as u64).to_le_bytes());
@@ -289,7 +218,8 @@ mod tests {
     fn an_elf_file_ends_where_its_furthest_part_ends() {
         let mut elf = vec![0u8; 64 + 2 * 64];
         elf[..4].copy_from_slice(b"\x7fELF");
-        elf[4] = 2;
+        // Of 64 bits, little-endian, for CUDA.
+        (elf[4], elf[5], elf[18]) = (2, 1, 190);
         elf[0x28..0x30].copy_from_slice(&64u64.to_le_bytes());
         elf[0x3a..0x3c].copy_from_slice(&64u16.to_le_bytes());
         elf[0x3c..0x3e].copy_from_slice(&2u16.to_le_bytes());
@@ -302,6 +232,13 @@ mod tests {
         // A section without bytes in the file does not count.
         elf[128 + 4] = 8;
         assert_eq!(length(&elf), Ok(192));
+        // A segment counts as well.
+        elf.resize(192 + 56, 0);
+        elf[0x20..0x28].copy_from_slice(&192u64.to_le_bytes());
+        (elf[0x36], elf[0x38]) = (56, 1);
+        elf[192 + 8..192 + 16].copy_from_slice(&4096u64.to_le_bytes());
+        elf[192 + 32..192 + 40].copy_from_slice(&4u64.to_le_bytes());
+        assert_eq!(length(&elf), Ok(4100));
         elf[4] = 1;
         assert_eq!(length(&elf), Err(CudaError::INVALID_IMAGE));
     }

@@ -1,14 +1,14 @@
-//! JIT options of a module's loading: scalars for the server, and the program's log buffers.
+//! JIT options of a module's loading: scalars, and the program's log buffers.
 
-use crate::boundary::{Out, OutArray};
-use channel::request::{JIT_OPTIONS_MAX, JitOption, LOG_BYTES_MAX, ModuleLoaded};
+use channel::request::{JIT_OPTIONS_MAX, JitOption, LOG_BYTES_MAX};
 use core::ffi::{c_char, c_uint, c_void};
+use core::time::Duration;
+use cuda_api::CudaError;
 use cuda_api::constants::jit_option;
-use cuda_api::{CUresult, CudaError};
-use std::time::Duration;
+use cuda_api::pointer::{FromProgram, Out, OutArray};
 
-/// What the error log says of what is not an image at all.
-const NO_IMAGE: &[u8] = b"not an image: neither PTX, nor a fat binary, nor an ELF file";
+/// A number that no option of any version has reached.
+const OPTION_END: c_uint = 64;
 
 /// A buffer of the program's for a log.
 #[derive(Clone, Copy, Default)]
@@ -20,10 +20,10 @@ struct Log {
 }
 
 /// The options of one load.
-pub(crate) struct JitOptions {
+pub struct JitOptions {
     values: OutArray<*mut c_void>,
     /// Options whose value is a number.
-    pub(crate) scalars: Vec<JitOption>,
+    pub scalars: Vec<JitOption>,
     info: Log,
     error: Log,
     wall_time_at: Option<usize>,
@@ -31,8 +31,8 @@ pub(crate) struct JitOptions {
 
 impl JitOptions {
     /// Reads a program's options. CUDA_ERROR_INVALID_VALUE for arrays that are missing or longer
-    /// than [`JIT_OPTIONS_MAX`].
-    pub(crate) fn read(
+    /// than [`JIT_OPTIONS_MAX`], and for what is no option.
+    pub fn read(
         count: c_uint,
         options: Out<c_uint>,
         values: Out<*mut c_void>,
@@ -65,6 +65,7 @@ impl JitOptions {
                     read.error.size_at = Some(index);
                 }
                 jit_option::WALL_TIME => read.wall_time_at = Some(index),
+                OPTION_END.. => return Err(CudaError::INVALID_VALUE),
                 option => read.scalars.push(JitOption { option, value: value as u64 }),
             }
         }
@@ -72,14 +73,14 @@ impl JitOptions {
     }
 
     /// The request for an error log in a buffer, and nothing else.
-    pub(crate) fn with_error_log(buffer: &mut [u8]) -> Self {
+    pub fn with_error_log(buffer: &mut [u8]) -> Self {
         let (place, bytes) = (buffer.as_mut_ptr().cast(), buffer.len());
         let error = Log { buffer: Some(place), bytes, size_at: None };
         Self { error, ..Self::none() }
     }
 
     /// No options.
-    pub(crate) fn none() -> Self {
+    pub fn none() -> Self {
         Self {
             values: Out::null().array(0),
             scalars: Vec::new(),
@@ -89,15 +90,23 @@ impl JitOptions {
         }
     }
 
+    /// The value of an option that is a number, if the program gives it; the last one of several.
+    pub fn scalar(&self, option: c_uint) -> Option<u32> {
+        self.scalars
+            .iter()
+            .rev()
+            .find(|given| given.option == option)
+            .map(|given| given.value as u32)
+    }
+
     /// Most registers a thread may have, if the program says so.
-    pub(crate) fn registers_max(&self) -> Option<u32> {
-        let mut options = self.scalars.iter().filter(|o| o.option == jit_option::MAX_REGISTERS);
-        options.next_back().map(|option| option.value as u32).filter(|registers| *registers > 0)
+    pub fn registers_max(&self) -> Option<u32> {
+        self.scalar(jit_option::MAX_REGISTERS).filter(|registers| *registers > 0)
     }
 
     /// How much of the info log and of the error log is wanted, bytes: one more than the program has room for,
     /// so that a text that has to be cut is seen.
-    pub(crate) fn log_bytes(&self) -> (u32, u32) {
+    pub fn log_bytes(&self) -> (u32, u32) {
         let wanted = |log: &Log| match log.buffer {
             Some(buffer) if !buffer.is_null() && log.bytes > 0 => {
                 (log.bytes + 1).min(LOG_BYTES_MAX) as u32
@@ -107,24 +116,29 @@ impl JitOptions {
         (wanted(&self.info), wanted(&self.error))
     }
 
-    /// Gives the program the results of the load: both logs, how long they are, and the time.
-    pub(crate) fn answer(&self, loaded: Option<&ModuleLoaded>, result: CUresult, took: Duration) {
-        let info: &[u8] = loaded.map_or(&[], |loaded| &loaded.info_log);
-        let mut error: &[u8] = loaded.map_or(&[], |loaded| &loaded.error_log);
-        if error.is_empty() && result == Err(CudaError::INVALID_IMAGE) {
-            error = NO_IMAGE;
-        }
+    /// Writes both logs, and how many bytes of text they have.
+    pub fn write_logs(&self, info: &[u8], error: &[u8]) {
         for (log, text) in [(&self.info, info), (&self.error, error)] {
             let written = log.fill(text);
             if let Some(index) = log.size_at {
-                let _ = self.values.set(index, written as *mut c_void);
+                self.values.place(index).set_if_wanted(written as *mut c_void);
             }
         }
+    }
+
+    /// Says how long the load took, if the program asks for it.
+    pub fn write_time(&self, took: Duration) {
         if let Some(index) = self.wall_time_at {
             // A float that stands where a pointer could: milliseconds.
             let bits = (took.as_secs_f32() * 1000.0).to_bits();
-            let _ = self.values.set(index, bits as usize as *mut c_void);
+            self.values.place(index).set_if_wanted(bits as usize as *mut c_void);
         }
+    }
+}
+
+impl Default for JitOptions {
+    fn default() -> Self {
+        Self::none()
     }
 }
 
@@ -135,7 +149,7 @@ impl Log {
         // A text never has a NUL inside for the program, which reads to the first.
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         // SAFETY: the program gave the buffer for writing `bytes` bytes.
-        let out = unsafe { crate::boundary::FromProgram::believe(buffer) };
+        let out = unsafe { buffer.believe() };
         match out.set_text(self.bytes, text) {
             // As NVIDIA's driver counts: all of the buffer where the text is cut.
             Ok(()) => text.len().min(self.bytes),
@@ -147,7 +161,6 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundary::FromProgram;
 
     #[test]
     fn logs_are_cut_to_their_buffers_and_sizes_say_how_much() {
@@ -174,21 +187,15 @@ mod tests {
         let read = JitOptions::read(6, o, v).unwrap();
         assert_eq!(read.scalars, [JitOption { option: jit_option::MAX_REGISTERS, value: 32 }]);
         assert_eq!(read.log_bytes(), (9, 65));
-        let loaded = ModuleLoaded {
-            info_log: b"a long message".to_vec(),
-            error_log: b"line 3: no".to_vec(),
-            ..ModuleLoaded::default()
-        };
-        read.answer(Some(&loaded), Ok(()), Duration::from_millis(2));
+        read.write_logs(b"a long message", b"line 3: no");
+        read.write_time(Duration::from_millis(2));
         assert_eq!(&info, b"a long \0");
         assert_eq!(&error[..11], b"line 3: no\0");
         assert_eq!((values[1] as usize, values[3] as usize), (8, 10), "one was cut");
         assert_eq!(f32::from_bits(values[5] as usize as u32), 2.0);
-        read.answer(None, Err(CudaError::NO_BINARY_FOR_GPU), Duration::ZERO);
+        read.write_logs(b"", b"");
         assert_eq!((info[0], error[0], values[1] as usize, values[3] as usize), (0, 0, 0, 0));
-        read.answer(None, Err(CudaError::INVALID_IMAGE), Duration::ZERO);
-        assert_eq!((info[0], values[1] as usize, values[3] as usize), (0, 0, NO_IMAGE.len()));
-        assert_eq!(&error[..NO_IMAGE.len()], NO_IMAGE);
+        assert_eq!((read.registers_max(), read.scalar(jit_option::TARGET)), (Some(32), None));
     }
 
     #[test]

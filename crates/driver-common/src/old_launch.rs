@@ -1,35 +1,18 @@
 //! Launches as before CUDA 4.0: shape, shared memory and parameters are set one by one at a function,
 //! then it is launched. A library keeps an [`OldLaunch`] with each function, and makes the launch.
 
-use crate::{CUdevprop, CudaError};
-use alloc::vec::Vec;
-use core::ffi::{c_int, c_uint};
+use core::ffi::{c_int, c_uint, c_void};
+use cuda_api::CudaError;
+use cuda_api::constants::launch_param;
+use cuda_api::pointer::Out;
 
 /// Bytes that the parameters of such a launch may have.
-pub const OLD_PARAMETER_BYTES_MAX: usize = 32764;
+const OLD_PARAMETER_BYTES_MAX: usize = 32764;
 /// Most dynamic shared memory that can be set.
 const SHARED_BYTES_MAX: c_uint = 228 << 10;
 /// Largest block on each axis, and in all.
 const BLOCK_MAX: [c_int; 3] = [1024, 1024, 64];
 const THREADS_MAX: i64 = 1024;
-
-impl CUdevprop {
-    /// A device's description by its attributes, which are the first of all.
-    pub fn from_attributes(attribute: impl Fn(c_uint) -> c_int) -> Self {
-        Self {
-            maxThreadsPerBlock: attribute(1),
-            maxThreadsDim: [2, 3, 4].map(&attribute),
-            maxGridSize: [5, 6, 7].map(&attribute),
-            sharedMemPerBlock: attribute(8),
-            totalConstantMemory: attribute(9),
-            SIMDWidth: attribute(10),
-            memPitch: attribute(11),
-            regsPerBlock: attribute(12),
-            clockRate: attribute(13),
-            textureAlign: attribute(14),
-        }
-    }
-}
 
 /// What was set at a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,6 +37,19 @@ pub struct OldLaunchReady {
     pub parameters: Vec<u8>,
     /// How many bytes of them there are.
     pub parameter_bytes: usize,
+}
+
+impl OldLaunchReady {
+    /// The parameters as the list that cuLaunchKernel takes as `extra`; it leads into this launch.
+    pub fn extra(&mut self) -> [*mut c_void; 5] {
+        [
+            launch_param::BUFFER_POINTER as *mut c_void,
+            self.parameters.as_mut_ptr().cast(),
+            launch_param::BUFFER_SIZE as *mut c_void,
+            (&raw mut self.parameter_bytes).cast(),
+            launch_param::END as *mut c_void,
+        ]
+    }
 }
 
 impl OldLaunch {
@@ -85,6 +81,18 @@ impl OldLaunch {
         }
         self.parameter_bytes = bytes as usize;
         Ok(())
+    }
+
+    /// Sets the `bytes` bytes of the parameters that the program passed (cuParamSetv).
+    pub fn set_parameter_from(
+        &mut self,
+        offset: c_int,
+        value: Out<c_void>,
+        bytes: c_uint,
+    ) -> Result<(), CudaError> {
+        let value = value.cast::<u8>().as_in();
+        let set = |value: &[u8]| self.set_parameter(offset, value);
+        value.with_bytes(bytes as usize, OLD_PARAMETER_BYTES_MAX, set)?
     }
 
     /// Sets bytes of the parameters. CUDA_ERROR_INVALID_VALUE where there can be none.

@@ -1,8 +1,8 @@
 //! What a program set of a stream (cuStreamSetAttribute): hints about caches and waiting, which
 //! change no result. They are kept so that they are read back and copied.
 
-use crate::constants::launch_attribute as attribute;
-use crate::{CUlaunchAttributeValue, CUresult, CudaError};
+use cuda_api::constants::launch_attribute as attribute;
+use cuda_api::{CUlaunchAttributeValue, CUresult, CudaError};
 
 /// `CU_SYNC_POLICY_AUTO` to `CU_SYNC_POLICY_BLOCKING_SYNC`.
 const SYNCHRONIZATION_POLICIES: core::ops::RangeInclusive<u32> = 1..=4;

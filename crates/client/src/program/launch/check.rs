@@ -1,7 +1,7 @@
 //! Launch parameters: a launch as the program asks for it, and its check against limits.
 
-use super::Client;
 use crate::boundary::Out;
+use crate::program::Client;
 use crate::stream::DefaultStream;
 use channel::request::FUNCTION_ATTRIBUTES;
 use core::ffi::{c_uint, c_void};
@@ -43,7 +43,7 @@ pub(crate) struct Launch<'g> {
 /// Checks a launch against the device's and the function's limits, as a driver does before it
 /// accepts one; `own` are the function's attributes, by CUfunction_attribute.
 #[inline]
-pub(super) fn check(
+pub(in crate::program) fn check(
     client: &Client,
     own: &[i32; FUNCTION_ATTRIBUTES],
     geometry: &Geometry,

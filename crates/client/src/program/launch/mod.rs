@@ -1,11 +1,16 @@
 //! Checks of launches: against the device's and the function's limits, and what attributes ask for.
 
-use super::Client;
-use super::launch_check::check;
-use super::occupancy::blocks_per_sm;
-use super::submission::Launched;
+pub(in crate::program) mod check;
+pub(crate) mod occupancy;
+pub(crate) mod posting;
+pub(crate) mod submission;
 
-pub(crate) use super::launch_check::{Geometry, Launch};
+use crate::program::Client;
+use crate::program::launch::check::check;
+use crate::program::launch::occupancy::blocks_per_sm;
+use crate::program::launch::submission::Launched;
+
+pub(crate) use crate::program::launch::check::{Geometry, Launch};
 
 use crate::boundary::Out;
 use crate::memory::known_variables::KnownVariables;

@@ -1,7 +1,7 @@
 //! Occupancy: how many blocks of a function an SM takes, asked of the server once for each launch.
 
-use super::Client;
-use super::forwarded::{Travels, Words};
+use crate::program::Client;
+use crate::program::forwarded::{Travels, Words};
 use crate::stream::DefaultStream;
 use core::ffi::{c_int, c_uint};
 use cuda_api::{CUfunction, CudaError, number};

@@ -6,12 +6,12 @@
 //! launches far ahead of a stream waits for that stream without the lock ([`Launched::Behind`]): the server
 //! takes requests of all streams in one order, and would have to stop at this one.
 
-use super::Client;
-use super::launch_check::Launch;
-use super::submission::{Launched, Submission, push_error, wire_stream};
 use crate::connection::Connection;
 use crate::lock::Guard;
 use crate::memory::known_variables::KnownVariables;
+use crate::program::Client;
+use crate::program::launch::check::Launch;
+use crate::program::launch::submission::{Launched, Submission, push_error, wire_stream};
 use channel::request::{GraphLaunch, Request};
 use channel::signals::Uncancellable;
 use core::ops::{Deref, DerefMut};
@@ -49,7 +49,7 @@ impl Client {
         let posting = self.posting()?;
         match core::ptr::eq(posting.connection(), connection) {
             true => Ok(posting),
-            false => Err(super::SERVER_GONE),
+            false => Err(crate::program::SERVER_GONE),
         }
     }
 
@@ -112,7 +112,7 @@ impl Posting<'_> {
     /// Launches a function or kernel of this device. The stream is `literal` if the program passed a
     /// literal; `known` variables are looked for among the kernel's parameters.
     #[inline(always)]
-    pub(super) fn launch(
+    pub(in crate::program) fn launch(
         &mut self,
         function: CUfunction,
         launch: &Launch<'_>,

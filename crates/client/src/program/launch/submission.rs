@@ -4,13 +4,13 @@
 //! A launch takes this lock once: it looks up function and stream, writes the record, counts it.
 //! Nothing here allocates or makes a system call in the steady state. A thread that holds the lock
 //! takes no other one, and does not wait for the server: who is going to post takes it as a
-//! [`Posting`](super::posting::Posting), which has room in the ring.
+//! [`Posting`](crate::program::launch::posting::Posting), which has room in the ring.
 
-use super::Client;
-use super::launch_check::{Launch, check};
-use super::lost_at_work::LostAtWork;
 use crate::handles::Table;
 use crate::memory::known_variables::KnownVariables;
+use crate::program::Client;
+use crate::program::launch::check::{Launch, check};
+use crate::program::recovery::lost_at_work::LostAtWork;
 use recovery::{Journal, Mark, Policy};
 
 use crate::connection::{Connection, SERVER_GONE, prepares_here};
@@ -26,8 +26,8 @@ use channel::ring::{Producer, PushError, Room};
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::old_launch::OldLaunch;
 use cuda_api::{CUdevice, CUevent, CUfunction, CUmodule, CUresult, CUstream, CudaError};
+use driver_common::old_launch::OldLaunch;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -179,11 +179,11 @@ pub(crate) enum Launched {
 /// The tables and the ring.
 pub(crate) struct Submission {
     ring: Producer,
-    pub(super) journal: Journal,
+    pub(in crate::program) journal: Journal,
     /// What becomes of work in flight when the server is lost.
     pub(crate) replay: Policy,
     /// Servers that were lost at work that makes no progress.
-    pub(super) lost_at_work: LostAtWork,
+    pub(in crate::program) lost_at_work: LostAtWork,
     connection: &'static Connection,
     /// True while a connection is prepared: only the thread that does it pushes.
     closed: bool,
@@ -233,7 +233,7 @@ fn has_room(ring: &mut Producer, connection: &Connection, bytes: u64) -> Result<
 }
 
 #[cold]
-pub(super) fn push_error(error: PushError, connection: &Connection) -> CudaError {
+pub(in crate::program) fn push_error(error: PushError, connection: &Connection) -> CudaError {
     match error {
         PushError::TooLong { .. } => CudaError::INVALID_VALUE,
         PushError::Opcode => CudaError::UNKNOWN,
@@ -305,19 +305,19 @@ impl Submission {
     }
 
     /// Lets only the thread that prepares a connection push, or all threads again.
-    pub(super) fn set_closed(&mut self, closed: bool) {
+    pub(in crate::program) fn set_closed(&mut self, closed: bool) {
         self.closed = closed;
     }
 
     /// Puts another connection's ring in the place of this one.
-    pub(super) fn replace_ring(&mut self, connection: &'static Connection) {
+    pub(in crate::program) fn replace_ring(&mut self, connection: &'static Connection) {
         self.ring = connection.producer();
         self.connection = connection;
     }
 
-    /// As [`Posting::launch`](super::posting::Posting::launch).
+    /// As [`Posting::launch`](crate::program::launch::posting::Posting::launch).
     #[inline(always)]
-    pub(super) fn launch_now(
+    pub(in crate::program) fn launch_now(
         &mut self,
         client: &Client,
         function: CUfunction,
@@ -366,13 +366,13 @@ impl Submission {
     }
 
     /// What has to pass before another launch may go to a stream, if that has as many in flight as may be.
-    pub(super) fn full_behind(&mut self, stream: Handle) -> Option<Mark> {
+    pub(in crate::program) fn full_behind(&mut self, stream: Handle) -> Option<Mark> {
         self.streams.full_behind(stream.index, self.connection.region())
     }
 
     /// Counts a launch that was posted, and has its stream say from time to time how far it is.
     #[inline(always)]
-    pub(super) fn launched_in(&mut self, mark: Mark) -> CUresult {
+    pub(in crate::program) fn launched_in(&mut self, mark: Mark) -> CUresult {
         match self.streams.launched(mark) {
             false => Ok(()),
             true => self.fence_launches(mark),
@@ -386,7 +386,7 @@ impl Submission {
 
     /// Counts the operation that was pushed last.
     #[inline(always)]
-    pub(super) fn issue(&mut self, stream: Handle) -> Mark {
+    pub(in crate::program) fn issue(&mut self, stream: Handle) -> Mark {
         let mark = self.streams.issue(stream.index);
         self.note(mark);
         mark
@@ -394,7 +394,7 @@ impl Submission {
 
     /// Notes what was pushed last in the journal.
     #[inline(always)]
-    pub(super) fn note(&mut self, mark: Mark) {
+    pub(in crate::program) fn note(&mut self, mark: Mark) {
         self.journal.note(self.ring.last_position(), mark);
     }
 
@@ -413,7 +413,7 @@ impl Submission {
     }
 
     #[inline(always)]
-    pub(super) fn check_stream(&self, stream: Handle) -> CUresult {
+    pub(in crate::program) fn check_stream(&self, stream: Handle) -> CUresult {
         match stream == LEGACY || self.streams.get(stream).is_some() {
             true => Ok(()),
             false => Err(CudaError::INVALID_HANDLE),
@@ -433,7 +433,7 @@ impl Submission {
     }
 
     /// Posts a fence of a stream.
-    pub(super) fn push_fence(&mut self, (stream, fence): (Handle, Mark)) -> CUresult {
+    pub(in crate::program) fn push_fence(&mut self, (stream, fence): (Handle, Mark)) -> CUresult {
         self.push_now(&Fence { stream: wire_stream(stream), value: fence.value as u32 })?;
         self.streams.fenced(fence);
         Ok(())
@@ -441,23 +441,23 @@ impl Submission {
 
     /// True if there is room in the ring for all that is posted under one lock.
     #[inline(always)]
-    pub(super) fn has_room(&mut self) -> Result<bool, CudaError> {
+    pub(in crate::program) fn has_room(&mut self) -> Result<bool, CudaError> {
         has_room(&mut self.ring, self.connection, POSTING_BYTES)
     }
 
     /// What to wait with for room, without the lock, and at which server.
-    pub(super) fn room(&self) -> (Room, &'static Connection) {
+    pub(in crate::program) fn room(&self) -> (Room, &'static Connection) {
         (self.ring.room(), self.connection)
     }
 
     /// True if the ring is not this thread's to post to now.
-    pub(super) fn is_closed_here(&self) -> bool {
+    pub(in crate::program) fn is_closed_here(&self) -> bool {
         self.check_open().is_err()
     }
 
     /// Writes a request into the ring, which has room.
     #[inline(always)]
-    pub(super) fn push_now<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
+    pub(in crate::program) fn push_now<'a>(&mut self, request: &impl Request<'a>) -> CUresult {
         self.check_open()?;
         let connection = self.connection;
         self.look_through_journal()?;
@@ -468,7 +468,7 @@ impl Submission {
 
     /// Writes a generic row's request into the ring, which has room.
     #[inline(always)]
-    pub(super) fn push_words_now(&mut self, opcode: u16, words: &[u64]) -> CUresult {
+    pub(in crate::program) fn push_words_now(&mut self, opcode: u16, words: &[u64]) -> CUresult {
         self.check_open()?;
         let connection = self.connection;
         self.look_through_journal()?;

@@ -1,7 +1,7 @@
 //! Allocation: device memory is allocated and freed.
 
-use super::Client;
 use crate::memory::{DEVICE_CHUNK_BYTES_MIN, DeviceTag, Memory};
+use crate::program::Client;
 use channel::request::{AllocationRetry, ChunkCreate, ChunkRelease, MemoryNote};
 use cuda_api::extension::memory_note;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemoryPool, CUresult, CudaError};
@@ -43,12 +43,12 @@ impl Client {
     }
 
     /// Allocates device memory for variables of a module.
-    pub(super) fn allocate_variables(&self, bytes: u64) -> Result<u64, CudaError> {
+    pub(in crate::program) fn allocate_variables(&self, bytes: u64) -> Result<u64, CudaError> {
         self.allocate_variables_in(&mut self.memory(), bytes)
     }
 
     /// As [`Self::allocate_variables`], for a caller that holds the memory's lock.
-    pub(super) fn allocate_variables_in(
+    pub(in crate::program) fn allocate_variables_in(
         &self,
         memory: &mut Memory,
         bytes: u64,

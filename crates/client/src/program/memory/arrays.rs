@@ -3,10 +3,10 @@
 //! Arrays are numbered here. An object's handle is the provider's own, since kernels take it as a
 //! parameter; it is only looked up.
 
-use super::recover::{Losses, patiently};
 use crate::handles::Table;
 use crate::lock::Guard;
 use crate::program::Client;
+use crate::program::recovery::recover::{Losses, patiently};
 use channel::limits::ARRAYS_MAX;
 use channel::request::{
     CreateArray, CreateMipmappedArray, CreateSurface, CreateTexture, DestroyArray,
@@ -278,7 +278,7 @@ impl Client {
 
     /// Tells another server of arrays, whose contents are lost, and of objects, which are lost if they
     /// have another handle now.
-    pub(super) fn declare_arrays(&self, losses: &mut Losses) -> CUresult {
+    pub(in crate::program) fn declare_arrays(&self, losses: &mut Losses) -> CUresult {
         let (arrays, mipmapped, objects) = {
             let all = self.arrays();
             let arrays = all.arrays.iter().filter(|(_, array)| !array.is_level);

@@ -1,4 +1,4 @@
-//! Copies of boxes as the program describes them, with what their ends are.
+//! 3-D copies as the program describes them, with what their ends are.
 
 use crate::memory::address::Side;
 use crate::program::Client;

@@ -1,6 +1,6 @@
 //! Checks of fills: rows of elements within one allocation.
 
-use super::Client;
+use crate::program::Client;
 use cuda_api::{CUresult, CudaError};
 use graph::FillNode;
 

@@ -4,11 +4,11 @@
 //! sees what the other wrote as soon as CUDA promises it. On a GPU it lies in the host's memory,
 //! and kernels reach it over the bus.
 
-use super::Client;
 use crate::memory::fd_numbers::{no_shared_memory, out_of_the_way};
 use crate::memory::heap::CHUNK_ALIGNMENT;
 use crate::memory::page_exchange::Pages;
 use crate::memory::{HostKind, HostTag, Memory};
+use crate::program::Client;
 use channel::memfd::{Seals, create_sealed};
 use channel::message::Message;
 use channel::request::{HostMap, HostUnmap};
@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Frees what a context allocated, when its work is done.
-    pub(super) fn free_pinned_of(&self, memory: &mut Memory, context: u64) {
+    pub(in crate::program) fn free_pinned_of(&self, memory: &mut Memory, context: u64) {
         let blocks = memory.host.blocks().filter(|block| block.tag.context == context);
         let addresses: Vec<u64> = blocks.map(|block| block.address).collect();
         for address in addresses {

@@ -1,11 +1,11 @@
 //! Registering the program's memory: pages are exchanged here and mapped by the server.
 
-use super::Client;
 use crate::memory::address::Place;
 use crate::memory::fd_numbers::{no_shared_memory, out_of_the_way};
 use crate::memory::page_exchange::{self, Nature, Pages};
 use crate::memory::registered::{Exchanged, Registered};
 use crate::memory::{HostKind, HostTag, Memory};
+use crate::program::Client;
 use channel::memfd::{Seals, create_sealed};
 use channel::message::Message;
 use channel::request::{HostMap, HostUnmap};

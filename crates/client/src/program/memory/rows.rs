@@ -1,7 +1,7 @@
 //! Host rows: a rectangle of bytes in the program's memory, as staged copies take and give it.
 
 /// Stands for an operation that has passed: no operation has that number.
-pub(super) const NOTHING: u64 = 0;
+pub(in crate::program) const NOTHING: u64 = 0;
 
 /// Rows of bytes at regular distances in this process' memory.
 #[derive(Clone, Copy)]

@@ -1,9 +1,9 @@
 //! Slices of staging that the device fills for a copy into pageable memory: while it fills some,
 //! this thread empties another.
 
-use super::Client;
-use super::rows::{Extent, HostRows, NOTHING};
 use crate::connection::SERVER_GONE;
+use crate::program::Client;
+use crate::program::memory::rows::{Extent, HostRows, NOTHING};
 use channel::region::{Caching, Region};
 use channel::request::Request;
 use cuda_api::CUresult;
@@ -17,7 +17,7 @@ const SLICES_UNDERWAY_MAX: usize = 4;
 const BYPASS_BYTES_MIN: u64 = 4 << 20;
 
 /// Slices that the device is filling, oldest first.
-pub(super) struct Arrivals<'a> {
+pub(in crate::program) struct Arrivals<'a> {
     client: &'a Client,
     stream: Handle,
     underway: VecDeque<Arrival>,
@@ -33,13 +33,13 @@ struct Arrival {
 
 impl<'a> Arrivals<'a> {
     /// For a copy of that many bytes.
-    pub(super) fn new(client: &'a Client, stream: Handle, bytes: u64) -> Self {
+    pub(in crate::program) fn new(client: &'a Client, stream: Handle, bytes: u64) -> Self {
         let caching = if bytes < BYPASS_BYTES_MIN { Caching::Keep } else { Caching::Bypass };
         Self { client, stream, underway: VecDeque::new(), caching }
     }
 
     /// Posts the copy of rows into a slice, from where they will go to `to`.
-    pub(super) fn fetch<'r, R: Request<'r>>(
+    pub(in crate::program) fn fetch<'r, R: Request<'r>>(
         &mut self,
         to: HostRows,
         extent: Extent,
@@ -105,7 +105,7 @@ impl<'a> Arrivals<'a> {
     }
 
     /// Receives all that is underway.
-    pub(super) fn finish(mut self) -> CUresult {
+    pub(in crate::program) fn finish(mut self) -> CUresult {
         while !self.underway.is_empty() {
             self.receive_oldest()?;
         }

@@ -1,9 +1,10 @@
 //! Stream-ordered allocation: blocks of pools given out and taken back in a stream's order.
 
-use super::Client;
 use crate::memory::DeviceTag;
-use crate::memory::pools::{Freed, Sharing, default_pool, pooled_bytes};
+use crate::memory::pools::{Freed, default_pool, pooled_bytes};
+use crate::program::Client;
 use cuda_api::{CUmemoryPool, CUresult, CudaError};
+use driver_common::pool::Sharing;
 use recovery::Mark;
 use std::sync::atomic::Ordering;
 

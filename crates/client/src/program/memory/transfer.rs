@@ -4,14 +4,14 @@
 //! a copy is done with once it lies in staging; from the device, slices are fetched one after the
 //! other, several underway at a time.
 
-use super::Client;
-use super::copy3d::{End, Rows};
-use super::rows::{Extent, HostRows, NOTHING};
-use super::staged_reads::Arrivals;
-use super::submission::wire_stream;
 use crate::connection::staging::{Full, Staging};
 use crate::connection::{Connection, SERVER_GONE};
 use crate::memory::address::Side;
+use crate::program::Client;
+use crate::program::launch::submission::wire_stream;
+use crate::program::memory::copy3d::{End, Rows};
+use crate::program::memory::rows::{Extent, HostRows, NOTHING};
+use crate::program::memory::staged_reads::Arrivals;
 use channel::region::Region;
 use channel::request::{
     BoxCopy, BoxEnd, CopyBox, DeviceToHost, HostReference, HostToDevice, Request,
@@ -26,7 +26,11 @@ const OTHER_THREAD_PERIOD: Duration = Duration::from_micros(50);
 impl Client {
     /// A slice of staging for a copy of a stream; waits for room.
     /// Only for a thread that holds no slice: two that hold some would wait for each other.
-    pub(super) fn take_slice(&self, bytes: u64, stream: Handle) -> Result<u32, CudaError> {
+    pub(in crate::program) fn take_slice(
+        &self,
+        bytes: u64,
+        stream: Handle,
+    ) -> Result<u32, CudaError> {
         loop {
             let full = match self.try_slice(bytes, stream) {
                 Ok(slice) => return Ok(slice),
@@ -43,7 +47,7 @@ impl Client {
     }
 
     /// A slice of staging for a copy of a stream, if there is room now.
-    pub(super) fn try_slice(&self, bytes: u64, stream: Handle) -> Result<u32, Full> {
+    pub(in crate::program) fn try_slice(&self, bytes: u64, stream: Handle) -> Result<u32, Full> {
         let mut staging = self.connection().staging.lock();
         // Slices are a small part of staging, so the length fits.
         let take = |staging: &mut Staging| staging.take(bytes as u32, stream.index);
@@ -164,7 +168,7 @@ impl Client {
         arrivals.finish()
     }
 
-    /// Copies a box of pageable memory to the device, as [`Self::copy_to_device`].
+    /// Makes a 3-D copy of pageable memory to the device, as [`Self::copy_to_device`].
     pub(crate) fn copy_box_to_device(
         &self,
         to: &End,
@@ -188,7 +192,7 @@ impl Client {
         Ok(())
     }
 
-    /// Copies a box from the device to pageable memory, as [`Self::copy_from_device`].
+    /// Makes a 3-D copy from the device to pageable memory, as [`Self::copy_from_device`].
     pub(crate) fn copy_box_from_device(
         &self,
         to: &Rows,
@@ -210,7 +214,7 @@ impl Client {
         arrivals.finish()
     }
 
-    /// Pieces of a box that fit into slices of staging.
+    /// Pieces of a 3-D copy that fit into slices of staging.
     fn pieces(&self, extent: [u64; 3]) -> impl Iterator<Item = Piece> + use<> {
         pieces(extent, self.slice_bytes_max(extent[0].saturating_mul(extent[1])))
     }
@@ -221,15 +225,15 @@ fn staged(slice: u32, width: u64, height: u64) -> BoxEnd {
     BoxEnd::Host { reference: HostReference::Staging(slice), pitch: width, rows: height }
 }
 
-/// A part of a box: rows of one of its slices, or a part of one row.
+/// A part of a 3-D copy: rows of one of its slices, or a part of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// Where it begins in the box: bytes of a row, rows, slices.
+    /// Where it begins in the copy: bytes of a row, rows, slices.
     pub(crate) offset: [u64; 3],
     pub(crate) extent: Extent,
 }
 
-/// Parts of a box, each of at most `bytes_max` bytes.
+/// Parts of a 3-D copy, each of at most `bytes_max` bytes.
 pub(crate) fn pieces(
     [width, height, depth]: [u64; 3],
     bytes_max: u64,

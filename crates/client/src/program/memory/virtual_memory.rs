@@ -1,12 +1,12 @@
 //! Virtual memory of the program's at the server: reserved, made, imported, mapped, opened.
 
-use super::Client;
-use super::allocate::WIRE_DEVICE;
-use super::peers::PeerMapping;
-use super::recover::patiently;
 use crate::memory::Memory;
 use crate::memory::heap::CHUNK_ALIGNMENT;
 use crate::memory::virtual_memory::{Mapping, PhysicalMemory, Source};
+use crate::program::Client;
+use crate::program::memory::allocate::WIRE_DEVICE;
+use crate::program::peers::PeerMapping;
+use crate::program::recovery::recover::patiently;
 use channel::memfd::Reservation;
 use channel::message::Message;
 use channel::request::{
@@ -427,7 +427,7 @@ impl Client {
 
     /// Tells another server of reservations, physical memory and mappings. What other processes'
     /// memory was opened is lost: how much.
-    pub(super) fn declare_virtual_memory(&self) -> Result<u32, CudaError> {
+    pub(in crate::program) fn declare_virtual_memory(&self) -> Result<u32, CudaError> {
         let (reservations, memories, mappings) = {
             let memory = self.memory();
             let all = &memory.virtual_memory;

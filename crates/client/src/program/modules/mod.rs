@@ -1,15 +1,16 @@
 //! Modules and functions: what modules and libraries have in common.
 
+pub(crate) mod variables;
+
 use crate::boundary::{In, Out};
 use crate::connection::SERVER_GONE;
 use crate::handles::{device_of, device_of_word};
 use crate::memory::fd_numbers::out_of_the_way;
 use crate::memory::{Global, VariableCopy};
-use crate::module::image_length::Image;
-use crate::module::jit_options::JitOptions;
+use crate::module::jit_options::answer as answer_options;
 use crate::module::kernel_params::Layout;
 use crate::program::Client;
-use crate::program::submission::{
+use crate::program::launch::submission::{
     Function, Module, ModuleSource, function_handle, wire_function, wire_module,
 };
 use crate::stderr::say;
@@ -23,6 +24,8 @@ use core::sync::atomic::Ordering;
 use cuda_api::extension::NO_PTX;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdeviceptr, CUfunction, CUresult, CudaError};
+use driver_common::image::image_at;
+use driver_common::jit_options::JitOptions;
 use provider::ImageOrigin;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -94,7 +97,7 @@ impl Client {
         let answer = self.load_with_place(handle, &source, options.log_bytes());
         let loaded = answer.as_ref().ok().and_then(|(_, loaded, _)| loaded.as_ref());
         let result = answer.as_ref().map_or_else(|error| Err(*error), |(result, ..)| *result);
-        options.answer(loaded, result, start.elapsed());
+        answer_options(options, loaded, result, start.elapsed());
         if let Some(loaded) = loaded {
             let prints = loaded.flags & MODULE_PRINTS != 0;
             if prints {
@@ -174,16 +177,15 @@ impl Client {
     /// Loads the image at an address that the program passed.
     pub(crate) fn load_image_at(
         &self,
-        address: *const u8,
+        address: In<u8>,
         context: u64,
         options: &JitOptions,
     ) -> Result<Handle, CudaError> {
         // SAFETY: the program passed the address as that of an image, good during the call.
-        let image = unsafe { Image::at(address) }
-            .inspect_err(|error| options.answer(None, Err(*error), Duration::ZERO))?;
-        let origin = || ImageOrigin::of_address(address as usize);
-        // SAFETY: as above.
-        self.load_image(unsafe { image.bytes() }, context, options, origin)
+        let image = unsafe { image_at(address) }
+            .inspect_err(|error| answer_options(options, None, Err(*error), Duration::ZERO))?;
+        let origin = || ImageOrigin::of_address(address.address() as usize);
+        self.load_image(&image, context, options, origin)
     }
 
     /// Loads the image in a file.
@@ -198,8 +200,8 @@ impl Client {
             std::io::ErrorKind::NotFound => CudaError::FILE_NOT_FOUND,
             _ => CudaError::INVALID_VALUE,
         });
-        let mut bytes =
-            bytes.inspect_err(|error| options.answer(None, Err(*error), Duration::ZERO))?;
+        let mut bytes = bytes
+            .inspect_err(|error| answer_options(options, None, Err(*error), Duration::ZERO))?;
         // A text ends with a NUL, as one in memory would; anything else does not mind one.
         bytes.push(0);
         self.load_image(&bytes, context, options, || ImageOrigin::of_file(&path))
@@ -217,7 +219,7 @@ impl Client {
 
     /// Unloads a module with its functions and variables.
     pub(crate) fn unload(&self, handle: Handle) -> CUresult {
-        // Should the server be lost, the next one is not told of the module: none of its kernels may be in flight.
+        // Should the server be lost, the next one does not restore the module: none of its kernels may be in flight.
         if self.has_launched(handle)
             && let Err(SERVER_GONE) = self.wait_for_everything_unseen()
         {
@@ -392,7 +394,7 @@ impl Client {
             let _ = self.destroy_event(handle);
         }
         for handle in streams {
-            let _ = self.destroy_stream(crate::program::submission::wire_stream(handle));
+            let _ = self.destroy_stream(crate::program::launch::submission::wire_stream(handle));
         }
         self.end_arrays_of(context);
         self.free_memory_of(context);

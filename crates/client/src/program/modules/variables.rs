@@ -6,12 +6,12 @@
 //! program writes to them goes to a copy first and from there to the variable, in the same stream, so
 //! that the copy is what the variable is to have. What a kernel may write that gets an address of one as
 //! a parameter goes to the copy behind it. At another server such a variable may be elsewhere: copies,
-//! fills and parameters that have the address that the program was told go to where it is.
+//! fills and parameters that have the address that the program got go to where it is.
 
-use super::Client;
-use super::submission::{ModuleSource, wire_module, wire_stream};
 use crate::memory::Global;
 use crate::memory::known_variables::KnownVariables;
+use crate::program::Client;
+use crate::program::launch::submission::{ModuleSource, wire_module, wire_stream};
 use crate::replay::variables;
 use channel::request::{
     GetGlobal, KEEPS_VALUES, KNOWN_TO_PRINT, LoadModule, ModuleLoaded, NO_CODE, PLACES_VARIABLES,
@@ -30,7 +30,7 @@ type Answer = (CUresult, Option<ModuleLoaded>, Option<OwnedFd>);
 
 impl Client {
     /// Loads a module, with its variables in memory of this client's if they can lie there.
-    pub(super) fn load_with_place(
+    pub(in crate::program) fn load_with_place(
         &self,
         module: Handle,
         source: &ModuleSource,
@@ -69,7 +69,7 @@ impl Client {
 
     /// Loads a module at another server, with its variables where they are. False if they have first
     /// values again.
-    pub(super) fn load_again(
+    pub(in crate::program) fn load_again(
         &self,
         module: Handle,
         source: &ModuleSource,
@@ -139,7 +139,7 @@ impl Client {
 
     /// Variables of the provider's that the program knows; `None` if there are none.
     #[inline(always)]
-    pub(super) fn known_variables(&self) -> Option<KnownVariables> {
+    pub(in crate::program) fn known_variables(&self) -> Option<KnownVariables> {
         match self.has_foreign_variables.load(Ordering::Relaxed) {
             false => None,
             true => Some(KnownVariables::of(&self.memory())),
@@ -147,7 +147,12 @@ impl Client {
     }
 
     /// Has the copy of a variable have what is in the variable when the stream comes there.
-    pub(super) fn copy_back(&self, address: u64, bytes: u64, stream: Handle) -> CUresult {
+    pub(in crate::program) fn copy_back(
+        &self,
+        address: u64,
+        bytes: u64,
+        stream: Handle,
+    ) -> CUresult {
         let Some(copy) = self.copy_of_variable(address, bytes)? else { return Ok(()) };
         let words = [copy, self.present_address(address), bytes, wire_stream(stream).to_word()];
         self.posting()?.push_words_in(stream, number::cuMemcpyDtoDAsync_v2, &words).map(drop)
@@ -173,7 +178,7 @@ impl Client {
     }
 
     /// Notes that the program writes to what may be a variable of the provider's, without a copy: after
-    /// a server's end the program is told.
+    /// a server's end is reported to the program.
     pub(crate) fn write_unseen(&self, address: u64) {
         if !self.has_foreign_variables.load(Ordering::Relaxed) {
             return;
@@ -185,7 +190,7 @@ impl Client {
 
     /// Gives the variables of a module that are the provider's what the program wrote to them. False if
     /// something else may have been in them.
-    pub(super) fn declare_variables(
+    pub(in crate::program) fn declare_variables(
         &self,
         module: Handle,
         source: &ModuleSource,
@@ -220,7 +225,7 @@ impl Client {
     }
 
     /// Waits for what [`Self::declare_variables`] has posted.
-    pub(super) fn wait_for_variables(&self) -> CUresult {
+    pub(in crate::program) fn wait_for_variables(&self) -> CUresult {
         match self.has_foreign_variables.load(Ordering::Relaxed) {
             true => self.call(&WaitIdle {}),
             false => Ok(()),

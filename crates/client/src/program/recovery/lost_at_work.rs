@@ -3,11 +3,11 @@
 use recovery::Mark;
 
 /// Servers that may be lost one after the other at the same work before that is no longer repeated.
-pub(super) const LOST_AT_WORK_MAX: u32 = 5;
+pub(in crate::program) const LOST_AT_WORK_MAX: u32 = 5;
 
 /// Losses of servers at work that makes no progress.
 #[derive(Debug, Default)]
-pub(super) struct LostAtWork {
+pub(in crate::program) struct LostAtWork {
     /// The first operation that was not done.
     first: Option<Mark>,
     servers: u32,
@@ -15,7 +15,7 @@ pub(super) struct LostAtWork {
 
 impl LostAtWork {
     /// A server was lost with that operation as the first one that was not done. Returns how many were by now.
-    pub(super) fn count(&mut self, first: Option<Mark>) -> u32 {
+    pub(in crate::program) fn count(&mut self, first: Option<Mark>) -> u32 {
         let same = first.is_some() && first == self.first;
         *self = Self {
             first,
@@ -25,7 +25,7 @@ impl LostAtWork {
     }
 
     /// How many were lost at the same work.
-    pub(super) fn servers(&self) -> u32 {
+    pub(in crate::program) fn servers(&self) -> u32 {
         self.servers
     }
 }

@@ -4,23 +4,25 @@
 //! The daemon gives another server, with the same windows of addresses. Chunks are imported at their
 //! addresses by the descriptors that the client holds, so that their content is what it was; modules
 //! are loaded from the images that were kept; handles are the client's own numbers and stay. Then
-//! work in flight is sorted and posted again ([`super::replay`]), or the program is told that it is
+//! work in flight is sorted and posted again ([`crate::program::recovery::replay`]), or it is reported to the program that it is
 //! lost. Programs that had nothing in flight see nothing but a pause.
 //!
 //! While a connection is prepared, no other thread posts: the short lock is closed to them, and
 //! calls fail with [`SERVER_GONE`], upon which the entry points wait here and begin again.
 
-use super::Client;
-use super::Program;
-use super::allocate::WIRE_DEVICE;
-use super::mode;
-use super::peers::Peers;
-use super::replay::Outcome;
-use super::streams::wire_default;
-use super::submission::{ModuleSource, wire_event, wire_function, wire_module, wire_stream};
 use crate::connection::{Connection, Preparing, SERVER_GONE};
 use crate::memory::known_variables::KnownVariables;
 use crate::module::kernel_params::Layout;
+use crate::program::Client;
+use crate::program::Program;
+use crate::program::launch::submission::{
+    ModuleSource, wire_event, wire_function, wire_module, wire_stream,
+};
+use crate::program::memory::allocate::WIRE_DEVICE;
+use crate::program::mode;
+use crate::program::peers::Peers;
+use crate::program::recovery::replay::Outcome;
+use crate::program::streams::wire_default;
 use crate::replay::variables;
 use crate::stderr::say;
 use crate::stream::table::OwnDefault;
@@ -53,15 +55,15 @@ const HOST_FLAGS: u32 = host_flags::PORTABLE | host_flags::DEVICE_MAP;
 
 /// What a new server could not be given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Losses {
+pub(in crate::program) struct Losses {
     /// Modules whose variables the program uses.
-    pub(super) variables: u32,
+    pub(in crate::program) variables: u32,
     /// Arrays, whose content was the old server's alone.
-    pub(super) arrays: u32,
+    pub(in crate::program) arrays: u32,
     /// Texture and surface objects that have another handle now.
-    pub(super) objects: u32,
+    pub(in crate::program) objects: u32,
     /// Memory and events of other processes, and what they opened of this one.
-    pub(super) shared: u32,
+    pub(in crate::program) shared: u32,
 }
 
 impl Losses {
@@ -170,7 +172,7 @@ impl Client {
         self.state().set_closed(false);
     }
 
-    /// Connects, declares and goes on with what was in flight.
+    /// Connects, restores state and goes on with what was in flight.
     fn move_to_another(&'static self, in_flight: &mut Option<Left>) -> Result<Losses, CudaError> {
         let old = self.connection();
         let known = self.known_variables();
@@ -210,7 +212,7 @@ impl Client {
         let new: &'static Connection = Box::leak(Box::new(new));
         self.state().replace_ring(new);
         self.set_connection(new);
-        // What the program was not told yet it is told by this one.
+        // What was not reported to the program yet is reported by this one.
         if let Err(error) = old.region().take_async_error() {
             new.region().note_async_error(error);
         }
@@ -299,7 +301,11 @@ impl Client {
     }
 
     /// True if kernels of a module may have changed its variables on the lost server.
-    pub(super) fn changed_variables(&self, module: Handle, source: &ModuleSource) -> bool {
+    pub(in crate::program) fn changed_variables(
+        &self,
+        module: Handle,
+        source: &ModuleSource,
+    ) -> bool {
         let launched: Vec<String> = {
             let mut state = self.state();
             // A graph's kernels are launched with it.
@@ -467,9 +473,9 @@ impl Client {
     }
 }
 
-/// Declares something that takes memory of the device, once more where there is none for now: the server that is
+/// Restores something that takes memory of the device, once more where there is none for now: the server that is
 /// lost may still have a context, with its code.
-pub(super) fn patiently<T>(
+pub(in crate::program) fn patiently<T>(
     mut declare: impl FnMut() -> Result<T, CudaError>,
 ) -> Result<T, CudaError> {
     let start = Instant::now();

@@ -1,13 +1,13 @@
 //! Work in flight across servers: read back from the ring of the old one, sorted, posted to the new.
 
-use super::Client;
-use super::lost_at_work::{LOST_AT_WORK_MAX, LostAtWork};
-use super::posting::Posting;
-use super::submission::{
-    Event, ModuleSource, Submission, function_handle, wire_event, wire_module, wire_stream,
-};
 use crate::memory::address::Surroundings;
 use crate::memory::known_variables::{KnownVariables, Moved};
+use crate::program::Client;
+use crate::program::launch::posting::Posting;
+use crate::program::launch::submission::{
+    Event, ModuleSource, Submission, function_handle, wire_event, wire_module, wire_stream,
+};
+use crate::program::recovery::lost_at_work::{LOST_AT_WORK_MAX, LostAtWork};
 use crate::replay::effects::Provenance;
 use crate::stderr::say;
 use channel::payload::Payload;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 pub(crate) enum Outcome {
     /// So many operations were posted again; nothing is lost.
     Repeated(usize),
-    /// Work is lost; the program is told once.
+    /// Work is lost; that is reported once.
     Lost,
 }
 
@@ -172,7 +172,7 @@ fn event_of(posted: &Posted) -> Option<usize> {
 impl Submission {
     /// Counts a server that was lost with that operation as the first one that was not done, and says so once
     /// that is unlikely to be chance.
-    pub(super) fn lost_behind(&mut self, first: Option<Mark>) {
+    pub(in crate::program) fn lost_behind(&mut self, first: Option<Mark>) {
         let servers = self.lost_at_work.count(first);
         if servers > LOST_AT_WORK_MAX / 2 {
             say(format_args!(
@@ -201,7 +201,7 @@ impl Client {
     /// # Errors
     /// The new server is lost too, in which case `in_flight` is noted in its journal as far as it
     /// was posted.
-    pub(super) fn replay(
+    pub(in crate::program) fn replay(
         &self,
         in_flight: &mut InFlight,
         known: Option<&KnownVariables>,

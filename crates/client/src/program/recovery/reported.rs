@@ -11,7 +11,7 @@
 //!
 //! A call that reports one is not made again, also if its server was lost meanwhile.
 
-use super::Client;
+use crate::program::Client;
 use core::cell::Cell;
 use cuda_api::CUresult;
 

@@ -8,7 +8,7 @@
 use crate::connection::Connection;
 use crate::lock::{Guard, Lock, Rank};
 use crate::program::Client;
-use crate::program::submission::wire_stream;
+use crate::program::launch::submission::wire_stream;
 use channel::region::{HOST_CALL_DONE, HOST_CALL_SLOTS};
 use channel::request::HostFunc;
 use channel::signals::Blocked;
@@ -278,7 +278,7 @@ impl Client {
 
     /// Prepares that a stream gets to a host function once more, at another server; false if the function has
     /// been run and need not be waited for. One that has begun is waited for, and not run again.
-    pub(super) fn expect_host_function(&self, mark: Mark, request: HostFunc) -> bool {
+    pub(in crate::program) fn expect_host_function(&self, mark: Mark, request: HostFunc) -> bool {
         let HostFunc { slot, ticket, .. } = request;
         let mut queue = self.host_functions.queue.lock();
         if queue.pending.iter().any(|of| (of.slot, of.ticket) == (slot, ticket)) {

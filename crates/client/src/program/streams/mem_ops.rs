@@ -1,12 +1,13 @@
 //! Stream memory operations, checked and posted: words written and waited for in a stream's order.
 
-use super::Client;
-use super::attributes::attribute_of;
-use super::submission::wire_stream;
+use crate::program::Client;
+use crate::program::attributes::attribute_of;
+use crate::program::launch::submission::wire_stream;
 use cuda_api::attributes as attribute;
-use cuda_api::constants::{mem_op, stream_value};
+use cuda_api::constants::stream_value;
 use cuda_api::handle::Handle;
-use cuda_api::{CUdeviceptr, CUresult, CUstreamBatchMemOpParams, CudaError, Word, number};
+use cuda_api::{CUresult, CUstreamBatchMemOpParams, CudaError, Word, number};
+use driver_common::mem_op::MemOp;
 
 /// One checked operation: its row, address, value and flags.
 pub(crate) struct MemOperation {
@@ -15,41 +16,30 @@ pub(crate) struct MemOperation {
 }
 
 impl MemOperation {
-    /// Checks what CUDA says that it checks: flags that the device knows, an aligned word that it
-    /// reaches.
-    fn new(
-        client: &Client,
-        row: u16,
-        address: CUdeviceptr,
-        value: u64,
-        flags: u64,
-    ) -> Result<Self, CudaError> {
-        let flags = u32::try_from(flags).map_err(|_| CudaError::INVALID_VALUE)?;
-        let bytes = match row {
-            number::cuStreamWriteValue32_v2 | number::cuStreamWaitValue32_v2 => 4,
-            _ => 8,
-        };
-        let writes =
-            matches!(row, number::cuStreamWriteValue32_v2 | number::cuStreamWriteValue64_v2);
-        let known = match writes {
-            true => flags & !stream_value::WRITE_NO_MEMORY_BARRIER == 0,
-            false => flags & !stream_value::WAIT_FLUSH <= stream_value::WAIT_NOR,
-        };
-        if !known || !address.0.is_multiple_of(bytes) {
-            return Err(CudaError::INVALID_VALUE);
-        }
+    /// Checks that the device has the operation, and reaches the word.
+    fn new(client: &Client, op: MemOp) -> Result<Option<Self>, CudaError> {
         let offers = |number: u32| attribute_of(client.description(), number) != 0;
-        let flushes = !writes && flags & stream_value::WAIT_FLUSH != 0;
-        let nor = !writes && flags & !stream_value::WAIT_FLUSH == stream_value::WAIT_NOR;
-        if flushes && !offers(attribute::CAN_FLUSH_REMOTE_WRITES)
-            || nor && !offers(attribute::CAN_USE_STREAM_WAIT_VALUE_NOR)
-            || bytes == 8 && !offers(attribute::CAN_USE_64_BIT_STREAM_MEM_OPS)
-        {
+        let (row, word) = match op {
+            // One operation waits for the one before in any case.
+            MemOp::Barrier => return Ok(None),
+            MemOp::Write(word) if word.wide => (number::cuStreamWriteValue64_v2, word),
+            MemOp::Write(word) => (number::cuStreamWriteValue32_v2, word),
+            MemOp::Wait { flushes: true, .. } if !offers(attribute::CAN_FLUSH_REMOTE_WRITES) => {
+                return Err(CudaError::NOT_SUPPORTED);
+            }
+            MemOp::Wait { condition: stream_value::WAIT_NOR, .. }
+                if !offers(attribute::CAN_USE_STREAM_WAIT_VALUE_NOR) =>
+            {
+                return Err(CudaError::NOT_SUPPORTED);
+            }
+            MemOp::Wait { word, .. } if word.wide => (number::cuStreamWaitValue64_v2, word),
+            MemOp::Wait { word, .. } => (number::cuStreamWaitValue32_v2, word),
+        };
+        if word.wide && !offers(attribute::CAN_USE_64_BIT_STREAM_MEM_OPS) {
             return Err(CudaError::NOT_SUPPORTED);
         }
-        client.check_device_range(address.0, bytes)?;
-        let value = if bytes == 4 { value & u64::from(u32::MAX) } else { value };
-        Ok(Self { row, words: [address.0, value, flags.into()] })
+        client.check_device_range(word.address, word.bytes())?;
+        Ok(Some(Self { row, words: [word.address, word.value, word.flags.into()] }))
     }
 }
 
@@ -58,21 +48,8 @@ pub(crate) fn check_mem_ops(
     client: &Client,
     params: &[CUstreamBatchMemOpParams],
 ) -> Result<Vec<MemOperation>, CudaError> {
-    let mut operations = Vec::with_capacity(params.len());
-    for p in params {
-        let row = match p.operation as u32 {
-            mem_op::WAIT_VALUE_32 => number::cuStreamWaitValue32_v2,
-            mem_op::WAIT_VALUE_64 => number::cuStreamWaitValue64_v2,
-            mem_op::WRITE_VALUE_32 => number::cuStreamWriteValue32_v2,
-            mem_op::WRITE_VALUE_64 => number::cuStreamWriteValue64_v2,
-            // One operation waits for the one before in any case.
-            mem_op::BARRIER => continue,
-            mem_op::FLUSH_REMOTE_WRITES => return Err(CudaError::NOT_SUPPORTED),
-            _ => return Err(CudaError::INVALID_VALUE),
-        };
-        operations.push(MemOperation::new(client, row, p.address, p.value, p.flags)?);
-    }
-    Ok(operations)
+    let checked = params.iter().map(|params| MemOperation::new(client, MemOp::of(params)?));
+    checked.filter_map(Result::transpose).collect()
 }
 
 /// Posts operations that were checked, one right behind the other.

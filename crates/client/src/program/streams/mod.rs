@@ -3,13 +3,17 @@
 //! It is a hidden stream that takes turns with the legacy default stream, made when the thread
 //! first uses it and destroyed when the thread ends.
 
+pub(crate) mod host_functions;
+pub(crate) mod mem_ops;
+pub(in crate::program) mod wait;
+
 use crate::context::affinity::SmsWanted;
 use crate::context::current;
 use crate::context::table::current_green;
 use crate::handles::device_of_word;
 use crate::program::Client;
+use crate::program::launch::submission::{wire_event, wire_stream};
 use crate::program::mode;
-use crate::program::submission::{wire_event, wire_stream};
 use crate::stderr::say;
 use crate::stream::DefaultStream;
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
@@ -27,10 +31,10 @@ use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUst
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Told of each stream that the program destroys, before it is gone.
+/// Called for each stream that the program destroys, before it is gone.
 static STREAM_ENDS: OnceLock<fn(u64)> = OnceLock::new();
 
-/// Has streams' ends told to a layer above. The first one stays.
+/// Has streams' ends reported to a layer above. The first one stays.
 pub(crate) fn at_stream_end(told: fn(u64)) {
     let _ = STREAM_ENDS.set(told);
 }
@@ -275,7 +279,7 @@ fn say_that_streams_are_taken() {
     }
 }
 
-/// A stream's default stream as the server is told of it.
+/// A stream's default stream as the server knows it.
 pub(super) fn wire_default(default: OwnDefault, itself: Handle) -> CUstream {
     match default {
         OwnDefault::Legacy => CUstream::NULL,

@@ -2,8 +2,8 @@
 
 use crate::connection::{SERVER_GONE, answered};
 use crate::program::Client;
-use crate::program::reported::Reports;
-use crate::program::submission::wire_stream;
+use crate::program::launch::submission::wire_stream;
+use crate::program::recovery::reported::Reports;
 use crate::stream::table::LEGACY;
 use channel::request::{Notify, PrintfDrain};
 use channel::signals::Uncancellable;

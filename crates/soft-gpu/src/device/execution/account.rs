@@ -1,11 +1,11 @@
 //! Accounts: what was done for each tenant.
 //!
 //! Plain numbers: they change under the core's lock, which a thread that starts, runs or ends
-//! blocks holds anyway. The device's own are in [`super::activity`], those of each kernel in
-//! [`super::profile`].
+//! blocks holds anyway. The device's own are in [`crate::device::execution::activity`], those of each kernel in
+//! [`crate::device::profile`].
 
-use super::activity::Resident;
-use super::grid::SmMask;
+use crate::device::execution::activity::Resident;
+use crate::device::execution::grid::SmMask;
 use simt::kernel::Counters;
 
 /// Work done for a tenant so far.
@@ -33,27 +33,27 @@ pub struct Usage {
 
 /// Keeps a tenant's [`Usage`], but for memory, which is counted where it is given out.
 #[derive(Default)]
-pub(super) struct Account {
+pub(in crate::device) struct Account {
     /// As far as kernels and workers have come.
     done: Usage,
     /// Kernels in execution, and since when there has been one, ns.
     running: u32,
     since_ns: u64,
     /// What its blocks have of the device.
-    pub(super) resident: Resident,
+    pub(in crate::device) resident: Resident,
     /// Threads' time that it has had, ns, by which tenants share the device: the next blocks are
     /// those of the tenant that has had the least. One that had no kernels begins level with those
     /// that had: what it did not use is not saved up.
-    pub(super) share_ns: u64,
+    pub(in crate::device) share_ns: u64,
     /// SMs on which its blocks may be placed, regardless of what their streams say.
-    pub(super) sms: SmMask,
+    pub(in crate::device) sms: SmMask,
     /// Added to the priority of its grids: above 0 they are less urgent.
-    pub(super) priority: i32,
+    pub(in crate::device) priority: i32,
 }
 
 impl Account {
     /// A kernel's execution begins. Tenants that had kernels have had `level_ns`.
-    pub(super) fn kernel_started(&mut self, now_ns: u64, level_ns: u64) {
+    pub(in crate::device) fn kernel_started(&mut self, now_ns: u64, level_ns: u64) {
         if self.running == 0 {
             self.since_ns = now_ns;
             self.share_ns = self.share_ns.max(level_ns);
@@ -62,7 +62,7 @@ impl Account {
     }
 
     /// A kernel's execution is over; `complete` unless it was ended before its time.
-    pub(super) fn kernel_ended(&mut self, now_ns: u64, complete: bool) {
+    pub(in crate::device) fn kernel_ended(&mut self, now_ns: u64, complete: bool) {
         self.done.kernels += u64::from(complete);
         self.running -= 1;
         if self.running == 0 {
@@ -71,12 +71,12 @@ impl Account {
     }
 
     /// A kernel was so long in execution.
-    pub(super) fn spanned(&mut self, span_ns: u64) {
+    pub(in crate::device) fn spanned(&mut self, span_ns: u64) {
         self.done.kernel_ns += span_ns;
     }
 
     /// A worker was at its blocks for so long, `finished` of which have ended.
-    pub(super) fn worked(&mut self, worker_ns: u64, counters: &Counters, finished: u64) {
+    pub(in crate::device) fn worked(&mut self, worker_ns: u64, counters: &Counters, finished: u64) {
         self.share_ns += worker_ns;
         let done = &mut self.done;
         done.worker_ns += worker_ns;
@@ -85,7 +85,7 @@ impl Account {
     }
 
     /// All of it so far, at a time that is also `clock_ns` on the clock of the device's residents.
-    pub(super) fn usage(&mut self, now_ns: u64, clock_ns: u64) -> Usage {
+    pub(in crate::device) fn usage(&mut self, now_ns: u64, clock_ns: u64) -> Usage {
         self.resident.advance(clock_ns);
         let running_ns = if self.running > 0 { now_ns.saturating_sub(self.since_ns) } else { 0 };
         Usage {

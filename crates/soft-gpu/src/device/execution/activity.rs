@@ -6,7 +6,7 @@
 //! The device's are [`Activity`]; what is resident, of all, of one tenant or of one launch, is a
 //! [`Resident`] each, on the clock that stands still meanwhile.
 
-use super::capability::Capability;
+use crate::device::capability::Capability;
 
 /// Integrals since the device was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct ActivityTotals {
 }
 
 /// Keeps [`ActivityTotals`].
-pub(super) struct Activity {
+pub(in crate::device) struct Activity {
     /// All that does not change, and the time that passed.
     totals: ActivityTotals,
     last_ns: u64,
@@ -39,11 +39,11 @@ pub(super) struct Activity {
     /// For how long it has been, ns: the clock of every [`Resident`].
     held_ns: u64,
     /// All blocks that are on the device.
-    pub(super) resident: Resident,
+    pub(in crate::device) resident: Resident,
 }
 
 impl Activity {
-    pub(super) fn new(sms: u32, capability: &Capability, now_ns: u64) -> Self {
+    pub(in crate::device) fn new(sms: u32, capability: &Capability, now_ns: u64) -> Self {
         Self {
             totals: ActivityTotals {
                 sms,
@@ -58,15 +58,15 @@ impl Activity {
         }
     }
 
-    pub(super) fn totals(&mut self, now_ns: u64) -> ActivityTotals {
+    pub(in crate::device) fn totals(&mut self, now_ns: u64) -> ActivityTotals {
         self.clock_ns(now_ns);
         let Resident { any_ns, sm_ns, block_ns, warp_ns, .. } = self.resident;
         ActivityTotals { any_kernel_ns: any_ns, sm_ns, block_ns, warp_ns, ..self.totals }
     }
 
     /// Counts the time up to now. Gives the time in which the device was this process's, ns: what a
-    /// [`Resident`] is told.
-    pub(super) fn clock_ns(&mut self, now_ns: u64) -> u64 {
+    /// [`Resident`] gets.
+    pub(in crate::device) fn clock_ns(&mut self, now_ns: u64) -> u64 {
         let elapsed = now_ns.saturating_sub(self.last_ns);
         self.last_ns = self.last_ns.max(now_ns);
         self.totals.total_ns += elapsed;
@@ -75,7 +75,7 @@ impl Activity {
         self.held_ns
     }
 
-    pub(super) fn set_held(&mut self, held: bool, now_ns: u64) {
+    pub(in crate::device) fn set_held(&mut self, held: bool, now_ns: u64) {
         self.clock_ns(now_ns);
         self.held = held;
     }
@@ -86,7 +86,7 @@ const SMS_AT_ONCE: usize = 128;
 
 /// What some of the resident blocks have of the device, and what that comes to over time.
 #[derive(Debug, Default)]
-pub(super) struct Resident {
+pub(in crate::device) struct Resident {
     blocks: u64,
     warps: u64,
     sms: u64,
@@ -97,14 +97,14 @@ pub(super) struct Resident {
     /// Time in which there was a block, ns.
     any_ns: u64,
     /// SM * ns in which there was one there.
-    pub(super) sm_ns: u64,
+    pub(in crate::device) sm_ns: u64,
     block_ns: u64,
-    pub(super) warp_ns: u64,
+    pub(in crate::device) warp_ns: u64,
 }
 
 impl Resident {
-    /// Counts the time up to now. Blocks come and leave at the time that this was last told.
-    pub(super) fn advance(&mut self, clock_ns: u64) {
+    /// Counts the time up to now. Blocks come and leave at the time that this was last set.
+    pub(in crate::device) fn advance(&mut self, clock_ns: u64) {
         let elapsed = clock_ns.saturating_sub(self.since_ns);
         self.since_ns = self.since_ns.max(clock_ns);
         self.any_ns += if self.blocks > 0 { elapsed } else { 0 };
@@ -115,20 +115,20 @@ impl Resident {
 
     /// SMs that have a block.
     #[cfg(test)]
-    pub(super) fn occupied(&self) -> Vec<u32> {
+    pub(in crate::device) fn occupied(&self) -> Vec<u32> {
         let sms = self.on_sm.iter().enumerate().filter(|(_, blocks)| **blocks > 0);
         sms.map(|(sm, _)| sm as u32).collect()
     }
 
     /// Warps of all its blocks.
     #[cfg(test)]
-    pub(super) fn warps(&self) -> u64 {
+    pub(in crate::device) fn warps(&self) -> u64 {
         self.warps
     }
 
     /// A block of `warps` warps came to an SM.
     #[inline]
-    pub(super) fn came(&mut self, sm: u32, warps: u32) {
+    pub(in crate::device) fn came(&mut self, sm: u32, warps: u32) {
         if sm as usize >= self.on_sm.len() {
             self.make_room(sm);
         }
@@ -146,7 +146,7 @@ impl Resident {
 
     /// A block of `warps` warps, which had come there, left it.
     #[inline]
-    pub(super) fn left(&mut self, sm: u32, warps: u32) {
+    pub(in crate::device) fn left(&mut self, sm: u32, warps: u32) {
         let on_sm = &mut self.on_sm[sm as usize];
         *on_sm -= 1;
         self.sms -= u64::from(*on_sm == 0);
@@ -155,12 +155,12 @@ impl Resident {
     }
 
     /// Blocks on an SM.
-    pub(super) fn blocks_on(&self, sm: u32) -> u32 {
+    pub(in crate::device) fn blocks_on(&self, sm: u32) -> u32 {
         self.on_sm.get(sm as usize).copied().unwrap_or(0)
     }
 
     /// Counts from 0 again, for other blocks; none of these is left.
-    pub(super) fn begin_anew(&mut self) {
+    pub(in crate::device) fn begin_anew(&mut self) {
         debug_assert!(self.blocks == 0 && self.on_sm.iter().all(|blocks| *blocks == 0));
         *self = Self { on_sm: std::mem::take(&mut self.on_sm), ..Self::default() };
     }

@@ -11,14 +11,14 @@ use std::path::Path;
 
 use cuda_api::extension::{ACTIVITY_FILE_NAME, DeviceActivity};
 
-use super::activity::ActivityTotals;
-use super::turn::{open_shared, write_within_limits};
+use crate::device::execution::activity::ActivityTotals;
+use crate::device::execution::turn::{open_shared, write_within_limits};
 
 /// Longest time for which a busy process keeps its counts to itself.
 const FLUSH_NS: u64 = 50_000_000;
 
 /// The open file and what of this process's totals is in it.
-pub(super) struct ActivityFile {
+pub(in crate::device) struct ActivityFile {
     file: File,
     counted: ActivityTotals,
     flushed_ns: u64,
@@ -26,24 +26,24 @@ pub(super) struct ActivityFile {
 
 impl ActivityFile {
     /// Opens or makes it in `dir`.
-    pub(super) fn open(dir: &Path) -> io::Result<Self> {
+    pub(in crate::device) fn open(dir: &Path) -> io::Result<Self> {
         let file = open_shared(&dir.join(ACTIVITY_FILE_NAME))?;
         Ok(Self { file, counted: ActivityTotals::default(), flushed_ns: 0 })
     }
 
     /// True if counts have been kept back for long.
-    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+    pub(in crate::device) fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.flushed_ns) >= FLUSH_NS
     }
 
     /// Adds what came since the last time. To be called while the device is ours.
-    pub(super) fn add(&mut self, totals: &ActivityTotals, now_ns: u64) {
+    pub(in crate::device) fn add(&mut self, totals: &ActivityTotals, now_ns: u64) {
         self.flushed_ns = now_ns;
         if totals.any_kernel_ns == self.counted.any_kernel_ns {
             return;
         }
         let mut bytes = [0; size_of::<DeviceActivity>()];
-        // A new file is empty, and one that another process spoiled counts from where it is.
+        // A new file is empty, and one that another process corrupted counts from where it is.
         let read = self.file.read_at(&mut bytes, 0).unwrap_or(0);
         let before = DeviceActivity::from_bytes(&bytes[..read]).unwrap_or_default();
         let sum = |before: u64, now: u64, counted: u64| before.wrapping_add(now - counted);
@@ -87,7 +87,7 @@ mod tests {
         let read = DeviceActivity::from_bytes(&bytes).unwrap();
         assert_eq!((read.kernel_ns, read.sm_active_ns, read.warp_ns), (160, 160, 520));
         assert_eq!((read.sms, read.warps_per_sm), (8, 48));
-        // Spoiled by another process: counting goes on.
+        // Corrupted by another process: counting goes on.
         std::fs::write(dir.join(ACTIVITY_FILE_NAME), "x").unwrap();
         one.add(&totals(151, 501), 4);
         std::fs::remove_dir_all(&dir).unwrap();

@@ -13,137 +13,137 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-use super::account::Account;
-use super::activity::Activity;
-use super::capability::Capability;
-use super::clock::now_ns;
-use super::grid::{Block, EndedGrid, Grid, GridRoom};
-use super::host::{HostCall, HostWork, UnderWay};
-use super::places::SmUse;
-use super::profile::Profile;
-use super::slab::{Key, Slab};
-use super::stream::{Group, Op, Stream};
-use super::tenant::{Tenant, TenantId};
-use super::trace::Trace;
-use super::turn::TurnState;
+use crate::device::execution::account::Account;
+use crate::device::execution::activity::Activity;
+use crate::device::capability::Capability;
+use crate::device::clock::now_ns;
+use crate::device::execution::grid::{Block, EndedGrid, Grid, GridRoom};
+use crate::device::stream::host::{HostCall, HostWork, UnderWay};
+use crate::device::execution::places::SmUse;
+use crate::device::profile::Profile;
+use crate::device::slab::{Key, Slab};
+use crate::device::stream::{Group, Op, Stream};
+use crate::device::tenant::{Tenant, TenantId};
+use crate::device::trace::Trace;
+use crate::device::execution::turn::TurnState;
 use crate::error::Error;
 use simt::kernel::{BlockRun, Control, MemoryView};
 
 /// Everything that scheduling looks at.
-pub(super) struct Core {
-    pub(super) streams: Slab<Stream>,
-    pub(super) groups: Slab<Group>,
+pub(in crate::device) struct Core {
+    pub(in crate::device) streams: Slab<Stream>,
+    pub(in crate::device) groups: Slab<Group>,
     /// Groups by context number and tenant.
-    pub(super) group_of: HashMap<(u64, TenantId), Key<Group>>,
-    pub(super) tenants: HashMap<TenantId, Arc<Tenant>>,
+    pub(in crate::device) group_of: HashMap<(u64, TenantId), Key<Group>>,
+    pub(in crate::device) tenants: HashMap<TenantId, Arc<Tenant>>,
     /// What was done for each tenant.
-    pub(super) accounts: Slab<Account>,
-    pub(super) grids: Slab<Grid>,
+    pub(in crate::device) accounts: Slab<Account>,
+    pub(in crate::device) grids: Slab<Grid>,
     /// What ended grids leave to later ones.
     #[allow(clippy::vec_box, reason = "they move from grid to grid")]
-    pub(super) rooms: Vec<Box<GridRoom>>,
+    pub(in crate::device) rooms: Vec<Box<GridRoom>>,
     /// Grids with blocks that have no place yet, in the order they get places.
-    pub(super) pending: Vec<Key<Grid>>,
+    pub(in crate::device) pending: Vec<Key<Grid>>,
     /// Grids with placed blocks that no worker runs, in turn.
-    pub(super) runnable: VecDeque<Key<Grid>>,
+    pub(in crate::device) runnable: VecDeque<Key<Grid>>,
     /// What the tenant had had whose blocks were taken last, ns: [`Account::share_ns`].
-    pub(super) level_ns: u64,
+    pub(in crate::device) level_ns: u64,
     /// A block came back by itself: the next grid in `runnable` gets its turn.
-    pub(super) anybodys_turn: bool,
+    pub(in crate::device) anybodys_turn: bool,
     /// Streams whose head is a transfer that waits for a worker.
-    pub(super) transfers: VecDeque<Key<Stream>>,
+    pub(in crate::device) transfers: VecDeque<Key<Stream>>,
     /// Whose turn it is when a worker looks for work.
-    pub(super) transfers_next: bool,
+    pub(in crate::device) transfers_next: bool,
     /// Streams that wait for a word.
-    pub(super) value_waits: Vec<Key<Stream>>,
+    pub(in crate::device) value_waits: Vec<Key<Stream>>,
     /// A word was written that one of them may wait for.
-    pub(super) values_changed: bool,
+    pub(in crate::device) values_changed: bool,
     /// Streams whose head may be able to start.
-    pub(super) ready: Vec<Key<Stream>>,
-    pub(super) capability: &'static Capability,
-    pub(super) sms: Vec<SmUse>,
-    pub(super) slots: Vec<Slot>,
+    pub(in crate::device) ready: Vec<Key<Stream>>,
+    pub(in crate::device) capability: &'static Capability,
+    pub(in crate::device) sms: Vec<SmUse>,
+    pub(in crate::device) slots: Vec<Slot>,
     #[allow(clippy::vec_box, reason = "they move to who takes a slot and back")]
-    pub(super) slots_free: Vec<Box<Desk>>,
+    pub(in crate::device) slots_free: Vec<Box<Desk>>,
     /// That of the last slot, which no worker has: a thread that waits for urgent work, and so has a
     /// processor, does it there at once where less urgent blocks have all others.
-    pub(super) reserve: Option<Box<Desk>>,
+    pub(in crate::device) reserve: Option<Box<Desk>>,
     /// Workers that found nothing to do.
-    pub(super) sleepers: Vec<Thread>,
+    pub(in crate::device) sleepers: Vec<Thread>,
     /// Waking a worker costs a system call and an interrupt of another core. While this is set
     /// no worker is woken: the thread that holds the lock is expected to do the work, or to wake
     /// one later.
-    pub(super) wake_deferred: bool,
+    pub(in crate::device) wake_deferred: bool,
     /// Streams whose work no worker was woken for; the next tick wakes one.
-    pub(super) unannounced: Vec<Key<Stream>>,
+    pub(in crate::device) unannounced: Vec<Key<Stream>>,
     /// The ticker, while it sleeps without a time.
-    pub(super) ticker: Option<Thread>,
-    pub(super) activity: Activity,
-    pub(super) profile: Profile,
-    pub(super) trace: Trace,
-    pub(super) turn: TurnState,
-    pub(super) after: Box<After>,
+    pub(in crate::device) ticker: Option<Thread>,
+    pub(in crate::device) activity: Activity,
+    pub(in crate::device) profile: Profile,
+    pub(in crate::device) trace: Trace,
+    pub(in crate::device) turn: TurnState,
+    pub(in crate::device) after: Box<After>,
     /// Launches so far: their order, and `%gridid`.
-    pub(super) arrivals: u64,
+    pub(in crate::device) arrivals: u64,
     /// How long a grid only waits before a line says so, ns; 0: never.
-    pub(super) stall_ns: u64,
-    pub(super) shutdown: bool,
+    pub(in crate::device) stall_ns: u64,
+    pub(in crate::device) shutdown: bool,
 }
 
 /// Place of a thread that runs blocks; there are as many as workers, and one in reserve.
-pub(super) struct Slot {
-    pub(super) control: Arc<Control>,
-    pub(super) running: Option<Running>,
+pub(in crate::device) struct Slot {
+    pub(in crate::device) control: Arc<Control>,
+    pub(in crate::device) running: Option<Running>,
 }
 
 /// What a thread works with as long as it has a slot.
-pub(super) struct Desk {
+pub(in crate::device) struct Desk {
     /// Number of the slot, and its control.
-    pub(super) slot: usize,
-    pub(super) control: Arc<Control>,
+    pub(in crate::device) slot: usize,
+    pub(in crate::device) control: Arc<Control>,
     /// What it runs, in that order; none while the slot is free.
-    pub(super) blocks: VecDeque<Block>,
-    pub(super) view: Option<CachedView>,
+    pub(in crate::device) blocks: VecDeque<Block>,
+    pub(in crate::device) view: Option<CachedView>,
     /// A finished block of a grid that has not ended, for its next one.
-    pub(super) spare: Option<(Key<Grid>, Box<dyn BlockRun>)>,
+    pub(in crate::device) spare: Option<(Key<Grid>, Box<dyn BlockRun>)>,
 }
 
 impl Desk {
-    pub(super) fn new((slot, of): (usize, &Slot)) -> Box<Self> {
+    pub(in crate::device) fn new((slot, of): (usize, &Slot)) -> Box<Self> {
         let control = of.control.clone();
         Box::new(Self { slot, control, blocks: VecDeque::new(), view: None, spare: None })
     }
 }
 
 /// What a slot runs now.
-pub(super) struct Running {
-    pub(super) tenant: TenantId,
+pub(in crate::device) struct Running {
+    pub(in crate::device) tenant: TenantId,
     /// `None` for a transfer.
-    pub(super) grid: Option<Key<Grid>>,
-    pub(super) since_ns: u64,
+    pub(in crate::device) grid: Option<Key<Grid>>,
+    pub(in crate::device) since_ns: u64,
 }
 
 /// A view of a tenant's memory as it was at a version of its ranges.
-pub(super) struct CachedView {
-    pub(super) tenant: TenantId,
-    pub(super) version: u64,
-    pub(super) view: MemoryView,
+pub(in crate::device) struct CachedView {
+    pub(in crate::device) tenant: TenantId,
+    pub(in crate::device) version: u64,
+    pub(in crate::device) view: MemoryView,
 }
 
 /// A thread that sleeps until something is reached.
-pub(super) struct Parker {
+pub(in crate::device) struct Parker {
     reached: AtomicBool,
     thread: Thread,
 }
 
 impl Parker {
-    pub(super) fn new() -> Arc<Self> {
+    pub(in crate::device) fn new() -> Arc<Self> {
         Arc::new(Self { reached: AtomicBool::new(false), thread: std::thread::current() })
     }
 
     /// Sleeps until it is woken by the core, and looks for so long, ns, before that; called by the
     /// thread that made it.
-    pub(super) fn wait(&self, awake_ns: u64) {
+    pub(in crate::device) fn wait(&self, awake_ns: u64) {
         let until = now_ns() + awake_ns;
         while awake_ns > 0 && !self.reached.load(Ordering::Acquire) && now_ns() < until {
             std::hint::spin_loop();
@@ -155,11 +155,11 @@ impl Parker {
 }
 
 /// Something of the driver's own to do.
-pub(super) type Action = Box<dyn FnOnce() + Send>;
+pub(in crate::device) type Action = Box<dyn FnOnce() + Send>;
 
 /// What to do once the lock is let go.
 #[derive(Default)]
-pub(super) struct After {
+pub(in crate::device) struct After {
     threads: Vec<Thread>,
     words: Vec<u64>,
     grids: Vec<EndedGrid>,
@@ -173,30 +173,30 @@ pub(super) struct After {
 }
 
 impl After {
-    pub(super) fn unpark(&mut self, parker: &Parker) {
+    pub(in crate::device) fn unpark(&mut self, parker: &Parker) {
         parker.reached.store(true, Ordering::Release);
         self.threads.push(parker.thread.clone());
     }
-    pub(super) fn unpark_thread(&mut self, thread: Thread) {
+    pub(in crate::device) fn unpark_thread(&mut self, thread: Thread) {
         self.threads.push(thread);
     }
-    pub(super) fn wake_word(&mut self, address: u64) {
+    pub(in crate::device) fn wake_word(&mut self, address: u64) {
         self.words.push(address);
     }
-    pub(super) fn drop_grid(&mut self, grid: EndedGrid) {
+    pub(in crate::device) fn drop_grid(&mut self, grid: EndedGrid) {
         self.grids.push(grid);
     }
-    pub(super) fn drop_run(&mut self, run: Box<dyn BlockRun>) {
+    pub(in crate::device) fn drop_run(&mut self, run: Box<dyn BlockRun>) {
         self.runs.push(run);
     }
-    pub(super) fn drop_op(&mut self, op: Op) {
+    pub(in crate::device) fn drop_op(&mut self, op: Op) {
         self.ops.push(op);
     }
     /// Runs an action, then completes the head of `stream`, whose operation it is.
-    pub(super) fn run(&mut self, stream: Option<Key<Stream>>, action: Action) {
+    pub(in crate::device) fn run(&mut self, stream: Option<Key<Stream>>, action: Action) {
         self.actions.push((stream, action));
     }
-    pub(super) fn call_host(
+    pub(in crate::device) fn call_host(
         &mut self,
         tenant: Arc<Tenant>,
         stream: Option<Key<Stream>>,
@@ -205,11 +205,11 @@ impl After {
         self.calls.push(HostWork { under_way: UnderWay::new(tenant), stream, call });
     }
 
-    pub(super) fn log(&mut self, line: String) {
+    pub(in crate::device) fn log(&mut self, line: String) {
         self.lines.push(line);
     }
 
-    pub(super) fn say(&mut self, line: String) {
+    pub(in crate::device) fn say(&mut self, line: String) {
         self.said.push(line);
     }
 
@@ -227,7 +227,7 @@ impl After {
 
     /// Does all of it, and what completed actions have led to, until nothing is left: a long row of
     /// actions does not nest.
-    fn perform(mut self: Box<Self>, device: &super::Device) {
+    fn perform(mut self: Box<Self>, device: &crate::device::Device) {
         while !self.is_empty() {
             for thread in self.threads.drain(..) {
                 thread.unpark();
@@ -281,13 +281,13 @@ thread_local! {
 }
 
 /// The lock on [`Core`]; when it is let go, what [`Core::after`] holds is done.
-pub(super) struct CoreGuard<'a> {
-    device: &'a super::Device,
+pub(in crate::device) struct CoreGuard<'a> {
+    device: &'a crate::device::Device,
     guard: Option<MutexGuard<'a, Core>>,
 }
 
 impl<'a> CoreGuard<'a> {
-    pub(super) fn new(device: &'a super::Device, core: &'a Mutex<Core>) -> Self {
+    pub(in crate::device) fn new(device: &'a crate::device::Device, core: &'a Mutex<Core>) -> Self {
         Self { device, guard: Some(core.lock()) }
     }
 }
@@ -319,17 +319,17 @@ impl Drop for CoreGuard<'_> {
 
 impl Core {
     /// True if blocks may run: the device is this process's turn.
-    pub(super) fn may_run_blocks(&self) -> bool {
+    pub(in crate::device) fn may_run_blocks(&self) -> bool {
         self.turn.held && !self.turn.giving_up
     }
 
     /// True if there is something that a worker could take.
-    pub(super) fn has_work(&self) -> bool {
+    pub(in crate::device) fn has_work(&self) -> bool {
         !self.transfers.is_empty() || (!self.runnable.is_empty() && self.may_run_blocks())
     }
 
     /// Wakes one worker if there is work for it; it wakes the next one.
-    pub(super) fn wake_workers(&mut self) {
+    pub(in crate::device) fn wake_workers(&mut self) {
         if self.wake_deferred {
             return;
         }
@@ -342,24 +342,24 @@ impl Core {
     }
 
     /// Makes the ticker look at things now if it sleeps.
-    pub(super) fn wake_ticker(&mut self) {
+    pub(in crate::device) fn wake_ticker(&mut self) {
         if let Some(thread) = self.ticker.take() {
             self.after.unpark_thread(thread);
         }
     }
 
     /// Threads that run blocks, but for the one in reserve.
-    pub(super) fn workers(&self) -> usize {
+    pub(in crate::device) fn workers(&self) -> usize {
         self.slots.len() - 1
     }
 
     /// Blocks that workers run now.
-    pub(super) fn running_blocks(&self) -> usize {
+    pub(in crate::device) fn running_blocks(&self) -> usize {
         self.slots.iter().filter(|s| s.running.as_ref().is_some_and(|r| r.grid.is_some())).count()
     }
 
     /// Makes an error sticky for a tenant and ends all that it has in its streams.
-    pub(super) fn poison(&mut self, tenant: &Arc<Tenant>, error: Error, text: String) {
+    pub(in crate::device) fn poison(&mut self, tenant: &Arc<Tenant>, error: Error, text: String) {
         self.after.log(format!("tenant {}: {text}", tenant.id.0));
         // All contexts of a process share its errors, whichever device they are on.
         let family = self.tenants.values().filter(|other| other.family == tenant.family);
@@ -379,7 +379,7 @@ impl Core {
     }
 
     /// Ends all that a tenant has in its streams.
-    pub(super) fn cancel_tenant(&mut self, tenant: TenantId) {
+    pub(in crate::device) fn cancel_tenant(&mut self, tenant: TenantId) {
         let streams: Vec<Key<Stream>> =
             self.streams.iter().filter(|(_, s)| s.tenant.id == tenant).map(|(k, _)| k).collect();
         for key in streams {

@@ -3,17 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::activity::Resident;
-use super::clock::now_ns;
-use super::core::{Core, Slot};
-use super::limits;
-use super::occupancy::BlockNeed;
-use super::places::{self, Places, SmUse};
-use super::profile::{KernelTotals, ProfileRow};
-use super::slab::Key;
-use super::stall::Stall;
-use super::stream::{Op, Stream};
-use super::tenant::{Tenant, TenantId};
+use crate::device::execution::activity::Resident;
+use crate::device::clock::now_ns;
+use crate::device::execution::core::{Core, Slot};
+use crate::device::limits;
+use crate::device::occupancy::BlockNeed;
+use crate::device::execution::places::{self, Places, SmUse};
+use crate::device::profile::{KernelTotals, ProfileRow};
+use crate::device::slab::Key;
+use crate::device::execution::stall::Stall;
+use crate::device::stream::{Op, Stream};
+use crate::device::tenant::{Tenant, TenantId};
 use simt::kernel::{BlockRun, Counters, Kernel, Launch};
 
 /// Short blocks are handed to a worker in batches that take about this long, ns: well below the
@@ -62,34 +62,34 @@ pub trait Followers: Send + Sync {
 }
 
 /// A block that has its place on an SM, or a cluster of blocks that all have theirs.
-pub(super) struct Block {
-    pub(super) places: Places,
+pub(in crate::device) struct Block {
+    pub(in crate::device) places: Places,
     /// Number in the grid, x fastest; of a cluster, if the launch has clusters.
-    pub(super) index: u64,
+    pub(in crate::device) index: u64,
     /// Made when a worker takes the block for the first time.
-    pub(super) run: Option<Box<dyn BlockRun>>,
+    pub(in crate::device) run: Option<Box<dyn BlockRun>>,
 }
 
 impl KernelOp {
     /// Blocks that are placed and run together: a cluster's, or one.
-    pub(super) fn blocks_together(&self) -> u32 {
+    pub(in crate::device) fn blocks_together(&self) -> u32 {
         self.launch.cluster_extents().count() as u32
     }
 }
 
 /// Where a block that comes back waits among those of its grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::device) enum Place {
     Front,
     Back,
 }
 
 /// A launch in execution.
-pub(super) struct Grid {
-    pub(super) op: Box<KernelOp>,
-    pub(super) stream: Key<Stream>,
-    pub(super) tenant: Arc<Tenant>,
-    pub(super) sms: SmMask,
+pub(in crate::device) struct Grid {
+    pub(in crate::device) op: Box<KernelOp>,
+    pub(in crate::device) stream: Key<Stream>,
+    pub(in crate::device) tenant: Arc<Tenant>,
+    pub(in crate::device) sms: SmMask,
     /// Numerically lowest first; blocks of an earlier launch first among equals.
     priority: i32,
     arrival: u64,
@@ -100,10 +100,10 @@ pub(super) struct Grid {
     /// Blocks that have left, finished or not.
     left: u64,
     /// Workers that run a block of it now.
-    pub(super) running: u32,
+    pub(in crate::device) running: u32,
     /// In [`Core::runnable`].
     listed: bool,
-    pub(super) killed: bool,
+    pub(in crate::device) killed: bool,
     /// It has places where other tenants' blocks are already, and its later blocks get them.
     in_slices: bool,
     /// Until then it is not looked again whether its blocks get places in slices, ns.
@@ -112,12 +112,12 @@ pub(super) struct Grid {
     /// kernel the time before.
     pace_ns: u64,
     started_ns: u64,
-    pub(super) stall: Stall,
+    pub(in crate::device) stall: Stall,
     room: Box<GridRoom>,
 }
 
 /// What a grid that has ended leaves to be dropped without the lock.
-pub(super) struct EndedGrid {
+pub(in crate::device) struct EndedGrid {
     _op: Box<KernelOp>,
     _tenant: Arc<Tenant>,
     _sms: SmMask,
@@ -125,7 +125,7 @@ pub(super) struct EndedGrid {
 
 /// What of a grid is large; one that has ended leaves it to a later one.
 #[derive(Default)]
-pub(super) struct GridRoom {
+pub(in crate::device) struct GridRoom {
     /// Blocks that have a place and no worker now.
     waiting: VecDeque<Block>,
     resident: Resident,
@@ -146,34 +146,34 @@ impl GridRoom {
 
 impl Grid {
     /// True if a worker could take a block of it.
-    pub(super) fn has_waiting(&self) -> bool {
+    pub(in crate::device) fn has_waiting(&self) -> bool {
         !self.room.waiting.is_empty()
     }
 
     /// Number of the launch.
-    pub(super) fn arrival(&self) -> u64 {
+    pub(in crate::device) fn arrival(&self) -> u64 {
         self.arrival
     }
 
     /// When it began, ns.
-    pub(super) fn started_ns(&self) -> u64 {
+    pub(in crate::device) fn started_ns(&self) -> u64 {
         self.started_ns
     }
 
     /// Blocks, or clusters, that have a place.
-    pub(super) fn placed(&self) -> u64 {
+    pub(in crate::device) fn placed(&self) -> u64 {
         self.next - self.left
     }
 
     /// True if no block has come back yet and only one worker has any.
-    pub(super) fn just_begun(&self) -> bool {
+    pub(in crate::device) fn just_begun(&self) -> bool {
         self.left == 0 && u64::from(self.running) + self.room.waiting.len() as u64 == self.next
     }
 }
 
 /// What a stream remembers of the kernel that it ran last: the next launch is likely the same.
 #[derive(Clone, Copy)]
-pub(super) struct LastKernel {
+pub(in crate::device) struct LastKernel {
     /// Its [`identity`].
     kernel: usize,
     /// Time of a block of it, ns.
@@ -189,7 +189,7 @@ fn identity(op: &KernelOp) -> usize {
 
 impl Core {
     /// Starts the launch at the head of `stream`.
-    pub(super) fn start_grid(
+    pub(in crate::device) fn start_grid(
         &mut self,
         stream: Key<Stream>,
         tenant: Arc<Tenant>,
@@ -243,7 +243,7 @@ impl Core {
 
     /// Gives places to blocks: the front grid takes all that it can, what is left over goes to
     /// the next one.
-    pub(super) fn place_blocks(&mut self, now: u64) {
+    pub(in crate::device) fn place_blocks(&mut self, now: u64) {
         // SMs that an earlier grid still waits for are not for later ones.
         let mut claimed: Option<Vec<bool>> = None;
         let mut at = 0;
@@ -382,7 +382,7 @@ impl Core {
 
     /// As [`Core::place_in_slices`], for those that have waited until now: for a few of them, first those
     /// that were not tried for longest.
-    pub(super) fn place_pending_in_slices(&mut self, now: u64) {
+    pub(in crate::device) fn place_pending_in_slices(&mut self, now: u64) {
         let next_try = |key: Key<Grid>| Some((self.grids.get(key)?.next_try_ns, key));
         let waiting = self.pending.iter().filter_map(|key| next_try(*key));
         let mut due: Vec<_> = waiting.filter(|(next_try_ns, _)| *next_try_ns <= now).collect();
@@ -452,7 +452,7 @@ impl Core {
 
     /// Takes the next blocks of the most urgent grid, grids of one priority in turn: as many as
     /// run in about [`BATCH_NS`].
-    pub(super) fn take_blocks(&mut self, batch: &mut VecDeque<Block>) -> Option<Key<Grid>> {
+    pub(in crate::device) fn take_blocks(&mut self, batch: &mut VecDeque<Block>) -> Option<Key<Grid>> {
         while let Some(key) = self.next_runnable() {
             let taken = self.take_blocks_of(key, batch);
             let Some(grid) = self.grids.get_mut(key) else { continue };
@@ -493,7 +493,7 @@ impl Core {
 
     /// True if a grid's blocks may run out of their turn: no other tenant's that are as urgent wait
     /// and have had less, by more than a quantum.
-    pub(super) fn may_go_ahead(&self, key: Key<Grid>) -> bool {
+    pub(in crate::device) fn may_go_ahead(&self, key: Key<Grid>) -> bool {
         let Some((priority, share_ns)) = self.rank(key).filter(|_| self.runnable.len() > 1) else {
             return true;
         };
@@ -518,7 +518,7 @@ impl Core {
     }
 
     /// Slots in which blocks run that are less urgent than this grid's, and how urgent those are.
-    pub(super) fn less_urgent_slots(&self, grid: &Grid) -> impl Iterator<Item = (i32, &Slot)> {
+    pub(in crate::device) fn less_urgent_slots(&self, grid: &Grid) -> impl Iterator<Item = (i32, &Slot)> {
         let mine = grid.priority;
         let priority_in =
             |slot: &Slot| Some(self.grids.get(slot.running.as_ref()?.grid?)?.priority);
@@ -527,7 +527,7 @@ impl Core {
     }
 
     /// Takes the next blocks of this grid out of its turn; false if none waits.
-    pub(super) fn take_blocks_now(&mut self, key: Key<Grid>, batch: &mut VecDeque<Block>) -> bool {
+    pub(in crate::device) fn take_blocks_now(&mut self, key: Key<Grid>, batch: &mut VecDeque<Block>) -> bool {
         let taken = self.take_blocks_of(key, batch);
         if let Some(grid) = self.grids.get_mut(key)
             && grid.listed
@@ -563,7 +563,7 @@ impl Core {
 
     /// Notes what a worker did in `worker_ns`, in which `finished` blocks, or clusters, came to
     /// their end.
-    pub(super) fn note_work(
+    pub(in crate::device) fn note_work(
         &mut self,
         key: Key<Grid>,
         worker_ns: u64,
@@ -582,7 +582,7 @@ impl Core {
     }
 
     /// A block came back and wants to go on.
-    pub(super) fn return_block(&mut self, key: Key<Grid>, block: Block, place: Place, now: u64) {
+    pub(in crate::device) fn return_block(&mut self, key: Key<Grid>, block: Block, place: Place, now: u64) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         grid.running -= 1;
         if grid.killed {
@@ -599,7 +599,7 @@ impl Core {
     }
 
     /// Blocks came back and are done; takes them all.
-    pub(super) fn finish_blocks(&mut self, key: Key<Grid>, blocks: &mut VecDeque<Block>, now: u64) {
+    pub(in crate::device) fn finish_blocks(&mut self, key: Key<Grid>, blocks: &mut VecDeque<Block>, now: u64) {
         if blocks.is_empty() {
             return;
         }
@@ -714,7 +714,7 @@ impl Core {
 
     /// Ends a grid without finishing it: blocks that run give way and are dropped, others never
     /// run again.
-    pub(super) fn kill_grid(&mut self, key: Key<Grid>) {
+    pub(in crate::device) fn kill_grid(&mut self, key: Key<Grid>) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         if grid.killed {
             return;

@@ -7,13 +7,13 @@
 
 use std::cell::Cell;
 
-use super::Device;
-use super::clock::now_ns;
-use super::core::Core;
-use super::grid::Grid;
-use super::slab::Key;
-use super::stream::Stream;
-use super::tenant::TenantId;
+use crate::device::Device;
+use crate::device::clock::now_ns;
+use crate::device::execution::core::Core;
+use crate::device::execution::grid::Grid;
+use crate::device::slab::Key;
+use crate::device::stream::Stream;
+use crate::device::tenant::TenantId;
 
 /// After so many launches in a row that their submitter ran itself, the next one wakes no worker.
 const HELPED_MIN: u32 = 4;
@@ -28,7 +28,7 @@ thread_local! {
 impl Core {
     /// As [`Core::start_ready`] after the submitter of `key` pushed an operation: leaves the
     /// workers asleep if the submitter will do the work.
-    pub(super) fn start_submitted(&mut self, key: Key<Stream>) {
+    pub(in crate::device) fn start_submitted(&mut self, key: Key<Stream>) {
         let stream = self.streams.get(key);
         let will_wait = stream.is_some_and(|s| s.helped >= HELPED_MIN && s.queued() == 1);
         let works = WORKS.try_with(Cell::get).unwrap_or(false);
@@ -41,7 +41,7 @@ impl Core {
     }
 
     /// The thread that waits for a stream took its grid's blocks.
-    pub(super) fn note_helped(&mut self, key: Key<Stream>, grid: Key<Grid>) {
+    pub(in crate::device) fn note_helped(&mut self, key: Key<Stream>, grid: Key<Grid>) {
         let first = self.grids.get(grid).is_some_and(Grid::just_begun);
         if let Some(stream) = self.streams.get_mut(key)
             && first
@@ -51,7 +51,7 @@ impl Core {
     }
 
     /// Wakes a worker for work that no worker was woken for.
-    pub(super) fn announce(&mut self) {
+    pub(in crate::device) fn announce(&mut self) {
         if self.unannounced.is_empty() {
             return;
         }

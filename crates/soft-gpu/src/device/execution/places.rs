@@ -3,13 +3,13 @@
 //! A block goes to the SM that has the fewest warps. The blocks of a cluster are placed all
 //! together or not at all, each as if it were alone, on SMs of one GPC: groups of neighbours.
 
-use super::capability::{Capability, REGISTERS_PER_SM};
-use super::limits::SMS_PER_GPC;
-use super::occupancy::BlockNeed;
+use crate::device::capability::{Capability, REGISTERS_PER_SM};
+use crate::device::limits::SMS_PER_GPC;
+use crate::device::occupancy::BlockNeed;
 
 /// SMs of a block, or of the blocks of a cluster.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Places {
+pub(in crate::device) struct Places {
     first: u32,
     /// Of the cluster's other blocks.
     others: Box<[u32]>,
@@ -22,36 +22,36 @@ impl Places {
     }
 
     /// The SM of the first block.
-    pub(super) fn first(&self) -> u32 {
+    pub(in crate::device) fn first(&self) -> u32 {
         self.first
     }
 
     /// The SMs of the cluster's other blocks, in the order of their ranks.
-    pub(super) fn others(&self) -> &[u32] {
+    pub(in crate::device) fn others(&self) -> &[u32] {
         &self.others
     }
 
     /// An SM for each block, in the order of their ranks.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+    pub(in crate::device) fn iter(&self) -> impl Iterator<Item = u32> {
         std::iter::once(self.first).chain(self.others.iter().copied())
     }
 }
 
 /// What is in use on one SM.
 #[derive(Clone, Copy, Default)]
-pub(super) struct SmUse {
+pub(in crate::device) struct SmUse {
     blocks: u32,
     used: BlockNeed,
 }
 
 impl SmUse {
     /// True if no block is there.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::device) fn is_empty(&self) -> bool {
         self.blocks == 0
     }
 
     /// True if there is room for one more such block.
-    pub(super) fn fits(&self, need: &BlockNeed, capability: &Capability) -> bool {
+    pub(in crate::device) fn fits(&self, need: &BlockNeed, capability: &Capability) -> bool {
         self.blocks < capability.blocks
             && self.used.warps + need.warps <= capability.warps
             && self.used.registers + need.registers <= REGISTERS_PER_SM
@@ -59,7 +59,7 @@ impl SmUse {
             && capability.barriers.is_none_or(|all| self.used.barriers + need.barriers <= all)
     }
 
-    pub(super) fn take(&mut self, need: &BlockNeed) {
+    pub(in crate::device) fn take(&mut self, need: &BlockNeed) {
         self.blocks += 1;
         self.used.warps += need.warps;
         self.used.registers += need.registers;
@@ -67,7 +67,7 @@ impl SmUse {
         self.used.barriers += need.barriers;
     }
 
-    pub(super) fn give(&mut self, need: &BlockNeed) {
+    pub(in crate::device) fn give(&mut self, need: &BlockNeed) {
         self.blocks -= 1;
         self.used.warps -= need.warps;
         self.used.registers -= need.registers;
@@ -78,7 +78,7 @@ impl SmUse {
 
 /// Puts blocks on SMs of `open`, which ascend, `together` so many of them at a time and at most
 /// `most` times, as long as an SM `fits`. Tells `placed` of each where they are.
-pub(super) fn fill(
+pub(in crate::device) fn fill(
     sms: &mut [SmUse],
     open: impl Iterator<Item = u32> + Clone,
     need: &BlockNeed,

@@ -3,14 +3,14 @@
 //! A kernel may wait for long by right, for the host or for another kernel. So a stall is no
 //! error: one line says which block waits where, since a program that hangs says nothing itself.
 
-use super::core::Core;
-use super::grid::Grid;
-use super::slab::Key;
+use crate::device::execution::core::Core;
+use crate::device::execution::grid::Grid;
+use crate::device::slab::Key;
 use simt::kernel::{Dim3, Wait};
 
 /// How long a grid has made no progress.
 #[derive(Default)]
-pub(super) enum Stall {
+pub(in crate::device) enum Stall {
     /// A block got somewhere when it was looked at last.
     #[default]
     Moves,
@@ -23,7 +23,7 @@ pub(super) enum Stall {
 impl Core {
     /// A block of a grid came back, or several have ended: `wait` says where its threads wait, if they
     /// do nothing else.
-    pub(super) fn note_stall(&mut self, key: Key<Grid>, wait: Option<Wait>, now: u64) {
+    pub(in crate::device) fn note_stall(&mut self, key: Key<Grid>, wait: Option<Wait>, now: u64) {
         let limit_ns = self.stall_ns;
         let Some(grid) = self.grids.get_mut(key).filter(|_| limit_ns > 0) else { return };
         match (&grid.stall, wait) {

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::clock::now_ns;
-use super::{Device, limits};
+use crate::device::clock::now_ns;
+use crate::device::{Device, limits};
 
 /// From one tick to the next while blocks run.
 const TICK: Duration = Duration::from_millis(1);
@@ -17,7 +17,7 @@ const IDLE_TICKS_MAX: u32 = 50;
 
 impl Device {
     /// What the ticker thread does until the device is shut down.
-    pub(super) fn tick(&self) {
+    pub(in crate::device) fn tick(&self) {
         let mut idle_ticks = 0;
         let mut core = self.lock();
         while !core.shutdown {
@@ -59,7 +59,7 @@ impl Device {
     }
 
     /// What the turn thread does: waits for the device when other processes have it.
-    pub(super) fn queue_for_turns(&self, file: super::turn::TurnFile) {
+    pub(in crate::device) fn queue_for_turns(&self, file: crate::device::execution::turn::TurnFile) {
         let mut core = self.lock();
         while !core.shutdown {
             if !core.turn.queued {

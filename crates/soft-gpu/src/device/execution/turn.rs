@@ -17,10 +17,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::Thread;
 
-use super::activity_file::ActivityFile;
-use super::clock::now_ns;
-use super::core::Core;
-use super::limits;
+use crate::device::execution::activity_file::ActivityFile;
+use crate::device::clock::now_ns;
+use crate::device::execution::core::Core;
+use crate::device::limits;
 
 /// File in a directory that all users of the machine's software GPU share.
 const FILE_NAME: &str = "openmps-soft-turn";
@@ -33,27 +33,27 @@ const CONTENDED_NS: u64 = 1_000_000_000;
 const OPEN_TRIES_MAX: u32 = 20;
 
 /// Where this process stands.
-pub(super) struct TurnState {
+pub(in crate::device) struct TurnState {
     /// `None`: no turns, the device is always ours.
-    pub(super) file: Option<TurnFile>,
+    pub(in crate::device) file: Option<TurnFile>,
     /// Where activity is counted for others to read.
     counts: Option<ActivityFile>,
     /// The device is ours.
-    pub(super) held: bool,
+    pub(in crate::device) held: bool,
     /// The turn thread waits for it.
-    pub(super) queued: bool,
+    pub(in crate::device) queued: bool,
     /// Blocks were asked to stop so that another process gets its turn.
-    pub(super) giving_up: bool,
+    pub(in crate::device) giving_up: bool,
     /// Start of the slice, ns.
     since_ns: u64,
     /// When another process was last seen to want it, ns.
     contended_ns: u64,
     /// The turn thread, while it has nothing to wait for.
-    pub(super) thread: Option<Thread>,
+    pub(in crate::device) thread: Option<Thread>,
 }
 
 impl TurnState {
-    pub(super) fn new(file: Option<TurnFile>) -> Self {
+    pub(in crate::device) fn new(file: Option<TurnFile>) -> Self {
         let held = file.is_none();
         let counts = file.as_ref().and_then(|file| ActivityFile::open(&file.dir).ok());
         Self {
@@ -71,7 +71,7 @@ impl TurnState {
 
 impl Core {
     /// There are blocks to run: gets the device, at once if it is free.
-    pub(super) fn want_turn(&mut self) {
+    pub(in crate::device) fn want_turn(&mut self) {
         if self.turn.held || self.turn.queued {
             return;
         }
@@ -92,7 +92,7 @@ impl Core {
     }
 
     /// The device has become ours.
-    pub(super) fn turn_taken(&mut self) {
+    pub(in crate::device) fn turn_taken(&mut self) {
         let now = now_ns();
         self.turn.queued = false;
         self.turn.held = true;
@@ -104,7 +104,7 @@ impl Core {
 
     fn let_go(&mut self) {
         let Some(file) = &self.turn.file else { return };
-        // Before the release: a process that waits may run in our place the moment we let go, and
+        // Before the release: a process that waits may run in our place as soon as we let go, and
         // only the process whose turn it is may count.
         let now = now_ns();
         if let Some(counts) = &mut self.turn.counts {
@@ -117,7 +117,7 @@ impl Core {
     }
 
     /// The last grid has ended.
-    pub(super) fn turn_idle(&mut self, now: u64) {
+    pub(in crate::device) fn turn_idle(&mut self, now: u64) {
         let recent = now.saturating_sub(self.turn.contended_ns) < CONTENDED_NS;
         if self.turn.file.is_some() && self.turn.held && recent && self.running_blocks() == 0 {
             self.let_go();
@@ -125,7 +125,7 @@ impl Core {
     }
 
     /// A block came back while the device is being given up.
-    pub(super) fn give_turn_up(&mut self) {
+    pub(in crate::device) fn give_turn_up(&mut self) {
         if !self.turn.giving_up || self.running_blocks() > 0 {
             return;
         }
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Looks at the end of a slice whether another process waits.
-    pub(super) fn turn_tick(&mut self, now: u64) {
+    pub(in crate::device) fn turn_tick(&mut self, now: u64) {
         let Some(file) = &self.turn.file else { return };
         if !self.turn.held || self.turn.giving_up {
             return;
@@ -163,7 +163,7 @@ impl Core {
     }
 
     /// Lets the device go if it was only kept for the next kernel to come.
-    pub(super) fn let_idle_turn_go(&mut self) {
+    pub(in crate::device) fn let_idle_turn_go(&mut self) {
         if self.turn.file.is_some() && self.turn.held && self.grids.is_empty() {
             self.let_go();
         }
@@ -191,7 +191,7 @@ impl TurnFile {
     }
 
     /// A second handle on the same open file, whose locks are the same locks.
-    pub(super) fn share(&self) -> io::Result<Self> {
+    pub(in crate::device) fn share(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, dir: self.dir.clone() })
     }
 
@@ -201,7 +201,7 @@ impl TurnFile {
     }
 
     /// The descriptor.
-    pub(super) fn fd(&self) -> i32 {
+    pub(in crate::device) fn fd(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
@@ -213,14 +213,14 @@ impl TurnFile {
     }
 
     /// Waits in the queue, then for the device.
-    pub(super) fn take(&self) -> io::Result<()> {
+    pub(in crate::device) fn take(&self) -> io::Result<()> {
         self.lock(libc::F_OFD_SETLKW, libc::F_WRLCK, TURNSTILE, 1)?;
         let taken = self.lock(libc::F_OFD_SETLKW, libc::F_WRLCK, DEVICE, 1);
         self.lock(libc::F_OFD_SETLK, libc::F_UNLCK, TURNSTILE, 1)?;
         taken
     }
 
-    pub(super) fn release(&self) {
+    pub(in crate::device) fn release(&self) {
         // Unlocking can fail only for lack of memory to split a lock record; then the device
         // stays ours until the next release.
         let _ = self.lock(libc::F_OFD_SETLK, libc::F_UNLCK, DEVICE, 1);
@@ -236,7 +236,7 @@ impl TurnFile {
 }
 
 /// Locks or unlocks bytes of a file. The lock belongs to the open file, and goes with it.
-pub(super) fn lock_range(
+pub(in crate::device) fn lock_range(
     file: &File,
     command: i32,
     kind: i32,
@@ -257,7 +257,7 @@ pub(super) fn lock_range(
 }
 
 /// True if another open file has a lock on this byte of a file.
-pub(super) fn is_locked(file: &File, byte: u64) -> bool {
+pub(in crate::device) fn is_locked(file: &File, byte: u64) -> bool {
     let mut lock = flock(libc::F_WRLCK, byte as i64, 1);
     // SAFETY: `lock` is a valid flock that lives across the call.
     let rc = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
@@ -276,7 +276,7 @@ fn flock(kind: i32, start: i64, bytes: i64) -> libc::flock {
 
 /// Opens or makes a file that every user may lock. Making it and opening it are separate, since
 /// opening another user's file with O_CREAT is refused in directories such as /tmp.
-pub(super) fn open_shared(path: &Path) -> io::Result<File> {
+pub(in crate::device) fn open_shared(path: &Path) -> io::Result<File> {
     let open = |new: bool| {
         OpenOptions::new()
             .read(true)
@@ -310,7 +310,7 @@ pub(super) fn open_shared(path: &Path) -> io::Result<File> {
 }
 
 /// Writes to a file at a place, if this process may make files that long.
-pub(super) fn write_within_limits(file: &File, bytes: &[u8], position: u64) -> io::Result<()> {
+pub(in crate::device) fn write_within_limits(file: &File, bytes: &[u8], position: u64) -> io::Result<()> {
     channel::system::may_reach(position + bytes.len() as u64)?;
     file.write_all_at(bytes, position)
 }

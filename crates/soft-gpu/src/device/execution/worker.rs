@@ -11,15 +11,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::clock::now_ns;
-use super::core::{CachedView, Core, Desk, Running};
-use super::floats::DefaultFloats;
-use super::grid::{Block, Followers, Grid, Place};
-use super::slab::Key;
-use super::stream::{Head, Op, Stream};
-use super::tenant::{Tenant, TenantId};
-use super::transfer::{Progress, Transfer};
-use super::{Device, fault};
+use crate::device::clock::now_ns;
+use crate::device::execution::core::{CachedView, Core, Desk, Running};
+use crate::device::floats::DefaultFloats;
+use crate::device::execution::grid::{Block, Followers, Grid, Place};
+use crate::device::slab::Key;
+use crate::device::stream::{Head, Op, Stream};
+use crate::device::tenant::{Tenant, TenantId};
+use crate::device::stream::transfer::{Progress, Transfer};
+use crate::device::{Device, fault};
 use crate::error::Error;
 use simt::kernel::{
     BlockRun, Counters, Fault, FaultKind, Kernel, Launch, MemoryView, Outcome, PrintfSink, Worker,
@@ -32,7 +32,7 @@ const HELP_CHAIN_MAX: usize = 8;
 const FRUITLESS_MAX: u32 = 64;
 
 /// Work that a thread has taken, and what it holds meanwhile.
-pub(super) struct Assignment {
+pub(in crate::device) struct Assignment {
     desk: Box<Desk>,
     tenant: Arc<Tenant>,
     work: Work,
@@ -57,7 +57,7 @@ enum Work {
 }
 
 /// The result of an assignment.
-pub(super) enum Settled {
+pub(in crate::device) enum Settled {
     /// Of the first block that did not finish, or of the last.
     Blocks(Outcome),
     /// A block cannot go on: the error, and what happened in words.
@@ -67,7 +67,7 @@ pub(super) enum Settled {
 
 impl Core {
     /// Takes what is next for a worker: transfers and blocks alternate.
-    pub(super) fn assign(&mut self) -> Option<Assignment> {
+    pub(in crate::device) fn assign(&mut self) -> Option<Assignment> {
         if self.slots_free.is_empty() {
             return None;
         }
@@ -98,7 +98,7 @@ impl Core {
     }
 
     /// Takes work that brings this stream further.
-    pub(super) fn assign_for(&mut self, stream: Key<Stream>) -> Option<Assignment> {
+    pub(in crate::device) fn assign_for(&mut self, stream: Key<Stream>) -> Option<Assignment> {
         let mut key = stream;
         for _ in 0..HELP_CHAIN_MAX {
             match &self.streams.get(key)?.head {
@@ -129,7 +129,7 @@ impl Core {
     }
 
     /// Takes work of this tenant.
-    pub(super) fn assign_tenant(&mut self, tenant: TenantId) -> Option<Assignment> {
+    pub(in crate::device) fn assign_tenant(&mut self, tenant: TenantId) -> Option<Assignment> {
         let transfer = self.transfers.iter().position(|key| {
             self.streams.get(*key).is_some_and(|stream| stream.tenant.id == tenant)
         });
@@ -160,7 +160,7 @@ impl Core {
     }
 
     /// True if a stream has come to a kernel that is more urgent than one that runs.
-    pub(super) fn is_urgent(&self, stream: Key<Stream>) -> bool {
+    pub(in crate::device) fn is_urgent(&self, stream: Key<Stream>) -> bool {
         let Some(Head::Kernel(grid)) = self.streams.get(stream).map(|s| &s.head) else {
             return false;
         };
@@ -237,7 +237,7 @@ impl Core {
 
     /// Settles what an assignment came to and frees its slot. Wakes no worker for what can start now:
     /// the caller takes of it itself, and wakes a worker for the rest.
-    pub(super) fn settle(&mut self, assignment: Assignment, settled: Settled) {
+    pub(in crate::device) fn settle(&mut self, assignment: Assignment, settled: Settled) {
         self.wake_deferred = true;
         let Assignment { mut desk, tenant, work, since_ns } = assignment;
         self.slots[desk.slot].running = None;
@@ -294,7 +294,7 @@ impl Core {
     }
 
     /// Settles what a step of a transfer came to.
-    pub(super) fn settle_transfer(
+    pub(in crate::device) fn settle_transfer(
         &mut self,
         key: Key<Stream>,
         tenant: &Arc<Tenant>,
@@ -326,7 +326,7 @@ impl Core {
 
 impl Device {
     /// Runs an assignment, without the lock.
-    pub(super) fn execute(&self, assignment: &mut Assignment) -> Settled {
+    pub(in crate::device) fn execute(&self, assignment: &mut Assignment) -> Settled {
         let settled = self.execute_mapped(assignment);
         if let Work::Blocks { followers: Some(followers), .. } = &assignment.work {
             // What it does not make ready is made ready where it starts.
@@ -433,7 +433,7 @@ impl Device {
     }
 
     /// What each worker thread does until the device is shut down.
-    pub(super) fn work(&self) {
+    pub(in crate::device) fn work(&self) {
         let me = std::thread::current();
         let mut fruitless = 0u32;
         let mut core = self.lock();

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::core::Core;
-use super::slab::Key;
-use super::stream::{Head, Op, Stream};
+use crate::device::execution::core::Core;
+use crate::device::slab::Key;
+use crate::device::stream::{Head, Op, Stream};
 
 /// What a word's value leads to.
 pub struct Chosen {
@@ -47,7 +47,7 @@ enum Attempt {
 impl Core {
     /// Puts what the word chooses in the place of the branch, which is no longer in the queue.
     /// True if the stream came a step further.
-    pub(super) fn start_branch(&mut self, key: Key<Stream>, mut branch: Branch) -> bool {
+    pub(in crate::device) fn start_branch(&mut self, key: Key<Stream>, mut branch: Branch) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let idle_loop = branch.seen.take() == Some(stream.works);
         let attempt = match stream.tenant.copies.try_access() {
@@ -90,7 +90,7 @@ impl Core {
     }
 
     /// The tick came for a branch: it is next again.
-    pub(super) fn retry_branch(&mut self, key: Key<Stream>) {
+    pub(in crate::device) fn retry_branch(&mut self, key: Key<Stream>) {
         let Some(stream) = self.streams.get_mut(key) else { return };
         if let Head::Branch(branch) = std::mem::replace(&mut stream.head, Head::Idle) {
             stream.chosen.push_front(Op::Branch(branch));

@@ -2,17 +2,17 @@
 //! tenant, so that a function that blocks holds up no other tenant.
 //!
 //! A function is *in progress* from when its stream comes to it until its call has returned and its
-//! stream was told so ([`UnderWay`]). What a function was given is its program's to free only then:
+//! stream learnt so ([`UnderWay`]). What a function was given is its program's to free only then:
 //! the end of a tenant waits for it.
 
 use locks::{Condvar, Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use super::Device;
-use super::slab::Key;
-use super::stream::Stream;
-use super::tenant::{Tenant, TenantId};
+use crate::device::Device;
+use crate::device::slab::Key;
+use crate::device::stream::Stream;
+use crate::device::tenant::{Tenant, TenantId};
 use crate::error::{Error, Result};
 
 /// A function to call in stream order.
@@ -25,7 +25,7 @@ pub struct HostCall {
 
 /// Number of a tenant's functions that are in progress.
 #[derive(Default)]
-pub(super) struct HostCalls {
+pub(in crate::device) struct HostCalls {
     under_way: Mutex<u64>,
     none: Condvar,
 }
@@ -43,10 +43,10 @@ impl HostCalls {
 }
 
 /// A function of a tenant that is in progress, for as long as this lives.
-pub(super) struct UnderWay(Arc<Tenant>);
+pub(in crate::device) struct UnderWay(Arc<Tenant>);
 
 impl UnderWay {
-    pub(super) fn new(tenant: Arc<Tenant>) -> Self {
+    pub(in crate::device) fn new(tenant: Arc<Tenant>) -> Self {
         *tenant.host_calls.lock() += 1;
         Self(tenant)
     }
@@ -63,17 +63,17 @@ impl Drop for UnderWay {
 }
 
 /// What a host thread is sent: a function, and the stream of which it is the head.
-pub(super) struct HostWork {
-    pub(super) under_way: UnderWay,
-    pub(super) stream: Option<Key<Stream>>,
-    pub(super) call: HostCall,
+pub(in crate::device) struct HostWork {
+    pub(in crate::device) under_way: UnderWay,
+    pub(in crate::device) stream: Option<Key<Stream>>,
+    pub(in crate::device) call: HostCall,
 }
 
-pub(super) type HostSender = Sender<HostWork>;
+pub(in crate::device) type HostSender = Sender<HostWork>;
 
 impl Device {
-    /// Hands a function to the tenant's host thread, which completes the head of its stream after.
-    pub(super) fn hand_to_host(&self, work: HostWork) {
+    /// Gives a function to the tenant's host thread, which completes the head of its stream after.
+    pub(in crate::device) fn hand_to_host(&self, work: HostWork) {
         let tenant = work.under_way.0.clone();
         let unsent = {
             let mut senders = self.host_threads.lock();
@@ -120,7 +120,7 @@ impl Device {
 
     /// Waits until no function of a tenant that has ended is in progress, and ends the thread that
     /// called them. Nothing may be left in the tenant's streams.
-    pub(super) fn end_host_calls(&self, tenant: &Tenant) {
+    pub(in crate::device) fn end_host_calls(&self, tenant: &Tenant) {
         tenant.host_calls.wait_for_none();
         self.end_host_thread(tenant.id);
     }

@@ -1,24 +1,31 @@
 //! Streams: operations in order, started when all before them are complete.
 //!
 //! Only the head operation of a stream is ever in progress. Everything here happens under the
-//! core's lock and is short; what takes time is done by workers ([`super::worker`]), the host
-//! thread ([`super::host`]) or the submitter.
+//! core's lock and is short; what takes time is done by workers ([`crate::device::execution::worker`]), the host
+//! thread ([`crate::device::stream::host`]) or the submitter.
+
+pub mod branch;
+pub mod event;
+pub mod host;
+pub mod ops;
+pub mod transfer;
+pub mod values;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::branch::Branch;
-use super::clock::now_ns;
-use super::core::{Core, Parker};
-use super::event::EventPoint;
-use super::grid::{Grid, KernelOp, LastKernel, SmMask};
-use super::host::HostCall;
-use super::limits;
-use super::slab::Key;
-use super::tenant::Tenant;
-use super::transfer::Transfer;
-use super::values::{ValueWait, ValueWrite};
+use crate::device::stream::branch::Branch;
+use crate::device::clock::now_ns;
+use crate::device::execution::core::{Core, Parker};
+use crate::device::stream::event::EventPoint;
+use crate::device::execution::grid::{Grid, KernelOp, LastKernel, SmMask};
+use crate::device::stream::host::HostCall;
+use crate::device::limits;
+use crate::device::slab::Key;
+use crate::device::tenant::Tenant;
+use crate::device::stream::transfer::Transfer;
+use crate::device::stream::values::{ValueWait, ValueWrite};
 
 /// What a stream can be asked to do.
 pub enum Op {

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::account::Account;
-use super::clock::now_ns;
-use super::core::{Core, Parker};
-use super::event::EventPoint;
-use super::grid::SmMask;
-use super::slab::Key;
-use super::stream::{Group, Head, Op, Stream};
-use super::tenant::{Tenant, TenantId};
-use super::transfer::{Progress, Transfer};
-use super::worker::Settled;
-use super::{CoreGuard, Device, limits};
+use crate::device::execution::account::Account;
+use crate::device::clock::now_ns;
+use crate::device::execution::core::{Core, Parker};
+use crate::device::stream::event::EventPoint;
+use crate::device::execution::grid::SmMask;
+use crate::device::slab::Key;
+use crate::device::stream::{Group, Head, Op, Stream};
+use crate::device::tenant::{Tenant, TenantId};
+use crate::device::stream::transfer::{Progress, Transfer};
+use crate::device::execution::worker::Settled;
+use crate::device::{CoreGuard, Device, limits};
 use crate::error::{Error, Result};
 
 /// A transfer of up to this many bytes is done by the thread that submits it if nothing is before

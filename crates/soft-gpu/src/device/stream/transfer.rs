@@ -1,11 +1,11 @@
 //! Copies and fills: what the device's copy engines do, a bounded step at a time.
 //!
-//! Every device address is checked against the tenant's ranges at the moment the bytes move,
+//! Every device address is checked against the tenant's ranges at the time the bytes move,
 //! regardless of what was checked when the operation was submitted. Host addresses are the
 //! program's own and are trusted as the program's own instructions are.
 
-use super::limits;
-use super::tenant::Space;
+use crate::device::limits;
+use crate::device::tenant::Space;
 use cuda_api::extension::trace_kind;
 use simt::runtime::init_tracking::WrittenBytes;
 
@@ -102,14 +102,14 @@ pub struct Transfer {
     /// Bytes of that row already done.
     done: u64,
     /// For the trace.
-    pub(super) times: Times,
+    pub(in crate::device) times: Times,
 }
 
 /// When a transfer came to its stream and when it began, ns; 0 while nothing is traced.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Times {
-    pub(super) submitted_ns: u64,
-    pub(super) started_ns: u64,
+pub(in crate::device) struct Times {
+    pub(in crate::device) submitted_ns: u64,
+    pub(in crate::device) started_ns: u64,
 }
 
 /// What one step came to.
@@ -142,7 +142,7 @@ impl Transfer {
     }
 
     /// What a trace calls it.
-    pub(super) fn trace_kind(&self) -> u32 {
+    pub(in crate::device) fn trace_kind(&self) -> u32 {
         match &self.work {
             Work::Fill(_) => trace_kind::FILL,
             Work::Copy(copy) => match (copy.src.host, copy.dst.host) {
@@ -154,7 +154,7 @@ impl Transfer {
     }
 
     /// It begins.
-    pub(super) fn begins(&mut self, now: u64) {
+    pub(in crate::device) fn begins(&mut self, now: u64) {
         let times = &mut self.times;
         times.started_ns = if times.started_ns == 0 { now } else { times.started_ns };
         times.submitted_ns = if times.submitted_ns == 0 { now } else { times.submitted_ns };

@@ -6,9 +6,9 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::core::Core;
-use super::slab::Key;
-use super::stream::{Head, Stream};
+use crate::device::execution::core::Core;
+use crate::device::slab::Key;
+use crate::device::stream::{Head, Stream};
 use crate::error::Error;
 
 /// A word to write.
@@ -79,7 +79,7 @@ enum Attempt {
 impl Core {
     /// Writes the word now; if memory is just being unmapped the ticker tries again. True if the
     /// operation is complete (or the stream is poisoned by it).
-    pub(super) fn try_write_value(&mut self, key: Key<Stream>, write: &ValueWrite) -> bool {
+    pub(in crate::device) fn try_write_value(&mut self, key: Key<Stream>, write: &ValueWrite) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let bytes = if write.wide { 8 } else { 4 };
         let attempt = match stream.tenant.copies.try_access() {
@@ -119,7 +119,7 @@ impl Core {
     }
 
     /// True if the wait is over.
-    pub(super) fn try_wait_value(&mut self, key: Key<Stream>, wait: &ValueWait) -> bool {
+    pub(in crate::device) fn try_wait_value(&mut self, key: Key<Stream>, wait: &ValueWait) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let bytes = if wait.wide { 8 } else { 4 };
         let attempt = match stream.tenant.copies.try_access() {
@@ -151,14 +151,14 @@ impl Core {
         }
     }
 
-    pub(super) fn wait_for_tick(&mut self, key: Key<Stream>) {
+    pub(in crate::device) fn wait_for_tick(&mut self, key: Key<Stream>) {
         if !self.value_waits.contains(&key) {
             self.value_waits.push(key);
         }
         self.wake_ticker();
     }
 
-    pub(super) fn fault_at_value(&mut self, key: Key<Stream>, address: u64, bytes: u64) {
+    pub(in crate::device) fn fault_at_value(&mut self, key: Key<Stream>, address: u64, bytes: u64) {
         let Some(stream) = self.streams.get(key) else { return };
         let tenant = stream.tenant.clone();
         let text = format!("stream memory operation: {bytes} bytes at {address:#x} are not mapped");
@@ -166,7 +166,7 @@ impl Core {
     }
 
     /// Looks again at all words that streams wait for.
-    pub(super) fn poll_values(&mut self) {
+    pub(in crate::device) fn poll_values(&mut self) {
         self.values_changed = false;
         let mut branches = false;
         for key in std::mem::take(&mut self.value_waits) {

@@ -1,7 +1,7 @@
-// What a stretch of kernels costs the thread that submits it: launched one by one, as one graph that is
+// What a sequence of kernels costs the thread that submits it: launched one by one, as one graph that is
 // as it was, and as one graph whose kernels get other parameters first. relaunch.py builds and runs it.
 //
-// Prints JSON: for each way the processor time of the thread and the time to the end, ns a kernel.
+// Prints JSON: for each mode the processor time of the thread and the time to the end, ns a kernel.
 
 #include <cuda.h>
 

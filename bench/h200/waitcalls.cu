@@ -4,7 +4,7 @@
 //
 // Each call is made while a kernel of KERNEL_MS runs in another stream of the context, and a second thread launches an
 // empty kernel in a third stream again and again. A call that takes about as long as the kernel waits for the context;
-// if the other thread's longest launch takes as long too, the driver's lock is held. CUBINs have the kernels k1, k2, k3;
+// if the other thread's longest launch takes as long too, the driver's lock is taken. CUBINs have the kernels k1, k2, k3;
 // k3 has 16 KiB of local memory a thread and all have the variable g (waitcalls.py compiles them).
 #include <algorithm>
 #include <atomic>
@@ -65,7 +65,7 @@ static CUstream holder, own, others;
 static CUfunction spin, nothing;
 static std::atomic<bool> ended{false};
 static std::atomic<long> longest_ns{0};
-// When the launch that has not returned yet began; 0 if none is under way.
+// When the launch that has not returned yet began; 0 if none is in progress.
 static std::atomic<double> launching_since_ms{0};
 
 static double now_ms() {

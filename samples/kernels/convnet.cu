@@ -1,4 +1,4 @@
-// Inference of a small convolutional network, as several small kernels the way frameworks launch them: 3 x 3
+// Inference of a small convolutional network, as several small kernels as frameworks launch them: 3 x 3
 // convolution with ReLU, 2 x 2 maximum pooling, a fully connected layer by warp-wide dot products, softmax.
 // Images are planes: [image][channel][y][x].
 

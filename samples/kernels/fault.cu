@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-// Writes where it is told to. A null or stray address is CUDA_ERROR_ILLEGAL_ADDRESS, an address that is no multiple of
+// Writes to the address that it gets. A null or stray address is CUDA_ERROR_ILLEGAL_ADDRESS, an address that is no multiple of
 // four CUDA_ERROR_MISALIGNED_ADDRESS.
 extern "C" __global__ void write_word(char *base, long long offset, unsigned value)
 {

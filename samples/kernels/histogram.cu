@@ -1,4 +1,4 @@
-// Histogram of bytes, two ways: a copy of the bins in shared memory that each block adds to the result at its end, and
+// Histogram of bytes, two variants: a copy of the bins in shared memory that each block adds to the result at its end, and
 // straight into global memory. Both are right regardless of the order in which the atomics happen.
 
 static constexpr int BINS = 256;

@@ -87,7 +87,7 @@ pub fn checked(result: sys::CUresult, function: &'static str) -> Result<()> {
 }
 
 /// Calls a driver function that `cudarc` has no safe form of; every pointer that is passed must be to a
-/// local or to what a call returned, with as many bytes as the function is told of.
+/// local or to what a call returned, with as many bytes as the function gets.
 #[macro_export]
 macro_rules! cu {
     ($name:ident($($argument:expr),* $(,)?)) => {{

@@ -1,4 +1,4 @@
-//! Start: a process that is ready waits for the others, and ends when told to.
+//! Start: a process that is ready waits for the others, and ends when it is asked to.
 //!
 //! The program that starts a group waits until it sees as many `FILE.ready.PID` as it started
 //! processes, and makes FILE. A process whose parent has gone gives up waiting, so that an

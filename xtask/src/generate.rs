@@ -88,7 +88,7 @@ fn nvml(names: &str) -> Result<String> {
          #![cfg_attr(rustfmt, rustfmt_skip)]\n\n\
          /// Every exported function that has an entry, sorted.\n\
          pub(crate) const NAMES: &[&str] = &[\n{list}];\n\n\
-         /// Hands a macro the index and name of each.\n\
+         /// Gives a macro the index and name of each.\n\
          macro_rules! exported_functions {{\n    ($then:ident) => {{\n        $then! {{\n{each}        }}\n    }};\n}}\n\
          pub(crate) use exported_functions;\n"
     ))

@@ -143,9 +143,9 @@ fn nothing_is_left_to_do_in_the_code() {
 /// Functions that a launch goes through on its way down, by file of crate client.
 const WAY_OF_A_LAUNCH: &[(&str, &str)] = &[
     ("api/launch.rs", "cuLaunchKernel"),
-    ("program/launch.rs", "launch"),
-    ("program/posting.rs", "launch"),
-    ("program/submission.rs", "launch_now"),
+    ("program/launch/mod.rs", "launch"),
+    ("program/launch/posting.rs", "launch"),
+    ("program/launch/submission.rs", "launch_now"),
     ("module/kernel_params.rs", "fill"),
 ];
 

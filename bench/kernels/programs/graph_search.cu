@@ -1,5 +1,5 @@
 // Distances from node 0 in a graph, level by level in one block. Nodes are claimed under spin locks, taken by single
-// lanes of a warp: this ends only where lanes that hold a lock go on while others wait for it.
+// lanes of a warp: this ends only where lanes that have a lock go on while others wait for it.
 
 static constexpr int NODES_MAX = 1024, LOCKS = 8;
 

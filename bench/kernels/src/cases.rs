@@ -86,7 +86,7 @@ fn vector_add() -> Case {
     ])
 }
 
-/// The same, of more than the caches hold.
+/// The same, larger than the caches.
 fn vector_add_memory() -> Case {
     const N: usize = 8 << 20;
     let case = case!(vector_add: "Gelem/s", N as f64, line(N, 256), [256, 1, 1], Tolerance::Exact, vec![

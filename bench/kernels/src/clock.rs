@@ -8,7 +8,7 @@ use std::time::Instant;
 const SAMPLE_S: f64 = 0.02;
 /// Samples; the best counts.
 const SAMPLES: usize = 7;
-/// Seconds of one sample where several ways are measured in turn.
+/// Seconds of one sample where several modes are measured in turn.
 const TURN_S: f64 = 0.004;
 /// Samples of each of them.
 const TURNS: usize = 101;
@@ -60,7 +60,7 @@ impl Clock {
         Ok((result, self.time.now_s() - start))
     }
 
-    /// Seconds that one run takes of each of several ways to do the same, in samples that are
+    /// Seconds that one run takes of each of several modes of the same work, in samples that are
     /// short and taken in turn: what disturbs one disturbs the next one as well.
     pub(crate) fn in_turn<S>(
         self,

@@ -5,7 +5,7 @@ use channel::signals::Uncancellable;
 use cuda_api::{CUresult, CudaError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use cuda_api::pointer::{FromProgram, In, Out, OutArray};
+pub(crate) use cuda_api::pointer::{FromProgram, In, Out};
 
 /// Entry points for which not even the state of cancellation is changed: what waits in them sees to that.
 pub(crate) const fn is_short(name: &str) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! It lives in other people's programs: no runtime, no logger, no signal handler, no allocator,
 //! nothing on standard output; it exports cu* and nothing else; regardless of what a server does,
-//! the program gets an error code, never a crash. The whole program's way through it:
+//! the program gets an error code, never a crash. The path of a call through it:
 //!
 //! | folder | what it is |
 //! | --- | --- |

@@ -44,7 +44,7 @@ enum Event {
     Arrival(usize),
     /// A client's session looks at its ring.
     Session(usize),
-    /// A client that was held may go on at the latest.
+    /// A client that was throttled may go on at the latest.
     Retry(usize),
     /// A client's stream begins what is next in it.
     Stream(usize),
@@ -85,7 +85,7 @@ struct Client {
     next_kernel: usize,
     running: bool,
     session_due: bool,
-    /// When it may go on at the latest, if it was held, ns.
+    /// When it may go on at the latest, if it was throttled, ns.
     retry_ns: Option<u64>,
     latencies_ns: Vec<u64>,
     kernels_done: u64,
@@ -244,7 +244,7 @@ impl<'a> Simulation<'a> {
                 continue;
             };
             if at > self.now && std::mem::take(&mut self.room_changed) {
-                // Placed at the moment of the change, of which this event may not be the first after.
+                // Placed at the time of the change, of which this event may not be the first after.
                 self.events.push(Reverse((at, 0, place)));
                 self.place();
                 continue;
@@ -483,7 +483,7 @@ impl<'a> Simulation<'a> {
         self.awaken();
     }
 
-    /// Those that are held and may not be any more ask again.
+    /// Those that are throttled and need not be any more ask again.
     fn awaken(&mut self) {
         for id in self.core.awake() {
             if let Some(index) = self.by_id.get(&id).copied() {

@@ -36,7 +36,7 @@ pub struct DeviceSpec {
     pub spread: f64,
     /// By how much a block takes longer on an SM that is full than on an empty one, parts of its time.
     pub oversubscribing: f64,
-    /// Copies between host and device, GB/s each way.
+    /// Copies between host and device, GB/s in each direction.
     pub copy_gb_per_s: f64,
 }
 

@@ -23,7 +23,7 @@ pub struct ClientOutcome {
     pub late: u64,
     /// Time of threads on SMs, as a share of the device's.
     pub device_share: f64,
-    /// For how long its work was held back at the gate, a client and second, s.
+    /// For how long its work was throttled at the gate, a client and second, s.
     pub held: f64,
 }
 

@@ -6,7 +6,7 @@
 //! they all survive. What a slot needs of its surroundings it asks of a [`Host`].
 //!
 //! Its users: the client library and the software GPU, each as a driver of its own. A process
-//! may hold both; each has its own copy of everything here.
+//! may have both; each has its own copy of everything here.
 //!
 //! Invariants: a table's address never changes (it enters the integrity check); a slot without a
 //! function is NULL.

@@ -43,7 +43,7 @@ pub(crate) unsafe extern "C" fn load_module(
     })
 }
 
-/// The same with the arguments the other way round.
+/// The same with the arguments in reverse order.
 pub(crate) unsafe extern "C" fn load_module_from_header(
     image: *const c_void,
     module: *mut CUmodule,

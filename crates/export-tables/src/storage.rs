@@ -23,7 +23,7 @@ type Entries = HashMap<(CUcontext, usize), Entry>;
 static ENTRIES: LazyLock<Mutex<Entries>> = LazyLock::new(Mutex::default);
 
 fn entries() -> MutexGuard<'static, Entries> {
-    // A panic while it was held cannot leave a map half changed.
+    // A panic of its owner cannot leave a map half changed.
     ENTRIES.lock()
 }
 

@@ -14,7 +14,7 @@ use std::ffi::{c_uint, c_void};
 #[derive(Clone, Copy)]
 struct Slot(*const c_void);
 
-// SAFETY: a slot holds a number or the address of a function, and is never written.
+// SAFETY: a slot is a number or the address of a function, and is never written.
 unsafe impl Sync for Slot {}
 
 const EMPTY: Slot = Slot(std::ptr::null());

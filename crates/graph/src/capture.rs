@@ -38,7 +38,7 @@ pub(crate) struct Line {
     /// The node of its last operation, unless the program has set the stream's dependencies since: it has to be
     /// joined before the capture ends. Nodes that the program puts there by hand need not be.
     last: Option<NodeId>,
-    /// What the program was last told of them: arrays that stay where they are until it asks
+    /// What the program last got of them: arrays that stay where they are until it asks
     /// again.
     pub(crate) shown: (Vec<CUgraphNode>, Vec<CUgraphEdgeData>),
 }
@@ -66,7 +66,7 @@ impl Line {
             let fits = data.fits(graph.is_kernel(*node), next.is_kernel());
             let data = if fits { *data } else { CUgraphEdgeData::default() };
             match edges.iter_mut().find(|edge| edge.node == *node) {
-                // Of several ways of waiting for one node, to wait for its end is all of them.
+                // Of several modes of waiting for one node, to wait for its end is all of them.
                 Some(known) if known.data != data => *known = Edge::plain(*node),
                 Some(_) => {}
                 None => edges.push(Edge { node: *node, data }),
@@ -124,7 +124,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// True if it holds up the legacy default stream of a context.
+    /// True if it delays the legacy default stream of a context.
     fn blocks_legacy(&self, context: u64) -> bool {
         let blocking =
             |key: &StreamKey| key.context == context && key.order == StreamOrder::Blocking;

@@ -209,7 +209,7 @@ impl KernelNode {
     }
 }
 
-/// A copy of a box of bytes.
+/// A 3-D copy of bytes.
 pub type CopyNode = BoxCopy;
 
 /// A function of the program's.

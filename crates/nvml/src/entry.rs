@@ -4,7 +4,7 @@
 //! NVML_ERROR_NOT_SUPPORTED, or into NVIDIA's library. The few functions that do something before
 //! nvmlInit have no entry: [`crate::api::init`] exports them.
 //!
-//! Invariant: an entry always holds code that may be called with the symbol's own signature.
+//! Invariant: an entry is always code that may be called with the symbol's own signature.
 
 use crate::api;
 use crate::names_generated::{NAMES, exported_functions};

@@ -428,7 +428,7 @@ pub(crate) const NAMES: &[&str] = &[
     "nvmlVgpuTypeGetResolution",
 ];
 
-/// Hands a macro the index and name of each.
+/// Gives a macro the index and name of each.
 macro_rules! exported_functions {
     ($then:ident) => {
         $then! {

@@ -54,7 +54,7 @@ impl<T: Copy> Out<T> {
         Self(self.0.wrapping_add(index))
     }
 
-    /// What is there: for parameters that go both ways.
+    /// What is there: for parameters that are read and written.
     pub(crate) fn get(self) -> Answer<T> {
         if self.0.is_null() {
             return Err(Failure::INVALID_ARGUMENT);

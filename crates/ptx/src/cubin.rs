@@ -12,6 +12,7 @@ const OSABI_TO_12: u8 = 0x33;
 const OSABI_FROM_13: u8 = 0x41;
 
 const HEADER_BYTES: usize = 64;
+const PROGRAM_HEADER_BYTES: usize = 56;
 pub(crate) const SECTION_HEADER_BYTES: usize = 64;
 pub(crate) const SECTION_NO_BITS: u32 = 8;
 
@@ -109,10 +110,22 @@ pub fn length(mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>) -> Result<u64
     check_header(&header)?;
     let word = |offset| u64_at(&header, offset).unwrap_or(0);
     let half = |offset| u64::from(u16_at(&header, offset).unwrap_or(0));
-    let programs_end = word(32).saturating_add(half(54) * half(56));
+    let (programs, program_each, program_count) = (word(32), half(54), half(56));
+    let programs_end = programs.saturating_add(program_each * program_count);
     let sections = word(40);
     let (each, count) = (half(58), half(60));
     let mut end = programs_end.max(sections.saturating_add(each * count)).max(HEADER_BYTES as u64);
+    if program_count > 0 {
+        let damaged = CubinError::Truncated("the table of segments");
+        if program_each != PROGRAM_HEADER_BYTES as u64 {
+            return Err(damaged);
+        }
+        let table = read(programs, (program_each * program_count) as usize).ok_or(damaged)?;
+        for segment in table.chunks_exact(PROGRAM_HEADER_BYTES) {
+            let offset = u64_at(segment, 8).unwrap_or(0);
+            end = end.max(offset.saturating_add(u64_at(segment, 32).unwrap_or(0)));
+        }
+    }
     if count > 0 {
         if each != SECTION_HEADER_BYTES as u64 {
             return Err(CubinError::Truncated("the table of sections"));

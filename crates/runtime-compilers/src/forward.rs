@@ -23,7 +23,7 @@ unsafe extern "C" fn openmps_compiler_symbol(name: *const c_char) -> *const c_vo
     real::symbol(name).unwrap_or(missing as *const c_void)
 }
 
-/// A label that leads to the real library's function of its name. Registers that may hold arguments
+/// A label that leads to the real library's function of its name. Registers that may have arguments
 /// are kept around the first call, in which the function is looked up.
 macro_rules! forward {
     ($($name:literal)*) => {

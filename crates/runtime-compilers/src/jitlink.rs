@@ -270,7 +270,7 @@ macro_rules! give {
         /// As the manual has it.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $text(handle: Handle, to: *mut c_char) -> c_int {
-            // SAFETY: the program passes a place as long as it was told.
+            // SAFETY: the program passes a place of the length that it got.
             let copy = |bytes: &[u8]| unsafe {
                 to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             };

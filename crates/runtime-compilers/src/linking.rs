@@ -4,7 +4,7 @@ use cuda_api::link::Link;
 use ptx::fatbin::{EntryKind, Fatbin};
 use ptx::image::{ImageKind, kind_of};
 
-/// CUjitInputType: what the driver's linker is told.
+/// CUjitInputType: what the driver's linker gets.
 const JIT_PTX: u32 = 1;
 const JIT_FATBINARY: u32 = 2;
 const JIT_OBJECT: u32 = 3;

@@ -4,17 +4,11 @@
 //! The tier is the one that the environment chooses (`OPENMPS_SOFT_TIER`, `OPENMPS_SOFT_SIMD`). Both kernels of a row
 //! run in turns, and give the same sums.
 
-use anyhow::{Context, Result, ensure};
-use cuda_api::*;
-use openmps_soft as _;
-use std::ffi::CStr;
-use std::ptr::null_mut;
-use std::time::Instant;
+mod support;
 
-cuda_api::linked_symbols! {
-    cuInit cuDevicePrimaryCtxRetain cuCtxSetCurrent cuCtxSynchronize cuModuleLoadData
-    cuModuleGetFunction cuMemAlloc_v2 cuMemcpyDtoH_v2 cuLaunchKernel
-}
+use anyhow::{Result, ensure};
+use std::ffi::CStr;
+use support::Bench;
 
 /// Rounds in which the two kernels of a row run; the first have them compiled.
 const ROUNDS: usize = 9;
@@ -193,46 +187,14 @@ NEXT:
 }
 ";
 
-/// Calls a function of the table.
-macro_rules! cu {
-    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: arguments are values, handles made by the same table, and places on the stack
-        // that live across the call.
-        unsafe { ($table.$name)($($argument),*) }
-            .with_context(|| concat!(stringify!($name), " failed"))
-    };
-}
-
 fn main() -> Result<()> {
-    // SAFETY: the symbols are the software GPU's, linked into this program.
-    let t = unsafe { DriverTable::resolve(symbol) };
-    let (mut context, mut module) = (CUcontext::NULL, CUmodule::NULL);
-    let mut data = CUdeviceptr::default();
-    cu!(t, cuInit(0))?;
-    cu!(t, cuDevicePrimaryCtxRetain(&mut context, 0))?;
-    cu!(t, cuCtxSetCurrent(context))?;
-    cu!(t, cuModuleLoadData(&mut module, TEXT.as_ptr().cast()))?;
-    cu!(t, cuMemAlloc_v2(&mut data, 4 * THREADS as usize))?;
-    let run = |name: &CStr, n: u32| -> Result<(f64, Vec<u32>)> {
-        let mut function = CUfunction::NULL;
-        cu!(t, cuModuleGetFunction(&mut function, module, name.as_ptr()))?;
-        let (mut out, mut n) = (data, n);
-        let mut parameters =
-            [std::ptr::from_mut(&mut out).cast(), std::ptr::from_mut(&mut n).cast()];
-        let (list, stream) = (parameters.as_mut_ptr(), CUstream::NULL);
-        let begin = Instant::now();
-        cu!(t, cuLaunchKernel(function, 1, 1, 1, THREADS, 1, 1, 0, stream, list, null_mut()))?;
-        cu!(t, cuCtxSynchronize())?;
-        let took = begin.elapsed().as_secs_f64() * 1e3;
-        let mut words = vec![0u32; THREADS as usize];
-        cu!(t, cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), data, 4 * THREADS as usize))?;
-        Ok((took, words))
-    };
+    let bench = Bench::new(TEXT, THREADS as usize)?;
     println!("{:<24} {:>10} {:>12} {:>8}", "", "ms", "without, ms", "ratio");
     for (name, kernel, beside, n) in ROWS {
         let mut best = [f64::INFINITY; 2];
         for _ in 0..ROUNDS {
-            let ((here, sums), (there, other)) = (run(kernel, n)?, run(beside, n)?);
+            let ((here, sums), (there, other)) =
+                (bench.run(kernel, 1, THREADS, n)?, bench.run(beside, 1, THREADS, n)?);
             ensure!(sums == other, "{name}: {sums:?} and {other:?}");
             best = [best[0].min(here), best[1].min(there)];
         }

@@ -1,10 +1,10 @@
 //! `cargo bench -p soft-gpu --bench interruption`: how soon kernels give way.
 //!
 //! An endless kernel is ended with its tenant, as a server does with a client that is gone or
-//! is told to go; and an empty kernel of high priority is launched while one of low priority has
+//! is to go; and an empty kernel of high priority is launched while one of low priority has
 //! all SMs. For each tier, in a process of its own, since a device has one.
 //!
-//! What the machine adds, on which others may be busy, is told apart in two ways. Beside the time that
+//! What the machine adds, on which others may be busy, is separated by two means. Beside the time that
 //! passed stands the processor time that all threads of this process spent meanwhile: what they did
 //! before they gave way, wherever they had to wait for a processor. And there is a control: as many
 //! threads as the device has, which do nothing but look at a word, and how long they take to answer.

@@ -3,16 +3,10 @@
 //! Each thread takes the lock once, adds to a sum and gives the lock back. The tier is the one that
 //! the environment chooses (`OPENMPS_SOFT_TIER`, `OPENMPS_SOFT_SIMD`).
 
-use anyhow::{Context, Result, ensure};
-use cuda_api::*;
-use openmps_soft as _;
-use std::ptr::null_mut;
-use std::time::Instant;
+mod support;
 
-cuda_api::linked_symbols! {
-    cuInit cuDevicePrimaryCtxRetain cuCtxSetCurrent cuCtxSynchronize cuModuleLoadData
-    cuModuleGetFunction cuMemAlloc_v2 cuMemsetD8_v2 cuMemcpyDtoH_v2 cuLaunchKernel
-}
+use anyhow::{Result, ensure};
+use support::Bench;
 
 /// Blocks, and threads of each.
 const SHAPES: [(u32, u32); 5] = [(1, 32), (1, 256), (16, 32), (2, 256), (16, 256)];
@@ -40,44 +34,15 @@ TAKE:
 }
 ";
 
-/// Calls a function of the table.
-macro_rules! cu {
-    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: arguments are values, handles made by the same table, and places on the stack
-        // that live across the call.
-        unsafe { ($table.$name)($($argument),*) }
-            .with_context(|| concat!(stringify!($name), " failed"))
-    };
-}
-
 fn main() -> Result<()> {
-    // SAFETY: the symbols are the software GPU's, linked into this program.
-    let t = unsafe { DriverTable::resolve(symbol) };
-    let (mut context, mut module) = (CUcontext::NULL, CUmodule::NULL);
-    let (mut function, mut data) = (CUfunction::NULL, CUdeviceptr::default());
-    cu!(t, cuInit(0))?;
-    cu!(t, cuDevicePrimaryCtxRetain(&mut context, 0))?;
-    cu!(t, cuCtxSetCurrent(context))?;
-    cu!(t, cuModuleLoadData(&mut module, TEXT.as_ptr().cast()))?;
-    cu!(t, cuModuleGetFunction(&mut function, module, c"locked".as_ptr()))?;
-    cu!(t, cuMemAlloc_v2(&mut data, 8))?;
+    let bench = Bench::new(TEXT, 2)?;
     println!("{:>8} {:>8} {:>12} {:>12}", "blocks", "threads", "first, ms", "best, ms");
     for (blocks, threads) in SHAPES {
         let mut times = Vec::new();
         for _ in 0..LAUNCHES {
-            cu!(t, cuMemsetD8_v2(data, 0, 8))?;
-            let mut parameter = data;
-            let mut parameters = [std::ptr::from_mut(&mut parameter).cast()];
-            let (list, stream) = (parameters.as_mut_ptr(), CUstream::NULL);
-            let begin = Instant::now();
-            cu!(
-                t,
-                cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, list, null_mut())
-            )?;
-            cu!(t, cuCtxSynchronize())?;
-            times.push(begin.elapsed().as_secs_f64() * 1e3);
-            let mut words = [0u32; 2];
-            cu!(t, cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), data, 8))?;
+            bench.clear()?;
+            let (took, words) = bench.run(c"locked", blocks, threads, 0)?;
+            times.push(took);
             ensure!(words == [0, blocks * threads], "{words:?} of {blocks} x {threads}");
         }
         let best = times.iter().copied().fold(f64::INFINITY, f64::min);

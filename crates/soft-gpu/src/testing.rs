@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::device::Device;
 use crate::device::capability::Capability;
-use crate::device::grid::KernelOp;
+use crate::device::execution::grid::KernelOp;
 use crate::device::occupancy::BlockNeed;
-use crate::device::ops::StreamSpec;
+use crate::device::stream::ops::StreamSpec;
 use crate::device::settings::Settings;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};

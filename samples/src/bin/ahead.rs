@@ -19,11 +19,11 @@ use samples::{
     report::say,
 };
 
-/// Runs far ahead of the device in one of several ways.
+/// Runs far ahead of the device in one of several modes.
 #[derive(Parser)]
 #[command(name = "ahead")]
 struct CommandLine {
-    /// In which way
+    /// In which mode
     #[arg(long, value_enum)]
     case: Case,
     /// Streams that wait

@@ -22,7 +22,7 @@ const FEATURES: usize = CHANNELS[2] * (SIDE / 4) * (SIDE / 4);
 const CLASSES: usize = 10;
 /// Of probabilities; the kernel's exponential and division are approximate.
 const TOLERANCE: Tolerance = Tolerance { difference: 2e-5, step: 1e-2 };
-/// Two scores that are nearer to each other than this may be told apart differently by single
+/// Two scores that are nearer to each other than this may be ordered differently by single
 /// precision.
 const LEAD_MIN: f64 = 1e-4;
 

@@ -1,5 +1,5 @@
-//! A program that does what it must not, and reports what it is told: the error at the next
-//! synchronisation, and that every call after it fails the same way, since a fault ends a context
+//! A program that does what it must not, and reports what it gets: the error at the next
+//! synchronisation, and that every call after it fails alike, since a fault ends a context
 //! for good. The status is 0 if that is what happened.
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Escape counts of the Mandelbrot set, where neighbouring threads take very different ways.
+//! Escape counts of the Mandelbrot set, where neighbouring threads take very different paths.
 //! `--size` is the side of the picture, `--work` the largest count.
 
 use std::process::ExitCode;

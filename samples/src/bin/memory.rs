@@ -1,4 +1,4 @@
-//! Device memory: makes it in every way there is, each until there is no more, and says what the driver and NVML
+//! Device memory: makes it by every function there is, each until there is no more, and says what the driver and NVML
 //! answer then; by name also pinned host memory; with `--cgroup` sets and reads a cgroup's limits by NVML instead.
 
 use std::{
@@ -23,17 +23,17 @@ const STEP_BYTES: usize = 8 << 20;
 /// Most of them, a GiB: a device without a limit is not filled, which takes minutes where it has 140 GiB.
 const STEPS_MAX: usize = 128;
 const MIB: u64 = 1 << 20;
-/// The way that makes host memory.
+/// The kind of host memory.
 const PINNED: &str = "cuMemHostAlloc";
 
 /// Makes device memory until there is no more.
 #[derive(Parser)]
 #[command(name = "memory")]
 struct CommandLine {
-    /// Only this way; may be given several times. cuMemHostAlloc, pinned host memory, is tried only where it is named
+    /// Only this kind; may be given several times. cuMemHostAlloc, pinned host memory, is tried only where it is named
     #[arg(long, value_name = "WAY")]
     way: Vec<String>,
-    /// At most so many MiB by each way
+    /// At most so many MiB by each kind
     #[arg(long, value_name = "MIB", default_value_t = (STEPS_MAX * STEP_BYTES) as u64 / MIB)]
     most: u64,
     /// Keep what was made for so many seconds before it is given back
@@ -53,7 +53,7 @@ struct CommandLine {
     give: bool,
 }
 
-/// What became of a way.
+/// What became of a kind.
 #[derive(Serialize)]
 struct Row {
     way: &'static str,
@@ -80,7 +80,7 @@ struct Report {
 /// What gives a piece of memory back.
 type Free = Box<dyn FnOnce()>;
 
-/// A way to make a piece of [`STEP_BYTES`].
+/// A kind of memory, made in pieces of [`STEP_BYTES`].
 struct Way {
     name: &'static str,
     /// What is made is memory of the host.
@@ -217,7 +217,7 @@ fn freed(address: u64) -> Free {
     })
 }
 
-/// Every way.
+/// Every kind.
 fn table() -> Vec<Way> {
     let mut ways: Vec<Way> = Vec::new();
     let mut add = |name, make: Box<dyn FnMut() -> Result<Free, CUresult>>| {

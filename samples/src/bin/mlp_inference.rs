@@ -20,7 +20,7 @@ const WIDTHS: [usize; 4] = [64, 128, 64, 10];
 const CLASSES: usize = WIDTHS[3];
 /// Of probabilities.
 const TOLERANCE: Tolerance = Tolerance { difference: 2e-5, step: 1e-2 };
-/// Two scores that are nearer to each other than this may be told apart differently by single
+/// Two scores that are nearer to each other than this may be ordered differently by single
 /// precision.
 const LEAD_MIN: f64 = 1e-4;
 

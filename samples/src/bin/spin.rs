@@ -1,4 +1,4 @@
-//! A kernel of few blocks that keeps them busy for as long as it is told to. `--work` is how long,
+//! A kernel of few blocks that keeps them busy for as long as it shall. `--work` is how long,
 //! in the unit of the chosen `--kernel`.
 
 use std::{process::ExitCode, ptr, sync::atomic::AtomicU32, sync::atomic::Ordering};

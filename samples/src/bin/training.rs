@@ -58,7 +58,7 @@ impl CommandLine {
 enum Pattern {
     /// A thread a device; kernels wait for the other device's
     Collectives,
-    /// A stage a device, in one process, with a thread a device for the way back
+    /// A stage a device, in one process, with a thread a device for the backward pass
     Pipeline,
 }
 
@@ -258,7 +258,7 @@ fn copy(
     cu!(cuEventDestroy_v2(copied))
 }
 
-/// A pipeline as PyTorch runs it: the way there in one thread, the way back in one a device, all in the
+/// A pipeline as PyTorch runs it: the forward pass in one thread, the backward pass in one a device, all in the
 /// default streams, which nothing waits for until the end.
 fn pipeline(arguments: &CommandLine) -> Result<bool> {
     let contexts = contexts()?;

@@ -1,6 +1,6 @@
 //! What the kernels compute, once more and plainly, on the CPU.
 //!
-//! Written for being obviously right, not for speed, and in another way than the kernel where there
+//! Written for being obviously right, not for speed, and by another method than the kernel where there
 //! is one: in double precision where the kernel rounds, by a formula where it loops.
 
 pub mod n_body;

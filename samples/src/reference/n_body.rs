@@ -56,7 +56,7 @@ mod tests {
         let mut bodies =
             Bodies::new(&[[-1.0, 0.0, 0.0, 4.0], [1.0, 0.0, 0.0, 4.0]], &[[0.0; 4]; 2]);
         bodies.step(0.5, 1e-30);
-        // Pull = 4 / 2^2 = 1; velocity 0.5; way 0.25.
+        // Pull = 4 / 2^2 = 1; velocity 0.5; distance 0.25.
         assert!((bodies.velocities[0][0] - 0.5).abs() < 1e-12);
         assert!((bodies.positions[0][0] + 0.75).abs() < 1e-12);
         assert!((bodies.positions[1][0] - 0.75).abs() < 1e-12);

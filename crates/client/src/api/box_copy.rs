@@ -1,9 +1,9 @@
-//! Box copies: posted to the one device that reaches both ends, or done by this thread.
+//! 3-D copies: posted to the one device that reaches both ends, or done by this thread.
 
 use crate::graph::host_copy::HostCopy;
 use crate::program::Client;
-use crate::program::copy3d::{Reached, Resolved};
-use crate::program::submission::wire_stream;
+use crate::program::launch::submission::wire_stream;
+use crate::program::memory::copy3d::{Reached, Resolved};
 use channel::request::{BoxCopy, CopyBox};
 use cuda_api::CudaError;
 use cuda_api::handle::Handle;

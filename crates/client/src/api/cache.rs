@@ -1,11 +1,11 @@
 //! What is preferred for caches: of functions (the manual's cuFuncSetCacheConfig) and of contexts,
-//! for functions without a preference of their own. The server's functions are told, since how many
+//! for functions without a preference of their own. The server's functions get it, since how many
 //! blocks an SM takes depends on it; the context there is shared by all clients.
 
 use crate::program::Client;
 use crate::program::forwarded::{Travels, Words};
+use crate::program::launch::submission::wire_function;
 use crate::program::mode;
-use crate::program::submission::wire_function;
 use crate::stream::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::handle::Handle;

@@ -4,7 +4,7 @@ use super::resource::partition;
 use crate::boundary::{FromProgram, Out};
 use crate::context::affinity;
 use crate::context::current;
-use crate::context::table::{Context, check_flags};
+use crate::context::table::Context;
 use crate::graph::backend::graphs;
 use crate::graph::host_copy::end_unused;
 use crate::program::Client;
@@ -13,9 +13,7 @@ use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::limit;
 use cuda_api::{CUcontext, CUctxCreateParams, CUdevice, CUexecAffinityParam, CUresult, CudaError};
-
-/// CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE: what all devices of today have.
-const FOUR_BYTE_BANKS: c_uint = 1;
+use driver_common::context::{FOUR_BYTE_BANKS, check_flags, check_shared_mem_config};
 
 /// The current context, usable or not. CUDA_ERROR_INVALID_CONTEXT if there is none.
 fn with_current<R>(f: impl FnOnce(&mut Context) -> R) -> Result<R, CudaError> {
@@ -338,11 +336,8 @@ pub(crate) fn cuCtxGetSharedMemConfig(config: Out<c_uint>) -> CUresult {
 
 /// Without meaning on any device of today: a preference that none can follow.
 pub(crate) fn cuCtxSetSharedMemConfig(config: c_uint) -> CUresult {
-    const EIGHT_BYTE_BANKS: c_uint = 2;
-    match config <= EIGHT_BYTE_BANKS {
-        true => with_current(|_| ()),
-        false => Err(CudaError::INVALID_VALUE),
-    }
+    check_shared_mem_config(config)?;
+    with_current(|_| ())
 }
 
 pub(crate) fn cuCtxGetStreamPriorityRange(least: Out<c_int>, greatest: Out<c_int>) -> CUresult {

@@ -1,23 +1,23 @@
-//! Copies of bytes: cuMemcpy and its like in the manual's "Memory Management". Those of boxes are in
-//! [`super::copy3d`], what moves the bytes in [`crate::program::transfer`].
+//! Copies of bytes: cuMemcpy and its like in the manual's "Memory Management". Pitched and 3-D copies are in
+//! [`super::copy3d`], what moves the bytes in [`crate::program::memory::transfer`].
 
 use super::peer_copy::Elsewhere;
 use crate::boundary::{In, Out};
 use crate::memory::address::Side;
 use crate::program::Client;
+use crate::program::launch::submission::wire_stream;
 use crate::program::mode;
-use crate::program::reported::Reports;
-use crate::program::submission::wire_stream;
+use crate::program::recovery::reported::Reports;
 use crate::stream::DefaultStream;
 use crate::stream::table::LEGACY;
 use core::ffi::c_void;
-use cuda_api::batch::read_during_call;
 use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;
 use cuda_api::{
     CUcontext, CUdevice, CUdeviceptr, CUmemcpyAttributes, CUresult, CUstream, CudaError, Word,
     number,
 };
+use driver_common::batch::read_during_call;
 use graph::{CopyEnd, CopyNode, NodeKind};
 
 /// Whether a copy is done when the call returns.

@@ -1,17 +1,17 @@
-//! Copies of boxes (the manual's cuMemcpy2D... and cuMemcpy3D...): slices of rows of bytes, each
+//! Pitched and 3-D copies (the manual's cuMemcpy2D... and cuMemcpy3D...): slices of rows of bytes, each
 //! end with distances of its own between rows and between slices, or in an array.
 
 use super::box_copy::post;
 use super::copy::{Ends, check_peers};
 use super::peer_copy::Elsewhere;
 use crate::boundary::In;
-use crate::program::copy3d::Resolved;
+use crate::program::memory::copy3d::Resolved;
 use crate::program::mode;
 use crate::stream::DefaultStream;
 use cuda_api::{CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUresult, CUstream};
 use graph::{CopyNode, NodeKind};
 
-/// Copies a box.
+/// Makes a 3-D copy.
 pub(super) fn copy(
     default: DefaultStream,
     stream: CUstream,

@@ -6,8 +6,8 @@ use crate::program::mode;
 use channel::message::Device;
 use core::ffi::{c_char, c_int, c_uint};
 use cuda_api::attributes as attribute;
-use cuda_api::pci;
 use cuda_api::{CUdevice, CUresult, CUuuid, CudaError};
+use driver_common::device::{by_pci_bus_id, set_name, set_pci_bus_id};
 
 pub(super) fn device(device: CUdevice) -> Result<&'static Device, CudaError> {
     let index = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
@@ -26,9 +26,7 @@ pub(crate) fn cuDeviceGetCount(count: Out<c_int>) -> CUresult {
 }
 
 pub(crate) fn cuDeviceGetName(name: Out<c_char>, len: c_int, d: CUdevice) -> CUresult {
-    let device = device(d)?;
-    let len = usize::try_from(len).map_err(|_| CudaError::INVALID_VALUE)?;
-    name.set_text(len, device.name.as_bytes())
+    set_name(name, len, &device(d)?.name)
 }
 
 pub(crate) fn cuDeviceGetUuid(uuid: Out<CUuuid>, d: CUdevice) -> CUresult {
@@ -62,22 +60,13 @@ pub(crate) fn cuDeviceTotalMem_v2(bytes: Out<usize>, d: CUdevice) -> CUresult {
 }
 
 pub(crate) fn cuDeviceGetPCIBusId(id: Out<c_char>, len: c_int, d: CUdevice) -> CUresult {
-    let device = device(d)?;
-    let len = usize::try_from(len).map_err(|_| CudaError::INVALID_VALUE)?;
-    // Unlike a name, an id that is cut is worth nothing.
-    if len <= device.pci_bus_id.len() {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    id.set_text(len, device.pci_bus_id.as_bytes())
+    set_pci_bus_id(id, len, &device(d)?.pci_bus_id)
 }
 
 pub(crate) fn cuDeviceGetByPCIBusId(result: Out<CUdevice>, id: In<c_char>) -> CUresult {
     let devices = mode::program()?.devices();
     result.required()?;
-    let wanted = id.text()?.to_str().ok().and_then(pci::address);
-    let wanted = wanted.ok_or(CudaError::INVALID_VALUE)?;
-    let found = devices.iter().position(|d| pci::address(&d.pci_bus_id) == Some(wanted));
-    result.set(found.ok_or(CudaError::INVALID_DEVICE)? as CUdevice)
+    result.set(by_pci_bus_id(id, devices.iter().map(|device| &device.pci_bus_id))?)
 }
 
 pub(crate) fn cuDeviceCanAccessPeer(can: Out<c_int>, d: CUdevice, peer: CUdevice) -> CUresult {

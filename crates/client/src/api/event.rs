@@ -4,9 +4,9 @@
 use crate::boundary::Out;
 use crate::graph::backend::graphs;
 use crate::program::Client;
+use crate::program::launch::submission::{Event, wire_event, wire_stream};
 use crate::program::mode;
-use crate::program::reported::Reports;
-use crate::program::submission::{Event, wire_event, wire_stream};
+use crate::program::recovery::reported::Reports;
 use crate::stream::DefaultStream;
 use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent};
 use core::ffi::c_uint;

@@ -1,13 +1,14 @@
 //! What the tables behind cuGetExportTable ask of this driver.
 
+use crate::boundary::FromProgram;
 use crate::context::current;
-use crate::module::jit_options::JitOptions;
 use crate::program::mode;
 use crate::program::modules::module_handle;
 use core::ffi::c_void;
 use cuda_api::attributes as attribute;
 use cuda_api::handle::HandleKind;
 use cuda_api::{CUcontext, CUdevice, CUfunction, CUmodule, CudaError};
+use driver_common::jit_options::JitOptions;
 use export_tables::{DeviceIdentity, Host};
 
 /// The host of the tables in an attached process.
@@ -57,8 +58,9 @@ impl Host for Tables {
 
     unsafe fn load_module(&self, image: *const c_void) -> Result<CUmodule, CudaError> {
         let (client, context) = mode::enter()?;
-        // The caller vouches for the image as a program does for one of its own.
-        let handle = client.load_image_at(image.cast(), context, &JitOptions::none())?;
+        // SAFETY: the caller vouches for the image as a program does for one of its own.
+        let image = unsafe { image.cast::<u8>().believe() };
+        let handle = client.load_image_at(image, context, &JitOptions::none())?;
         Ok(CUmodule(handle.to_word() as usize))
     }
 }

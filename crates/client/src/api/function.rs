@@ -2,8 +2,8 @@
 //! the server said when the function was looked up.
 
 use crate::boundary::Out;
+use crate::program::launch::submission::Function;
 use crate::program::mode;
-use crate::program::submission::Function;
 use core::ffi::{c_char, c_int, c_uint};
 use cuda_api::constants::function_attribute;
 use cuda_api::{CUfunction, CUmodule, CUresult, CudaError};

@@ -7,8 +7,8 @@
 use crate::boundary::Out;
 use crate::memory::address::Place;
 use crate::program::Client;
+use crate::program::launch::submission::{Event, wire_event};
 use crate::program::mode;
-use crate::program::submission::{Event, wire_event};
 use channel::request::{OpenEvent, ShareEvent, ShareMemory, Token};
 use core::ffi::c_uint;
 use cuda_api::constants::event_flags;

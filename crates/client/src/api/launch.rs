@@ -4,12 +4,12 @@ use crate::boundary::{In, Out};
 use crate::graph::backend::ClientGraphs;
 use crate::graph::backend::graphs;
 use crate::program::Client;
-use crate::program::host_functions::HostFunction;
+use crate::program::launch::submission::wire_function;
 use crate::program::launch::{
     Geometry, Launch, check_cooperative, check_flags, events_of, launch_flags,
 };
 use crate::program::mode;
-use crate::program::submission::wire_function;
+use crate::program::streams::host_functions::HostFunction;
 use crate::stream::DefaultStream;
 use channel::request::{CountClusters, LAUNCH_COOPERATIVE, LargestCluster};
 use core::ffi::{c_int, c_uint, c_void};

@@ -3,15 +3,15 @@
 //! for the other.
 
 use crate::boundary::{In, Out};
-use crate::module::jit_options::JitOptions;
+use crate::program::launch::submission::{function_handle, wire_function};
 use crate::program::mode;
 use crate::program::modules::module_handle;
-use crate::program::submission::{function_handle, wire_function};
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{
     CUdevice, CUdeviceptr, CUfunction, CUkernel, CUlibrary, CUmodule, CUresult, CudaError,
 };
+use driver_common::jit_options::JitOptions;
 
 /// The context of a library's module: none.
 const NO_CONTEXT: u64 = 0;
@@ -36,10 +36,7 @@ pub(crate) fn cuLibraryLoadData(
     let client = mode::client()?;
     library.required()?;
     let options = JitOptions::read(jit_count, jit_options, jit_values)?;
-    give(
-        library,
-        client.with_room(|| client.load_image_at(code.pointer().cast(), NO_CONTEXT, &options))?,
-    )
+    give(library, client.with_room(|| client.load_image_at(code.cast(), NO_CONTEXT, &options))?)
 }
 
 #[allow(clippy::too_many_arguments, reason = "cuda.h's signature")]

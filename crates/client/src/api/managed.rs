@@ -13,12 +13,9 @@ use crate::program::mode;
 use crate::stream::DefaultStream;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::advice::location_of;
-use cuda_api::constants::attach_flags;
 use cuda_api::extension::memory_note;
 use cuda_api::{CUdevice, CUdeviceptr, CUmemLocation, CUresult, CUstream, CudaError};
-
-/// Most attributes asked for at once: there are 8.
-const ATTRIBUTES_MAX: usize = 64;
+use driver_common::managed::{check_allocation_flags, check_attachment, range_attributes};
 
 /// Checks that a range is managed memory, all of it; whose it is: that of the device on which it was
 /// made, with any device current.
@@ -44,9 +41,7 @@ pub(crate) fn cuMemAllocManaged(
     graphs().unsafe_call()?;
     pointer.required()?;
     current_device()?;
-    if !matches!(flags, attach_flags::GLOBAL | attach_flags::HOST) {
-        return Err(CudaError::INVALID_VALUE);
-    }
+    check_allocation_flags(flags)?;
     let address = client.allocate_pinned(context, bytes as u64, flags, HostKind::Managed)?;
     client.note_memory(address, bytes as u64, memory_note::FRESH_SHARED);
     pointer.set(CUdeviceptr(address))
@@ -123,18 +118,9 @@ pub(crate) fn cuMemRangeGetAttributes(
     bytes: usize,
 ) -> CUresult {
     mode::enter()?;
-    if count == 0 || count > ATTRIBUTES_MAX {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    for index in 0..count {
-        let attribute = attributes.array(count).at(index)?;
-        let room = data_bytes.array(count).at(index)?;
-        // SAFETY: the program passed an array of places for the attributes' values.
-        let place: Out<c_void> =
-            unsafe { crate::boundary::FromProgram::believe(data.array(count).at(index)?) };
-        cuMemRangeGetAttribute(place, room, attribute, pointer, bytes)?;
-    }
-    Ok(())
+    range_attributes(data, data_bytes, attributes, count, |place, room, attribute| {
+        cuMemRangeGetAttribute(place, room, attribute, pointer, bytes)
+    })
 }
 
 /// Memory that both sides always see alike is attached to every stream; that it is attached to
@@ -149,10 +135,7 @@ pub(crate) fn cuStreamAttachMemAsync(
     let client = mode::client_of(stream.0)?;
     // An attachment has no node.
     client.check_not_capturing(client.stream(stream, default)?)?;
-    let known = attach_flags::GLOBAL | attach_flags::HOST | attach_flags::SINGLE;
-    if !flags.is_power_of_two() || flags & !known != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
+    check_attachment(flags)?;
     // No length stands for the whole allocation.
     managed(pointer, bytes.max(1)).map(|_| ())
 }

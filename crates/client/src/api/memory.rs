@@ -4,7 +4,7 @@ use crate::boundary::Out;
 use crate::graph::backend::graphs;
 use crate::memory::address::Place;
 use crate::memory::{HostKind, HostTag};
-use crate::program::allocate::WIRE_DEVICE;
+use crate::program::memory::allocate::WIRE_DEVICE;
 use crate::program::mode;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::host_flags;

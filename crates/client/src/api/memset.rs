@@ -4,9 +4,9 @@
 
 use super::copy::Ends;
 use crate::memory::address::Side;
-use crate::program::fill::check_fill;
+use crate::program::launch::submission::wire_stream;
+use crate::program::memory::fill::check_fill;
 use crate::program::mode;
-use crate::program::submission::wire_stream;
 use crate::stream::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::{CUdeviceptr, CUresult, CUstream, Word, number};

@@ -1,12 +1,12 @@
 //! Modules (the manual's "Module Management").
 
 use crate::boundary::{In, Out};
-use crate::module::jit_options::JitOptions;
 use crate::program::mode;
 use crate::program::modules::module_handle;
 use core::ffi::{c_char, c_uint, c_void};
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::{CUdeviceptr, CUfunction, CUmodule, CUresult, CudaError};
+use driver_common::jit_options::JitOptions;
 
 fn give(module: Out<CUmodule>, handle: Handle) -> CUresult {
     module.set(CUmodule(handle.to_word() as usize))
@@ -23,9 +23,7 @@ pub(crate) fn cuModuleLoadData(module: Out<CUmodule>, image: In<c_void>) -> CUre
     module.required()?;
     give(
         module,
-        client.with_room(|| {
-            client.load_image_at(image.pointer().cast(), context, &JitOptions::none())
-        })?,
+        client.with_room(|| client.load_image_at(image.cast(), context, &JitOptions::none()))?,
     )
 }
 
@@ -39,10 +37,7 @@ pub(crate) fn cuModuleLoadDataEx(
     let (client, context) = mode::enter()?;
     module.required()?;
     let options = JitOptions::read(count, options, values)?;
-    give(
-        module,
-        client.with_room(|| client.load_image_at(image.pointer().cast(), context, &options))?,
-    )
+    give(module, client.with_room(|| client.load_image_at(image.cast(), context, &options))?)
 }
 
 pub(crate) fn cuModuleLoadFatBinary(module: Out<CUmodule>, image: In<c_void>) -> CUresult {

@@ -2,8 +2,8 @@
 //! best block size is found by asking for each.
 
 use crate::boundary::Out;
+use crate::program::launch::occupancy::blocks_per_sm;
 use crate::program::mode;
-use crate::program::occupancy::blocks_per_sm;
 use core::ffi::{c_int, c_uint};
 use cuda_api::attributes as attribute;
 use cuda_api::constants::function_attribute;

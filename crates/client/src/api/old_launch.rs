@@ -1,14 +1,14 @@
 //! Launches as before CUDA 4.0 (the manual's "Execution Control \[DEPRECATED\]"), as PyCUDA makes them;
-//! what was set at a function is in [`cuda_api::old_launch`]. And what programs asked of a device then.
+//! what was set at a function is in [`driver_common::old_launch`]. And what programs asked of a device then.
 
 use super::launch::cuLaunchKernel;
-use crate::boundary::{FromProgram, In, Out};
+use crate::boundary::{FromProgram, Out};
 use crate::program::mode;
 use crate::stream::DefaultStream;
 use core::ffi::{c_int, c_uint, c_void};
-use cuda_api::constants::launch_param;
-use cuda_api::old_launch::{OLD_PARAMETER_BYTES_MAX, OldLaunch};
 use cuda_api::{CUdevice, CUdevprop, CUfunction, CUresult, CUstream, CudaError};
+use driver_common::device;
+use driver_common::old_launch::OldLaunch;
 
 /// Calls `f` with what was set at a function.
 fn with<R>(
@@ -47,11 +47,7 @@ pub(crate) fn cuParamSetv(
     pointer: Out<c_void>,
     bytes: c_uint,
 ) -> CUresult {
-    let value: In<u8> = pointer.cast::<u8>().as_in();
-    with(function, |old| {
-        let set = |value: &[u8]| old.set_parameter(offset, value);
-        value.with_bytes(bytes as usize, OLD_PARAMETER_BYTES_MAX, set)?
-    })
+    with(function, |old| old.set_parameter_from(offset, pointer, bytes))
 }
 
 pub(crate) fn cuLaunch(function: CUfunction) -> CUresult {
@@ -69,13 +65,7 @@ pub(crate) fn cuLaunchGridAsync(
     stream: CUstream,
 ) -> CUresult {
     let mut ready = with(function, |old| old.ready(width, height))?;
-    let mut extra = [
-        launch_param::BUFFER_POINTER as *mut c_void,
-        ready.parameters.as_mut_ptr().cast(),
-        launch_param::BUFFER_SIZE as *mut c_void,
-        (&raw mut ready.parameter_bytes).cast(),
-        launch_param::END as *mut c_void,
-    ];
+    let mut extra = ready.extra();
     // SAFETY: the list is one as cuLaunchKernel reads it, and lives as long as the call.
     let extra = unsafe { extra.as_mut_ptr().believe() };
     let ([x, y, z], [block_x, block_y, block_z]) = (ready.grid, ready.block);
@@ -87,9 +77,7 @@ pub(crate) fn cuLaunchGridAsync(
 }
 
 pub(crate) fn cuDeviceGetProperties(properties: Out<CUdevprop>, device: CUdevice) -> CUresult {
-    let devices = mode::program()?.devices();
-    let device = usize::try_from(device).ok().and_then(|device| devices.get(device));
-    let device = device.ok_or(CudaError::INVALID_DEVICE)?;
+    let device = super::device::device(device)?;
     let attribute = |number: c_uint| device.attributes.get(number as usize).copied().unwrap_or(0);
-    properties.set(CUdevprop::from_attributes(attribute))
+    properties.set(device::properties(attribute))
 }

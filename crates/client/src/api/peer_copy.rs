@@ -7,9 +7,9 @@
 use super::box_copy::post;
 use crate::handles::device_of_word;
 use crate::program::Client;
-use crate::program::copy3d::Resolved;
-use crate::program::rows::Extent;
-use crate::program::transfer::{Piece, pieces};
+use crate::program::memory::copy3d::Resolved;
+use crate::program::memory::rows::Extent;
+use crate::program::memory::transfer::{Piece, pieces};
 use crate::stream::table::LEGACY;
 use cuda_api::constants::memory_type;
 use cuda_api::handle::Handle;

@@ -3,17 +3,16 @@
 use crate::boundary::{In, Out};
 use crate::graph::backend::{ClientGraphs, graphs};
 use crate::handles::device_of_word;
-use crate::memory::pools::{Sharing, default_pool};
+use crate::memory::pools::default_pool;
 use crate::program::mode;
 use crate::stream::DefaultStream;
-use channel::pool_file;
 use core::ffi::{c_uint, c_void};
 use cuda_api::constants::vmm;
-use cuda_api::pool::{check_pool_handles, check_pool_location};
 use cuda_api::{
     CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemLocation, CUmemPoolProps, CUmemoryPool, CUresult,
     CUstream, CudaError,
 };
+use driver_common::pool::{Sharing, check_pool_location};
 
 /// Descriptions of access taken from one call: more than there are devices.
 const DESCRIPTIONS_MAX: usize = 1024;
@@ -80,15 +79,7 @@ pub(crate) fn cuMemPoolCreate(pool: Out<CUmemoryPool>, properties: In<CUmemPoolP
     mode::program()?;
     pool.required()?;
     let properties = properties.get()?;
-    check_pool_location(properties.location, properties.allocType)?;
-    let sharing = match properties.handleTypes {
-        vmm::HANDLE_NONE => Sharing::Own,
-        vmm::HANDLE_POSIX_FD => {
-            let number = pool_file::new_number().map_err(|_| CudaError::OPERATING_SYSTEM)?;
-            Sharing::Exportable(number)
-        }
-        other => return Err(check_pool_handles(other)),
-    };
+    let sharing = Sharing::of_new(&properties)?;
     check_device(properties.location.id).map_err(|_| CudaError::INVALID_VALUE)?;
     let bytes_max = properties.maxSize as u64;
     pool.set(mode::client_on(properties.location.id)?.memory().pools.create(bytes_max, sharing)?)
@@ -220,13 +211,7 @@ pub(crate) fn cuMemPoolGetAttribute(
     attribute: c_uint,
     value: Out<c_void>,
 ) -> CUresult {
-    let client = mode::client_of(pool.0)?;
-    value.required()?;
-    let found = client.memory().pools.get(pool)?.attribute(attribute)?;
-    match found {
-        (wide, true) => value.cast::<u64>().set(wide),
-        (narrow, false) => value.cast::<i32>().set(narrow as i32),
-    }
+    mode::client_of(pool.0)?.memory().pools.get(pool)?.attribute(attribute, value)
 }
 
 pub(crate) fn cuMemPoolSetAttribute(
@@ -234,10 +219,5 @@ pub(crate) fn cuMemPoolSetAttribute(
     attribute: c_uint,
     value: Out<c_void>,
 ) -> CUresult {
-    let client = mode::client_of(pool.0)?;
-    value.required()?;
-    client.memory().pools.get(pool)?.set_attribute(attribute, |wide| match wide {
-        true => value.cast::<u64>().as_in().get(),
-        false => value.cast::<i32>().as_in().get().map(|n| n as u64),
-    })
+    mode::client_of(pool.0)?.memory().pools.get(pool)?.set_attribute(attribute, value)
 }

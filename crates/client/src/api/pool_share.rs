@@ -1,19 +1,17 @@
 //! Pools and their blocks in other processes of the server.
 //!
-//! What a program hands over for a pool is a file with the pool's number; what it hands over for a
+//! What a program passes for a pool is a file with the pool's number; what it passes for a
 //! block says where the block's memory is, as cuIpcGetMemHandle does, and that number.
 
 use super::ipc::{POINTER_MAGIC, open, share, to_bytes, to_words};
 use crate::boundary::{In, Out};
 use crate::memory::address::Place;
-use crate::memory::pools::Sharing;
 use crate::program::Client;
 use crate::program::mode;
-use channel::{pool_file, system};
-use core::ffi::{c_int, c_uint, c_void};
-use cuda_api::constants::vmm;
+use core::ffi::{c_uint, c_void};
 use cuda_api::{CUdeviceptr, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CudaError};
-use std::os::fd::IntoRawFd;
+use driver_common::pool::Sharing;
+use driver_common::pool_share;
 
 pub(crate) fn cuMemPoolExportToShareableHandle(
     handle: Out<c_void>,
@@ -23,16 +21,8 @@ pub(crate) fn cuMemPoolExportToShareableHandle(
 ) -> CUresult {
     let client = mode::client_of(pool.0)?;
     handle.required()?;
-    if flags != 0 || handle_type != vmm::HANDLE_POSIX_FD {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    match client.memory().pools.get(pool)?.sharing() {
-        Sharing::Exportable(number) => {
-            let file = pool_file::create(number).map_err(|error| system::result_of(&error))?;
-            handle.cast::<c_int>().set(file.into_raw_fd())
-        }
-        Sharing::Own | Sharing::Imported(_) => Err(CudaError::INVALID_VALUE),
-    }
+    let sharing = client.memory().pools.get(pool)?.sharing();
+    pool_share::export(sharing, handle, handle_type, flags)
 }
 
 pub(crate) fn cuMemPoolImportFromShareableHandle(
@@ -43,13 +33,8 @@ pub(crate) fn cuMemPoolImportFromShareableHandle(
 ) -> CUresult {
     let (client, _) = mode::enter()?;
     pool.required()?;
-    if flags != 0 || handle_type != vmm::HANDLE_POSIX_FD {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // The descriptor comes as a pointer.
-    let fd = c_int::try_from(handle.address()).map_err(|_| CudaError::INVALID_VALUE)?;
-    let number = pool_file::number_in(fd).ok_or(CudaError::INVALID_VALUE)?;
-    pool.set(client.memory().pools.create(0, Sharing::Imported(number))?)
+    let sharing = pool_share::import(handle, handle_type, flags)?;
+    pool.set(client.memory().pools.create(0, sharing)?)
 }
 
 pub(crate) fn cuMemPoolExportPointer(

@@ -2,16 +2,14 @@
 //! Operations").
 
 use crate::boundary::Out;
-use crate::program::mem_ops::{check_mem_ops, post_mem_ops};
 use crate::program::mode;
+use crate::program::streams::mem_ops::{check_mem_ops, post_mem_ops};
 use crate::stream::DefaultStream;
 use core::ffi::c_uint;
 use cuda_api::constants::mem_op;
-use cuda_api::{CUdeviceptr, CUresult, CUstream, CUstreamBatchMemOpParams, CudaError};
+use cuda_api::{CUdeviceptr, CUresult, CUstream, CUstreamBatchMemOpParams};
+use driver_common::mem_op::{batch, single};
 use graph::NodeKind;
-
-/// Operations of one batch: CUDA's limit.
-const BATCH_MAX: c_uint = 256;
 
 /// All operations are checked before the first one is posted: all or none.
 fn operate(
@@ -37,11 +35,7 @@ macro_rules! operations {
             value: $ty,
             flags: c_uint,
         ) -> CUresult {
-            let (operation, flags) = (mem_op::$operation.into(), flags.into());
-            let value = value.into();
-            let single =
-                CUstreamBatchMemOpParams { operation, address, value, flags, alias: 0, pad: 0 };
-            operate(default, stream, &[single])
+            operate(default, stream, &[single(mem_op::$operation, address, value.into(), flags)])
         }
     )*};
 }
@@ -60,9 +54,5 @@ pub(crate) fn cuStreamBatchMemOp_v2(
     params: Out<CUstreamBatchMemOpParams>,
     flags: c_uint,
 ) -> CUresult {
-    if count > BATCH_MAX || flags != 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    let list = params.as_in().array(count as usize).iter().collect::<Result<Vec<_>, _>>()?;
-    operate(default, stream, &list)
+    operate(default, stream, &batch(params, count, flags)?)
 }

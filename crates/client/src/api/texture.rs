@@ -2,7 +2,7 @@
 //! Management").
 
 use crate::boundary::{In, Out};
-use crate::program::arrays::ObjectKind;
+use crate::program::memory::arrays::ObjectKind;
 use crate::program::mode;
 use cuda_api::constants::resource_type;
 use cuda_api::{

@@ -9,7 +9,8 @@ use cuda_api::{
     CUdevice, CUdeviceptr, CUmemAccessDesc, CUmemAllocationProp, CUmemGenericAllocationHandle,
     CUmemLocation, CUresult, CudaError,
 };
-use std::os::fd::{BorrowedFd, IntoRawFd};
+use driver_common::virtual_memory;
+use std::os::fd::IntoRawFd;
 
 /// Descriptions of access taken from one call: more than there are devices.
 const DESCRIPTIONS_MAX: usize = 1024;
@@ -40,11 +41,7 @@ fn check_properties(properties: &CUmemAllocationProp) -> Result<(CUdevice, c_uin
     if properties.kind != vmm::ALLOCATION_PINNED {
         return Err(CudaError::INVALID_VALUE);
     }
-    let device = device_of(properties.location)?;
-    match properties.requestedHandleTypes {
-        vmm::HANDLE_NONE | vmm::HANDLE_POSIX_FD => Ok((device, properties.requestedHandleTypes)),
-        _ => Err(CudaError::NOT_SUPPORTED),
-    }
+    Ok((device_of(properties.location)?, virtual_memory::check_properties(properties)?))
 }
 
 pub(crate) fn cuMemAddressReserve(
@@ -202,14 +199,9 @@ pub(crate) fn cuMemImportFromShareableHandle(
     if kind != vmm::HANDLE_POSIX_FD {
         return Err(CudaError::NOT_SUPPORTED);
     }
-    let fd = c_int::try_from(shareable.address()).map_err(|_| CudaError::INVALID_VALUE)?;
-    // SAFETY: a plain system call; descriptors that are not open answer an error.
-    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-        return Err(CudaError::INVALID_VALUE);
-    }
-    // SAFETY: open, as just seen, and the program keeps it open during the call.
-    let file = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-    let file = file.map_err(|error| channel::system::result_of(&error))?;
+    let file = virtual_memory::with_descriptor(shareable, |fd| {
+        fd.try_clone_to_owned().map_err(|error| channel::system::result_of(&error))
+    })?;
     handle.set(client.import_physical(file, (client.device, vmm::HANDLE_POSIX_FD))?)
 }
 
@@ -223,16 +215,7 @@ pub(crate) fn cuMemGetAllocationPropertiesFromHandle(
         let physical = memory.physical(handle)?;
         (physical.device, physical.handle_types)
     };
-    properties.set(CUmemAllocationProp {
-        kind: vmm::ALLOCATION_PINNED,
-        requestedHandleTypes: handle_types,
-        location: CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device },
-        win32HandleMetaData: core::ptr::null_mut(),
-        compressionType: 0,
-        gpuDirectRDMACapable: 0,
-        usage: 0,
-        reserved: [0; 4],
-    })
+    properties.set(virtual_memory::properties(device, handle_types))
 }
 
 pub(crate) fn cuMemRetainAllocationHandle(

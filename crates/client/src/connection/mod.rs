@@ -43,7 +43,7 @@ pub(crate) struct ServerName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Life {
-    /// The server is told what the program owns, by the one thread that puts the connection in the
+    /// The server gets what the program owns, by the one thread that puts the connection in the
     /// place of a lost one.
     Preparing,
     /// All threads use it.

@@ -1,4 +1,4 @@
-//! What a program is told at cuInit when daemon or server keep it waiting: one line on standard
+//! What is reported to a program at cuInit when daemon or server keep it waiting: one line on standard
 //! error that says for whom it waits, and what can be done.
 
 use crate::stderr::say;
@@ -96,17 +96,16 @@ fn numbers(text: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::process::{Child, Command};
+    use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+    use std::process::Command;
 
-    fn signal(child: &Child, signal: i32) {
-        // SAFETY: sends a signal to our own child, which has not been waited for.
-        unsafe { libc::kill(child.id().cast_signed(), signal) };
+    fn signal(pid: u32, signal: Signal) {
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
     }
 
     /// Waits for the child to be stopped, or to go on.
-    fn wait(child: &Child, options: i32) {
-        // SAFETY: a null status is not written; the child is ours and has not ended.
-        unsafe { libc::waitpid(child.id().cast_signed(), core::ptr::null_mut(), options) };
+    fn wait(child: u32, options: WaitOptions) {
+        waitpid(Pid::from_raw(child.cast_signed()), options).unwrap();
     }
 
     #[test]
@@ -121,21 +120,19 @@ mod tests {
             }
         };
         assert_eq!(Held::by(pid), Held::Unknown(pid));
-        signal(&daemon, libc::SIGSTOP);
-        wait(&daemon, libc::WUNTRACED);
+        signal(pid, Signal::STOP);
+        wait(pid, WaitOptions::UNTRACED);
         assert_eq!(Held::by(pid), Held::DaemonStopped(pid));
-        signal(&daemon, libc::SIGCONT);
-        wait(&daemon, libc::WCONTINUED);
-        // SAFETY: sends a signal to our own child's child, which lives while its parent waits.
-        unsafe { libc::kill(server.cast_signed(), libc::SIGSTOP) };
+        signal(pid, Signal::CONT);
+        wait(pid, WaitOptions::CONTINUED);
+        signal(server, Signal::STOP);
         while !is_stopped(server) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let held = Held::by(pid);
         assert_eq!(held, Held::ServerStopped { daemon: pid, server });
         assert!(held.to_string().contains(&format!("kill -CONT {server}")), "{held}");
-        // SAFETY: as above.
-        unsafe { libc::kill(server.cast_signed(), libc::SIGKILL) };
+        signal(server, Signal::KILL);
         daemon.kill().unwrap();
         daemon.wait().unwrap();
         assert_eq!(Held::by(0), Held::Unknown(0), "a daemon in another PID namespace");

@@ -10,10 +10,10 @@ use crate::handles::{Table, device_of_word, generation_on};
 use crate::lock::{Guard, Lock, Rank};
 use core::ffi::c_uint;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use cuda_api::constants::ctx_flags;
 use cuda_api::handle::{Handle, HandleKind};
 use cuda_api::limits::Limits;
 use cuda_api::{CUcontext, CUdevice, CUgreenCtx, CUresult, CudaError};
+use driver_common::context::{API_VERSION, PrimaryUse, check_flags};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -23,8 +23,6 @@ pub(crate) use channel::limits::DEVICES_MAX;
 /// Contexts that exist at a time, primary ones included: each is a few hundred bytes here, but
 /// a program with thousands leaks them.
 const CONTEXTS_MAX: u32 = 4096;
-/// The API version that a driver's contexts report.
-const API_VERSION: c_uint = 3020;
 /// One context.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
@@ -43,9 +41,7 @@ pub(crate) struct Context {
 #[derive(Clone, Debug)]
 struct Primary {
     context: Context,
-    retains: u32,
-    /// False after a reset until the program retains it again, however often it did before.
-    active: bool,
+    usage: PrimaryUse,
 }
 
 /// A green context: a context of its own in what is asked and set, while what is made in it is
@@ -92,15 +88,6 @@ impl Context {
     }
 }
 
-/// CUDA_ERROR_INVALID_VALUE for flags that no context has, and for two ways of waiting at once.
-pub(crate) fn check_flags(flags: c_uint) -> CUresult {
-    let one_schedule = matches!(flags & ctx_flags::SCHED_MASK, 0 | 1 | 2 | 4);
-    match flags & !ctx_flags::MASK == 0 && one_schedule {
-        true => Ok(()),
-        false => Err(CudaError::INVALID_VALUE),
-    }
-}
-
 /// The word of the current context if it is a green one, else 0.
 #[inline(always)]
 pub(crate) fn current_green() -> u64 {
@@ -123,7 +110,7 @@ impl Contexts {
         let devices = devices.min(DEVICES_MAX as usize);
         let primaries = (0..devices)
             .map(|d| Context::new(d as CUdevice, 0, d as u64 + 1))
-            .map(|context| Primary { context, retains: 0, active: false });
+            .map(|context| Primary { context, usage: PrimaryUse::default() });
         Self {
             inner: Lock::new(
                 Rank::Leaf,
@@ -319,33 +306,26 @@ impl Contexts {
         let index = usize::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
         let primary = inner.primaries.get_mut(index).ok_or(CudaError::INVALID_DEVICE)?;
         let result = f(primary)?;
-        let word = if primary.active { primary_handle(device) } else { 0 };
+        let word = if primary.usage.is_active() { primary_handle(device) } else { 0 };
         self.live[index].store(word, Ordering::Release);
         Ok(result)
     }
 
     /// Retains a device's primary context.
     pub(crate) fn retain(&self, device: CUdevice) -> Result<CUcontext, CudaError> {
-        self.with_primary(device, |primary| {
-            primary.retains = primary.retains.checked_add(1).ok_or(CudaError::INVALID_VALUE)?;
-            primary.active = true;
-            Ok(())
-        })?;
+        self.with_primary(device, |primary| primary.usage.retain())?;
         Ok(self.primary(device))
     }
 
     /// Releases it; true if that was the last time, so that what belongs to it has to go.
     pub(crate) fn release(&self, device: CUdevice) -> Result<bool, CudaError> {
-        self.with_primary(device, |primary| {
-            primary.retains = primary.retains.checked_sub(1).ok_or(CudaError::INVALID_CONTEXT)?;
-            Ok(primary.retains == 0 && core::mem::take(&mut primary.active))
-        })
+        self.with_primary(device, |primary| primary.usage.release())
     }
 
     /// Ends it until it is retained again, and counts the retains on; true if it was in use, so that
     /// what belongs to it has to go.
     pub(crate) fn reset(&self, device: CUdevice) -> Result<bool, CudaError> {
-        self.with_primary(device, |primary| Ok(core::mem::take(&mut primary.active)))
+        self.with_primary(device, |primary| Ok(primary.usage.reset()))
     }
 
     /// Puts back what was set in a primary context that is not in use, its flags too.
@@ -358,7 +338,7 @@ impl Contexts {
 
     /// Flags of a device's primary context, and whether it is in use.
     pub(crate) fn primary_state(&self, device: CUdevice) -> Result<(c_uint, bool), CudaError> {
-        self.with_primary(device, |primary| Ok((primary.context.flags, primary.active)))
+        self.with_primary(device, |primary| Ok((primary.context.flags, primary.usage.is_active())))
     }
 
     /// Sets them.
@@ -401,6 +381,7 @@ impl Contexts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_api::constants::ctx_flags;
 
     fn clear() {
         while current::pop() != 0 {}

@@ -11,7 +11,7 @@ use crate::boundary::{FromProgram, guard, is_short};
 use crate::program::SERVER_GONE;
 use crate::program::forwarded::generic;
 use crate::program::mode;
-use crate::program::reported::take_reported;
+use crate::program::recovery::reported::take_reported;
 use crate::stream::DefaultStream;
 use core::ffi::{c_char, c_int, c_uint, c_void};
 use cuda_api::*;
@@ -84,7 +84,7 @@ macro_rules! implement {
 
 /// True if a call failed because its server is gone, another server has taken that one's place since
 /// there were so many recoveries, and nothing of the call was carried out. Launches of several parts
-/// may have been posted in part: for them the caller is told. An error of earlier work is what the call is
+/// may have been posted in part: for them the caller gets the error. An error of earlier work is what the call is
 /// there to say.
 #[inline(always)]
 fn is_worth_repeating(name: &str, result: CUresult, recoveries: u32) -> bool {

@@ -77,8 +77,8 @@ struct Trampoline(unsafe extern "C" fn());
 
 cuda_api::exported_symbols!(trampolines);
 
-/// The address of an exported symbol: what cuGetProcAddress hands out, so that functions found
-/// that way follow the table too.
+/// The address of an exported symbol: what cuGetProcAddress returns, so that functions found
+/// by it follow the table too.
 pub(crate) fn exported_address(index: usize) -> *mut c_void {
     exports::TRAMPOLINES[index].0 as *mut c_void
 }

@@ -145,7 +145,7 @@ extern "C" fn resolve(index: u32) -> *const c_void {
             // Before anything takes time: a child that is forked meanwhile has no thread that decides.
             fork::watch(forget);
             THIS_THREAD_DECIDES.set(true);
-            // A decision that fails in an unforeseen way leaves a library that answers errors.
+            // A decision that fails for an unforeseen reason leaves a library that answers errors.
             let mode =
                 std::panic::catch_unwind(mode::decide).unwrap_or(Mode::Refused(CudaError::UNKNOWN));
             // First of all: other threads come in by an entry as soon as it is filled.

@@ -39,7 +39,7 @@ pub(super) fn wants_summary() -> bool {
 }
 
 /// Functions whose failure CUDA's runtime library does not look at: a program that needs them goes
-/// on with NULL. It is told why it crashes, regardless of what is to be traced.
+/// on with NULL. It gets the reason on standard error, regardless of what is to be traced.
 const NEEDED: &[(&str, &str)] = &[(
     "cuLibraryGetManaged",
     "the program has managed variables, which a client of a daemon cannot have on this device; \

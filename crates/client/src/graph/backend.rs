@@ -1,4 +1,4 @@
-//! Graphs and capture: what crate graph has to be told of the client.
+//! Graphs and capture: what crate graph has to know of the client.
 //!
 //! A graph lives here; the server gets what a launch consists of when the graph is instantiated
 //! ([`crate::graph::exec`]).
@@ -9,11 +9,11 @@ use crate::memory::address::Place;
 use crate::memory::heap::CHUNK_ALIGNMENT;
 use crate::module::kernel_params::PARAM_BYTES_MAX;
 use crate::program::Client;
-use crate::program::copy3d::Resolved;
-use crate::program::fill::check_fill;
 use crate::program::launch::check_launch;
-use crate::program::mem_ops::check_mem_ops;
+use crate::program::memory::copy3d::Resolved;
+use crate::program::memory::fill::check_fill;
 use crate::program::streams::at_stream_end;
+use crate::program::streams::mem_ops::check_mem_ops;
 use crate::stream::DefaultStream;
 use crate::stream::table::LEGACY;
 use channel::request::GraphCanChoose;
@@ -191,7 +191,7 @@ impl Backend for ClientGraphs {
         let Ok(client) = self.0.program.knower_of(address) else { return };
         let place = client.memory().place(address);
         if matches!(place, Ok(Place::Device { tag, .. }) if tag.id == number) {
-            // No caller is left to be told of an error of the work that was waited for.
+            // No caller is left that could get an error of the work that was waited for.
             let _ = client.free(address);
         }
     }

@@ -10,12 +10,14 @@
 use super::host_copy::{self, HostCopy, Shadow};
 use crate::handles::device_of_word;
 use crate::program::Client;
-use crate::program::copy3d::{End, Reached, Resolved};
-use crate::program::fill::check_fill;
-use crate::program::host_functions::HostFunction;
 use crate::program::launch::launch_flags;
-use crate::program::mem_ops::{MemOperation, check_mem_ops, post_mem_ops};
-use crate::program::submission::{Event, GraphRecords, wire_event, wire_function, wire_stream};
+use crate::program::launch::submission::{
+    Event, GraphRecords, wire_event, wire_function, wire_stream,
+};
+use crate::program::memory::copy3d::{End, Reached, Resolved};
+use crate::program::memory::fill::check_fill;
+use crate::program::streams::host_functions::HostFunction;
+use crate::program::streams::mem_ops::{MemOperation, check_mem_ops, post_mem_ops};
 use crate::stream::table::{OwnDefault, Stream};
 use channel::request::{
     BoxCopy, GRAPH_EDGES_MAX, GraphBegin, GraphCondition, GraphConditional, GraphCopy,
@@ -43,7 +45,7 @@ pub(crate) struct ClientExec {
     relays: Vec<Relay>,
 }
 
-/// How a launch goes on at another device: there is a stream there, with an event for each way.
+/// How a launch goes on at another device: there is a stream there, with an event for each direction.
 struct Relay {
     home: &'static Client,
     client: &'static Client,

@@ -13,7 +13,7 @@ use crate::lock::{Lock, Rank};
 use crate::memory::HostKind;
 use crate::memory::address::Side;
 use crate::program::Client;
-use crate::program::copy3d::Rows;
+use crate::program::memory::copy3d::Rows;
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, Ordering};
 use cuda_api::CudaError;
@@ -63,7 +63,7 @@ impl HostCopy {
             let (from, to) = (self.source.at([0, y, z]), self.destination.at([0, y, z]));
             // SAFETY: the program passed each end for a copy of these rows, in memory that this
             // process can reach and that lives as long as the copy, or launches of its graph; a
-            // shadow is as large as the box.
+            // shadow is as large as the copy.
             unsafe { core::ptr::copy(from as *const u8, to as *mut u8, width as usize) };
         }
     }

@@ -1,4 +1,4 @@
-//! Graphs and capture: what crate graph is told of the client, and graphs made ready to be launched.
+//! Graphs and capture: what crate graph knows of the client, and graphs made ready to be launched.
 
 pub(crate) mod backend;
 pub(crate) mod exec;

@@ -61,7 +61,7 @@ impl<T: Copy> Heap<T> {
         }
     }
 
-    /// Hands out a block from the smallest free range that has room; `None` if there is none.
+    /// Gives out a block from the smallest free range that has room; `None` if there is none.
     pub(crate) fn allocate(&mut self, bytes: u64, tag: T) -> Option<u64> {
         let size = round_up(bytes, BLOCK_ALIGNMENT)?;
         let (range, address) = *self.free_by_size.range((size, 0)..).next()?;

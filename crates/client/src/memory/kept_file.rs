@@ -55,7 +55,7 @@ struct List {
 impl List {
     /// The segment of that number, if it has been made.
     fn segment(&self, number: usize) -> Option<&'static Segment> {
-        // SAFETY: the pointer is null or came from Box::into_raw below and is never freed.
+        // SAFETY: the pointer is null or came from `Box::into_raw` below and is never freed.
         unsafe { self.segments[number].load(Ordering::Acquire).as_ref() }
     }
 
@@ -64,7 +64,7 @@ impl List {
         let null = core::ptr::null_mut();
         let order = Ordering::AcqRel;
         if self.segments[number].compare_exchange(null, new, order, Ordering::Acquire).is_err() {
-            // SAFETY: just made by Box, and no other code has seen it.
+            // SAFETY: just made by `Box`, and no other code has seen it.
             drop(unsafe { Box::from_raw(new) });
         }
         self.segment(number)

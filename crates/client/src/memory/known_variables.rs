@@ -4,11 +4,11 @@
 use super::Memory;
 use ptx::bytes::u64_at;
 
-/// All of a client, at one moment.
+/// All of a client, at one time.
 pub(crate) struct KnownVariables(Vec<KnownVariable>);
 
 struct KnownVariable {
-    /// The address that the program was told first.
+    /// The address that the program got first.
     told: u64,
     bytes: u64,
     present: u64,
@@ -38,7 +38,7 @@ impl KnownVariables {
         }
     }
 
-    /// Those that were found: the address that the program was told, and the length in bytes.
+    /// Those that were found: the address that the program got, and the length in bytes.
     pub(crate) fn found(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().filter(|variable| variable.found).map(|of| (of.told, of.bytes))
     }

@@ -2,7 +2,7 @@
 //! which addresses mean what.
 //!
 //! A client gets chunks of device memory from its server and makes allocations of them itself;
-//! that is bookkeeping in [`heap`]. Pinned host memory works the same way, with chunks that are
+//! that is bookkeeping in [`heap`]. Pinned host memory works alike, with chunks that are
 //! memory files. Everything here is behind the memory lock.
 
 pub(crate) mod address;
@@ -96,7 +96,7 @@ pub(crate) struct VariableCopy {
     pub(crate) address: Option<u64>,
     /// Parts of the variable that the program has written, which the copy has.
     pub(crate) written: Vec<Range<u64>>,
-    /// The program has written to it in a way of which there is no copy.
+    /// The program has written to it by a call of which there is no copy.
     pub(crate) incomplete: bool,
 }
 

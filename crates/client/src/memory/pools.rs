@@ -6,9 +6,11 @@
 //! passed the free.
 
 use crate::handles::generation_on;
-use cuda_api::constants::{pool_attribute, vmm};
+use core::ffi::{c_uint, c_void};
 use cuda_api::handle::{Handle, HandleKind};
+use cuda_api::pointer::Out;
 use cuda_api::{CUdevice, CUmemoryPool, CUresult, CudaError};
+use driver_common::pool::{PoolState, Sharing};
 use recovery::Mark;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,63 +36,32 @@ pub(crate) struct Freed {
     pub(crate) mark: Mark,
 }
 
-/// How a pool is shared with other processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
-    /// It is not.
-    Own,
-    /// Others may import it, and know it by this number.
-    Exportable(u64),
-    /// It is another process' of that number.
-    Imported(u64),
-}
-
 /// A device's pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    device: CUdevice,
-    sharing: Sharing,
-    /// Most bytes in use; 0 for no limit.
-    bytes_max: u64,
+    state: PoolState,
     /// True if the program has destroyed it.
     destroyed: bool,
     pub(crate) freed: Vec<Freed>,
-    /// Bytes that are in use as the program asked for them, and the most there ever were.
-    used: u64,
-    used_high: u64,
-    /// Bytes of the blocks in use, and the most there ever were with those that are freed.
+    /// Bytes of the blocks in use.
     taken: u64,
-    reserved_high: u64,
-    release_threshold: u64,
-    /// Attributes 1 to 3, which say what reuse is allowed.
-    reuse: [i32; 3],
 }
 
 impl Pool {
     fn of(device: CUdevice, bytes_max: u64, sharing: Sharing) -> Self {
-        Self {
-            device,
-            sharing,
-            bytes_max,
-            destroyed: false,
-            freed: Vec::new(),
-            used: 0,
-            used_high: 0,
-            taken: 0,
-            reserved_high: 0,
-            release_threshold: 0,
-            reuse: [1; 3],
-        }
+        let state = PoolState::new(device, bytes_max, sharing);
+        Self { state, destroyed: false, freed: Vec::new(), taken: 0 }
     }
 
     /// How it is shared.
     pub(crate) fn sharing(&self) -> Sharing {
-        self.sharing
+        self.state.sharing
     }
 
     /// CUDA_ERROR_OUT_OF_MEMORY if so many bytes more are above the pool's limit.
     pub(crate) fn check_room(&self, bytes: u64) -> CUresult {
-        match self.bytes_max == 0 || self.taken.saturating_add(bytes) <= self.bytes_max {
+        match self.state.bytes_max == 0 || self.taken.saturating_add(bytes) <= self.state.bytes_max
+        {
             true => Ok(()),
             false => Err(CudaError::OUT_OF_MEMORY),
         }
@@ -108,15 +79,15 @@ impl Pool {
 
     /// Counts a block that was taken for `asked` bytes.
     pub(crate) fn count(&mut self, asked: u64, bytes: u64) {
-        self.used += asked;
-        self.used_high = self.used_high.max(self.used);
+        self.state.used += asked;
+        self.state.used_high = self.state.used_high.max(self.state.used);
         self.taken += bytes;
-        self.reserved_high = self.reserved_high.max(self.reserved());
+        self.state.reserved_high = self.state.reserved_high.max(self.reserved());
     }
 
     /// Counts a block that was given back.
     pub(crate) fn count_back(&mut self, asked: u64, bytes: u64) {
-        self.used = self.used.saturating_sub(asked);
+        self.state.used = self.state.used.saturating_sub(asked);
         self.taken = self.taken.saturating_sub(bytes);
     }
 
@@ -155,52 +126,14 @@ impl Pool {
         taken
     }
 
-    /// Reads an attribute: the value, and whether it is 64 bits wide.
-    pub(crate) fn attribute(&self, attribute: u32) -> Result<(u64, bool), CudaError> {
-        use pool_attribute::*;
-        Ok(match attribute {
-            REUSE_FOLLOW_EVENT_DEPENDENCIES..=REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
-                (self.reuse[attribute as usize - 1] as u64, false)
-            }
-            RELEASE_THRESHOLD => (self.release_threshold, true),
-            RESERVED_MEM_CURRENT => (self.reserved(), true),
-            RESERVED_MEM_HIGH => (self.reserved_high, true),
-            USED_MEM_CURRENT => (self.used, true),
-            USED_MEM_HIGH => (self.used_high, true),
-            ALLOCATION_TYPE => (vmm::ALLOCATION_PINNED.into(), false),
-            EXPORT_HANDLE_TYPES => match self.sharing {
-                Sharing::Exportable(_) => (vmm::HANDLE_POSIX_FD.into(), false),
-                Sharing::Own | Sharing::Imported(_) => (vmm::HANDLE_NONE.into(), false),
-            },
-            LOCATION_ID => (self.device as u64, false),
-            LOCATION_TYPE => (vmm::LOCATION_DEVICE.into(), false),
-            MAX_POOL_SIZE => (self.bytes_max, true),
-            HW_DECOMPRESS_ENABLED => (0, false),
-            _ => return Err(CudaError::INVALID_VALUE),
-        })
+    /// Stores an attribute's value.
+    pub(crate) fn attribute(&self, attribute: c_uint, to: Out<c_void>) -> CUresult {
+        self.state.attribute(self.reserved(), attribute, to)
     }
 
-    /// Writes an attribute: `read` gives the value, and is told whether it is 64 bits wide.
-    pub(crate) fn set_attribute(
-        &mut self,
-        attribute: u32,
-        read: impl FnOnce(bool) -> Result<u64, CudaError>,
-    ) -> CUresult {
-        use pool_attribute::*;
-        match attribute {
-            REUSE_FOLLOW_EVENT_DEPENDENCIES..=REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
-                self.reuse[attribute as usize - 1] = read(false)? as i32;
-            }
-            RELEASE_THRESHOLD => self.release_threshold = read(true)?,
-            // High marks can only be put back.
-            RESERVED_MEM_HIGH | USED_MEM_HIGH => match (read(true)?, attribute) {
-                (0, USED_MEM_HIGH) => self.used_high = self.used,
-                (0, _) => self.reserved_high = self.reserved(),
-                _ => return Err(CudaError::INVALID_VALUE),
-            },
-            _ => return Err(CudaError::INVALID_VALUE),
-        }
-        Ok(())
+    /// Sets an attribute.
+    pub(crate) fn set_attribute(&mut self, attribute: c_uint, from: Out<c_void>) -> CUresult {
+        self.state.set_attribute(self.reserved(), attribute, from)
     }
 }
 
@@ -286,7 +219,7 @@ impl Pools {
     /// Makes a pool the device's current one.
     pub(crate) fn set_current(&mut self, handle: CUmemoryPool) -> CUresult {
         let pool = self.get(handle)?;
-        if matches!(pool.sharing, Sharing::Imported(_)) {
+        if matches!(pool.state.sharing, Sharing::Imported(_)) {
             return Err(CudaError::INVALID_VALUE);
         }
         self.current = handle;
@@ -304,7 +237,7 @@ impl Pools {
     /// True if a pool has more freed memory than it may keep.
     pub(crate) fn keeps_too_much(&self) -> bool {
         self.by_handle.values().any(|pool| {
-            let keeps = if pool.destroyed { 0 } else { pool.release_threshold };
+            let keeps = if pool.destroyed { 0 } else { pool.state.release_threshold };
             !pool.freed.is_empty() && pool.reserved() > keeps
         })
     }
@@ -319,7 +252,7 @@ impl Pools {
         let pools = self.by_handle.values_mut();
         let taken = pools
             .flat_map(|pool| {
-                let keeps = if all || pool.destroyed { 0 } else { pool.release_threshold };
+                let keeps = if all || pool.destroyed { 0 } else { pool.state.release_threshold };
                 pool.take_above(keeps, &mut passed)
             })
             .collect();
@@ -357,9 +290,9 @@ mod tests {
         pools.count_free(default, 512, 512);
         pools.get(default).unwrap().freed.push(Freed { address: 0x1000, bytes: 512, mark });
         assert!(pools.keeps_too_much());
-        pools.get(default).unwrap().release_threshold = 512;
+        pools.get(default).unwrap().state.release_threshold = 512;
         assert!(!pools.keeps_too_much());
-        pools.get(default).unwrap().release_threshold = 511;
+        pools.get(default).unwrap().state.release_threshold = 511;
         assert_eq!(pools.take_passed(false, |_| false), [], "not there yet");
         assert_eq!(
             (pools.take_passed(false, |_| true), pools.keeps_too_much()),
@@ -368,24 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_read_back() {
-        use pool_attribute::*;
+    fn blocks_are_counted_as_asked_for_and_as_taken() {
         let mut pool = Pool::of(0, 0, Sharing::Own);
-        pool.set_attribute(RELEASE_THRESHOLD, |wide| Ok(if wide { u64::MAX } else { 0 })).unwrap();
-        assert_eq!(pool.attribute(RELEASE_THRESHOLD), Ok((u64::MAX, true)));
-        pool.set_attribute(REUSE_ALLOW_OPPORTUNISTIC, |_| Ok(0)).unwrap();
-        assert_eq!(pool.attribute(REUSE_ALLOW_OPPORTUNISTIC), Ok((0, false)));
         pool.count(4000, 4096);
-        assert_eq!(pool.attribute(USED_MEM_CURRENT), Ok((4000, true)), "to the byte");
-        assert_eq!(pool.attribute(RESERVED_MEM_CURRENT), Ok((4096, true)));
+        assert_eq!((pool.state.used, pool.reserved()), (4000, 4096), "to the byte");
         pool.count_back(4000, 4096);
-        assert_eq!(pool.attribute(USED_MEM_CURRENT), Ok((0, true)));
-        assert_eq!(pool.attribute(USED_MEM_HIGH), Ok((4000, true)));
-        let wrong = pool.set_attribute(USED_MEM_HIGH, |_| Ok(5));
-        assert_eq!(wrong, Err(CudaError::INVALID_VALUE));
-        pool.set_attribute(USED_MEM_HIGH, |_| Ok(0)).unwrap();
-        assert_eq!(pool.attribute(USED_MEM_HIGH), Ok((0, true)));
-        assert_eq!(pool.attribute(99), Err(CudaError::INVALID_VALUE));
+        assert_eq!((pool.state.used, pool.state.used_high), (0, 4000));
+        assert_eq!((pool.reserved(), pool.state.reserved_high), (0, 4096));
     }
 
     #[test]

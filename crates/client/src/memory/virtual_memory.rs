@@ -1,7 +1,7 @@
 //! Virtual memory of the program's: addresses that it reserved, physical memory that it made or
 //! imported, the one mapped at the other; and memory of other processes that it opened.
 //!
-//! What the device has is the server's; here stands what the program may say and be told about
+//! What the device has is the server's; here stands what the program may set and ask about
 //! it. Reserved addresses are reserved in this process too, so that nothing else gets them.
 
 use super::Memory;

@@ -1,9 +1,9 @@
 //! Typed calls: requests of the table with their replies.
 
-use super::Client;
-use super::posting::Posting;
 use crate::memory::fd_numbers::out_of_the_way;
 use crate::memory::kept_file::KeptFile;
+use crate::program::Client;
+use crate::program::launch::posting::Posting;
 use channel::message::Message;
 use channel::reply::Reply;
 use channel::request::{LoadModule, ModuleLoaded, PrintfDrain, PrintfText, Request};

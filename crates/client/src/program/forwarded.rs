@@ -7,9 +7,9 @@
 use crate::boundary::Out;
 use crate::handles::device_of_word;
 use crate::program::Client;
+use crate::program::launch::posting::Posting;
+use crate::program::launch::submission::wire_function;
 use crate::program::mode;
-use crate::program::posting::Posting;
-use crate::program::submission::wire_function;
 use crate::stream::DefaultStream;
 use channel::payload::Reader;
 use core::ffi::{c_int, c_uint};

@@ -4,48 +4,27 @@
 //! Below are tables that know no server ([`crate::context`], [`crate::stream`], [`crate::module`],
 //! [`crate::memory`]) and the connection, which knows none of them ([`crate::connection`]). Here they
 //! meet. A connection can be lost and another one put in its place; the tables say what the new
-//! server has to be told.
+//! server has to restore.
 
-pub(crate) mod allocate;
-pub(crate) mod arrays;
 pub(crate) mod attributes;
 mod calls;
-pub(crate) mod copy3d;
-pub(crate) mod fill;
 pub(crate) mod forwarded;
-pub(crate) mod host_functions;
 pub(crate) mod launch;
-mod launch_check;
-mod lost_at_work;
-pub(crate) mod mem_ops;
+pub(crate) mod memory;
 pub(crate) mod mode;
 pub(crate) mod modules;
-pub(crate) mod occupancy;
 pub(crate) mod peers;
-mod pinned;
-pub(crate) mod posting;
-mod recover;
-mod registered;
-pub(crate) mod replay;
-pub(crate) mod reported;
-pub(crate) mod rows;
-mod staged_reads;
-mod stream_ordered;
+pub(crate) mod recovery;
 pub(crate) mod streams;
-pub(crate) mod submission;
-pub(crate) mod transfer;
-pub(crate) mod variables;
-mod virtual_memory;
 mod visible;
-mod wait;
 
 pub(crate) use crate::connection::SERVER_GONE;
 pub(crate) use crate::connection::answered;
 
-use self::arrays::Arrays;
-use self::host_functions::HostFunctions;
+use self::launch::submission::Submission;
+use self::memory::arrays::Arrays;
 use self::peers::Peers;
-use self::submission::Submission;
+use self::streams::host_functions::HostFunctions;
 use crate::connection::Connection;
 use crate::context::table::Contexts;
 use crate::lock::{Guard, Lock, Rank};
@@ -233,7 +212,7 @@ pub(crate) struct Client {
     pub(crate) device: CUdevice,
     /// The device as it is for this client.
     seen: &'static Device,
-    /// Made by Box; connections that were replaced are never freed, since other threads may still
+    /// Made by `Box`; connections that were replaced are never freed, since other threads may still
     /// look at them.
     connection: AtomicPtr<Connection>,
     state: Lock<Submission>,
@@ -254,7 +233,7 @@ pub(crate) struct Client {
     has_foreign_variables: AtomicBool,
     /// True if a failed assertion was shown.
     pub(crate) asserted: AtomicBool,
-    /// Limits that the server was told, by CUlimit.
+    /// Limits that the server has, by CUlimit.
     pub(crate) server_limits: Lock<BTreeMap<u32, usize>>,
     /// True while memory that was freed in a stream's order may have to go back at a synchronisation.
     keeps_freed: AtomicBool,
@@ -303,7 +282,7 @@ impl Client {
     /// The connection that the client has now.
     #[inline(always)]
     pub(crate) fn connection(&self) -> &'static Connection {
-        // SAFETY: the pointer came from Box::leak and is never freed.
+        // SAFETY: the pointer came from `Box::leak` and is never freed.
         unsafe { &*self.connection.load(Ordering::Acquire) }
     }
 
@@ -312,7 +291,7 @@ impl Client {
         self.program.devices()
     }
 
-    /// What is known of this client's device: with the SMs that its first server told it to have, which
+    /// What is known of this client's device: with the SMs that its first server gave it, which
     /// stay what they were when its share changes.
     #[inline(always)]
     pub(crate) fn description(&self) -> &'static Device {
@@ -330,7 +309,7 @@ impl Client {
         u64::from(device_key(&self.description().uuid)) << 32 | u64::from(self.client_id())
     }
 
-    /// True if the server is to be told what memory is given out and taken back.
+    /// True if the server is to know what memory is given out and taken back.
     pub(crate) fn wants_notes(&self) -> bool {
         self.connection().welcome().flags & WELCOME_WANTS_NOTES != 0
     }

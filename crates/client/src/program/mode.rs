@@ -4,13 +4,13 @@
 //! entry table leads straight to the provider and nothing in this crate runs any more; so all
 //! code below the entry points is about attached and refused processes.
 
-use super::visible::visible;
-use super::{Client, Program};
 use crate::connection::handshake::{self, AttachError};
 use crate::connection::{Connection, SERVER_GONE, requested_limits};
 use crate::context::current;
 use crate::handles::device_of_word;
 use crate::memory::kept_file::{close_all_in_child, make_private_in_child};
+use crate::program::visible::visible;
+use crate::program::{Client, Program};
 use crate::stderr::say;
 use channel::message::{Device, Devices};
 use channel::region::Region;
@@ -146,7 +146,7 @@ pub(crate) fn program() -> Result<&'static Program, CudaError> {
 /// The program, for the few functions that answer before cuInit.
 #[inline(always)]
 pub(crate) fn program_even_before_init() -> Option<&'static Program> {
-    // SAFETY: the pointer is null or came from Box::leak and is never freed.
+    // SAFETY: the pointer is null or came from `Box::leak` and is never freed.
     unsafe { PROGRAM.load(Ordering::Acquire).as_ref() }
 }
 

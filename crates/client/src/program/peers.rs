@@ -6,13 +6,13 @@
 //!
 //! Lock order: the memory of one client, then the peers of another.
 
-use super::Client;
-use super::submission::wire_stream;
 use crate::connection::Connection;
 use crate::handles::Table;
 use crate::memory::Memory;
 use crate::memory::address::{Place, Side};
 use crate::memory::virtual_memory::PEER_MEMORIES_MAX;
+use crate::program::Client;
+use crate::program::launch::submission::wire_stream;
 use crate::stream::table::{OwnDefault, Stream};
 use channel::limits::MEMORIES_MAX;
 use channel::message::Message;
@@ -182,7 +182,11 @@ impl Client {
             return Ok(());
         }
         let chunk = CUdeviceptr(address);
-        let request = AdoptChunk { device: super::allocate::WIRE_DEVICE, address: chunk, bytes };
+        let request = AdoptChunk {
+            device: crate::program::memory::allocate::WIRE_DEVICE,
+            address: chunk,
+            bytes,
+        };
         self.call_with(Message::HostFd(()), file, &request)?;
         peers.chunks.insert(address, device);
         Ok(())

@@ -13,8 +13,8 @@ use channel::region::STREAM_SLOTS;
 use core::ffi::{c_int, c_uint};
 use core::time::Duration;
 use cuda_api::handle::{Handle, HandleKind};
-use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::{CUdevice, CUstream, CudaError};
+use driver_common::stream_attributes::StreamAttributes;
 use recovery::{Mark, Order, Progress, Words};
 use std::collections::HashMap;
 
@@ -273,14 +273,14 @@ impl Streams {
         }
     }
 
-    /// Notes that the program may come to know in a way that is not followed here that an operation is done.
+    /// Notes that the program may come to know by means that are not followed here that an operation is done.
     pub(crate) fn not_followed(&mut self, mark: Mark) {
         if let Some(of) = self.slots.get_mut(mark.slot as usize) {
             of.unfollowed = of.unfollowed.max(mark.value);
         }
     }
 
-    /// Operations that the program may have waited for in ways that were not followed, the last of each slot.
+    /// Operations that the program may have waited for by means that were not followed, the last of each slot.
     pub(crate) fn unfollowed(&self) -> impl Iterator<Item = Mark> {
         let slots = self.slots.iter().enumerate();
         let slots = slots.filter(|(_, of)| of.unfollowed > of.progress.waited());

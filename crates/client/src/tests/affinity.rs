@@ -1,4 +1,4 @@
-//! Execution affinity: contexts with SMs of their own, what they are told and what the server hears.
+//! Execution affinity: contexts with SMs of their own, what they report and what the server gets.
 
 use super::{out, session, watched};
 use crate::api::*;
@@ -18,7 +18,7 @@ fn create(mut param: CUexecAffinityParam) -> Result<CUcontext, CudaError> {
     cuCtxCreate_v3(out(&mut context), out(&mut param), 1, 0, 0).map(|()| context)
 }
 
-/// SMs of the current context by each way of asking.
+/// SMs of the current context by each call that asks.
 fn told() -> [u32; 3] {
     let (mut param, mut all, mut resource) = (affinity(0), 0, CUdevResource::NONE);
     cuCtxGetExecAffinity(out(&mut param), 0).unwrap();

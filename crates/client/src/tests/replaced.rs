@@ -3,7 +3,6 @@
 use super::{out, server, watched};
 use crate::boundary::Out;
 use crate::connection::{Connection, SERVER_GONE};
-use crate::module::jit_options::JitOptions;
 use crate::program::launch::{Geometry, Launch};
 use crate::program::{Client, Program};
 use crate::stream::DefaultStream;
@@ -15,6 +14,7 @@ use cuda_api::handle::Handle;
 use cuda_api::{
     CUcontext, CUdeviceptr, CUfunction, CUmemoryPool, CUresult, CUstream, CudaError, number,
 };
+use driver_common::jit_options::JitOptions;
 use provider::ImageOrigin;
 use std::ffi::c_void;
 use std::os::fd::AsFd;
@@ -90,7 +90,7 @@ fn a_thread_that_waits_for_a_lost_server_does_not_wait_on_for_it() {
                 std::thread::yield_now();
             }
             replace(client, &server);
-            // It is told so that its call is made again, or the new server was faster.
+            // It is reported so that its call is made again, or the new server was faster.
             let waited = waits.join().unwrap();
             assert!(waited == Ok(()) || waited == Err(SERVER_GONE), "{waited:?}");
         });

@@ -5,7 +5,6 @@ use crate::api::*;
 use crate::boundary::Out;
 use crate::connection::SERVER_GONE;
 use crate::entry::dispatch;
-use crate::module::jit_options::JitOptions;
 use crate::program::mode;
 use crate::stream::DefaultStream::Legacy;
 use channel::region::ServerState;
@@ -13,6 +12,7 @@ use channel::request::MemoryInfo;
 use core::ffi::{c_int, c_uint, c_void};
 use cuda_api::constants::pointer_attribute;
 use cuda_api::*;
+use driver_common::jit_options::JitOptions;
 use provider::ImageOrigin;
 use std::sync::atomic::Ordering;
 

@@ -3,9 +3,9 @@
 use super::replaced::{attach_on, fill, load_fill};
 use super::{attach, server, watched};
 use crate::program::Client;
-use crate::program::host_functions::HostFunction;
+use crate::program::launch::submission::{Event, wire_event, wire_stream};
 use crate::program::launch::{Geometry, Launch};
-use crate::program::submission::{Event, wire_event, wire_stream};
+use crate::program::streams::host_functions::HostFunction;
 use crate::stream::DefaultStream;
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::limits::LAUNCHES_IN_STALLED_STREAM_MAX;

@@ -1,4 +1,4 @@
-//! Waited work: what a program knows to be done, in whichever way it learnt that, is not repeated from memory
+//! Waited work: what a program knows to be done, however it learnt that, is not repeated from memory
 //! that it has filled anew since.
 
 use super::replaced::{attach_on, fill, load_fill, replace};
@@ -7,8 +7,8 @@ use crate::connection::SERVER_GONE;
 use crate::memory::HostKind;
 use crate::memory::address::Side;
 use crate::program::Client;
-use crate::program::host_functions::HostFunction;
-use crate::program::submission::{Event, wire_event};
+use crate::program::launch::submission::{Event, wire_event};
+use crate::program::streams::host_functions::HostFunction;
 use crate::stream::table::{LEGACY, OwnDefault, Stream};
 use channel::request::MemoryInfo;
 use cuda_api::constants::stream_flags::{DEFAULT, NON_BLOCKING};
@@ -60,7 +60,7 @@ impl Copying {
     }
 
     /// The program fills its buffer anew, changes the device's in place, and loses its server when that was
-    /// taken: the buffer has what it would have undisturbed, or the program is told.
+    /// taken: the buffer has what it would have undisturbed, or the loss is reported.
     fn expect_old_source_or_error(mut self, stream: Handle) {
         self.source.fill(9);
         self.shift(stream);

@@ -39,7 +39,7 @@ fn same_memory(old: &NodeKind, new: &NodeKind) -> bool {
     }
 }
 
-/// True if a kernel is launched in another way: together as a whole, or in other clusters.
+/// True if a kernel is launched in another mode: together as a whole, or in other clusters.
 fn other_way(old: &NodeKind, new: &NodeKind) -> bool {
     let (NodeKind::Kernel(old), NodeKind::Kernel(new)) = (old, new) else { return false };
     let of = |node: &KernelNode, id| node.attribute(id).unwrap_or([0; 64]);

@@ -118,7 +118,7 @@ fn wait(set: Set, timeout_ms: u32, mut found: impl FnMut(EventData) -> Answer) -
     let devices = mode::devices()?;
     let source = XidSource::of_environment();
     loop {
-        // Not held while it waits: others may free the set.
+        // Not locked while it waits: others may free the set.
         if let Some((index, xid)) = with(set, |watch| watch.next(devices, source))? {
             return found(EventData {
                 device: Handle::of(index as usize),

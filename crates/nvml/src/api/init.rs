@@ -38,7 +38,7 @@ fn initialise(init: impl FnOnce(&mode::Vendor) -> u32) -> u32 {
 macro_rules! call {
     ($vendor:ident, $name:literal ($($ty:ty),*) ($($argument:expr),*)) => {
         match $vendor.function($name) {
-            // SAFETY: nvml.h declares the function so; the arguments are the program's own.
+            // SAFETY: this is the signature of nvml.h; the arguments are the program's own.
             Some(code) => unsafe {
                 std::mem::transmute::<*const c_void, unsafe extern "C" fn($($ty),*) -> u32>(code)(
                     $($argument),*

@@ -62,7 +62,7 @@ pub(super) struct ProcessActivity {
 }
 
 impl ProcessActivity {
-    /// How busy each of them was since the last question, or a moment ago if that was just now; the
+    /// How busy each of them was since the last question, or just before if that was just now; the
     /// very first question waits until there is something to say.
     pub(super) fn samples(&mut self, users: impl Fn() -> Vec<User>) -> &[ProcessSample] {
         let (at, before) = match self.last.take() {

@@ -20,8 +20,8 @@ pub(crate) struct MemoryLimits {
 }
 
 /// Sets the limits of the cgroup of that directory on the device of that UUID, and has the daemon account
-/// for memory unless it was told not to. NOT_SUPPORTED without a daemon of protocol 3, NO_PERMISSION for
-/// others than its owner, INVALID_STATE if it was told not to.
+/// for memory unless it was set not to. NOT_SUPPORTED without a daemon of protocol 3, NO_PERMISSION for
+/// others than its owner, INVALID_STATE if it was set not to.
 pub(crate) fn set(uuid: &str, directory: &str, soft: u64, hard: u64) -> Answer {
     let cgroup = cgroup(directory)?;
     let state = ask("memacct describe --format=csv,noheader")?;

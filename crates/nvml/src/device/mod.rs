@@ -158,13 +158,13 @@ impl Device {
         seen((self.memory_bytes, self.used_bytes()), limited)
     }
 
-    /// In how much of the last moments a kernel ran, percent.
+    /// In how much of the last sampling period a kernel ran, percent.
     pub(crate) fn busy_percent(&self) -> u32 {
         let mut activity = self.activity.lock();
         activity.busy_percent(self.shared_file.as_deref())
     }
 
-    /// In how much of the last moments a kernel of each process ran: of clients of a daemon, which
+    /// In how much of the last sampling period a kernel of each process ran: of clients of a daemon, which
     /// counts what they do.
     pub(crate) fn process_samples(&self) -> Vec<ProcessSample> {
         let mut processes = self.processes.lock();

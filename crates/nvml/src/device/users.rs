@@ -81,7 +81,7 @@ fn rows(file: Option<&Path>) -> Vec<User> {
     users
 }
 
-/// Whether a process holds a lock on a byte.
+/// Whether a process has a lock on a byte.
 fn is_locked(file: &File, position: u64) -> bool {
     let mut lock = libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

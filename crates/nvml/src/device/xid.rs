@@ -44,7 +44,7 @@ pub(crate) struct Watch {
     devices: Vec<Watched>,
     /// Faults of clients that the daemon had counted at the last look.
     counted: Option<u64>,
-    /// The devices of servers, which may be gone when their faults are told.
+    /// The devices of servers, which may be gone when their faults are reported.
     servers: BTreeMap<u32, String>,
     asked: Option<Instant>,
     found: VecDeque<(u32, u32)>,

@@ -156,7 +156,7 @@ fn ranges_of(allocations: u64) -> Vec<Range<u64>> {
     all.map(|allocation| allocation * CELLS..(allocation + 1) * CELLS).collect()
 }
 
-/// What the client says of an operation, as the real one does (`client/src/program/replay.rs`).
+/// What the client says of an operation, as the real one does (`client/src/program/recovery/replay.rs`).
 pub fn facts(posted: &Posted) -> (Again, Access) {
     let exact = |reads: Vec<Range<u64>>, writes: Vec<Range<u64>>| Access {
         reads,

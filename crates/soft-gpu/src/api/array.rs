@@ -60,7 +60,7 @@ fn layout(shape: &ArrayShape) -> Result<[u64; 3]> {
 }
 
 impl Array {
-    /// The box at an offset, in bytes along rows, as one end of a copy. INVALID_VALUE if it
+    /// The extent at an offset, in bytes along rows, as one end of a copy. INVALID_VALUE if it
     /// reaches out of the array.
     fn end(&self, offset: [u64; 3], extent: [u64; 3]) -> Result<End> {
         if !self.shape.holds(offset, extent) {
@@ -102,7 +102,7 @@ impl Driver {
             .ok_or(Error::INVALID_HANDLE)
     }
 
-    /// A box of an array as one end of a copy, see [`Array::end`].
+    /// A part of an array as one end of a copy, see [`Array::end`].
     pub(super) fn array_end(
         &self,
         array: CUarray,

@@ -5,7 +5,7 @@
 //! streams and what was launched to be forgotten, in the order in which it was asked for, then what
 //! was launched to come last; and what a child asks for comes right behind the child. CUDA promises
 //! no more order than that, and lets no kernel wait for its children. Streams and events of a grid
-//! therefore need not be told apart.
+//! therefore need no distinction.
 
 use locks::{Mutex, MutexGuard};
 use std::collections::HashMap;
@@ -19,10 +19,10 @@ use simt::kernel::{ChildLaunch, DeviceRequest, DeviceRuntime, Kernel, Launch, NO
 use super::module::LoadedModule;
 use super::{Driver, thread};
 use crate::device::attributes;
-use crate::device::grid::Followers;
+use crate::device::execution::grid::Followers;
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
-use crate::device::transfer::{Copy, Fill, Side, Transfer};
+use crate::device::stream::transfer::{Copy, Fill, Side, Transfer};
 
 /// cudaStreamTailLaunch.
 const STREAM_TAIL_LAUNCH: u64 = 3;

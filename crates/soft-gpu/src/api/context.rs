@@ -9,12 +9,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use cuda_api::constants::{ctx_flags, limit};
+use cuda_api::constants::limit;
 use cuda_api::limits::Limits;
 use cuda_api::*;
+use driver_common::context::{
+    API_VERSION, FOUR_BYTE_BANKS, PrimaryUse, check_cache_config, check_flags,
+    check_shared_mem_config,
+};
 
 use super::{Driver, devices, driver, exports, thread};
-use crate::device::grid::SmMask;
+use crate::device::execution::grid::SmMask;
 use crate::device::limits;
 use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
@@ -22,12 +26,6 @@ use crate::device::stream::Stream;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 use simt::runtime::heap::{HEAP_ALIGN, HEAP_BYTES};
-
-/// What cuCtxGetApiVersion says: the API has been stable since.
-const API_VERSION: u32 = 3020;
-
-/// CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE: what all devices of today have.
-const FOUR_BYTE_BANKS: u32 = 1;
 
 /// What a context has that is a green one's.
 pub(crate) struct Green {
@@ -148,7 +146,7 @@ impl Context {
 #[derive(Default)]
 pub(crate) struct Primary {
     pub(crate) context: Option<Arc<Context>>,
-    retained: u32,
+    usage: PrimaryUse,
     flags: u32,
 }
 
@@ -176,15 +174,12 @@ impl Driver {
         self.working_tenant()?;
         let mut primary = self.lock_primary(device)?;
         let made = self.primary_of(&mut primary, device)?;
-        primary.retained = primary.retained.saturating_add(1);
-        if !made.active.load(Ordering::Acquire) {
-            if let Err(error) = self.enter_device(device) {
-                primary.retained -= 1;
-                return Err(error);
-            }
+        if !primary.usage.is_active() {
+            self.enter_device(device)?;
             made.number.store(self.next_number(), Ordering::Release);
             made.active.store(true, Ordering::Release);
         }
+        primary.usage.retain()?;
         Ok(made)
     }
 
@@ -305,13 +300,9 @@ exports! {
     fn cuDevicePrimaryCtxGetState(device: CUdevice, flags: *mut c_uint, active: *mut c_int) {
         let driver = driver()?;
         let primary = driver.lock_primary(devices::check(device)?)?;
-        let is_active = match &primary.context {
-            Some(context) => context.active.load(Ordering::Acquire),
-            None => false,
-        };
         active.required()?;
         flags.set(primary.flags)?;
-        active.set(is_active.into())
+        active.set(primary.usage.is_active().into())
     }
 
     fn cuDevicePrimaryCtxSetFlags(device: CUdevice, flags: c_uint) {
@@ -457,7 +448,8 @@ exports! {
     fn cuCtxSetFlags(flags: c_uint) {
         driver()?;
         let context = thread::current()?;
-        context.flags.store(checked_flags(flags)?, Ordering::Relaxed);
+        check_flags(flags)?;
+        context.flags.store(flags, Ordering::Relaxed);
         Ok(())
     }
 
@@ -520,9 +512,7 @@ exports! {
 
     fn cuCtxSetCacheConfig(config: c_uint) {
         driver()?;
-        if config > 3 {
-            return Err(Error::INVALID_VALUE);
-        }
+        check_cache_config(config)?;
         thread::current()?.cache_config.store(config, Ordering::Relaxed);
         Ok(())
     }
@@ -535,9 +525,7 @@ exports! {
 
     fn cuCtxSetSharedMemConfig(config: c_uint) {
         driver()?;
-        if config > 2 {
-            return Err(Error::INVALID_VALUE);
-        }
+        check_shared_mem_config(config)?;
         // A preference that no device of today can follow.
         thread::current().map(drop)
     }
@@ -609,19 +597,10 @@ fn destroy(context: &Context) -> Result {
     Ok(())
 }
 
-fn checked_flags(flags: u32) -> Result<u32> {
-    let schedule = flags & ctx_flags::SCHED_MASK;
-    let one_schedule = matches!(schedule, 0 | 1 | 2 | 4);
-    if flags & !ctx_flags::MASK != 0 || !one_schedule {
-        return Err(Error::INVALID_VALUE);
-    }
-    Ok(flags)
-}
-
 fn create(flags: u32, device: CUdevice) -> Result<CUcontext> {
     let driver = driver()?;
     let device = devices::check(device)?;
-    let flags = checked_flags(flags)?;
+    check_flags(flags)?;
     driver.working_tenant()?;
     driver.enter_device(device)?;
     let number = driver.next_number();
@@ -634,13 +613,8 @@ fn create(flags: u32, device: CUdevice) -> Result<CUcontext> {
 pub(super) fn release_primary(device: CUdevice) -> Result {
     let driver = driver()?;
     let mut primary = driver.lock_primary(devices::check(device)?)?;
-    if primary.retained == 0 {
-        return Err(Error::INVALID_CONTEXT);
-    }
-    primary.retained -= 1;
-    if primary.retained == 0
+    if primary.usage.release()?
         && let Some(context) = primary.context.clone()
-        && context.active.load(Ordering::Acquire)
     {
         driver.clear_context(&context);
     }
@@ -656,6 +630,7 @@ fn reset_primary(device: CUdevice) -> Result {
     context.iter().for_each(|context| driver.finish_context(context));
     let mut primary = driver.lock_primary(device)?;
     primary.flags = 0;
+    primary.usage.reset();
     if let Some(context) = primary.context.clone() {
         driver.clear_context(&context);
         context.set_back();
@@ -665,7 +640,7 @@ fn reset_primary(device: CUdevice) -> Result {
 
 fn set_primary_flags(device: CUdevice, flags: u32) -> Result {
     let driver = driver()?;
-    let flags = checked_flags(flags)?;
+    check_flags(flags)?;
     let mut primary = driver.lock_primary(devices::check(device)?)?;
     primary.flags = flags;
     if let Some(context) = &primary.context {

@@ -4,16 +4,16 @@
 //! move. Pageable host memory behaves as CUDA promises: the source of an asynchronous copy has
 //! been read when the call returns, a target has been written.
 
-use cuda_api::batch::read_during_call;
 use cuda_api::constants::memory_type;
 use cuda_api::pointer::Out;
 use cuda_api::*;
+use driver_common::batch::read_during_call;
 
 use super::{Driver, driver, exports, thread};
 use crate::device::memory::PointerKind;
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
-use crate::device::transfer::{Copy, Side, Transfer};
+use crate::device::stream::transfer::{Copy, Side, Transfer};
 use crate::error::{Error, Result};
 use graph::{CopyEnd, CopyNode, NodeKind, StreamOrder};
 
@@ -68,7 +68,7 @@ impl End {
     }
 }
 
-/// Bytes from the first to past the last byte of a box.
+/// Bytes from the first to past the last byte of an extent.
 fn extent(end: &End, width: u64, height: u64, depth: u64) -> Result<u64> {
     let rows = (height - 1).checked_mul(end.pitch);
     let slices = (depth - 1).checked_mul(end.slice);
@@ -79,7 +79,7 @@ fn extent(end: &End, width: u64, height: u64, depth: u64) -> Result<u64> {
 }
 
 impl Driver {
-    /// Checks one end of a copy of a box of `bytes` bytes in all; true in the second place if it
+    /// Checks one end of a 3-D copy of `bytes` bytes in all; true in the second place if it
     /// is pageable memory.
     fn side(&self, tenant: &Tenant, end: &End, bytes: u64) -> Result<(Side, bool)> {
         let host = matches!(end.place, Place::Host);
@@ -108,7 +108,7 @@ impl Driver {
         }
     }
 
-    /// Copies a box in a stream; returns when CUDA would.
+    /// Makes a 3-D copy in a stream; returns when CUDA would.
     pub(super) fn copy(
         &self,
         stream: CUstream,
@@ -391,7 +391,7 @@ fn copy_batch(
     Ok(())
 }
 
-/// One end of a copy of a box, `rows` from one slice to the next.
+/// One end of a 3-D copy, `rows` from one slice to the next.
 fn end_of(end: &CopyEnd, extent: [u64; 3], rows: usize) -> Result<End> {
     let (base, place) = match end.memory_type {
         memory_type::HOST => (end.host, Place::Host),
@@ -419,7 +419,7 @@ fn end_of(end: &CopyEnd, extent: [u64; 3], rows: usize) -> Result<End> {
     Ok(End { address, pitch, slice, place })
 }
 
-/// Both ends of a copy, and the box's extent.
+/// Both ends of a copy, and its extent.
 fn box_of(node: &CopyNode) -> Result<((End, End), [u64; 3])> {
     let extent = node.extent.map(|n| n as u64);
     let end = |end: &CopyEnd| {
@@ -437,7 +437,7 @@ fn box_of(node: &CopyNode) -> Result<((End, End), [u64; 3])> {
     Ok(((end(&node.destination)?, source), extent))
 }
 
-/// Copies a box that the program describes.
+/// Makes a 3-D copy that the program describes.
 fn copy_box(node: CopyNode, stream: CUstream, per_thread: bool, synchronous: bool) -> Result {
     let driver = driver()?;
     thread::current()?;

@@ -3,6 +3,7 @@
 use cuda_api::attributes::{COMPUTE_MODE, PCI_BUS_ID};
 use cuda_api::constants::p2p_attribute;
 use cuda_api::*;
+use driver_common::device::{by_pci_bus_id, set_name, set_pci_bus_id};
 
 use super::{Driver, driver, exports};
 use crate::device::{attributes, identity};
@@ -22,8 +23,7 @@ exports! {
     fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice) {
         let driver = driver()?;
         check(device)?;
-        let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
-        name.set_text(bytes, driver.device.settings.device_name().as_bytes())
+        set_name(name, len, &driver.device.settings.device_name())
     }
 
     fn cuDeviceGetUuid(uuid: *mut CUuuid, device: CUdevice) {
@@ -53,22 +53,14 @@ exports! {
 
     fn cuDeviceGetPCIBusId(pci_bus_id: *mut c_char, len: c_int, device: CUdevice) {
         let id = identity::pci_bus_id(driver()?.device_number(device)?);
-        let bytes = usize::try_from(len).map_err(|_| Error::INVALID_VALUE)?;
-        // Unlike a name, an id that is cut is worth nothing.
-        if bytes <= id.len() {
-            return Err(Error::INVALID_VALUE);
-        }
-        pci_bus_id.set_text(bytes, id.as_bytes())
+        set_pci_bus_id(pci_bus_id, len, &id)
     }
 
     fn cuDeviceGetByPCIBusId(device: *mut CUdevice, pci_bus_id: *const c_char) {
         let driver = driver()?;
         device.required()?;
-        let wanted = pci_bus_id.text()?.to_str().ok().and_then(pci::address);
-        let wanted = wanted.ok_or(Error::INVALID_VALUE)?;
-        let is_at = |number: &u32| pci::address(&identity::pci_bus_id(*number)) == Some(wanted);
-        let found = driver.device.settings.devices.iter().position(is_at);
-        device.set(found.ok_or(Error::INVALID_DEVICE)? as CUdevice)
+        let ids = driver.device.settings.devices.iter().map(|number| identity::pci_bus_id(*number));
+        device.set(by_pci_bus_id(pci_bus_id, ids)?)
     }
 
     fn cuDeviceCanAccessPeer(can_access: *mut c_int, device: CUdevice, peer: CUdevice) {

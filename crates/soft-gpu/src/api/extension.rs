@@ -17,8 +17,8 @@ use super::{Driver, devices, driver, entry, thread};
 use crate::device::memory::device_directory;
 use crate::device::settings::{Settings, installed_devices};
 use crate::device::tenant::{Tenant, TenantId};
-use crate::device::turn::TurnFile;
-use crate::device::variable_place::VariablePlace;
+use crate::device::execution::turn::TurnFile;
+use crate::device::memory::variable_place::VariablePlace;
 use crate::device::{attributes, identity};
 use crate::error::{Error, Result};
 

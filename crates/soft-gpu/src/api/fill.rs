@@ -6,7 +6,7 @@ use super::{Driver, driver, exports};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
-use crate::device::transfer::{Fill, Transfer};
+use crate::device::stream::transfer::{Fill, Transfer};
 use crate::error::{Error, Result};
 use graph::{FillNode, NodeKind};
 

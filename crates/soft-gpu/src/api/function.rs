@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use cuda_api::constants::function_attribute as attribute;
 use cuda_api::handle::HandleKind;
-use cuda_api::old_launch::OldLaunch;
 use cuda_api::pointer::Out;
 use cuda_api::*;
+use driver_common::old_launch::OldLaunch;
 
 use super::{Driver, driver, exports, thread};
 use crate::device::capability::{CLUSTER_BLOCKS_PORTABLE, Capability};

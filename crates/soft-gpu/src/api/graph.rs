@@ -1,4 +1,4 @@
-//! Graphs and capture: the functions are crate graph's; here is what it has to be told of the
+//! Graphs and capture: the functions are crate graph's; here is what it has to know of the
 //! software GPU.
 
 use std::ffi::{c_char, c_uint, c_void};
@@ -15,8 +15,8 @@ use super::graph_exec::GraphExec;
 use super::launch::read_parameters;
 use super::stream::UserData;
 use super::{Driver, devices, driver, thread};
-use crate::device::grid::SmMask;
-use crate::device::host::HostCall;
+use crate::device::execution::grid::SmMask;
+use crate::device::stream::host::HostCall;
 use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::Access;
 use crate::device::memory::AllocationKind;
@@ -171,7 +171,7 @@ impl Backend for SoftGraphs {
 
     fn free(self, address: u64, number: u64) {
         if self.0.device.memory.pointer(address).is_some_and(|found| found.id == number) {
-            // No caller is left to be told of an error of the work that was waited for.
+            // No caller is left that could get an error of the work that was waited for.
             let _ = self.0.free_after_work(CUdeviceptr(address));
         }
     }

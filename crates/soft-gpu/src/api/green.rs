@@ -10,8 +10,8 @@ use cuda_api::*;
 
 use super::context::{Context, Green, release_primary};
 use super::{devices, driver, exports, stream};
-use crate::device::grid::SmMask;
-use crate::device::ops::StreamSpec;
+use crate::device::execution::grid::SmMask;
+use crate::device::stream::ops::StreamSpec;
 use crate::error::{Error, Result};
 
 impl Context {

@@ -1,14 +1,15 @@
 //! Images: those that programs load, and their logs. Which of the texts in an image is taken
 //! is the business of `image_choice`.
 
-use std::ffi::{c_char, c_uint, c_void};
+use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use cuda_api::constants::jit_option;
-use cuda_api::pointer::{FromProgram, In, Out};
+use cuda_api::pointer::In;
+use driver_common::jit_options::JitOptions;
 use provider::ImageOrigin;
 
 use super::image_choice::{Choice, Refusal};
@@ -18,7 +19,7 @@ use crate::device::capability::Capability;
 use crate::device::limits::{REGISTERS_PER_THREAD_MAX, THREADS_PER_BLOCK_MAX};
 use crate::device::memory::AllocationKind;
 use crate::device::tenant::{Tenant, TenantId};
-use crate::device::variable_place::VariablePlace;
+use crate::device::memory::variable_place::VariablePlace;
 use crate::device::{Device, say};
 use crate::error::{Error, Result};
 
@@ -29,9 +30,6 @@ use simt::runtime::heap::{DeviceHeap, HEAP_ALIGN, HEAP_BYTES};
 use simt_interpreter::{Checks, Interpreter};
 use simt_jit::SimdIsa;
 
-/// Options that one call may give: more than there are.
-const OPTIONS_MAX: u32 = 64;
-
 /// A module that was loaded, and the memory of its variables.
 pub(crate) struct Loaded {
     pub(crate) module: Arc<dyn Module>,
@@ -40,139 +38,40 @@ pub(crate) struct Loaded {
     pub(crate) registers_max: u32,
 }
 
-/// What the program wants of a load, and the buffers in which it wants to read about it.
-#[derive(Default)]
-pub(crate) struct JitOptions {
-    info: LogBuffer,
-    error: LogBuffer,
-    /// It wants to read more than what went wrong.
-    verbose: bool,
-    /// Where the milliseconds that the load took go: the option's own value.
-    wall_time: Option<Out<*mut c_void>>,
-    /// CU_JIT_MAX_REGISTERS.
-    pub(super) registers_max: Option<u32>,
-    /// CU_JIT_TARGET: a compute capability, 80 for 8.0.
-    target: Option<u32>,
-    /// CU_JIT_THREADS_PER_BLOCK: blocks of so many threads must fit on an SM.
-    threads_per_block: Option<u32>,
-}
-
-#[derive(Default)]
-struct LogBuffer {
-    place: Option<Out<c_char>>,
-    bytes: usize,
-    /// Where the number of bytes written goes: the option's own value.
-    written: Option<Out<*mut c_void>>,
-}
-
-impl LogBuffer {
-    /// Writes a text with its NUL, cut to fit, and how many bytes of text these are.
-    fn write(&self, text: &str) {
-        let filled = self.place.is_some_and(|place| {
-            // A buffer without room gets nothing; that is no error of the load.
-            place.set_text(self.bytes, text.as_bytes()).is_ok()
-        });
-        // As NVIDIA's driver counts: all of the buffer where the text is cut.
-        let bytes = if filled { text.len().min(self.bytes) } else { 0 };
-        if let Some(written) = self.written {
-            written.set_if_wanted(bytes as *mut c_void);
-        }
-    }
-}
-
 /// Kernels have no fewer registers than this, even if fewer are asked for.
 const REGISTERS_MIN: u32 = 16;
-/// A number that no option of any version has reached.
-const OPTION_END: u32 = 64;
+/// Most registers a thread may have, by the options of a load: so many that blocks of the threads that
+/// the program asks for fit on an SM.
+fn registers(options: &JitOptions, capability: &Capability) -> u32 {
+    let threads = options.scalar(jit_option::THREADS_PER_BLOCK).filter(|n| *n > 0);
+    let threads = threads.unwrap_or(1).min(THREADS_PER_BLOCK_MAX);
+    let fitting = (REGISTERS_MIN..=REGISTERS_PER_THREAD_MAX)
+        .rev()
+        .find(|registers| capability.threads_by_registers(*registers) >= threads)
+        .unwrap_or(REGISTERS_MIN);
+    options.registers_max().unwrap_or(REGISTERS_PER_THREAD_MAX).clamp(REGISTERS_MIN, fitting)
+}
 
-impl JitOptions {
-    /// Reads the options of a load. Those about how code is made that have no meaning for this
-    /// device, such as caching or line numbers, are checked and change nothing.
-    pub(crate) fn read(
-        count: c_uint,
-        options: Out<c_uint>,
-        values: Out<*mut c_void>,
-    ) -> Result<Self> {
-        if count > OPTIONS_MAX {
-            return Err(Error::INVALID_VALUE);
-        }
-        let count = count as usize;
-        let (options, values) = (options.array(count), values.array(count));
-        let mut logs = Self::default();
-        for index in 0..count {
-            let option = options.at(index)?;
-            let value = values.at(index)?;
-            // SAFETY: for the options that are buffers the program gives one, or NULL; for others
-            // the place is not used.
-            let place = unsafe { value.cast::<c_char>().believe() };
-            let number = value as usize as u32;
-            match option {
-                jit_option::MAX_REGISTERS => logs.registers_max = Some(number).filter(|n| *n > 0),
-                jit_option::THREADS_PER_BLOCK => {
-                    logs.threads_per_block = Some(number).filter(|n| *n > 0);
-                }
-                jit_option::WALL_TIME => logs.wall_time = Some(values.place(index)),
-                jit_option::LOG_VERBOSE => logs.verbose = number != 0,
-                jit_option::TARGET => logs.target = Some(number),
-                jit_option::INFO_LOG_BUFFER => logs.info.place = Some(place),
-                jit_option::ERROR_LOG_BUFFER => logs.error.place = Some(place),
-                jit_option::INFO_LOG_BUFFER_SIZE_BYTES => {
-                    logs.info.bytes = value as usize & u32::MAX as usize;
-                    logs.info.written = Some(values.place(index));
-                }
-                jit_option::ERROR_LOG_BUFFER_SIZE_BYTES => {
-                    logs.error.bytes = value as usize & u32::MAX as usize;
-                    logs.error.written = Some(values.place(index));
-                }
-                OPTION_END.. => return Err(Error::INVALID_VALUE),
-                _ => {}
-            }
-        }
-        Ok(logs)
-    }
-
-    /// Leaves both logs empty.
-    pub(crate) fn say_nothing(&self) {
-        self.info.write("");
-        self.error.write("");
-    }
-
-    /// Most registers a thread may have.
-    fn registers(&self, capability: &Capability) -> u32 {
-        let threads = self.threads_per_block.unwrap_or(1).min(THREADS_PER_BLOCK_MAX);
-        let fitting = (REGISTERS_MIN..=REGISTERS_PER_THREAD_MAX)
-            .rev()
-            .find(|registers| capability.threads_by_registers(*registers) >= threads)
-            .unwrap_or(REGISTERS_MIN);
-        self.registers_max.unwrap_or(REGISTERS_PER_THREAD_MAX).clamp(REGISTERS_MIN, fitting)
-    }
-
-    /// Logs the result of a load: for each kernel what it needs, if that is wanted.
-    fn tell(&self, loaded: &Loaded, took: Duration) {
-        let mut text = String::new();
-        if self.verbose {
-            for name in loaded.module.kernel_names() {
-                let Some(kernel) = loaded.module.kernel(&name) else { continue };
-                let info = kernel.info();
-                // Writing to a String cannot fail.
-                let _ = writeln!(
-                    text,
-                    "{name}: {} registers, {} bytes shared, {} bytes local, {} bytes constant",
-                    info.registers.min(loaded.registers_max),
-                    info.shared_bytes,
-                    info.local_bytes,
-                    info.const_bytes
-                );
-            }
-        }
-        self.info.write(&text);
-        self.error.write("");
-        if let Some(place) = self.wall_time {
-            // A float, in the place of a pointer.
-            let ms = took.as_secs_f32() * 1e3;
-            place.set_if_wanted(ms.to_bits() as usize as *mut c_void);
+/// Logs the result of a load: for each kernel what it needs, if that is wanted.
+fn log_loaded(options: &JitOptions, loaded: &Loaded, took: Duration) {
+    let mut text = String::new();
+    if options.scalar(jit_option::LOG_VERBOSE).is_some_and(|verbose| verbose != 0) {
+        for name in loaded.module.kernel_names() {
+            let Some(kernel) = loaded.module.kernel(&name) else { continue };
+            let info = kernel.info();
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "{name}: {} registers, {} bytes shared, {} bytes local, {} bytes constant",
+                info.registers.min(loaded.registers_max),
+                info.shared_bytes,
+                info.local_bytes,
+                info.const_bytes
+            );
         }
     }
+    options.write_logs(text.as_bytes(), b"");
+    options.write_time(took);
 }
 
 /// Memory for a module's variables while it is being compiled.
@@ -343,8 +242,7 @@ impl Driver {
     }
 
     fn report(&self, logs: &JitOptions, refusal: &Refusal) {
-        logs.error.write(&refusal.why);
-        logs.info.write("");
+        logs.write_logs(b"", refusal.why.as_bytes());
         self.device.log(&refusal.why);
     }
 
@@ -358,7 +256,7 @@ impl Driver {
         let start = Instant::now();
         let capability = self.device.settings.capability;
         let own = capability.major * 10 + capability.minor;
-        if let Some(target) = logs.target.filter(|target| *target != own) {
+        if let Some(target) = logs.scalar(jit_option::TARGET).filter(|target| *target != own) {
             let why = format!("code for compute capability {target} is asked for, this is {own}");
             self.report(logs, &Refusal { error: Error::INVALID_SOURCE, why });
             return Err(Error::INVALID_SOURCE);
@@ -383,9 +281,9 @@ impl Driver {
         match loaded {
             Ok(module) => {
                 let (memory, registers_max) =
-                    (memory.allocated, logs.registers(self.device.settings.capability));
+                    (memory.allocated, registers(logs, self.device.settings.capability));
                 let loaded = Loaded { module, memory, registers_max };
-                logs.tell(&loaded, start.elapsed());
+                log_loaded(logs, &loaded, start.elapsed());
                 Ok(loaded)
             }
             Err(error) => {

@@ -7,8 +7,9 @@
 use std::ffi::c_void;
 
 use cuda_api::extension::NO_PTX;
-use cuda_api::link::{LINK_INPUT_ENTRY, LINK_INPUTS_MAX};
-use cuda_api::pointer::{FromProgram, In};
+use cuda_api::link::LINK_INPUT_ENTRY;
+use cuda_api::pointer::In;
+use driver_common::image::{ProgramMemory, fatbin_at, linked_fatbins};
 use ptx::embedded::{self, ARCHIVE_MAGIC, EmbeddedError};
 use ptx::fatbin::{EntryKind, Fatbin, PtxChoice, Wrapper};
 use ptx::image::{self, Image, ImageKind};
@@ -31,25 +32,6 @@ impl Refusal {
     }
 }
 
-/// Memory of the program's from an image's start on.
-struct ProgramMemory(In<u8>);
-
-impl image::Memory for ProgramMemory {
-    fn read(&mut self, offset: u64, out: &mut [u8]) -> bool {
-        // The image says how long it is, and the program that it is there.
-        let (Ok(offset), false) = (usize::try_from(offset), self.0.is_null()) else { return false };
-        // SAFETY: by what image and program say, the bytes are there.
-        unsafe { out.as_mut_ptr().copy_from(self.0.pointer().wrapping_add(offset), out.len()) };
-        true
-    }
-
-    fn text_length(&mut self, limit: usize) -> Option<usize> {
-        // SAFETY: text ends with a NUL (by the manual), beyond which strnlen does not look.
-        let length = unsafe { libc::strnlen(self.0.address() as *const _, limit + 1) };
-        (length <= limit).then_some(length)
-    }
-}
-
 /// The choice among images for a device.
 #[derive(Clone, Copy)]
 pub(super) struct Choice<'a>(pub(super) &'a Settings);
@@ -61,8 +43,14 @@ impl Choice<'_> {
         if at.address() == 0 {
             return Err(Refusal { error: Error::INVALID_VALUE, why: "the image is NULL".into() });
         }
-        match image::measure(&mut ProgramMemory(at)) {
-            Ok(Image::Whole { bytes, .. }) => self.ptx_of(in_place(at, bytes)?),
+        // SAFETY: an image is there, by the program's word.
+        let mut memory = unsafe { ProgramMemory::new(at) };
+        match image::measure(&mut memory) {
+            // SAFETY: it does not change during the call, which nothing made of the bytes outlives.
+            Ok(Image::Whole { bytes, .. }) => match unsafe { memory.bytes(bytes) } {
+                Ok(bytes) => self.ptx_of(bytes),
+                Err(error) => Err(Refusal { error, why: "the image cannot be read".into() }),
+            },
             Ok(Image::Indirect(wrapper)) => self.read_wrapped(&wrapper),
             Err(error) => Err(invalid(&error)),
         }
@@ -71,25 +59,17 @@ impl Choice<'_> {
     /// PTX text from what a wrapper leads to: a fat binary, or those that were linked to make it.
     fn read_wrapped(self, wrapper: &Wrapper) -> std::result::Result<String, Refusal> {
         const LINKED: u32 = 2;
-        let whole = fatbin_at(in_program(wrapper.data))?;
+        let damaged = |_| invalid(&"a wrapper leads to what is no fat binary");
+        // SAFETY: an image holds the address of its fatbin, which does not change during the call.
+        let whole = unsafe { fatbin_at(wrapper.data) }.map_err(damaged)?;
         let has_ptx =
             Fatbin::read(whole).is_ok_and(|f| f.entries.iter().any(|e| e.kind == EntryKind::Ptx));
         if wrapper.version != LINKED || wrapper.second == 0 || has_ptx {
             return self.ptx_of(whole);
         }
-        let mut parts = Vec::new();
-        // SAFETY: such a wrapper holds the address of a list that ends with 0.
-        let addresses: In<u64> = unsafe { (wrapper.second as *const u64).believe() };
-        let addresses = addresses.array(LINK_INPUTS_MAX + 1);
-        loop {
-            match addresses.at(parts.len()).map_err(|_| invalid(&"the fat binaries end"))? {
-                0 => return self.link(&parts),
-                _ if parts.len() >= LINK_INPUTS_MAX => {
-                    return Err(invalid(&"too many fat binaries"));
-                }
-                address => parts.push(fatbin_at(in_program(address))?),
-            }
-        }
+        // SAFETY: such a wrapper holds the address of a list of fatbins that ends with 0.
+        let parts = unsafe { linked_fatbins(wrapper.second) };
+        self.link(&parts.map_err(|_| invalid(&"what the fat binaries are linked of is damaged"))?)
     }
 
     /// PTX text from the bytes of an image.
@@ -212,27 +192,6 @@ impl Choice<'_> {
             ),
         }
     }
-}
-
-/// The place in the program's memory that an address in an image leads to.
-fn in_program(address: u64) -> In<u8> {
-    // SAFETY: an image holds the addresses of its parts (fatbinary wrappers), or NULL.
-    unsafe { (address as *const u8).believe() }
-}
-
-/// The bytes of a fat binary.
-fn fatbin_at<'a>(at: In<u8>) -> std::result::Result<&'a [u8], Refusal> {
-    match image::measure(&mut ProgramMemory(at)) {
-        Ok(Image::Whole { kind: ImageKind::Fatbin, bytes }) => in_place(at, bytes),
-        Ok(_) => Err(invalid(&"a wrapper leads to what is no fat binary")),
-        Err(error) => Err(invalid(&error)),
-    }
-}
-
-fn in_place<'a>(at: In<u8>, bytes: usize) -> std::result::Result<&'a [u8], Refusal> {
-    // SAFETY: the image says how long it is, and the program that it is there, unchanged during the
-    // call, which nothing that is made of the bytes outlives.
-    unsafe { at.slice(bytes) }.map_err(|error| Refusal { error, why: "the image is NULL".into() })
 }
 
 fn text_of(bytes: &[u8]) -> std::result::Result<String, Refusal> {

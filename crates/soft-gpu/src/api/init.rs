@@ -1,11 +1,12 @@
 //! Initialisation, version, errors, entry points, profiler control.
 
-use cuda_api::symbols::{ProcError, SYMBOLS, proc_address};
+use cuda_api::symbols::SYMBOLS;
 use cuda_api::*;
+use driver_common::entry_point::{self, Request};
 
 use super::tables::driver_version;
 use super::{driver, exported, exports};
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 exports! {
     fn cuInit(flags: c_uint) {
@@ -22,26 +23,15 @@ exports! {
     fn cuGetProcAddress(
         symbol: *const c_char, pfn: *mut *mut c_void, version: c_int, flags: u64,
     ) {
-        pfn.required()?;
-        let found = find(&symbol.text()?, version, flags)?;
-        pfn.set(found.map_err(|_| Error::NOT_FOUND)?.cast_mut())
+        Request { symbol, version, flags }.answer(pfn, driver_version(), address)
     }
 
     fn cuGetProcAddress_v2(
         symbol: *const c_char, pfn: *mut *mut c_void, version: c_int, flags: u64,
         symbol_status: *mut c_uint,
     ) {
-        use cuda_api::constants::proc_address::*;
-        pfn.required()?;
-        let (address, status) = match find(&symbol.text()?, version, flags)? {
-            Ok(address) => (address.cast_mut(), SUCCESS),
-            Err(ProcError::NotFound) => (std::ptr::null_mut(), SYMBOL_NOT_FOUND),
-            Err(ProcError::VersionNotSufficient) => {
-                (std::ptr::null_mut(), VERSION_NOT_SUFFICIENT)
-            }
-        };
-        symbol_status.set_if_wanted(status);
-        pfn.set(address)
+        let request = Request { symbol, version, flags };
+        request.answer_with_status(pfn, symbol_status, driver_version(), address)
     }
 
     fn cuGetExportTable(table: *mut *const c_void, id: *const CUuuid) {
@@ -52,15 +42,11 @@ exports! {
     }
 
     fn cuGetErrorName(error: c_uint, text: *mut *const c_char) {
-        let row = error_row(error);
-        text.set(row.map_or(std::ptr::null(), |r| r.name.as_ptr()))?;
-        row.map(|_| ()).ok_or(Error::INVALID_VALUE)
+        entry_point::error_name(error, text)
     }
 
     fn cuGetErrorString(error: c_uint, text: *mut *const c_char) {
-        let row = error_row(error);
-        text.set(row.map_or(std::ptr::null(), |r| r.text.as_ptr()))?;
-        row.map(|_| ()).ok_or(Error::INVALID_VALUE)
+        entry_point::error_text(error, text)
     }
 
     fn cuProfilerStart() {
@@ -73,21 +59,7 @@ exports! {
     }
 }
 
-/// The address of a function by the name and version that cuGetProcAddress knows it by.
-fn find(
-    name: &CStr,
-    version: i32,
-    flags: u64,
-) -> Result<std::result::Result<*const c_void, ProcError>> {
-    // A version beyond the driver's own is refused outright.
-    let version = u32::try_from(version).map_err(|_| Error::INVALID_VALUE)?;
-    if i64::from(version) > i64::from(driver_version()) || flags > 3 {
-        return Err(Error::INVALID_VALUE);
-    }
-    let Ok(name) = name.to_str() else { return Ok(Err(ProcError::NotFound)) };
-    let symbol = match proc_address(name, version, wants_per_thread(flags)) {
-        Ok(index) => SYMBOLS[usize::from(index)],
-        Err(error) => return Ok(Err(error)),
-    };
-    Ok(exported(symbol).ok_or(ProcError::NotFound))
+/// The address of a symbol of the table, if it is exported here.
+fn address(index: usize) -> Option<*const c_void> {
+    exported(SYMBOLS[index])
 }

@@ -14,7 +14,7 @@ use super::function::Function;
 use super::graph::SoftGraphs;
 use super::{Driver, driver, exports, thread};
 use crate::device::Device;
-use crate::device::grid::{Followers, KernelOp, SmMask};
+use crate::device::execution::grid::{Followers, KernelOp, SmMask};
 use crate::device::limits::*;
 use crate::device::memory::AllocationKind;
 use crate::device::occupancy::BlockNeed;
@@ -208,7 +208,7 @@ impl Prepared {
     /// The launch as an operation of a stream of that tenant, with code for its shape.
     pub(super) fn into_op(self, device: &Device, tenant: &Arc<Tenant>, workspace: u64) -> Op {
         let op = self.into_kernel_op(device, tenant, workspace);
-        // Here, and not where blocks run: who compiles there is in others' way, and does not hear
+        // Here, and not where blocks run: who compiles there delays others, and does not hear
         // that its kernel is to end.
         op.kernel.prepare(&op.launch);
         Op::Kernel(Box::new(op))

@@ -9,12 +9,12 @@ use cuda_api::pointer::Out;
 use cuda_api::*;
 
 use super::function::Function;
-use super::image::JitOptions;
 use super::image_file::ImageFile;
 use super::module::LoadedModule;
 use super::registry::with_kind;
 use super::{Driver, devices, driver, exports};
 use crate::error::{Error, Result};
+use driver_common::jit_options::JitOptions;
 
 /// A loaded library, with a module on each device that has used it.
 pub(crate) struct Library {

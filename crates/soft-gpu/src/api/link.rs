@@ -6,9 +6,9 @@ use locks::Mutex;
 use cuda_api::link::Link;
 use cuda_api::*;
 
-use super::image::JitOptions;
 use super::{driver, exports, thread};
 use crate::error::Result;
+use driver_common::jit_options::JitOptions;
 
 /// A program's CUlinkState.
 pub(crate) struct LinkState(Mutex<Link>);
@@ -29,8 +29,8 @@ exports! {
         state_out.required()?;
         // Nothing is compiled before the image is loaded, so nothing is said.
         let options = JitOptions::read(num_options, options, option_values)?;
-        options.say_nothing();
-        let link = Mutex::new(Link::new(options.registers_max));
+        options.write_logs(b"", b"");
+        let link = Mutex::new(Link::new(options.registers_max()));
         state_out.set(CUlinkState(driver.links.insert(LinkState(link))?))
     }
 

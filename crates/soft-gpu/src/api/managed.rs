@@ -2,16 +2,12 @@
 //! prefetching move nothing; what was said is kept and read back.
 
 use cuda_api::advice::location_of;
-use cuda_api::constants::attach_flags;
-use cuda_api::pointer::FromProgram;
 use cuda_api::*;
+use driver_common::managed::{check_allocation_flags, check_attachment, range_attributes};
 
 use super::{Driver, driver, exports, thread};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::error::{Error, Result};
-
-/// Most attributes asked for at once: there are 8.
-const ATTRIBUTES_MAX: usize = 64;
 
 impl Driver {
     /// INVALID_VALUE unless all of a range is managed memory of this thread's tenant.
@@ -75,9 +71,7 @@ exports! {
         let tenant = driver.working_tenant()?;
         driver.graphs.unsafe_call()?;
         pointer.required()?;
-        if !matches!(flags, attach_flags::GLOBAL | attach_flags::HOST) {
-            return Err(Error::INVALID_VALUE);
-        }
+        check_allocation_flags(flags)?;
         let (number, bytes) = (context.number(), bytesize as u64);
         let address =
             driver.device.allocate(&tenant, number, bytes, 1, AllocationKind::Managed)?;
@@ -129,16 +123,9 @@ exports! {
     ) {
         let driver = driver()?;
         thread::current()?;
-        if num_attributes == 0 || num_attributes > ATTRIBUTES_MAX {
-            return Err(Error::INVALID_VALUE);
-        }
-        for index in 0..num_attributes {
-            let (bytes, number) = (data_sizes.array(num_attributes).at(index)?, attributes.array(num_attributes).at(index)?);
-            // SAFETY: the program gives a place for each attribute, or NULL.
-            let place = unsafe { data.array(num_attributes).at(index)?.believe() };
-            driver.range_attribute(place, bytes, number, dev_ptr, count)?;
-        }
-        Ok(())
+        range_attributes(data, data_sizes, attributes, num_attributes, |place, bytes, number| {
+            driver.range_attribute(place, bytes, number, dev_ptr, count)
+        })
     }
 
     fn cuStreamAttachMemAsync(
@@ -148,10 +135,7 @@ exports! {
         let driver = driver()?;
         // An attachment has no node.
         driver.check_not_capturing(driver.stream(stream, per_thread)?)?;
-        let known = attach_flags::GLOBAL | attach_flags::HOST | attach_flags::SINGLE;
-        if !flags.is_power_of_two() || flags & !known != 0 {
-            return Err(Error::INVALID_VALUE);
-        }
+        check_attachment(flags)?;
         // No length stands for the whole allocation.
         driver.managed(pointer, length.max(1)).map(|_| ())
     }

@@ -60,7 +60,7 @@ use std::sync::{Arc, OnceLock};
 use ::graph::Graphs;
 use cuda_api::advice::AdviceMap;
 use cuda_api::handle::HandleKind;
-use cuda_api::stream_attributes::StreamAttributes;
+use driver_common::stream_attributes::StreamAttributes;
 
 use self::array::{Array, MipmappedArray};
 use self::context::{Context, Primary};

@@ -4,12 +4,13 @@ use locks::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cuda_api::constants::loading_mode;
 use cuda_api::pointer::{In, Out};
 use cuda_api::*;
+use driver_common::entry_point::module_loading_mode;
+use driver_common::jit_options::JitOptions;
 
 use super::function::Function;
-use super::image::{JitOptions, Loaded};
+use super::image::Loaded;
 use super::image_file::ImageFile;
 use super::{Driver, driver, exports, thread};
 use crate::device::tenant::Tenant;
@@ -129,9 +130,7 @@ impl Driver {
 exports! {
     fn cuModuleGetLoadingMode(mode: *mut c_uint) {
         driver()?;
-        let eager = std::env::var(cuda_api::environment::CUDA_MODULE_LOADING)
-            .is_ok_and(|value| value == "EAGER");
-        mode.set(if eager { loading_mode::EAGER } else { loading_mode::LAZY })
+        mode.set(module_loading_mode())
     }
 
     fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) {

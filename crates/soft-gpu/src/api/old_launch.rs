@@ -1,9 +1,9 @@
-//! Launches as before CUDA 4.0; what was set at a function is in [`cuda_api::old_launch`].
+//! Launches as before CUDA 4.0; what was set at a function is in [`driver_common::old_launch`].
 
-use cuda_api::constants::launch_param;
-use cuda_api::old_launch::{OLD_PARAMETER_BYTES_MAX, OldLaunch};
-use cuda_api::pointer::{FromProgram, In, Out};
+use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::*;
+use driver_common::device;
+use driver_common::old_launch::OldLaunch;
 
 use super::{devices, driver, exports};
 use crate::device::attributes;
@@ -15,13 +15,7 @@ fn with<R>(function: CUfunction, f: impl FnOnce(&mut OldLaunch) -> Result<R>) ->
 
 fn launch(function: CUfunction, width: i32, height: i32, stream: CUstream) -> Result {
     let mut ready = with(function, |old| old.ready(width, height))?;
-    let mut extra = [
-        launch_param::BUFFER_POINTER as *mut std::ffi::c_void,
-        ready.parameters.as_mut_ptr().cast(),
-        launch_param::BUFFER_SIZE as *mut std::ffi::c_void,
-        (&raw mut ready.parameter_bytes).cast(),
-        launch_param::END as *mut std::ffi::c_void,
-    ];
+    let mut extra = ready.extra();
     // SAFETY: the list is one as a launch reads it, and lives as long as the call.
     let extra = unsafe { extra.as_mut_ptr().believe() };
     let config = CUlaunchConfig::plain(ready.grid, ready.block, ready.shared_bytes, stream);
@@ -50,11 +44,7 @@ exports! {
     }
 
     fn cuParamSetv(function: CUfunction, offset: c_int, pointer: *mut c_void, bytes: c_uint) {
-        let value: In<u8> = pointer.cast::<u8>().as_in();
-        with(function, |old| {
-            let set = |value: &[u8]| old.set_parameter(offset, value);
-            value.with_bytes(bytes as usize, OLD_PARAMETER_BYTES_MAX, set)?
-        })
+        with(function, |old| old.set_parameter_from(offset, pointer, bytes))
     }
 
     fn cuLaunch(function: CUfunction) {
@@ -69,10 +59,10 @@ exports! {
         launch(function, width, height, stream)
     }
 
-    fn cuDeviceGetProperties(properties: *mut CUdevprop, device: CUdevice) {
-        devices::check(device)?;
+    fn cuDeviceGetProperties(properties: *mut CUdevprop, of: CUdevice) {
+        devices::check(of)?;
         let settings = &driver()?.device.settings;
         let attribute = |number| attributes::attribute(settings, number).unwrap_or(0);
-        properties.set(CUdevprop::from_attributes(attribute))
+        properties.set(device::properties(attribute))
     }
 }

@@ -5,13 +5,12 @@
 
 use std::sync::Arc;
 
-use channel::pool_file;
 use cuda_api::pointer::Out;
-use cuda_api::pool::{check_pool_handles, check_pool_location};
 use cuda_api::*;
+use driver_common::pool::{Sharing, check_pool_location};
 
 use super::graph::SoftGraphs;
-use super::pool_memory::{Pool, Sharing, Value};
+use super::pool_memory::Pool;
 use super::{Driver, devices, driver, exports, thread};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::device::stream::Op;
@@ -55,7 +54,7 @@ impl Driver {
 
     fn set_current_pool(&self, pool: CUmemoryPool, device: u32) -> Result {
         let pool = self.pool(pool)?;
-        if matches!(pool.sharing, Sharing::Imported(_)) || pool.device != device {
+        if matches!(pool.sharing(), Sharing::Imported(_)) || pool.device != device {
             return Err(Error::INVALID_VALUE);
         }
         let mut current = self.current_pools.lock();
@@ -211,15 +210,7 @@ exports! {
         let driver = driver()?;
         pool.required()?;
         let props = pool_props.get()?;
-        let sharing = match props.handleTypes {
-            constants::vmm::HANDLE_NONE => Sharing::Own,
-            constants::vmm::HANDLE_POSIX_FD => {
-                let number = pool_file::new_number().map_err(|_| Error::OPERATING_SYSTEM)?;
-                Sharing::Exportable(number)
-            },
-            other => return Err(check_pool_handles(other)),
-        };
-        check_pool_location(props.location, props.allocType)?;
+        let sharing = Sharing::of_new(&props)?;
         let device = devices::check(props.location.id).map_err(|_| Error::INVALID_VALUE)?;
         let bytes_max = props.maxSize as u64;
         let make = |handle| Pool::new(handle, device, bytes_max, sharing);
@@ -286,18 +277,10 @@ exports! {
     }
 
     fn cuMemPoolGetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {
-        let pool = driver()?.pool(pool)?;
-        match pool.attribute(attr)? {
-            Value::Narrow(number) => value.cast::<c_int>().set(number),
-            Value::Wide(number) => value.cast::<u64>().set(number),
-        }
+        driver()?.pool(pool)?.attribute(attr, value)
     }
 
     fn cuMemPoolSetAttribute(pool: CUmemoryPool, attr: c_uint, value: *mut c_void) {
-        let pool = driver()?.pool(pool)?;
-        pool.set_attribute(attr, |wide| match wide {
-            true => value.cast::<u64>().as_in().get(),
-            false => value.cast::<c_int>().as_in().get().map(|number| number as u64),
-        })
+        driver()?.pool(pool)?.set_attribute(attr, value)
     }
 }

@@ -6,29 +6,19 @@
 
 use locks::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
+use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cuda_api::CUdevice;
-use cuda_api::constants::pool_attribute::*;
-use cuda_api::constants::vmm;
+use cuda_api::pointer::Out;
+use driver_common::pool::{PoolState, Sharing};
 
 use super::Driver;
 use crate::device::limits::ALLOCATION_ALIGN;
 use crate::device::memory::AllocationKind;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
-
-/// How a pool is shared with other processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sharing {
-    /// It is not.
-    Own,
-    /// Others may import it, and know it by this number.
-    Exportable(u64),
-    /// It is another process' of that number.
-    Imported(u64),
-}
 
 /// A pool.
 pub(crate) struct Pool {
@@ -37,22 +27,13 @@ pub(crate) struct Pool {
     pub(super) device: u32,
     /// Other devices that may touch it.
     pub(super) peers: Mutex<BTreeSet<u32>>,
-    /// Most bytes in use; 0 for no limit.
-    bytes_max: u64,
-    pub(super) sharing: Sharing,
-    /// Attributes 1 to 3, which say what reuse is allowed.
-    reuse: [AtomicBool; 3],
-    release_threshold: AtomicU64,
     /// The program has destroyed it: nothing is kept any more.
     destroyed: AtomicBool,
     counts: Mutex<Counts>,
 }
 
-#[derive(Default)]
 struct Counts {
-    used: u64,
-    used_high: u64,
-    reserved_high: u64,
+    state: PoolState,
     /// Address and length.
     kept: Vec<(u64, u64)>,
     kept_bytes: u64,
@@ -60,13 +41,13 @@ struct Counts {
 
 impl Counts {
     fn reserved(&self) -> u64 {
-        self.used + self.kept_bytes
+        self.state.used + self.kept_bytes
     }
 
     fn add(&mut self, bytes: u64) {
-        self.used += bytes;
-        self.used_high = self.used_high.max(self.used);
-        self.reserved_high = self.reserved_high.max(self.reserved());
+        self.state.used += bytes;
+        self.state.used_high = self.state.used_high.max(self.state.used);
+        self.state.reserved_high = self.state.reserved_high.max(self.reserved());
     }
 }
 
@@ -75,26 +56,21 @@ fn taken(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALLOCATION_ALIGN)
 }
 
-/// The value of an attribute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    Narrow(i32),
-    Wide(u64),
-}
-
 impl Pool {
     pub(super) fn new(handle: usize, device: u32, bytes_max: u64, sharing: Sharing) -> Self {
+        let state = PoolState::new(device as CUdevice, bytes_max, sharing);
         Self {
             handle,
             device,
             peers: Mutex::default(),
-            bytes_max,
-            sharing,
-            reuse: [true; 3].map(AtomicBool::new),
-            release_threshold: AtomicU64::new(0),
             destroyed: AtomicBool::new(false),
-            counts: Mutex::default(),
+            counts: Mutex::new(Counts { state, kept: Vec::new(), kept_bytes: 0 }),
         }
+    }
+
+    /// How it is shared with other processes.
+    pub(super) fn sharing(&self) -> Sharing {
+        self.counts().state.sharing
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
@@ -125,10 +101,10 @@ impl Pool {
 
     /// A block was freed: true if it is to be kept.
     fn keeps(&self, bytes: u64) -> bool {
-        let threshold = self.release_threshold.load(Ordering::Relaxed);
         let mut counts = self.counts();
+        let threshold = counts.state.release_threshold;
         let keeps = !self.destroyed.load(Ordering::Relaxed) && counts.reserved() <= threshold;
-        counts.used = counts.used.saturating_sub(bytes);
+        counts.state.used = counts.state.used.saturating_sub(bytes);
         keeps
     }
 
@@ -138,56 +114,17 @@ impl Pool {
         counts.kept_bytes += bytes;
     }
 
-    pub(super) fn attribute(&self, number: u32) -> Result<Value> {
+    /// Stores an attribute's value.
+    pub(super) fn attribute(&self, number: u32, to: Out<c_void>) -> Result {
         let counts = self.counts();
-        let (exportable, kind) = match self.sharing {
-            Sharing::Exportable(_) => (vmm::HANDLE_POSIX_FD, vmm::LOCATION_DEVICE),
-            Sharing::Own | Sharing::Imported(_) => (vmm::HANDLE_NONE, vmm::LOCATION_DEVICE),
-        };
-        Ok(match number {
-            REUSE_FOLLOW_EVENT_DEPENDENCIES..=REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
-                Value::Narrow(self.reuse[number as usize - 1].load(Ordering::Relaxed).into())
-            }
-            RELEASE_THRESHOLD => Value::Wide(self.release_threshold.load(Ordering::Relaxed)),
-            RESERVED_MEM_CURRENT => Value::Wide(counts.reserved()),
-            RESERVED_MEM_HIGH => Value::Wide(counts.reserved_high),
-            USED_MEM_CURRENT => Value::Wide(counts.used),
-            USED_MEM_HIGH => Value::Wide(counts.used_high),
-            ALLOCATION_TYPE => Value::Narrow(vmm::ALLOCATION_PINNED as i32),
-            EXPORT_HANDLE_TYPES => Value::Narrow(exportable as i32),
-            LOCATION_ID => Value::Narrow(self.device as CUdevice),
-            LOCATION_TYPE => Value::Narrow(kind as i32),
-            MAX_POOL_SIZE => Value::Wide(self.bytes_max),
-            HW_DECOMPRESS_ENABLED => Value::Narrow(0),
-            _ => return Err(Error::INVALID_VALUE),
-        })
+        counts.state.attribute(counts.reserved(), number, to)
     }
 
-    /// Sets an attribute; `read` gets the value, and is told whether it is 64 bits wide.
-    pub(super) fn set_attribute(
-        &self,
-        number: u32,
-        read: impl FnOnce(bool) -> Result<u64>,
-    ) -> Result {
-        match number {
-            REUSE_FOLLOW_EVENT_DEPENDENCIES..=REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
-                self.reuse[number as usize - 1].store(read(false)? != 0, Ordering::Relaxed);
-            }
-            RELEASE_THRESHOLD => self.release_threshold.store(read(true)?, Ordering::Relaxed),
-            // The high-water marks can only be set back.
-            RESERVED_MEM_HIGH | USED_MEM_HIGH => {
-                if read(true)? != 0 {
-                    return Err(Error::INVALID_VALUE);
-                }
-                let mut counts = self.counts();
-                match number {
-                    USED_MEM_HIGH => counts.used_high = counts.used,
-                    _ => counts.reserved_high = counts.reserved(),
-                }
-            }
-            _ => return Err(Error::INVALID_VALUE),
-        }
-        Ok(())
+    /// Sets an attribute.
+    pub(super) fn set_attribute(&self, number: u32, from: Out<c_void>) -> Result {
+        let mut counts = self.counts();
+        let reserved = counts.reserved();
+        counts.state.set_attribute(reserved, number, from)
     }
 }
 
@@ -219,14 +156,15 @@ impl Driver {
         context: u64,
         bytes: u64,
     ) -> Result<u64> {
-        if bytes == 0 || matches!(pool.sharing, Sharing::Imported(_)) {
+        let (used, bytes_max, sharing) = {
+            let state = &pool.counts().state;
+            (state.used, state.bytes_max, state.sharing)
+        };
+        if bytes == 0 || matches!(sharing, Sharing::Imported(_)) {
             return Err(Error::INVALID_VALUE);
         }
-        if pool.bytes_max != 0 {
-            let used = pool.counts().used.saturating_add(bytes);
-            if used > pool.bytes_max {
-                return Err(Error::OUT_OF_MEMORY);
-            }
+        if bytes_max != 0 && used.saturating_add(bytes) > bytes_max {
+            return Err(Error::OUT_OF_MEMORY);
         }
         let kind = AllocationKind::Pool { pool: pool.handle };
         let kept = pool.take_kept(bytes);
@@ -279,24 +217,19 @@ mod tests {
         let pool = Pool::new(1, 0, 0, Sharing::Own);
         pool.counts().add(1000);
         assert!(!pool.keeps(1000));
-        pool.set_attribute(RELEASE_THRESHOLD, |wide| Ok(if wide { 4096 } else { 0 })).unwrap();
+        pool.counts().state.release_threshold = 4096;
         pool.counts().add(4096);
         pool.counts().add(100);
         assert!(!pool.keeps(4096), "more is reserved than the threshold");
         assert!(pool.keeps(100));
         pool.keep(0x1000, 100);
-        assert_eq!(pool.attribute(USED_MEM_CURRENT), Ok(Value::Wide(0)));
-        assert_eq!(pool.attribute(RESERVED_MEM_CURRENT), Ok(Value::Wide(100)));
-        assert_eq!(pool.attribute(USED_MEM_HIGH), Ok(Value::Wide(4196)));
+        let counted =
+            |counts: &Counts| (counts.state.used, counts.reserved(), counts.state.used_high);
+        assert_eq!(counted(&pool.counts()), (0, 100, 4196));
         assert_eq!(pool.take_kept(1000), None);
         assert_eq!(pool.take_kept(400), Some(0x1000), "of the same size when rounded up");
         pool.keep(0x2000, 512);
         assert!(pool.take_above(600).is_empty());
         assert_eq!(pool.take_above(0), [0x2000]);
-        let wrong = pool.set_attribute(USED_MEM_HIGH, |_| Ok(5));
-        assert_eq!(wrong, Err(Error::INVALID_VALUE));
-        pool.set_attribute(RESERVED_MEM_HIGH, |_| Ok(0)).unwrap();
-        assert_eq!(pool.attribute(RESERVED_MEM_HIGH), Ok(Value::Wide(0)));
-        assert_eq!(pool.attribute(EXPORT_HANDLE_TYPES), Ok(Value::Narrow(0)));
     }
 }

@@ -1,17 +1,15 @@
 //! Shared pools: pools and their blocks in other processes.
 //!
-//! What a program hands over for a pool is a file with nothing but the pool's number, which no
-//! process can guess; what it hands over for a block says where the block's memory is, and that
+//! What a program passes for a pool is a file with nothing but the pool's number, which no
+//! process can guess; what it passes for a block says where the block's memory is, and that
 //! number. The memory itself is opened as cuIpcOpenMemHandle does.
 
-use std::os::fd::IntoRawFd;
-
-use channel::{pool_file, system};
-use cuda_api::constants::vmm;
 use cuda_api::*;
+use driver_common::pool::Sharing;
+use driver_common::pool_share;
 
 use super::ipc::{POINTER, Shared};
-use super::pool_memory::{Pool, Sharing};
+use super::pool_memory::Pool;
 use super::{driver, exports, thread};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::error::Error;
@@ -23,12 +21,7 @@ exports! {
         let driver = driver()?;
         handle_out.required()?;
         let pool = driver.pool(pool)?;
-        if flags != 0 || handle_type != vmm::HANDLE_POSIX_FD {
-            return Err(Error::INVALID_VALUE);
-        }
-        let Sharing::Exportable(number) = pool.sharing else { return Err(Error::INVALID_VALUE) };
-        let file = pool_file::create(number).map_err(|error| system::result_of(&error))?;
-        handle_out.cast::<c_int>().set(file.into_raw_fd())
+        pool_share::export(pool.sharing(), handle_out, handle_type, flags)
     }
 
     fn cuMemPoolImportFromShareableHandle(
@@ -36,14 +29,9 @@ exports! {
     ) {
         let driver = driver()?;
         pool_out.required()?;
-        if flags != 0 || handle_type != vmm::HANDLE_POSIX_FD {
-            return Err(Error::INVALID_VALUE);
-        }
-        // The descriptor comes as a pointer.
-        let fd = i32::try_from(handle.cast::<u8>().address()).map_err(|_| Error::INVALID_VALUE)?;
-        let number = pool_file::number_in(fd).ok_or(Error::INVALID_VALUE)?;
+        let sharing = pool_share::import(handle, handle_type, flags)?;
         let device = driver.tenant().device;
-        let make = |handle| Pool::new(handle, device, 0, Sharing::Imported(number));
+        let make = |handle| Pool::new(handle, device, 0, sharing);
         pool_out.set(CUmemoryPool(driver.pools.insert_with(make)?.0))
     }
 
@@ -58,7 +46,7 @@ exports! {
             return Err(Error::INVALID_VALUE);
         };
         let pool = driver.pool(CUmemoryPool(pool))?;
-        match pool.sharing {
+        match pool.sharing() {
             Sharing::Exportable(number) if found.base == pointer.0 => {
                 let shared = driver.share(found.base, found.bytes, number)?;
                 share_data.set(CUmemPoolPtrExportData { reserved: shared.to_bytes(POINTER) })
@@ -75,7 +63,7 @@ exports! {
         pointer.required()?;
         let pool = driver.pool(pool)?;
         let shared = Shared::from_bytes(&share_data.as_in().get()?.reserved, POINTER)?;
-        match pool.sharing {
+        match pool.sharing() {
             Sharing::Imported(number) if number == shared.tag => {
                 pointer.set(driver.open(&shared, true)?)
             }

@@ -14,7 +14,7 @@ use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
-use crate::device::values::{Condition, ValueWait};
+use crate::device::stream::values::{Condition, ValueWait};
 use crate::error::{Error, Result};
 
 /// A waiting thread looks at the words at least so often: no process wakes it if the one that would

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cuda_api::constants::{capture, stream_flags};
-use cuda_api::stream_attributes::StreamAttributes;
 use cuda_api::*;
+use driver_common::stream_attributes::StreamAttributes;
 
 use super::context::Context;
 use super::graph::{SoftGraphs, host_op, stream_id};
 use super::{Driver, driver, exports, thread};
-use crate::device::host::HostCall;
+use crate::device::stream::host::HostCall;
 use crate::device::limits::{PRIORITY_GREATEST, PRIORITY_LEAST};
-use crate::device::ops::StreamSpec;
+use crate::device::stream::ops::StreamSpec;
 use crate::device::slab::Key;
 use crate::device::stream::{Op, Stream};
 use crate::error::{Error, Result};

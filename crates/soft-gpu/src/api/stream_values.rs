@@ -1,57 +1,17 @@
 //! Stream memory operations: writing words and waiting for them in stream order.
 
-use cuda_api::constants::{mem_op, stream_value};
+use cuda_api::constants::{mem_op as operation, stream_value};
 use cuda_api::*;
+use driver_common::mem_op::{self, MemOp, MemWord};
 
 use super::{Driver, driver, exports};
 use crate::device::stream::Op;
 use crate::device::tenant::Tenant;
-use crate::device::values::{Condition, ValueWait, ValueWrite};
+use crate::device::stream::values::{Condition, ValueWait, ValueWrite};
 use crate::error::{Error, Result};
 use graph::NodeKind;
 
-/// Operations of one cuStreamBatchMemOp: CUDA's limit.
-const BATCH_MAX: u32 = 256;
-
 impl Driver {
-    fn write_op(
-        &self,
-        tenant: &Tenant,
-        address: u64,
-        value: u64,
-        wide: bool,
-        flags: u64,
-    ) -> Result<Op> {
-        if flags & !u64::from(stream_value::WRITE_NO_MEMORY_BARRIER) != 0 {
-            return Err(Error::INVALID_VALUE);
-        }
-        self.check_word(tenant, address, wide)?;
-        Ok(Op::WriteValue(ValueWrite { address, value, wide }))
-    }
-
-    fn wait_op(
-        &self,
-        tenant: &Tenant,
-        address: u64,
-        value: u64,
-        wide: bool,
-        flags: u64,
-    ) -> Result<Op> {
-        let flags = u32::try_from(flags).map_err(|_| Error::INVALID_VALUE)?;
-        if flags & stream_value::WAIT_FLUSH != 0 {
-            return Err(Error::NOT_SUPPORTED);
-        }
-        let condition = match flags {
-            stream_value::WAIT_GEQ => Condition::GreaterOrEqual,
-            stream_value::WAIT_EQ => Condition::Equal,
-            stream_value::WAIT_AND => Condition::And,
-            stream_value::WAIT_NOR => Condition::Nor,
-            _ => return Err(Error::INVALID_VALUE),
-        };
-        self.check_word(tenant, address, wide)?;
-        Ok(Op::WaitValue(ValueWait { address, value, wide, condition }))
-    }
-
     pub(super) fn check_word(&self, tenant: &Tenant, address: u64, wide: bool) -> Result {
         let bytes = if wide { 8 } else { 4 };
         let usable = address.is_multiple_of(bytes)
@@ -60,17 +20,28 @@ impl Driver {
     }
 
     /// One operation of a batch, checked.
-    pub(crate) fn mem_op(&self, tenant: &Tenant, p: &CUstreamBatchMemOpParams) -> Result<Op> {
-        let (at, value) = (p.address.0, p.value);
-        match p.operation as u32 {
-            mem_op::WAIT_VALUE_32 => self.wait_op(tenant, at, value, false, p.flags),
-            mem_op::WAIT_VALUE_64 => self.wait_op(tenant, at, value, true, p.flags),
-            mem_op::WRITE_VALUE_32 => self.write_op(tenant, at, value, false, p.flags),
-            mem_op::WRITE_VALUE_64 => self.write_op(tenant, at, value, true, p.flags),
+    pub(crate) fn mem_op(&self, tenant: &Tenant, params: &CUstreamBatchMemOpParams) -> Result<Op> {
+        let usable = |word: MemWord| self.check_word(tenant, word.address, word.wide);
+        match MemOp::of(params)? {
             // Every operation is a barrier already.
-            mem_op::BARRIER => Ok(Op::Marker),
-            mem_op::FLUSH_REMOTE_WRITES => Err(Error::NOT_SUPPORTED),
-            _ => Err(Error::INVALID_VALUE),
+            MemOp::Barrier => Ok(Op::Marker),
+            MemOp::Write(word) => {
+                usable(word)?;
+                let MemWord { address, value, wide, .. } = word;
+                Ok(Op::WriteValue(ValueWrite { address, value, wide }))
+            }
+            MemOp::Wait { flushes: true, .. } => Err(Error::NOT_SUPPORTED),
+            MemOp::Wait { word, condition, .. } => {
+                let condition = match condition {
+                    stream_value::WAIT_GEQ => Condition::GreaterOrEqual,
+                    stream_value::WAIT_EQ => Condition::Equal,
+                    stream_value::WAIT_AND => Condition::And,
+                    _ => Condition::Nor,
+                };
+                usable(word)?;
+                let MemWord { address, value, wide, .. } = word;
+                Ok(Op::WaitValue(ValueWait { address, value, wide, condition }))
+            }
         }
     }
 
@@ -103,8 +74,7 @@ fn single(
     value: u64,
     flags: u32,
 ) -> Result {
-    let (operation, flags) = (operation.into(), flags.into());
-    let op = CUstreamBatchMemOpParams { operation, address, value, flags, alias: 0, pad: 0 };
+    let op = mem_op::single(operation, address, value, flags);
     driver()?.mem_ops(stream, per_thread, &[op])
 }
 
@@ -112,34 +82,30 @@ exports! {
     fn cuStreamWriteValue32_v2(
         stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint,
     ) | cuStreamWriteValue32_v2_ptsz per_thread {
-        single(stream, per_thread, mem_op::WRITE_VALUE_32, addr, value.into(), flags)
+        single(stream, per_thread, operation::WRITE_VALUE_32, addr, value.into(), flags)
     }
 
     fn cuStreamWriteValue64_v2(
         stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint,
     ) | cuStreamWriteValue64_v2_ptsz per_thread {
-        single(stream, per_thread, mem_op::WRITE_VALUE_64, addr, value, flags)
+        single(stream, per_thread, operation::WRITE_VALUE_64, addr, value, flags)
     }
 
     fn cuStreamWaitValue32_v2(
         stream: CUstream, addr: CUdeviceptr, value: u32, flags: c_uint,
     ) | cuStreamWaitValue32_v2_ptsz per_thread {
-        single(stream, per_thread, mem_op::WAIT_VALUE_32, addr, value.into(), flags)
+        single(stream, per_thread, operation::WAIT_VALUE_32, addr, value.into(), flags)
     }
 
     fn cuStreamWaitValue64_v2(
         stream: CUstream, addr: CUdeviceptr, value: u64, flags: c_uint,
     ) | cuStreamWaitValue64_v2_ptsz per_thread {
-        single(stream, per_thread, mem_op::WAIT_VALUE_64, addr, value, flags)
+        single(stream, per_thread, operation::WAIT_VALUE_64, addr, value, flags)
     }
 
     fn cuStreamBatchMemOp_v2(
         stream: CUstream, count: c_uint, params: *mut CUstreamBatchMemOpParams, flags: c_uint,
     ) | cuStreamBatchMemOp_v2_ptsz per_thread {
-        if count > BATCH_MAX || flags != 0 {
-            return Err(Error::INVALID_VALUE);
-        }
-        let ops = params.as_in().array(count as usize).iter().collect::<Result<Vec<_>>>()?;
-        driver()?.mem_ops(stream, per_thread, &ops)
+        driver()?.mem_ops(stream, per_thread, &mem_op::batch(params, count, flags)?)
     }
 }

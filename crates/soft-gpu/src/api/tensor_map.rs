@@ -85,7 +85,7 @@ fn check_row(map: &TensorMap, elements: u32) -> Result {
     demand(map.interleave != 0 || map.swizzle == 0 || bytes <= 16 << map.swizzle)
 }
 
-/// Hands a map to the program.
+/// Gives a map to the program.
 fn give(to: Out<CUtensorMap>, map: &TensorMap) -> Result {
     let bytes = map.encode();
     let mut opaque = [0; 16];

@@ -4,6 +4,7 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use cuda_api::constants::vmm;
 use cuda_api::*;
+use driver_common::virtual_memory;
 
 use super::{devices, driver, exports};
 use crate::device::limits::CHUNK_BYTES;
@@ -151,15 +152,9 @@ exports! {
         if handle_type != vmm::HANDLE_POSIX_FD {
             return Err(Error::NOT_SUPPORTED);
         }
-        // The descriptor comes as a pointer.
-        let fd = i32::try_from(os_handle.cast::<u8>().address()).map_err(|_| Error::INVALID_VALUE)?;
-        // SAFETY: a plain system call; -1 and descriptors that are not open answer an error.
-        if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-            return Err(Error::INVALID_VALUE);
-        }
-        // SAFETY: open, as just seen, and the program keeps it open during the call.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        handle.set(to_handle(driver.device.import_physical(fd, driver.tenant().device)?))
+        let device = driver.tenant().device;
+        let import = |fd: BorrowedFd<'_>| driver.device.import_physical(fd, device);
+        handle.set(to_handle(virtual_memory::with_descriptor(os_handle, import)?))
     }
 
     fn cuMemGetAllocationPropertiesFromHandle(
@@ -167,16 +162,8 @@ exports! {
     ) {
         let driver = driver()?;
         let (_, exportable, device) = driver.device.physical_properties(from_handle(handle)?)?;
-        prop.set(CUmemAllocationProp {
-            kind: vmm::ALLOCATION_PINNED,
-            requestedHandleTypes: if exportable { vmm::HANDLE_POSIX_FD } else { vmm::HANDLE_NONE },
-            location: CUmemLocation { kind: vmm::LOCATION_DEVICE, id: device as CUdevice },
-            win32HandleMetaData: std::ptr::null_mut(),
-            compressionType: 0,
-            gpuDirectRDMACapable: 0,
-            usage: 0,
-            reserved: [0; 4],
-        })
+        let types = if exportable { vmm::HANDLE_POSIX_FD } else { vmm::HANDLE_NONE };
+        prop.set(virtual_memory::properties(device as CUdevice, types))
     }
 
     fn cuMemRetainAllocationHandle(
@@ -195,9 +182,5 @@ fn check_properties(prop: &CUmemAllocationProp) -> Result<(bool, u32)> {
         return Err(Error::INVALID_VALUE);
     }
     let device = devices::check(prop.location.id)?;
-    match prop.requestedHandleTypes {
-        vmm::HANDLE_NONE => Ok((false, device)),
-        vmm::HANDLE_POSIX_FD => Ok((true, device)),
-        _ => Err(Error::NOT_SUPPORTED),
-    }
+    Ok((virtual_memory::check_properties(prop)? == vmm::HANDLE_POSIX_FD, device))
 }

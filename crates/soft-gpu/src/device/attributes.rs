@@ -4,9 +4,9 @@
 
 use cuda_api::attributes::*;
 
-use super::capability::REGISTERS_PER_SM;
-use super::limits::*;
-use super::settings::Settings;
+use crate::device::capability::REGISTERS_PER_SM;
+use crate::device::limits::*;
+use crate::device::settings::Settings;
 use crate::error::{Error, Result};
 
 /// Largest attribute number that is answered; newer runtimes ask for more than cuda.h 13.0 names.

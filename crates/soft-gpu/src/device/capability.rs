@@ -119,7 +119,7 @@ impl Capability {
 
     /// Threads resident on an SM.
     pub fn threads(&self) -> u32 {
-        self.warps * super::limits::WARP_THREADS
+        self.warps * crate::device::limits::WARP_THREADS
     }
 }
 

@@ -3,40 +3,23 @@
 //! A [`Device`] knows kernels only as things whose blocks can be resumed ([`simt::kernel`]) and
 //! knows nothing of the driver API, which is built on it in [`crate::api`].
 
-pub mod account;
-pub mod activity;
-mod activity_file;
 pub mod attributes;
-pub mod branch;
 pub mod capability;
 mod clock;
-mod core;
-pub mod event;
+pub(crate) mod execution;
 pub mod fault;
 mod floats;
-pub mod grid;
-mod help;
-pub mod host;
 pub mod identity;
 pub mod limits;
 pub mod memory;
 pub mod occupancy;
-pub mod ops;
-mod places;
 pub mod printf;
 pub mod profile;
 pub mod settings;
 pub mod slab;
-mod stall;
 pub mod stream;
 pub mod tenant;
-mod ticker;
 pub mod trace;
-pub mod transfer;
-pub mod turn;
-pub mod values;
-pub mod variable_place;
-mod worker;
 
 use locks::Mutex;
 use std::collections::HashMap;
@@ -46,14 +29,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use self::account::{Account, Usage};
-use self::activity::{Activity, ActivityTotals};
-use self::core::{Core, CoreGuard, Desk, Slot};
+use self::execution::account::{Account, Usage};
+use self::execution::activity::{Activity, ActivityTotals};
+use self::execution::core::{Core, CoreGuard, Desk, Slot};
 use self::memory::Memory;
 use self::settings::Settings;
 use self::slab::Slab;
 use self::tenant::{Tenant, TenantId};
-use self::turn::{TurnFile, TurnState};
+use self::execution::turn::{TurnFile, TurnState};
 use simt::runtime::init_tracking::WrittenBytes;
 use simt_jit::{Obstacle, Tiers};
 
@@ -67,7 +50,7 @@ pub struct Device {
     core: Mutex<Core>,
     /// Descriptors of the file of turns.
     turn_fds: [AtomicI32; 2],
-    host_threads: Mutex<HashMap<TenantId, host::HostSender>>,
+    host_threads: Mutex<HashMap<TenantId, stream::host::HostSender>>,
     threads_started: OnceLock<()>,
     /// The program's tenant on each device.
     default_tenants: Vec<Arc<Tenant>>,
@@ -223,7 +206,7 @@ impl Device {
 
     /// The SMs of a stream of a tenant, given those of its device that it may use: `None` if there is
     /// one device and it may use all.
-    pub(crate) fn sms_of(&self, tenant: &Tenant, wanted: grid::SmMask) -> grid::SmMask {
+    pub(crate) fn sms_of(&self, tenant: &Tenant, wanted: execution::grid::SmMask) -> execution::grid::SmMask {
         if self.count() == 1 {
             return wanted;
         }
@@ -252,7 +235,7 @@ impl Device {
 
     /// Has a tenant's blocks placed on those SMs only from now on, and its grids to come be so much
     /// less urgent. Blocks that have their places keep them until they end.
-    pub fn limit_tenant(&self, tenant: &Tenant, sms: grid::SmMask, less_urgent: i32) {
+    pub fn limit_tenant(&self, tenant: &Tenant, sms: execution::grid::SmMask, less_urgent: i32) {
         let now = clock::now_ns();
         let mut core = self.lock();
         if let Some(account) = core.accounts.get_mut(tenant.account) {

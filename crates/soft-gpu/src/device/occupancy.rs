@@ -5,8 +5,8 @@
 //! Invariant: block placement ([`BlockNeed`]) never fits fewer blocks of one kernel on an SM than
 //! [`Capability::resident`] promises, or a cooperative grid would wait for a place for ever.
 
-use super::capability::{Capability, REGISTER_UNIT, REGISTERS_PER_SM};
-use super::limits::{
+use crate::device::capability::{Capability, REGISTER_UNIT, REGISTERS_PER_SM};
+use crate::device::limits::{
     REGISTERS_PER_THREAD_MAX, SHARED_PER_BLOCK, THREADS_PER_BLOCK_MAX, WARP_THREADS,
 };
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use simt::kernel::{Counters, WARP_LANES};
 
-use super::tenant::{Tenant, TenantId};
-use super::{Device, say};
+use crate::device::tenant::{Tenant, TenantId};
+use crate::device::{Device, say};
 
 /// Rows that are kept apart: programs that come, or make kernels, for ever shall not eat memory for
 /// ever. Rows of tenants that are gone count under [`OTHERS`] once half of them are taken, later

@@ -11,10 +11,10 @@ use cuda_api::extension::SOFTWARE_GPU_NAME;
 use cuda_api::visible::visible_devices;
 use simt_jit::{SimdIsa, Store, Tiers};
 
-use super::capability::{CLUSTER_BLOCKS_MAX, Capability};
-use super::limits::SMS_PER_GPC;
-use super::occupancy::clusters_of_gpc;
-use super::{identity, limits, profile};
+use crate::device::capability::{CLUSTER_BLOCKS_MAX, Capability};
+use crate::device::limits::SMS_PER_GPC;
+use crate::device::occupancy::clusters_of_gpc;
+use crate::device::{identity, limits, profile};
 
 /// Fewest virtual SMs by default, so that a share of 10 % means something on a small machine.
 const SMS_DEFAULT_MIN: u32 = 8;
@@ -144,7 +144,7 @@ impl Settings {
             stall: lookup(OPENMPS_SOFT_STALL)
                 .and_then(|v| v.trim().parse().ok())
                 .map_or(STALL_DEFAULT, Duration::from_secs),
-            say: |line| super::say(line),
+            say: |line| crate::device::say(line),
         }
     }
 }

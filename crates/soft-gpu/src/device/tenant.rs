@@ -1,18 +1,18 @@
 //! Tenants: the parties that share one context and are kept apart.
 //!
 //! Everything that is made belongs to one tenant: streams, mappings, modules, registrations. A
-//! kernel may touch its tenant's memory only, and a fault spoils only its tenant. A process that
+//! kernel may touch its tenant's memory only, and a fault corrupts only its tenant. A process that
 //! binds no tenant is tenant 0 throughout, and then a fault poisons the process as on hardware.
 
 use locks::{Mutex, RwLock, RwLockReadGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::account::Account;
-use super::host::HostCalls;
-use super::printf::PrintfFifo;
-use super::slab::Key;
-use super::variable_place::VariablePlace;
+use crate::device::execution::account::Account;
+use crate::device::stream::host::HostCalls;
+use crate::device::printf::PrintfFifo;
+use crate::device::slab::Key;
+use crate::device::memory::variable_place::VariablePlace;
 use crate::error::{Error, Result};
 use cuda_api::extension::PlaceManaged;
 use simt::kernel::{Range, RangeMap, RangeSource};
@@ -30,7 +30,7 @@ pub struct Tenant {
     pub id: TenantId,
     /// What it is called, if it was given a name.
     name: Mutex<String>,
-    /// What was done for it, in [`super::core::Core::accounts`].
+    /// What was done for it, in [`crate::device::execution::core::Core::accounts`].
     pub(super) account: Key<Account>,
     /// The device whose memory and SMs it has.
     pub device: u32,
@@ -175,7 +175,7 @@ impl Tenant {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// True after [`super::Device::end_tenant`].
+    /// True after [`crate::device::Device::end_tenant`].
     pub fn ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }

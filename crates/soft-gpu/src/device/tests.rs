@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::ops::StreamSpec;
-use super::stream::Op;
+use crate::device::stream::ops::StreamSpec;
+use crate::device::stream::Op;
 use crate::device::memory::AllocationKind;
 use crate::error::Error;
 use crate::testing::{TestDevice, launch, thread_id, wait_until_asleep};

@@ -7,12 +7,12 @@ use std::collections::{HashMap, VecDeque};
 
 use cuda_api::extension::{TRACE_NAME_BYTES, TraceRecord, trace_kind};
 
-use super::Device;
-use super::grid::Grid;
-use super::slab::Key;
-use super::stream::Stream;
-use super::tenant::{Tenant, TenantId};
-use super::transfer::Transfer;
+use crate::device::Device;
+use crate::device::execution::grid::Grid;
+use crate::device::slab::Key;
+use crate::device::stream::Stream;
+use crate::device::tenant::{Tenant, TenantId};
+use crate::device::stream::transfer::Transfer;
 
 /// Most records that are kept for a tenant until they are taken.
 pub const RECORDS_MAX: usize = 65_536;

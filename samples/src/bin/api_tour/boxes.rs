@@ -48,8 +48,8 @@ pub(crate) fn nothing() -> Copy3D {
     }
 }
 
-/// From a box of 8 x 4 x 3 words, whose words are their numbers, 3 x 2 x 2 words from (1, 1, 1)
-/// on, to (2, 0, 1) of a box of 6 x 3 x 4.
+/// From an array of 8 x 4 x 3 words, whose words are their numbers, 3 x 2 x 2 words from (1, 1, 1)
+/// on, to (2, 0, 1) of an array of 6 x 3 x 4.
 fn described(from: &Words, to: &Words) -> Copy3D {
     Copy3D {
         srcDevice: from.address,
@@ -103,7 +103,7 @@ fn three_dimensions_host(_: &Env) -> Outcome {
     copy.srcHost = numbers.as_ptr().cast();
     call!(cuMemcpy3D_v2(&copy))?;
     equal("words", to.read()?, expected())?;
-    // And out again, to a box that is just as large.
+    // And out again, to an array that is just as large.
     let mut back = [0u32; 12];
     let copy = Copy3D {
         srcDevice: to.address,

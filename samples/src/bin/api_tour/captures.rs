@@ -105,7 +105,7 @@ fn status(stream: &Stream) -> Outcome<Status> {
 fn run_at_each_launch(env: &Env) -> Outcome {
     let (stream, words) = (Stream::non_blocking()?, Words::filled(4, 0)?);
     let graph = Graph::captured(&stream, || {
-        // Each launch hands the words on by one place.
+        // Each launch moves the words on by one place.
         env.copy_word(words.at(2), words.at(3), stream.0)?;
         env.copy_word(words.at(1), words.at(2), stream.0)?;
         env.slow_write(words.at(1), 9, 0, stream.0)

@@ -135,7 +135,7 @@ fn proc_address_versions(_: &()) -> Outcome {
     holds("a function has no entry point before its version", absent.is_null())?;
     equal("query result", found, 2)?;
     entry(c"cuLibraryLoadData", 12_000, 0)?;
-    // Per-thread twins exist for functions that take a stream, and only for those matter.
+    // Per-thread variants exist for functions that take a stream, and only for those matter.
     let per_thread =
         sys::CUdriverProcAddress_flags::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM as u64;
     for name in [c"cuStreamSynchronize", c"cuLaunchKernel", c"cuMemcpyHtoD"] {

@@ -123,7 +123,7 @@ fn watch(name: &'static str, limit: Duration) -> mpsc::Sender<()> {
 }
 
 fn main() -> ExitCode {
-    // The other process of a check starts in another way than programs do.
+    // The other process of a check starts otherwise than programs do.
     let words: Vec<String> = std::env::args().skip(1).collect();
     if let Some((ipc::CHILD, rest)) = words.split_first().map(|(first, rest)| (&**first, rest)) {
         require_driver();

@@ -1,4 +1,4 @@
-//! Managed memory: what the host writes the device sees, and the other way round.
+//! Managed memory: what the host writes the device sees, and the reverse.
 
 use std::ptr;
 

@@ -132,7 +132,7 @@ fn alloc_async(env: &Env) -> Outcome {
         call!(cuStreamSynchronize(stream.0))?;
         holds("the words are those written", host.iter().all(|&word| word == round))?;
     }
-    // Freed by the synchronous call, and the other way round.
+    // Freed by the synchronous call, and the reverse.
     let (mut first, mut second) = (0, 0);
     call!(cuMemAllocAsync(&mut first, 4000, stream.0))?;
     call!(cuStreamSynchronize(stream.0))?;

@@ -195,7 +195,7 @@ fn kernels_allocate_from_a_heap_of_the_size_that_was_asked_for() {
     cu!(cuCtxDestroy_v2(other)).unwrap();
 }
 
-/// Runs `body` as a tenant of its own, so that what it prints and spoils is its own.
+/// Runs `body` as a tenant of its own, so that what it prints and corrupts is its own.
 fn as_tenant(body: impl FnOnce(u64)) {
     let mut tenant = 0;
     cu!(openmpsTenantCreate(&mut tenant)).unwrap();

@@ -1,7 +1,7 @@
 //! Explanation of a fault: why an address cannot be used, in words.
 //!
 //! Said after the fact, for a person: the tables may have changed since the access. Of other
-//! tenants nothing is told but that the memory is theirs.
+//! tenants nothing is reported but that the memory is theirs.
 
 use super::{Memory, PointerKind};
 use super::{Tables, holding};

@@ -4,9 +4,10 @@
 //! made and mapped by the program ([`vmm`]), private ones cut up by the driver ([`heap`]). Pinned
 //! and registered host memory ([`host`]) is the third kind of range that kernels may touch.
 //!
-//! Invariants: one lock guards all tables; a range is in its tenant's [`super::tenant::Space`]
+//! Invariants: one lock guards all tables; a range is in its tenant's [`crate::device::tenant::Space`]
 //! exactly while it is mapped, and leaves it before it is unmapped.
 
+pub mod variable_place;
 mod explain;
 pub mod heap;
 pub mod host;
@@ -32,10 +33,10 @@ pub(crate) use self::used::device_directory;
 use self::used::{Descriptor, UsedBytes};
 pub use self::vmm::{Access, Physical};
 use self::vmm::{Mapping, Reservation};
-use super::Device;
-use super::settings::physical_memory_bytes;
-use super::slab::Slab;
-use super::tenant::{Tenant, TenantId};
+use crate::device::Device;
+use crate::device::settings::physical_memory_bytes;
+use crate::device::slab::Slab;
+use crate::device::tenant::{Tenant, TenantId};
 use crate::error::{Error, Result};
 use cuda_api::extension::memory_note;
 use simt::kernel::Range;

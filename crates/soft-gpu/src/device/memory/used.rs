@@ -19,7 +19,7 @@ use cuda_api::extension::{
     ACTIVITY_FILE_NAME, MEMORY_LOCK_AT, PROCESS_ROWS_AT, PROCESS_ROWS_MAX, ProcessRow,
 };
 
-use crate::device::turn::{is_locked, lock_range, open_shared, write_within_limits};
+use crate::device::execution::turn::{is_locked, lock_range, open_shared, write_within_limits};
 
 /// How often the lock on memory is asked for, a millisecond apart: it is held for some microseconds,
 /// and a process that was stopped meanwhile shall not hold up all others.

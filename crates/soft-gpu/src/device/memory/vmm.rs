@@ -466,7 +466,7 @@ mod tests {
         map(first, physical).unwrap();
         assert!(!unwritten(first), "it may have been written before");
         device.unmap(first, bytes).unwrap();
-        // In another's hands.
+        // Another stream uses it.
         let given = device.create_physical(bytes, true, 0).unwrap();
         map(first, given).unwrap();
         assert!(unwritten(first));

@@ -228,7 +228,7 @@ struct TakesMemory {
     ready: AtomicU32,
 }
 
-impl crate::device::grid::Followers for TakesMemory {
+impl crate::device::execution::grid::Followers for TakesMemory {
     fn prepare(&self) {
         self.tenant.space.exclusively(|| self.ready.fetch_add(1, Ordering::Relaxed));
     }

@@ -1,10 +1,10 @@
 //! Operations in streams: their order, events, words, and which threads do them.
 
 use super::*;
-use crate::device::host::HostCall;
+use crate::device::stream::host::HostCall;
 use crate::device::limits;
-use crate::device::transfer::{Fill, Transfer};
-use crate::device::values::{Condition, ValueWait, ValueWrite};
+use crate::device::stream::transfer::{Fill, Transfer};
+use crate::device::stream::values::{Condition, ValueWait, ValueWrite};
 
 #[test]
 fn operations_of_a_stream_are_in_order() {

@@ -1,7 +1,7 @@
 //! Tenants: what is counted for each, what a fault does, how one ends.
 
 use super::*;
-use crate::device::host::HostCall;
+use crate::device::stream::host::HostCall;
 use crate::device::profile::KernelRow;
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
@@ -334,7 +334,7 @@ fn kernels_of_a_tenant_get_places_beside_a_full_device_in_the_order_that_they_ha
 
 /// Waits until the owner of nine kernels has had as much of the device as that of one, after some time of
 /// both. What they had is by a clock, which goes on while the worker has no core: one of them may be far
-/// ahead at some moment, and waits for the other one then. Where kernels have equal shares it is nine times
+/// ahead at some time, and waits for the other one then. Where kernels have equal shares it is nine times
 /// as much for good, and the device's watchdog ends the test.
 fn wait_for_equal_shares(had_many: impl Fn() -> u64, had_one: impl Fn() -> u64) {
     while had_one() < 30_000_000 || had_many() >= 4 * had_one() {

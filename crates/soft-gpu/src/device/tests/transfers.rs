@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::device::memory::Access;
-use crate::device::transfer::{Copy, Fill, Side, Transfer};
+use crate::device::stream::transfer::{Copy, Fill, Side, Transfer};
 
 #[test]
 fn long_copies_run_beside_kernels() {

@@ -464,6 +464,9 @@ pub struct Scheduling {
     /// Time of a `latency` client's work beside batch work, in thousandths of alone (1250: a quarter more), while
     /// classes share SMs; 0: not known.
     pub slowed_permille: u32,
+    /// How often the SMs that `batch` clients have beside `latency` clients have changed at its server, for clients of
+    /// both classes.
+    pub space_changes: u64,
 }
 
 impl From<&ClientScheduling> for Scheduling {
@@ -478,6 +481,7 @@ impl From<&ClientScheduling> for Scheduling {
             request_interval_ns: of.interval_ns,
             space_sms: of.space_sms,
             slowed_permille: of.slowed_permille,
+            space_changes: of.space_changes,
         }
     }
 }

@@ -217,7 +217,7 @@ variables! {
         command:PATTERN latency; all normal.";
     OPENMPS_SCHEDULING = "OPENMPS_SCHEDULING", "daemon, server", Any,
         "preset=balanced", "What keeps classes apart: policy, pause, in-flight, priorities, slices, \
-        pieces, floor, elastic, preset; see docs/scheduling.md.";
+        pieces, floor, elastic, space, slowdown, least, preset; see docs/scheduling.md.";
     OPENMPS_COUNTERS = "OPENMPS_COUNTERS", "daemon, server",
         OneOf(&["off", "sampled", "every", "cupti"]),
         "sampled", "What servers count and time of launches; changed while they run by openmps set \

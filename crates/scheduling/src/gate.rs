@@ -92,7 +92,7 @@ impl Core {
         let Settings { space, pause, bounds, .. } = self.settings;
         let pauses = self.settings.policy.contains(&PolicyName::Classes) && pause != Pause::Off;
         if !space || !pauses || self.sms < SHARED_SMS_MIN {
-            self.space = Space::default();
+            self.space.stop();
             self.accounts.shares_space = false;
             return;
         }
@@ -129,6 +129,11 @@ impl Core {
     /// True while classes share in space.
     pub fn shares_space(&self) -> bool {
         self.space.is_shared()
+    }
+
+    /// How often the SMs that batch work has beside latency-critical work have changed.
+    pub fn space_changes(&self) -> u64 {
+        self.space.changes()
     }
 
     /// SMs that batch work has beside latency-critical work, and how much that is slowed, ‰ of what it takes alone, as

@@ -125,6 +125,8 @@ pub struct Space {
     /// When batch work pauses next, and until when it does, ns.
     probe_ns: u64,
     probe_until_ns: u64,
+    /// How often the size has changed.
+    changes: u64,
 }
 
 impl Space {
@@ -176,6 +178,7 @@ impl Space {
 
     fn set(&mut self, size: Option<u32>, now: u64) {
         (self.size, self.since_ns) = (size, now);
+        self.changes += 1;
         self.slowed.clear();
     }
 
@@ -192,6 +195,17 @@ impl Space {
     /// A client goes.
     pub fn leave(&mut self, who: ClientId) {
         self.slowed.remove(&who);
+    }
+
+    /// Classes do not share in space any more, whatever there is. What was seen is forgotten.
+    pub fn stop(&mut self) {
+        let changes = self.changes + u64::from(self.size.is_some());
+        *self = Self { changes, ..Self::default() };
+    }
+
+    /// How often the SMs that batch work has beside latency-critical work have changed, its beginnings and ends too.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// True while batch work pauses so that it is seen what other work takes alone.
@@ -324,6 +338,16 @@ mod tests {
         run.go(2000, 1, BOUNDS, each(4));
         assert_eq!(run.last(), None);
         assert_eq!(run.space.slowed_permille(), None);
+        // Each size is a change to the one before, and a switch that turns it off is one only where it was on.
+        let changed = run.sizes.windows(2).filter(|sizes| sizes[0] != sizes[1]).count() as u64;
+        assert_eq!(run.space.changes(), changed);
+        run.space.stop();
+        assert_eq!(run.space.changes(), changed);
+        run.go(2000, 10, BOUNDS, each(4));
+        let begun = run.space.changes();
+        assert!(begun > changed && run.last().is_some());
+        run.space.stop();
+        assert_eq!((run.space.changes(), run.space.is_shared()), (begun + 1, false));
     }
 
     #[test]

@@ -440,6 +440,7 @@ fn batch_work_goes_on_beside_a_latency_client_that_is_never_idle() {
     assert!(took < std::time::Duration::from_secs(10), "{took:?}");
     let status = server.status();
     assert!(status.clients[1].scheduling.space_sms > 0);
+    assert!(status.clients.iter().all(|client| client.scheduling.space_changes > 0));
     // Without sharing in space it waits for its turn.
     change(&server, 0, "space=off pause-max=none", 0);
     batch.launch("note", LEGACY, &u32_bytes(9103));

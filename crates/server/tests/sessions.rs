@@ -27,7 +27,8 @@ fn a_client_is_told_what_it_needs_to_know() {
     assert_eq!((a.welcome.client_id, b.welcome.client_id), (1, 2));
     assert_eq!(a.welcome.driver_version, 13000);
     assert_eq!((a.welcome.priority_least, a.welcome.priority_greatest), (0, -5));
-    assert_eq!(a.welcome.flags, channel::message::WELCOME_HAS_TENANTS);
+    use channel::message::{WELCOME_HAS_TENANTS, WELCOME_TAKES_UNMARKED};
+    assert_eq!(a.welcome.flags, WELCOME_HAS_TENANTS | WELCOME_TAKES_UNMARKED);
     let device = &a.welcome.devices[0];
     assert_eq!((device.name.as_str(), device.pci_bus_id.as_str()), ("Test device", "0000:06:00.0"));
     assert_eq!(device.attributes[16], 160);
@@ -320,6 +321,35 @@ fn rows_are_copied_in_two_dimensions() {
     let no_array = BoxEnd::Array { array: CUarray(base as usize), offset: [0; 3] };
     client.post(&copy(device(0, 2), no_array, [2, 1, 1]));
     assert_eq!(client.error(), Err(CudaError::INVALID_HANDLE));
+}
+
+#[test]
+fn a_record_that_is_not_marked_orders_streams_and_writes_no_word() {
+    let mut server = Server::start(true);
+    let mut client = server.connect();
+    client.load();
+    let (a, b) = (stream(1), stream(2));
+    for stream in [a, b] {
+        client.post(&CreateStream { stream, flags: 1, priority: 0 });
+    }
+    client.post(&CreateEvent { event: event(3), flags: 2 });
+    client.launch("hold", a, &u32_bytes(141));
+    client.post(&RecordEvent { event: event(3), stream: a, value: RECORD_UNMARKED });
+    client.post(&WaitEvent { stream: b, event: event(3) });
+    client.launch("note", b, &u32_bytes(1411));
+    let done = |client: &mut Client| client.ask(&QueryEvent { event: event(3) });
+    assert_eq!(done(&mut client), (Ok(()), vec![0]));
+    provider::open_gate(141);
+    client.synchronize(b);
+    assert_eq!(provider::notes(|n| n / 10 == 141), [1411]);
+    assert_eq!(done(&mut client), (Ok(()), vec![1]));
+    assert_eq!((client.word(a), client.error()), (0, Ok(())));
+    // One that fails writes none either.
+    client.post(&RecordEvent { event: event(9), stream: a, value: RECORD_UNMARKED });
+    client.post(&Fence { stream: a, value: 7 });
+    client.settle();
+    assert_eq!(client.word(a), 7);
+    assert!(client.error().is_err());
 }
 
 #[test]

@@ -155,6 +155,9 @@ pub const WELCOME_HAS_TENANTS: u32 = 1;
 /// Flag of [`Welcome`]: the provider looks for mistakes and wants to know what the client gives out
 /// and takes back ([`MemoryNote`](crate::request::MemoryNote)).
 pub const WELCOME_WANTS_NOTES: u32 = 2;
+/// [`Welcome::flags`]: the server takes records of events behind which no word is written
+/// ([`RECORD_UNMARKED`](crate::request::RECORD_UNMARKED)).
+pub const WELCOME_TAKES_UNMARKED: u32 = 4;
 
 /// The server takes a client and tells it all that it can answer alone from now on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -173,7 +176,7 @@ pub struct Welcome {
     pub priority_least: i32,
     /// The greatest stream priority (the smallest number).
     pub priority_greatest: i32,
-    /// [`WELCOME_HAS_TENANTS`], [`WELCOME_WANTS_NOTES`].
+    /// [`WELCOME_HAS_TENANTS`], [`WELCOME_WANTS_NOTES`], [`WELCOME_TAKES_UNMARKED`].
     pub flags: u32,
     /// Where the server's log is; empty if nowhere.
     pub log_path: String,

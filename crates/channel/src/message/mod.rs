@@ -45,8 +45,8 @@ pub use counts::{
 pub use devices::{DEVICE_ATTRIBUTES, DEVICES_MAX, Device, Devices, PEER_ATTRIBUTES, Peer};
 pub use fault::{ClientFault, Declared};
 pub use handshake::{
-    Client, Hello, Refused, Release, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome, Window,
-    pid_of_process, process_number,
+    Client, Hello, Refused, Release, WELCOME_HAS_TENANTS, WELCOME_TAKES_UNMARKED,
+    WELCOME_WANTS_NOTES, Welcome, Window, pid_of_process, process_number,
 };
 pub use question::{Answer, Answered, Ask, Question, Schedule};
 pub use serving::Serving;

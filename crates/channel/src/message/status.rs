@@ -164,6 +164,8 @@ pub struct ClientScheduling {
     pub space_sms: u32,
     /// How much a client of class latency is slowed by batch work beside it, ‰ of what its work takes alone; 0: not known.
     pub slowed_permille: u32,
+    /// How often the SMs that batch work has beside latency work have changed, for clients of both classes.
+    pub space_changes: u64,
 }
 
 numbers! {
@@ -368,6 +370,7 @@ impl Body for ClientScheduling {
         to.grown(|to| {
             to.u32(self.space_sms);
             to.u32(self.slowed_permille);
+            to.u64(self.space_changes);
             Ok(())
         })
     }
@@ -380,6 +383,7 @@ impl Body for ClientScheduling {
             interval_ns: from.u64()?,
             space_sms: from.grown(Decoder::u32)?,
             slowed_permille: from.grown(Decoder::u32)?,
+            space_changes: from.grown(Decoder::u64)?,
         })
     }
 }

@@ -78,6 +78,7 @@ fn status() -> impl Strategy<Value = ServerStatus> {
         interval_ns: n[3],
         space_sms: n[2] as u32,
         slowed_permille: n[3] as u32,
+        space_changes: n[0],
     });
     let client = (any::<(u32, u32, u32, u64, u64)>(), uuid(), work, scheduling, ".{0,60}")
         .prop_map(|(n, device, work, scheduling, command_line)| ClientStatus {
@@ -320,7 +321,8 @@ pub(crate) fn samples() -> Vec<Message> {
 
 fn forget_grown(of: &mut ClientStatus) {
     of.host_bytes = 0;
-    (of.scheduling.space_sms, of.scheduling.slowed_permille) = (0, 0);
+    let of = &mut of.scheduling;
+    (of.space_sms, of.slowed_permille, of.space_changes) = (0, 0, 0);
 }
 
 /// A message as a peer of version 2 has it.

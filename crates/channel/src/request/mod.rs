@@ -53,7 +53,7 @@ pub use module::{
 };
 pub use stream::{
     CreateEvent, CreateGreenStream, CreateStream, DestroyEvent, DestroyStream, ElapsedTime,
-    ElapsedTimeReply, Fence, HostFunc, Notify, RecordEvent, Repeats, WaitEvent,
+    ElapsedTimeReply, Fence, HostFunc, Notify, RECORD_UNMARKED, RecordEvent, Repeats, WaitEvent,
 };
 
 pub use sharing::{

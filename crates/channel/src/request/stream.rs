@@ -3,6 +3,10 @@
 use super::payloads;
 use cuda_api::{CUevent, CUstream};
 
+/// [`RecordEvent::value`] of a record behind which no word is written: a server that takes that says so
+/// ([`WELCOME_TAKES_UNMARKED`](crate::message::WELCOME_TAKES_UNMARKED)).
+pub const RECORD_UNMARKED: u32 = 0;
+
 payloads! {
     /// The device writes `value` into the stream's completion word when all that was posted to the
     /// stream before is done.
@@ -92,7 +96,7 @@ payloads! {
         event: CUevent,
     }
 
-    /// Records an event in a stream, followed by a [`Fence`].
+    /// Records an event in a stream, followed by a [`Fence`] unless the value is [`RECORD_UNMARKED`].
     RecordEvent {
         /// The event.
         event: CUevent,

@@ -4,22 +4,42 @@
 use crate::boundary::Out;
 use crate::graph::backend::graphs;
 use crate::program::Client;
-use crate::program::launch::submission::{Event, wire_event, wire_stream};
+use crate::program::launch::submission::{Event, Submission, wire_event, wire_stream};
 use crate::program::mode;
 use crate::program::recovery::reported::Reports;
 use crate::stream::DefaultStream;
-use channel::request::{CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RecordEvent};
+use channel::request::{
+    CreateEvent, DestroyEvent, ElapsedTime, QueryEvent, RECORD_UNMARKED, RecordEvent,
+};
 use core::ffi::c_uint;
 use core::time::Duration;
 use cuda_api::constants::capture::EVENT_EXTERNAL;
 use cuda_api::constants::event_flags;
 use cuda_api::handle::Handle;
 use cuda_api::{CUevent, CUresult, CUstream, CudaError};
+use recovery::Mark;
 use std::time::Instant;
 
 /// Shortest and longest pause between two looks at an event that is shared with other processes.
 const SHARED_PAUSE_MIN: Duration = Duration::from_micros(20);
 const SHARED_PAUSE_MAX: Duration = Duration::from_millis(1);
+
+/// Shortest and longest pause between two looks at one behind which no word is written.
+const UNMARKED_PAUSE_MIN: Duration = Duration::from_micros(10);
+const UNMARKED_PAUSE_MAX: Duration = Duration::from_micros(200);
+/// First records of so many events are marked at once after a thread has waited for one that was not: a program that
+/// makes an event for each wait seldom asks the server.
+const EXPECTED_MAX: u32 = 64;
+
+/// What a thread that asks about a record learns.
+enum Asked {
+    /// It is done.
+    Done,
+    /// It is not.
+    NotDone,
+    /// The device writes a word behind it: that will tell.
+    Marked,
+}
 
 impl Client {
     /// Destroys an event. A stream that waits for it still does.
@@ -48,19 +68,19 @@ impl Client {
         let mut state = self.posting()?;
         let handle = state.events.decode(event.0)?;
         state.events.get(handle).ok_or(CudaError::INVALID_HANDLE)?;
-        // The record is its own fence.
-        let value = state.streams.next_value(stream.index);
-        let mark = state.push_in(
-            stream,
-            &RecordEvent {
-                event: wire_event(handle),
-                stream: wire_stream(stream),
-                value: value as u32,
-            },
-        )?;
-        state.streams.fenced(mark);
+        // A record that is marked is its own fence.
+        let value = match self.marks_record(&mut state, handle) {
+            true => state.streams.next_value(stream.index) as u32,
+            false => RECORD_UNMARKED,
+        };
+        let is_marked = value != RECORD_UNMARKED;
+        let (event, wire) = (wire_event(handle), wire_stream(stream));
+        let mark = state.push_in(stream, &RecordEvent { event, stream: wire, value })?;
+        if is_marked {
+            state.streams.fenced(mark);
+        }
         let Some(found) = state.events.get_mut(handle) else { return Ok(()) };
-        found.recorded = Some(mark);
+        (found.recorded, found.is_marked) = (Some(mark), is_marked);
         if found.flags & event_flags::DISABLE_TIMING == 0 {
             found.asked = Some(Instant::now());
         }
@@ -72,18 +92,103 @@ impl Client {
         Ok(())
     }
 
+    /// True if the device is to write a completion word behind the next record of an event. A word holds up the
+    /// stream, and most events only order streams: no thread ever asks about them.
+    fn marks_record(&self, state: &mut Submission, event: Handle) -> bool {
+        let is_new = match state.events.get(event) {
+            Some(found) if found.flags & event_flags::DISABLE_TIMING != 0 && !found.is_shared() => {
+                if found.is_awaited {
+                    return true;
+                }
+                found.recorded.is_none()
+            }
+            _ => return true,
+        };
+        // Another device's streams wait for words.
+        if !state.connection().takes_unmarked_records() || self.program.has_several() {
+            return true;
+        }
+        let expects = is_new && state.awaited_expected > 0;
+        state.awaited_expected -= u32::from(expects);
+        expects
+    }
+
+    /// True if a record is done behind which no word is written, or if it is marked now: the word tells.
+    fn ask_about_unmarked(&self, event: Handle, mark: Mark) -> Result<Asked, CudaError> {
+        {
+            let mut state = self.posting()?;
+            if state.passed(mark) {
+                return Ok(Asked::Done);
+            }
+            // Another thread may have recorded it anew: the word of what it was recorded behind tells.
+            let is_last = state.streams.last(mark.slot) == mark;
+            let Some(found) = state.events.get_mut(event) else { return Ok(Asked::Marked) };
+            if found.recorded != Some(mark) || found.is_marked || is_last {
+                found.is_marked |= found.recorded == Some(mark);
+                found.is_awaited = true;
+                state.fence(mark)?;
+                return Ok(Asked::Marked);
+            }
+        }
+        // A fence now would come behind work that was posted since.
+        let done = self.call(&QueryEvent { event: wire_event(event) })?.done != 0;
+        let mut state = self.state();
+        if !done {
+            state.awaited_expected = EXPECTED_MAX;
+        }
+        if let Some(found) = state.events.get_mut(event).filter(|of| of.recorded == Some(mark)) {
+            found.is_awaited |= !done;
+        }
+        if !done {
+            return Ok(Asked::NotDone);
+        }
+        state.streams.reached(mark, false);
+        Ok(Asked::Done)
+    }
+
+    /// Waits until what an event was recorded behind is done.
+    fn wait_for_record(&self, event: Handle, mark: Mark) -> CUresult {
+        let mut pause = UNMARKED_PAUSE_MIN;
+        loop {
+            let is_marked = {
+                let mut state = self.state();
+                let has_word = |of: &Event| of.is_marked || of.recorded != Some(mark);
+                state.events.get(event).is_none_or(has_word) || state.has_passed(mark)
+            };
+            if is_marked {
+                break;
+            }
+            match self.ask_about_unmarked(event, mark)? {
+                Asked::NotDone => std::thread::sleep(pause),
+                Asked::Done | Asked::Marked => break,
+            }
+            pause = (pause * 2).min(UNMARKED_PAUSE_MAX);
+        }
+        if self.state().has_passed(mark) {
+            self.state().streams.waited_for(mark);
+            return Ok(());
+        }
+        self.wait_for(mark)
+    }
+
     /// True if what an event was recorded behind is done, as the program then knows.
     pub(crate) fn is_event_done(&self, event: CUevent) -> Result<bool, CudaError> {
         let mut state = self.state();
         let found = state.events.lookup(event.0)?;
-        let (recorded, is_shared) = (found.recorded, found.is_shared());
+        let (recorded, is_shared, is_marked) = (found.recorded, found.is_shared(), found.is_marked);
         if is_shared {
             recorded.into_iter().for_each(|mark| state.streams.not_followed(mark));
             drop(state);
             return Ok(self.call(&QueryEvent { event })?.done != 0);
         }
         let Some(mark) = recorded else { return Ok(true) };
-        let done = state.passed(mark);
+        let mut done = state.has_passed(mark);
+        if !done && !is_marked {
+            let handle = state.events.decode(event.0)?;
+            drop(state);
+            done = matches!(self.ask_about_unmarked(handle, mark)?, Asked::Done);
+            state = self.state();
+        }
         match done {
             true => state.streams.waited_for(mark),
             // Who asks once may ask until it is.
@@ -155,16 +260,16 @@ pub(crate) fn cuEventQuery(event: CUevent) -> CUresult {
 pub(crate) fn cuEventSynchronize(event: CUevent) -> CUresult {
     let client = mode::client_of(event.0)?;
     graphs().asking_event(event)?;
-    let (shared, recorded) = {
+    let (handle, shared, recorded) = {
         let state = client.state();
         let found = state.events.lookup(event.0)?;
-        (found.is_shared(), found.recorded)
+        (state.events.decode(event.0)?, found.is_shared(), found.recorded)
     };
     if shared {
         recorded.into_iter().for_each(|mark| client.state().streams.not_followed(mark));
         return wait_for_shared(client, event);
     }
-    let waited = recorded.map_or(Ok(()), |mark| client.wait_for(mark));
+    let waited = recorded.map_or(Ok(()), |mark| client.wait_for_record(handle, mark));
     client.report()?;
     waited
 }

@@ -12,7 +12,7 @@ pub(crate) mod staging;
 
 use crate::lock::{Lock, Rank};
 use crate::stderr::say;
-use channel::message::{WELCOME_HAS_TENANTS, Welcome};
+use channel::message::{WELCOME_HAS_TENANTS, WELCOME_TAKES_UNMARKED, Welcome};
 use channel::region::{RING_BYTES, RING_OFFSET, Region, STAGING_BYTES, ServerState, SessionEnd};
 use channel::reply::ReplyReader;
 use channel::ring::Producer;
@@ -127,6 +127,11 @@ impl Connection {
     /// True if the device wakes who sleeps on a completion word; else the server must be asked to.
     pub(crate) fn is_woken_by_device(&self) -> bool {
         self.welcome.flags & WELCOME_HAS_TENANTS != 0
+    }
+
+    /// True if the server records events without a word behind them.
+    pub(crate) fn takes_unmarked_records(&self) -> bool {
+        self.welcome.flags & WELCOME_TAKES_UNMARKED != 0
     }
 
     /// The shared region.

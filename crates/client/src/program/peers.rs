@@ -347,6 +347,8 @@ impl Client {
             let found = state.events.get(event).ok_or(CudaError::INVALID_HANDLE)?;
             match found.is_shared() {
                 true => Err(found.context),
+                // No word is written behind the record itself, and one behind its stream's later work would be late.
+                false if found.recorded.is_some() && !found.is_marked => Err(found.context),
                 false => Ok(found.recorded),
             }
         };

@@ -30,6 +30,8 @@ pub(super) struct Handle {
     pub(super) region: Region,
     /// How often it was asked to wake threads.
     pub(super) asked: Arc<AtomicU32>,
+    /// While true, no event is done.
+    pub(super) undone: Arc<AtomicBool>,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
     refusals: Arc<Mutex<Vec<Refusal>>>,
     defaults: Arc<Mutex<Vec<(bool, usize)>>>,
@@ -124,12 +126,14 @@ pub(super) fn start_on(
         killed: Arc::default(),
         region: region.clone(),
         asked: Arc::default(),
+        undone: Arc::default(),
         parted: Arc::default(),
         refusals: Arc::default(),
         defaults: Arc::default(),
     };
     let (held, killed) = (Arc::clone(&handle.held), Arc::clone(&handle.killed));
     let asked = Arc::clone(&handle.asked);
+    let undone = Arc::clone(&handle.undone);
     let parted = Arc::clone(&handle.parted);
     let refusals = Arc::clone(&handle.refusals);
     let defaults = Arc::clone(&handle.defaults);
@@ -144,6 +148,7 @@ pub(super) fn start_on(
             functions: HashMap::new(),
             constant,
             asked,
+            undone,
             parted,
             refusals,
             defaults,
@@ -198,6 +203,7 @@ struct Server {
     /// Where the modules' variable is.
     constant: u64,
     asked: Arc<AtomicU32>,
+    undone: Arc<AtomicBool>,
     parted: Arc<Mutex<Vec<(u32, u32)>>>,
     refusals: Arc<Mutex<Vec<Refusal>>>,
     defaults: Arc<Mutex<Vec<(bool, usize)>>>,
@@ -316,7 +322,9 @@ impl Server {
             }
             number::cuEventRecord => {
                 let event: RecordEvent = record.decode().unwrap();
-                self.fence(event.stream, event.value);
+                if event.value != RECORD_UNMARKED {
+                    self.fence(event.stream, event.value);
+                }
                 Ok(())
             }
             number::cuGreenCtxStreamCreate => {
@@ -445,6 +453,10 @@ impl Server {
             // The same handle for both kinds of object, as a provider may give them.
             number::cuTexObjectCreate | number::cuSurfObjectCreate => {
                 self.replies.send(Ok(()), &[OBJECT]).unwrap();
+            }
+            QueryEvent::OPCODE => {
+                let done = u64::from(!self.undone.load(Ordering::Acquire));
+                self.replies.send(Ok(()), &EventState { done: done as u32 }).unwrap();
             }
             number::cuEventElapsedTime => {
                 let reply = ElapsedTimeReply { milliseconds: 1.5 };

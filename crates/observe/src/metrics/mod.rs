@@ -12,7 +12,7 @@ pub use format::Format;
 pub use series::{CLIENTS_MAX, Series};
 
 use control::counts::ClientCounts;
-use control::report::{Client, ContextCalls, Counters, Report, Server};
+use control::report::{Client, ContextCalls, Counters, Report, Scheduling, Server};
 use control::status::Device;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -402,6 +402,7 @@ pub fn text(
     }
     refusals(&mut text, report);
     servers(&mut text, &report.servers);
+    space(&mut text, &report.servers);
     context_calls(&mut text, &report.servers);
     devices(&mut text, report, ratios);
     clients(&mut text, series, report);
@@ -474,6 +475,43 @@ fn servers(text: &mut Text, servers: &[Server]) {
             ("purpose", purpose),
         ]);
         text.sample(&family, &labels, 1.0);
+    }
+}
+
+/// How the clients of a server share the SMs by their classes.
+const SPACE: &[(Family, Value<Scheduling>)] = &[
+    (
+        gauge(
+            "openmps_space_batch_sms",
+            "SMs that batch work has now beside latency work that is rarely idle; 0: classes take turns.",
+        ),
+        |of| f64::from(of.space_sms),
+    ),
+    (
+        gauge(
+            "openmps_space_slowdown_ratio",
+            "Time that latency work takes beside batch work, in times of alone; 0: not known.",
+        ),
+        |of| f64::from(of.slowed_permille) / 1000.0,
+    ),
+    (
+        counter(
+            "openmps_space_changes",
+            "Changes of the SMs that batch work has beside latency work.",
+        ),
+        |of| of.space_changes as f64,
+    ),
+];
+
+/// The greatest value of a server's clients: the same one holds for all of a class.
+fn space(text: &mut Text, servers: &[Server]) {
+    for (family, value) in SPACE {
+        text.family(family);
+        for server in servers {
+            let most = server.clients.iter().map(|client| value(&client.scheduling));
+            let labels = labels(&[("server", &server.pid.to_string()), ("user", &server.user)]);
+            text.sample(family, &labels, most.fold(0.0, f64::max));
+        }
     }
 }
 
@@ -628,6 +666,29 @@ mod tests {
         assert_eq!(of("DCGM_FI_DEV_FB_USED{"), "3072");
         assert_eq!(of("DCGM_FI_DEV_GPU_UTIL{"), "0");
         assert_eq!(of("openmps_device_busy_seconds_total{"), "1 3");
+    }
+
+    #[test]
+    fn how_classes_share_in_space_is_said_for_each_server() {
+        let mut report = reading(Instant::now(), 10, &[(1, 5, 0), (2, 5, 0)]).report;
+        let clients = &mut report.servers[0].clients;
+        let scheduling = |space_sms, slowed_permille| Scheduling {
+            space_sms,
+            slowed_permille,
+            space_changes: 7,
+            ..Scheduling::default()
+        };
+        (clients[0].scheduling, clients[1].scheduling) = (scheduling(0, 1187), scheduling(33, 0));
+        let text =
+            text(Format::Prometheus, &mut Series::default(), &report, &BTreeMap::new(), None);
+        for line in
+            ["batch_sms{server=\"2\"", "slowdown_ratio{server=\"2\"", "changes_total{server=\"2\""]
+                .into_iter()
+                .zip([" 33", " 1.187", " 7"])
+        {
+            let found = text.lines().find(|l| l.starts_with(&format!("openmps_space_{}", line.0)));
+            assert!(found.is_some_and(|l| l.ends_with(line.1)), "{line:?}: {text}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ const FIRST: Duration = Duration::from_secs(1);
   PID      its process; a dash for one of another PID namespace, where the daemon runs in one
   ID       its number at its server, which terminate_client takes as id:ID
   CLASS    latency (critical), normal or batch (best-effort): run --class
+  SPACE    where classes share the SMs: those of a batch program; how long the work
+           of a latency program takes beside batch work, in times of alone
   MEMORY   device memory that the program holds, and how much it may, if that is limited
   KERNELS  how many it has launched; with --watch, how many a second
   BUSY     for how long its kernels ran; with --watch, for how much of the time

@@ -132,7 +132,7 @@ fn scheduled(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Cl
     }
 }
 
-fn server_scheduling(text: &str) -> Result<String, String> {
+pub(super) fn server_scheduling(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
         return Err("one setting at least is needed, such as policy=fair".to_owned());
     }

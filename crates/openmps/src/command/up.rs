@@ -6,8 +6,8 @@ use crate::output;
 use crate::seconds;
 use anyhow::Result;
 use cuda_api::environment::{
-    OPENMPS_HOLD_MAX, OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_STANDBY,
-    OPENMPS_WARM, Values,
+    OPENMPS_HOLD_MAX, OPENMPS_ISOLATE_LONG, OPENMPS_KERNEL_TIMEOUT_S, OPENMPS_SCHEDULING,
+    OPENMPS_STANDBY, OPENMPS_WARM, Values,
 };
 use serde_json::json;
 use std::process::ExitCode;
@@ -18,6 +18,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   openmps up
+  openmps up --scheduling slowdown=1.5,least=20%
   CUDA_MPS_PIPE_DIRECTORY=/run/gpu0 openmps up     one of several daemons
   sudo nvidia-cuda-mps-control -d                  one for all users of the machine")]
 pub(crate) struct Arguments {
@@ -41,6 +42,9 @@ pub(crate) struct Arguments {
     /// number of bytes, or one with K, M or G; 0: none. Default on NVIDIA's driver: 256M
     #[arg(long, value_name = "SIZE", value_parser = warm)]
     warm: Option<String>,
+    /// How servers keep classes apart, such as slowdown=1.5,least=20%: see docs/scheduling.md
+    #[arg(long, value_name = "SETTINGS", value_parser = super::set::server_scheduling)]
+    scheduling: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -77,6 +81,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     if let Some(warm) = &arguments.warm {
         environment.push((OPENMPS_WARM, warm.clone()));
+    }
+    if let Some(settings) = &arguments.scheduling {
+        environment.push((OPENMPS_SCHEDULING, settings.clone()));
     }
     let (report, started) = daemon::find_or_start_with(&Libraries::find()?, &environment)?;
     let not_applied = match started {

@@ -345,12 +345,14 @@ impl ShapeCounters {
     /// called by the session's thread.
     pub fn takes_alone(&self, device_ns: u64, is_alone: bool) -> u64 {
         let known = self.alone_ns.get();
+        // A mean, as what it is compared with is one: where times vary, the least of them is far below.
         let alone = match (known, is_alone) {
             (0, true) => device_ns,
             (0, false) => 0,
-            _ if device_ns < known => device_ns,
-            (_, true) => known + (device_ns - known) / ALONE_REMEMBERED,
-            (_, false) => known,
+            // It does less than before, if it takes so little beside other work.
+            (_, false) if device_ns >= known / 2 => known,
+            _ if device_ns < known => known - (known - device_ns) / ALONE_REMEMBERED,
+            _ => known + (device_ns - known) / ALONE_REMEMBERED,
         };
         self.alone_ns.set(alone);
         alone
@@ -604,6 +606,23 @@ mod tests {
         let known = counters.launch_time_behind(context).unwrap();
         assert_eq!((known.device_ns, known.longest_ns), (100 * OUTLIER, 100 * OUTLIER * OUTLIER));
         assert_eq!(counters.launch_time_behind(Context::default()), counters.launch_time());
+    }
+
+    #[test]
+    fn what_a_kernel_takes_alone_is_a_mean_as_what_it_takes_beside_others_is() {
+        let counters = ShapeCounters::default();
+        assert_eq!(counters.takes_alone(900, false), 0, "not known");
+        // Times vary, as on a machine that does other work: 15 of the mean.
+        let times = || [5_000, 15_000, 25_000, 15_000].into_iter().cycle();
+        times().take(400).for_each(|ns| drop(counters.takes_alone(ns, true)));
+        let beside = times().skip(1).step_by(3).take(400);
+        let (took, alone) =
+            beside.fold((0, 0), |sum, ns| (sum.0 + ns, sum.1 + counters.takes_alone(ns, false)));
+        let slowed_permille = took * 1000 / alone;
+        assert!((900..1150).contains(&slowed_permille), "{slowed_permille}");
+        // A kernel that does less from now on is known to, though batch work is beside it.
+        (0..40).for_each(|_| drop(counters.takes_alone(1000, false)));
+        assert!(counters.takes_alone(1000, false) <= 2100);
     }
 
     #[test]

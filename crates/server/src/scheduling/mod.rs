@@ -317,6 +317,7 @@ impl Member {
             interval_ns: expected.map_or(0, |next| next.interval_ns),
             space_sms: if is(Class::Batch) { space_sms } else { 0 },
             slowed_permille: if is(Class::Latency) { slowed } else { 0 },
+            space_changes: if is(Class::Normal) { 0 } else { core.space_changes() },
         }
     }
 }

@@ -313,7 +313,7 @@ impl Session {
 
     pub(super) fn record_event(&mut self, request: RecordEvent) -> CUresult {
         let recorded = self.record(&request);
-        if recorded.is_err() && self.deferral.is_none() {
+        if recorded.is_err() && self.deferral.is_none() && request.value != RECORD_UNMARKED {
             // An event that could not be made is no reason for its fence to be missing.
             let fence = Fence { stream: request.stream, value: request.value };
             let _ = self.fence(fence);
@@ -327,6 +327,9 @@ impl Session {
         let word = self.completion_word(request.stream)?;
         let slot = self.streams.enter(request.stream.0 as u64, Work::Ordered)?;
         slot.stream.record(event)?;
+        if request.value == RECORD_UNMARKED {
+            return Ok(());
+        }
         slot.fence(word, request.value, self.place.shares_queues(), &self.region)
     }
 

@@ -23,7 +23,10 @@ use crate::window::{CLIENTS_MAX, Lease, Window};
 use channel::limits::WINDOW_ANY;
 use channel::log_line::Level;
 use channel::memfd::FileError;
-use channel::message::{self, Message, Refused, WELCOME_HAS_TENANTS, WELCOME_WANTS_NOTES, Welcome};
+use channel::message::{
+    self, Message, Refused, WELCOME_HAS_TENANTS, WELCOME_TAKES_UNMARKED, WELCOME_WANTS_NOTES,
+    Welcome,
+};
 use channel::region::{Region, RegionError, ServerState, SessionEnd};
 use channel::reply::ReplyWriter;
 use channel::ring::Consumer;
@@ -322,7 +325,7 @@ impl Session {
         [(tenants, WELCOME_HAS_TENANTS), (notes, WELCOME_WANTS_NOTES)]
             .into_iter()
             .filter(|(is_so, _)| *is_so)
-            .fold(0, |flags, (_, flag)| flags | flag)
+            .fold(WELCOME_TAKES_UNMARKED, |flags, (_, flag)| flags | flag)
     }
 
     fn welcome(&self, lease: &Lease) -> Result<(), StartError> {

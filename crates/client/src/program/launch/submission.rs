@@ -42,12 +42,17 @@ pub(crate) struct Event {
     pub(crate) recorded: Option<Mark>,
     /// When that was asked for, if it takes times.
     pub(crate) asked: Option<Instant>,
+    /// The device writes the stream's completion word behind that record, or has passed it.
+    pub(crate) is_marked: bool,
+    /// A thread has asked about a record of it that was not done: the next ones are marked at once.
+    pub(crate) is_awaited: bool,
 }
 
 impl Event {
     /// An event of a context that was not recorded yet.
     pub(crate) fn new(context: u64, flags: c_uint) -> Self {
-        Self { context, flags, recorded: None, asked: None }
+        let (recorded, asked) = (None, None);
+        Self { context, flags, recorded, asked, is_marked: false, is_awaited: false }
     }
 
     /// True if other processes may record it too, so that [`Self::recorded`] says little.
@@ -197,6 +202,8 @@ pub(crate) struct Submission {
     pub(crate) params: Box<[u8; PARAM_BYTES_MAX]>,
     /// True if kernels ran since device printf was drained.
     pub(crate) launched: bool,
+    /// Of so many new events a thread is expected to wait for the first record.
+    pub(crate) awaited_expected: u32,
 }
 
 /// A stream as requests name it.
@@ -287,6 +294,7 @@ impl Submission {
             graphs: Table::on(HandleKind::GraphExec, device, 0, GRAPHS_MAX),
             params: Box::new([0; PARAM_BYTES_MAX]),
             launched: false,
+            awaited_expected: 0,
         }
     }
 
@@ -486,6 +494,11 @@ impl Submission {
     #[inline]
     pub(crate) fn passed(&mut self, mark: Mark) -> bool {
         self.streams.passed(mark, self.connection.region())
+    }
+
+    /// As [`Self::passed`], or known by what the server said.
+    pub(crate) fn has_passed(&mut self, mark: Mark) -> bool {
+        self.streams.has_passed(mark, self.connection.region())
     }
 
     /// The end of everything posted to a stream so far.

@@ -6,13 +6,15 @@ use observe::past::{Before, Past};
 use observe::reading::{Reading, clients};
 use std::time::Instant;
 
-const COLUMNS: usize = 13;
+const COLUMNS: usize = 14;
 /// The last column, the only one that is cut where there is no room for it.
 const COMMAND: usize = COLUMNS - 1;
 /// Columns of words begin below each other; those of numbers end below each other.
 const WORDS: [usize; 3] = [2, 3, COMMAND];
+/// Shown only where classes share in space.
+const SPACE: usize = 4;
 /// Columns that a narrow table does without, the first ones first: HOST, WARPS, SMS, SERVER, LANES, USER.
-const LEFT_OUT: [usize; 6] = [6, 10, 9, 4, 11, 2];
+const LEFT_OUT: [usize; 6] = [7, 11, 10, 5, 12, 2];
 /// Characters of a command that are worth more than a column of [`LEFT_OUT`].
 const COMMAND_MIN: usize = 12;
 /// Faults are shown for so long, s; older ones are in the JSON.
@@ -53,6 +55,7 @@ pub(super) fn table(
             client.id.to_string(),
             client.user.clone(),
             class(client),
+            space(client),
             key.0.to_string(),
             of_limit(memory(client.memory_bytes), client.limits.memory_bytes.map(memory)),
             host_memory(client.host_bytes),
@@ -68,8 +71,8 @@ pub(super) fn table(
     if head {
         let kernels = if past.is_some() { "KERNELS/S" } else { "KERNELS" };
         let names = [
-            "PID", "ID", "USER", "CLASS", "SERVER", "MEMORY", "HOST", kernels, "BUSY", "SMS",
-            "WARPS", "LANES", "COMMAND",
+            "PID", "ID", "USER", "CLASS", "SPACE", "SERVER", "MEMORY", "HOST", kernels, "BUSY",
+            "SMS", "WARPS", "LANES", "COMMAND",
         ];
         rows.insert(0, names.map(str::to_owned));
     }
@@ -196,6 +199,17 @@ fn class(client: &Client) -> String {
     }
 }
 
+/// What a client has of a device that classes share in space: SMs of batch work, times of alone that latency work
+/// takes beside it; a dash for others.
+fn space(client: &Client) -> String {
+    match (client.scheduling.space_sms, client.scheduling.slowed_permille) {
+        (0, 0) => "-".to_owned(),
+        (0, permille) => format!("{:.2}x", f64::from(permille) / 1000.0),
+        (1, _) => "1 SM".to_owned(),
+        (sms, _) => format!("{sms} SMs"),
+    }
+}
+
 /// What a client did, as text; a dash where nothing is known, or nothing ran.
 struct Done {
     kernels: String,
@@ -275,6 +289,9 @@ fn memory(bytes: u64) -> String {
 /// the last part of its path.
 fn aligned(rows: &mut [[String; COLUMNS]], width: Option<usize>) -> Vec<String> {
     let mut shown: Vec<usize> = (0..COLUMNS).collect();
+    if rows.iter().skip(1).all(|row| row[SPACE] == "-") {
+        shown.retain(|column| *column != SPACE);
+    }
     if let Some(width) = width {
         for row in rows.iter_mut() {
             row[COMMAND] = base_name(&row[COMMAND]).to_owned();
@@ -425,6 +442,27 @@ mod tests {
             table(&report, None, 0, None),
             Table { lines: expected.map(Into::into).into(), head: true }
         );
+    }
+
+    #[test]
+    fn a_row_tells_how_classes_share_in_space_where_they_do() {
+        let scheduling = |class: &str, space_sms, slowed_permille| Scheduling {
+            class: class.into(),
+            space_sms,
+            slowed_permille,
+            ..Default::default()
+        };
+        let serving = Client { scheduling: scheduling("latency", 0, 1187), ..client(4, 12, None) };
+        let training = Client { scheduling: scheduling("batch", 33, 0), ..client(5, 7, None) };
+        let other = Client { scheduling: scheduling("normal", 0, 0), ..client(6, 1, None) };
+        let report = reading(vec![serving, training, other]);
+        let expected = [
+            "PID  ID  USER  CLASS     SPACE  SERVER   MEMORY  HOST  KERNELS  BUSY  SMS  WARPS  LANES  COMMAND",
+            "524   4  ann   latency   1.19x     529  1.5 GiB     -       12     -    -      -      -  ./nbody?[2J",
+            "525   5  ann   batch    33 SMs     529  1.5 GiB     -        7     -    -      -      -  ./nbody?[2J",
+            "526   6  ann   normal        -     529  1.5 GiB     -        1     -    -      -      -  ./nbody?[2J",
+        ];
+        assert_eq!(table(&report, None, 0, None).lines, expected);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! that partitions lend each other.
 //!
 //! A thread compares what servers were told with what holds now: soon after a command or a client's coming and
-//! going, and once a second, since nobody tells when the kernel's controller has other limits.
+//! going, and once a second, since the kernel's controller does not tell of other limits.
 
 use super::Daemon;
 use super::membership::Membership;

@@ -110,7 +110,7 @@ verbs! {
     "namespace" "set" ["<namespace>"] [SERVER, MEMORY, SHARE, PRIORITY, WEIGHT, DEVICE,
         ("memory-limit", "4G|none"), ("memory-guarantee", "4G|none"), ("clients", "N|none"),
         ("sm-partition", "name|none"), ("cgroup", "/path"), ("cgroup-depth", "N")] [] owner namespace::set,
-        "Change what clients to come of a namespace are given; --memory-limit and --memory-guarantee hold for all of \
+        "Change what clients to come of a namespace are given; --memory-limit and --memory-guarantee apply to all of \
          them together, those that run too; --device: on one device";
     "namespace" "get" ["<namespace>" "<server>" "<field>"] [] [] anyone namespace::get,
         "Print a field of `namespace list`";

@@ -368,7 +368,8 @@ const LAYERS: &[(&str, &[Layer])] = &[
             layer("cdi", &["driver", "share"]),
             layer("checkpoint", &["share"]),
             layer("daemon", &["gpu", "share"]),
-            layer("prepare", &["cdi", "checkpoint", "daemon", "driver", "gpu", "share"]),
+            layer("joined", &["share"]),
+            layer("prepare", &["cdi", "checkpoint", "daemon", "driver", "gpu", "joined", "share"]),
             layer("api", &["checkpoint", "driver", "gpu", "prepare", "share"]),
             layer("metrics", &["checkpoint", "daemon", "prepare", "share"]),
             layer(
@@ -380,6 +381,7 @@ const LAYERS: &[(&str, &[Layer])] = &[
                     "driver",
                     "gpu",
                     "health",
+                    "joined",
                     "metrics",
                     "prepare",
                     "share",

@@ -50,6 +50,10 @@ pub(crate) struct PartitionConfiguration {
     pub name: String,
     pub chunks: u32,
     pub include_remainder: bool,
+    /// It lends its chunks while no program has it.
+    pub shareable: bool,
+    /// Chunks that it has at most with those that it borrows; 0: it borrows none.
+    pub chunks_max: u32,
 }
 
 /// Why a file was not applied.
@@ -124,6 +128,11 @@ struct NamespaceTable {
     client_priority: Option<Spanned<Value>>,
     cgroup: Option<Spanned<Value>>,
     cgroup_depth: Option<Spanned<Value>>,
+    // From here on they are ours.
+    timeslice_pct: Option<Spanned<Value>>,
+    memory_limit: Option<Spanned<Value>>,
+    memory_guarantee: Option<Spanned<Value>>,
+    clients: Option<Spanned<Value>>,
     #[serde(default)]
     devices: Vec<NamespaceDeviceTable>,
 }
@@ -136,6 +145,9 @@ struct NamespaceDeviceTable {
     sm_partition: Option<Spanned<Value>>,
     pinned_memory_limit: Option<Spanned<Value>>,
     active_thread_percentage: Option<Spanned<Value>>,
+    memory_limit: Option<Spanned<Value>>,
+    memory_guarantee: Option<Spanned<Value>>,
+    clients: Option<Spanned<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -220,7 +232,7 @@ fn configuration(file: File) -> Result<Configuration, Mistake> {
         check_policy(policy, &mut read.without_effect)?;
     }
     for (name, table) in file.servers {
-        read.servers.push(server(name, table, &mut read.without_effect)?);
+        read.servers.push(server(name, table)?);
     }
     if let Some(memacct) = file.features.memacct {
         (read.memacct, read.audit_log) = (memacct.enabled, memacct.audit_log);
@@ -263,11 +275,7 @@ fn check_policy(policy: ComputePolicy, without_effect: &mut Vec<String>) -> Resu
     Ok(())
 }
 
-fn server(
-    name: String,
-    table: Spanned<ServerTable>,
-    without_effect: &mut Vec<String>,
-) -> Result<ServerConfiguration, Mistake> {
+fn server(name: String, table: Spanned<ServerTable>) -> Result<ServerConfiguration, Mistake> {
     let whole = table.span();
     let table = table.into_inner();
     check_name(&name).map_err(|error| Mistake(whole, error.to_string()))?;
@@ -312,6 +320,10 @@ fn server(
             ("client-priority", table.client_priority),
             ("cgroup", table.cgroup),
             ("cgroup-depth", table.cgroup_depth),
+            ("timeslice-pct", table.timeslice_pct),
+            ("memory-limit", table.memory_limit),
+            ("memory-guarantee", table.memory_guarantee),
+            ("clients", table.clients),
         ])?;
         for device in table.devices {
             limits_of_device(&mut said, device)?;
@@ -332,12 +344,14 @@ fn server(
             if *partition.chunks.get_ref() == 0 {
                 return Err(Mistake(partition.chunks.span(), "chunks is above 0".to_owned()));
             }
-            lends(&partition, without_effect)?;
+            let chunks_max = chunks_max(&partition)?;
             read.partitions.push(PartitionConfiguration {
                 device: device.uuid.get_ref().clone(),
                 name: name.clone(),
                 chunks: *partition.chunks.get_ref(),
                 include_remainder: partition.include_remainder,
+                shareable: partition.shareable,
+                chunks_max,
             });
         }
     }
@@ -389,28 +403,23 @@ fn limits_of_device(
         ("sm-partition", &device.sm_partition),
         ("pinned-memory-limit", &device.pinned_memory_limit),
         ("active-thread-percentage", &device.active_thread_percentage),
+        ("memory-limit", &device.memory_limit),
+        ("memory-guarantee", &device.memory_guarantee),
+        ("clients", &device.clients),
     ] {
         take(key, value.as_ref(), |key, text| limits.set_of_device(uuid, key, text))?;
     }
     Ok(())
 }
 
-/// That partitions lend nothing and borrow nothing here.
-fn lends(partition: &PartitionTable, without_effect: &mut Vec<String>) -> Result<(), Mistake> {
-    let name = partition.name.get_ref();
-    if partition.shareable {
-        without_effect
-            .push(format!("SM partition '{name}': shareable: a partition's chunks are its own"));
-    }
-    let Some(most) = &partition.max_chunks else { return Ok(()) };
+/// Chunks that a partition has at most with those that it borrows; 0 if it borrows none.
+fn chunks_max(partition: &PartitionTable) -> Result<u32, Mistake> {
+    let Some(most) = &partition.max_chunks else { return Ok(0) };
     if most.get_ref() < partition.chunks.get_ref() {
         let reason = "max_chunks is at least as many as chunks".to_owned();
         return Err(Mistake(most.span(), reason));
     }
-    if most.get_ref() > partition.chunks.get_ref() {
-        without_effect.push(format!("SM partition '{name}': max_chunks: it borrows none"));
-    }
-    Ok(())
+    Ok(*most.get_ref())
 }
 
 #[cfg(test)]
@@ -521,7 +530,8 @@ force_polling = false
         );
         let device = &namespace.devices["GPU-74d43ed3-cdf7-e667-3644-bf5b4f46ed65"];
         assert_eq!(device.partition.as_deref(), Some("large"));
-        assert_eq!(read.without_effect.len(), 4, "{:?}", read.without_effect);
+        assert_eq!(read.without_effect.len(), 2, "{:?}", read.without_effect);
+        assert_eq!((server.partitions[0].shareable, server.partitions[0].chunks_max), (true, 6));
         for (from, to, part) in [
             ("\"long\"", "\"eternal\"", "timeslice is"),
             ("\"50\"", "\"0\"", "from 1 to 100"),

@@ -7,7 +7,7 @@
 use channel::message::MemoryGroup;
 use cuda_api::settings::names_device;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Cgroups with limits.
 const LIMITS_MAX: usize = 4096;
@@ -42,6 +42,11 @@ pub(crate) struct Candidate {
     /// Its number in its server.
     pub id: u32,
     pub memory_bytes: u64,
+}
+
+/// Whether a group has any limit.
+pub(crate) fn is_limited(group: &MemoryGroup) -> bool {
+    (group.soft_bytes, group.hard_bytes) != (0, u64::MAX)
 }
 
 /// All limits, and whose clients are in which cgroup.
@@ -98,9 +103,19 @@ impl Memacct {
 
     /// A client is gone.
     pub fn leave(&mut self, process: u32, client: u32) {
-        let wanted = |of: &Member| (of.process, of.client) == (process, client);
-        if let Some(at) = self.members.iter().position(wanted) {
-            self.members.remove(at);
+        // It is once in each of its groups.
+        let mut left = BTreeSet::new();
+        self.members.retain(|of| {
+            (of.process, of.client) != (process, client) || !left.insert(of.group.name.clone())
+        });
+    }
+
+    /// A group has other limits.
+    pub fn change(&mut self, process: u32, client: u32, group: &MemoryGroup) {
+        let of = |of: &Member| (of.process, of.client) == (process, client);
+        self.members.retain(|member| !of(member) || member.group.name != group.name);
+        if is_limited(group) {
+            self.enter(process, client, group.clone());
         }
     }
 
@@ -109,10 +124,11 @@ impl Memacct {
         self.members.retain(|member| member.process != process);
     }
 
-    /// The group of a client.
+    /// The group of a client; of several the one with a guarantee.
     pub fn group(&self, process: u32, client: u32) -> Option<&MemoryGroup> {
         let wanted = |of: &&Member| (of.process, of.client) == (process, client);
-        self.members.iter().find(wanted).map(|member| &member.group)
+        let groups = self.members.iter().filter(wanted).map(|member| &member.group);
+        groups.max_by_key(|group| group.soft_bytes)
     }
 
     /// The client that is ended so that another gets memory: of the group that is furthest beyond

@@ -1,7 +1,7 @@
 //! Named servers and namespaces of protocol 3: what an operator has made, and what clients are given there.
 
 use crate::settings::Settings;
-use channel::message::{self, Devices, RequestedLimits, SetBy};
+use channel::message::{self, Devices, MemoryGroup, RequestedLimits, SetBy};
 use cuda_api::CUuuid;
 use cuda_api::settings::{Percentage, Priority, names_device, parse_device, parse_size};
 use serde::{Deserialize, Serialize};
@@ -63,10 +63,52 @@ pub(crate) struct NamespaceLimits {
     pub priority: Option<Priority>,
     /// Part of the time beside clients of other weights, under the policy `weighted`: 1 to 100.
     pub weight: Option<u32>,
+    /// What all of its clients together may have of each device.
+    pub together: Together,
     /// What holds on one device, by its UUID or the beginning of one, before what holds on each.
     pub devices: BTreeMap<String, DeviceLimits>,
     /// The cgroup whose programs are in this namespace if they come by the daemon's own socket.
     pub cgroup: Option<CgroupRoute>,
+}
+
+/// What a namespace's clients together may have of a device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Together {
+    /// Device memory, bytes; `u64::MAX`: as much as there is.
+    pub memory: Option<u64>,
+    /// Device memory that they get before programs without such a word, bytes.
+    pub guarantee: Option<u64>,
+    /// How many of them there may be at once; `u32::MAX`: any number.
+    pub clients: Option<u32>,
+}
+
+impl Together {
+    /// Takes a value by its key's name on the command line; false if there is no such key.
+    fn set(&mut self, key: &str, value: &str) -> Result<bool, String> {
+        let bytes = |none: u64| match value {
+            "none" => Ok(none),
+            _ => parse_size(value).map_err(|error| format!("{key}: {error}")),
+        };
+        match key {
+            "memory-limit" => self.memory = Some(bytes(u64::MAX)?),
+            "memory-guarantee" => self.guarantee = Some(bytes(0)?),
+            "clients" if value == "none" => self.clients = Some(u32::MAX),
+            "clients" => {
+                let clients = value.parse().ok().filter(|clients| *clients > 0);
+                let wrong = || format!("{key} is a number above 0, or none, not {value:?}");
+                self.clients = Some(clients.ok_or_else(wrong)?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn merge(&mut self, other: &Together) {
+        self.memory = other.memory.or(self.memory);
+        self.guarantee = other.guarantee.or(self.guarantee);
+        self.clients = other.clients.or(self.clients);
+    }
 }
 
 /// Limits of a namespace's clients on one device.
@@ -79,6 +121,8 @@ pub(crate) struct DeviceLimits {
     pub share: Option<u32>,
     /// The name of the static partition that they are in.
     pub partition: Option<String>,
+    /// What all of them together may have.
+    pub together: Together,
 }
 
 /// The cgroup of a namespace.
@@ -122,7 +166,7 @@ impl DeviceLimits {
                 check_name(value).map_err(|error| error.to_string())?;
                 self.partition = Some(value.to_owned());
             }
-            _ => return Ok(false),
+            _ => return self.together.set(key, value),
         }
         Ok(true)
     }
@@ -131,6 +175,7 @@ impl DeviceLimits {
         self.memory = other.memory.or(self.memory.take());
         self.share = other.share.or(self.share);
         self.partition = other.partition.or(self.partition.take()).filter(|name| !name.is_empty());
+        self.together.merge(&other.together);
     }
 }
 
@@ -167,7 +212,7 @@ impl NamespaceLimits {
                 let path = self.cgroup.take().map(|of| of.path).unwrap_or_default();
                 self.cgroup = Some(CgroupRoute { path, depth: Some(depth) });
             }
-            _ => return Ok(false),
+            _ => return self.together.set(key, value),
         }
         Ok(true)
     }
@@ -189,6 +234,13 @@ impl NamespaceLimits {
         self.of_device(device).find_map(|of| of.partition.as_deref())
     }
 
+    /// What its clients together may have of a device.
+    fn together_on(&self, device: CUuuid) -> Together {
+        let mut together = self.together.clone();
+        self.of_device(device).for_each(|of| together.merge(&of.together));
+        together
+    }
+
     /// Takes what another one says.
     pub fn merge(&mut self, other: NamespaceLimits) {
         self.memory = other.memory.or(self.memory.take());
@@ -196,6 +248,7 @@ impl NamespaceLimits {
         self.priority = other.priority.or(self.priority);
         self.weight = other.weight.or(self.weight);
         self.cgroup = other.cgroup.or(self.cgroup.take());
+        self.together.merge(&other.together);
         for (device, limits) in other.devices {
             self.devices.entry(device).or_default().merge(limits);
         }
@@ -268,6 +321,7 @@ struct LimitsRecord {
     weight: Option<u32>,
     devices: BTreeMap<String, DeviceLimits>,
     cgroup: Option<CgroupRoute>,
+    together: Together,
 }
 
 impl LimitsRecord {
@@ -279,6 +333,7 @@ impl LimitsRecord {
             weight: limits.weight,
             devices: limits.devices.clone(),
             cgroup: limits.cgroup.clone(),
+            together: limits.together.clone(),
         }
     }
 
@@ -290,6 +345,7 @@ impl LimitsRecord {
             weight: self.weight,
             devices: self.devices,
             cgroup: self.cgroup,
+            together: self.together,
         }
     }
 }
@@ -541,6 +597,29 @@ impl Named {
             })
         });
         all.min().map(|(_, number, name)| (number, name.clone()))
+    }
+
+    /// The group that a namespace's clients' memory of a device counts for, also where it has no limits.
+    pub fn memory_group(
+        &self,
+        number: u32,
+        namespace: &str,
+        device: CUuuid,
+    ) -> Option<MemoryGroup> {
+        let server = self.find(number)?;
+        let together = server.namespaces.get(namespace)?.together_on(device);
+        let hard_bytes = together.memory.unwrap_or(u64::MAX);
+        Some(MemoryGroup {
+            name: format!("namespace {namespace} of server {}", server.name),
+            soft_bytes: together.guarantee.unwrap_or(0).min(hard_bytes),
+            hard_bytes,
+        })
+    }
+
+    /// How many clients a namespace may have on a device at once, if that is limited.
+    pub fn clients_max(&self, number: u32, namespace: &str, device: CUuuid) -> Option<u32> {
+        let limits = self.find(number)?.namespaces.get(namespace)?;
+        limits.together_on(device).clients.filter(|most| *most < u32::MAX)
     }
 
     /// The weight of a namespace's clients, and the partition that they are in on a device.

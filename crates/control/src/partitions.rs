@@ -1,5 +1,5 @@
-//! Static partitions of devices' SMs: whole chunks that a program has to name, lent to no other
-//! program.
+//! Static partitions of devices' SMs: whole chunks that a program has to name. A partition without programs lends its
+//! chunks, if it may, to neighbours that may borrow.
 
 use channel::message::Device;
 use cuda_api::attributes::{COMPUTE_CAPABILITY_MAJOR, MULTIPROCESSOR_COUNT};
@@ -55,6 +55,10 @@ pub(crate) struct Purpose {
     pub label: String,
     /// It has the SMs beyond whole chunks too.
     pub remainder: bool,
+    /// It lends its chunks while no program has it.
+    pub shareable: bool,
+    /// Chunks that it has at most with those that it borrows; 0: it borrows none.
+    pub chunks_max: u32,
 }
 
 impl Partition {
@@ -103,6 +107,10 @@ struct PartitionRecord {
     named: u32,
     label: String,
     remainder: bool,
+    #[serde(default)]
+    shareable: bool,
+    #[serde(default)]
+    chunks_max: u32,
 }
 
 /// All partitions.
@@ -127,6 +135,8 @@ impl Partitions {
             named: of.of.named,
             label: of.of.label.clone(),
             remainder: of.of.remainder,
+            shareable: of.of.shareable,
+            chunks_max: of.of.chunks_max,
         };
         PartitionsRecord { made: self.made, all: self.all.iter().map(record).collect() }
     }
@@ -136,7 +146,13 @@ impl Partitions {
         let partition = |of: PartitionRecord| {
             let PartitionRecord { name, first_chunk, chunks, sms, .. } = of;
             let device = CUuuid::parse(&of.device)?;
-            let of = Purpose { named: of.named, label: of.label, remainder: of.remainder };
+            let of = Purpose {
+                named: of.named,
+                label: of.label,
+                remainder: of.remainder,
+                shareable: of.shareable,
+                chunks_max: of.chunks_max,
+            };
             Some(Partition { device, name, first_chunk, chunks, sms, of })
         };
         let all = record.all.into_iter().filter_map(partition).collect();
@@ -244,6 +260,46 @@ impl Partitions {
                 Err(format!("CUDA_MPS_SM_PARTITION is {wanted:?}, which is none of {}", known()))
             }
         }
+    }
+
+    /// The SMs of a partition's programs now, as first and end: its own, and chunks beside them that partitions of
+    /// the same server lend. Those of `enters` count as having programs.
+    pub fn sms_now(&self, id: &str, device: &Device, enters: Option<&str>) -> Option<(u32, u32)> {
+        let sms = Sms::of(device);
+        let all: Vec<(String, &Partition)> =
+            self.of_device(device.uuid).map(|partition| (partition.id(), partition)).collect();
+        let has_clients = |id: &str| {
+            enters == Some(id) || self.clients.iter().any(|(_, _, partition)| *partition == *id)
+        };
+        // The server whose partitions may borrow a chunk.
+        let mut lent_to: Vec<Option<u32>> = vec![None; sms.chunks() as usize];
+        for (id, of) in all.iter().filter(|(_, of)| of.of.shareable) {
+            let chunks = of.first_chunk as usize..(of.first_chunk + of.chunks) as usize;
+            if let (false, Some(chunks)) = (has_clients(id), lent_to.get_mut(chunks)) {
+                chunks.fill(Some(of.of.named));
+            }
+        }
+        // In the order of their making, so that it is the same for all.
+        for (other, of) in all.iter().filter(|(id, _)| has_clients(id)) {
+            let (mut first, mut end) = (of.first_chunk, of.first_chunk + of.chunks);
+            let mut take = |chunk: Option<u32>| {
+                let place = chunk.and_then(|chunk| lent_to.get_mut(chunk as usize));
+                place.is_some_and(|to| to.take_if(|to| *to == of.of.named).is_some())
+            };
+            while end - first < of.of.chunks_max && !of.of.remainder && take(Some(end)) {
+                end += 1;
+            }
+            while end - first < of.of.chunks_max && take(first.checked_sub(1)) {
+                first -= 1;
+            }
+            if other == id {
+                // Its SMs beyond whole chunks are behind its last chunk.
+                let rest = of.sms - of.chunks * sms.chunk;
+                return Some((first * sms.chunk, end * sms.chunk + rest));
+            }
+        }
+        let (_, of) = all.iter().find(|(other, _)| other == id)?;
+        Some((of.first_chunk * sms.chunk, of.first_chunk * sms.chunk + of.sms))
     }
 
     /// The ID of a server's partition of a device by the operator's name for it.
@@ -405,7 +461,12 @@ mod tests {
     #[test]
     fn named_servers_have_partitions_of_their_own_and_one_has_the_remainder() {
         let hopper = device(132, 9);
-        let of = |named, label: &str, remainder| Purpose { named, label: label.into(), remainder };
+        let of = |named, label: &str, remainder| Purpose {
+            named,
+            label: label.into(),
+            remainder,
+            ..Purpose::default()
+        };
         let mut partitions = Partitions::default();
         let large = partitions.add(&hopper, 4, of(1, "large", true)).unwrap();
         assert_eq!(partitions.of_client(&large, &hopper, 1).unwrap().1, (96, 132));
@@ -422,6 +483,39 @@ mod tests {
         partitions.remove_named(hopper.uuid, 2, "large").unwrap();
         partitions.forget_named(1);
         assert_eq!(partitions.of_device(hopper.uuid).count(), 0);
+    }
+
+    #[test]
+    fn chunks_are_lent_while_no_program_has_them() {
+        let hopper = device(132, 9);
+        let mut partitions = Partitions::default();
+        let mut add = |label: &str, chunks, shareable, chunks_max, remainder| {
+            let label = label.to_owned();
+            let of = Purpose { named: 1, label, remainder, shareable, chunks_max };
+            partitions.add(&hopper, chunks, of).unwrap()
+        };
+        let left = add("left", 2, true, 0, false);
+        let middle = add("middle", 4, false, 7, false);
+        let right = add("right", 2, true, 3, false);
+        let last = add("last", 2, true, 4, true);
+        let now = |of: &Partitions, id: &str, enters| of.sms_now(id, &hopper, enters).unwrap();
+        assert_eq!(now(&partitions, &middle, None), (16, 48), "it has no programs");
+        // Two to the right, then one to the left.
+        assert_eq!(now(&partitions, &middle, Some(&middle)), (8, 64));
+        partitions.enter(1, 2, middle.clone());
+        assert_eq!(now(&partitions, &middle, Some(&right)), (0, 48), "those of the left alone");
+        assert_eq!(now(&partitions, &right, Some(&right)), (48, 64), "nobody lends beside it");
+        partitions.enter(1, 3, left.clone());
+        assert_eq!(now(&partitions, &middle, Some(&right)), (16, 48));
+        assert_eq!(now(&partitions, &last, Some(&last)), (112, 132), "with the remainder");
+        let record = serde_json::to_string(&partitions.record()).unwrap();
+        let mut again = Partitions::from_record(serde_json::from_str(&record).unwrap());
+        again.enter(1, 2, middle.clone());
+        assert_eq!(now(&again, &middle, None), (8, 64));
+        // Another server's partitions lend nothing.
+        let of = Purpose { named: 2, label: "x".into(), chunks_max: 9, ..Purpose::default() };
+        let other = again.add(&hopper, 1, of).unwrap();
+        assert_eq!(now(&again, &other, Some(&other)), (64, 72));
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl Settings {
             group: None,
             connections: 0,
             now: false,
+            namespace: None,
         }
     }
 

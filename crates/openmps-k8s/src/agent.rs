@@ -3,14 +3,15 @@
 use crate::api::Cluster;
 use crate::gpu::{self, Gpu};
 use crate::health::{Effect, Health, Watch};
+use crate::joined::{self, Joins, Named};
 use crate::metrics::{Counted, Counts, page};
 use crate::prepare::{PrepareError, PreparedDevice, Preparer};
-use crate::share::{ClaimName, Resize};
+use crate::share::{self, ClaimName, Resize};
 use control::report::Report;
 use locks::{Mutex, MutexGuard};
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -108,16 +109,81 @@ impl Agent {
         }
     }
 
-    /// Prepares a claim; what containers get.
-    ///
-    /// # Errors
-    /// Why not, in words for the pod's events.
-    pub async fn prepare(
+    /// Prepares the claims of a pod; what containers get of each, or why not, in words for the pod's events.
+    pub async fn prepare_all(
+        self: &Arc<Self>,
+        names: Vec<ClaimName>,
+    ) -> Vec<(ClaimName, Result<Vec<PreparedDevice>, String>)> {
+        let joins = match names.len() {
+            0 | 1 => Ok(Vec::new()),
+            _ => self.joins(&names).await,
+        };
+        let mut answers = Vec::with_capacity(names.len());
+        for name in names {
+            let joins = match &joins {
+                Ok(all) => all.iter().find(|(claims, _)| claims.contains(&name.name)),
+                Err(reason) => {
+                    let refused = Err((reason.clone(), false));
+                    let answer = self.answered(&name, refused, Instant::now());
+                    answers.push((name, answer));
+                    continue;
+                }
+            };
+            let began = Instant::now();
+            let prepared = self.try_prepare(&name, joins.map(|(_, joins)| joins.clone())).await;
+            let answer = self.answered(&name, prepared, began);
+            answers.push((name, answer));
+        }
+        answers
+    }
+
+    /// The claims that containers of a pod name together, each group by its names.
+    async fn joins(
+        self: &Arc<Self>,
+        names: &[ClaimName],
+    ) -> Result<Vec<(BTreeSet<String>, Joins)>, String> {
+        let mut claims = Vec::new();
+        for name in names {
+            let claim = self.cluster.claim(name).await;
+            let claim = claim.map_err(|error| format!("reading the claim: {error}"))?;
+            // What is wrong with one that is gone, its own answer says.
+            claims.extend(claim.map(|claim| (name.clone(), claim)));
+        }
+        // The kubelet prepares a pod's claims: the pod is one that all of them are reserved for.
+        let reserved = claims.iter().map(|(_, claim)| share::pods_of(claim));
+        let common = reserved.reduce(|mut all, of| {
+            all.retain(|pod| of.contains(pod));
+            all
+        });
+        let mut named = Vec::new();
+        for pod in common.unwrap_or_default() {
+            let pod = self.cluster.pod(&names[0].namespace, &pod).await;
+            let pod = pod.map_err(|error| format!("reading the pod: {error}"))?;
+            named.extend(pod.iter().flat_map(|pod| joined::of_pod(pod, names)));
+        }
+        let gpus = self.gpus().map_err(|error| error.to_string())?;
+        let joins = |group: Named| {
+            let members = claims.iter().filter(|(name, _)| group.claims.contains(&name.name));
+            let of = |(name, claim): &(ClaimName, _)| {
+                let namespaces = share::of_claim(self.preparer.driver(), name, claim, &gpus);
+                Some((name.clone(), namespaces.ok()?))
+            };
+            let joins = Joins::new(&group.container, members.filter_map(of).collect());
+            (group.claims, joins)
+        };
+        let all = joined::groups(named).into_iter().map(joins);
+        // One whose other claims are wrong is alone.
+        Ok(all.filter(|(_, joins)| joins.is_several()).collect())
+    }
+
+    /// Counts and logs what became of a claim.
+    fn answered(
         self: &Arc<Self>,
         name: &ClaimName,
+        prepared: Result<(Vec<PreparedDevice>, bool), (String, bool)>,
+        began: Instant,
     ) -> Result<Vec<PreparedDevice>, String> {
-        let began = Instant::now();
-        match self.try_prepare(name).await {
+        match prepared {
             Ok((devices, is_new)) => {
                 self.counts.prepared(began.elapsed());
                 if is_new {
@@ -142,6 +208,7 @@ impl Agent {
     async fn try_prepare(
         self: &Arc<Self>,
         name: &ClaimName,
+        joins: Option<Joins>,
     ) -> Result<(Vec<PreparedDevice>, bool), (String, bool)> {
         let other = |error: String| (error, false);
         let failed = |error: PrepareError| {
@@ -163,10 +230,15 @@ impl Agent {
         let done = blocking(self, move |agent| {
             let _lock = agent.preparer.lock()?;
             let (record, is_new) = match (known, claim) {
-                (Some(record), _) => (record, false),
+                (Some(record), _) => {
+                    if let Some(joins) = &joins {
+                        joins.check_known(&name, &record.namespaces)?;
+                    }
+                    (record, false)
+                }
                 (None, Some(claim)) => {
                     let gpus = agent.gpus()?;
-                    (agent.preparer.prepare(&name, &claim, &gpus)?, true)
+                    (agent.preparer.prepare(&name, &claim, &gpus, joins.as_ref())?, true)
                 }
                 (None, None) => return Ok((Vec::new(), false)),
             };

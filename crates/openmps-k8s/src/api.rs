@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::gpu::slice_name;
 use crate::prepare::shares_of;
 use crate::share::ClaimName;
-use k8s_openapi::api::core::v1::{Event, Node};
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceSlice};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config};
@@ -63,6 +63,14 @@ impl Cluster {
     /// What the API server says.
     pub async fn claim(&self, name: &ClaimName) -> kube::Result<Option<ResourceClaim>> {
         self.claims(&name.namespace).get_opt(&name.name).await
+    }
+
+    /// A pod; `None` if there is none of that name.
+    ///
+    /// # Errors
+    /// What the API server says.
+    pub async fn pod(&self, namespace: &str, name: &str) -> kube::Result<Option<Pod>> {
+        Api::<Pod>::namespaced(self.client.clone(), namespace).get_opt(name).await
     }
 
     /// The node's UID, by which its slice goes with it.

@@ -13,7 +13,10 @@ fn share(
     libraries: &Path,
 ) -> ::cdi::Share {
     // A container may name one request of a claim or all: each of them brings all that its namespace needs.
-    let visible: Vec<&str> = namespace.shares.iter().map(|share| share.uuid.as_str()).collect();
+    let own = namespace.shares.iter().map(|share| &share.uuid);
+    let mut visible: Vec<&str> = own.chain(&namespace.joined).map(String::as_str).collect();
+    // Whichever of several claims a container names last, it is the same list.
+    visible.sort_unstable();
     let mut environment = vec![("CUDA_VISIBLE_DEVICES".to_owned(), visible.join(","))];
     if let Some(class) = share.parameters.class {
         environment.push(("OPENMPS_CLASS".to_owned(), class.word().to_owned()));
@@ -67,8 +70,11 @@ mod tests {
             uuid: format!("GPU-{name}"),
             ..Share::default()
         };
-        let namespace =
-            Namespace { name: "s1".into(), shares: vec![share("gpu-a"), share("gpu-b")] };
+        let namespace = Namespace {
+            name: "s1".into(),
+            shares: vec![share("gpu-a"), share("gpu-b")],
+            ..Namespace::default()
+        };
         let pipe = PathBuf::from("/run/openmps/shared/s1");
         let made = spec(&driver, &[(&namespace, pipe.clone())], Path::new("/opt/lib")).unwrap();
         let names: Vec<String> = made.devices().collect();

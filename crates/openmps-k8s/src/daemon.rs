@@ -219,11 +219,18 @@ fn limits(namespace: &Namespace) -> Vec<String> {
         others.push_str(&format!(" --client-priority={priority}"));
     }
     let of_share = |share: &Share| {
+        let mib = |bytes: u64| format!("{}M", bytes.div_ceil(MIB));
+        let memory = mib(share.memory_bytes);
+        let guarantee = share.parameters.soft_memory_bytes.filter(|bytes| *bytes > 0).map(mib);
+        let clients = share.limits_clients.then(|| share.clients.to_string());
+        let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".to_owned());
         format!(
-            "--device={} --active-thread-percentage={} --pinned-memory-limit={}M",
+            "--device={} --active-thread-percentage={} --pinned-memory-limit={memory} --memory-limit={memory} \
+             --memory-guarantee={} --clients={}",
             share.uuid,
             percentage(share.cap_sms(), share.all_sms),
-            share.memory_bytes.div_ceil(MIB),
+            or_none(guarantee),
+            or_none(clients),
         )
     };
     std::iter::once(others).chain(namespace.shares.iter().map(of_share)).collect()
@@ -238,6 +245,7 @@ fn percentage(sms: u32, all: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parameters::Parameters;
 
     #[test]
     fn a_percentage_gives_its_sms_back() {
@@ -259,12 +267,17 @@ mod tests {
             memory_bytes: 1 << 30,
             ..Share::default()
         };
-        let shares = vec![share("GPU-a", 2), share("GPU-b", 4)];
-        let namespace = Namespace { name: "s1".into(), shares };
+        let promised = Parameters { soft_memory_bytes: Some(512 << 20), ..Parameters::default() };
+        let second =
+            Share { limits_clients: true, clients: 3, parameters: promised, ..share("GPU-b", 4) };
+        let shares = vec![share("GPU-a", 2), second];
+        let namespace = Namespace { name: "s1".into(), shares, ..Namespace::default() };
         let wanted = [
             "--active-thread-percentage=0.001 --pinned-memory-limit=1M",
-            "--device=GPU-a --active-thread-percentage=25.000 --pinned-memory-limit=1024M",
-            "--device=GPU-b --active-thread-percentage=50.000 --pinned-memory-limit=1024M",
+            "--device=GPU-a --active-thread-percentage=25.000 --pinned-memory-limit=1024M --memory-limit=1024M \
+             --memory-guarantee=none --clients=none",
+            "--device=GPU-b --active-thread-percentage=50.000 --pinned-memory-limit=1024M --memory-limit=1024M \
+             --memory-guarantee=512M --clients=3",
         ];
         assert_eq!(limits(&namespace), wanted);
     }

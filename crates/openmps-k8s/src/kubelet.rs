@@ -106,10 +106,13 @@ macro_rules! plugin {
             ) -> Result<Response<$version::NodePrepareResourcesResponse>, Status> {
                 let mut response = $version::NodePrepareResourcesResponse::default();
                 let request = request.into_inner();
-                for claim in request.claims.clone() {
+                let name = |claim: $version::Claim| {
                     let $version::Claim { namespace, uid, name } = claim;
-                    let name = ClaimName { namespace, name, uid };
-                    let answer = match self.0.prepare(&name).await {
+                    ClaimName { namespace, name, uid }
+                };
+                let names: Vec<ClaimName> = request.claims.iter().cloned().map(name).collect();
+                for (name, prepared) in self.0.prepare_all(names).await {
+                    let answer = match prepared {
                         Ok(devices) => $version::NodePrepareResourceResponse {
                             devices: devices.into_iter().map($device).collect(),
                             error: String::new(),

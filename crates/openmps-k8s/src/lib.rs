@@ -31,6 +31,7 @@ pub mod daemon;
 pub mod driver;
 pub mod gpu;
 pub mod health;
+pub mod joined;
 pub mod kubelet;
 pub mod libraries;
 pub mod metrics;

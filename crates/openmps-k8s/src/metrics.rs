@@ -205,7 +205,11 @@ mod tests {
         let record = Record {
             claim: ClaimName { namespace: "team".into(), name: "c".into(), uid: "u".into() },
             pods: vec!["p\"".into()],
-            namespaces: vec![Namespace { name: "s1".into(), shares: vec![share] }],
+            namespaces: vec![Namespace {
+                name: "s1".into(),
+                shares: vec![share],
+                ..Namespace::default()
+            }],
             is_over: false,
         };
         let text = r#"{"version":"0","pid":1,"uid":0,"pipe_directory":"/p","log_directory":null,

@@ -8,6 +8,7 @@ use crate::checkpoint::{Record, Store, remove_files};
 use crate::daemon::{Daemon, DaemonError};
 use crate::driver::Driver;
 use crate::gpu::Gpu;
+use crate::joined::Joins;
 use crate::share::{self, ClaimError, ClaimName, Namespace, Resize, Share};
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use std::fs::File;
@@ -151,7 +152,8 @@ impl Preparer {
         PrepareError::File { path: self.folders.cdi.clone(), error }
     }
 
-    /// Prepares a claim that the scheduler has allocated.
+    /// Prepares a claim that the scheduler has allocated; `joins` are claims of the same pod that it shares a directory
+    /// with, by their UIDs.
     ///
     /// # Errors
     /// The claim is wrong, or the daemon or a file does not do.
@@ -160,8 +162,12 @@ impl Preparer {
         name: &ClaimName,
         claim: &ResourceClaim,
         gpus: &[Gpu],
+        joins: Option<&Joins>,
     ) -> Result<Record, PrepareError> {
-        let namespaces = share::of_claim(&self.driver, name, claim, gpus)?;
+        let mut namespaces = share::of_claim(&self.driver, name, claim, gpus)?;
+        if let Some(joins) = joins {
+            joins.apply(name, &mut namespaces)?;
+        }
         let pods = share::pods_of(claim);
         let record = Record { claim: name.clone(), pods, namespaces, is_over: false };
         self.store.write(&record).map_err(|error| self.of_store(error))?;
@@ -292,7 +298,7 @@ impl Preparer {
         for namespace in &record.namespaces {
             let shares = namespace.shares.iter().map(|share| resize.of(share));
             let shares = shares.collect::<Result<Vec<Share>, String>>()?;
-            let namespace = Namespace { name: namespace.name.clone(), shares };
+            let namespace = Namespace { shares, ..namespace.clone() };
             changed += self.daemon.resize(&namespace).map_err(|error| error.to_string())?;
         }
         Ok(changed)

@@ -47,8 +47,10 @@ pub struct Share {
     pub sms: u32,
     /// Its memory, bytes.
     pub memory_bytes: u64,
-    /// Programs that it may have at once.
+    /// Programs that it may have at once, as the scheduler counts them.
     pub clients: u64,
+    /// The claim says that number itself, so that more are refused.
+    pub limits_clients: bool,
     /// What is set beyond.
     pub parameters: Parameters,
 }
@@ -74,6 +76,9 @@ pub struct Namespace {
     pub name: String,
     /// Its shares.
     pub shares: Vec<Share>,
+    /// GPUs of other claims of the same pod that have this namespace too, so that a container which names them all
+    /// has one directory.
+    pub joined: Vec<String>,
 }
 
 /// Why a claim is not prepared.
@@ -123,6 +128,16 @@ pub enum ClaimError {
         /// Which capacity.
         what: &'static str,
         /// Why.
+        reason: String,
+    },
+    /// A container names it beside another claim, and cannot have both.
+    #[error("container {container} names the claims {claims}: {reason}")]
+    Together {
+        /// The container.
+        container: String,
+        /// The claims that it names.
+        claims: String,
+        /// Why it cannot have them.
         reason: String,
     },
     /// Parameters of the claim or its class.
@@ -179,12 +194,27 @@ pub fn of_claim(
             of.0.is_empty() || of.0.iter().any(named)
         };
         configs.iter().filter(is_for).for_each(|(_, of)| parameters.merge(of));
-        let share = read(result, parameters, gpus)?;
+        let mut share = read(result, parameters, gpus)?;
+        share.limits_clients = asks_for_clients(claim, &share.request);
         let fits = share.parameters.check(share.sms, share.memory_bytes, share.all_sms);
         fits.map_err(|error| ClaimError::Parameters { of: "claim", error })?;
         shares.push(share);
     }
     Ok(group(&wanted.uid, shares))
+}
+
+/// Whether a claim's request says how many clients it wants: without that the number is the scheduler's default.
+fn asks_for_clients(claim: &ResourceClaim, request: &str) -> bool {
+    let spec = serde_json::to_value(&claim.spec).unwrap_or_default();
+    let requests = spec["devices"]["requests"].as_array().cloned().unwrap_or_default();
+    let asks = |of: &Value| {
+        let names = of["capacity"]["requests"].as_object();
+        names.is_some_and(|names| names.keys().any(|key| key.rsplit('/').next() == Some("clients")))
+    };
+    requests.iter().filter(|of| of["name"] == request).any(|of| {
+        asks(&of["exactly"])
+            || of["firstAvailable"].as_array().is_some_and(|all| all.iter().any(asks))
+    })
 }
 
 /// A request's own name: that of one of several alternatives has them after a slash.
@@ -238,6 +268,7 @@ fn read(
         // Limits are in MiB.
         memory_bytes: memory_bytes.next_multiple_of(MIB),
         clients,
+        limits_clients: false,
         parameters,
         request,
     })
@@ -257,7 +288,8 @@ fn group(claim_uid: &str, shares: Vec<Share>) -> Vec<Namespace> {
                     (None, 0) => share_name(claim_uid),
                     (None, _) => format!("{}_{number}", share_name(claim_uid)),
                 };
-                namespaces.push(Namespace { name, shares: vec![share] });
+                let shares = vec![share];
+                namespaces.push(Namespace { name, shares, ..Namespace::default() });
             }
         }
     }
@@ -444,6 +476,27 @@ mod tests {
         let shares = &namespaces[0].shares;
         assert_eq!((shares[0].class(), shares[0].cap_sms()), (Class::Latency, 8));
         assert_eq!((shares[1].class(), shares[1].cap_sms()), (Class::Latency, 3));
+    }
+
+    #[test]
+    fn clients_are_limited_where_the_claim_says_a_number() {
+        let asks = |spec: Value| {
+            let claim: ResourceClaim =
+                serde_json::from_value(json!({"metadata": {}, "spec": spec})).unwrap();
+            asks_for_clients(&claim, "gpu")
+        };
+        let of = |name: &str, asked: Value| {
+            json!({"devices": {"requests": [{"name": name,
+                "exactly": {"deviceClassName": "c", "capacity": {"requests": asked}}}]}})
+        };
+        assert!(asks(of("gpu", json!({"clients": "2"}))));
+        assert!(!asks(of("gpu", json!({"sms": "2"}))) && !asks(of("x", json!({"clients": "2"}))));
+        assert!(!asks(json!({})));
+        let several = json!([{"name": "a", "deviceClassName": "c",
+            "capacity": {"requests": {"clients": "2"}}}]);
+        assert!(asks(
+            json!({"devices": {"requests": [{"name": "gpu", "firstAvailable": several}]}})
+        ));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! memory for clients' images to one that all sessions share. What is charged is given back with its
 //! [`Charge`], which lies beside what it is for: nothing is subtracted by hand.
 //!
-//! A client's account may be part of a group's (a cgroup's or a user's): what is charged to it is charged there
-//! too. A client whose group is within its soft limit and that finds the device full asks for room, which the
+//! A client's account may be part of groups' (a cgroup's, a namespace's or a user's): what is charged to it is charged
+//! there too. A client that finds the device full and has a group within its soft limit asks for room, which the
 //! daemon makes by ending a program that is beyond its.
 
 use channel::message::MemoryGroup;
@@ -72,8 +72,8 @@ pub struct Account {
     /// What is charged its owner has had before, at another server.
     declares: AtomicBool,
     listener: OnceLock<Listener>,
-    /// The group's account, and its soft limit, bytes.
-    group: Option<(Arc<Account>, u64)>,
+    /// The groups' accounts, each with its soft limit, bytes.
+    groups: Vec<(Arc<Account>, AtomicU64)>,
     room: OnceLock<AskForRoom>,
 }
 
@@ -81,17 +81,21 @@ pub struct Account {
 pub struct Charge {
     account: Arc<Account>,
     bytes: u64,
-    of_group: Option<Box<Charge>>,
+    of_groups: Vec<Charge>,
 }
 
 impl Account {
     /// An account with nothing charged, for so many bytes.
     pub fn new(limit_bytes: u64) -> Arc<Self> {
-        Self::of_group(limit_bytes, None)
+        Self::of_groups(limit_bytes, None)
     }
 
-    /// An account that is part of a group's, which has that soft limit in bytes.
-    pub fn of_group(limit_bytes: u64, group: Option<(Arc<Account>, u64)>) -> Arc<Self> {
+    /// An account that is part of groups', each with its soft limit in bytes.
+    pub fn of_groups(
+        limit_bytes: u64,
+        groups: impl IntoIterator<Item = (Arc<Account>, u64)>,
+    ) -> Arc<Self> {
+        let groups = groups.into_iter().map(|(group, soft_bytes)| (group, soft_bytes.into()));
         Arc::new(Self {
             limit_bytes: AtomicU64::new(limit_bytes),
             used_bytes: AtomicU64::new(0),
@@ -101,31 +105,40 @@ impl Account {
             retries: AtomicBool::new(false),
             declares: AtomicBool::new(false),
             listener: OnceLock::new(),
-            group,
+            groups: groups.collect(),
             room: OnceLock::new(),
         })
     }
 
-    /// Has `ask` ask for room on the device when that is full and the group is within its soft limit.
+    /// Another soft limit of one of its groups, bytes.
+    pub fn set_soft_limit(&self, group: &Arc<Account>, soft_bytes: u64) {
+        for (_, soft) in self.groups.iter().filter(|(of, _)| Arc::ptr_eq(of, group)) {
+            soft.store(soft_bytes, Ordering::Release);
+        }
+    }
+
+    /// Has `ask` ask for room on the device when that is full and a group is within its soft limit.
     pub fn ask_for_room(&self, ask: impl Fn() -> bool + Send + Sync + 'static) {
-        if self.group.is_some() {
+        if !self.groups.is_empty() {
             let _ = self.room.set(Box::new(ask));
         }
     }
 
-    /// Makes something that takes device memory. Where there is none and the group is within its soft
+    /// Makes something that takes device memory. Where there is none and a group is within its soft
     /// limit, room is asked for, and it is tried again for some seconds.
     pub fn with_room<T>(
         &self,
         mut make: impl FnMut() -> Result<T, CudaError>,
     ) -> Result<T, CudaError> {
         let mut made = make();
-        let (Some((group, soft_bytes)), Some(ask)) = (&self.group, self.room.get()) else {
-            return made;
+        let Some(ask) = self.room.get() else { return made };
+        let is_within = |(group, soft): &(Arc<Account>, AtomicU64)| {
+            let soft_bytes = soft.load(Ordering::Acquire);
+            soft_bytes > 0 && group.used_bytes() <= soft_bytes
         };
         for pause_ms in ROOM_PAUSES_MS {
             let is_full = matches!(made, Err(CudaError::OUT_OF_MEMORY));
-            if !is_full || group.used_bytes() > *soft_bytes || !ask() {
+            if !is_full || !self.groups.iter().any(is_within) || !ask() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(pause_ms));
@@ -181,13 +194,9 @@ impl Account {
 
     /// Charges here and in the accounts above, or nowhere.
     fn try_charge(self: &Arc<Self>, bytes: u64, is_new: bool) -> Result<Charge, Refusal> {
-        let of_group = match &self.group {
-            Some((group, _)) => {
-                let above = |refusal: Refusal| Refusal { level: refusal.level + 1, ..refusal };
-                Some(Box::new(group.try_charge(bytes, is_new).map_err(above)?))
-            }
-            None => None,
-        };
+        let above = |refusal: Refusal| Refusal { level: refusal.level + 1, ..refusal };
+        let of_groups = self.groups.iter().map(|(group, _)| group.try_charge(bytes, is_new));
+        let of_groups: Vec<Charge> = of_groups.collect::<Result<_, _>>().map_err(above)?;
         let limit_bytes = if is_new { self.limit_bytes() } else { u64::MAX };
         let more = |used: u64| used.checked_add(bytes).filter(|all| *all <= limit_bytes);
         let charged = self.used_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
@@ -200,7 +209,7 @@ impl Account {
         };
         let used_bytes = charged.map_err(refusal)?;
         self.peak_bytes.fetch_max(used_bytes.saturating_add(bytes), Ordering::Relaxed);
-        Ok(Charge { account: self.clone(), bytes, of_group })
+        Ok(Charge { account: self.clone(), bytes, of_groups })
     }
 
     /// Counts a refusal, and says it if it is none of one that was said.
@@ -232,15 +241,19 @@ impl Account {
 
     /// How much is free for its owner of a memory with so many bytes free.
     pub fn free(&self, free_bytes: u64) -> u64 {
-        let free_bytes = match &self.group {
-            Some((group, _)) => group.free(free_bytes),
-            None => free_bytes,
-        };
+        let groups = self.groups.iter();
+        let free_bytes = groups.fold(free_bytes, |free_bytes, (group, _)| group.free(free_bytes));
         free_bytes.min(self.limit_bytes().saturating_sub(self.used_bytes()))
     }
 }
 
 impl Charge {
+    /// What it charges, bytes.
+    #[cfg(test)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Charges so many bytes more, as long as this lives.
     ///
     /// # Errors
@@ -254,7 +267,7 @@ impl Charge {
     /// Takes over what another charge of the same account has, in the accounts above too.
     fn take(&mut self, other: &mut Self) {
         self.bytes += std::mem::take(&mut other.bytes);
-        if let (Some(own), Some(other)) = (&mut self.of_group, &mut other.of_group) {
+        for (own, other) in self.of_groups.iter_mut().zip(&mut other.of_groups) {
             own.take(other);
         }
     }
@@ -304,8 +317,8 @@ mod tests {
         let groups = Groups::default();
         let limits = |hard_bytes| MemoryGroup { name: "/a".into(), soft_bytes: 50, hard_bytes };
         let group = groups.account(&limits(100));
-        let one = Account::of_group(u64::MAX, Some((group.clone(), 50)));
-        let two = Account::of_group(70, Some((groups.account(&limits(100)), 50)));
+        let one = Account::of_groups(u64::MAX, Some((group.clone(), 50)));
+        let two = Account::of_groups(70, Some((groups.account(&limits(100)), 50)));
         let held = one.charge(60).unwrap();
         assert_eq!(two.charge(41).err(), Some(CudaError::OUT_OF_MEMORY), "the group's limit");
         assert_eq!((two.used_bytes(), group.used_bytes()), (0, 60));
@@ -318,9 +331,24 @@ mod tests {
     }
 
     #[test]
+    fn a_client_counts_for_each_of_its_groups() {
+        let [cgroup, namespace] = [100, 60].map(Account::new);
+        let both = [(cgroup.clone(), 0), (namespace.clone(), 0)];
+        let one = Account::of_groups(u64::MAX, both);
+        let two = Account::of_groups(u64::MAX, [(cgroup.clone(), 0)]);
+        let mut held = one.charge(40).unwrap();
+        assert!(one.charge(21).is_err() && two.charge(60).is_ok());
+        assert_eq!((cgroup.used_bytes(), one.free(500)), (40, 20));
+        held.grow(20).unwrap();
+        assert_eq!((cgroup.used_bytes(), namespace.used_bytes()), (60, 60));
+        drop(held);
+        assert_eq!((cgroup.used_bytes(), namespace.used_bytes()), (0, 0));
+    }
+
+    #[test]
     fn room_is_asked_for_within_the_soft_limit_only() {
         let group = Account::new(u64::MAX);
-        let account = Account::of_group(u64::MAX, Some((group, 50)));
+        let account = Account::of_groups(u64::MAX, Some((group, 50)));
         let asked = Arc::new(AtomicU32::new(0));
         let count = asked.clone();
         account.ask_for_room(move || count.fetch_add(1, Ordering::Relaxed) < 3);
@@ -338,8 +366,11 @@ mod tests {
         assert_eq!(asked.swap(0, Ordering::Relaxed), 2);
         assert_eq!(tries(&account, 9), Err(CudaError::OUT_OF_MEMORY), "no use in waiting");
         assert_eq!(asked.swap(0, Ordering::Relaxed), 4);
-        let _held = account.charge(51).unwrap();
+        let held = account.charge(51).unwrap();
         assert_eq!(tries(&account, 1), Err(CudaError::OUT_OF_MEMORY), "beyond the soft limit");
+        account.set_soft_limit(&held.of_groups[0].account, 60);
+        assert_eq!(tries(&account, 1), Ok(()), "it was raised");
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 1);
         let alone = Account::new(u64::MAX);
         alone.ask_for_room(|| true);
         assert_eq!(tries(&alone, 1), Err(CudaError::OUT_OF_MEMORY), "of no group");
@@ -385,7 +416,7 @@ mod tests {
     #[test]
     fn what_its_owner_has_had_before_no_limit_takes_away() {
         let group = Account::new(100);
-        let account = Account::of_group(10, Some((group.clone(), 100)));
+        let account = Account::of_groups(10, Some((group.clone(), 100)));
         account.set_declares(true);
         let before = account.charge(120).map(|charge| charge.bytes);
         assert_eq!(before, Ok(120));

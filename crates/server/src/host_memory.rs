@@ -98,7 +98,7 @@ impl HostMemory {
 
     /// The account of a client that comes.
     pub fn client(&self, uid: u32) -> Arc<Account> {
-        Account::of_group(self.bounds.client, Some((self.user(uid), u64::MAX)))
+        Account::of_groups(self.bounds.client, Some((self.user(uid), u64::MAX)))
     }
 
     fn user(&self, uid: u32) -> Arc<Account> {
@@ -108,7 +108,7 @@ impl HostMemory {
             return account;
         }
         let all = Some((self.all.clone(), u64::MAX));
-        let account = Account::of_group(self.bounds.user, all);
+        let account = Account::of_groups(self.bounds.user, all);
         users.insert(uid, Arc::downgrade(&account));
         account
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds Kubernetes' four programs, containerd and runc as Go modules: build.sh DIRECTORY VERSION. On two cores half an
-# hour the first time, and some GB of build cache.
+# hour the first time, and some GB of build cache. What is there already stays; GOFLAGS=-p=1 leaves a core to others.
 set -euo pipefail
 
 to=$(realpath -m "$1")
@@ -10,7 +10,7 @@ runc=v1.5.3
 mkdir -p "$to"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export GOFLAGS=-mod=mod GOTOOLCHAIN=local
+export GOFLAGS="-mod=mod ${GOFLAGS:-}" GOTOOLCHAIN=local
 
 module() {
     mkdir -p "$work/$1"
@@ -28,15 +28,21 @@ of_kubernetes=$(go env GOMODCACHE)/k8s.io/kubernetes@v$version/go.mod
     echo ')'
 } >go.mod
 names=k8s.io/component-base/version
-go build -ldflags "-X $names.gitVersion=v$version -X $names.gitMajor=1 -X $names.gitMinor=$(echo "$version" | cut -d. -f2)" \
-    -o "$to/" k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager \
-    k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kubelet
+minor=$(echo "$version" | cut -d. -f2)
+for program in kube-apiserver kube-controller-manager kube-scheduler kubelet; do
+    [ -x "$to/$program" ] && continue
+    go build -ldflags "-s -w -X $names.gitVersion=v$version -X $names.gitMajor=1 -X $names.gitMinor=$minor" \
+        -o "$to/$program" "k8s.io/kubernetes/cmd/$program"
+done
 
 module containerd 1.26.6
 printf '\nrequire github.com/containerd/containerd/v2 %s\n' "$containerd" >>go.mod
 commands=github.com/containerd/containerd/v2/cmd
-go build -o "$to/" "$commands/containerd" "$commands/containerd-shim-runc-v2" "$commands/ctr"
+for program in containerd containerd-shim-runc-v2 ctr; do
+    [ -x "$to/$program" ] || go build -ldflags "-s -w" -o "$to/$program" "$commands/$program"
+done
 
+[ -x "$to/runc" ] && exit
 module runc 1.26.0
 go get "github.com/opencontainers/runc@$runc"
 # With seccomp where its C library is; run.py prefers the system's runc.

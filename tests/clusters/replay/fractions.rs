@@ -145,6 +145,45 @@ fn paths_that_no_socket_can_have_are_refused() {
     }
 }
 
+/// A namespace's programs have its memory together, those that run too.
+#[test]
+fn a_namespace_s_memory_is_its_programs_together() {
+    if !is_root() {
+        return skipped("root is wanted: -m");
+    }
+    let node = Node::with_device(&[("OPENMPS_SOFT_MEMORY", "1G")]);
+    let pipe = node.path("run/nvidia-mps");
+    let _mpsd = Mpsd::start(&node);
+    let ok = |line: &str| node.ask(&pipe, line).expect_success();
+    ok("namespace create pod_1 --server=shared");
+    let limit =
+        |size: &str| ok(&format!("namespace set pod_1 --server=shared --memory-limit={size}"));
+    limit("96M");
+    let directory = pipe.join("shared/pod_1");
+    let takes = |mib: u64| {
+        let size = ((mib << 20) / 12).to_string();
+        let words = ["--size", &size, "--iterations", "1"];
+        let ended = finish(&mut node.sample(&directory, "vector_add", &words));
+        let is_refused = ended.stderr.contains("CUDA_ERROR_OUT_OF_MEMORY");
+        assert!(ended.status == 0 || is_refused, "{ended:?}");
+        !is_refused
+    };
+    let done = node.path("done");
+    let words = ["--size", "5000000", "--until", done.to_str().expect("a path")];
+    let running = background(&mut node.sample(&directory, "vector_add", &words));
+    node.wait_for_clients(&pipe, 1);
+    assert!(takes(30));
+    assert!(!takes(60), "57 MiB are taken of 96");
+    limit("160M");
+    wait_until("the command reaches the server", || takes(60));
+    limit("40M");
+    wait_until("a lower one too", || !takes(1));
+    limit("none");
+    wait_until("it is gone", || takes(200));
+    fs::write(&done, "").expect("it ends");
+    running.wait().expect_success();
+}
+
 /// `fractiond` mounts /run/nvidia-mps as it is (time-slicing), or shared/default (sm-sharing).
 #[test]
 fn both_mounts_of_fractiond_serve() {
@@ -225,8 +264,19 @@ fn limits_of_fractiond_and_of_the_kernel_bite() {
     let running = background(&mut running);
     node.wait_for_clients(&pipe, 1);
     assert!(!takes(40, None), "57 MiB are taken of 80");
+    let limit_is = |mib: u64| {
+        let report = node.report(&pipe);
+        let servers = report["servers"].as_array().cloned().unwrap_or_default();
+        let clients = servers.iter().filter_map(|of| of["clients"].as_array()).flatten();
+        let mut limits = clients.map(|of| of["limits"]["memory_bytes"].as_u64());
+        limits.any(|limit| limit == Some(mib << 20))
+    };
     kernel(160);
+    wait_until("the program that runs has it raised", || limit_is(160));
     assert!(takes(90, None));
+    kernel(70);
+    wait_until("and lowered", || limit_is(70));
+    assert!(!takes(40, None));
     fs::write(&done, "").expect("it ends");
     running.wait().expect_success();
     fs::remove_file(directory.join("dmem.max")).expect("it goes");

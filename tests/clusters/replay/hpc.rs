@@ -138,6 +138,13 @@ LD_LIBRARY_PATH=/mnt/job/dist/lib/openmps CUDA_MPS_PIPE_DIRECTORY=$PIPE exec /mn
     let log = fs::read_to_string(node.path("log/control.log")).expect("a log");
     assert!(log.contains("NEW CLIENT"), "{log}");
     assert_ne!(job("/tmp/nvidia-mps").status, 0, "there is none in the job's /tmp");
+    // As the plugin mounts it: a directory of the job's. `doctor` says why a daemon in /tmp is not seen.
+    let script = "mkdir -p \"$RUN/4711/.4711\" && mount --bind \"$RUN/4711/.4711\" /tmp && exec \"$DIST/bin/openmps\" doctor";
+    let mut command = node.bare("unshare");
+    command.args(["-m", "sh", "-c", script]).env("RUN", &run).env("DIST", dist());
+    command.env("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps_0").env("PATH", "/usr/bin:/bin:/sbin");
+    let said = finish(&mut command).stdout;
+    assert!(said.contains("/tmp is private to this job or service"), "{said}");
 }
 
 /// LSF: the pipe lies below the job's directory, CUDA_VISIBLE_DEVICES is not set, the daemon ends with the job.

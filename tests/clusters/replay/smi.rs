@@ -56,6 +56,83 @@ fn every_call_of_clusters_is_answered() {
     assert!(unknown.stdout.contains("-pl is not known"), "{}", unknown.stdout);
 }
 
+/// The elements of an XML log, each by its path, with its text if it has no elements.
+fn paths(xml: &str) -> Vec<(String, String)> {
+    let (mut path, mut found) = (Vec::new(), Vec::new());
+    for line in xml.lines().map(str::trim).filter(|line| line.starts_with('<')) {
+        let inside = line.trim_start_matches('<');
+        if let Some(name) = inside.strip_prefix('/') {
+            assert_eq!(path.pop().as_deref(), name.strip_suffix('>'), "{line}");
+            continue;
+        }
+        let (tag, rest) = inside.split_once('>').expect("a tag");
+        if tag.starts_with(['?', '!']) {
+            continue;
+        }
+        let name = tag.split(' ').next().expect("a name");
+        path.push(name.to_owned());
+        found.push((path.join("/"), rest.split('<').next().unwrap_or_default().to_owned()));
+        if rest.ends_with(&format!("</{name}>")) {
+            path.pop();
+        }
+    }
+    assert!(path.is_empty(), "{path:?}");
+    found
+}
+
+/// `-q -x`: Telegraf, Nomad, Netdata and exporters read elements by their paths; `smi_elements.txt` has those that they
+/// look for, as NVIDIA's program of release 590 writes them (`nvsmi_device_v13.dtd`).
+#[test]
+fn the_log_has_the_elements_that_plugins_read() {
+    let node = Node::with_device(&[("OPENMPS_SOFT_DEVICES", "2"), ("OPENMPS_SOFT_MEMORY", "1G")]);
+    let (pipe, log) = (node.directory("pipe", 0o755), node.path("log"));
+    let _daemon = node.start(&pipe, &log, &[]);
+    let done = node.path("done");
+    let file = done.to_str().expect("a path");
+    let mut program = node.sample(&pipe, "vector_add", &["--size", "4194304", "--until", file]);
+    let program = background(&mut program);
+    node.wait_for_clients(&pipe, 1);
+    let ask = |line: &str| {
+        let mut smi = node.bare(node.path("bin/nvidia-smi"));
+        smi.args(line.split(' ')).env("CUDA_MPS_PIPE_DIRECTORY", &pipe);
+        finish(&mut smi).expect_success().stdout
+    };
+    let mut found = Vec::new();
+    wait_until("the program has its memory", || {
+        found = paths(&ask("-q -x"));
+        let used = |(path, text): &(String, String)| {
+            let mib = text.strip_suffix(" MiB").and_then(|mib| mib.parse::<u64>().ok());
+            path.ends_with("process_info/used_memory") && mib >= Some(48)
+        };
+        found.iter().any(used)
+    });
+    let values = |path: &str| -> Vec<&str> {
+        let path = format!("nvidia_smi_log/{path}");
+        found.iter().filter(|(of, _)| *of == path).map(|(_, text)| text.as_str()).collect()
+    };
+    let recorded = include_str!("smi_elements.txt");
+    let missing: Vec<&str> = recorded.lines().filter(|path| values(path).is_empty()).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert_eq!(values("gpu/uuid"), node.uuids());
+    assert_eq!(values("gpu/minor_number"), ["0", "1"]);
+    assert_eq!(values("gpu/fb_memory_usage/total"), ["1024 MiB"; 2]);
+    assert_eq!(values("gpu/compute_mode"), ["Default"; 2]);
+    assert_eq!(values("gpu/mig_mode/current_mig"), ["N/A"; 2]);
+    assert_eq!(values("attached_gpus"), ["2"]);
+    assert_eq!(values("gpu/processes/process_info/pid"), [program.pid().to_string()]);
+    let one = paths(&ask("-q -x -i 1"));
+    assert_eq!(one.iter().filter(|(path, _)| path == "nvidia_smi_log/gpu").count(), 1);
+
+    let text = ask("-q");
+    for line in ["GPU UUID", "Minor Number", "FB Memory Usage", "Total", "Used GPU Memory"] {
+        assert!(text.lines().any(|of| of.trim_start().starts_with(line)), "{line}: {text}");
+    }
+    let mode = text.lines().find(|line| line.trim_start().starts_with("Compute Mode"));
+    assert!(mode.is_some_and(|line| line.ends_with(": Default")), "{text}");
+    fs::write(&done, "").expect("it ends");
+    program.wait().expect_success();
+}
+
 /// sglang-omni and others look here whether their worker has attached.
 #[test]
 fn programs_of_a_daemon_are_listed_with_their_memory() {

@@ -131,15 +131,28 @@ impl Body for RequestedLimits {
 /// Longest name of a group of clients, bytes: a cgroup's path.
 pub const GROUP_BYTES_MAX: usize = 1024;
 
-/// Limits of the device memory of a group of clients: of a cgroup's programs.
+/// Limits of the device memory of a group of clients: of a cgroup's programs, or a namespace's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryGroup {
-    /// The cgroup's path.
+    /// The cgroup's path, or what the namespace is called.
     pub name: String,
     /// Up to so many bytes the group gets memory that others have beyond theirs.
     pub soft_bytes: u64,
     /// More than so many bytes it does not get.
     pub hard_bytes: u64,
+}
+
+impl MemoryGroup {
+    fn write_parts(&self, to: &mut Encoder) {
+        to.text(&self.name, GROUP_BYTES_MAX);
+        to.u64(self.soft_bytes);
+        to.u64(self.hard_bytes);
+    }
+
+    fn read_parts(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
+        let name = from.text(GROUP_BYTES_MAX)?;
+        Ok(Self { name, soft_bytes: from.u64()?, hard_bytes: from.u64()? })
+    }
 }
 
 /// What a client is given: the daemon's settings and the program's requested limits in one. Devices are as
@@ -162,6 +175,8 @@ pub struct Settings {
     /// To a server: clients that are there get the share too, unless their own variable or `openmps set`
     /// says theirs.
     pub now: bool,
+    /// The group of its namespace's clients, which its device memory counts for as well.
+    pub namespace: Option<MemoryGroup>,
 }
 
 impl Default for Settings {
@@ -174,6 +189,7 @@ impl Default for Settings {
             group: None,
             connections: 0,
             now: false,
+            namespace: None,
         }
     }
 }
@@ -212,13 +228,18 @@ impl Body for Settings {
             to.u32(end);
         }
         to.bool(self.group.is_some());
-        if let Some(MemoryGroup { name, soft_bytes, hard_bytes }) = &self.group {
-            to.text(name, GROUP_BYTES_MAX);
-            to.u64(*soft_bytes);
-            to.u64(*hard_bytes);
+        if let Some(group) = &self.group {
+            group.write_parts(to);
         }
         to.u32(self.connections);
         to.bool(self.now);
+        to.grown(|to| {
+            to.bool(self.namespace.is_some());
+            if let Some(group) = &self.namespace {
+                group.write_parts(to);
+            }
+            Ok(())
+        })?;
         Ok(())
     }
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
@@ -227,16 +248,13 @@ impl Body for Settings {
             from.list(2 * MEMORY_LIMITS_MAX, |from| Ok((read_limit(from)?, SetBy::read(from)?)))?;
         let priority = (read_priority(from)?, SetBy::read(from)?);
         let partition = if from.bool()? { Some((from.u32()?, from.u32()?)) } else { None };
-        let group = match from.bool()? {
-            true => Some(MemoryGroup {
-                name: from.text(GROUP_BYTES_MAX)?,
-                soft_bytes: from.u64()?,
-                hard_bytes: from.u64()?,
-            }),
-            false => None,
-        };
-        let connections = from.u32()?;
-        Ok(Self { share, memory, priority, partition, group, connections, now: from.bool()? })
+        let group = if from.bool()? { Some(MemoryGroup::read_parts(from)?) } else { None };
+        let (connections, now) = (from.u32()?, from.bool()?);
+        let namespace = from.grown(|from| match from.bool()? {
+            true => MemoryGroup::read_parts(from).map(Some),
+            false => Ok(None),
+        })?;
+        Ok(Self { share, memory, priority, partition, group, connections, now, namespace })
     }
 }
 
@@ -251,6 +269,10 @@ pub enum Change {
     Sms(u32),
     /// The priority.
     Priority(Priority),
+    /// Other limits of a group that it is in, by its name.
+    Group(MemoryGroup),
+    /// Other SMs of its static partition, as first and end.
+    Partition(u32, u32),
 }
 
 impl Body for Change {
@@ -273,6 +295,15 @@ impl Body for Change {
                 to.u8(3);
                 to.u8(priority.number());
             }
+            Self::Group(group) => {
+                to.u8(5);
+                group.write_parts(to);
+            }
+            Self::Partition(first, end) => {
+                to.u8(6);
+                to.u32(*first);
+                to.u32(*end);
+            }
         }
         Ok(())
     }
@@ -283,6 +314,8 @@ impl Body for Change {
             1 => Self::Share(read_share(from)?),
             2 => Self::Sms(from.u32()?),
             3 => Self::Priority(read_priority(from)?),
+            5 => Self::Group(MemoryGroup::read_parts(from)?),
+            6 => Self::Partition(from.u32()?, from.u32()?),
             found => return Err(CodecError::Value { what: "change", found: found.into() }),
         })
     }

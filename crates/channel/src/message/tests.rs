@@ -159,6 +159,11 @@ fn settings(number: u32) -> Settings {
         }),
         connections: number % 33,
         now: number.is_multiple_of(3),
+        namespace: number.is_multiple_of(7).then(|| MemoryGroup {
+            name: "namespace a".into(),
+            soft_bytes: u64::MAX,
+            hard_bytes: number.into(),
+        }),
     }
 }
 
@@ -169,6 +174,10 @@ fn change() -> impl Strategy<Value = Change> {
         any::<u32>().prop_map(|n| Change::Share(Percentage::of_parts(n))),
         any::<u32>().prop_map(Change::Sms),
         Just(Change::Priority(Priority::Normal)),
+        any::<u32>().prop_map(|n| {
+            Change::Group(MemoryGroup { name: "/a".into(), soft_bytes: 0, hard_bytes: n.into() })
+        }),
+        any::<(u32, u32)>().prop_map(|(first, end)| Change::Partition(first, end)),
     ]
 }
 

@@ -15,10 +15,12 @@ use crate::memacct::cgroup_of;
 use crate::partitions::NO_PARTITION;
 use channel::limits::WINDOWS_MAX;
 use channel::log_line::Level;
-use channel::message::{Client, Hello, Message, process_number};
+use channel::message::{Client, Hello, Message, Settings, process_number};
 use channel::socket::{PeerCredentials, ReceiveError};
 use cuda_api::CudaError;
 use recovery::servers::{ClientProcess, NoServer, Place, READY_S_MAX, ServerKey};
+use scheduling::ClientSettings;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -186,6 +188,7 @@ impl Daemon {
                 HandOver::Full => self.refuse_full(&client),
                 HandOver::Older(version) => self.have_said_again(&client, version),
                 HandOver::NoPartition(reason) => self.refuse_partition(&client, reason),
+                HandOver::NamespaceFull(reason) => self.refuse_too_many(&client, reason),
                 HandOver::Gone => {
                     self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
                 }
@@ -366,6 +369,10 @@ impl Daemon {
 
     fn refuse_full(&self, client: &WaitingClient) {
         let reason = format!("the user's servers have their most clients, {WINDOWS_MAX}");
+        self.refuse_too_many(client, reason);
+    }
+
+    fn refuse_too_many(&self, client: &WaitingClient, reason: String) {
         self.logs.control.control(format!("Client {} is refused: {reason}", client.pid()));
         protocol::refuse(&client.socket, CudaError::MPS_MAX_CLIENTS_REACHED, reason);
     }
@@ -400,6 +407,7 @@ impl Daemon {
                 Some(HandOver::Full) => self.refuse_full(&client),
                 Some(HandOver::Older(version)) => self.have_said_again(&client, version),
                 Some(HandOver::NoPartition(reason)) => self.refuse_partition(&client, reason),
+                Some(HandOver::NamespaceFull(reason)) => self.refuse_too_many(&client, reason),
                 Some(HandOver::Gone) => {
                     self.refuse_one(pid, uid, &client.socket, &LaunchError::ServerDeleted);
                 }
@@ -469,6 +477,8 @@ enum HandOver {
     Older(u16),
     /// It names no static partition where it has to.
     NoPartition(String),
+    /// Its namespace has as many clients as it may have.
+    NamespaceFull(String),
     /// Its namespace was taken away.
     Gone,
 }
@@ -500,42 +510,34 @@ impl Daemon {
         }
         let window = windows.choose(process, |server| servers.serves(server), ClientEnd::has_come);
         let Some((window, comes_again)) = window else { return HandOver::Full };
+        if let Some(reason) = namespace_full(state, process, client) {
+            return HandOver::NamespaceFull(reason);
+        }
         let group = self.memory_group(state, process);
+        let Chosen { named, namespace, .. } = &client.chosen;
+        let of_namespace = state.named.memory_group(*named, namespace, process.device);
         let Some(found) = state.server(server) else { return HandOver::Later };
         let version = found.link.socket.speaks();
         if client.socket.speaks() > version {
             return HandOver::Older(version);
         }
-        let mut settings = found.link.settings.of_client(&client.requested);
-        let Chosen { named, namespace, .. } = &client.chosen;
-        if *named != 0 {
-            let given = (&state.defaults, &client.requested);
-            match state.named.settings_of_client(*named, namespace, process.device, given) {
-                Some(of_namespace) => settings = of_namespace,
-                None => return HandOver::Gone,
-            }
-        }
-        let (weight, _) = state.named.place_in(*named, namespace, process.device);
-        let priority = settings.priority.0;
-        let asked = &client.scheduling;
-        let mut scheduling =
-            self.scheduling.of_client(client.uid, &client.command, asked, priority);
-        // A program's own and the operator's rules go before what its namespace says.
-        if let Some(weight) = weight.filter(|_| scheduling.weight == 1) {
-            scheduling.weight = weight;
-        }
-        let sms = state.inventory.sms_of(process.device);
-        state.kept.apply((pid, process.device), sms, &mut settings, &mut scheduling);
+        let settings = found.link.settings.of_client(&client.requested);
+        let Some((mut settings, scheduling)) = self.given(state, process, client, settings) else {
+            return HandOver::Gone;
+        };
         let Some(server) = state.server(server) else { return HandOver::Later };
         settings.partition = partition.as_ref().map(|(_, sms)| *sms);
         settings.group.clone_from(&group);
+        settings.namespace.clone_from(&of_namespace);
         let membership = Membership {
             server: server.pid,
             client: pid,
             named: *named,
             namespace: namespace.clone(),
+            sms: partition.as_ref().map(|(_, sms)| *sms),
             partition: partition.map(|(id, _)| id),
             cgroup: group.as_ref().map(Membership::of_group),
+            namespace_memory: of_namespace.as_ref().map(Membership::of_group),
         };
         let who = Client {
             pid,
@@ -580,8 +582,38 @@ impl Daemon {
         });
         state.windows.give(process, window, server, || ClientEnd::of(pid));
         self.enter_membership(state, &membership);
+        // A partition of which it is the first program lends nothing any more.
+        state.follow_now |= membership.partition.is_some();
         self.follow_number(state, process.device);
         HandOver::Done
+    }
+
+    /// What a client is given, of what its server gives any: its namespace's limits, rules, and what was changed of its
+    /// process; `None` if its namespace was taken away.
+    fn given(
+        &self,
+        state: &mut State,
+        process: ClientProcess,
+        client: &WaitingClient,
+        mut settings: Settings,
+    ) -> Option<(Settings, ClientSettings)> {
+        let Chosen { named, namespace, .. } = &client.chosen;
+        if *named != 0 {
+            let given = (&state.defaults, &client.requested);
+            settings = state.named.settings_of_client(*named, namespace, process.device, given)?;
+        }
+        let (weight, _) = state.named.place_in(*named, namespace, process.device);
+        let priority = settings.priority.0;
+        let asked = &client.scheduling;
+        let mut scheduling =
+            self.scheduling.of_client(client.uid, &client.command, asked, priority);
+        // A program's own and the operator's rules go before what its namespace says.
+        if let Some(weight) = weight.filter(|_| scheduling.weight == 1) {
+            scheduling.weight = weight;
+        }
+        let sms = state.inventory.sms_of(process.device);
+        state.kept.apply((process.pid, process.device), sms, &mut settings, &mut scheduling);
+        Some((settings, scheduling))
     }
 
     /// The static partition that a client has named, where there are such.
@@ -610,6 +642,27 @@ impl Daemon {
             })?,
             None => client.requested.partition.clone(),
         };
-        state.partitions.of_client(&partition, &devices.devices[place], named).map(Some)
+        let device = &devices.devices[place];
+        let (id, own) = state.partitions.of_client(&partition, device, named)?;
+        let sms = state.partitions.sms_now(&id, device, Some(&id)).unwrap_or(own);
+        Ok(Some((id, sms)))
     }
+}
+
+/// Why a client's namespace takes no more clients on its device, if it does not.
+fn namespace_full(state: &State, process: ClientProcess, client: &WaitingClient) -> Option<String> {
+    let Chosen { named, namespace, .. } = &client.chosen;
+    let most = state.named.clients_max(*named, namespace, process.device)?;
+    let here = state.servers.iter().filter(|server| server.device == process.device);
+    let here = here.filter(|server| server.named == *named);
+    let mut clients: BTreeSet<u32> =
+        here.flat_map(|server| state.named.clients_in(server.pid, namespace)).collect();
+    // One that comes again is there already.
+    clients.remove(&process.pid);
+    (clients.len() >= most as usize).then(|| {
+        format!(
+            "namespace '{namespace}' has {} of its {most} clients on this device",
+            clients.len()
+        )
+    })
 }

@@ -408,6 +408,7 @@ impl EventLoop {
                 state.memacct.leave(pid, process);
                 self.daemon.note_left(state, pid, process);
                 state.present.leave(pid, process);
+                state.follow_now = true;
                 self.daemon.follow_number(state, device);
             }
             Message::Ended(ended) => {

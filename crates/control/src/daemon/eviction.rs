@@ -9,6 +9,28 @@ use channel::message::{MemoryGroup, pid_of_process};
 use cuda_api::CUuuid;
 use recovery::servers::ClientProcess;
 
+/// The limits that an operator's command has set for a cgroup on a device, and the device's PCI address; `None` if there
+/// is no such device.
+fn of_command(
+    state: &State,
+    cgroup: Option<&str>,
+    device: CUuuid,
+) -> Option<(Option<MemoryGroup>, String)> {
+    let devices = state.inventory.devices()?;
+    let ordinal = devices.find(device)? as u32;
+    let pci = devices.devices.get(ordinal as usize)?.pci_bus_id.clone();
+    let place = (ordinal, &*device.to_string());
+    Some((cgroup.and_then(|cgroup| state.memacct.group_of(cgroup, place)), pci))
+}
+
+/// A group, for a sentence: a namespace's says what it is.
+fn called(name: &str) -> String {
+    match name.starts_with("namespace ") {
+        true => name.to_owned(),
+        false => format!("cgroup {name}"),
+    }
+}
+
 impl Daemon {
     /// The limits of the cgroup that a client's process is in, if memory is accounted for.
     pub(super) fn memory_group(
@@ -19,24 +41,33 @@ impl Daemon {
         if !state.features.memacct || pid_of_process(process.pid) == 0 {
             return None;
         }
-        let devices = state.inventory.devices()?;
-        let ordinal = devices.find(process.device)? as u32;
         let pid = pid_of_process(process.pid);
         let cgroup = cgroup_of(pid);
-        let of_command =
-            |cgroup: &str| state.memacct.group_of(cgroup, (ordinal, &process.device.to_string()));
-        let pci = &devices.devices.get(ordinal as usize)?.pci_bus_id;
-        // An operator's command, then the kernel's controller, then what the program itself says.
-        let of_cgroup = cgroup.as_deref().and_then(|cgroup| {
-            of_command(cgroup).or_else(|| dmem::of_cgroup(&self.cgroup_root, cgroup, pci))
-        });
-        of_cgroup.or_else(|| dmem::of_environment(pid, cgroup.as_deref()))
+        let (of_command, pci) = of_command(state, cgroup.as_deref(), process.device)?;
+        of_command.or_else(|| self.of_others(pid, cgroup.as_deref(), &pci))
+    }
+
+    /// The limits of a client's cgroup now, whether it came with some or not. The state is not held while files are read.
+    pub(super) fn limits_of_cgroup(
+        &self,
+        client: u32,
+        cgroup: Option<&str>,
+        device: CUuuid,
+    ) -> Option<MemoryGroup> {
+        let (of_command, pci) = of_command(&self.lock(), cgroup, device)?;
+        of_command.or_else(|| self.of_others(pid_of_process(client), cgroup, &pci))
+    }
+
+    /// What the kernel's controller says, else what the program itself does.
+    fn of_others(&self, pid: u32, cgroup: Option<&str>, pci: &str) -> Option<MemoryGroup> {
+        let of_kernel = cgroup.and_then(|of| dmem::of_cgroup(&self.cgroup_root, of, pci));
+        of_kernel.or_else(|| dmem::of_environment(pid, cgroup))
     }
 
     /// A client of a server's process waits for room on its device: another client is ended for it, if there
     /// is one who may be. On a thread of its own, one at a time; the client asks again meanwhile.
     pub(super) fn make_room(&self, state: &mut State, process: u32, client: u32) {
-        if !state.features.memacct || state.memacct.evicting || state.servers.stopping.is_some() {
+        if state.memacct.evicting || state.servers.stopping.is_some() {
             return;
         }
         let Some(wants) = state.memacct.group(process, client).cloned() else { return };
@@ -72,7 +103,7 @@ impl Daemon {
             let group = victim.as_ref().and_then(|of| state.memacct.group(of.process, of.pid));
             (victim, group.cloned(), state.features.audit_log)
         };
-        let who = format!("client {client} of server {process} in cgroup {}", wants.name);
+        let who = format!("client {client} of server {process} in {}", called(&wants.name));
         let Some(victim) = victim else {
             if audit {
                 self.log(format!(
@@ -83,7 +114,7 @@ impl Daemon {
         };
         let of = group.map_or_else(
             || "in no cgroup with limits".to_owned(),
-            |group| format!("in cgroup {}, soft limit {} bytes", group.name, group.soft_bytes),
+            |group| format!("in {}, soft limit {} bytes", called(&group.name), group.soft_bytes),
         );
         self.log(format!(
             "memacct: client {} of server {} ({of}; it has {} bytes) is terminated for {who}",
@@ -93,9 +124,12 @@ impl Daemon {
         let _ = self.terminate_client(victim.process, victim.id);
     }
 
-    /// Sets limits of a cgroup, for its programs to come.
+    /// Sets limits of a cgroup: for programs to come, and for those that run and came with limits.
     pub(crate) fn set_cgroup_limit(&self, limit: CgroupLimit) -> Result<(), String> {
-        self.lock().memacct.set(limit)
+        let mut state = self.lock();
+        state.memacct.set(limit)?;
+        self.follow_soon(&mut state);
+        Ok(())
     }
 
     /// The limits of cgroups, for a report.

@@ -559,6 +559,8 @@ mod tests {
             namespace: "n".into(),
             partition: Some("p".into()),
             cgroup: Some(("/a".into(), 5, Some(6))),
+            namespace_memory: Some(("namespace a of server b".into(), 0, None)),
+            sms: Some((8, 16)),
         };
         let limit = CgroupLimit {
             cgroup: "/a".into(),

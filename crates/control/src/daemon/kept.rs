@@ -80,6 +80,8 @@ impl Kept {
         match *change {
             Change::Memory(bytes) => changes.memory = Some(bytes),
             Change::Share(part) => changes.share = Some(Share::Part(part)),
+            // They are the daemon's own, not an operator's word about a program.
+            Change::Group(_) | Change::Partition(..) => {}
             Change::Sms(0) => changes.share = None,
             Change::Sms(sms) => changes.share = Some(Share::Sms(sms)),
             Change::Priority(priority) => {

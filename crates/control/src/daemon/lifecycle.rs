@@ -279,6 +279,7 @@ impl Daemon {
         state.named.forget_server(pid);
         state.memacct.forget_server(pid);
         self.note_server_ended(state, pid);
+        state.follow_now = true;
         for record in state.present.server_ended(pid, SystemTime::now()) {
             self.write_down(&record);
         }

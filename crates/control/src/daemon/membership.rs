@@ -18,12 +18,29 @@ pub(super) struct Membership {
     pub partition: Option<String>,
     /// Its cgroup, with the soft and the hard limit, bytes.
     pub cgroup: Option<(String, u64, Option<u64>)>,
+    /// The group of its namespace, likewise.
+    pub namespace_memory: Option<(String, u64, Option<u64>)>,
+    /// SMs of its partition that its server was told, as first and end.
+    pub sms: Option<(u32, u32)>,
 }
 
 impl Membership {
-    pub fn group(&self) -> Option<MemoryGroup> {
-        let (name, soft_bytes, hard) = self.cgroup.clone()?;
-        Some(MemoryGroup { name, soft_bytes, hard_bytes: hard.unwrap_or(u64::MAX) })
+    /// The groups that its memory counts for: its namespace's and its cgroup's.
+    pub fn groups(&self) -> impl Iterator<Item = MemoryGroup> {
+        let all = [&self.namespace_memory, &self.cgroup].into_iter().flatten();
+        all.map(|(name, soft_bytes, hard)| MemoryGroup {
+            name: name.clone(),
+            soft_bytes: *soft_bytes,
+            hard_bytes: hard.unwrap_or(u64::MAX),
+        })
+    }
+
+    /// Notes other limits of a group of its.
+    pub fn set_group(&mut self, group: &MemoryGroup) {
+        let all = [&mut self.namespace_memory, &mut self.cgroup].into_iter().flatten();
+        for of in all.filter(|of| of.0 == group.name) {
+            *of = Self::of_group(group);
+        }
     }
 
     pub fn of_group(group: &MemoryGroup) -> (String, u64, Option<u64>) {

@@ -13,6 +13,7 @@ mod devices;
 mod endpoints;
 mod event_loop;
 mod eviction;
+mod follow;
 mod found;
 mod handover;
 mod inventory;

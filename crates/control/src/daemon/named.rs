@@ -232,6 +232,7 @@ impl Daemon {
             Some(_) => Some(self.user_of(uid)?),
             None => None,
         };
+        let weighs = limits.weight.is_some();
         let mut state = self.lock();
         let number = state.named.by_name(name).map_err(text)?.number;
         if user.is_some() && state.servers.iter().any(|server| server.named == number) {
@@ -245,6 +246,11 @@ impl Daemon {
         for server in servers.iter_mut().filter(|server| server.named == number) {
             server.link.settings = named.settings_of_server(number, server.device, defaults);
             protocol::send_settings(server, false);
+        }
+        self.follow_soon(&mut state);
+        drop(state);
+        if weighs {
+            self.weigh();
         }
         Ok(())
     }
@@ -273,8 +279,14 @@ impl Daemon {
         if name == DEFAULT_NAMESPACE {
             return self.change_server(server, None, limits);
         }
+        let weighs = limits.weight.is_some();
         let mut state = self.lock();
         state.named.namespace(server, name).map_err(text)?.merge(limits);
+        self.follow_soon(&mut state);
+        drop(state);
+        if weighs {
+            self.weigh();
+        }
         Ok(())
     }
 
@@ -463,6 +475,12 @@ impl Daemon {
             features.main_socket_alone =
                 configuration.default_socket.map_or(features.main_socket_alone, |on| !on);
         }
+        let weighs =
+            state.named.all().iter().any(|of| of.namespaces.values().any(|of| of.weight.is_some()));
+        if weighs && let Some(settings) = self.scheduling.add_weights() {
+            // No server runs yet.
+            self.log(format!("Weights (timeslice_pct) count: {settings}"));
+        }
         let State { named, endpoints, .. } = &mut *state;
         for server in named.all() {
             let (directory, logs) =
@@ -598,8 +616,13 @@ fn add_partition(
         ))
         .to_string());
     }
-    let of =
-        Purpose { named: number, label: wanted.name.clone(), remainder: wanted.include_remainder };
+    let of = Purpose {
+        named: number,
+        label: wanted.name.clone(),
+        remainder: wanted.include_remainder,
+        shareable: wanted.shareable,
+        chunks_max: wanted.chunks_max,
+    };
     let id = state.partitions.add(device, wanted.chunks, of).map_err(text)?;
     let made = state.partitions.of_device(device.uuid).find(|partition| partition.id() == id);
     made.cloned().ok_or_else(|| "the partition is gone".to_owned())

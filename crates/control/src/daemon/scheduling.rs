@@ -7,7 +7,7 @@ use channel::message::{Question, Schedule};
 use cuda_api::settings::Priority;
 use locks::{Mutex, MutexGuard};
 use scheduling::rules::{RuleError, Rules};
-use scheduling::settings::SettingError;
+use scheduling::settings::{PolicyName, SettingError};
 use scheduling::{Class, ClientSettings, Settings};
 use std::time::{Duration, Instant};
 
@@ -86,6 +86,18 @@ impl Scheduling {
         self.lock().rules_text.clone()
     }
 
+    /// Adds the policy that looks at weights, without which they have no effect; the settings then, if that changed
+    /// them. `fair` is an operator's word that goes before.
+    pub fn add_weights(&self) -> Option<String> {
+        let mut operator = self.lock();
+        let policy = &mut operator.settings.policy;
+        if policy.contains(&PolicyName::Weighted) || policy.contains(&PolicyName::Fair) {
+            return None;
+        }
+        policy.push(PolicyName::Weighted);
+        Some(operator.settings.to_string())
+    }
+
     /// What servers are started with.
     pub fn of_servers(&self) -> String {
         self.lock().settings.to_string()
@@ -127,6 +139,18 @@ impl Daemon {
         Ok(asked.filter_map(Result::err).collect())
     }
 
+    /// An operator has given a server or a namespace a weight: from now on weights count.
+    pub(super) fn weigh(&self) {
+        let Some(settings) = self.scheduling.add_weights() else { return };
+        self.log(format!("Weights (timeslice_pct) count from now on: {settings}"));
+        let running = self.lock().tell_all();
+        for pid in running {
+            if let Err(error) = self.schedule(pid, 0, &settings) {
+                self.log(format!("Server {pid} is not told that weights count: {error}"));
+            }
+        }
+    }
+
     /// Changes settings of a server's client, of this PID if that is known. Its process has them at other
     /// servers too.
     pub(crate) fn schedule_client(
@@ -155,6 +179,18 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_weight_brings_its_policy_along() {
+        let scheduling = Scheduling::default();
+        let policy =
+            |text: Option<String>| text.map(|text| text.split(' ').next().map(str::to_owned));
+        let with = scheduling.add_weights();
+        assert_eq!(policy(with), Some(Some("policy=classes+weighted".to_owned())));
+        assert_eq!(scheduling.add_weights(), None);
+        scheduling.lock().settings = Settings::parse("policy=fair").unwrap();
+        assert_eq!(scheduling.add_weights(), None, "an operator wants something else");
+    }
 
     #[test]
     fn a_rule_goes_before_what_a_client_asks_for() {

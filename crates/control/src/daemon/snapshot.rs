@@ -13,7 +13,7 @@ use super::Daemon;
 use super::kept::{Kept, KeptRecord};
 use super::membership::Membership;
 use super::state::{Features, State};
-use crate::memacct::CgroupLimit;
+use crate::memacct::{self, CgroupLimit};
 use crate::named::NamedRecord;
 use crate::partitions::{Partitions, PartitionsRecord};
 use crate::settings::{Settings, SettingsRecord};
@@ -196,7 +196,7 @@ impl Daemon {
         if of.named != 0 {
             state.named.enter(of.server, of.client, of.namespace.clone());
         }
-        if let Some(group) = of.group() {
+        for group in of.groups().filter(memacct::is_limited) {
             state.memacct.enter(of.server, of.client, group);
         }
         if let Some(id) = &of.partition {
@@ -269,7 +269,7 @@ mod tests {
     fn membership(server: u32, client: u32) -> Membership {
         let cgroup = Some(("/a".to_owned(), 5, None));
         let namespace = "batch".to_owned();
-        Membership { server, client, named: 1, namespace, partition: None, cgroup }
+        Membership { server, client, named: 1, namespace, cgroup, ..Membership::default() }
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         write!(file, "{{\"Enter\":{{\"serv").unwrap();
         let read = Snapshot::read(&path).unwrap().unwrap();
         assert_eq!(read, Snapshot { clients: vec![membership(1, 3)], ..snapshot });
-        assert_eq!(read.clients[0].group().unwrap().hard_bytes, u64::MAX);
+        assert_eq!(read.clients[0].groups().next().unwrap().hard_bytes, u64::MAX);
         std::fs::write(&path, "nonsense").unwrap();
         assert!(Snapshot::read(&path).unwrap_err().contains("is not understood"));
         std::fs::remove_file(&path).unwrap();

@@ -236,6 +236,7 @@ pub fn run(
         say_ready(&daemon.logs).map_err(system("letting go of the terminal"))?;
     }
     let sources = Sources { listeners, signals, hang_ups, log, occupied };
+    daemon.start_following().map_err(system("starting a thread"))?;
     if !follows {
         daemon.start_all_named().map_err(|text| StartError::System {
             what: "starting servers",

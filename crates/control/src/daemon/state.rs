@@ -46,6 +46,8 @@ pub(super) struct State {
     pub kept: Kept,
     pub features: Features,
     pub memacct: Memacct,
+    /// Limits of programs that run are to be compared with what holds now.
+    pub follow_now: bool,
     /// Clients in namespaces, partitions and cgroups' accounts, as the next daemon is to know them.
     pub memberships: Vec<Membership>,
     /// Those that a daemon before knew at servers that have not come yet, and these servers' settings.

@@ -11,6 +11,9 @@ crate::tests! {
     a_namespace_has_limits_and_a_partition_on_each_device,
     keys_of_the_file_hold_and_those_without_effect_are_said,
     limits_of_the_dmem_controller_and_of_variables_hold_for_clients_to_come,
+    limits_of_a_cgroup_reach_programs_that_run,
+    a_namespace_has_limits_for_its_clients_together,
+    a_partition_lends_its_chunks_while_it_has_no_programs,
 }
 
 const UUID: &str = "GPU-d0a1cf3e-b77a-11c2-91d0-85871bc94d2d";
@@ -159,10 +162,7 @@ fn keys_of_the_file_hold_and_those_without_effect_are_said() {
     std::fs::write(&file, text).unwrap();
     let _daemon = start(&setting, &["-a", file.to_str().unwrap()], &[]);
     let log = setting.control_log();
-    assert!(
-        log.contains("compute_policy.timeslice") && log.contains("'large': shareable"),
-        "{log}"
-    );
+    assert!(log.contains("compute_policy.timeslice") && !log.contains("shareable"), "{log}");
     let pipe = setting.pipe.clone();
     setting.pipe = pipe.join("training/high");
     let client = setting.client(None).unwrap();
@@ -170,6 +170,8 @@ fn keys_of_the_file_hold_and_those_without_effect_are_said() {
     let row = client_of(&setting, &client);
     assert_eq!(row.limits.sms, 32, "the namespace's partition, which the program does not name");
     assert!(row.scheduling.settings.contains("weight=50"), "{row:?}");
+    let policy = ok(&setting, "schedule");
+    assert!(policy.contains("policy=classes+weighted"), "a weight brings its policy: {policy}");
 }
 
 fn limits_of_the_dmem_controller_and_of_variables_hold_for_clients_to_come() {
@@ -206,4 +208,114 @@ fn limits_of_the_dmem_controller_and_of_variables_hold_for_clients_to_come() {
     let cgroup = if own.is_empty() { "/" } else { &own };
     ok(&setting, &format!("memacct limit {cgroup} --hard-limit=4G"));
     assert_eq!(hard(&setting), Some(4 << 30));
+}
+
+/// Waits for what a client's server was told of.
+fn wait_for(setting: &Setting, process: &ClientProcess, what: &str, is: impl Fn(&Client) -> bool) {
+    crate::harness::wait_until(what, || is(&client_of(setting, process)));
+}
+
+fn limits_of_a_cgroup_reach_programs_that_run() {
+    let setting = Setting::new();
+    let own = own_cgroup();
+    let root = setting.scratch.0.join("cgroup");
+    let directory: PathBuf = root.join(own.trim_start_matches('/'));
+    std::fs::create_dir_all(&directory).unwrap();
+    let _daemon = start(&setting, &[], &[("OPENMPS_CGROUP_ROOT", &root)]);
+    let write = |gib: u64| {
+        let text = format!("nvidia/0000:00:06.0/vidmem {}\n", gib << 30);
+        std::fs::write(directory.join("dmem.max"), text).unwrap();
+    };
+    ok(&setting, "feature enable memacct");
+    write(3);
+    let client = setting.client(None).unwrap();
+    let has = |gib: u64| move |of: &Client| of.limits.memory_bytes == Some(gib << 30);
+    assert!(has(3)(&client_of(&setting, &client)));
+    write(5);
+    wait_for(&setting, &client, "it is raised", has(5));
+    write(2);
+    wait_for(&setting, &client, "it is lowered", has(2));
+    let cgroup = if own.is_empty() { "/" } else { &own };
+    ok(&setting, &format!("memacct limit {cgroup} --hard-limit=4G"));
+    wait_for(&setting, &client, "a command goes before", has(4));
+    ok(&setting, &format!("memacct limit {cgroup} --soft-limit=none --hard-limit=none"));
+    wait_for(&setting, &client, "the kernel's again", has(2));
+    std::fs::remove_file(directory.join("dmem.max")).unwrap();
+    wait_for(&setting, &client, "gone", |of| of.limits.memory_bytes.is_none());
+}
+
+fn a_namespace_has_limits_for_its_clients_together() {
+    let mut setting = Setting::new();
+    let mut daemon = start(&setting, &[], &[]);
+    ok(&setting, "server create shared");
+    ok(&setting, "namespace create pod --server=shared");
+    let set = |setting: &Setting, words: &str| {
+        ok(setting, &format!("namespace set pod --server=shared {words}"));
+    };
+    set(&setting, "--memory-limit=8G --memory-guarantee=2G --clients=2");
+    set(&setting, &format!("--device={UUID} --memory-limit=6G"));
+    for wrong in ["--memory-limit=much", "--clients=0", "--device=0 --clients=x"] {
+        let (text, status) = setting.command(&format!("namespace set pod --server=shared {wrong}"));
+        assert_ne!(status, 0, "{wrong}: {text}");
+    }
+    let pipe = setting.pipe.clone();
+    let in_pod = |setting: &mut Setting| {
+        setting.pipe = pipe.join("shared/pod");
+        let client = setting.client(None);
+        setting.pipe.clone_from(&pipe);
+        client
+    };
+    let has = |gib: u64| move |of: &Client| of.limits.memory_bytes == Some(gib << 30);
+    let first = in_pod(&mut setting).unwrap();
+    wait_for(&setting, &first, "the device's own limit", has(6));
+    let second = in_pod(&mut setting).unwrap();
+    let refused = in_pod(&mut setting).err().expect("it is refused");
+    assert!(refused.contains("namespace 'pod' has 2 of its 2 clients"), "{refused}");
+    // For those that run, too.
+    set(&setting, "--device=0 --memory-limit=3G");
+    wait_for(&setting, &first, "it is lowered", has(3));
+    set(&setting, "--device=0 --memory-limit=none");
+    wait_for(&setting, &second, "it is gone", |of| of.limits.memory_bytes.is_none());
+    set(&setting, "--device=0 --memory-limit=7G");
+    wait_for(&setting, &second, "it is there again", has(7));
+    drop((first, second));
+    // The daemon that follows has them.
+    drop(daemon);
+    daemon = start(&setting, &[], &[]);
+    let again = in_pod(&mut setting).unwrap();
+    assert!(has(7)(&client_of(&setting, &again)));
+    set(&setting, "--clients=none");
+    let _others = [in_pod(&mut setting).unwrap(), in_pod(&mut setting).unwrap()];
+    drop(daemon);
+}
+
+fn a_partition_lends_its_chunks_while_it_has_no_programs() {
+    let mut setting = Setting::new();
+    let _daemon = start(&setting, &[], &[]);
+    ok(&setting, "server create shared");
+    let create = |name: &str, words: &str| {
+        let partition = format!("sm-partition create {name} --server=shared --device=0 {words}");
+        ok(&setting, &partition);
+        ok(&setting, &format!("namespace create {name} --server=shared"));
+        let set = format!("namespace set {name} --server=shared --device=0 --sm-partition={name}");
+        ok(&setting, &set);
+    };
+    create("borrower", "--chunks=4 --max-chunks=6");
+    create("lender", "--chunks=4 --shareable=true");
+    let wrong = "sm-partition create x --server=shared --device=0 --chunks=4 --max-chunks=3";
+    assert!(setting.command(wrong).0.contains("at least 4"));
+    let pipe = setting.pipe.clone();
+    let client = |setting: &mut Setting, name: &str| {
+        setting.pipe = pipe.join("shared").join(name);
+        let client = setting.client(None).unwrap();
+        setting.pipe.clone_from(&pipe);
+        client
+    };
+    let borrower = client(&mut setting, "borrower");
+    assert_eq!(client_of(&setting, &borrower).limits.sms, 48, "six chunks of 8");
+    let lender = client(&mut setting, "lender");
+    assert_eq!(client_of(&setting, &lender).limits.sms, 32, "its own, at once");
+    wait_for(&setting, &borrower, "they are given back", |of| of.limits.sms == 32);
+    drop(lender);
+    wait_for(&setting, &borrower, "they are lent again", |of| of.limits.sms == 48);
 }

@@ -2,8 +2,8 @@
 
 use channel::message::{
     Answer, Answered, Ask, Change, Client, ClientLimits, ClientScheduling, ClientStatus, Device,
-    DeviceStatus, Devices, Hello, Message, Question, Refused, Release, RequestedLimits,
-    ServerStatus, Serving, SetBy, SubmittedCounts, Welcome, Window,
+    DeviceStatus, Devices, Hello, MemoryGroup, Message, Question, Refused, Release,
+    RequestedLimits, ServerStatus, Serving, SetBy, SubmittedCounts, Welcome, Window,
 };
 use channel::region::ServerState;
 use channel::socket::{Interest, ReceiveError, SeqPacket, poll};
@@ -182,7 +182,8 @@ fn server(arguments: &[String]) -> ExitCode {
                 let [socket, _region] = <[OwnedFd; 2]>::try_from(fds).expect("two files");
                 let socket = SeqPacket::from_fd(socket).expect("the client's socket");
                 last_id += 1;
-                if who.settings.group.is_some() {
+                let promises = |group: &MemoryGroup| group.soft_bytes > 0;
+                if who.settings.group.is_some() || who.settings.namespace.iter().any(promises) {
                     // As if it found the device full.
                     let _ = daemon.send(&Message::MemoryWanted(who.pid), &[]);
                 }
@@ -197,9 +198,10 @@ fn server(arguments: &[String]) -> ExitCode {
                 let _ = socket.send(&Message::Welcome(welcome), &[]);
                 let settings = &who.settings;
                 let own = settings.memory_of(ordinal as u32, &uuids()[ordinal].to_string());
-                let of_group =
-                    settings.group.as_ref().map(|group| (group.hard_bytes, SetBy::Server));
-                let memory = own.into_iter().chain(of_group).min_by_key(|(bytes, _)| *bytes);
+                let of_groups = settings.group.iter().chain(&settings.namespace);
+                let of_groups = of_groups.map(|group| (group.hard_bytes, SetBy::Server));
+                let all = own.into_iter().chain(of_groups).filter(|(bytes, _)| *bytes < u64::MAX);
+                let memory = all.min_by_key(|(bytes, _)| *bytes);
                 let sms = match settings.partition {
                     Some((first, end)) => (end - first, SetBy::Server),
                     None => (settings.share.0.sms(132, 2), settings.share.1),
@@ -250,6 +252,13 @@ fn server(arguments: &[String]) -> ExitCode {
                             Change::Sms(sms) => held.limits.sms = (sms, by),
                             Change::Share(share) => held.limits.sms = (share.sms(132, 2), by),
                             Change::Priority(priority) => held.limits.priority = (priority, by),
+                            Change::Group(group) => {
+                                let bytes = Some(group.hard_bytes).filter(|b| *b < u64::MAX);
+                                held.limits.memory = bytes.map(|bytes| (bytes, SetBy::Server));
+                            }
+                            Change::Partition(first, end) => {
+                                held.limits.sms = (end - first, SetBy::Server);
+                            }
                         }
                         Answered::Done(0)
                     }

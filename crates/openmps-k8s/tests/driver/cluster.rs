@@ -18,6 +18,8 @@ pub const OTHER_DRIVER: &str = "gpu.example.com";
 pub struct Objects {
     /// By namespace and name.
     pub claims: BTreeMap<(String, String), Value>,
+    /// By namespace and name.
+    pub pods: BTreeMap<(String, String), Value>,
     /// By name.
     pub slices: BTreeMap<String, Value>,
     /// In the order in which they came.
@@ -48,6 +50,13 @@ fn failure(code: StatusCode, reason: &str) -> Response {
 async fn get_claim(State(all): State<Shared>, Path(of): Path<(String, String)>) -> Response {
     match all.lock().unwrap().claims.get(&of) {
         Some(claim) => Json(claim.clone()).into_response(),
+        None => not_found(),
+    }
+}
+
+async fn get_pod(State(all): State<Shared>, Path(of): Path<(String, String)>) -> Response {
+    match all.lock().unwrap().pods.get(&of) {
+        Some(pod) => Json(pod.clone()).into_response(),
         None => not_found(),
     }
 }
@@ -135,6 +144,7 @@ impl Cluster {
             .route(&format!("{claims}/status"), patch(apply_status))
             .route(&slices, get(get_slice).patch(apply_slice).delete(delete_slice))
             .route("/api/v1/nodes/{name}", get(get_node))
+            .route("/api/v1/namespaces/{namespace}/pods/{name}", get(get_pod))
             .route("/api/v1/namespaces/{namespace}/events", post(create_event))
             .with_state(Arc::clone(&objects));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -204,12 +214,30 @@ impl Cluster {
         let claim = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim",
             "metadata": {"namespace": "team", "name": wanted.name, "uid": uid},
-            "spec": {},
+            "spec": {"devices": {"requests": wanted.requests.iter().map(|(request, _, asked)| {
+                json!({"name": request, "exactly": {"deviceClassName": "openmps", "capacity": {"requests": asked}}})
+            }).collect::<Vec<_>>()}},
             "status": {"allocation": {"devices": {"results": results, "config": wanted.config}},
                 "reservedFor": pods.collect::<Vec<_>>()},
         });
         all.claims.insert(("team".to_owned(), wanted.name.clone()), claim.clone());
         Ok(claim)
+    }
+
+    /// Makes a pod whose containers name claims.
+    pub fn pod(&self, name: &str, containers: &[(&str, &[&str])]) {
+        let claims: Vec<&str> =
+            containers.iter().flat_map(|(_, claims)| *claims).copied().collect();
+        let of_pod = claims.iter().map(|of| json!({"name": of, "resourceClaimName": of}));
+        let container = |(name, claims): &(&str, &[&str])| {
+            let claims: Vec<Value> = claims.iter().map(|of| json!({"name": of})).collect();
+            json!({"name": name, "image": "i", "resources": {"claims": claims}})
+        };
+        let pod = json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": "team", "name": name},
+            "spec": {"resourceClaims": of_pod.collect::<Vec<_>>(),
+                "containers": containers.iter().map(container).collect::<Vec<_>>()}});
+        self.objects.lock().unwrap().pods.insert(("team".to_owned(), name.to_owned()), pod);
     }
 
     /// Frees a claim.

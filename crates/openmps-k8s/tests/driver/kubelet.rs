@@ -83,6 +83,24 @@ impl Registered {
         }
     }
 
+    /// Prepares all claims of a pod in one call; the devices of each, or the first error.
+    pub async fn prepare_all(&self, claims: &[Value]) -> Result<Vec<dra_v1::Device>, String> {
+        let claims: Vec<dra_v1::Claim> = claims.iter().map(named).collect();
+        let request = dra_v1::NodePrepareResourcesRequest { claims: claims.clone() };
+        let mut client = DraPluginClient::new(self.channel.clone());
+        let answer = client.node_prepare_resources(request).await.map_err(|e| e.to_string())?;
+        let mut answer = answer.into_inner();
+        let mut devices = Vec::new();
+        for claim in claims {
+            let of_claim = answer.claims.remove(&claim.uid).ok_or("a claim is missing")?;
+            if !of_claim.error.is_empty() {
+                return Err(of_claim.error);
+            }
+            devices.extend(of_claim.devices);
+        }
+        Ok(devices)
+    }
+
     /// Unprepares a claim.
     pub async fn unprepare(&self, claim: &Value) -> Result<(), String> {
         let claim = named(claim);

@@ -97,6 +97,71 @@ fn a_claim_of_two_pods_is_one_share() {
     patiently("both are clients of one namespace", || world.clients(&first).len() == 2);
 }
 
+/// Two claims that one container names, of GPUs by their numbers.
+fn two_claims(world: &World, gpus: [usize; 2]) -> [serde_json::Value; 2] {
+    world.cluster.pod("pod", &[("main", &["one", "two"])]);
+    let claim = |(name, gpu, sms): (&str, usize, u32)| {
+        let mut wanted = Wanted::share(name, sms, "128Mi");
+        wanted.requests[0].1 = gpu;
+        wanted.pods = vec!["pod".into()];
+        world.cluster.allocate(&wanted).unwrap()
+    };
+    [("one", gpus[0], 2), ("two", gpus[1], 5)].map(claim)
+}
+
+#[test]
+fn a_container_of_two_claims_has_one_directory_for_both() {
+    let world = World::new(2);
+    let claims = two_claims(&world, [0, 1]);
+    let prepare = || world.runtime.block_on(world.plugin().prepare_all(&claims));
+    let devices = prepare().unwrap();
+    assert_eq!(devices.len(), 2);
+    assert_eq!((prepare().unwrap(), world.left()), (devices.clone(), (1, 2, 2)));
+    // The order in which the container names them is all the same.
+    for devices in [devices.clone(), devices.iter().rev().cloned().collect()] {
+        let container = container(&world.specs(), &devices);
+        assert_eq!(container.environment["CUDA_VISIBLE_DEVICES"].split(',').count(), 2);
+        let words = ["--size", "100000", "--seconds", "600"];
+        let visible = container.environment["CUDA_VISIBLE_DEVICES"].clone();
+        let mut sms = Vec::new();
+        for uuid in visible.split(',') {
+            let mut program = world.program(&container, "vector_add", &words);
+            let _running = start(program.env("CUDA_VISIBLE_DEVICES", uuid));
+            patiently("it runs", || world.clients(&container).len() == 1);
+            sms.push(world.clients(&container)[0]["limits"]["sms"].as_u64());
+        }
+        sms.sort_unstable();
+        assert_eq!(sms, [Some(2), Some(5)], "each GPU's share");
+        patiently("both ended", || world.clients(&container).is_empty());
+    }
+    claims.iter().for_each(|claim| world.end(claim));
+    assert_eq!(world.left(), (0, 0, 0));
+}
+
+#[test]
+fn programs_of_a_share_have_its_memory_together_and_no_more_programs_than_it_says() {
+    let world = World::new(1);
+    let mut wanted = Wanted::share("a", 2, "128Mi")
+        .with("FromClaim", share_config(json!({"softMemory": "64Mi"})));
+    wanted.requests[0].2["clients"] = json!("2");
+    let (_, container) = world.pod(&wanted);
+    // Three vectors of 24 MiB; the second program's are beyond what the first one leaves.
+    let words = ["--size", "6291456", "--seconds", "600"];
+    let _running = start(&mut world.program(&container, "vector_add", &words));
+    patiently("it has its memory", || {
+        let clients = world.clients(&container);
+        clients.first().is_some_and(|of| of["memory_bytes"].as_u64() >= Some(72 << 20))
+    });
+    let second = finish(&mut world.program(&container, "vector_add", &["--size", "6291456"]));
+    assert!(second.stderr.contains("CUDA_ERROR_OUT_OF_MEMORY"), "{second:?}");
+    finish(&mut world.program(&container, "vector_add", &["--size", "1048576"])).expect_success();
+    let words = ["--size", "100000", "--seconds", "600"];
+    let _other = start(&mut world.program(&container, "vector_add", &words));
+    patiently("two run", || world.clients(&container).len() == 2);
+    let third = finish(&mut world.program(&container, "vector_add", &[]));
+    assert!(third.status != 0 && third.stderr.contains("2 of its 2 clients"), "{third:?}");
+}
+
 #[test]
 fn parameters_reach_the_program() {
     let world = World::new(1);

@@ -50,6 +50,20 @@ fn wrong_claims_are_refused_with_an_event() {
 }
 
 #[test]
+fn two_claims_of_one_gpu_are_refused_for_one_container() {
+    let world = World::new(1);
+    let claims = crate::two_claims(&world, [0, 0]);
+    let prepare = || world.runtime.block_on(world.plugin().prepare_all(&claims));
+    let error = prepare().unwrap_err();
+    assert!(error.starts_with("container main names the claims one and two: two of"), "{error}");
+    assert_eq!((world.event("Refused"), world.left()), (error, (0, 0, 0)));
+    // A container for each may have them.
+    world.cluster.pod("pod", &[("first", &["one"]), ("second", &["two"])]);
+    prepare().unwrap();
+    assert_eq!(world.left(), (2, 2, 2));
+}
+
+#[test]
 fn a_claim_that_is_gone_or_another_s_is_refused() {
     let world = World::new(1);
     let claim = world.cluster.allocate(&Wanted::share("a", 2, "128Mi")).unwrap();

@@ -3,9 +3,11 @@
 //! It knows the questions that device plugins, schedulers' prologs and launchers ask, and answers them by NVML. What
 //! it does not know it refuses by name. It is not installed where NVIDIA's would be: only a driver root has it.
 
+mod log;
 pub(crate) mod nvml;
 mod query;
 
+use log::Form;
 use nvml::{Device, Limits, NO_LIMIT, Nvml, NvmlError};
 use provider::compute_mode::ComputeMode;
 use query::{Format, Query, Row, What};
@@ -26,6 +28,7 @@ const OTHER: u8 = 255;
 const HELP: &str = "nvidia-smi of openmps: what clusters ask NVIDIA's, on the software GPU
 
     nvidia-smi [OPTIONS]                      Print the devices and their processes
+    nvidia-smi -q [-x] [-i ID]                Print all that is known of the devices; -x: as XML
     nvidia-smi -L                             List the devices and their UUIDs
     nvidia-smi [-i ID] -c MODE                Set the compute mode: 0 or DEFAULT, 2 or PROHIBITED,
                                               3 or EXCLUSIVE_PROCESS
@@ -71,6 +74,7 @@ impl From<NvmlError> for Stop {
 enum Task {
     Summary,
     List,
+    Log(Form),
     Help,
     Version,
     Fields(What),
@@ -137,7 +141,7 @@ fn parse(arguments: &[String]) -> Result<Options, Stop> {
     }
     let mut words = Words { words: arguments.iter(), value: None };
     let mut options = Options { task: Task::Summary, ids: Vec::new(), format: None };
-    let mut tasks = 0;
+    let (mut tasks, mut xml) = (0, false);
     while let Some(option) = words.next_option() {
         let task = match option {
             "-i" | "--id" => {
@@ -149,6 +153,11 @@ fn parse(arguments: &[String]) -> Result<Options, Stop> {
                 options.format = Some(Format::parse(words.value(option)?).map_err(Stop::usage)?);
                 continue;
             }
+            "-x" | "--xml-format" if words.value.is_none() => {
+                xml = true;
+                continue;
+            }
+            "-q" | "--query" => Task::Log(Form::Text),
             "-L" | "--list-gpus" => Task::List,
             "-h" | "--help" => Task::Help,
             "--version" => Task::Version,
@@ -171,6 +180,11 @@ fn parse(arguments: &[String]) -> Result<Options, Stop> {
         options.task = task;
     }
     let is_query = matches!(options.task, Task::Query(_));
+    match &mut options.task {
+        Task::Log(form) if xml => *form = Form::Xml,
+        _ if xml => return Err(Stop::usage("-x is for -q.")),
+        _ => {}
+    }
     match (tasks, is_query, options.format) {
         (2.., _, _) => Err(Stop::usage("Invalid combination of input arguments.")),
         (_, true, None) => Err(Stop::usage(
@@ -246,6 +260,7 @@ fn answer(options: &Options) -> Result<String, Stop> {
     let devices = chosen(&nvml, &all, &options.ids)?;
     match &options.task {
         Task::List => list(&nvml, &devices),
+        Task::Log(form) => Ok(log::print(&nvml, &devices, all.len(), *form)?),
         Task::Mode(mode) => set_mode(&nvml, &devices, *mode),
         Task::Query(query) => {
             let rows = rows(&nvml, &devices, all.len(), query.what())?;
@@ -425,6 +440,8 @@ mod tests {
         assert!(matches!(options.task, Task::Query(_)));
         assert_eq!(options.ids, ["0", "1"]);
         assert!(matches!(parsed("-L").ok().unwrap().task, Task::List));
+        assert!(matches!(parsed("-q").ok().unwrap().task, Task::Log(Form::Text)));
+        assert!(matches!(parsed("-x -q -i 0").ok().unwrap().task, Task::Log(Form::Xml)));
         assert!(matches!(parsed("").ok().unwrap().task, Task::Summary));
         let options =
             parsed("memory-limits --set -n /sys/fs/cgroup/a --hard-limit 10 -i 0").ok().unwrap();
@@ -436,7 +453,9 @@ mod tests {
     fn what_is_not_known_is_refused_by_name() {
         for (line, part) in [
             ("-pl 300", "-pl is not known"),
-            ("-q -x", "-q is not known"),
+            ("-q -L", "Invalid combination"),
+            ("-x", "-x is for -q"),
+            ("-L -x", "-x is for -q"),
             ("-c FAST", "\"FAST\" is no compute mode"),
             ("-c 1", "EXCLUSIVE_PROCESS"),
             ("-c", "wants a value"),

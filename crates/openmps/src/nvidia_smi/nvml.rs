@@ -193,6 +193,13 @@ impl Nvml {
         })
     }
 
+    pub(super) fn minor_number(&self, device: Device) -> Answer<u32> {
+        let mut number: c_uint = 0;
+        call!(self, "nvmlDeviceGetMinorNumber",
+            device.0 => *mut c_void, &mut number => *mut c_uint)?;
+        Ok(number)
+    }
+
     /// `00000000:3B:00.0`
     pub(super) fn pci_bus_id(&self, device: Device) -> Answer<String> {
         // nvmlPciInfo_t: 16 bytes, five numbers, 32 bytes.

@@ -10,7 +10,7 @@ use crate::session::{self, End, Identity, Limits, Link, Stage};
 use channel::limits::WINDOW_ANY;
 use channel::message::{
     Answer, Answered, Change, Client, ClientFault, ClientStatus, ClientWork, DeviceCounts,
-    EndedClient, Message, Refused, SetBy, Settings, pid_of_process,
+    EndedClient, MemoryGroup, Message, Refused, SetBy, Settings, pid_of_process,
 };
 use channel::socket::{Interest, SeqPacket};
 use channel::system;
@@ -327,11 +327,24 @@ impl Clients {
             Change::Sms(0) => "SMs set to those that it was given at first".to_owned(),
             Change::Sms(sms) => format!("SMs set to {sms}"),
             Change::Priority(priority) => format!("Priority set to {}", priority.number()),
+            Change::Group(MemoryGroup { name, soft_bytes, hard_bytes: u64::MAX }) => {
+                format!("Device memory of {name}: soft limit {soft_bytes} bytes, no hard limit")
+            }
+            Change::Group(MemoryGroup { name, soft_bytes, hard_bytes }) => format!(
+                "Device memory of {name}: soft limit {soft_bytes} bytes, hard limit {hard_bytes}"
+            ),
+            Change::Partition(first, end) => format!("SMs of its partition are {first}..{end}"),
         };
         match change {
             Change::Memory(bytes) => link.limits.set_memory(bytes),
             Change::Share(share) => link.limits.set_share(share),
             Change::Sms(sms) => link.limits.set_sms(sms)?,
+            Change::Group(group) => {
+                if !link.limits.set_group(&group) {
+                    return Err(format!("its memory does not count for {}", group.name));
+                }
+            }
+            Change::Partition(first, end) => link.limits.set_partition(first..end)?,
             Change::Priority(priority) => {
                 link.limits.set_priority(priority);
                 let class = match (priority, link.scheduling.class()) {

@@ -5,7 +5,7 @@
 
 use crate::account::{Account, Groups};
 use crate::device::{SmCount, SmLease, SmPlaces};
-use channel::message::{ClientLimits, SetBy, Settings};
+use channel::message::{ClientLimits, MemoryGroup, SetBy, Settings};
 use cuda_api::settings::{Percentage, Priority};
 use locks::{Mutex, MutexGuard};
 use std::ops::Range;
@@ -27,12 +27,28 @@ pub struct Limits {
     version: AtomicU32,
 }
 
-#[derive(Debug)]
 struct Now {
-    memory_by: Option<SetBy>,
+    /// The memory that it may have by itself, bytes, and by whom.
+    memory: Option<(u64, SetBy)>,
+    /// The groups that its memory counts for, and their accounts.
+    groups: Vec<(MemoryGroup, Arc<Account>)>,
     /// SMs that it was given, which SMs these are, and by whom.
     sms: (u32, SmLease, SetBy),
     priority: (Priority, SetBy),
+}
+
+impl Now {
+    /// The memory that it may have, bytes, and by whom: a group's limit is what each of its clients is told, if that
+    /// is less than its own.
+    fn memory_bytes(&self) -> Option<(u64, SetBy)> {
+        let of_groups = self.groups.iter().map(|(of, _)| of.hard_bytes).min();
+        let of_groups = of_groups.filter(|bytes| *bytes < u64::MAX);
+        match (self.memory, of_groups) {
+            (Some((bytes, by)), Some(of_groups)) if bytes <= of_groups => Some((bytes, by)),
+            (_, Some(of_groups)) => Some((of_groups, SetBy::Server)),
+            (own, None) => own,
+        }
+    }
 }
 
 /// On what terms a client's kernels run.
@@ -86,15 +102,9 @@ impl Limits {
         groups: &Groups,
         host: Arc<Account>,
     ) -> Self {
-        let mut memory = settings.memory_of(ordinal, uuid);
-        let group = settings.group.as_ref();
-        // A client's own part of its group's limit is what it is told.
-        if let Some(group) = group.filter(|g| memory.is_none_or(|(bytes, _)| g.hard_bytes < bytes))
-        {
-            memory = (group.hard_bytes < u64::MAX)
-                .then_some((group.hard_bytes, SetBy::Server))
-                .or(memory);
-        }
+        let all = settings.group.iter().chain(&settings.namespace);
+        let now_groups: Vec<(MemoryGroup, Arc<Account>)> =
+            all.map(|group| (group.clone(), groups.account(group))).collect();
         let (share, by) = settings.share;
         let sms = share.sms(places.count().all, places.count().step);
         let lease = match settings.partition {
@@ -104,18 +114,18 @@ impl Limits {
             None => places.take(sms),
         };
         let sms = lease.sms().len() as u32;
+        let now = Now {
+            memory: settings.memory_of(ordinal, uuid),
+            groups: now_groups,
+            sms: (sms, lease, by),
+            priority: settings.priority,
+        };
+        let of_groups = now.groups.iter().map(|(of, account)| (account.clone(), of.soft_bytes));
         Self {
-            memory: Account::of_group(
-                memory.map_or(u64::MAX, |(bytes, _)| bytes),
-                group.map(|group| (groups.account(group), group.soft_bytes)),
-            ),
+            memory: Account::of_groups(now.memory_bytes().map_or(u64::MAX, |of| of.0), of_groups),
             host,
             places: places.clone(),
-            now: Mutex::new(Now {
-                memory_by: memory.map(|(_, by)| by),
-                sms: (sms, lease, by),
-                priority: settings.priority,
-            }),
+            now: Mutex::new(now),
             given: (sms, by),
             queues: settings.connections,
             version: AtomicU32::new(1),
@@ -130,7 +140,7 @@ impl Limits {
     pub fn report(&self) -> ClientLimits {
         let now = self.now();
         ClientLimits {
-            memory: now.memory_by.map(|by| (self.memory.limit_bytes(), by)),
+            memory: now.memory_bytes(),
             sms: (now.sms.0, now.sms.2),
             sms_of_device: self.places.count().all,
             priority: now.priority,
@@ -165,8 +175,37 @@ impl Limits {
 
     /// Another limit of memory; `None`: all that there is.
     pub fn set_memory(&self, bytes: Option<u64>) {
-        self.memory.set_limit(bytes.unwrap_or(u64::MAX));
-        self.now().memory_by = bytes.map(|_| SetBy::Live);
+        let mut now = self.now();
+        now.memory = bytes.map(|bytes| (bytes, SetBy::Live));
+        self.memory.set_limit(now.memory_bytes().map_or(u64::MAX, |(bytes, _)| bytes));
+    }
+
+    /// Other limits of a group that it is in; false if it is in none of that name. What is charged stays charged.
+    pub fn set_group(&self, group: &MemoryGroup) -> bool {
+        let mut now = self.now();
+        let found = now.groups.iter_mut().find(|(of, _)| of.name == group.name);
+        let Some((of, account)) = found else { return false };
+        of.clone_from(group);
+        account.set_limit(group.hard_bytes);
+        self.memory.set_soft_limit(account, group.soft_bytes);
+        self.memory.set_limit(now.memory_bytes().map_or(u64::MAX, |(bytes, _)| bytes));
+        true
+    }
+
+    /// Other SMs of its static partition.
+    ///
+    /// # Errors
+    /// The device has not all of them.
+    pub fn set_partition(&self, sms: Range<u32>) -> Result<(), String> {
+        let all = self.places.count().all;
+        let new = self.places.take_these(sms.clone());
+        let new = new.map_err(|_| format!("the device has {all} SMs, not {sms:?}"))?;
+        let mut now = self.now();
+        let by = now.sms.2;
+        now.sms = (sms.len() as u32, new, by);
+        drop(now);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Another share of SMs.
@@ -262,6 +301,46 @@ mod tests {
         assert_eq!(limits.report().sms, (32, SetBy::Daemon), "what it was given at first");
         limits.set_memory(None);
         assert_eq!(limits.report().memory, None);
+    }
+
+    #[test]
+    fn a_group_s_limit_changes_for_those_who_are_there() {
+        let group =
+            |soft_bytes, hard_bytes| MemoryGroup { name: "/a".into(), soft_bytes, hard_bytes };
+        let settings = Settings { group: Some(group(0, 100)), ..Settings::default() };
+        let places = SmPlaces::new(SmCount { all: 132, step: 2 });
+        let groups = Groups::default();
+        let limits = Limits::new(&settings, (0, "GPU-00"), &places, &groups, Account::new(0));
+        let memory = || limits.report().memory;
+        assert_eq!(memory(), Some((100, SetBy::Server)));
+        let held = limits.memory.charge(100).unwrap();
+        assert!(limits.memory.charge(1).is_err());
+        assert!(limits.set_group(&group(0, 200)) && limits.memory.charge(100).is_ok());
+        assert!(limits.set_group(&group(0, 50)) && limits.memory.charge(1).is_err());
+        assert_eq!((memory(), held.bytes()), (Some((50, SetBy::Server)), 100));
+        limits.set_memory(Some(20));
+        assert_eq!(memory(), Some((20, SetBy::Live)));
+        limits.set_memory(None);
+        assert_eq!(memory(), Some((50, SetBy::Server)), "its group's limit stays");
+        assert!(limits.set_group(&group(0, u64::MAX)));
+        assert_eq!(memory(), None);
+        assert!(!limits.set_group(&MemoryGroup { name: "/b".into(), ..group(0, 1) }));
+    }
+
+    #[test]
+    fn a_partition_s_sms_change() {
+        let settings = Settings { partition: Some((0, 4)), ..Settings::default() };
+        let places = SmPlaces::new(SmCount { all: 8, step: 1 });
+        let groups = Groups::default();
+        let limits = Limits::new(&settings, (0, "GPU-00"), &places, &groups, Account::new(0));
+        let version = limits.version();
+        limits.set_partition(0..8).unwrap();
+        assert_eq!((limits.terms().sms, limits.sms()), (None, 8));
+        assert!(limits.version() > version);
+        limits.set_partition(0..4).unwrap();
+        assert_eq!(limits.terms().sms, Some(0..4));
+        assert!(limits.set_partition(4..9).is_err());
+        assert_eq!(limits.terms().sms, Some(0..4));
     }
 
     #[test]

@@ -108,8 +108,10 @@ verbs! {
     "namespace" "list" ["[<namespace>]"] [SERVER, FORMAT] [] anyone namespace::list,
         "Print the namespaces";
     "namespace" "set" ["<namespace>"] [SERVER, MEMORY, SHARE, PRIORITY, WEIGHT, DEVICE,
+        ("memory-limit", "4G|none"), ("memory-guarantee", "4G|none"), ("clients", "N|none"),
         ("sm-partition", "name|none"), ("cgroup", "/path"), ("cgroup-depth", "N")] [] owner namespace::set,
-        "Change what clients to come of a namespace are given; --device: on one device";
+        "Change what clients to come of a namespace are given; --memory-limit and --memory-guarantee apply to all of \
+         them together, those that run too; --device: on one device";
     "namespace" "get" ["<namespace>" "<server>" "<field>"] [] [] anyone namespace::get,
         "Print a field of `namespace list`";
     "client" "list" [] [SERVER, FORMAT] ["all"] anyone client::list,
@@ -121,7 +123,7 @@ verbs! {
     "device" "list" [] [SERVER, FORMAT] [] anyone device::list,
         "Print the devices, and which server's clients see which";
     "sm-partition" "create" ["<name>"] [SERVER, DEVICE, ("chunks", "N"),
-        ("include-remainder", "true|false")] [] owner partition::create,
+        ("include-remainder", "true|false"), ("shareable", "true|false"), ("max-chunks", "N")] [] owner partition::create,
         "Give chunks of a device's SMs to clients of a server that name the partition";
     "sm-partition" "delete" ["<name>"] [SERVER, DEVICE] [] owner partition::delete,
         "Take a partition away";

@@ -27,9 +27,19 @@ pub(super) fn create(call: &Call<'_>) -> Outcome {
         Some(value) => boolean("--include-remainder", value)?,
         None => false,
     };
-    let name = call.at(0).to_owned();
+    let shareable = match call.option("shareable") {
+        Some(value) => boolean("--shareable", value)?,
+        None => false,
+    };
+    let chunks_max = match call.option("max-chunks") {
+        Some(text) => text.parse().ok().filter(|most| *most >= chunks).ok_or_else(|| {
+            Failure(format!("--max-chunks is a number of at least {chunks}, not {text:?}"))
+        })?,
+        None => 0,
+    };
+    let (device, name) = (device.to_owned(), call.at(0).to_owned());
     let wanted =
-        PartitionConfiguration { device: device.to_owned(), name, chunks, include_remainder };
+        PartitionConfiguration { device, name, chunks, include_remainder, shareable, chunks_max };
     let made = call.request.daemon.create_partition(server, &wanted)?;
     Ok(format!(
         "SM partition '{}' created on device {} (sm-count={})\nCUDA_MPS_SM_PARTITION={}\n",

@@ -41,6 +41,16 @@ fn daemon() -> Finding {
                 format!("none in {}, and none can be started: {obstacle}", directory.display()),
                 "make room, or set CUDA_MPS_PIPE_DIRECTORY to another directory",
             ),
+            None if directory.starts_with("/tmp") && has_private_tmp() => Finding::warning(
+                topic,
+                format!(
+                    "none in {}, and /tmp is private to this job or service: a daemon in the machine's /tmp is not \
+                     seen here",
+                    directory.display()
+                ),
+                "start the daemon with CUDA_MPS_PIPE_DIRECTORY=/run/nvidia-mps, in a batch system's prolog; programs \
+                 look there too",
+            ),
             None => Finding::ok(
                 topic,
                 format!(
@@ -55,6 +65,23 @@ fn daemon() -> Finding {
             "set CUDA_MPS_PIPE_DIRECTORY to another directory",
         ),
     }
+}
+
+/// Whether this process's /tmp is another one than the machine's, as Slurm's job_container/tmpfs and systemd's PrivateTmp
+/// make it: a directory that is mounted there.
+fn has_private_tmp() -> bool {
+    std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| is_private_tmp(&mounts))
+}
+
+/// The same, of the text of mountinfo: ID, parent, device, the directory of its file system, where it is mounted.
+fn is_private_tmp(mounts: &str) -> bool {
+    let fields = |line: &str| {
+        let mut fields = line.split(' ').skip(3).map(str::to_owned);
+        Some((fields.next()?, fields.next()?))
+    };
+    let at_tmp = mounts.lines().filter_map(fields).filter(|(_, place)| place == "/tmp");
+    // The last one covers those before it.
+    at_tmp.last().is_some_and(|(directory, _)| directory != "/")
 }
 
 /// What the daemon itself finds wrong with its environment and its limits.
@@ -253,6 +280,14 @@ fn descriptors() -> Option<Finding> {
 mod tests {
     use super::super::Severity;
     use super::*;
+
+    #[test]
+    fn a_private_tmp_is_a_directory_that_is_mounted_there() {
+        let whole = "23 1 0:21 / / rw - ext4 /dev/vda rw\n30 23 0:30 / /tmp rw - tmpfs tmpfs rw\n";
+        assert!(!is_private_tmp(whole) && !is_private_tmp("") && !is_private_tmp("nonsense"));
+        let of_job = format!("{whole}41 30 0:21 /var/slurm/7/.7 /tmp rw - ext4 /dev/vda rw\n");
+        assert!(is_private_tmp(&of_job));
+    }
 
     #[test]
     fn what_userfaultfd_offers_is_said() {

@@ -40,7 +40,7 @@ fn device_time_follows_weights() {
         pids.map(|pid| {
             let client = client(&scene, pid);
             let had = client["work"]["worker_ns"].as_u64().expect("a time");
-            (had, client["scheduling"]["held_ns"].as_u64().expect("a time"))
+            (had, client["scheduling"]["paused_ns"].as_u64().expect("a time"))
         })
     };
     // On a busy machine a program itself may be late and has no work waiting, so that the other one gets its part.
@@ -80,7 +80,7 @@ fn requests_beside_batch_work_wait_no_longer_for_the_gate() {
     let endless = ["--until", stop.to_str().expect("a path")];
     let mut batch = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "batch"));
     wait_until("batch runs", || worker_ns(&scene, batch.pid()) > 0);
-    let held = || client(&scene, batch.pid())["scheduling"]["held_ns"].as_u64().unwrap_or(0);
+    let held = || client(&scene, batch.pid())["scheduling"]["paused_ns"].as_u64().unwrap_or(0);
     // The best of all rounds: what a busy machine adds has no end.
     let mut best = [f64::MAX; 4];
     wait_until("median and p99 are at most 1.3 of those without the gate", || {
@@ -106,7 +106,7 @@ fn of_two_programs_the_one_whose_work_is_due_first_goes_first() {
     let endless = ["--until", stop.to_str().expect("a path")];
     let mut other = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "deadline=1s"));
     wait_until("the other runs", || worker_ns(&scene, other.pid()) > 0);
-    let held = || client(&scene, other.pid())["scheduling"]["held_ns"].as_u64().unwrap_or(0);
+    let held = || client(&scene, other.pid())["scheduling"]["paused_ns"].as_u64().unwrap_or(0);
     wait_until("what is due first is answered in less than 0.7 of the time", || {
         let before = held();
         let [first, last] = ["deadline=5ms", "deadline=1h"].map(|class| {
@@ -182,11 +182,11 @@ fn batch_makes_way_for_latency_and_goes_on() {
     let endless = ["--until", stop.to_str().expect("a path")];
     let mut batch = start(scene.sample("n_body", &endless).env("OPENMPS_CLASS", "batch"));
     wait_until("batch runs", || worker_ns(&scene, batch.pid()) > 0);
-    let held = || client(&scene, batch.pid())["scheduling"]["held_ns"].as_u64().unwrap_or(0);
+    let held = || client(&scene, batch.pid())["scheduling"]["paused_ns"].as_u64().unwrap_or(0);
     assert_eq!(held(), 0, "alone it is never held");
     let mut critical = start(scene.sample("vector_add", &endless).env("OPENMPS_CLASS", "latency"));
     wait_until("batch is held while requests are there", || held() > 1_000_000);
-    assert_eq!(client(&scene, critical.pid())["scheduling"]["held_ns"], 0);
+    assert_eq!(client(&scene, critical.pid())["scheduling"]["paused_ns"], 0);
     assert_eq!(client(&scene, critical.pid())["scheduling"]["class"], "latency");
     let kernels = || client(&scene, batch.pid())["kernels"].as_u64().unwrap_or(0);
     let before = kernels();

@@ -110,7 +110,7 @@ pub struct Counters {
     /// Programs that were refused.
     pub clients_refused: u64,
     /// Processes that got servers of their own because they may have caused a fault.
-    pub suspects: u64,
+    pub candidates: u64,
     /// Processes that got servers of their own because their kernels run for long.
     pub isolations: u64,
     /// Servers whose programs went on at another version's.
@@ -451,9 +451,9 @@ pub struct Scheduling {
     /// Its class: `latency`, `normal` or `batch`.
     pub class: String,
     /// For how long its work was paused at the gate, ns.
-    pub held_ns: u64,
+    pub paused_ns: u64,
     /// How often it was paused.
-    pub holds: u64,
+    pub pauses: u64,
     /// Device time that the gate has charged it, ns.
     pub charged_ns: u64,
     /// Time between two of its requests, ns, if they come at even intervals, so that the next one is
@@ -475,8 +475,8 @@ impl From<&ClientScheduling> for Scheduling {
         Scheduling {
             settings: of.settings.clone(),
             class: class.to_string(),
-            held_ns: of.held_ns,
-            holds: of.holds,
+            paused_ns: of.paused_ns,
+            pauses: of.pauses,
             charged_ns: of.charged_ns,
             request_interval_ns: of.interval_ns,
             space_sms: of.space_sms,

@@ -500,8 +500,8 @@ impl<'a> Simulation<'a> {
             let mut latencies: Vec<u64> =
                 own().flat_map(|client| client.latencies_ns.iter().copied()).collect();
             latencies.sort_unstable();
-            let held_ns: u64 =
-                own().filter_map(|c| self.core.accounts().get(c.id)).map(|a| a.held_ns).sum();
+            let paused_ns: u64 =
+                own().filter_map(|c| self.core.accounts().get(c.id)).map(|a| a.paused_ns).sum();
             let kernels: u64 = own().map(|client| client.kernels_done).sum();
             ClientOutcome {
                 name: spec.name.clone(),
@@ -513,7 +513,7 @@ impl<'a> Simulation<'a> {
                 p999_us: quantile_us(&latencies, 0.999),
                 late: own().map(|client| client.late).sum(),
                 device_share: self.thread_ns[group] as f64 / all,
-                held: held_ns as f64 / 1e9 / seconds / f64::from(spec.count.max(1)),
+                held: paused_ns as f64 / 1e9 / seconds / f64::from(spec.count.max(1)),
             }
         });
         Outcome { clients: groups.collect() }

@@ -150,7 +150,7 @@ const GAUGES: &[Gauge] = &[
         name: "openmps_share_paused_seconds",
         help: "Time for which a share's work was paused for others; of programs that run.",
         value: |_, clients| {
-            clients.iter().map(|client| client.scheduling.held_ns).sum::<u64>() as f64 / 1e9
+            clients.iter().map(|client| client.scheduling.paused_ns).sum::<u64>() as f64 / 1e9
         },
     },
 ];

@@ -46,7 +46,7 @@ pub struct Account {
     /// When something of its work happened last, ns: it came, was submitted or done, or waited for others.
     pub moved_ns: u64,
     /// Since when its next piece of work is held, ns.
-    pub held_since: Option<u64>,
+    pub paused_since: Option<u64>,
     /// Why it was held when it asked last; `None` if it went.
     pub held: Option<Held>,
     /// What it has in flight.
@@ -54,9 +54,9 @@ pub struct Account {
     /// Device time that it was charged, ns.
     pub used_ns: u64,
     /// For how long its work was held in all, ns.
-    pub held_ns: u64,
+    pub paused_ns: u64,
     /// How often it was held.
-    pub holds: u64,
+    pub pauses: u64,
     /// Its requests so far.
     pub arrivals: Arrivals,
     /// Policy `weighted`, `fair`: its virtual clock.
@@ -80,7 +80,7 @@ impl Account {
 
     /// Holds its next piece of work, but for at most so long in all, ns.
     pub(crate) fn hold(&self, most: Option<u64>, now: u64) -> Admission {
-        match (most, self.held_since) {
+        match (most, self.paused_since) {
             (Some(most), Some(since)) if now.saturating_sub(since) >= most => Admission::Go,
             (Some(most), since) => Admission::HoldUntil(since.unwrap_or(now).saturating_add(most)),
             (None, _) => Admission::Hold,
@@ -89,8 +89,8 @@ impl Account {
 
     /// It is held no more.
     pub(crate) fn go(&mut self, now: u64) {
-        let since = self.held_since.take();
-        self.held_ns += since.map_or(0, |since| now.saturating_sub(since));
+        let since = self.paused_since.take();
+        self.paused_ns += since.map_or(0, |since| now.saturating_sub(since));
     }
 
     fn is_of(&self, class: Class) -> bool {

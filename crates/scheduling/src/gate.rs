@@ -280,9 +280,9 @@ impl Core {
             match held {
                 None => account.go(now),
                 Some(reason) => {
-                    if account.held_since.is_none() {
-                        account.held_since = Some(now);
-                        account.holds += 1;
+                    if account.paused_since.is_none() {
+                        account.paused_since = Some(now);
+                        account.pauses += 1;
                     }
                     if matches!(reason, Held::Barred | Held::Behind) {
                         account.moved_ns = now;
@@ -411,10 +411,10 @@ impl Core {
         let most = self.settings.in_flight_ns?;
         let room = most.saturating_add(next.due_ns.saturating_sub(now));
         let fits = (self.accounts.batch_in_flight() + predicted).longest_ns <= room;
-        let held_ns = account.held_since.map_or(0, |since| now.saturating_sub(since));
-        let is_held_long = self.settings.pause_max_ns.is_some_and(|most| held_ns >= most);
+        let paused_ns = account.paused_since.map_or(0, |since| now.saturating_sub(since));
+        let is_paused_long = self.settings.pause_max_ns.is_some_and(|most| paused_ns >= most);
         let never_fits = predicted.longest_ns > next.interval_ns / FITTING_PART;
-        (!fits && !never_fits && !is_held_long).then(|| over_ns(next))
+        (!fits && !never_fits && !is_paused_long).then(|| over_ns(next))
     }
 
     /// In what steps a client's work in flight should be looked at, as predicted time that it has at the
@@ -552,7 +552,7 @@ mod tests {
         core.submitted(batch, 500_000, 70);
         assert_eq!(core.ask(batch, 1, 80), full);
         let account = core.accounts().get(batch).unwrap();
-        assert_eq!((account.holds, account.held_ns), (2, 50));
+        assert_eq!((account.pauses, account.paused_ns), (2, 50));
         // A second later no critical client is near.
         assert_eq!(core.ask(batch, 1, 40 + PRESENCE_NS), GO);
     }
@@ -715,7 +715,7 @@ mod tests {
         core.set_client(ids[1], ClientSettings::parse("batch weight=2").unwrap(), 30);
         assert_eq!(core.ask(ids[1], 1, 40), full);
         let account = core.accounts().get(ids[1]).unwrap();
-        assert_eq!((account.holds, account.held_since), (1, Some(20)));
+        assert_eq!((account.pauses, account.paused_since), (1, Some(20)));
     }
 
     #[test]

@@ -767,7 +767,7 @@ fn a_graph_of_a_batch_client_is_paused_between_its_pieces_and_computes_the_same(
         }
     }
     instantiate(&mut batch, 0, CUgraphExec::NULL).expect("a graph");
-    let holds = |server: &Server| server.status().clients[1].scheduling.holds;
+    let holds = |server: &Server| server.status().clients[1].scheduling.pauses;
     launch(&mut critical, 1, LEGACY, &[]);
     critical.settle();
     let before = holds(&server);

@@ -40,7 +40,7 @@ fn refuse(server: &Server, client: u32, settings: &str, why: &str) {
 
 /// Waits until a client is held at the gate for the nth time.
 fn wait_until_held(server: &Server, index: usize, holds: u64) {
-    wait_until("the client is held", || server.status().clients[index].scheduling.holds >= holds);
+    wait_until("the client is held", || server.status().clients[index].scheduling.pauses >= holds);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn batch_work_stays_in_the_ring_while_latency_work_is_there() {
     assert_eq!(provider::notes(|n| n == 9002), []);
     provider::open_gate(9001);
     wait_until("the batch kernel has run", || provider::notes(|n| n == 9002) == [9002]);
-    assert_eq!(server.status().clients[0].scheduling.holds, 0);
+    assert_eq!(server.status().clients[0].scheduling.pauses, 0);
     // Without a pause it runs beside the other one.
     change(&server, 0, "pause=off", 0);
     critical.launch("hold", LEGACY, &u32_bytes(9003));
@@ -130,9 +130,9 @@ fn work_in_flight_is_bounded_by_its_predicted_time() {
     batch.launch("note", LEGACY, &u32_bytes(9034));
     // The kernel that holds its stream up and two behind it are in flight, and no more.
     wait_until("three are in flight", || server.status().clients[1].submitted.kernels == 12);
-    let held_ns = || server.status().clients[1].scheduling.held_ns;
-    let before = held_ns();
-    wait_until("the next one is held", || held_ns() > before + 1_000_000);
+    let paused_ns = || server.status().clients[1].scheduling.paused_ns;
+    let before = paused_ns();
+    wait_until("the next one is held", || paused_ns() > before + 1_000_000);
     assert_eq!(server.status().clients[1].submitted.kernels, 12);
     assert_eq!(provider::notes(|n| n == 9034), []);
     provider::open_gate(9032);
@@ -309,11 +309,11 @@ fn a_client_that_is_held_has_work_all_the_time() {
     critical.settle();
     batch.launch("note", LEGACY, &u32_bytes(9072));
     let scheduling = || server.status().clients[1].scheduling.clone();
-    wait_until("it is held for a while", || scheduling().held_ns >= 50_000_000);
-    assert_eq!(scheduling().holds, 1);
+    wait_until("it is held for a while", || scheduling().paused_ns >= 50_000_000);
+    assert_eq!(scheduling().pauses, 1);
     provider::open_gate(9071);
     wait_until("the batch kernel has run", || provider::notes(|n| n == 9072) == [9072]);
-    assert!(scheduling().held_ns >= 50_000_000);
+    assert!(scheduling().paused_ns >= 50_000_000);
 }
 
 #[test]

@@ -153,9 +153,9 @@ pub struct ClientScheduling {
     /// What is set for it, as text.
     pub settings: String,
     /// For how long its work was held at the gate, ns.
-    pub held_ns: u64,
+    pub paused_ns: u64,
     /// How often it was held.
-    pub holds: u64,
+    pub pauses: u64,
     /// Device time that the gate has charged it, ns: predictions, and times where they were taken.
     pub charged_ns: u64,
     /// Time between two of its requests, ns, if they come at even intervals, so that the next one is expected; else 0.
@@ -363,8 +363,8 @@ impl Body for ClientStatus {
 impl Body for ClientScheduling {
     fn write(&self, to: &mut Encoder) -> Result<(), CodecError> {
         to.text(&self.settings, SCHEDULING_BYTES_MAX);
-        to.u64(self.held_ns);
-        to.u64(self.holds);
+        to.u64(self.paused_ns);
+        to.u64(self.pauses);
         to.u64(self.charged_ns);
         to.u64(self.interval_ns);
         to.grown(|to| {
@@ -377,8 +377,8 @@ impl Body for ClientScheduling {
     fn read(from: &mut Decoder<'_>) -> Result<Self, CodecError> {
         Ok(Self {
             settings: from.text(SCHEDULING_BYTES_MAX)?,
-            held_ns: from.u64()?,
-            holds: from.u64()?,
+            paused_ns: from.u64()?,
+            pauses: from.u64()?,
             charged_ns: from.u64()?,
             interval_ns: from.u64()?,
             space_sms: from.grown(Decoder::u32)?,

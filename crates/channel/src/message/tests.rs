@@ -72,8 +72,8 @@ fn status() -> impl Strategy<Value = ServerStatus> {
     });
     let scheduling = (".{0,60}", any::<[u64; 4]>()).prop_map(|(settings, n)| ClientScheduling {
         settings,
-        held_ns: n[0],
-        holds: n[1],
+        paused_ns: n[0],
+        pauses: n[1],
         charged_ns: n[2],
         interval_ns: n[3],
         space_sms: n[2] as u32,

@@ -1,7 +1,7 @@
 //! Waits that sleep: the server is asked to wake a thread only where the device does not do that.
 
 use super::{attach_to, server, watched};
-use crate::program::submission::{Event, wire_event};
+use crate::program::launch::submission::{Event, wire_event};
 use crate::stream::table::LEGACY;
 use channel::message::{WELCOME_HAS_TENANTS, WELCOME_TAKES_UNMARKED, Welcome};
 use cuda_api::constants::event_flags;

@@ -445,7 +445,7 @@ impl EventLoop {
                 servers.has_declared(pid, &mut effects);
             }
             Message::Candidate(process) => {
-                problems::count(&problems::SUSPECTS);
+                problems::count(&problems::CANDIDATES);
                 let uid = server.uid;
                 control.control(format!(
                     "Process {process} of user {uid} may have caused the fault of server {pid}: it \

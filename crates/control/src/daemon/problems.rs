@@ -15,7 +15,7 @@ pub(super) static SERVERS_STARTED: AtomicU64 = AtomicU64::new(0);
 pub(super) static SERVERS_LOST: AtomicU64 = AtomicU64::new(0);
 pub(super) static CLIENTS_TERMINATED: AtomicU64 = AtomicU64::new(0);
 pub(super) static CLIENTS_REFUSED: AtomicU64 = AtomicU64::new(0);
-pub(super) static SUSPECTS: AtomicU64 = AtomicU64::new(0);
+pub(super) static CANDIDATES: AtomicU64 = AtomicU64::new(0);
 pub(super) static ISOLATIONS: AtomicU64 = AtomicU64::new(0);
 pub(super) static SERVERS_UPGRADED: AtomicU64 = AtomicU64::new(0);
 static RECOVERIES: AtomicU64 = AtomicU64::new(0);
@@ -106,7 +106,7 @@ impl Daemon {
             servers_lost: read(&SERVERS_LOST),
             clients_terminated: read(&CLIENTS_TERMINATED),
             clients_refused: read(&CLIENTS_REFUSED),
-            suspects: read(&SUSPECTS),
+            candidates: read(&CANDIDATES),
             isolations: read(&ISOLATIONS),
             servers_upgraded: read(&SERVERS_UPGRADED),
             recoveries: read(&RECOVERIES),

@@ -124,10 +124,10 @@ const DAEMON: &[(Family, Value<Counters>)] = &[
     }),
     (
         counter(
-            "openmps_suspects",
+            "openmps_candidates",
             "Processes that got servers of their own because they may have caused a fault.",
         ),
-        |c| c.suspects as f64,
+        |c| c.candidates as f64,
     ),
     (
         counter(

@@ -594,7 +594,7 @@ impl ContextSync {
 
     /// Waits a little for a quiescent point that another call brings about.
     fn share_quiet(&self, of: &Request<'_>) -> Option<Quiet<'_>> {
-        let making = self.turns.wait_for_moment(of.number, SHARE_PAUSE, of.ends)?;
+        let making = self.turns.wait_for_quiescent_point(of.number, SHARE_PAUSE, of.ends)?;
         // They stay held after that call. It may have submitted something itself.
         let held = Held(self);
         let quiet = Quiet { _making: making?, _held: held, _shallow: None, _owner: None };

@@ -155,7 +155,7 @@ pub struct Answer {
     pub is_alone: bool,
     /// Classes share in space, and the client is latency-critical.
     pub is_followed: bool,
-    /// Until when the answer holds: [`Member::wait`].
+    /// Until when the answer pauses: [`Member::wait`].
     pub epoch: u64,
 }
 
@@ -304,15 +304,15 @@ impl Member {
             return ClientScheduling::default();
         };
         let now = self.scheduler.now_ns();
-        let since = account.held_since.map_or(0, |since| now.saturating_sub(since));
+        let since = account.paused_since.map_or(0, |since| now.saturating_sub(since));
         let expected = account.arrivals.next(now);
         let (space_sms, slowed) = core.space().unwrap_or_default();
         let is = |class: Class| account.settings.class == class;
         let slowed = slowed.map_or(0, |permille| u32::try_from(permille).unwrap_or(u32::MAX));
         ClientScheduling {
             settings: account.settings.to_string(),
-            held_ns: account.held_ns + since,
-            holds: account.holds,
+            paused_ns: account.paused_ns + since,
+            pauses: account.pauses,
             charged_ns: account.used_ns,
             interval_ns: expected.map_or(0, |next| next.interval_ns),
             space_sms: if is(Class::Batch) { space_sms } else { 0 },

@@ -16,11 +16,11 @@ use super::launch::read_parameters;
 use super::stream::UserData;
 use super::{Driver, devices, driver, thread};
 use crate::device::execution::grid::SmMask;
-use crate::device::stream::host::HostCall;
 use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::Access;
 use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
+use crate::device::stream::host::HostCall;
 use crate::device::stream::{Op, Stream};
 use crate::error::{Error, Result};
 

@@ -15,13 +15,13 @@ use super::conditional::Conditional;
 use super::event::Event;
 use super::graph::host_op;
 use super::launch::Prepared;
-use crate::device::stream::event::EventPoint;
 use crate::device::memory::Pointer;
-use crate::device::stream::ops::StreamSpec;
 use crate::device::slab::Key;
+use crate::device::stream::event::EventPoint;
+use crate::device::stream::ops::StreamSpec;
+use crate::device::stream::transfer::{Copy, Fill, Transfer};
 use crate::device::stream::{Group, Op, Stream};
 use crate::device::tenant::Tenant;
-use crate::device::stream::transfer::{Copy, Fill, Transfer};
 use crate::error::Result;
 
 /// What a step does, checked.

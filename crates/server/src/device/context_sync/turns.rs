@@ -99,7 +99,7 @@ impl Turns {
     /// Waits until a quiescent point has come that serves that call, and it is its turn. `None` after so long, if the
     /// client ends before there is a quiescent point, or if there is no call that brings one about. Of a quiescent point that has
     /// come, nothing but the client's end keeps it from its turn.
-    pub(super) fn wait_for_moment(
+    pub(super) fn wait_for_quiescent_point(
         &self,
         number: u64,
         longest: Duration,

@@ -85,7 +85,7 @@ pub struct Batcher {
     /// Of all words of what is held.
     held_hash: u64,
     /// When the session slept first with some of them held.
-    held_since: Option<Instant>,
+    paused_since: Option<Instant>,
     /// The chunk that ended last was seen before.
     repeats: bool,
     chunks: Chunks<Kept>,
@@ -105,7 +105,7 @@ impl Batcher {
             records: Vec::new(),
             held: 0,
             held_hash: 0,
-            held_since: None,
+            paused_since: None,
             repeats: false,
             chunks: Chunks::default(),
             alive: Alive::default(),
@@ -164,7 +164,7 @@ impl Batcher {
 
     fn hold(&mut self, record: &mut Record) {
         if self.held == 0 {
-            (self.held_since, self.held_hash) = (None, 0);
+            (self.paused_since, self.held_hash) = (None, 0);
         }
         // Now, while it is in the cache.
         let words = record.words().iter();
@@ -240,7 +240,7 @@ impl Session {
                 && self.next_look_at_fences().is_none();
             // When CPUs are oversubscribed the session would be in a poll sleep with nothing held too.
             let now = Instant::now();
-            let since = *self.batcher.held_since.get_or_insert(now);
+            let since = *self.batcher.paused_since.get_or_insert(now);
             let polls_anyway =
                 self.place.is_oversubscribed() && now - since < OVERSUBSCRIBED_HOLD_MAX;
             let stream = self.batcher.chunk.stream();

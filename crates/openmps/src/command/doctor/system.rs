@@ -79,9 +79,9 @@ fn is_private_tmp(mounts: &str) -> bool {
         let mut fields = line.split(' ').skip(3).map(str::to_owned);
         Some((fields.next()?, fields.next()?))
     };
-    let at_tmp = mounts.lines().filter_map(fields).filter(|(_, place)| place == "/tmp");
+    let mut at_tmp = mounts.lines().filter_map(fields).filter(|(_, place)| place == "/tmp");
     // The last one covers those before it.
-    at_tmp.last().is_some_and(|(directory, _)| directory != "/")
+    at_tmp.next_back().is_some_and(|(directory, _)| directory != "/")
 }
 
 /// What the daemon itself finds wrong with its environment and its limits.

@@ -614,14 +614,18 @@ mod tests {
         assert_eq!(counters.takes_alone(900, false), 0, "not known");
         // Times vary, as on a machine that does other work: 15 of the mean.
         let times = || [5_000, 15_000, 25_000, 15_000].into_iter().cycle();
-        times().take(400).for_each(|ns| drop(counters.takes_alone(ns, true)));
+        for ns in times().take(400) {
+            counters.takes_alone(ns, true);
+        }
         let beside = times().skip(1).step_by(3).take(400);
         let (took, alone) =
             beside.fold((0, 0), |sum, ns| (sum.0 + ns, sum.1 + counters.takes_alone(ns, false)));
         let slowed_permille = took * 1000 / alone;
         assert!((900..1150).contains(&slowed_permille), "{slowed_permille}");
         // A kernel that does less from now on is known to, though batch work is beside it.
-        (0..40).for_each(|_| drop(counters.takes_alone(1000, false)));
+        for _ in 0..40 {
+            counters.takes_alone(1000, false);
+        }
         assert!(counters.takes_alone(1000, false) <= 2100);
     }
 

@@ -191,8 +191,13 @@ impl Client {
         }
         match done {
             true => state.streams.waited_for(mark),
-            // Who asks once may ask until it is.
-            false => state.hasten(),
+            // Who asks once may ask until it is, and no other call would find the server lost.
+            false => {
+                state.hasten();
+                if state.looks_at_server() {
+                    state.connection().health_of_wait()?;
+                }
+            }
         }
         Ok(done)
     }

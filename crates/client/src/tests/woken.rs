@@ -90,3 +90,24 @@ fn no_word_is_written_behind_an_event_until_a_thread_asks_about_it() {
         }
     });
 }
+
+#[test]
+fn a_thread_that_only_asks_about_an_event_finds_the_server_lost() {
+    watched(|| {
+        let (client, server) = attach_to(server::welcome());
+        let context = client.contexts().retain(0).unwrap();
+        client.contexts().set_current(context).unwrap();
+        let event = Event::new(context.0 as u64, event_flags::DISABLE_TIMING);
+        let event = wire_event(client.create_event(event).unwrap());
+        server.held.store(true, Ordering::Release);
+        client.record_event(event, LEGACY).unwrap();
+        assert_eq!(client.is_event_done(event), Ok(false));
+        server.killed.store(true, Ordering::Release);
+        loop {
+            match client.is_event_done(event) {
+                Ok(false) => std::thread::yield_now(),
+                told => break assert_eq!(told, Err(crate::program::SERVER_GONE)),
+            }
+        }
+    });
+}

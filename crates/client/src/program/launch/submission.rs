@@ -204,7 +204,12 @@ pub(crate) struct Submission {
     pub(crate) launched: bool,
     /// Of so many new events a thread is expected to wait for the first record.
     pub(crate) awaited_expected: u32,
+    /// How often a thread has asked about work that was not done.
+    asked_in_vain: u32,
 }
+
+/// After so many questions a look whether the server is there.
+const ASKED_PER_LOOK: u32 = 64;
 
 /// A stream as requests name it.
 #[inline(always)]
@@ -295,6 +300,7 @@ impl Submission {
             params: Box::new([0; PARAM_BYTES_MAX]),
             launched: false,
             awaited_expected: 0,
+            asked_in_vain: 0,
         }
     }
 
@@ -494,6 +500,13 @@ impl Submission {
     #[inline]
     pub(crate) fn passed(&mut self, mark: Mark) -> bool {
         self.streams.passed(mark, self.connection.region())
+    }
+
+    /// True now and then for a thread that asks again and again whether work is done: it is to see whether the server
+    /// is there, which is a system call.
+    pub(crate) fn looks_at_server(&mut self) -> bool {
+        self.asked_in_vain = self.asked_in_vain.wrapping_add(1);
+        self.asked_in_vain.is_multiple_of(ASKED_PER_LOOK)
     }
 
     /// As [`Self::passed`], or known by what the server said.

@@ -206,6 +206,9 @@ impl Client {
         let idle = state.passed(last);
         if !idle {
             state.fence_if_room(last)?;
+            if state.looks_at_server() {
+                state.connection().health_of_wait()?;
+            }
         }
         if idle {
             state.streams.waited_for(last);

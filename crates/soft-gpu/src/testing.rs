@@ -9,9 +9,9 @@ use crate::device::Device;
 use crate::device::capability::Capability;
 use crate::device::execution::grid::KernelOp;
 use crate::device::occupancy::BlockNeed;
-use crate::device::stream::ops::StreamSpec;
 use crate::device::settings::Settings;
 use crate::device::slab::Key;
+use crate::device::stream::ops::StreamSpec;
 use crate::device::stream::{Op, Stream};
 use simt::kernel::{
     BlockRun, Dim3, Kernel, KernelInfo, Launch, Outcome, ParamLayout, Wait, Worker,

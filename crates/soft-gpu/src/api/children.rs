@@ -21,8 +21,8 @@ use super::{Driver, thread};
 use crate::device::attributes;
 use crate::device::execution::grid::Followers;
 use crate::device::stream::Op;
-use crate::device::tenant::Tenant;
 use crate::device::stream::transfer::{Copy, Fill, Side, Transfer};
+use crate::device::tenant::Tenant;
 
 /// cudaStreamTailLaunch.
 const STREAM_TAIL_LAUNCH: u64 = 3;

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use graph::{ConditionalNode, NodeKind, Rule, Step};
 
 use super::Driver;
-use super::graph_exec::{place_of_kernel, prepared};
-use super::launch::Prepared;
-use crate::device::stream::branch::{Branch, Chosen};
+use super::prepare::{Prepared, place_of_kernel, prepared};
 use crate::device::stream::Op;
-use crate::device::tenant::Tenant;
+use crate::device::stream::branch::{Branch, Chosen};
 use crate::device::stream::transfer::{Copy, Fill, Transfer};
+use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 
 /// What a step of a body does, checked.

@@ -12,8 +12,8 @@ use driver_common::batch::read_during_call;
 use super::{Driver, driver, exports, thread};
 use crate::device::memory::PointerKind;
 use crate::device::stream::Op;
-use crate::device::tenant::Tenant;
 use crate::device::stream::transfer::{Copy, Side, Transfer};
+use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 use graph::{CopyEnd, CopyNode, NodeKind, StreamOrder};
 

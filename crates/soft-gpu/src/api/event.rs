@@ -9,9 +9,9 @@ use cuda_api::*;
 use super::shared_words::SharedWords;
 use super::{driver, exports, thread};
 use crate::device::Device;
-use crate::device::stream::event::EventPoint;
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
+use crate::device::stream::event::EventPoint;
 use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 

@@ -14,11 +14,11 @@ use cuda_api::pointer::FromProgram;
 
 use super::context_waits::Waits;
 use super::{Driver, devices, driver, entry, thread};
+use crate::device::execution::turn::TurnFile;
 use crate::device::memory::device_directory;
+use crate::device::memory::variable_place::VariablePlace;
 use crate::device::settings::{Settings, installed_devices};
 use crate::device::tenant::{Tenant, TenantId};
-use crate::device::execution::turn::TurnFile;
-use crate::device::memory::variable_place::VariablePlace;
 use crate::device::{attributes, identity};
 use crate::error::{Error, Result};
 

@@ -5,8 +5,8 @@ use cuda_api::*;
 use super::{Driver, driver, exports};
 use crate::device::memory::{AllocationKind, PointerKind};
 use crate::device::stream::Op;
-use crate::device::tenant::Tenant;
 use crate::device::stream::transfer::{Fill, Transfer};
+use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 use graph::{FillNode, NodeKind};
 

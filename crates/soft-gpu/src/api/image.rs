@@ -18,8 +18,8 @@ use super::{Driver, thread};
 use crate::device::capability::Capability;
 use crate::device::limits::{REGISTERS_PER_THREAD_MAX, THREADS_PER_BLOCK_MAX};
 use crate::device::memory::AllocationKind;
-use crate::device::tenant::{Tenant, TenantId};
 use crate::device::memory::variable_place::VariablePlace;
+use crate::device::tenant::{Tenant, TenantId};
 use crate::device::{Device, say};
 use crate::error::{Error, Result};
 

@@ -13,8 +13,8 @@ use crate::device::Device;
 use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
-use crate::device::stream::{Op, Stream};
 use crate::device::stream::values::{Condition, ValueWait};
+use crate::device::stream::{Op, Stream};
 use crate::error::{Error, Result};
 
 /// A waiting thread looks at the words at least so often: no process wakes it if the one that would

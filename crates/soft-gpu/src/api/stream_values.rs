@@ -6,8 +6,8 @@ use driver_common::mem_op::{self, MemOp, MemWord};
 
 use super::{Driver, driver, exports};
 use crate::device::stream::Op;
-use crate::device::tenant::Tenant;
 use crate::device::stream::values::{Condition, ValueWait, ValueWrite};
+use crate::device::tenant::Tenant;
 use crate::error::{Error, Result};
 use graph::NodeKind;
 

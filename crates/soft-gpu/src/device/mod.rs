@@ -32,11 +32,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use self::execution::account::{Account, Usage};
 use self::execution::activity::{Activity, ActivityTotals};
 use self::execution::core::{Core, CoreGuard, Desk, Slot};
+use self::execution::turn::{TurnFile, TurnState};
 use self::memory::Memory;
 use self::settings::Settings;
 use self::slab::Slab;
 use self::tenant::{Tenant, TenantId};
-use self::execution::turn::{TurnFile, TurnState};
 use simt::runtime::init_tracking::WrittenBytes;
 use simt_jit::{Obstacle, Tiers};
 
@@ -206,7 +206,11 @@ impl Device {
 
     /// The SMs of a stream of a tenant, given those of its device that it may use: `None` if there is
     /// one device and it may use all.
-    pub(crate) fn sms_of(&self, tenant: &Tenant, wanted: execution::grid::SmMask) -> execution::grid::SmMask {
+    pub(crate) fn sms_of(
+        &self,
+        tenant: &Tenant,
+        wanted: execution::grid::SmMask,
+    ) -> execution::grid::SmMask {
         if self.count() == 1 {
             return wanted;
         }

@@ -9,15 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::device::memory::AllocationKind;
+use crate::device::slab::Key;
 use crate::device::stream::event::EventPoint;
 use crate::device::stream::host::HostCall;
-use crate::device::memory::AllocationKind;
 use crate::device::stream::ops::StreamSpec;
-use crate::device::slab::Key;
-use crate::device::stream::{Op, Stream};
-use crate::device::tenant::Tenant;
 use crate::device::stream::transfer::{Copy, Fill, Side, Transfer};
 use crate::device::stream::values::{Condition, ValueWait, ValueWrite};
+use crate::device::stream::{Op, Stream};
+use crate::device::tenant::Tenant;
 use crate::testing::{Random, TestDevice, launch};
 use simt::kernel::Outcome;
 

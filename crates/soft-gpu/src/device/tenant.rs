@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::device::execution::account::Account;
-use crate::device::stream::host::HostCalls;
+use crate::device::memory::variable_place::VariablePlace;
 use crate::device::printf::PrintfFifo;
 use crate::device::slab::Key;
-use crate::device::memory::variable_place::VariablePlace;
+use crate::device::stream::host::HostCalls;
 use crate::error::{Error, Result};
 use cuda_api::extension::PlaceManaged;
 use simt::kernel::{Range, RangeMap, RangeSource};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::device::stream::ops::StreamSpec;
-use crate::device::stream::Op;
 use crate::device::memory::AllocationKind;
+use crate::device::stream::Op;
+use crate::device::stream::ops::StreamSpec;
 use crate::error::Error;
 use crate::testing::{TestDevice, launch, thread_id, wait_until_asleep};
 use simt::kernel::{Outcome, Worker};

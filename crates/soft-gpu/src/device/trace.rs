@@ -11,8 +11,8 @@ use crate::device::Device;
 use crate::device::execution::grid::Grid;
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
-use crate::device::tenant::{Tenant, TenantId};
 use crate::device::stream::transfer::Transfer;
+use crate::device::tenant::{Tenant, TenantId};
 
 /// Most records that are kept for a tenant until they are taken.
 pub const RECORDS_MAX: usize = 65_536;

@@ -13,19 +13,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-use crate::device::execution::account::Account;
-use crate::device::execution::activity::Activity;
 use crate::device::capability::Capability;
 use crate::device::clock::now_ns;
+use crate::device::execution::account::Account;
+use crate::device::execution::activity::Activity;
 use crate::device::execution::grid::{Block, EndedGrid, Grid, GridRoom};
-use crate::device::stream::host::{HostCall, HostWork, UnderWay};
 use crate::device::execution::places::SmUse;
+use crate::device::execution::turn::TurnState;
 use crate::device::profile::Profile;
 use crate::device::slab::{Key, Slab};
+use crate::device::stream::host::{HostCall, HostWork, UnderWay};
 use crate::device::stream::{Group, Op, Stream};
 use crate::device::tenant::{Tenant, TenantId};
 use crate::device::trace::Trace;
-use crate::device::execution::turn::TurnState;
 use crate::error::Error;
 use simt::kernel::{BlockRun, Control, MemoryView};
 

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::device::execution::activity::Resident;
 use crate::device::clock::now_ns;
+use crate::device::execution::activity::Resident;
 use crate::device::execution::core::{Core, Slot};
+use crate::device::execution::places::{self, Places, SmUse};
+use crate::device::execution::stall::Stall;
 use crate::device::limits;
 use crate::device::occupancy::BlockNeed;
-use crate::device::execution::places::{self, Places, SmUse};
 use crate::device::profile::{KernelTotals, ProfileRow};
 use crate::device::slab::Key;
-use crate::device::execution::stall::Stall;
 use crate::device::stream::{Op, Stream};
 use crate::device::tenant::{Tenant, TenantId};
 use simt::kernel::{BlockRun, Counters, Kernel, Launch};
@@ -452,7 +452,10 @@ impl Core {
 
     /// Takes the next blocks of the most urgent grid, grids of one priority in turn: as many as
     /// run in about [`BATCH_NS`].
-    pub(in crate::device) fn take_blocks(&mut self, batch: &mut VecDeque<Block>) -> Option<Key<Grid>> {
+    pub(in crate::device) fn take_blocks(
+        &mut self,
+        batch: &mut VecDeque<Block>,
+    ) -> Option<Key<Grid>> {
         while let Some(key) = self.next_runnable() {
             let taken = self.take_blocks_of(key, batch);
             let Some(grid) = self.grids.get_mut(key) else { continue };
@@ -518,7 +521,10 @@ impl Core {
     }
 
     /// Slots in which blocks run that are less urgent than this grid's, and how urgent those are.
-    pub(in crate::device) fn less_urgent_slots(&self, grid: &Grid) -> impl Iterator<Item = (i32, &Slot)> {
+    pub(in crate::device) fn less_urgent_slots(
+        &self,
+        grid: &Grid,
+    ) -> impl Iterator<Item = (i32, &Slot)> {
         let mine = grid.priority;
         let priority_in =
             |slot: &Slot| Some(self.grids.get(slot.running.as_ref()?.grid?)?.priority);
@@ -527,7 +533,11 @@ impl Core {
     }
 
     /// Takes the next blocks of this grid out of its turn; false if none waits.
-    pub(in crate::device) fn take_blocks_now(&mut self, key: Key<Grid>, batch: &mut VecDeque<Block>) -> bool {
+    pub(in crate::device) fn take_blocks_now(
+        &mut self,
+        key: Key<Grid>,
+        batch: &mut VecDeque<Block>,
+    ) -> bool {
         let taken = self.take_blocks_of(key, batch);
         if let Some(grid) = self.grids.get_mut(key)
             && grid.listed
@@ -582,7 +592,13 @@ impl Core {
     }
 
     /// A block came back and wants to go on.
-    pub(in crate::device) fn return_block(&mut self, key: Key<Grid>, block: Block, place: Place, now: u64) {
+    pub(in crate::device) fn return_block(
+        &mut self,
+        key: Key<Grid>,
+        block: Block,
+        place: Place,
+        now: u64,
+    ) {
         let Some(grid) = self.grids.get_mut(key) else { return };
         grid.running -= 1;
         if grid.killed {
@@ -599,7 +615,12 @@ impl Core {
     }
 
     /// Blocks came back and are done; takes them all.
-    pub(in crate::device) fn finish_blocks(&mut self, key: Key<Grid>, blocks: &mut VecDeque<Block>, now: u64) {
+    pub(in crate::device) fn finish_blocks(
+        &mut self,
+        key: Key<Grid>,
+        blocks: &mut VecDeque<Block>,
+        now: u64,
+    ) {
         if blocks.is_empty() {
             return;
         }

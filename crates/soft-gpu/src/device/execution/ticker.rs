@@ -59,7 +59,10 @@ impl Device {
     }
 
     /// What the turn thread does: waits for the device when other processes have it.
-    pub(in crate::device) fn queue_for_turns(&self, file: crate::device::execution::turn::TurnFile) {
+    pub(in crate::device) fn queue_for_turns(
+        &self,
+        file: crate::device::execution::turn::TurnFile,
+    ) {
         let mut core = self.lock();
         while !core.shutdown {
             if !core.turn.queued {

@@ -17,8 +17,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::Thread;
 
-use crate::device::execution::activity_file::ActivityFile;
 use crate::device::clock::now_ns;
+use crate::device::execution::activity_file::ActivityFile;
 use crate::device::execution::core::Core;
 use crate::device::limits;
 
@@ -310,7 +310,11 @@ pub(in crate::device) fn open_shared(path: &Path) -> io::Result<File> {
 }
 
 /// Writes to a file at a place, if this process may make files that long.
-pub(in crate::device) fn write_within_limits(file: &File, bytes: &[u8], position: u64) -> io::Result<()> {
+pub(in crate::device) fn write_within_limits(
+    file: &File,
+    bytes: &[u8],
+    position: u64,
+) -> io::Result<()> {
     channel::system::may_reach(position + bytes.len() as u64)?;
     file.write_all_at(bytes, position)
 }

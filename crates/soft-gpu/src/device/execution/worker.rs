@@ -13,12 +13,12 @@ use std::sync::atomic::Ordering;
 
 use crate::device::clock::now_ns;
 use crate::device::execution::core::{CachedView, Core, Desk, Running};
-use crate::device::floats::DefaultFloats;
 use crate::device::execution::grid::{Block, Followers, Grid, Place};
+use crate::device::floats::DefaultFloats;
 use crate::device::slab::Key;
+use crate::device::stream::transfer::{Progress, Transfer};
 use crate::device::stream::{Head, Op, Stream};
 use crate::device::tenant::{Tenant, TenantId};
-use crate::device::stream::transfer::{Progress, Transfer};
 use crate::device::{Device, fault};
 use crate::error::Error;
 use simt::kernel::{

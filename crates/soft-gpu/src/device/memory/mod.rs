@@ -7,7 +7,6 @@
 //! Invariants: one lock guards all tables; a range is in its tenant's [`crate::device::tenant::Space`]
 //! exactly while it is mapped, and leaves it before it is unmapped.
 
-pub mod variable_place;
 mod explain;
 pub mod heap;
 pub mod host;
@@ -15,6 +14,7 @@ pub mod pages;
 mod peers;
 pub mod share;
 mod used;
+pub mod variable_place;
 pub mod vmm;
 
 use locks::{Mutex, MutexGuard};

@@ -15,17 +15,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::device::stream::branch::Branch;
 use crate::device::clock::now_ns;
 use crate::device::execution::core::{Core, Parker};
-use crate::device::stream::event::EventPoint;
 use crate::device::execution::grid::{Grid, KernelOp, LastKernel, SmMask};
-use crate::device::stream::host::HostCall;
 use crate::device::limits;
 use crate::device::slab::Key;
-use crate::device::tenant::Tenant;
+use crate::device::stream::branch::Branch;
+use crate::device::stream::event::EventPoint;
+use crate::device::stream::host::HostCall;
 use crate::device::stream::transfer::Transfer;
 use crate::device::stream::values::{ValueWait, ValueWrite};
+use crate::device::tenant::Tenant;
 
 /// What a stream can be asked to do.
 pub enum Op {

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::device::execution::account::Account;
 use crate::device::clock::now_ns;
+use crate::device::execution::account::Account;
 use crate::device::execution::core::{Core, Parker};
-use crate::device::stream::event::EventPoint;
 use crate::device::execution::grid::SmMask;
+use crate::device::execution::worker::Settled;
 use crate::device::slab::Key;
+use crate::device::stream::event::EventPoint;
+use crate::device::stream::transfer::{Progress, Transfer};
 use crate::device::stream::{Group, Head, Op, Stream};
 use crate::device::tenant::{Tenant, TenantId};
-use crate::device::stream::transfer::{Progress, Transfer};
-use crate::device::execution::worker::Settled;
 use crate::device::{CoreGuard, Device, limits};
 use crate::error::{Error, Result};
 

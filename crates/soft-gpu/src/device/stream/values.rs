@@ -79,7 +79,11 @@ enum Attempt {
 impl Core {
     /// Writes the word now; if memory is just being unmapped the ticker tries again. True if the
     /// operation is complete (or the stream is poisoned by it).
-    pub(in crate::device) fn try_write_value(&mut self, key: Key<Stream>, write: &ValueWrite) -> bool {
+    pub(in crate::device) fn try_write_value(
+        &mut self,
+        key: Key<Stream>,
+        write: &ValueWrite,
+    ) -> bool {
         let Some(stream) = self.streams.get_mut(key) else { return false };
         let bytes = if write.wide { 8 } else { 4 };
         let attempt = match stream.tenant.copies.try_access() {

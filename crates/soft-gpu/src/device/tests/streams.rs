@@ -1,8 +1,8 @@
 //! Operations in streams: their order, events, words, and which threads do them.
 
 use super::*;
-use crate::device::stream::host::HostCall;
 use crate::device::limits;
+use crate::device::stream::host::HostCall;
 use crate::device::stream::transfer::{Fill, Transfer};
 use crate::device::stream::values::{Condition, ValueWait, ValueWrite};
 

@@ -1,10 +1,10 @@
 //! Tenants: what is counted for each, what a fault does, how one ends.
 
 use super::*;
-use crate::device::stream::host::HostCall;
 use crate::device::profile::KernelRow;
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
+use crate::device::stream::host::HostCall;
 use crate::device::tenant::Tenant;
 use simt::kernel::{Fault, FaultKind};
 use std::time::{Duration, Instant};

@@ -31,7 +31,7 @@ pub(crate) struct Attributes {
     reserved: i32,
     payload: u64,
     message_type: i32,
-    message: *const c_char,
+    message: Text,
 }
 
 const MESSAGE_ASCII: i32 = 1;
@@ -59,25 +59,37 @@ fn domain_word(domain: usize) -> String {
 /// The last number that was given out, and the ranges that have not ended.
 static STARTED: Mutex<Option<(u64, Ranges)>> = Mutex::new(None);
 
-/// # Safety
-/// The text is null or NUL-terminated.
-unsafe fn text(name: *const c_char) -> String {
-    if name.is_null() {
-        return String::new();
+/// A text that the program passes: NULL or NUL-terminated, as NVTX's documentation asks.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+struct Text(*const c_char);
+
+impl Text {
+    /// A copy of it; empty for NULL.
+    fn get(self) -> String {
+        if self.0.is_null() {
+            return String::new();
+        }
+        // SAFETY: only programs make texts, which are as their documentation says.
+        unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned()
     }
-    // SAFETY: the caller's promise.
-    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
-/// # Safety
-/// The attributes are null or NVTX's.
-unsafe fn name_of(attributes: *const Attributes) -> String {
-    // SAFETY: the caller's promise.
-    let Some(attributes) = (unsafe { attributes.as_ref() }) else { return String::new() };
-    match attributes.message_type {
-        // SAFETY: both are texts: the program's own, or one that `register` has kept.
-        MESSAGE_ASCII | MESSAGE_REGISTERED => unsafe { text(attributes.message) },
-        _ => String::new(),
+/// Attributes that the program passes: NULL or NVTX's.
+#[repr(transparent)]
+struct Passed(*const Attributes);
+
+impl Passed {
+    /// The name among them.
+    fn name(self) -> String {
+        // SAFETY: only programs make these, which are as NVTX's documentation says.
+        match unsafe { self.0.as_ref() } {
+            // Of both kinds it is a text: the program's own, or one that `register` has kept.
+            Some(Attributes {
+                message_type: MESSAGE_ASCII | MESSAGE_REGISTERED, message, ..
+            }) => message.get(),
+            _ => String::new(),
+        }
     }
 }
 
@@ -117,66 +129,57 @@ fn end_range(number: u64) {
     }
 }
 
-// NVTX calls all of these with what the program gave, which its documentation asks to be texts and
-// attributes of the kind that each name says.
+// NVTX calls all of these with what the program gave.
 
-unsafe extern "C" fn range_push(name: *const c_char) -> c_int {
-    // SAFETY: see above.
-    push_range(0, unsafe { text(name) })
+extern "C" fn range_push(name: Text) -> c_int {
+    push_range(0, name.get())
 }
 
-unsafe extern "C" fn range_push_ex(attributes: *const Attributes) -> c_int {
-    // SAFETY: see above.
-    push_range(0, unsafe { name_of(attributes) })
+extern "C" fn range_push_ex(attributes: Passed) -> c_int {
+    push_range(0, attributes.name())
 }
 
-unsafe extern "C" fn range_pop() -> c_int {
+extern "C" fn range_pop() -> c_int {
     pop_range(0)
 }
 
-unsafe extern "C" fn range_start(name: *const c_char) -> u64 {
-    // SAFETY: see above.
-    start_range(unsafe { text(name) })
+extern "C" fn range_start(name: Text) -> u64 {
+    start_range(name.get())
 }
 
-unsafe extern "C" fn range_start_ex(attributes: *const Attributes) -> u64 {
-    // SAFETY: see above.
-    start_range(unsafe { name_of(attributes) })
+extern "C" fn range_start_ex(attributes: Passed) -> u64 {
+    start_range(attributes.name())
 }
 
-unsafe extern "C" fn range_end(number: u64) {
+extern "C" fn range_end(number: u64) {
     end_range(number);
 }
 
-unsafe extern "C" fn domain_push(domain: *const c_void, attributes: *const Attributes) -> c_int {
-    // SAFETY: see above.
-    push_range(domain.addr(), unsafe { name_of(attributes) })
+extern "C" fn domain_push(domain: *const c_void, attributes: Passed) -> c_int {
+    push_range(domain.addr(), attributes.name())
 }
 
-unsafe extern "C" fn domain_pop(domain: *const c_void) -> c_int {
+extern "C" fn domain_pop(domain: *const c_void) -> c_int {
     pop_range(domain.addr())
 }
 
-unsafe extern "C" fn domain_start(_: *const c_void, attributes: *const Attributes) -> u64 {
-    // SAFETY: see above.
-    start_range(unsafe { name_of(attributes) })
+extern "C" fn domain_start(_: *const c_void, attributes: Passed) -> u64 {
+    start_range(attributes.name())
 }
 
-unsafe extern "C" fn domain_end(_: *const c_void, number: u64) {
+extern "C" fn domain_end(_: *const c_void, number: u64) {
     end_range(number);
 }
 
 /// Registered texts stay for the process's life: their handle is their address.
-unsafe extern "C" fn register(_: *const c_void, name: *const c_char) -> *const c_void {
-    // SAFETY: see above.
-    let name = CString::new(unsafe { text(name) }).unwrap_or_default();
+extern "C" fn register(_: *const c_void, name: Text) -> *const c_void {
+    let name = CString::new(name.get()).unwrap_or_default();
     name.into_raw().cast_const().cast()
 }
 
 /// The handle is a number, which no program reads through.
-unsafe extern "C" fn domain_create(name: *const c_char) -> *const c_void {
-    // SAFETY: see above.
-    let name = unsafe { text(name) };
+extern "C" fn domain_create(name: Text) -> *const c_void {
+    let name = name.get();
     let word: String = name.split_whitespace().collect::<Vec<_>>().join("_");
     let mut domains = DOMAINS.lock();
     domains.push(if word.is_empty() { "unnamed".to_owned() } else { word });
@@ -222,8 +225,7 @@ mod tests {
 
     #[test]
     fn each_domain_has_its_own() {
-        // SAFETY: the text is one.
-        let made = || unsafe { domain_create(c"a b".as_ptr()) }.addr();
+        let made = || domain_create(Text(c"a b".as_ptr())).addr();
         let domain = made();
         assert_eq!((domain_word(domain), domain_word(0)), ("a_b".to_owned(), "default".to_owned()));
         assert_ne!(domain, made());

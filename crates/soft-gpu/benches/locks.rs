@@ -40,7 +40,6 @@ fn main() -> Result<()> {
     for (blocks, threads) in SHAPES {
         let mut times = Vec::new();
         for _ in 0..LAUNCHES {
-            bench.clear()?;
             let (took, words) = bench.run(c"locked", blocks, threads, 0)?;
             times.push(took);
             ensure!(words == [0, blocks * threads], "{words:?} of {blocks} x {threads}");

@@ -12,6 +12,7 @@ pub(crate) use xid::{Watch, XidSource};
 
 use activity::{Activity, ProcessActivity};
 use cuda_api::extension::DeviceDescription;
+use driver_common::pci::address as address_numbers;
 use locks::Mutex;
 use provider::Provider;
 use provider::compute_mode::{self, ComputeMode};
@@ -182,11 +183,7 @@ fn seen((total, used): (u64, u64), limited: Option<(u64, u64)>) -> (u64, u64) {
 
 /// Domain, bus and device of an address such as 0000:3b:00.0; the domain may be left out.
 fn numbers(address: &str) -> Option<[u32; 3]> {
-    let address = address.split('.').next()?;
-    let mut parts = address.rsplit(':').map(|digits| u32::from_str_radix(digits, 16).ok());
-    let (device, bus) = (parts.next()??, parts.next()??);
-    let domain = parts.next().unwrap_or(Some(0))?;
-    parts.next().is_none().then_some([domain, bus, device])
+    address_numbers(address).map(|(domain, bus, device, _)| [domain, bus, device])
 }
 
 /// A NUL-terminated text.

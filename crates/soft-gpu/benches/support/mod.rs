@@ -46,17 +46,13 @@ impl Bench {
         Ok(Self { table, module, data, words })
     }
 
-    /// Sets the memory to 0.
-    pub fn clear(&self) -> Result<()> {
-        cu!(self.table, cuMemsetD8_v2(self.data, 0, 4 * self.words))
-    }
-
     /// Runs a kernel of the module with the memory's address and `n` as parameters, as far as it has
-    /// them: how long the launch took, ms, and what the memory has then.
+    /// them; the memory is 0 before. How long the launch took, ms, and what the memory has then.
     pub fn run(&self, name: &CStr, blocks: u32, threads: u32, n: u32) -> Result<(f64, Vec<u32>)> {
         let t = &self.table;
         let mut function = CUfunction::NULL;
         cu!(t, cuModuleGetFunction(&mut function, self.module, name.as_ptr()))?;
+        cu!(t, cuMemsetD8_v2(self.data, 0, 4 * self.words))?;
         let (mut out, mut n) = (self.data, n);
         let mut parameters: [*mut c_void; 2] = [(&raw mut out).cast(), (&raw mut n).cast()];
         let (list, stream) = (parameters.as_mut_ptr(), CUstream::NULL);

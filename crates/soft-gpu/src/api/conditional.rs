@@ -8,8 +8,7 @@ use std::sync::Arc;
 use graph::{ConditionalNode, NodeKind, Rule, Step};
 
 use super::Driver;
-use super::graph_exec::{place_of_kernel, prepared};
-use super::launch::Prepared;
+use super::prepare::{Prepared, place_of_kernel, prepared};
 use crate::device::stream::Op;
 use crate::device::stream::branch::{Branch, Chosen};
 use crate::device::stream::transfer::{Copy, Fill, Transfer};

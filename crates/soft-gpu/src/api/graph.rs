@@ -6,22 +6,20 @@ use std::ffi::{c_char, c_uint, c_void};
 use cuda_api::pointer::{FromProgram, Out};
 use cuda_api::*;
 use graph::{
-    Backend, Conditions, CopyNode, FillNode, Graphs, HostNode, NodeKind, Parameters, Step,
-    StreamKey, StreamOrder,
+    Backend, Conditions, CopyNode, FillNode, Graphs, NodeKind, Parameters, Step, StreamKey,
+    StreamOrder,
 };
 
 use super::context_waits::Waits;
 use super::graph_exec::GraphExec;
-use super::launch::read_parameters;
-use super::stream::UserData;
+use super::prepare::read_parameters;
 use super::{Driver, devices, driver, thread};
 use crate::device::execution::grid::SmMask;
 use crate::device::limits::CHUNK_BYTES;
 use crate::device::memory::Access;
 use crate::device::memory::AllocationKind;
 use crate::device::slab::Key;
-use crate::device::stream::host::HostCall;
-use crate::device::stream::{Op, Stream};
+use crate::device::stream::Stream;
 use crate::error::{Error, Result};
 
 /// The driver as crate graph sees it.
@@ -35,18 +33,6 @@ pub(crate) fn stream_id(key: Key<Stream>) -> u64 {
 
 fn stream_of(key: StreamKey) -> Key<Stream> {
     Key::from_parts(key.id as u32, (key.id >> 32) as u32)
-}
-
-/// The operation that calls a function of the program's; INVALID_VALUE if there is none.
-pub(crate) fn host_op(node: HostNode) -> Result<Op> {
-    let function = node.function.ok_or(Error::INVALID_VALUE)?;
-    let data = UserData(node.user_data as *mut c_void);
-    let call = move |_: Result| {
-        let data = data;
-        // SAFETY: the program gave this function to be called with this pointer.
-        unsafe { function(data.0) }
-    };
-    Ok(Op::Host(HostCall { call: Box::new(call), always: false }))
 }
 
 impl Driver {

@@ -8,13 +8,13 @@
 use std::sync::Arc;
 
 use cuda_api::CUstreamBatchMemOpParams;
-use graph::{HostNode, KernelNode, Lanes, NodeKind, Step};
+use graph::{HostNode, Lanes, NodeKind, Step};
 
 use super::Driver;
 use super::conditional::Conditional;
 use super::event::Event;
-use super::graph::host_op;
-use super::launch::Prepared;
+use super::host_op::host_op;
+use super::prepare::{Place, Prepared, has_choice, place_of_kernel, prepared};
 use crate::device::memory::Pointer;
 use crate::device::slab::Key;
 use crate::device::stream::event::EventPoint;
@@ -53,13 +53,6 @@ struct Row {
     lane: usize,
     /// `None` where the graph is launched.
     place: Option<Place>,
-}
-
-/// Another device, and the number of the context there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) device: u32,
-    context: u64,
 }
 
 /// A graph made ready.
@@ -210,21 +203,6 @@ fn place_of(driver: &'static Driver, step: &Step) -> Result<Option<Place>> {
     }
 }
 
-/// The place that a kernel's code was loaded for. A library's is loaded where it is launched.
-pub(super) fn place_of_kernel(driver: &'static Driver, node: &KernelNode) -> Result<Option<Place>> {
-    if !has_choice(driver) {
-        return Ok(None);
-    }
-    let module = driver.modules.get(driver.function(node.function)?.module)?;
-    let place = Place { device: module.tenant.device, context: module.context };
-    Ok(Some(place).filter(|place| place.context != 0))
-}
-
-/// True for a program of its own on several devices. What a server does for a client is on one.
-fn has_choice(driver: &'static Driver) -> bool {
-    driver.device.count() > 1 && driver.device.is_default(&driver.tenant())
-}
-
 fn work_of(driver: &'static Driver, tenant: &Tenant, step: &Step) -> Result<Work> {
     Ok(match step.work() {
         NodeKind::Kernel(node) => Work::Kernel(prepared(driver, node)?),
@@ -245,12 +223,6 @@ fn work_of(driver: &'static Driver, tenant: &Tenant, step: &Step) -> Result<Work
         | NodeKind::Child(_)
         | NodeKind::Condition(_) => Work::Nothing,
     })
-}
-
-pub(super) fn prepared(driver: &'static Driver, node: &KernelNode) -> Result<Prepared> {
-    let read = |_: &_| Ok(node.parameters.bytes.clone());
-    let prepared = driver.prepare(node.function, &node.config(), read)?;
-    prepared.on_sms(&driver.device, node.sms.clone())
 }
 
 fn submit(

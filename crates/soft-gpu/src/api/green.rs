@@ -8,7 +8,8 @@ use cuda_api::constants::device_resource::GREEN_DEFAULT_STREAM;
 use cuda_api::constants::stream_flags;
 use cuda_api::*;
 
-use super::context::{Context, Green, release_primary};
+use super::context::release_primary;
+use super::context_object::{Context, Green};
 use super::{devices, driver, exports, stream};
 use crate::device::execution::grid::SmMask;
 use crate::device::stream::ops::StreamSpec;

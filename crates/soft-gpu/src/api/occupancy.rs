@@ -3,7 +3,7 @@
 use cuda_api::pointer::Out;
 use cuda_api::*;
 
-use super::launch::{clusters_resident, largest_cluster};
+use super::prepare::{clusters_resident, largest_cluster};
 use super::{driver, exports};
 use crate::error::{Error, Result};
 

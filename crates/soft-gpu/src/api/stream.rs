@@ -8,8 +8,9 @@ use cuda_api::constants::{capture, stream_flags};
 use cuda_api::*;
 use driver_common::stream_attributes::StreamAttributes;
 
-use super::context::Context;
-use super::graph::{SoftGraphs, host_op, stream_id};
+use super::context_object::Context;
+use super::graph::{SoftGraphs, stream_id};
+use super::host_op::{UserData, host_op};
 use super::{Driver, driver, exports, thread};
 use crate::device::limits::{PRIORITY_GREATEST, PRIORITY_LEAST};
 use crate::device::slab::Key;
@@ -18,13 +19,6 @@ use crate::device::stream::ops::StreamSpec;
 use crate::device::stream::{Op, Stream};
 use crate::error::{Error, Result};
 use graph::{HostNode, NodeKind};
-
-/// A pointer of the program's that is only handed back to it.
-#[derive(Clone, Copy)]
-pub(crate) struct UserData(pub(crate) *mut c_void);
-
-// SAFETY: the pointer is never dereferenced here; it goes back to the program's own function.
-unsafe impl Send for UserData {}
 
 /// A stream that the program made.
 pub(crate) struct StreamEntry {

@@ -8,7 +8,7 @@ use channel::per_thread::PerThread;
 use cuda_api::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUstream};
 
 use super::Driver;
-use super::context::Context;
+use super::context_object::Context;
 use crate::device::slab::Key;
 use crate::device::stream::Stream;
 use crate::device::stream::ops::StreamSpec;

@@ -174,6 +174,11 @@ fn text(output: &Output) -> String {
     format!("{}{}", of(&output.stdout), of(&output.stderr))
 }
 
+/// True for a line that says what its own side speaks; 0.1 had other words for it.
+fn names_this_side(line: &str) -> bool {
+    ["this build", "this is version"].iter().any(|words| line.contains(words))
+}
+
 /// A daemon that is ended with its scope.
 struct Daemon<'a> {
     process: Child,
@@ -274,7 +279,7 @@ impl Scene {
             let said = text(&said);
             let lines = said
                 .lines()
-                .filter(|line| line.contains("protocol version") && line.contains("this build"));
+                .filter(|line| line.contains("protocol version") && names_this_side(line));
             let lines: Vec<&str> = lines.collect();
             ensure!(!lines.is_empty(), "the {what} of {} says: {said}", client.name);
             println!("{what}: {}", lines[0]);

@@ -15,8 +15,11 @@ fn share(
     // A container may name one request of a claim or all: each of them brings all that its namespace needs.
     let own = namespace.shares.iter().map(|share| &share.uuid);
     let mut visible: Vec<&str> = own.chain(&namespace.joined).map(String::as_str).collect();
-    // Whichever of several claims a container names last, it is the same list.
-    visible.sort_unstable();
+    // A claim's own devices are in the order of its requests. Whichever of several claims a container names last, it
+    // is the same list.
+    if !namespace.joined.is_empty() {
+        visible.sort_unstable();
+    }
     let mut environment = vec![("CUDA_VISIBLE_DEVICES".to_owned(), visible.join(","))];
     if let Some(class) = share.parameters.class {
         environment.push(("OPENMPS_CLASS".to_owned(), class.word().to_owned()));

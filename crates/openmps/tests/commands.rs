@@ -22,7 +22,8 @@ impl Home {
             .join(format!("openmps-commands-test-{}-{number}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         std::fs::create_dir(path.join("lib")).unwrap();
-        std::fs::write(path.join("lib/libcuda.so.1"), "").unwrap();
+        // No library at all, so that it does not count as a part of one.
+        std::fs::write(path.join("lib/libcuda.so.1"), "stand-in ".repeat(9)).unwrap();
         Home(path)
     }
 

@@ -197,7 +197,7 @@ impl Space {
         self.slowed.remove(&who);
     }
 
-    /// Classes do not share in space any more, whatever there is. What was seen is forgotten.
+    /// Classes do not share in space any more. What was seen is forgotten.
     pub fn stop(&mut self) {
         let changes = self.changes + u64::from(self.size.is_some());
         *self = Self { changes, ..Self::default() };

@@ -4,7 +4,7 @@
 
 mod support;
 
-use channel::message::Message;
+use channel::message::{Message, WELCOME_TAKES_UNMARKED};
 use channel::region::{ServerState, SessionEnd};
 use channel::request::{GetFunction, NO_CODE, PLACES_VARIABLES};
 use cuda_api::CudaError;
@@ -35,7 +35,7 @@ fn the_fault_of_one_is_its_own_and_the_others_go_on_elsewhere() {
     let mut server = Server::start(false);
     server.corrupted = true;
     let (mut client, mut other) = (server.connect(), server.connect());
-    assert_eq!(client.welcome.flags, 0);
+    assert_eq!(client.welcome.flags, WELCOME_TAKES_UNMARKED, "no tenants, no notes");
     client.load();
     other.load();
     known_code_is_taken_without_its_image(&mut other);

@@ -26,7 +26,7 @@ fn every_call_of_clusters_is_answered() {
     );
     assert_eq!(
         query("--query-gpu=count,driver_version --format=csv,noheader -i 0"),
-        "2, 580.0.1\n"
+        concat!("2, 580.0.", env!("CARGO_PKG_VERSION_MINOR"), "\n")
     );
     assert_eq!(node.smi("-i 7 -L").status, 6);
 

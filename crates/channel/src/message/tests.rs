@@ -340,7 +340,11 @@ fn without_what_grew(mut message: Message) -> Message {
         Message::Hello(of) => (of.release, of.request) = d(),
         Message::Welcome(of) => of.release = d(),
         Message::Serving(of) => of.release = d(),
-        Message::Client(of) => (of.protocol, of.request) = (0, 0),
+        Message::Client(of) => {
+            (of.protocol, of.request) = (0, 0);
+            of.settings.namespace = None;
+        }
+        Message::Settings(of) => of.namespace = None,
         Message::Ended(of) => forget_grown(&mut of.status),
         Message::Declared(of) => (of.operations, of.is_lost) = d(),
         Message::Answer(Answer { answered: Answered::Status(of), .. }) => {

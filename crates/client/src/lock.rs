@@ -1,8 +1,7 @@
 //! Mutexes with a rank: the order in which a thread may take them, checked in debug builds.
 //!
 //! A thread that holds a lock takes further ones of a higher rank only, so no two threads wait for
-//! each other. A panic of another thread while it held a lock left its data usable: nothing here is
-//! changed in two steps that a panic could come between, so poison is no reason to fail.
+//! each other.
 
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;

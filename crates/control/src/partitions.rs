@@ -504,7 +504,11 @@ mod tests {
         assert_eq!(now(&partitions, &middle, Some(&middle)), (8, 64));
         partitions.enter(1, 2, middle.clone());
         assert_eq!(now(&partitions, &middle, Some(&right)), (0, 48), "those of the left alone");
-        assert_eq!(now(&partitions, &right, Some(&right)), (48, 64), "nobody lends beside it");
+        assert_eq!(
+            now(&partitions, &right, Some(&right)),
+            (48, 64),
+            "no partition lends beside it"
+        );
         partitions.enter(1, 3, left.clone());
         assert_eq!(now(&partitions, &middle, Some(&right)), (16, 48));
         assert_eq!(now(&partitions, &last, Some(&last)), (112, 132), "with the remainder");

@@ -193,7 +193,7 @@ fn main() -> Result<()> {
             dist::run(
                 Command::new(env!("CARGO"))
                     .current_dir(root())
-                    .args(["test", "--workspace"])
+                    .args(["test", "--workspace", "--no-fail-fast"])
                     .args(arguments)
                     .env("OPENMPS_DIST", dist),
             )

@@ -51,7 +51,7 @@ pub fn graph(place: u32) -> CUgraphExec {
 
 /// Names of the test provider's kernels; [`Client::load`] makes the function of each one's
 /// place.
-pub const KERNELS: [&str; 4] = ["add", "note", "hold", "fault"];
+pub const KERNELS: [&str; 5] = ["add", "note", "hold", "fault", "stall"];
 
 /// A client's side of a session.
 pub struct Client {

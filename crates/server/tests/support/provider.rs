@@ -9,6 +9,7 @@
 //! | `add` | u64 address, u32 count, u32 value | adds to 32-bit words |
 //! | `note` | u32 number | appends the number to [`notes`] |
 //! | `hold` | u32 gate | runs until [`open_gate`] of that gate |
+//! | `stall` | u32 gate | nothing: the call that launches it returns after [`open_gate`] of that gate |
 //! | `fault` | | an illegal address |
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -517,7 +518,7 @@ fn u64_of(bytes: &[u8], at: usize) -> u64 {
 fn layout(name: &str) -> &'static [(usize, usize)] {
     match name {
         "add" => &[(0, 8), (8, 4), (12, 4)],
-        "note" | "hold" => &[(0, 4)],
+        "note" | "hold" | "stall" => &[(0, 4)],
         _ => &[],
     }
 }

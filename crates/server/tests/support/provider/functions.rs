@@ -281,7 +281,7 @@ provide! {
         let name = CStr::from_ptr(name).to_string_lossy().into_owned();
         let mut world = world();
         world.modules.get(&module.0).ok_or(CudaError::INVALID_HANDLE)?;
-        if !["add", "note", "hold", "fault", "local"].contains(&name.as_str()) {
+        if !["add", "note", "hold", "fault", "stall", "local"].contains(&name.as_str()) {
             return Err(CudaError::NOT_FOUND);
         }
         let id = world.number();
@@ -338,10 +338,12 @@ provide! {
         extra: *mut *mut c_void
     ) {
         if gx == 0 { return Err(CudaError::INVALID_VALUE); }
-        let mut world = world();
-        let name = world.functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
+        let name = world().functions.get(&function.0).ok_or(CudaError::INVALID_HANDLE)?.clone();
         let parameters = buffer(extra);
-        world.enqueue(stream.0, Op::Kernel { name, parameters })
+        if name == "stall" {
+            wait_until_open(u32_of(&parameters, 0));
+        }
+        world().enqueue(stream.0, Op::Kernel { name, parameters })
     }
 
     cuLaunchKernelEx(
@@ -554,12 +556,16 @@ provide! {
 /// Waits for the gate that a text's first line names behind these words, if it does.
 fn wait_for_gate(text: &str, words: &str) {
     let gate = text.strip_prefix(words).and_then(|rest| rest.lines().next()?.parse().ok());
-    let is_closed = |gate: u32| {
+    gate.into_iter().for_each(wait_until_open);
+}
+
+fn wait_until_open(gate: u32) {
+    let is_closed = || {
         let mut world = world();
         world.waited_for.insert(gate);
         !world.gates.contains(&gate)
     };
-    while gate.is_some_and(is_closed) {
+    while is_closed() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
 }

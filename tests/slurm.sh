@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
-# Two jobs of Debian's Slurm share the software GPU by gres/mps: `tests/slurm.sh [INSTALLATION]`. Slurm's
-# controller, its node daemon and munge run from a directory of their own, as root; the node's prolog starts the
-# control daemon, Slurm gives each job CUDA_MPS_ACTIVE_THREAD_PERCENTAGE. Installs Slurm if it is not there. Not
-# part of CI. Status 77 says that something it needs cannot be had.
+# Two jobs of Debian's Slurm share the software GPU by gres/mps: `tests/slurm.sh [--private-tmp] [INSTALLATION]`.
+# Slurm's controller, its node daemon and munge run from a directory of their own, as root; the node's prolog starts
+# the control daemon, Slurm gives each job CUDA_MPS_ACTIVE_THREAD_PERCENTAGE. With --private-tmp each job has a /tmp
+# of its own (job_container/tmpfs). Installs Slurm if it is not there. Not part of CI. Status 77 says that something
+# it needs cannot be had.
 set -euo pipefail
-dist=${1:-$(cargo xtask dist | tail -1)}
+private=
+if [ "${1:-}" = --private-tmp ]; then
+    private=1
+    shift
+fi
+dist=$(realpath "${1:-$(cargo xtask dist | tail -1)}")
 cannot() {
     echo "the Slurm test cannot run: $1" >&2
     exit 77
@@ -15,7 +21,13 @@ if ! command -v slurmctld slurmd munged sbatch >/dev/null; then
         cannot "slurmd, slurmctld, slurm-client and munge cannot be installed"
 fi
 
-work=$(mktemp -d /tmp/openmps-slurm-XXXXXX)
+# A job with a /tmp of its own does not see what lies in the node's.
+in=${private:+/run}
+in=${in:-/tmp}
+work=$(mktemp -d "$in/openmps-slurm-XXXXXX")
+# A job sees this if its /tmp is the node's.
+mark=/tmp/$(basename "$work").mark
+touch "$mark"
 mkdir "$work"/{state,spool,pipe,log,soft,jobs}
 control=$dist/bin/nvidia-cuda-mps-control
 export CUDA_MPS_PIPE_DIRECTORY=$work/pipe CUDA_MPS_LOG_DIRECTORY=$work/log
@@ -28,7 +40,7 @@ end() {
         for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null && sleep 0.1 || break; done
     done
     [ "$status" = 0 ] || tail -n 20 "$work"/*.log "$work"/jobs/* "$work"/log/* >&2 || true
-    rm -rf "$work"
+    rm -rf "$work" "$mark"
 }
 trap end EXIT
 # Until COMMAND succeeds, at most two minutes.
@@ -77,6 +89,10 @@ Name=gpu File=$work/nvidia0
 Name=mps Count=100
 END
 echo 'CgroupAutomount=no' >"$work/cgroup.conf"
+if [ -n "$private" ]; then
+    printf 'JobContainerType=job_container/tmpfs\nPrologFlags=Contain\n' >>"$work/slurm.conf"
+    printf 'AutoBasePath=true\nBasePath=%s/containers\n' "$work" >"$work/job_container.conf"
+fi
 
 # What every program of the node has: an administrator's environment file.
 cat >"$work/environment" <<END
@@ -95,7 +111,8 @@ END
 cat >"$work/job" <<END
 #!/bin/bash
 . $work/environment
-echo "percentage=\$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE devices=\$CUDA_VISIBLE_DEVICES"
+[ -e $mark ] && tmp=shared || tmp=private
+echo "percentage=\$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE devices=\$CUDA_VISIBLE_DEVICES tmp=\$tmp"
 exec $dist/lib/openmps/samples/spin --seconds 600
 END
 chmod 755 "$work" "$work/prolog" "$work/job"
@@ -118,8 +135,10 @@ sms() { "$dist/bin/openmps" ps --json | tr ',{' '\n\n' | sed -n 's/^"sms":\([0-9
 # The devices' rows have their SMs too; the clients' are 2 and 4 of these 8.
 both() { [ "$("$dist/bin/openmps" ps --json | grep -o '"sms_by":"program"' | wc -l)" = 2 ]; }
 await "both jobs are clients" both
+tmp=${private:+private}
+tmp=${tmp:-shared}
 for job in "$first percentage=50" "$second percentage=25"; do
-    grep -q "^${job#* } " "$work/jobs/${job% *}"
+    grep -q "^${job#* } .* tmp=$tmp\$" "$work/jobs/${job% *}"
 done
 [[ " $(sms) " == *" 2 4 "* ]] || { echo "shares of SMs: $(sms)" >&2; exit 1; }
 # A third one that the GPU has no share left for waits.

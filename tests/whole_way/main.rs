@@ -22,6 +22,7 @@ mod recovery;
 mod results;
 mod scale;
 mod scheduling;
+mod service;
 mod shares;
 mod traces;
 mod users;

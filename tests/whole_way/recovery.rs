@@ -25,13 +25,14 @@ fn scene_by(entry: Entry) -> Scene {
 }
 
 /// Programs that run until a file is there.
-struct Neighbours {
+pub(crate) struct Neighbours {
     running: Vec<Running>,
     until: std::path::PathBuf,
 }
 
 impl Neighbours {
-    fn start(scene: &Scene, programs: &[&str]) -> Self {
+    /// Starts them, and waits until all are at the server.
+    pub(crate) fn start(scene: &Scene, programs: &[&str]) -> Self {
         let until = scene.file("stop");
         let name = until.to_str().expect("a path");
         let arguments = ["--until", name, "--verify-each", "--json", "--size", "4096"];
@@ -51,7 +52,7 @@ impl Neighbours {
     }
 
     /// Stops them: each went on to the end, and each of its results was right.
-    fn expect_nothing_noticed(self) {
+    pub(crate) fn expect_nothing_noticed(self) {
         std::fs::write(&self.until, "").expect("the file that stops them");
         for program in self.running {
             let ended = program.wait().expect_success();
@@ -71,7 +72,8 @@ fn kernels_of(scene: &Scene, pid: u32) -> u64 {
     of_it.next().and_then(|client| client["kernels"].as_u64()).unwrap_or(0)
 }
 
-fn signal(pid: u32, signal: i32) {
+/// Sends a signal to a process of a scene's.
+pub(crate) fn signal(pid: u32, signal: i32) {
     // SAFETY: sends a signal to a process of the scene's.
     assert_eq!(unsafe { libc::kill(pid.cast_signed(), signal) }, 0);
 }
@@ -265,7 +267,7 @@ fn batches_that_went_as_graphs_are_repeated_as_launches_are() {
 
 /// Settings with which a program alone is too much for the processors.
 const OVERSUBSCRIBED: [(&str, &str); 2] =
-    [("OPENMPS_LAUNCH_BATCHING", "group of clients"), ("OPENMPS_CPUS", "0")];
+    [("OPENMPS_LAUNCH_BATCHING", "oversubscribed"), ("OPENMPS_CPUS", "0")];
 
 fn kill_servers_of_batches(scene: &Scene) {
     // Twenty launches a step, which begins with what no step changes and is waited for.

@@ -110,19 +110,23 @@ impl fmt::Display for Circumstances {
 extern "C" fn report_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     let place = SIGNALS.iter().position(|(number, _)| *number == signal);
     let (Some(reporter), Some(place)) = (REPORTER.get(), place) else { return };
-    // What the signal did before takes place when this returns and it comes again.
-    // SAFETY: sigaction and signal may be called in a handler; the structure is one that the system gave.
+    // SAFETY: the system gives a handler with SA_SIGINFO its information.
+    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr()) };
+    // What the signal did before takes place when this returns: an instruction that faults does so again, and a
+    // signal that a process has sent is raised again, which ends this one whatever handler there was.
+    // SAFETY: all of these may be called in a handler; the structure is one that the system gave.
     unsafe {
         match &reporter.before[place] {
-            Some(before) => drop(libc::sigaction(signal, before, std::ptr::null_mut())),
-            None => drop(libc::signal(signal, libc::SIG_DFL)),
+            Some(before) if code > 0 => drop(libc::sigaction(signal, before, std::ptr::null_mut())),
+            _ => drop(libc::signal(signal, libc::SIG_DFL)),
+        }
+        if code <= 0 {
+            libc::raise(signal);
         }
     }
     if signal == libc::SIGABRT && PANICKED.get() {
         return;
     }
-    // SAFETY: the system gives a handler with SA_SIGINFO its information.
-    let (code, address) = unsafe { ((*info).si_code, (*info).si_addr()) };
     if BUFFERS.taken.swap(true, Ordering::AcqRel) {
         // Another thread reports.
         return;
@@ -250,8 +254,30 @@ mod tests {
         match how.as_str() {
             "panic" => panic!("on purpose\nwith two lines"),
             "abort" => std::process::abort(),
+            "sent abort" => send(libc::SIGABRT),
+            "sent segv" => send(libc::SIGSEGV),
             // SAFETY: none; it is to crash.
             _ => unsafe { std::ptr::without_provenance_mut::<u8>(64).write_volatile(1) },
+        }
+    }
+
+    /// As `kill` does, and as a service manager whose watchdog bites.
+    fn send(signal: c_int) {
+        let pid = std::process::id().cast_signed();
+        // SAFETY: sends a signal to this process.
+        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        std::thread::sleep(std::time::Duration::from_secs(20));
+        println!("it goes on");
+    }
+
+    #[test]
+    fn a_fatal_signal_that_is_sent_ends_the_process() {
+        for (how, by) in [("sent abort", libc::SIGABRT), ("sent segv", libc::SIGSEGV)] {
+            let output = crash(how);
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.signal(), Some(by), "{how}: {said}");
+            assert!(said.contains(&format!("fatal signal {by} (")), "{how}: {said}");
+            assert!(!said.contains(" at address "), "{how}: {said}");
         }
     }
 

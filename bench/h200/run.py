@@ -62,7 +62,7 @@ RESTARTS = 5
 ALL_PARTS = ["time-sliced", "shared", "servers"]
 PARTS = {"time-sliced": (["native"], False), "shared": (["mps", "openmps"], False),
          "servers": (["mps", "openmps"], True), "batching": (["mps", "off", "on", "oversubscribed"], True),
-         "mix": (["mps", "openmps", "native"], True)}
+         "launches": (["mps", "off", "on", "oversubscribed"], True), "mix": (["mps", "openmps", "native"], True)}
 BATCHING_SECONDS_MAX = 280
 
 
@@ -202,6 +202,21 @@ def restarts(ways, dist):
                     add(way, network, [result[network]["per_s"] for result in results])
     return {way: {what: {"value": statistics.median(server["per_s"] for server in servers),
                          "servers": servers} for what, servers in figures.items()}
+            for way, figures in measured.items()}
+
+
+def launches_by_servers(ways, dist, rounds):
+    """Null launches a second by the number of processes, of one server after the other, in turns: medians of `rounds`
+    servers."""
+    measured = {way: {} for way in ways}
+    for _ in range(rounds):
+        for name in ways:
+            way = Way(name, dist)
+            with way.running():
+                way.start([way.samples / "vector_add"]).communicate()
+                for count, rate in launches(way).items():
+                    measured[name].setdefault(count, []).append(rate)
+    return {way: {count: {"value": statistics.median(rates), "servers": rates} for count, rates in figures.items()}
             for way, figures in measured.items()}
 
 
@@ -365,7 +380,7 @@ def main():
     parser.add_argument("dist", type=Path)
     parser.add_argument("--output", type=Path, default=Path("h200.json"))
     parser.add_argument("--part", choices=PARTS)
-    parser.add_argument("--rounds", type=int, default=2, help="of the part batching")
+    parser.add_argument("--rounds", type=int, default=2, help="of the parts batching and launches")
     parser.add_argument("--processes", type=int, default=16, help="of the part batching")
     parser.add_argument("--ways", help="of the parts: only these, as in mps,oversubscribed")
     parser.add_argument("--seconds", type=float, default=150, help="of the part mix")
@@ -391,6 +406,10 @@ def main():
         if arguments.part == "batching":
             batching(ways, dist, arguments.rounds, arguments.processes,
                       lambda values: [keep(name, "batching", of) for name, of in values.items()])
+            continue
+        if arguments.part == "launches":
+            for name, of in launches_by_servers(ways, dist, arguments.rounds).items():
+                keep(name, "launches", of)
             continue
         if arguments.part == "mix":
             for name, of in mix(ways, dist, arguments.seconds).items():

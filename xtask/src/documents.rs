@@ -76,6 +76,56 @@ fn files_in_backquotes_exist() {
 }
 
 /// A table of promises that is read at a glance: figures and their stories are in `docs/`.
+/// The words of a command: those behind the name of a script, up to one that is no option's name or value.
+fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, Option<&'a str>)> {
+    let mut options: Vec<(&str, Option<&str>)> = Vec::new();
+    for word in words {
+        match (word.starts_with("--"), options.last_mut()) {
+            (true, _) => match word.split_once('=') {
+                Some((name, value)) => options.push((name, Some(value))),
+                None => options.push((word, None)),
+            },
+            (false, Some((_, value @ None))) => *value = Some(word),
+            _ => {}
+        }
+    }
+    options
+}
+
+#[test]
+fn scripts_in_backquotes_have_the_options_and_parts_that_are_named() {
+    let mut complaints = Vec::new();
+    let scripts: Vec<PathBuf> = ["*.py", "*.sh"].into_iter().flat_map(tracked).collect();
+    for (path, text) in documents() {
+        // What another version wrote stays as it is.
+        let is_result = path.components().any(|part| part.as_os_str() == "results");
+        for code in code_words(&text).filter(|_| !is_result) {
+            let mut words = code.split([' ', '`']).skip_while(|word| word.contains('='));
+            let name = words.next().unwrap_or_default();
+            let mut named = scripts.iter().filter(|script| script.ends_with(name));
+            let (Some(script), None) = (named.next(), named.next()) else { continue };
+            if name.is_empty() {
+                continue;
+            }
+            let source = read(script);
+            for (option, value) in options_of(words) {
+                // Parts of a benchmark are words in its source.
+                let parts = value.filter(|_| option.starts_with("--part"));
+                let parts = parts.into_iter().flat_map(|value| value.split(','));
+                let mut unknown = parts.filter(|part| !source.contains(*part)).collect::<Vec<_>>();
+                // Options of a script that hands them on are its program's.
+                if !source.contains(option) && !source.contains("\"$@\"") {
+                    unknown.push(option);
+                }
+                complaints.extend(
+                    unknown.iter().map(|of| format!("{}: `{code}`: no {of}", path.display())),
+                );
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
 #[test]
 fn the_specification_is_short() {
     const LINES_MAX: usize = 180;

@@ -1,6 +1,7 @@
 """Scenarios in a real cluster; see ../kubernetes.sh."""
 
 import argparse
+import datetime
 import json
 import os
 import re
@@ -296,6 +297,7 @@ def unequal_shares(run):
     for name in ("small", "large", "late"):
         assert run.result(name)["verified"] is True
     run.delete("pod", "small", "large", "late")
+    run.delete("resourceclaimtemplate", "small", "large", "late")
     run.wait_empty()
 
 
@@ -514,8 +516,17 @@ def two_hundred_pods_come_and_go(run):
     def done():
         return run.get("job", "churn")["status"].get("succeeded", 0) == run.arguments.pods
 
+    def seconds():
+        return sum(float(of) for of in re.findall(r"openmps_k8s_prepare_seconds_sum (\S+)", run.metrics()))
+
+    before = seconds()
     wait("all pods have computed", done, 1800)
     run.figures[f"{run.arguments.pods} pods of a job, s"] = round(time.time() - began)
+    prepared = seconds() - before
+    pods = run.get("pods", "-l", "job-name=churn")["items"]
+    pending = sum(started(of) - at(of["metadata"]["creationTimestamp"]) for of in pods)
+    run.figures["agent's part of the way from pending to running, %"] = round(100 * prepared / pending, 2)
+    assert prepared < 0.1 * pending, (prepared, pending)
     page = run.metrics()
     buckets = re.findall(r'openmps_k8s_prepare_seconds_bucket\{le="([^"]+)"\} (\d+)', page)
     total = int(buckets[-1][1])
@@ -524,6 +535,16 @@ def two_hundred_pods_come_and_go(run):
     run.figures["prepares"] = total
     run.delete("job", "churn")
     run.wait_empty()
+
+
+def at(stamp):
+    """Seconds since 1970 of the API's time."""
+    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+
+
+def started(of):
+    """When the container of a pod that has ended began."""
+    return at(of["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"])
 
 
 def normalised(value):

@@ -79,7 +79,10 @@ program user-namespace --uidmap 0:200000:2000 --gidmap 0:200000:2000 &
 fourth=$!
 fifth=
 if [ -n "$other" ]; then
-    container other-release --volume "$(realpath "$other"):/other:ro" --env LD_LIBRARY_PATH=/other \
+    # A build with a system's own linker needs the system's unwinder, which the image has not.
+    cp -a "$other" "$work/other"
+    cp -L "$(ldconfig -p | sed -n 's/.*libgcc_s.so.1 (.*x86-64.* => //p' | head -1)" "$work/other/"
+    container other-release --volume "$work/other:/other:ro" --env LD_LIBRARY_PATH=/other \
         --env CUDA_MPS_PIPE_DIRECTORY=/run/nvidia-mps --env OPENMPS_REQUIRE=1 -- "$sample" &
     fifth=$!
 fi

@@ -191,10 +191,14 @@ class Cluster:
         for node in self.nodes:
             node.start()
 
+    @property
+    def minor(self):
+        """N of Kubernetes 1.N."""
+        return int(os.path.basename(self.programs).split(".")[1])
+
     def gates(self):
         """Before 1.36 shares of a device are behind a gate."""
-        minor = int(os.path.basename(self.programs).split(".")[1])
-        return [] if minor >= 36 else ["--feature-gates=DRAConsumableCapacity=true"]
+        return [] if self.minor >= 36 else ["--feature-gates=DRAConsumableCapacity=true"]
 
     def wait_for_nodes(self):
         def ready():

@@ -327,6 +327,9 @@ def the_page_for_operators(run):
 @scenario
 def shares_of_several_nodes(run):
     """Pods that each want a whole GPU are on all GPUs of all nodes; one more waits."""
+    if run.cluster.minor < 35:
+        # It compares what a share asks for with what the first device of a node has left.
+        return "the scheduler of 1.34 gives no share of a second GPU where the first is full"
     count = GPUS * len(run.cluster.nodes)
     run.make(claim_template("whole", [("gpu", "openmps", {})]))
     command = sample("vector_add", "--size", "200000", "--seconds", "20", "--json")
@@ -622,8 +625,9 @@ def main():
                 continue
             began = time.time()
             try:
-                function(run)
-                print(f"ok      {function.__name__} ({time.time() - began:.0f} s)", flush=True)
+                skipped = function(run)
+                word, why = ("skipped", f": {skipped}") if skipped else ("ok     ", "")
+                print(f"{word} {function.__name__} ({time.time() - began:.0f} s){why}", flush=True)
             except Exception as error:  # one scenario's end is not the others'
                 failed.append(function.__name__)
                 print(f"FAILED  {function.__name__}: {error!r}", flush=True)

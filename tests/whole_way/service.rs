@@ -150,12 +150,10 @@ fn run(
         command.pre_exec(move || {
             // Out of the way of the numbers that they get.
             let copies = descriptors.iter().map(|fd| libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, 64));
-            let mut number = 3;
-            for copy in copies.collect::<Vec<_>>() {
+            for (number, copy) in (3..).zip(copies.collect::<Vec<_>>()) {
                 if copy < 0 || libc::dup2(copy, number) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }
-                number += 1;
             }
             Ok(())
         });

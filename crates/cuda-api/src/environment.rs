@@ -243,7 +243,7 @@ variables! {
         paused at a time for another one's call that waits for all of their work, as loading code does. \
         The call's own time comes on top. See docs/scheduling.md.";
     OPENMPS_LAUNCH_BATCHING = "OPENMPS_LAUNCH_BATCHING", "server", OneOf(&["off", "on", "oversubscribed"]),
-        "oversubscribed on NVIDIA's driver, else off",
+        "oversubscribed with NVIDIA's driver, else off",
         "When repeated launch sequences are submitted as one graph: `oversubscribed`, while programs leave no core \
         free; `on`, also while the device has other work. See docs/internals/launch-batching.md.";
     OPENMPS_STANDBY = "OPENMPS_STANDBY", "daemon", OneOf(&["0", "1"]),

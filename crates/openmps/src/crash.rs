@@ -113,7 +113,7 @@ extern "C" fn report_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mut c
     // SAFETY: the system gives a handler with SA_SIGINFO its information.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr()) };
     // What the signal did before takes place when this returns: an instruction that faults does so again, and a
-    // signal that a process has sent is raised again, which ends this one whatever handler there was.
+    // signal that a process has sent is raised again, which ends this one, even if there was another handler.
     // SAFETY: all of these may be called in a handler; the structure is one that the system gave.
     unsafe {
         match &reporter.before[place] {

@@ -2,12 +2,13 @@
 # A real Kubernetes control plane and nodes on one machine without Docker: the chart is installed by helm, pods with
 # shares of the software GPU compute and verify. By hand, as root; not part of CI (building takes half an hour once).
 #
-#   tests/clusters/kubernetes.sh [--version 1.37.2] [--nodes 1] [--only NAME,...] [--bless] [--keep]
+#   tests/clusters/kubernetes.sh [--version 1.37.2] [--nodes 1] [--image ARCHIVE] [--only NAME,...] [--bless] [--keep]
 #
 # Needs Go 1.26, etcd, iptables, conntrack, the CNI plugins and a C compiler (Debian: etcd-server
 # containernetworking-plugins conntrack iptables gcc). Built programs are kept in .third-party/clusters/VERSION, or in
 # the directory that OPENMPS_CLUSTERS names. OPENMPS_DIST names an installation, else one is built; OPENMPS_K8S the
-# agent's program. --bless writes what the cluster said as golden files, which the simulators are compared with.
+# agent's program. The image is made of these, or is an archive of cargo xtask package oci (--image). --bless writes
+# what the cluster said as golden files, which the simulators are compared with.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=tests/clusters/kubernetes

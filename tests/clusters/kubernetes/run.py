@@ -222,13 +222,16 @@ def images(run):
     pause = run.cluster.path("pause")
     sh(f"cc -static -O1 -o {pause} {source}")
     image.write(f"{directory}/pause.tar", "localhost/pause:1", {"/pause": pause}, command=["/pause"])
-    files, links = image.tree(run.arguments.dist, "/usr")
-    files = {inside: path for inside, path in files.items() if not inside.startswith("/usr/share")}
-    files["/usr/bin/openmps-k8s"] = run.arguments.agent
-    image.write(f"{directory}/openmps.tar", IMAGE, files, links)
+    archive = run.arguments.image
+    if not archive:
+        archive = f"{directory}/openmps.tar"
+        files, links = image.tree(run.arguments.dist, "/usr")
+        files = {inside: path for inside, path in files.items() if not inside.startswith("/usr/share")}
+        files["/usr/bin/openmps-k8s"] = run.arguments.agent
+        image.write(archive, IMAGE, files, links)
     for node in run.cluster.nodes:
         node.load(f"{directory}/pause.tar")
-        node.load(f"{directory}/openmps.tar")
+        node.load(archive)
 
 
 def install(run):
@@ -603,6 +606,7 @@ def main():
     parser.add_argument("--dist", required=True)
     parser.add_argument("--agent", required=True)
     parser.add_argument("--tools", required=True)
+    parser.add_argument("--image", help="archive of cargo xtask package oci")
     parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--pods", type=int, default=200, help="pods that come and go")
     parser.add_argument("--only", default="", help="names of scenarios, with commas")

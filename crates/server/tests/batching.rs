@@ -119,19 +119,22 @@ fn repeat(
     steps: u32,
     step: impl Fn(&mut Client, u32),
 ) {
-    let stalls = at_gate + 1_000_000;
     client.launch("hold", LEGACY, &at_gate.to_le_bytes());
     await_oversubscription(client, cores);
-    client.launch("stall", LEGACY, &stalls.to_le_bytes());
-    (0..steps).for_each(|number| step(client, number));
-    provider::open_gate(stalls);
-    await_empty_ring(client);
+    post_together(client, LEGACY, at_gate, |client| {
+        (0..steps).for_each(|number| step(client, number));
+    });
     provider::open_gate(at_gate);
     client.synchronize(LEGACY);
 }
 
-/// Waits until the session has taken all that is in the ring.
-fn await_empty_ring(client: &Client) {
+/// Posts records that all fit into the ring, where the session finds them together, and waits until it has taken
+/// them. It waits meanwhile in the launch of one kernel more, in a stream that has room.
+fn post_together(client: &mut Client, of: CUstream, at_gate: u32, post: impl FnOnce(&mut Client)) {
+    let stalls = at_gate + 1_000_000;
+    client.launch("stall", of, &stalls.to_le_bytes());
+    post(client);
+    provider::open_gate(stalls);
     let given = client.region.position(Position::Head);
     wait_until("the ring is empty", || client.region.position(Position::Tail) == given);
 }
@@ -370,17 +373,19 @@ fn events_and_other_streams_keep_their_order() {
         client.launch("hold", stream(1), &at_gate.to_le_bytes());
         await_oversubscription(&client, cores);
         let (launches, _) = provider::graph_launches();
-        for step in 0..steps {
-            let number = |at: u32| first + step * 2 * STEP + at;
-            let order = |client: &mut Client, from: u32, to: u32| {
-                client.record(event(0), stream(from));
-                client.post(&WaitEvent { stream: stream(to), event: event(0) });
-            };
-            (0..STEP).for_each(|at| note(&mut client, stream(1), number(at), at));
-            order(&mut client, 1, 2);
-            (STEP..2 * STEP).for_each(|at| note(&mut client, stream(2), number(at), at));
-            order(&mut client, 2, 1);
-        }
+        let order = |client: &mut Client, from: u32, to: u32| {
+            client.record(event(0), stream(from));
+            client.post(&WaitEvent { stream: stream(to), event: event(0) });
+        };
+        post_together(&mut client, stream(1), at_gate, |client| {
+            for step in 0..steps {
+                let number = |at: u32| first + step * 2 * STEP + at;
+                (0..STEP).for_each(|at| note(client, stream(1), number(at), at));
+                order(client, 1, 2);
+                (STEP..2 * STEP).for_each(|at| note(client, stream(2), number(at), at));
+                order(client, 2, 1);
+            }
+        });
         provider::open_gate(at_gate);
         client.synchronize(stream(1));
         let all: Vec<u32> = (first..first + steps * 2 * STEP).collect();
@@ -401,17 +406,21 @@ fn a_batch_of_one_stream_waits_for_none_of_another_stream() {
     for slot in [1, 2, 3] {
         client.post(&CreateStream { stream: stream(slot), flags: 1, priority: 0 });
     }
-    let (first, steps) = (560_000, 10);
+    let (first, steps) = (560_000, 20);
     let (full, waits) = (gate(line!()), gate(line!() + 1));
-    // The stream has more than it may have in flight, so that what follows waits in the ring together.
-    client.launch("hold", stream(3), &full.to_le_bytes());
-    (0..OPERATIONS_OF_STREAM_MAX).for_each(|_| note(&mut client, stream(3), 0, 0));
-    client.launch("hold", stream(1), &waits.to_le_bytes());
-    for slot in [1, 2] {
-        (0..steps * STEP)
-            .for_each(|at| note(&mut client, stream(slot), first * slot + at, at % STEP));
-    }
+    // Stream 3 has more than it may have in flight.
+    post_together(&mut client, stream(3), full, |client| {
+        client.launch("hold", stream(3), &full.to_le_bytes());
+        (0..OPERATIONS_OF_STREAM_MAX).for_each(|_| note(client, stream(3), 0, 0));
+    });
     let (launches, _) = provider::graph_launches();
+    post_together(&mut client, stream(2), waits, |client| {
+        client.launch("hold", stream(1), &waits.to_le_bytes());
+        for slot in [1, 2] {
+            (0..steps * STEP)
+                .for_each(|at| note(client, stream(slot), first * slot + at, at % STEP));
+        }
+    });
     provider::open_gate(full);
     let of_second: Vec<u32> = (2 * first..2 * first + steps * STEP).collect();
     wait_until("stream 2, while stream 1 waits", || {

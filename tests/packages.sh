@@ -25,6 +25,9 @@ cannot() {
     echo "the test of packages cannot run: $1" >&2
     exit 77
 }
+for kind in ${only//,/ }; do
+    [[ " tar wheel deb rpm lint " == *" $kind "* ]] || { echo "--only $kind: tar, wheel, deb, rpm or lint" >&2; exit 2; }
+done
 wants() { [[ ",$only," == *",$1,"* ]]; }
 [ "$(id -u)" = 0 ] || cannot "it is for root: chroot and mounts"
 for tool in debootstrap rpm lintian rpmlint; do
@@ -49,10 +52,13 @@ mirror=${mirror:-http://deb.debian.org/debian}
 root=
 leave() {
     [ -n "$root" ] || return 0
-    chroot "$root" sh -c 'pkill -x nvidia-cuda-mps 2>/dev/null' || true
-    for place in run dev/shm dev proc; do umount -l "$root/$place" 2>/dev/null || true; done
-    umount -l "$root" 2>/dev/null || true
-    rm -rf "$root"
+    # Processes of that system alone: /proc has those of the machine.
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/root" 2>/dev/null)" != "$root" ] || kill -9 "${process#/proc/}" 2>/dev/null || true
+    done
+    umount -lR "$root" 2>/dev/null || true
+    # Never what is mounted there, if that could not be taken away.
+    rm -rf --one-file-system "$root" "$root.before"
     root=
 }
 trap leave EXIT
@@ -81,7 +87,7 @@ enter() {
     mkdir -p "$root/packages"
     cp "$packages"/openmps* "$root/packages/"
     # The system as it was: what is left when all is removed is found by this.
-    files >"$root/../$(basename "$root").before"
+    files >"$root.before"
 }
 files() {
     # Neither what runs leaves in /run nor caches of the tools that install are a package's.
@@ -91,10 +97,8 @@ files() {
 }
 # Nothing is left; $2 is a pattern of what does not count.
 expect_as_before() {
-    local before not=${2:-^$}
-    before=$root/../$(basename "$root").before
-    diff <(grep -v "$not" "$before") <(files | grep -v "$not") || { echo "$1: files are left or missing" >&2; exit 1; }
-    rm -f "$before"
+    local not=${2:-^$}
+    diff <(grep -v "$not" "$root.before") <(files | grep -v "$not") || { echo "$1: files are left or missing" >&2; exit 1; }
 }
 in_system() { chroot "$root" env -i HOME=/root PATH="$PATH_THERE" OPENMPS_PROVIDER=soft LANG=C.UTF-8 "$@"; }
 PATH_THERE=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin

@@ -45,7 +45,7 @@ struct Manager {
     sockets: Vec<Listener>,
     notices: UnixDatagram,
     notify_at: std::path::PathBuf,
-    /// Shorter than the unit's.
+    /// In place of the unit's time.
     watchdog: Duration,
     heard: Instant,
     daemon: Running,

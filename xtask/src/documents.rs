@@ -75,7 +75,6 @@ fn files_in_backquotes_exist() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// A table of promises that is read at a glance: figures and their stories are in `docs/`.
 /// The words of a command: those behind the name of a script, up to one that is no option's name or value.
 fn options_of<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(&'a str, Option<&'a str>)> {
     let mut options: Vec<(&str, Option<&str>)> = Vec::new();
@@ -126,6 +125,7 @@ fn scripts_in_backquotes_have_the_options_and_parts_that_are_named() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
+/// A table of promises that is read at a glance: figures and their stories are in `docs/`.
 #[test]
 fn the_specification_is_short() {
     const LINES_MAX: usize = 180;

@@ -21,7 +21,9 @@ use crate::log::Logs;
 use crate::options::{DETACH, DaemonOptions};
 use crate::settings::Settings;
 use channel::log_line::Level;
-use cuda_api::environment::{OPENMPS_CPUS, OPENMPS_FAULT_BUDGET, OPENMPS_IDLE_S, OPENMPS_STANDBY};
+use cuda_api::environment::{
+    OPENMPS_CPUS, OPENMPS_FAULT_BUDGET, OPENMPS_IDLE_S, OPENMPS_STANDBY, VARIABLES, Variable,
+};
 use cuda_api::settings::{Cpus, parse_cpus};
 use locks::{Condvar, Mutex};
 use recovery::servers::{Rules, Servers};
@@ -146,6 +148,7 @@ pub fn run(
         warnings.push(format!("{OPENMPS_FAULT_BUDGET} is not used: {error}"));
         None
     });
+    warnings.extend(not_understood(&warnings));
     for warning in &warnings {
         if detach && is_first {
             let _ = writeln!(io::stderr(), "nvidia-cuda-mps-control: {warning}");
@@ -353,6 +356,23 @@ fn idle_max() -> Option<Duration> {
     let value = std::env::var(OPENMPS_IDLE_S).ok();
     let seconds = value.and_then(|value| value.trim().parse().ok()).unwrap_or(IDLE_S);
     (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+/// Variables of the daemon and its servers with values that the table of variables does not have, but for those of
+/// which a warning is there already.
+fn not_understood(warnings: &[String]) -> Vec<String> {
+    let is_read = |row: &&Variable| {
+        ["daemon", "server", "software GPU"].iter().any(|reader| row.readers.contains(reader))
+    };
+    let mistake = |row: &Variable| {
+        let value = std::env::var(row.name).ok().filter(|value| !value.is_empty())?;
+        let is_said = warnings.iter().any(|warning| warning.contains(row.name));
+        (!is_said && !row.values.accept(&value)).then(|| {
+            let Variable { name, values, default, .. } = row;
+            format!("{name}={value} counts as not given ({default}): {values} would be understood")
+        })
+    };
+    VARIABLES.iter().filter(is_read).filter_map(mistake).collect()
 }
 
 /// What of this daemon's environment and limits is not as its owner may think, a sentence each.

@@ -328,6 +328,8 @@ fn start_up_settings_that_do_not_hold_fail_or_are_said() {
         ("OPENMPS_SCHEDULING", "preset=foo", "OPENMPS_SCHEDULING is not used: "),
         ("OPENMPS_COUNTERS", "all", "OPENMPS_COUNTERS is not used: "),
         ("OPENMPS_CPUS", "1000", "OPENMPS_CPUS: this daemon has none of the CPUs 1000"),
+        ("OPENMPS_LAUNCH_BATCHING", "often", "OPENMPS_LAUNCH_BATCHING=often counts as not given "),
+        ("OPENMPS_SOFT_TIER", "7", "OPENMPS_SOFT_TIER=7 counts as not given "),
         ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "150", "is not taken: "),
         ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=9", "is not taken: "),
     ] {
